@@ -1,0 +1,25 @@
+//! **seckill**: a flash-sale voucher backend. A limited stock goes on sale at a
+//! fixed minute; nobody is sold what does not exist, nobody buys twice.
+//!
+//! The modules in reading order, which is also the order of their dependencies:
+//!
+//! 1. [`model`]: ids, clock, voucher, outcome and refusal; pure types.
+//! 2. [`store`]: PostgreSQL and Redis handles, key names, the order-id worker.
+//! 3. [`lock`]: the distributed lock, a library in itself.
+//! 4. [`seckill`]: the purchase: service, strategies, admission, audit.
+//! 5. [`http`]: the JSON API.
+//!
+//! Beside them: [`config`] (the only reader of the environment), [`telemetry`],
+//! [`embedded`] (private PostgreSQL and Redis as child processes), [`load`] (the
+//! load generator) and [`cli`] (one file a subcommand).
+
+pub mod cli;
+pub mod config;
+pub mod embedded;
+pub mod http;
+pub mod load;
+pub mod lock;
+pub mod model;
+pub mod seckill;
+pub mod store;
+pub mod telemetry;

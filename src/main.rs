@@ -1,0 +1,2 @@
+//! The `seckill` binary.
+fn main() {}
