@@ -1,1 +1,13 @@
-//! model
+//! Pure types of the domain: no I/O, no runtime, no framework.
+
+pub mod clock;
+pub mod ids;
+pub mod order;
+pub mod outcome;
+pub mod voucher;
+
+pub use clock::{Clock, ManualClock, SharedClock, SystemClock};
+pub use ids::{InvalidId, OrderId, UserId, VoucherId};
+pub use order::{Order, OrderStatus, User};
+pub use outcome::{Outcome, Refusal};
+pub use voucher::{SaleStatus, Voucher};

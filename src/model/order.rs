@@ -1,0 +1,74 @@
+//! Orders and the people who place them.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::{OrderId, UserId, VoucherId};
+
+/// A user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The user.
+    pub id: UserId,
+    /// The phone number that logs in.
+    pub phone: String,
+    /// A name to show.
+    pub nickname: String,
+    /// First login.
+    pub created_at: DateTime<Utc>,
+}
+
+/// The life of an order. The numbers are the database's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(i16)]
+pub enum OrderStatus {
+    /// Placed, not paid.
+    Unpaid = 1,
+    /// Paid, not used.
+    Paid = 2,
+    /// Redeemed.
+    Used = 3,
+    /// Cancelled before payment.
+    Cancelled = 4,
+    /// A refund was asked for.
+    Refunding = 5,
+    /// The money went back.
+    Refunded = 6,
+}
+
+impl OrderStatus {
+    /// The status with this number.
+    pub const fn from_number(number: i16) -> Option<Self> {
+        Some(match number {
+            1 => Self::Unpaid,
+            2 => Self::Paid,
+            3 => Self::Used,
+            4 => Self::Cancelled,
+            5 => Self::Refunding,
+            6 => Self::Refunded,
+            _ => return None,
+        })
+    }
+}
+
+/// An order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// The order.
+    pub id: OrderId,
+    /// Who bought.
+    pub user_id: UserId,
+    /// What was bought.
+    pub voucher_id: VoucherId,
+    /// Where it stands.
+    pub status: OrderStatus,
+    /// When it was placed.
+    pub created_at: DateTime<Utc>,
+    /// When it was paid, if it was.
+    pub paid_at: Option<DateTime<Utc>>,
+    /// When it was redeemed, if it was.
+    pub used_at: Option<DateTime<Utc>>,
+    /// When it was refunded, if it was.
+    pub refunded_at: Option<DateTime<Utc>>,
+}

@@ -1,0 +1,61 @@
+//! What a buyer is told. A refusal is an expected answer, not an error.
+
+use chrono::{DateTime, Utc};
+
+use super::{Order, OrderId};
+
+/// The answer to one attempt to buy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The order is committed.
+    Ordered(Order),
+    /// There will be no order from this attempt.
+    Refused(Refusal),
+}
+
+/// Why there is no order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// No such voucher.
+    VoucherNotFound,
+    /// The sale has not begun.
+    SaleNotStarted {
+        /// When it will.
+        begin_time: DateTime<Utc>,
+    },
+    /// The sale is over.
+    SaleEnded,
+    /// Nothing is left.
+    SoldOut,
+    /// The buyer holds an order of this voucher.
+    AlreadyBought {
+        /// That order.
+        order_id: OrderId,
+    },
+    /// Another attempt of the same buyer is under way.
+    OrderInProgress,
+}
+
+impl Refusal {
+    /// The stable code of the answer; part of the public interface.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::VoucherNotFound => "voucher_not_found",
+            Self::SaleNotStarted { .. } => "sale_not_started",
+            Self::SaleEnded => "sale_ended",
+            Self::SoldOut => "sold_out",
+            Self::AlreadyBought { .. } => "already_bought",
+            Self::OrderInProgress => "order_in_progress",
+        }
+    }
+}
+
+impl Outcome {
+    /// `ordered`, or the refusal's code.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Ordered(_) => "ordered",
+            Self::Refused(refusal) => refusal.code(),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Vouchers and their sale.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::VoucherId;
+
+/// Where a sale stands at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SaleStatus {
+    /// Before `begin_time`.
+    Upcoming,
+    /// Between `begin_time` and `end_time`, with stock left.
+    OnSale,
+    /// Between `begin_time` and `end_time`, nothing left.
+    SoldOut,
+    /// At or after `end_time`.
+    Ended,
+}
+
+/// A voucher with its sale.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Voucher {
+    /// The voucher.
+    pub id: VoucherId,
+    /// What is sold, in words.
+    pub title: String,
+    /// Vouchers left.
+    pub stock: i32,
+    /// Vouchers at the beginning.
+    pub initial_stock: i32,
+    /// First instant of the sale.
+    pub begin_time: DateTime<Utc>,
+    /// First instant after the sale.
+    pub end_time: DateTime<Utc>,
+}
+
+impl Voucher {
+    /// Where the sale stands at `now`. The beginning belongs to the sale, the end does not.
+    pub fn status_at(&self, now: DateTime<Utc>) -> SaleStatus {
+        if now < self.begin_time {
+            SaleStatus::Upcoming
+        } else if now >= self.end_time {
+            SaleStatus::Ended
+        } else if self.stock <= 0 {
+            SaleStatus::SoldOut
+        } else {
+            SaleStatus::OnSale
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_belongs_to_the_sale_and_the_end_does_not() {
+        let instant = |second| DateTime::from_timestamp(second, 0).unwrap_or_default();
+        let Some(id) = VoucherId::new(1) else { unreachable!("1 is positive") };
+        let mut voucher = Voucher {
+            id,
+            title: String::new(),
+            stock: 1,
+            initial_stock: 1,
+            begin_time: instant(10),
+            end_time: instant(20),
+        };
+        let statuses = [9, 10, 19, 20].map(|second| voucher.status_at(instant(second)));
+        use SaleStatus::{Ended, OnSale, SoldOut, Upcoming};
+        assert_eq!(statuses, [Upcoming, OnSale, OnSale, Ended]);
+        voucher.stock = 0;
+        let statuses = [9, 10, 20].map(|second| voucher.status_at(instant(second)));
+        assert_eq!(statuses, [Upcoming, SoldOut, Ended]);
+    }
+}

@@ -1,0 +1,139 @@
+//! What can go wrong between us and a store.
+
+use std::fmt;
+
+/// Which store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// PostgreSQL.
+    Postgres,
+    /// Redis.
+    Redis,
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Postgres => "PostgreSQL",
+            Self::Redis => "Redis",
+        })
+    }
+}
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// A store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Nothing was done: no connection, or the server turned the request away.
+    #[error("{service} is unavailable: {cause}")]
+    Unavailable {
+        /// Which store.
+        service: Service,
+        /// Why.
+        cause: Cause,
+    },
+    /// The request was sent and no answer came: it may or may not have been done.
+    #[error("{service} did not answer, the outcome is unknown: {cause}")]
+    Unknown {
+        /// Which store.
+        service: Service,
+        /// Why.
+        cause: Cause,
+    },
+    /// The store answered something that it never should: a defect of ours or of the data.
+    #[error("{service} answered unexpectedly: {cause}")]
+    Defect {
+        /// Which store.
+        service: Service,
+        /// What.
+        cause: Cause,
+    },
+}
+
+impl StoreError {
+    /// A defect in words.
+    pub fn defect(service: Service, what: impl Into<String>) -> Self {
+        Self::Defect { service, cause: what.into().into() }
+    }
+
+    /// Whether the same request may succeed a little later.
+    pub const fn retry_may_help(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Unknown { .. })
+    }
+
+    /// Whether the request may have been done.
+    pub const fn outcome_unknown(&self) -> bool {
+        matches!(self, Self::Unknown { .. })
+    }
+
+    /// Which store.
+    pub const fn service(&self) -> Service {
+        match self {
+            Self::Unavailable { service, .. }
+            | Self::Unknown { service, .. }
+            | Self::Defect { service, .. } => *service,
+        }
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        let service = Service::Postgres;
+        match &error {
+            sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_) => {
+                Self::Unavailable { service, cause: error.into() }
+            }
+            sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed => {
+                Self::Unknown { service, cause: error.into() }
+            }
+            sqlx::Error::Database(answer) => match answer.code().as_deref() {
+                // Cancelled or rolled back by the server: certainly not done.
+                Some("57014" | "55P03" | "40001" | "40P01") => {
+                    Self::Unavailable { service, cause: error.into() }
+                }
+                Some(code) if code.starts_with("53") || code == "57P03" => {
+                    Self::Unavailable { service, cause: error.into() }
+                }
+                // The server or the session was shut down: perhaps after a commit.
+                Some(code) if code.starts_with("57P") || code.starts_with("08") => {
+                    Self::Unknown { service, cause: error.into() }
+                }
+                _ => Self::Defect { service, cause: error.into() },
+            },
+            _ => Self::Defect { service, cause: error.into() },
+        }
+    }
+}
+
+impl From<redis::RedisError> for StoreError {
+    fn from(error: redis::RedisError) -> Self {
+        use redis::{ErrorKind, ServerErrorKind};
+        let service = Service::Redis;
+        if error.is_connection_refusal() {
+            return Self::Unavailable { service, cause: error.into() };
+        }
+        match error.kind() {
+            ErrorKind::Server(
+                ServerErrorKind::BusyLoading
+                | ServerErrorKind::TryAgain
+                | ServerErrorKind::ClusterDown
+                | ServerErrorKind::MasterDown
+                | ServerErrorKind::ReadOnly,
+            ) => Self::Unavailable { service, cause: error.into() },
+            ErrorKind::Io => Self::Unknown { service, cause: error.into() },
+            // Out of memory: the write was refused, not done.
+            _ if error.code() == Some("OOM") => Self::Unavailable { service, cause: error.into() },
+            _ if error.is_io_error() || error.is_unrecoverable_error() => {
+                Self::Unknown { service, cause: error.into() }
+            }
+            _ => Self::Defect { service, cause: error.into() },
+        }
+    }
+}
+
+impl From<deadpool_redis::PoolError> for StoreError {
+    fn from(error: deadpool_redis::PoolError) -> Self {
+        Self::Unavailable { service: Service::Redis, cause: error.into() }
+    }
+}

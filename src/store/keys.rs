@@ -1,0 +1,52 @@
+//! The names of all Redis keys, in one place.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use chrono::NaiveDate;
+
+use crate::model::UserId;
+
+/// Names keys. The prefix is empty in production; tests that share a Redis take
+/// a random one each.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    prefix: Arc<str>,
+}
+
+impl Default for Keys {
+    fn default() -> Self {
+        Self::with_prefix("")
+    }
+}
+
+impl Keys {
+    /// Keys that all begin with `prefix`.
+    pub fn with_prefix(prefix: &str) -> Self {
+        Self { prefix: prefix.into() }
+    }
+
+    fn name(&self, rest: impl Display) -> String {
+        format!("{}{rest}", self.prefix)
+    }
+
+    /// The lock under which one user's purchases run, one at a time.
+    pub fn order_lock(&self, user: UserId) -> String {
+        self.name(format_args!("lock:order:{user}"))
+    }
+
+    /// The counter of a day's orders, `icr:order:YYYY:MM:DD`.
+    pub fn order_counter(&self, day: NaiveDate) -> String {
+        self.name(format_args!("icr:order:{}", day.format("%Y:%m:%d")))
+    }
+
+    /// A login code and the number of wrong tries at it.
+    pub fn login_code(&self, phone: &str) -> String {
+        self.name(format_args!("login:code:{phone}"))
+    }
+
+    /// How often something was asked for by somebody within a window.
+    pub fn rate(&self, what: &str, who: &str) -> String {
+        self.name(format_args!("rate:{what}:{who}"))
+    }
+}

@@ -1,0 +1,100 @@
+//! The PostgreSQL handle.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{ConnectOptions, Postgres};
+
+use super::StoreError;
+
+/// How long a request waits for a connection. Below a second, so that a buyer hears
+/// "unavailable" within one when the database is gone.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(700);
+
+/// The server ends a statement after this long, whatever became of its client: the
+/// bound on how long a forgotten purchase can still write.
+const STATEMENT_TIMEOUT: &str = "5s";
+
+/// Connections of one process. Few on purpose: more transactions in flight than cores
+/// make a hot row slower, not faster.
+const MAX_CONNECTIONS: u32 = 12;
+
+static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!();
+
+/// A pool of connections to PostgreSQL. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Database {
+    pool: PgPool,
+}
+
+impl Database {
+    /// A handle that connects when it is first used.
+    ///
+    /// # Errors
+    /// `Defect` when `url` is not a PostgreSQL URL.
+    pub fn new(url: &str) -> Result<Self, StoreError> {
+        let options = PgConnectOptions::from_str(url)?
+            .application_name("seckill")
+            .options([
+                ("statement_timeout", STATEMENT_TIMEOUT),
+                ("idle_in_transaction_session_timeout", STATEMENT_TIMEOUT),
+            ])
+            // The planner's compilation never pays for statements this small.
+            .options([("jit", "off")])
+            .log_slow_statements(tracing::log::LevelFilter::Off, Duration::ZERO);
+        let pool = PgPoolOptions::new()
+            .max_connections(MAX_CONNECTIONS)
+            .min_connections(2)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            // A round trip per query for what the query itself finds out.
+            .test_before_acquire(false)
+            .connect_lazy_with(options);
+        Ok(Self { pool })
+    }
+
+    /// The pool, for statements outside a purchase.
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// One connection.
+    ///
+    /// # Errors
+    /// `Unavailable` when none was to be had in time: nothing was sent.
+    pub async fn acquire(&self) -> Result<PoolConnection<Postgres>, StoreError> {
+        self.pool.acquire().await.map_err(|error| StoreError::Unavailable {
+            service: super::Service::Postgres,
+            cause: error.into(),
+        })
+    }
+
+    /// Applies the migrations that are missing. Safe from several processes at once:
+    /// an advisory lock lets one in.
+    ///
+    /// # Errors
+    /// `Unavailable` without a connection, `Defect` when a migration fails or an
+    /// applied one differs from ours.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        let mut connection = self.acquire().await?;
+        MIGRATOR.run(&mut *connection).await.map_err(|error| match error {
+            sqlx::migrate::MigrateError::Execute(cause) => cause.into(),
+            other => StoreError::defect(super::Service::Postgres, other.to_string()),
+        })
+    }
+
+    /// Whether the server answers.
+    ///
+    /// # Errors
+    /// As any statement.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        sqlx::query("select 1").execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Closes the connections, waiting for those in use.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}

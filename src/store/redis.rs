@@ -1,0 +1,150 @@
+//! The Redis handle.
+//!
+//! Two ways to a connection: the *shared* one, multiplexed, on which commands of all
+//! tasks travel together in the order they were sent (the hot path; the order is what
+//! lets a clean-up follow the command it cleans up after), and the pool, for what needs
+//! a connection of its own. A pool connection per command would cost a `PING` each time.
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use deadpool_redis::{Config, Pool, PoolConfig, Runtime, Timeouts};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, FromRedisValue, ScriptInvocation};
+
+use super::{Service, StoreError};
+
+const POOL_SIZE: usize = 8;
+
+/// A connection is made, checked or waited for no longer than this.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
+
+/// A handle on one Redis. Cheap to clone. A connection that breaks is replaced by the
+/// next command; commands are never sent twice by this handle.
+#[derive(Clone)]
+pub struct Redis {
+    pool: Pool,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// The connection and its generation, so that only who saw it break drops it.
+    current: RwLock<Option<(u64, MultiplexedConnection)>>,
+    connecting: tokio::sync::Mutex<()>,
+}
+
+impl std::fmt::Debug for Redis {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Redis").finish_non_exhaustive()
+    }
+}
+
+impl Redis {
+    /// A handle that connects when it is first used.
+    ///
+    /// # Errors
+    /// `Defect` when `url` is not a Redis URL.
+    pub fn new(url: &str) -> Result<Self, StoreError> {
+        let mut config = Config::from_url(url);
+        config.pool = Some(PoolConfig {
+            max_size: POOL_SIZE,
+            timeouts: Timeouts {
+                wait: Some(CONNECT_TIMEOUT),
+                create: Some(CONNECT_TIMEOUT),
+                recycle: Some(CONNECT_TIMEOUT),
+            },
+            ..PoolConfig::default()
+        });
+        let pool = config
+            .create_pool(Some(Runtime::Tokio1))
+            .map_err(|error| StoreError::defect(Service::Redis, error.to_string()))?;
+        let shared =
+            Shared { current: RwLock::new(None), connecting: tokio::sync::Mutex::new(()) };
+        Ok(Self { pool, shared: Arc::new(shared) })
+    }
+
+    /// Sends one command on the shared connection.
+    ///
+    /// # Errors
+    /// `Unknown` when it was sent and no answer came within the response time-out
+    /// (500 ms); it may still run.
+    pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
+        let (generation, mut connection) = self.connection().await?;
+        let answer = command.query_async(&mut connection).await;
+        self.settle(generation, answer)
+    }
+
+    /// Runs a script on the shared connection, loading it where the server lacks it.
+    ///
+    /// # Errors
+    /// As [`Redis::query`].
+    pub async fn invoke<T: FromRedisValue>(
+        &self,
+        script: &ScriptInvocation<'_>,
+    ) -> Result<T, StoreError> {
+        let (generation, mut connection) = self.connection().await?;
+        let answer = script.invoke_async(&mut connection).await;
+        self.settle(generation, answer)
+    }
+
+    /// Whether the server answers.
+    ///
+    /// # Errors
+    /// As [`Redis::query`].
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.query::<String>(&redis::cmd("PING")).await.map(|_| ())
+    }
+
+    /// Which shared connection is in use, if one is: commands sent on the same one run in
+    /// the order they were sent.
+    pub fn generation(&self) -> Option<u64> {
+        self.current().map(|(generation, _)| generation)
+    }
+
+    fn settle<T>(
+        &self,
+        generation: u64,
+        answer: Result<T, redis::RedisError>,
+    ) -> Result<T, StoreError> {
+        answer.map_err(|error| {
+            if error.is_unrecoverable_error() || error.is_connection_dropped() {
+                self.discard(generation);
+            }
+            StoreError::from(error)
+        })
+    }
+
+    fn discard(&self, generation: u64) {
+        let mut current = self.shared.current.write().unwrap_or_else(|poison| poison.into_inner());
+        if current.as_ref().is_some_and(|(existing, _)| *existing == generation) {
+            *current = None;
+        }
+    }
+
+    fn current(&self) -> Option<(u64, MultiplexedConnection)> {
+        self.shared.current.read().unwrap_or_else(|poison| poison.into_inner()).clone()
+    }
+
+    async fn connection(&self) -> Result<(u64, MultiplexedConnection), StoreError> {
+        if let Some(current) = self.current() {
+            return Ok(current);
+        }
+        // One task connects; the others wait as long as that one attempt may take.
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.shared.connecting.lock());
+        let _connecting = connecting.await.map_err(|_| StoreError::Unavailable {
+            service: Service::Redis,
+            cause: "no connection yet".into(),
+        })?;
+        if let Some(current) = self.current() {
+            return Ok(current);
+        }
+        let pooled = self.pool.get().await?;
+        // Taken out of the pool: the shared connection must not occupy one of its places.
+        let connection = deadpool_redis::Connection::take(pooled);
+        static GENERATIONS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let generation = GENERATIONS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let mut current = self.shared.current.write().unwrap_or_else(|poison| poison.into_inner());
+        *current = Some((generation, connection.clone()));
+        Ok((generation, connection))
+    }
+}

@@ -1,0 +1,101 @@
+//! Users.
+
+use chrono::{DateTime, Utc};
+use sqlx::Row;
+use sqlx::postgres::{PgPool, PgRow};
+
+use super::{Service, StoreError};
+use crate::model::{User, UserId};
+
+fn user_from(row: &PgRow) -> Result<User, StoreError> {
+    let id: i64 = row.try_get("id")?;
+    Ok(User {
+        id: UserId::new(id)
+            .ok_or_else(|| StoreError::defect(Service::Postgres, "a user id is not positive"))?,
+        phone: row.try_get("phone")?,
+        nickname: row.try_get("nickname")?,
+        created_at: row.try_get("created_at")?,
+    })
+}
+
+/// The user with this phone, created if there is none.
+///
+/// # Errors
+/// As any statement.
+pub async fn find_or_create(
+    pool: &PgPool,
+    phone: &str,
+    nickname: &str,
+    now: DateTime<Utc>,
+) -> Result<User, StoreError> {
+    // The update that changes nothing makes `returning` speak for an existing row too.
+    let row = sqlx::query(
+        "insert into users (phone, nickname, created_at) values ($1, $2, $3)
+         on conflict (phone) do update set phone = excluded.phone
+         returning id, phone, nickname, created_at",
+    )
+    .bind(phone)
+    .bind(nickname)
+    .bind(now)
+    .fetch_one(pool)
+    .await?;
+    user_from(&row)
+}
+
+/// The user with this id.
+///
+/// # Errors
+/// As any statement.
+pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError> {
+    let row = sqlx::query("select id, phone, nickname, created_at from users where id = $1")
+        .bind(id.get())
+        .fetch_optional(pool)
+        .await?;
+    row.as_ref().map(user_from).transpose()
+}
+
+/// The first id that no user has and no later login will collide with.
+///
+/// # Errors
+/// As any statement.
+pub async fn first_free_id(pool: &PgPool) -> Result<UserId, StoreError> {
+    let number: i64 =
+        sqlx::query_scalar("select coalesce(max(id), 0) + 1 from users").fetch_one(pool).await?;
+    UserId::new(number)
+        .ok_or_else(|| StoreError::defect(Service::Postgres, "user ids are exhausted"))
+}
+
+/// Creates the load testers' users `first .. first + count`, with phone numbers of a
+/// country code that is not assigned (+999). Those that exist are left as they are.
+/// Returns how many were created.
+///
+/// # Errors
+/// As any statement; all or none are created.
+pub async fn create_range(
+    pool: &PgPool,
+    first: UserId,
+    count: u32,
+    now: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    let mut transaction = pool.begin().await?;
+    let created = sqlx::query(
+        "insert into users (id, phone, nickname, created_at)
+         select id, '+999' || lpad(id::text, 11, '0'), 'load-' || id, $3
+         from generate_series($1::bigint, $1::bigint + $2::bigint - 1) as id
+         on conflict do nothing",
+    )
+    .bind(first.get())
+    .bind(i64::from(count))
+    .bind(now)
+    .execute(&mut *transaction)
+    .await?
+    .rows_affected();
+    // Later logins take numbers after these.
+    sqlx::query(
+        "select setval(pg_get_serial_sequence('users', 'id'), (select max(id) from users))",
+    )
+    .execute(&mut *transaction)
+    .await?;
+    transaction.commit().await?;
+    Ok(created)
+}

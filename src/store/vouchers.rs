@@ -1,0 +1,129 @@
+//! Vouchers and their sales.
+
+use chrono::{DateTime, Utc};
+use sqlx::Row;
+use sqlx::postgres::{PgPool, PgRow};
+
+use super::{Service, StoreError};
+use crate::model::{Voucher, VoucherId};
+
+fn voucher_from(row: &PgRow) -> Result<Voucher, StoreError> {
+    let id: i64 = row.try_get("id")?;
+    Ok(Voucher {
+        id: VoucherId::new(id)
+            .ok_or_else(|| StoreError::defect(Service::Postgres, "a voucher id is not positive"))?,
+        title: row.try_get("title")?,
+        stock: row.try_get("stock")?,
+        initial_stock: row.try_get("initial_stock")?,
+        begin_time: row.try_get("begin_time")?,
+        end_time: row.try_get("end_time")?,
+    })
+}
+
+/// A voucher that does not exist yet.
+#[derive(Debug, Clone)]
+pub struct NewVoucher {
+    /// What is sold, in words.
+    pub title: String,
+    /// How many, not negative.
+    pub stock: i32,
+    /// First instant of the sale.
+    pub begin_time: DateTime<Utc>,
+    /// First instant after the sale; after `begin_time`.
+    pub end_time: DateTime<Utc>,
+}
+
+impl NewVoucher {
+    /// What is wrong with it, in one sentence, if anything is. The database's checks say
+    /// the same; this says it in words.
+    ///
+    /// # Errors
+    /// The sentence.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let sensible = DateTime::<Utc>::UNIX_EPOCH.timestamp()..253_402_300_800;
+        if self.title.trim().is_empty() || self.title.chars().count() > 200 {
+            return Err("title must have 1 to 200 characters");
+        }
+        if self.title.contains('\0') {
+            return Err("title must not contain a NUL character");
+        }
+        if self.stock < 0 {
+            return Err("stock must not be negative");
+        }
+        if self.begin_time >= self.end_time {
+            return Err("begin_time must lie before end_time");
+        }
+        if ![self.begin_time, self.end_time].iter().all(|at| sensible.contains(&at.timestamp())) {
+            return Err("begin_time and end_time must lie between the years 1970 and 9999");
+        }
+        Ok(())
+    }
+}
+
+/// Puts a voucher on sale.
+///
+/// # Errors
+/// As any statement; the voucher and its sale are created together or not at all.
+pub async fn create(
+    pool: &PgPool,
+    new: &NewVoucher,
+    now: DateTime<Utc>,
+) -> Result<Voucher, StoreError> {
+    let row = sqlx::query(
+        "with voucher as (
+           insert into vouchers (title, created_at) values ($1, $2) returning id, title
+         ), sale as (
+           insert into seckill_vouchers (voucher_id, initial_stock, stock, begin_time, end_time)
+           select id, $3, $3, $4, $5 from voucher
+           returning stock, initial_stock, begin_time, end_time
+         )
+         select id, title, stock, initial_stock, begin_time, end_time from voucher, sale",
+    )
+    .bind(&new.title)
+    .bind(now)
+    .bind(new.stock)
+    .bind(new.begin_time)
+    .bind(new.end_time)
+    .fetch_one(pool)
+    .await?;
+    voucher_from(&row)
+}
+
+/// The voucher with this id.
+///
+/// # Errors
+/// As any statement.
+pub async fn find(pool: &PgPool, id: VoucherId) -> Result<Option<Voucher>, StoreError> {
+    let row = sqlx::query(
+        "select v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
+         from vouchers v join seckill_vouchers s on s.voucher_id = v.id
+         where v.id = $1",
+    )
+    .bind(id.get())
+    .fetch_optional(pool)
+    .await?;
+    row.as_ref().map(voucher_from).transpose()
+}
+
+/// Up to `limit` vouchers with ids below `before`, newest first.
+///
+/// # Errors
+/// As any statement.
+pub async fn list(
+    pool: &PgPool,
+    before: Option<VoucherId>,
+    limit: i64,
+) -> Result<Vec<Voucher>, StoreError> {
+    let rows = sqlx::query(
+        "select v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
+         from vouchers v join seckill_vouchers s on s.voucher_id = v.id
+         where v.id < $1
+         order by v.id desc
+         limit $2",
+    )
+    .bind(before.map_or(i64::MAX, VoucherId::get))
+    .bind(limit)
+    .fetch_all(pool)
+    .await?;
+    rows.iter().map(voucher_from).collect()
+}
