@@ -1,1 +1,68 @@
-//! Telemetry.
+//! Logs and metrics.
+
+use std::io::IsTerminal;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+
+/// Upper bounds of the latency histogram, in seconds.
+const LATENCY_BOUNDS_SECONDS: [f64; 13] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
+
+/// How often histograms are tidied.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+
+static METRICS: OnceLock<PrometheusHandle> = OnceLock::new();
+
+/// Writes logs to standard error, so that standard output is for results. `filter` is in
+/// the form of `RUST_LOG`.
+pub fn start_logs(filter: EnvFilter) {
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+}
+
+/// Begins to count. Once for the process; later calls change nothing. Must be called on a
+/// tokio runtime.
+pub fn start_metrics() {
+    METRICS.get_or_init(|| {
+        let latency = Matcher::Full("seckill_http_request_seconds".to_owned());
+        let builder = match PrometheusBuilder::new()
+            .set_buckets_for_metric(latency, &LATENCY_BOUNDS_SECONDS)
+        {
+            Ok(builder) => builder,
+            // Only an empty list of bounds is refused.
+            Err(_) => PrometheusBuilder::new(),
+        };
+        let recorder = builder.build_recorder();
+        let handle = recorder.handle();
+        if metrics::set_global_recorder(recorder).is_err() {
+            tracing::warn!("another recorder counts the metrics already");
+        }
+        let upkeep = handle.clone();
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(UPKEEP_EVERY);
+            loop {
+                ticks.tick().await;
+                upkeep.run_upkeep();
+            }
+        });
+        handle
+    });
+}
+
+/// What was counted, in the text format of Prometheus; empty before [`start_metrics`].
+pub fn metrics_text() -> String {
+    METRICS.get().map(PrometheusHandle::render).unwrap_or_default()
+}
+
+/// Counts one answered request.
+pub fn request_answered(route: &str, status: u16, took: Duration) {
+    let labels = [("route", route.to_owned()), ("status", status.to_string())];
+    metrics::histogram!("seckill_http_request_seconds", &labels).record(took.as_secs_f64());
+}

@@ -1,1 +1,20 @@
-//! http
+//! The JSON API. [`router`] lists every route; one file a resource; [`problem`] holds the
+//! one error type that becomes a response, so handlers return it and nothing else.
+
+pub mod address;
+pub mod auth;
+pub mod body;
+pub mod openapi;
+pub mod operations;
+pub mod orders;
+pub mod problem;
+pub mod router;
+pub mod server;
+pub mod sessions;
+pub mod sms;
+pub mod state;
+pub mod vouchers;
+
+pub use problem::ApiError;
+pub use router::router;
+pub use state::{App, AppParts};

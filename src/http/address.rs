@@ -1,0 +1,80 @@
+//! Where a request comes from.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use axum::extract::FromRequestParts;
+use axum::http::{HeaderMap, request::Parts};
+use ipnet::IpNet;
+
+use super::App;
+
+/// The other end of the connection; the server puts it into every request.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub SocketAddr);
+
+/// The client's address: the peer's, or, where the peer is a trusted proxy, what the
+/// proxies say in `X-Forwarded-For`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientAddress(pub IpAddr);
+
+impl FromRequestParts<App> for ClientAddress {
+    type Rejection = Infallible;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let peer = parts.extensions.get::<Peer>().map_or(unspecified, |peer| peer.0.ip());
+        Ok(Self(client_address(peer, &parts.headers, &app.trusted_proxies)))
+    }
+}
+
+/// The last address on the way that is not a trusted proxy's: what stands before it, the
+/// client may have made up.
+fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
+    let is_trusted = |address: &IpAddr| trusted.iter().any(|network| network.contains(address));
+    if !is_trusted(&peer) {
+        return peer;
+    }
+    let hops: Vec<&str> = headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .collect();
+    let mut client = peer;
+    for hop in hops.into_iter().rev() {
+        let Ok(address) = hop.trim().parse::<IpAddr>() else { break };
+        client = address;
+        if !is_trusted(&address) {
+            break;
+        }
+    }
+    client
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    fn seen(peer: &str, forwarded: Option<&'static str>, trusted: &str) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        if let Some(forwarded) = forwarded {
+            headers.insert("x-forwarded-for", HeaderValue::from_static(forwarded));
+        }
+        let trusted: Vec<IpNet> = trusted.split(',').filter_map(|net| net.parse().ok()).collect();
+        Some(client_address(peer.parse().ok()?, &headers, &trusted).to_string())
+    }
+
+    #[test]
+    fn only_trusted_proxies_are_believed() {
+        let is = |text: &str| Some(text.to_owned());
+        assert_eq!(seen("192.0.2.1", None, ""), is("192.0.2.1"));
+        assert_eq!(seen("192.0.2.1", Some("198.51.100.9"), ""), is("192.0.2.1"));
+        let proxies = "10.0.0.0/8";
+        assert_eq!(seen("10.0.0.1", Some("198.51.100.9"), proxies), is("198.51.100.9"));
+        // The client's own claim stands before what the proxy saw.
+        assert_eq!(seen("10.0.0.1", Some("1.1.1.1, 198.51.100.9"), proxies), is("198.51.100.9"));
+        assert_eq!(seen("10.0.0.1", Some("198.51.100.9, 10.0.0.2"), proxies), is("198.51.100.9"));
+        assert_eq!(seen("10.0.0.1", Some("rubbish"), proxies), is("10.0.0.1"));
+    }
+}

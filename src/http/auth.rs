@@ -1,0 +1,115 @@
+//! Session tokens: JSON Web Tokens (RFC 7519) signed with HMAC-SHA256, verified without a
+//! look-up. The only algorithm that is accepted is the one that signs.
+
+use axum::extract::FromRequestParts;
+use axum::http::{HeaderMap, header, request::Parts};
+use chrono::{DateTime, TimeDelta, Utc};
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::{Deserialize, Serialize};
+
+use super::problem::Code;
+use super::{ApiError, App};
+use crate::model::{SharedClock, UserId};
+
+/// How long a session lasts.
+pub const SESSION_LASTS: TimeDelta = TimeDelta::days(7);
+
+/// What a token says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Claims {
+    sub: UserId,
+    /// Unix time, in seconds, from which the token is void.
+    exp: i64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    admin: bool,
+}
+
+/// Signs and checks tokens.
+pub struct Tokens {
+    clock: SharedClock,
+    sign: EncodingKey,
+    check: DecodingKey,
+    validation: Validation,
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Tokens").finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    /// Tokens signed with `secret`.
+    pub fn new(secret: &[u8], clock: SharedClock) -> Self {
+        let mut validation = Validation::new(Algorithm::HS256);
+        // Checked below against our clock, to the second; the library would take its own.
+        validation.validate_exp = false;
+        validation.required_spec_claims.clear();
+        let sign = EncodingKey::from_secret(secret);
+        Self { clock, sign, check: DecodingKey::from_secret(secret), validation }
+    }
+
+    /// A token for `user`, good until `expires`.
+    ///
+    /// # Errors
+    /// In words, if signing fails.
+    pub fn mint(
+        &self,
+        user: UserId,
+        admin: bool,
+        expires: DateTime<Utc>,
+    ) -> Result<String, jsonwebtoken::errors::Error> {
+        let claims = Claims { sub: user, exp: expires.timestamp(), admin };
+        jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.sign)
+    }
+
+    fn session(&self, headers: &HeaderMap) -> Result<Session, ApiError> {
+        let refused = |detail| ApiError::new(Code::Unauthenticated).detail(detail);
+        let token = headers
+            .get(header::AUTHORIZATION)
+            .ok_or_else(|| refused("the request has no Authorization header"))?
+            .to_str()
+            .ok()
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim())
+            .ok_or_else(|| refused("the Authorization header is not `Bearer <token>`"))?;
+        let claims = jsonwebtoken::decode::<Claims>(token, &self.check, &self.validation)
+            .map_err(|_| refused("the token is not one of ours"))?
+            .claims;
+        if claims.exp <= self.clock.now().timestamp() {
+            return Err(refused("the token has expired"));
+        }
+        Ok(Session { user: claims.sub, admin: claims.admin })
+    }
+}
+
+/// Who sends a request, as an extractor: without a good token the handler is not called.
+#[derive(Debug, Clone, Copy)]
+pub struct Session {
+    /// The user.
+    pub user: UserId,
+    /// Whether the user may put vouchers on sale.
+    pub admin: bool,
+}
+
+impl FromRequestParts<App> for Session {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        app.tokens.session(&parts.headers)
+    }
+}
+
+/// A session that may administer.
+#[derive(Debug, Clone, Copy)]
+pub struct AdminSession;
+
+impl FromRequestParts<App> for AdminSession {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        match app.tokens.session(&parts.headers)? {
+            Session { admin: true, .. } => Ok(Self),
+            _ => Err(ApiError::new(Code::Forbidden)),
+        }
+    }
+}

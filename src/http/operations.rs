@@ -1,0 +1,72 @@
+//! For whoever operates the service: is it alive, is it ready, what does it do.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use tokio::time::{Instant, timeout};
+use utoipa::ToSchema;
+
+use super::App;
+use crate::store::StoreError;
+use crate::telemetry;
+
+/// A store that needs longer to answer is not ready.
+const READY_WITHIN: Duration = Duration::from_millis(900);
+
+/// Whether the process answers at all.
+#[utoipa::path(get, path = "/healthz", tag = "operations",
+    responses((status = 200, description = "alive")))]
+pub async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// How the stores are.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Readiness {
+    /// `ok` or `unavailable`.
+    pub database: &'static str,
+    /// `ok` or `unavailable`.
+    pub redis: &'static str,
+}
+
+/// Whether the process can do its work: database and Redis answer.
+#[utoipa::path(get, path = "/readyz", tag = "operations",
+    responses(
+        (status = 200, body = Readiness, description = "ready"),
+        (status = 503, body = Readiness, description = "a store does not answer"),
+    ))]
+pub async fn readyz(State(app): State<App>) -> (StatusCode, Json<Readiness>) {
+    async fn word(ping: impl Future<Output = Result<(), StoreError>>) -> &'static str {
+        match timeout(READY_WITHIN, ping).await {
+            Ok(Ok(())) => "ok",
+            _ => "unavailable",
+        }
+    }
+    let (database, redis) = tokio::join!(word(app.database.ping()), word(app.redis.ping()));
+    let ready = database == "ok" && redis == "ok";
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(Readiness { database, redis }))
+}
+
+/// Counters and histograms, in the text format of Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "operations",
+    responses((status = 200, description = "Prometheus text format", content_type = "text/plain")))]
+pub async fn metrics() -> impl IntoResponse {
+    let text = telemetry::metrics_text();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
+}
+
+/// Counts every request, and how long its answer took, by route and status.
+pub async fn measure(request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
+    let route = matched.as_ref().map_or("none", MatchedPath::as_str);
+    telemetry::request_answered(route, response.status().as_u16(), begun.elapsed());
+    response
+}

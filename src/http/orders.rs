@@ -1,0 +1,156 @@
+//! Buying, and one's own orders.
+
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::http::{HeaderName, StatusCode, header};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::auth::Session;
+use super::body::OptionalJsonBody;
+use super::problem::Code;
+use super::vouchers::{Page, PathId, next_page};
+use super::{ApiError, App};
+use crate::model::{Order, OrderId, OrderStatus, Outcome, UserId, VoucherId};
+use crate::store::orders;
+
+/// What the buyer of a voucher is told.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OrderedBody {
+    /// A 64-bit number in decimal digits: too large for a JavaScript number.
+    #[schema(value_type = String, example = "661897216000000001")]
+    pub order_id: OrderId,
+    /// What was bought.
+    #[schema(value_type = String, example = "1")]
+    pub voucher_id: VoucherId,
+    /// Who bought.
+    #[schema(value_type = String, example = "1")]
+    pub user_id: UserId,
+    /// When.
+    pub created_at: DateTime<Utc>,
+}
+
+/// An order.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OrderBody {
+    /// The order.
+    #[serde(flatten)]
+    pub ordered: OrderedBody,
+    /// `unpaid`, `paid`, `used`, `cancelled`, `refunding` or `refunded`.
+    #[schema(value_type = String, example = "unpaid")]
+    pub status: OrderStatus,
+    /// When it was paid.
+    pub paid_at: Option<DateTime<Utc>>,
+    /// When it was redeemed.
+    pub used_at: Option<DateTime<Utc>>,
+    /// When it was refunded.
+    pub refunded_at: Option<DateTime<Utc>>,
+}
+
+impl From<Order> for OrderBody {
+    fn from(order: Order) -> Self {
+        Self {
+            ordered: OrderedBody {
+                order_id: order.id,
+                voucher_id: order.voucher_id,
+                user_id: order.user_id,
+                created_at: order.created_at,
+            },
+            status: order.status,
+            paid_at: order.paid_at,
+            used_at: order.used_at,
+            refunded_at: order.refunded_at,
+        }
+    }
+}
+
+/// What may accompany a purchase. Nothing needs to.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BuyBody {
+    /// Who the client believes to buy as; must be the user of the token.
+    #[schema(value_type = Option<String>)]
+    #[serde(default)]
+    pub user_id: Option<UserId>,
+}
+
+/// Buys one voucher for the user of the token.
+#[utoipa::path(post, path = "/api/vouchers/{id}/orders", tag = "orders",
+    security(("token" = [])),
+    params(("id" = String, Path, description = "the voucher")),
+    request_body(content = Option<BuyBody>, description = "may be left out"),
+    responses(
+        (status = 201, body = OrderedBody, description = "bought; `Location` names the order"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 403, description = "`forbidden`: the body names another user"),
+        (status = 404, description = "`voucher_not_found`"),
+        (status = 409, description = "`sold_out`, `already_bought` (with `order_id`), \
+            `order_in_progress`, `sale_not_started` (with `begin_time`) or `sale_ended`"),
+        (status = 413, description = "`invalid_request`: the body is too large"),
+        (status = 422, description = "`invalid_request`"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
+    ))]
+pub async fn buy(
+    State(app): State<App>,
+    session: Session,
+    PathId(voucher): PathId<VoucherId>,
+    OptionalJsonBody(body): OptionalJsonBody<BuyBody>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<OrderedBody>), ApiError> {
+    if body.and_then(|body| body.user_id).is_some_and(|user| user != session.user) {
+        return Err(ApiError::new(Code::Forbidden).detail("you buy as the user of your token"));
+    }
+    match app.purchases.buy(session.user, voucher).await? {
+        Outcome::Ordered(order) => {
+            let location = [(header::LOCATION, format!("/api/orders/{}", order.id))];
+            Ok((StatusCode::CREATED, location, Json(OrderBody::from(order).ordered)))
+        }
+        Outcome::Refused(refusal) => Err(refusal.into()),
+    }
+}
+
+/// One's own orders, newest first.
+#[utoipa::path(get, path = "/api/orders", tag = "orders",
+    security(("token" = [])),
+    params(
+        ("before" = Option<String>, Query, description = "only ids below this"),
+        ("limit" = Option<i64>, Query, description = "1 to 100, 20 when left out"),
+    ),
+    responses(
+        (status = 200, body = [OrderBody], description = "a page; `Link` names the next"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 422, description = "`invalid_request`"),
+    ))]
+pub async fn list(
+    State(app): State<App>,
+    session: Session,
+    page: Result<Query<Page<OrderId>>, axum::extract::rejection::QueryRejection>,
+) -> Result<([(HeaderName, String); 1], Json<Vec<OrderBody>>), ApiError> {
+    let Query(page) = page.map_err(|error| ApiError::invalid(error.body_text()))?;
+    let page = page.check()?;
+    let pool = app.database.pool();
+    let orders = orders::list_of_user(pool, session.user, page.before, page.limit).await?;
+    let ids = orders.iter().map(|order| order.id.to_string());
+    let link = next_page("/api/orders", page.limit, ids);
+    Ok((link, Json(orders.into_iter().map(OrderBody::from).collect())))
+}
+
+/// One of one's own orders. Somebody else's is not found: that it exists is theirs to know.
+#[utoipa::path(get, path = "/api/orders/{id}", tag = "orders",
+    security(("token" = [])),
+    params(("id" = String, Path, description = "the order")),
+    responses(
+        (status = 200, body = OrderBody, description = "the order"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 404, description = "`order_not_found`"),
+        (status = 422, description = "`invalid_request`: the id is not a number"),
+    ))]
+pub async fn find(
+    State(app): State<App>,
+    session: Session,
+    PathId(id): PathId<OrderId>,
+) -> Result<Json<OrderBody>, ApiError> {
+    let order = orders::find(app.database.pool(), id).await?;
+    let own = order.filter(|order| order.user_id == session.user);
+    own.map(|order| Json(order.into())).ok_or(ApiError::new(Code::OrderNotFound))
+}

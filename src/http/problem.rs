@@ -1,0 +1,386 @@
+//! The one error type of the API: every answer that is not a success is a problem
+//! document (RFC 9457), `application/problem+json`, with a stable `code`.
+//!
+//! A handler makes an [`ApiError`]; [`render`], a layer around all routes, writes it in the
+//! language that the request prefers. Causes are logged here, once, and never sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+
+use crate::model::Refusal;
+use crate::seckill::PurchaseError;
+use crate::store::StoreError;
+
+/// What went wrong, as the client's program sees it. The codes are part of the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // each says what it is
+pub enum Code {
+    InvalidRequest,
+    Unauthenticated,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    VoucherNotFound,
+    OrderNotFound,
+    SoldOut,
+    AlreadyBought,
+    OrderInProgress,
+    SaleNotStarted,
+    SaleEnded,
+    TooManyRequests,
+    Unavailable,
+    Internal,
+}
+
+/// Languages that titles are written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Language {
+    English,
+    Chinese,
+}
+
+impl Code {
+    /// Every code, for the documentation and the tests.
+    pub const ALL: [Self; 15] = [
+        Self::InvalidRequest,
+        Self::Unauthenticated,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::VoucherNotFound,
+        Self::OrderNotFound,
+        Self::SoldOut,
+        Self::AlreadyBought,
+        Self::OrderInProgress,
+        Self::SaleNotStarted,
+        Self::SaleEnded,
+        Self::TooManyRequests,
+        Self::Unavailable,
+        Self::Internal,
+    ];
+
+    /// Status, code, English title, Chinese title.
+    const fn row(self) -> (StatusCode, &'static str, &'static str, &'static str) {
+        use StatusCode as S;
+        match self {
+            Self::InvalidRequest => {
+                (S::UNPROCESSABLE_ENTITY, "invalid_request", "The request is not valid", "请求无效")
+            }
+            Self::Unauthenticated => {
+                (S::UNAUTHORIZED, "unauthenticated", "Log in first", "请先登录")
+            }
+            Self::Forbidden => {
+                (S::FORBIDDEN, "forbidden", "You may not do this", "没有权限")
+            }
+            Self::NotFound => (S::NOT_FOUND, "not_found", "There is nothing here", "资源不存在"),
+            Self::MethodNotAllowed => (
+                S::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                "This route does not take this method",
+                "请求方法不被允许",
+            ),
+            Self::VoucherNotFound => {
+                (S::NOT_FOUND, "voucher_not_found", "There is no such voucher", "优惠券不存在")
+            }
+            Self::OrderNotFound => {
+                (S::NOT_FOUND, "order_not_found", "There is no such order", "订单不存在")
+            }
+            Self::SoldOut => (S::CONFLICT, "sold_out", "The voucher is sold out", "库存不足"),
+            Self::AlreadyBought => (
+                S::CONFLICT,
+                "already_bought",
+                "You have bought this voucher already",
+                "用户已经购买过一次",
+            ),
+            Self::OrderInProgress => (
+                S::CONFLICT,
+                "order_in_progress",
+                "An order of yours is under way",
+                "不允许重复下单",
+            ),
+            Self::SaleNotStarted => {
+                (S::CONFLICT, "sale_not_started", "The sale has not begun", "秒杀尚未开始")
+            }
+            Self::SaleEnded => (S::CONFLICT, "sale_ended", "The sale is over", "秒杀已经结束"),
+            Self::TooManyRequests => (
+                S::TOO_MANY_REQUESTS,
+                "too_many_requests",
+                "Too many requests, wait a little",
+                "请求过于频繁，请稍后再试",
+            ),
+            Self::Unavailable => (
+                S::SERVICE_UNAVAILABLE,
+                "unavailable",
+                "The service is unavailable for a moment",
+                "服务暂不可用，请稍后再试",
+            ),
+            Self::Internal => (
+                S::INTERNAL_SERVER_ERROR,
+                "internal_error",
+                "The service failed on a defect of its own",
+                "服务器内部错误",
+            ),
+        }
+    }
+
+    /// The status of the answer.
+    pub const fn status(self) -> StatusCode {
+        self.row().0
+    }
+
+    /// The `code` member.
+    pub const fn as_str(self) -> &'static str {
+        self.row().1
+    }
+
+    const fn title(self, language: Language) -> &'static str {
+        match language {
+            Language::English => self.row().2,
+            Language::Chinese => self.row().3,
+        }
+    }
+}
+
+/// A problem on its way to the client.
+#[derive(Debug, Clone)]
+pub struct ApiError {
+    code: Code,
+    status: StatusCode,
+    detail: Option<String>,
+    retry_after: Option<Duration>,
+    members: Map<String, Value>,
+}
+
+impl ApiError {
+    /// A problem that its code says all about.
+    pub fn new(code: Code) -> Self {
+        let (detail, retry_after) = (None, None);
+        Self { code, status: code.status(), detail, retry_after, members: Map::new() }
+    }
+
+    /// With a sentence about this occurrence.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// A request that makes no sense, and why.
+    pub fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(Code::InvalidRequest).detail(detail)
+    }
+
+    /// A body beyond the limit: an invalid request, with the status that HTTP has for it.
+    pub fn body_too_large() -> Self {
+        let error = Self::invalid("the body is larger than this route takes");
+        Self { status: StatusCode::PAYLOAD_TOO_LARGE, ..error }
+    }
+
+    /// Too many requests; `wait` until the next may succeed.
+    pub fn too_many_requests(wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..Self::new(Code::TooManyRequests) }
+    }
+
+    /// Cannot be answered now.
+    pub fn unavailable() -> Self {
+        Self { retry_after: Some(Duration::from_secs(1)), ..Self::new(Code::Unavailable) }
+    }
+
+    fn member(mut self, name: &str, value: Value) -> Self {
+        self.members.insert(name.to_owned(), value);
+        self
+    }
+
+    fn to_json(&self, language: Language) -> Vec<u8> {
+        let mut document = json!({
+            "type": format!("urn:seckill:problem:{}", self.code.as_str()),
+            "title": self.code.title(language),
+            "status": self.status.as_u16(),
+            "code": self.code.as_str(),
+        });
+        if let Value::Object(members) = &mut document {
+            if let Some(detail) = &self.detail {
+                members.insert("detail".to_owned(), json!(detail));
+            }
+            members.extend(self.members.clone());
+        }
+        document.to_string().into_bytes()
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::VoucherNotFound => Self::new(Code::VoucherNotFound),
+            Refusal::SaleNotStarted { begin_time } => {
+                Self::new(Code::SaleNotStarted).member("begin_time", json!(begin_time))
+            }
+            Refusal::SaleEnded => Self::new(Code::SaleEnded),
+            Refusal::SoldOut => Self::new(Code::SoldOut),
+            Refusal::AlreadyBought { order_id } => {
+                Self::new(Code::AlreadyBought).member("order_id", json!(order_id))
+            }
+            Refusal::OrderInProgress => Self::new(Code::OrderInProgress),
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        if error.retry_may_help() {
+            tracing::warn!(%error, "answered 503");
+            return Self::unavailable();
+        }
+        tracing::error!(%error, "answered 500");
+        Self::new(Code::Internal)
+    }
+}
+
+impl From<Arc<StoreError>> for ApiError {
+    fn from(error: Arc<StoreError>) -> Self {
+        PurchaseError::Shared(error).into()
+    }
+}
+
+impl From<PurchaseError> for ApiError {
+    fn from(error: PurchaseError) -> Self {
+        if !error.retry_may_help() {
+            tracing::error!(%error, "answered 500");
+            return Self::new(Code::Internal);
+        }
+        match error {
+            // By the thousand when it happens; the metrics count them.
+            PurchaseError::Overloaded | PurchaseError::DatabaseResting => {
+                tracing::debug!(%error, "answered 503");
+            }
+            _ => tracing::warn!(%error, "answered 503"),
+        }
+        if error.outcome_unknown() {
+            return Self::unavailable().detail(
+                "it is not known whether the order was placed: ask again, and an order that was \
+                 placed is named",
+            );
+        }
+        Self::unavailable()
+    }
+}
+
+/// The documents that need no more than their code, written once.
+fn constant_body(code: Code, language: Language) -> &'static [u8] {
+    use std::sync::LazyLock;
+    type Bodies = Vec<[Vec<u8>; 2]>;
+    static BODIES: LazyLock<Bodies> = LazyLock::new(|| {
+        let body = |code, language| ApiError::new(code).to_json(language);
+        let both = |code| [body(code, Language::English), body(code, Language::Chinese)];
+        Code::ALL.into_iter().map(both).collect()
+    });
+    &BODIES[code as usize][language as usize]
+}
+
+impl IntoResponse for ApiError {
+    /// Without a body: [`render`] writes it.
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        let headers = response.headers_mut();
+        if let Some(wait) = self.retry_after {
+            // Whole seconds, rounded up, so that whoever obeys is not refused again.
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            headers.insert(header::RETRY_AFTER, seconds.max(1).into());
+        }
+        if self.code == Code::Unauthenticated {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response.extensions_mut().insert(Arc::new(self));
+        response
+    }
+}
+
+/// Writes the body of an [`ApiError`] in the language that the request prefers.
+pub async fn render(request: Request, next: Next) -> Response {
+    let language = preferred_language(request.headers());
+    let mut response = next.run(request).await;
+    let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() else {
+        return response;
+    };
+    let plain = error.detail.is_none() && error.members.is_empty();
+    *response.body_mut() = if plain && error.status == error.code.status() {
+        constant_body(error.code, language).into()
+    } else {
+        error.to_json(language).into()
+    };
+    let headers = response.headers_mut();
+    let problem = HeaderValue::from_static("application/problem+json");
+    headers.insert(header::CONTENT_TYPE, problem);
+    headers.insert(header::CONTENT_LANGUAGE, HeaderValue::from_static(language.tag()));
+    headers.insert(header::VARY, HeaderValue::from_static("accept-language"));
+    response
+}
+
+impl Language {
+    const fn tag(self) -> &'static str {
+        match self {
+            Self::English => "en",
+            Self::Chinese => "zh-CN",
+        }
+    }
+}
+
+/// Chinese when `Accept-Language` weighs it above English, English otherwise.
+fn preferred_language(headers: &HeaderMap) -> Language {
+    let Some(header) = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok())
+    else {
+        return Language::English;
+    };
+    let mut best = (0.0, Language::English);
+    for range in header.split(',') {
+        let mut parts = range.split(';');
+        let tag = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+        let language = match tag.split('-').next() {
+            Some("zh") => Language::Chinese,
+            Some("en") => Language::English,
+            _ => continue,
+        };
+        let weight = parts
+            .find_map(|part| part.trim().strip_prefix("q=").map(str::to_owned))
+            .map_or(1.0, |weight| weight.parse::<f32>().unwrap_or(0.0));
+        // The first of equals wins, as it stands in the header.
+        if weight > best.0 {
+            best = (weight, language);
+        }
+    }
+    best.1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_language_is_the_one_that_weighs_most() {
+        let language = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_LANGUAGE, HeaderValue::from_static(text));
+            preferred_language(&headers)
+        };
+        assert_eq!(preferred_language(&HeaderMap::new()), Language::English);
+        for chinese in ["zh", "zh-CN,zh;q=0.9,en;q=0.8", "fr, zh-TW;q=0.5", "en;q=0.1,ZH"] {
+            assert_eq!(language(chinese), Language::Chinese, "{chinese}");
+        }
+        for english in ["en", "fr", "*", "en-GB,zh;q=0.9", "zh;q=0", "zh;q=x", ";;,,"] {
+            assert_eq!(language(english), Language::English, "{english}");
+        }
+    }
+
+    #[test]
+    fn codes_stand_in_the_order_of_their_numbers() {
+        for (position, code) in Code::ALL.into_iter().enumerate() {
+            assert_eq!(code as usize, position);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What every handler can reach, built in one place.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::auth::Tokens;
+use super::sms::SmsGateway;
+use crate::model::SharedClock;
+use crate::seckill::Purchases;
+use crate::store::{Database, Keys, Redis};
+
+/// The state of the API. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct App(Arc<AppParts>);
+
+/// The parts of an [`App`].
+#[derive(Debug)]
+pub struct AppParts {
+    /// PostgreSQL.
+    pub database: Database,
+    /// Redis.
+    pub redis: Redis,
+    /// Key names.
+    pub keys: Keys,
+    /// Wall-clock time.
+    pub clock: SharedClock,
+    /// Sells.
+    pub purchases: Purchases,
+    /// Signs and checks session tokens.
+    pub tokens: Tokens,
+    /// Sends login codes.
+    pub sms: Box<dyn SmsGateway>,
+    /// The phones whose users may put vouchers on sale.
+    pub admin_phones: HashSet<String>,
+    /// The proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+impl App {
+    /// The state made of `parts`.
+    pub fn new(parts: AppParts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl std::ops::Deref for App {
+    type Target = AppParts;
+    fn deref(&self) -> &AppParts {
+        &self.0
+    }
+}

@@ -1,0 +1,209 @@
+//! Vouchers.
+
+use std::str::FromStr;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::http::{HeaderName, StatusCode, header, request::Parts};
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::auth::AdminSession;
+use super::body::JsonBody;
+use super::problem::Code;
+use super::{ApiError, App};
+use crate::model::{InvalidId, Voucher, VoucherId};
+use crate::store::vouchers::{self, NewVoucher};
+
+/// How long a sale lasts when nothing is said.
+const DEFAULT_SALE: TimeDelta = TimeDelta::hours(24);
+
+/// An id from the path.
+#[derive(Debug)]
+pub struct PathId<T>(pub T);
+
+impl<T: FromStr<Err = InvalidId> + Send> FromRequestParts<App> for PathId<T> {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let Path(text) = Path::<String>::from_request_parts(parts, app)
+            .await
+            .map_err(|_| ApiError::invalid(InvalidId.to_string()))?;
+        text.parse().map(Self).map_err(|error| ApiError::invalid(error.to_string()))
+    }
+}
+
+/// Which part of a list.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Page<T> {
+    /// Only ids below this.
+    #[serde(default = "Option::default")]
+    pub before: Option<T>,
+    /// How many at most, 1 to 100.
+    #[serde(default = "default_limit")]
+    pub limit: i64,
+}
+
+const fn default_limit() -> i64 {
+    20
+}
+
+impl<T> Page<T> {
+    pub(super) fn check(self) -> Result<Self, ApiError> {
+        if (1..=100).contains(&self.limit) {
+            Ok(self)
+        } else {
+            Err(ApiError::invalid("limit must be 1 to 100"))
+        }
+    }
+}
+
+/// The next page's address (RFC 8288), where a full page suggests that there is one.
+pub(super) fn next_page(
+    path: &str,
+    limit: i64,
+    ids: impl ExactSizeIterator<Item = String>,
+) -> [(HeaderName, String); 1] {
+    let full = i64::try_from(ids.len()) == Ok(limit);
+    let link = ids.last().filter(|_| full).map_or_else(String::new, |last| {
+        format!("<{path}?before={last}&limit={limit}>; rel=\"next\"")
+    });
+    [(header::LINK, link)]
+}
+
+/// A voucher and where its sale stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct VoucherBody {
+    /// Decimal digits.
+    #[schema(value_type = String, example = "1")]
+    pub id: VoucherId,
+    /// What is sold.
+    #[schema(example = "100 yuan for 80")]
+    pub title: String,
+    /// Vouchers left.
+    pub stock: i32,
+    /// Vouchers at the beginning.
+    pub initial_stock: i32,
+    /// First instant of the sale.
+    pub begin_time: DateTime<Utc>,
+    /// First instant after the sale.
+    pub end_time: DateTime<Utc>,
+    /// `upcoming`, `on_sale`, `sold_out` or `ended`.
+    #[schema(value_type = String, example = "on_sale")]
+    pub status: crate::model::SaleStatus,
+}
+
+impl VoucherBody {
+    fn at(voucher: Voucher, now: DateTime<Utc>) -> Self {
+        Self {
+            status: voucher.status_at(now),
+            id: voucher.id,
+            title: voucher.title,
+            stock: voucher.stock,
+            initial_stock: voucher.initial_stock,
+            begin_time: voucher.begin_time,
+            end_time: voucher.end_time,
+        }
+    }
+}
+
+/// A voucher to put on sale.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewVoucherBody {
+    /// What is sold, 1 to 200 characters.
+    #[schema(example = "100 yuan for 80")]
+    pub title: String,
+    /// How many.
+    #[schema(minimum = 0, example = 100)]
+    pub stock: i32,
+    /// First instant of the sale; now when left out.
+    pub begin_time: Option<DateTime<Utc>>,
+    /// First instant after the sale; 24 hours after the beginning when left out.
+    pub end_time: Option<DateTime<Utc>>,
+}
+
+impl NewVoucherBody {
+    /// The voucher, with what was left out filled in.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, in one sentence.
+    pub fn complete(self, now: DateTime<Utc>) -> Result<NewVoucher, &'static str> {
+        let begin_time = self.begin_time.unwrap_or(now);
+        let end_time = match self.end_time {
+            Some(end_time) => end_time,
+            None => begin_time.checked_add_signed(DEFAULT_SALE).unwrap_or(begin_time),
+        };
+        let new = NewVoucher { title: self.title, stock: self.stock, begin_time, end_time };
+        new.check().map(|()| new)
+    }
+}
+
+/// Vouchers, newest first.
+#[utoipa::path(get, path = "/api/vouchers", tag = "vouchers",
+    params(
+        ("before" = Option<String>, Query, description = "only ids below this"),
+        ("limit" = Option<i64>, Query, description = "1 to 100, 20 when left out"),
+    ),
+    responses(
+        (status = 200, body = [VoucherBody], description = "a page; `Link` names the next"),
+        (status = 422, description = "`invalid_request`"),
+    ))]
+pub async fn list(
+    State(app): State<App>,
+    page: Result<Query<Page<VoucherId>>, axum::extract::rejection::QueryRejection>,
+) -> Result<([(HeaderName, String); 1], Json<Vec<VoucherBody>>), ApiError> {
+    let Query(page) = page.map_err(|error| ApiError::invalid(error.body_text()))?;
+    let page = page.check()?;
+    let vouchers = vouchers::list(app.database.pool(), page.before, page.limit).await?;
+    let ids = vouchers.iter().map(|voucher| voucher.id.to_string());
+    let link = next_page("/api/vouchers", page.limit, ids);
+    let now = app.clock.now();
+    let bodies = vouchers.into_iter().map(|voucher| VoucherBody::at(voucher, now)).collect();
+    Ok((link, Json(bodies)))
+}
+
+/// One voucher.
+#[utoipa::path(get, path = "/api/vouchers/{id}", tag = "vouchers",
+    params(("id" = String, Path, description = "the voucher")),
+    responses(
+        (status = 200, body = VoucherBody, description = "the stock is at most a second old"),
+        (status = 404, description = "`voucher_not_found`"),
+        (status = 422, description = "`invalid_request`: the id is not a number"),
+    ))]
+pub async fn find(
+    State(app): State<App>,
+    PathId(id): PathId<VoucherId>,
+) -> Result<Json<VoucherBody>, ApiError> {
+    // From memory, for this is the page that everybody reloads before a sale.
+    let sale = app.purchases.sale(id).await?.ok_or(ApiError::new(Code::VoucherNotFound))?;
+    let now = app.clock.now();
+    let status = sale.status_at(now);
+    let mut body = VoucherBody::at(sale.voucher.clone(), now);
+    if status == crate::model::SaleStatus::SoldOut {
+        body.stock = 0;
+    }
+    Ok(Json(VoucherBody { status, ..body }))
+}
+
+/// Puts a voucher on sale.
+#[utoipa::path(post, path = "/api/vouchers", tag = "vouchers", request_body = NewVoucherBody,
+    security(("token" = [])),
+    responses(
+        (status = 201, body = VoucherBody, description = "`Location` names it"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 403, description = "`forbidden`: not an administrator"),
+        (status = 422, description = "`invalid_request`"),
+    ))]
+pub async fn create(
+    State(app): State<App>,
+    _: AdminSession,
+    JsonBody(body): JsonBody<NewVoucherBody>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<VoucherBody>), ApiError> {
+    let now = app.clock.now();
+    let new = body.complete(now).map_err(ApiError::invalid)?;
+    let voucher = vouchers::create(app.database.pool(), &new, now).await?;
+    let location = [(header::LOCATION, format!("/api/vouchers/{}", voucher.id))];
+    Ok((StatusCode::CREATED, location, Json(VoucherBody::at(voucher, now))))
+}

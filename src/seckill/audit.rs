@@ -1,0 +1,125 @@
+//! Judges the promises from the database alone. Shares no code with what sells: it counts.
+
+use serde::Serialize;
+use sqlx::Row;
+use sqlx::postgres::PgPool;
+
+use crate::model::VoucherId;
+use crate::store::{Service, StoreError};
+
+/// What one voucher's books say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VoucherAudit {
+    /// The voucher.
+    pub voucher_id: VoucherId,
+    /// Vouchers at the beginning.
+    pub initial_stock: i64,
+    /// Vouchers left.
+    pub stock: i64,
+    /// Orders written.
+    pub orders: i64,
+    /// Different users among them.
+    pub distinct_users: i64,
+    /// Whether every promise was kept.
+    pub holds: bool,
+    /// Each promise that was not, in words.
+    pub violations: Vec<String>,
+}
+
+impl VoucherAudit {
+    /// Orders beyond the initial stock.
+    pub fn oversold(&self) -> i64 {
+        (self.orders - self.initial_stock).max(0)
+    }
+
+    /// Orders beyond one per user.
+    pub fn duplicates(&self) -> i64 {
+        self.orders - self.distinct_users
+    }
+
+    fn judge(&mut self, orders_of_nobody: i64) {
+        let mut violations = Vec::new();
+        if self.oversold() > 0 {
+            violations.push(format!(
+                "no_oversell: {} orders for {} vouchers",
+                self.orders, self.initial_stock
+            ));
+        }
+        if self.duplicates() > 0 {
+            violations.push(format!(
+                "one_per_user: {} orders of only {} users",
+                self.orders, self.distinct_users
+            ));
+        }
+        if self.orders + self.stock != self.initial_stock {
+            violations.push(format!(
+                "no_undersell: {} orders + {} left is not {} at the beginning",
+                self.orders, self.stock, self.initial_stock
+            ));
+        }
+        if self.stock < 0 {
+            violations.push(format!("no_oversell: the stock is {}", self.stock));
+        }
+        if orders_of_nobody > 0 {
+            violations.push(format!("orphans: {orders_of_nobody} orders of users unknown"));
+        }
+        self.holds = violations.is_empty();
+        self.violations = violations;
+    }
+}
+
+/// Counts one voucher, or all, the oldest first, each from one snapshot.
+///
+/// Orders of a voucher that does not exist are reported as a voucher with an initial
+/// stock of 0, so that they cannot hide.
+///
+/// # Errors
+/// As any statement.
+pub async fn run(
+    pool: &PgPool,
+    only: Option<VoucherId>,
+) -> Result<Vec<VoucherAudit>, StoreError> {
+    let mut transaction = pool.begin().await?;
+    // Counting a large sale may take longer than a purchase ever should.
+    sqlx::query("set local statement_timeout = '10min'").execute(&mut *transaction).await?;
+    let rows = sqlx::query(
+        "with counted as (
+           select o.voucher_id, count(*) as orders, count(distinct o.user_id) as distinct_users,
+                  count(*) filter (where u.id is null) as of_nobody
+           from orders o left join users u on u.id = o.user_id
+           where $1::bigint is null or o.voucher_id = $1
+           group by o.voucher_id
+         )
+         select coalesce(s.voucher_id, c.voucher_id) as voucher_id,
+                coalesce(s.initial_stock, 0)::bigint as initial_stock,
+                coalesce(s.stock, 0)::bigint as stock,
+                coalesce(c.orders, 0) as orders,
+                coalesce(c.distinct_users, 0) as distinct_users,
+                coalesce(c.of_nobody, 0) as of_nobody
+         from (select * from seckill_vouchers where $1::bigint is null or voucher_id = $1) s
+         full join counted c on c.voucher_id = s.voucher_id
+         order by 1",
+    )
+    .bind(only.map(VoucherId::get))
+    .fetch_all(&mut *transaction)
+    .await?;
+    transaction.commit().await?;
+    rows.iter()
+        .map(|row| {
+            let voucher_id = VoucherId::new(row.try_get("voucher_id")?).ok_or_else(|| {
+                StoreError::defect(Service::Postgres, "a voucher id is not positive")
+            })?;
+            let mut audit = VoucherAudit {
+                voucher_id,
+                initial_stock: row.try_get("initial_stock")?,
+                stock: row.try_get("stock")?,
+                orders: row.try_get("orders")?,
+                distinct_users: row.try_get("distinct_users")?,
+                holds: false,
+                violations: Vec::new(),
+            };
+            audit.judge(row.try_get("of_nobody")?);
+            Ok(audit)
+        })
+        .collect()
+}

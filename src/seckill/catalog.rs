@@ -1,0 +1,91 @@
+//! What a process remembers of the vouchers, so that most requests of a rush cost neither
+//! store a thing. Nothing is remembered for longer than a second: a refusal from memory
+//! is wrong for no longer than that, whatever happens to the stock behind our back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use moka::future::Cache;
+use tokio::sync::Semaphore;
+
+use crate::model::{SaleStatus, Voucher, VoucherId};
+use crate::store::{Database, StoreError, vouchers};
+
+/// Below the promised second, for the reading itself takes a moment.
+const REMEMBERED_FOR: Duration = Duration::from_millis(900);
+
+/// Vouchers remembered at once; also bounds what a flood of made-up ids can occupy.
+const MAX_REMEMBERED: u64 = 10_000;
+
+/// A voucher as the process knows it.
+#[derive(Debug)]
+pub struct Sale {
+    /// The voucher as it was read, its stock included.
+    pub voucher: Voucher,
+    /// Lets few purchases of this voucher touch its row at once. Survives the reading
+    /// anew of the voucher.
+    pub hot_row: Arc<Semaphore>,
+    sold_out: AtomicBool,
+}
+
+impl Sale {
+    /// The database said that nothing is left.
+    pub fn mark_sold_out(&self) {
+        self.sold_out.store(true, Ordering::Relaxed);
+    }
+
+    /// Where the sale stands at `now`, with what was learnt since it was read.
+    pub fn status_at(&self, now: chrono::DateTime<chrono::Utc>) -> SaleStatus {
+        match self.voucher.status_at(now) {
+            SaleStatus::OnSale if self.sold_out.load(Ordering::Relaxed) => SaleStatus::SoldOut,
+            status => status,
+        }
+    }
+}
+
+/// Remembers vouchers for up to a second, and that there is none by some id.
+#[derive(Debug)]
+pub struct Catalog {
+    database: Database,
+    hot_row_width: usize,
+    sales: Cache<VoucherId, Option<Arc<Sale>>>,
+    hot_rows: Cache<VoucherId, Arc<Semaphore>>,
+}
+
+impl Catalog {
+    /// A catalog of what `database` holds; `hot_row_width` purchases of a voucher may be
+    /// in the database at once.
+    pub fn new(database: Database, hot_row_width: usize) -> Self {
+        let sales = Cache::builder()
+            .max_capacity(MAX_REMEMBERED)
+            .time_to_live(REMEMBERED_FOR)
+            .build();
+        let hot_rows = Cache::builder()
+            .max_capacity(MAX_REMEMBERED)
+            .time_to_idle(Duration::from_secs(600))
+            .build();
+        Self { database, hot_row_width, sales, hot_rows }
+    }
+
+    /// The voucher's sale. Requests that miss together read together.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn sale(&self, id: VoucherId) -> Result<Option<Arc<Sale>>, Arc<StoreError>> {
+        if let Some(sale) = self.sales.get(&id).await {
+            return Ok(sale);
+        }
+        self.sales.try_get_with(id, self.read(id)).await
+    }
+
+    async fn read(&self, id: VoucherId) -> Result<Option<Arc<Sale>>, StoreError> {
+        let Some(voucher) = vouchers::find(self.database.pool(), id).await? else {
+            return Ok(None);
+        };
+        let width = self.hot_row_width;
+        let hot_row =
+            self.hot_rows.get_with(id, async { Arc::new(Semaphore::new(width)) }).await;
+        Ok(Some(Arc::new(Sale { voucher, hot_row, sold_out: AtomicBool::new(false) })))
+    }
+}

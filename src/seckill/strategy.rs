@@ -1,0 +1,75 @@
+//! What a strategy is, and the list of them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::PurchaseError;
+use super::catalog::Sale;
+use crate::model::{Outcome, UserId};
+
+/// One attempt to buy that was not answered from memory.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Who buys.
+    pub user: UserId,
+    /// What, as the process knows it.
+    pub sale: Arc<Sale>,
+    /// When the attempt was admitted.
+    pub at: DateTime<Utc>,
+}
+
+/// A way to sell that keeps every promise of the product.
+#[async_trait]
+pub trait Strategy: Send + Sync + fmt::Debug {
+    /// Sells, or says why not. Runs in a task of its own to its end, whatever becomes of
+    /// the buyer's connection.
+    ///
+    /// # Errors
+    /// See [`PurchaseError`].
+    async fn purchase(&self, request: Request) -> Result<Outcome, PurchaseError>;
+
+    /// Waits until nothing of it is under way.
+    async fn shutdown(&self);
+}
+
+/// The strategies by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StrategyName {
+    /// A lock per user, one statement per order.
+    #[default]
+    Locked,
+}
+
+/// No strategy has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no strategy {0:?}; there is: locked")]
+pub struct UnknownStrategy(String);
+
+impl StrategyName {
+    /// The name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Locked => "locked",
+        }
+    }
+}
+
+impl fmt::Display for StrategyName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+impl FromStr for StrategyName {
+    type Err = UnknownStrategy;
+    fn from_str(name: &str) -> Result<Self, UnknownStrategy> {
+        match name {
+            "locked" => Ok(Self::Locked),
+            _ => Err(UnknownStrategy(name.to_owned())),
+        }
+    }
+}
