@@ -1,1 +1,189 @@
-//! Configuration.
+//! The only reader of the environment. One struct per concern; flags win over variables.
+//! A value that is malformed, and a `SECKILL_` variable that nobody reads, end the program
+//! with one sentence and status 2 before anything starts.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use ipnet::IpNet;
+use tracing_subscriber::EnvFilter;
+
+use crate::seckill::StrategyName;
+
+/// A configuration that cannot be used: the sentence to print before exit status 2.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(pub String);
+
+/// Every `SECKILL_` variable there is.
+const VARIABLES: [&str; 6] = [
+    "SECKILL_ADMIN_PHONES",
+    "SECKILL_DATA_DIR",
+    "SECKILL_LISTEN",
+    "SECKILL_SECRET",
+    "SECKILL_STRATEGY",
+    "SECKILL_TRUSTED_PROXIES",
+];
+
+/// Shorter secrets can be guessed.
+const MIN_SECRET_BYTES: usize = 16;
+
+/// Where the data is. Without a URL the program starts a private server of its own.
+#[derive(Debug, Clone, Args)]
+pub struct StoreArgs {
+    /// PostgreSQL to use; a private one is started when this is unset
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL",
+        value_parser = postgres_url, help_heading = "Stores")]
+    pub database_url: Option<String>,
+
+    /// Redis to use; a private one is started when this is unset
+    #[arg(long, env = "REDIS_URL", hide_env_values = true, value_name = "URL",
+        value_parser = redis_url, help_heading = "Stores")]
+    pub redis_url: Option<String>,
+}
+
+/// Where a program that keeps its data keeps it.
+#[derive(Debug, Clone, Args)]
+pub struct HomeArgs {
+    /// Where the private servers keep their data, and the secret made for them
+    /// [default: /var/lib/seckill for root, else ~/.local/share/seckill]
+    #[arg(long, env = "SECKILL_DATA_DIR", value_name = "DIR",
+        value_parser = directory, help_heading = "Stores")]
+    pub data_dir: Option<PathBuf>,
+}
+
+impl HomeArgs {
+    /// The directory to use.
+    ///
+    /// # Errors
+    /// When none is named and there is no home directory to put it into.
+    pub fn directory(&self) -> Result<PathBuf, ConfigError> {
+        if let Some(directory) = &self.data_dir {
+            return std::path::absolute(directory).map_err(|error| {
+                ConfigError(format!("--data-dir {}: {error}", directory.display()))
+            });
+        }
+        if nix::unistd::Uid::effective().is_root() {
+            return Ok(PathBuf::from("/var/lib/seckill"));
+        }
+        if let Some(data) = variable("XDG_DATA_HOME") {
+            return Ok(PathBuf::from(data).join("seckill"));
+        }
+        let home = variable("HOME").ok_or_else(|| {
+            ConfigError("HOME is not set: say where the data goes with --data-dir".to_owned())
+        })?;
+        Ok(PathBuf::from(home).join(".local/share/seckill"))
+    }
+}
+
+/// What signs session tokens.
+#[derive(Debug, Clone, Args)]
+pub struct SecretArgs {
+    /// Signs session tokens, at least 16 bytes; all nodes share it. Made and kept in the
+    /// data directory when no DATABASE_URL is set, required otherwise
+    #[arg(long, env = "SECKILL_SECRET", hide_env_values = true, value_name = "SECRET",
+        value_parser = secret)]
+    pub secret: Option<String>,
+}
+
+/// How the API is served.
+#[derive(Debug, Clone, Args)]
+pub struct ServerArgs {
+    /// Address to listen at; port 0 takes a free one
+    #[arg(long, env = "SECKILL_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+
+    /// How to sell: locked
+    #[arg(long, env = "SECKILL_STRATEGY", value_name = "NAME", default_value_t)]
+    pub strategy: StrategyName,
+
+    /// Phones whose users may put vouchers on sale, separated by commas
+    #[arg(long, env = "SECKILL_ADMIN_PHONES", value_name = "PHONES", value_delimiter = ',')]
+    pub admin_phones: Vec<String>,
+
+    /// Networks of load balancers whose X-Forwarded-For is believed, separated by commas
+    #[arg(long, env = "SECKILL_TRUSTED_PROXIES", value_name = "CIDR,…", value_delimiter = ',',
+        value_parser = network)]
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+/// Refuses variables that look like ours and are not: a misspelt one would be ignored.
+///
+/// # Errors
+/// Names the first such variable.
+#[allow(clippy::disallowed_methods)] // this module reads the environment
+pub fn check_environment() -> Result<(), ConfigError> {
+    for (name, value) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        let ours = VARIABLES.contains(&name.as_str());
+        if name.starts_with("SECKILL_") && !ours {
+            let known = VARIABLES.join(", ");
+            return Err(ConfigError(format!("{name} is not a variable of seckill ({known})")));
+        }
+        if ours || name == "DATABASE_URL" || name == "REDIS_URL" {
+            if value.is_empty() {
+                return Err(ConfigError(format!("{name} is set but empty: give it a value or unset it")));
+            }
+            if value.to_str().is_none() {
+                return Err(ConfigError(format!("{name} is not valid UTF-8")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is logged: `RUST_LOG`, or `default`.
+///
+/// # Errors
+/// When `RUST_LOG` is malformed.
+pub fn log_filter(default: &str) -> Result<EnvFilter, ConfigError> {
+    let text = variable("RUST_LOG").filter(|text| !text.is_empty());
+    EnvFilter::from_str(text.as_deref().unwrap_or(default))
+        .map_err(|error| ConfigError(format!("RUST_LOG is malformed: {error}")))
+}
+
+#[allow(clippy::disallowed_methods)] // this module reads the environment
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn postgres_url(text: &str) -> Result<String, String> {
+    // The parser's own words could repeat a password.
+    if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
+        return Err("it must begin with postgres://".to_owned());
+    }
+    sqlx::postgres::PgConnectOptions::from_str(text)
+        .map(|_| text.to_owned())
+        .map_err(|_| "it is not of the form postgres://user:password@host:port/database".to_owned())
+}
+
+fn redis_url(text: &str) -> Result<String, String> {
+    redis::Client::open(text)
+        .map(|_| text.to_owned())
+        .map_err(|_| "it is not of the form redis://:password@host:port/number".to_owned())
+}
+
+fn directory(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    Ok(PathBuf::from(text))
+}
+
+fn secret(text: &str) -> Result<String, String> {
+    if text.len() < MIN_SECRET_BYTES {
+        return Err(format!("it must have at least {MIN_SECRET_BYTES} bytes"));
+    }
+    Ok(text.to_owned())
+}
+
+/// A network, or one address.
+fn network(text: &str) -> Result<IpNet, String> {
+    let text = text.trim();
+    text.parse::<IpNet>()
+        .or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from))
+        .map_err(|_| "it is neither an address nor a network such as 10.0.0.0/8".to_owned())
+}
+
