@@ -1,2 +1,10 @@
 //! The `seckill` binary.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("keep-servers") => seckill::cli::keep_servers::run(),
+        _ => ExitCode::FAILURE,
+    }
+}

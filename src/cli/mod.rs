@@ -1,1 +1,3 @@
 //! cli
+
+pub mod keep_servers;

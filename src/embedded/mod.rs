@@ -1,1 +1,45 @@
-//! embedded
+//! Private, real PostgreSQL and Redis as child processes, for development,
+//! demonstration and tests: the program works with nothing configured.
+//!
+//! They listen on UNIX sockets in a directory that only their user may enter,
+//! so they clash with no port and no system service, and with no other pair.
+//! As root they run as an unprivileged user, because PostgreSQL refuses root.
+//!
+//! Who owns whom:
+//!
+//! ```text
+//! program ──stdin/stdout──▶ keeper ──parent of──▶ postgres, redis-server
+//! ```
+//!
+//! The **keeper** is the program itself, re-executed as the hidden subcommand
+//! `keep-servers`. It lives outside the program on purpose: a program that was
+//! killed by SIGKILL can clean up nothing, but its end closes the pipe that is
+//! the keeper's stdin, and the keeper then stops the servers and removes what
+//! was to be thrown away. Should the keeper be killed too, the kernel passes the
+//! news on to the servers (Linux: `PR_SET_PDEATHSIG`).
+//!
+//! In reading order: [`plan`](Plan) says what is wanted, `servers` is the
+//! program's side, `protocol` the lines between, `keeper` the other side;
+//! `home` and `scratch` are the directories, `process` one server's life,
+//! `postgres` and `redis` what differs between the two, `binaries`, `account`
+//! and `inbox` what they all stand on.
+
+mod account;
+mod binaries;
+mod error;
+mod home;
+mod inbox;
+mod keeper;
+mod plan;
+mod postgres;
+mod postgres_wire;
+mod process;
+mod protocol;
+mod redis;
+mod scratch;
+mod servers;
+
+pub use error::EmbeddedError;
+pub use keeper::keep_servers;
+pub use plan::{Home, Plan, Server};
+pub use servers::Servers;

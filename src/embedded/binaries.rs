@@ -1,0 +1,337 @@
+//! Finding the servers' executables, and saying how to install missing ones.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use nix::unistd::geteuid;
+
+use super::{EmbeddedError, Plan};
+
+/// An installed PostgreSQL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PostgresBinaries {
+    pub(super) postgres: PathBuf,
+    pub(super) initdb: PathBuf,
+    pub(super) major: u32,
+}
+
+/// What the plan needs; `None` where it needs nothing.
+#[derive(Debug)]
+pub(super) struct Binaries {
+    pub(super) postgres: Option<PostgresBinaries>,
+    pub(super) redis: Option<PathBuf>,
+}
+
+impl Binaries {
+    /// Finds what `plan` needs. `data_major` is the version that wrote the data
+    /// already there: where several versions are installed, that one is taken.
+    pub(super) fn find(plan: &Plan, data_major: Option<u32>) -> Result<Self, EmbeddedError> {
+        let postgres = plan.postgres.then(|| find_postgres(data_major));
+        let redis = plan.redis.then(find_redis);
+        let missing_postgres = matches!(postgres, Some(None));
+        let missing_redis = matches!(redis, Some(None));
+        if missing_postgres || missing_redis {
+            let sentence = missing_sentence(
+                missing_postgres,
+                missing_redis,
+                package_tool(),
+                geteuid().is_root(),
+            );
+            return Err(EmbeddedError::MissingBinaries(sentence));
+        }
+        Ok(Self {
+            postgres: postgres.flatten(),
+            redis: redis.flatten(),
+        })
+    }
+}
+
+fn find_postgres(data_major: Option<u32>) -> Option<PostgresBinaries> {
+    let found: Vec<PostgresBinaries> = postgres_directories()
+        .iter()
+        .filter_map(|directory| postgres_in(directory))
+        .collect();
+    found
+        .iter()
+        .find(|one| Some(one.major) == data_major)
+        .or(found.first())
+        .cloned()
+}
+
+/// Where PostgreSQL may be, the most specific first: distributions keep the
+/// server, unlike `psql`, off the search path so that versions can live together.
+fn postgres_directories() -> Vec<PathBuf> {
+    let mut directories = Vec::new();
+    directories.extend(output_of("pg_config", &["--bindir"]).map(PathBuf::from));
+    directories
+        .extend(on_search_path("postgres").and_then(|path| path.parent().map(Path::to_owned)));
+    for (parent, prefix, suffix) in [
+        ("/usr/lib/postgresql", "", "bin"), // Debian, Ubuntu
+        ("/usr", "pgsql-", "bin"),          // PostgreSQL's own RPMs
+        ("/usr/libexec", "postgresql", ""), // Alpine
+        ("/opt/homebrew/opt", "postgresql", "bin"),
+        ("/usr/local/opt", "postgresql", "bin"),
+        ("/home/linuxbrew/.linuxbrew/opt", "postgresql", "bin"),
+    ] {
+        directories.extend(
+            versions_in(Path::new(parent), prefix)
+                .into_iter()
+                .map(|path| path.join(suffix)),
+        );
+    }
+    directories
+}
+
+/// The entries of `parent` that begin with `prefix`, the highest version first.
+fn versions_in(parent: &Path, prefix: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(parent) else {
+        return Vec::new();
+    };
+    let mut versions: Vec<(u32, PathBuf)> = entries
+        .flatten()
+        .filter(|entry| {
+            entry
+                .file_name()
+                .as_encoded_bytes()
+                .starts_with(prefix.as_bytes())
+        })
+        .map(|entry| {
+            (
+                first_number(&entry.file_name().to_string_lossy()).unwrap_or(0),
+                entry.path(),
+            )
+        })
+        .collect();
+    versions.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
+    versions.into_iter().map(|(_, path)| path).collect()
+}
+
+/// An installation is complete only with both programs: the client packages
+/// bring `pg_config` and its directory without them.
+fn postgres_in(directory: &Path) -> Option<PostgresBinaries> {
+    let [postgres, initdb] = ["postgres", "initdb"].map(|name| directory.join(name));
+    if !(is_executable(&postgres) && is_executable(&initdb)) {
+        return None;
+    }
+    let major = first_number(&output_of(&postgres, &["--version"])?)?;
+    Some(PostgresBinaries {
+        postgres,
+        initdb,
+        major,
+    })
+}
+
+/// Valkey is Redis under its free licence, and what newer distributions ship.
+fn find_redis() -> Option<PathBuf> {
+    ["redis-server", "valkey-server"]
+        .into_iter()
+        .find_map(|name| {
+            let usual = [
+                "/usr/bin",
+                "/usr/local/bin",
+                "/opt/homebrew/bin",
+                "/home/linuxbrew/.linuxbrew/bin",
+            ];
+            on_search_path(name).or_else(|| {
+                usual
+                    .iter()
+                    .map(|directory| Path::new(directory).join(name))
+                    .find(|path| is_executable(path))
+            })
+        })
+}
+
+/// Asks the shell, which knows `PATH`: only `config` reads the environment here.
+fn on_search_path(name: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(output_of("sh", &["-c", &format!("command -v {name}")])?);
+    // A link (`/usr/bin/postgres` on some systems) leads to where `initdb` is.
+    let path = fs::canonicalize(&path)
+        .ok()
+        .filter(|_| name == "postgres")
+        .unwrap_or(path);
+    is_executable(&path).then_some(path)
+}
+
+fn output_of(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output
+        .status
+        .success()
+        .then(|| text.trim().to_owned())
+        .filter(|text| !text.is_empty())
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// The first run of digits: the major version in `postgres (PostgreSQL) 15.4`.
+pub(super) fn first_number(text: &str) -> Option<u32> {
+    let from = text.find(|c: char| c.is_ascii_digit())?;
+    let digits = &text[from..];
+    let to = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
+    digits[..to].parse().ok()
+}
+
+/// A package manager: its command, and its names for the two packages.
+struct PackageTool {
+    command: &'static str,
+    postgres: &'static str,
+    redis: &'static str,
+    needs_root: bool,
+}
+
+fn package_tool() -> Option<&'static PackageTool> {
+    const TOOLS: &[(&str, PackageTool)] = &[
+        (
+            "apt-get",
+            PackageTool {
+                command: "apt-get install -y",
+                postgres: "postgresql",
+                redis: "redis-server",
+                needs_root: true,
+            },
+        ),
+        (
+            "dnf",
+            PackageTool {
+                command: "dnf install -y",
+                postgres: "postgresql-server",
+                redis: "redis",
+                needs_root: true,
+            },
+        ),
+        (
+            "apk",
+            PackageTool {
+                command: "apk add",
+                postgres: "postgresql",
+                redis: "redis",
+                needs_root: true,
+            },
+        ),
+        (
+            "pacman",
+            PackageTool {
+                command: "pacman -S --noconfirm",
+                postgres: "postgresql",
+                redis: "redis",
+                needs_root: true,
+            },
+        ),
+        (
+            "zypper",
+            PackageTool {
+                command: "zypper install -y",
+                postgres: "postgresql-server",
+                redis: "redis",
+                needs_root: true,
+            },
+        ),
+        (
+            "brew",
+            PackageTool {
+                command: "brew install",
+                postgres: "postgresql@17",
+                redis: "redis",
+                needs_root: false,
+            },
+        ),
+    ];
+    TOOLS
+        .iter()
+        .find(|(name, _)| on_search_path(name).is_some())
+        .map(|(_, tool)| tool)
+}
+
+fn missing_sentence(postgres: bool, redis: bool, tool: Option<&PackageTool>, root: bool) -> String {
+    let (what, urls) = match (postgres, redis) {
+        (true, true) => ("PostgreSQL and Redis are", "DATABASE_URL and REDIS_URL"),
+        (true, false) => ("PostgreSQL is", "DATABASE_URL"),
+        _ => ("Redis is", "REDIS_URL"),
+    };
+    let Some(tool) = tool else {
+        return format!(
+            "{what} not installed: install with this system's package manager, or set {urls}"
+        );
+    };
+    let sudo = if tool.needs_root && !root {
+        "sudo "
+    } else {
+        ""
+    };
+    let packages: Vec<&str> = [(postgres, tool.postgres), (redis, tool.redis)]
+        .into_iter()
+        .filter_map(|(missing, name)| missing.then_some(name))
+        .collect();
+    format!(
+        "{what} not installed: run `{sudo}{} {}`, or set {urls}",
+        tool.command,
+        packages.join(" ")
+    )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const APT: PackageTool = PackageTool {
+        command: "apt-get install -y",
+        postgres: "postgresql",
+        redis: "redis-server",
+        needs_root: true,
+    };
+
+    #[test]
+    fn the_sentence_names_what_is_missing_and_the_command() {
+        assert_eq!(
+            missing_sentence(true, true, Some(&APT), true),
+            "PostgreSQL and Redis are not installed: run `apt-get install -y postgresql redis-server`, \
+             or set DATABASE_URL and REDIS_URL"
+        );
+        assert_eq!(
+            missing_sentence(false, true, Some(&APT), false),
+            "Redis is not installed: run `sudo apt-get install -y redis-server`, or set REDIS_URL"
+        );
+        assert!(
+            missing_sentence(true, false, None, false).contains("this system's package manager")
+        );
+    }
+
+    #[test]
+    fn the_highest_version_comes_first_by_number() {
+        let home = tempfile::tempdir().unwrap();
+        for name in ["pgsql-9.6", "pgsql-15", "pgsql-10", "other-99"] {
+            fs::create_dir(home.path().join(name)).unwrap();
+        }
+        let names: Vec<_> = versions_in(home.path(), "pgsql-")
+            .into_iter()
+            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(names, ["pgsql-15", "pgsql-10", "pgsql-9.6"]);
+    }
+
+    #[test]
+    fn a_major_version_is_read_from_what_postgres_says() {
+        assert_eq!(
+            first_number("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)"),
+            Some(15)
+        );
+        assert_eq!(first_number("postgres (PostgreSQL) 18beta1"), Some(18));
+        assert_eq!(first_number("no digits"), None);
+    }
+}

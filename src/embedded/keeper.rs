@@ -1,0 +1,226 @@
+//! The keeper: the process that owns the servers and outlives the program by as
+//! long as it takes to stop them.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use super::{
+    EmbeddedError, Home, Plan, Server,
+    account::Account,
+    binaries::Binaries,
+    home::{Claim, KeptHome},
+    inbox::{Event, Inbox},
+    postgres,
+    process::{self, Process, Site},
+    protocol::{Order, Reply, Running},
+    redis,
+    scratch::Scratch,
+};
+
+/// The hidden subcommand `keep-servers`: reads a plan and then orders from stdin,
+/// answers on stdout, stops everything at the end of stdin or at SIGTERM.
+#[must_use]
+pub fn keep_servers() -> ExitCode {
+    match keep() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody may be listening any more: then there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "seckill keep-servers: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn keep() -> Result<(), EmbeddedError> {
+    let inbox = Inbox::open()
+        .map_err(|e| EmbeddedError::Keeper(format!("cannot listen to signals: {e}")))?;
+    let Event::Line(line) = inbox.next() else {
+        return Ok(());
+    };
+    let started = serde_json::from_str(&line)
+        .map_err(|e| EmbeddedError::Keeper(format!("not a plan: {e}")))
+        .and_then(|plan| Keeper::start(&plan, &inbox));
+    match started {
+        Ok(Started::Owner(mut keeper)) => {
+            reply(&Reply::Ready(keeper.running.clone()));
+            keeper.serve(&inbox);
+            keeper.stop()
+        }
+        Ok(Started::Guest(running)) => {
+            reply(&Reply::Attached(running));
+            Ok(())
+        }
+        // The reply carries it to whoever asked; saying it here as well would say it twice.
+        Err(error) => {
+            reply(&Reply::from(&error));
+            Ok(())
+        }
+    }
+}
+
+/// Answers the owner. An owner that is gone closes stdin too, and that is heard.
+fn reply(reply: &Reply) {
+    if let Ok(line) = serde_json::to_string(reply) {
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    }
+}
+
+enum Started {
+    Owner(Keeper),
+    Guest(Running),
+}
+
+/// Running servers, and the directories they use.
+struct Keeper {
+    processes: Vec<Process>,
+    running: Running,
+    scratch: Scratch,
+    /// Last, so that the lock is given up when all else is gone.
+    kept: Option<KeptHome>,
+}
+
+impl Keeper {
+    fn start(plan: &Plan, inbox: &Inbox) -> Result<Started, EmbeddedError> {
+        let (account, kept) = match &plan.home {
+            Home::Throwaway => (Account::choose(&[])?, None),
+            Home::Kept(directory) => {
+                let account =
+                    Account::choose(&["postgres", "redis"].map(|name| directory.join(name)))?;
+                match KeptHome::claim(directory, plan, &account, inbox)? {
+                    Claim::Attached(running) => return Ok(Started::Guest(running)),
+                    Claim::Owned(home) => (account, Some((home, directory))),
+                }
+            }
+        };
+        let data_major = kept
+            .as_ref()
+            .and_then(|(_, directory)| postgres::data_major(&directory.join("postgres")));
+        let binaries = Binaries::find(plan, data_major)?;
+        let scratch = Scratch::create(&account)?;
+        let directory = kept
+            .as_ref()
+            .map_or(scratch.path(), |(_, directory)| directory)
+            .to_owned();
+        let site = Site {
+            directory: &directory,
+            sockets: &scratch.sockets(),
+            account: &account,
+            kept: kept.is_some(),
+            durable: plan.durable,
+        };
+        let mut processes = Vec::new();
+        if let Err(error) = start_servers(&mut processes, &binaries, &site, inbox) {
+            // The first failure is the one worth telling.
+            let _ = process::stop(&mut processes);
+            return Err(error);
+        }
+        let running = running(&processes, &directory, site.sockets)?;
+        let keeper = Self {
+            processes,
+            running,
+            scratch,
+            kept: kept.map(|(home, _)| home),
+        };
+        match keeper.publish() {
+            Ok(()) => Ok(Started::Owner(keeper)),
+            Err(error) => keeper.stop().and(Err(error)),
+        }
+    }
+
+    fn publish(&self) -> Result<(), EmbeddedError> {
+        self.kept
+            .as_ref()
+            .map_or(Ok(()), |home| home.publish(&self.running))
+    }
+
+    /// Obeys until told to stop.
+    fn serve(&mut self, inbox: &Inbox) {
+        loop {
+            match inbox.next() {
+                Event::Stop => return,
+                Event::ChildEnded => {}
+                Event::Line(line) => match self.obey(&line, inbox) {
+                    Ok(pid) => reply(&Reply::Restarted { pid }),
+                    Err(error) => reply(&Reply::from(&error)),
+                },
+            }
+            // After any event, since a wait inside an order may have taken the news.
+            for process in &mut self.processes {
+                process.reap();
+            }
+        }
+    }
+
+    fn obey(&mut self, line: &str, inbox: &Inbox) -> Result<u32, EmbeddedError> {
+        let Order::Restart(server) = serde_json::from_str(line)
+            .map_err(|e| EmbeddedError::Keeper(format!("not an order: {e}")))?;
+        let Some(process) = self
+            .processes
+            .iter_mut()
+            .find(|process| process.server() == server)
+        else {
+            return Err(EmbeddedError::Keeper(format!(
+                "{server} is not one of these servers"
+            )));
+        };
+        process.restart(inbox)?;
+        let pid = process.pid();
+        match server {
+            Server::Postgres => self.running.postgres_pid = pid,
+            Server::Redis => self.running.redis_pid = pid,
+        }
+        self.publish()?;
+        pid.ok_or_else(|| EmbeddedError::Server(format!("{server} ended as soon as it was ready")))
+    }
+
+    /// Stops the servers and removes what is not kept, in the order in which
+    /// nobody is sent to a server that is going away.
+    fn stop(mut self) -> Result<(), EmbeddedError> {
+        let withdrawn = self.kept.as_ref().map_or(Ok(()), KeptHome::withdraw);
+        let stopped = process::stop(&mut self.processes);
+        let removed = self.scratch.remove();
+        withdrawn.and(stopped).and(removed)
+    }
+}
+
+fn start_servers(
+    processes: &mut Vec<Process>,
+    binaries: &Binaries,
+    site: &Site<'_>,
+    inbox: &Inbox,
+) -> Result<(), EmbeddedError> {
+    if let Some(binary) = &binaries.redis {
+        processes.push(redis::prepare(binary, site)?);
+    }
+    if let Some(binaries) = &binaries.postgres {
+        processes.push(postgres::prepare(binaries, site, inbox)?);
+    }
+    for process in processes {
+        process.start(inbox)?;
+    }
+    if binaries.postgres.is_some() {
+        postgres::ensure_database(&postgres::socket(site.sockets))?;
+    }
+    Ok(())
+}
+
+fn running(
+    processes: &[Process],
+    directory: &Path,
+    sockets: &Path,
+) -> Result<Running, EmbeddedError> {
+    let of = |server| processes.iter().find(|process| process.server() == server);
+    let redis_url = of(Server::Redis).map(|_| redis::url(sockets)).transpose()?;
+    Ok(Running {
+        database_url: of(Server::Postgres).map(|_| postgres::url(sockets)),
+        redis_url,
+        postgres_pid: of(Server::Postgres).and_then(Process::pid),
+        redis_pid: of(Server::Redis).and_then(Process::pid),
+        directory: PathBuf::from(directory),
+        sockets: PathBuf::from(sockets),
+    })
+}

@@ -1,0 +1,293 @@
+//! What is PostgreSQL's own: the cluster, the settings, what a crash leaves.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use super::{
+    EmbeddedError, Server,
+    binaries::{PostgresBinaries, first_number},
+    inbox::Inbox,
+    postgres_wire::{Refusal, converse},
+    process::{Health, Process, Site, run_to_end},
+};
+
+const DATABASE: &str = "seckill";
+const SOCKET: &str = ".s.PGSQL.5432";
+/// How long the processes of a killed server may take to notice.
+const REMAINS_MAX: Duration = Duration::from_secs(10);
+
+/// Whatever the caller's environment says about PostgreSQL is about another one.
+const FOREIGN: &[&str] = &[
+    "PGDATA",
+    "PGPORT",
+    "PGHOST",
+    "PGUSER",
+    "PGDATABASE",
+    "PGOPTIONS",
+    "PGTZ",
+    "PGCLIENTENCODING",
+];
+
+const SETTINGS: &[&str] = &[
+    "listen_addresses=",
+    "port=5432",
+    "max_connections=200",
+    "shared_buffers=128MB",
+    // Nobody replicates from a private server: less to write for each commit.
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    // No checkpoint in the middle of a measurement.
+    "max_wal_size=1GB",
+    "checkpoint_timeout=15min",
+    // Short statements only: compiling them costs more than running them.
+    "jit=off",
+    "logging_collector=off",
+    // A refused duplicate is an ordinary answer here and an ERROR to PostgreSQL:
+    // a sale would write thousands. (`log` ranks above `error` in this setting.)
+    "log_min_messages=log",
+];
+
+const CARELESS: &[&str] = &[
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+];
+
+/// The socket in the sockets' directory.
+pub(super) fn socket(sockets: &Path) -> PathBuf {
+    sockets.join(SOCKET)
+}
+
+/// The URL, in the form that both sqlx and libpq read.
+pub(super) fn url(sockets: &Path) -> String {
+    let mut host = String::new();
+    for byte in sockets.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                host.push(char::from(*byte))
+            }
+            _ => host.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    format!("postgres://postgres@localhost/{DATABASE}?host={host}")
+}
+
+/// The major version that wrote the cluster in `data`, if there is one.
+pub(super) fn data_major(data: &Path) -> Option<u32> {
+    first_number(&fs::read_to_string(data.join("PG_VERSION")).ok()?)
+}
+
+/// Makes the cluster if it is missing, and prepares the server.
+pub(super) fn prepare(
+    binaries: &PostgresBinaries,
+    site: &Site<'_>,
+    inbox: &Inbox,
+) -> Result<Process, EmbeddedError> {
+    let data = site.directory.join("postgres");
+    match data_major(&data) {
+        None => make_cluster(binaries, &data, site, inbox)?,
+        Some(major) if major == binaries.major => {}
+        Some(major) => {
+            return Err(EmbeddedError::Directory(format!(
+                "{} was written by PostgreSQL {major}, but the version found here is {}: install PostgreSQL {major}, \
+                 or choose another directory with --data-dir",
+                data.display(),
+                binaries.major
+            )));
+        }
+    }
+    let mut command = foreign_to_nothing(&binaries.postgres);
+    command.arg("-D").arg(&data);
+    let place = format!("unix_socket_directories={}", site.sockets.display());
+    let careless = if site.durable { &[] } else { CARELESS };
+    for setting in SETTINGS
+        .iter()
+        .chain(careless)
+        .copied()
+        .chain([place.as_str()])
+    {
+        command.args(["-c", setting]);
+    }
+    Process::prepare(Server::Postgres, command, site)
+}
+
+/// `initdb` beside the final place, then one rename: a crash leaves no half cluster.
+fn make_cluster(
+    binaries: &PostgresBinaries,
+    data: &Path,
+    site: &Site<'_>,
+    inbox: &Inbox,
+) -> Result<(), EmbeddedError> {
+    let unfinished = data.with_extension("unfinished");
+    match fs::remove_dir_all(&unfinished) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            return Err(EmbeddedError::at("remove", &unfinished, &e));
+        }
+        _ => {}
+    }
+    site.account.private_directory(&unfinished)?;
+    let mut command = foreign_to_nothing(&binaries.initdb);
+    command.arg("-D").arg(&unfinished);
+    command.args([
+        "--username=postgres",
+        "--auth=trust",
+        "--encoding=UTF8",
+        "--locale=C",
+        "--no-instructions",
+    ]);
+    if !site.durable {
+        command.arg("--no-sync");
+    }
+    run_to_end(
+        command,
+        site.account,
+        &site.directory.join("postgres.log"),
+        inbox,
+    )?;
+    fs::rename(&unfinished, data).map_err(|e| EmbeddedError::at("make", data, &e))
+}
+
+fn foreign_to_nothing(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for name in FOREIGN {
+        command.env_remove(name);
+    }
+    // The caller's locale may not exist on this system, which initdb refuses; and
+    // its working directory may be closed to the servers' user.
+    command.env("LC_ALL", "C").env("TZ", "UTC").current_dir("/");
+    command
+}
+
+/// Whether the server answers a session.
+pub(super) fn health(socket: &Path) -> Health {
+    match converse(socket, "postgres", None, Duration::from_secs(2)) {
+        Ok(()) => Health::Ready,
+        // cannot_connect_now: starting up, recovering or shutting down.
+        Err(Refusal::Server { sqlstate, .. }) if sqlstate == "57P03" => Health::Starting,
+        Err(_) => Health::Silent,
+    }
+}
+
+/// Creates the database unless it exists. `create database` knows no `if not exists`.
+pub(super) fn ensure_database(socket: &Path) -> Result<(), EmbeddedError> {
+    let patience = Duration::from_secs(60);
+    let outcome = match converse(socket, DATABASE, None, patience) {
+        Err(Refusal::Server { sqlstate, .. }) if sqlstate == "3D000" => converse(
+            socket,
+            "postgres",
+            Some("create database seckill"),
+            patience,
+        ),
+        other => other,
+    };
+    outcome.map_err(|refusal| {
+        let why = match refusal {
+            Refusal::Io(e) => e.to_string(),
+            Refusal::Server { sqlstate, message } => format!("{message} ({sqlstate})"),
+        };
+        EmbeddedError::Server(format!("cannot create the database {DATABASE}: {why}"))
+    })
+}
+
+/// Waits for the last processes of a killed server, then removes its lock files.
+///
+/// PostgreSQL trusts `postmaster.pid` as long as *some* process of the same user
+/// has that number, which in a container, where numbers start at 1 each time,
+/// can block it for ever. We hold the home's own lock and have looked, so we know.
+pub(super) fn clear_remains(
+    data: &Path,
+    socket: &Path,
+    inbox: &Inbox,
+) -> Result<(), EmbeddedError> {
+    let began = Instant::now();
+    loop {
+        let alive = processes_in(data);
+        if alive.is_empty() {
+            break;
+        }
+        if began.elapsed() > REMAINS_MAX {
+            return Err(EmbeddedError::Busy(format!(
+                "a PostgreSQL server still runs in {} (process {}): stop it first",
+                data.display(),
+                alive[0]
+            )));
+        }
+        inbox.pause(Duration::from_millis(10))?;
+    }
+    for path in [
+        data.join("postmaster.pid"),
+        socket.to_owned(),
+        socket.with_file_name(format!("{SOCKET}.lock")),
+    ] {
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(EmbeddedError::at("remove", &path, &e));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Kills what a dead server left: a session that was paused has not noticed.
+pub(super) fn kill_remains(data: &Path) {
+    for pid in processes_in(data) {
+        // Gone meanwhile is as good as killed.
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+}
+
+/// The PostgreSQL processes of the cluster in `data`: each has it as its working
+/// directory. Unlike the number in `postmaster.pid` that also finds sessions
+/// that outlived a killed server, beside which no new one may start.
+#[cfg(target_os = "linux")]
+fn processes_in(data: &Path) -> Vec<i32> {
+    use std::os::unix::fs::MetadataExt;
+    let (Ok(data), Ok(entries)) = (fs::metadata(data), fs::read_dir("/proc")) else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+        .filter(|(_, path)| {
+            fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == "postgres")
+        })
+        .filter(|(_, path)| {
+            fs::metadata(path.join("cwd"))
+                .is_ok_and(|cwd| (cwd.dev(), cwd.ino()) == (data.dev(), data.ino()))
+        })
+        .map(|(pid, _)| pid)
+        .collect()
+}
+
+/// Without `/proc`: the process that `postmaster.pid` names, if it lives.
+#[cfg(not(target_os = "linux"))]
+fn processes_in(data: &Path) -> Vec<i32> {
+    let named = fs::read_to_string(data.join("postmaster.pid")).ok();
+    let pid = named.and_then(|text| text.lines().next()?.parse::<i32>().ok());
+    pid.filter(|pid| kill(Pid::from_raw(*pid), None).is_ok())
+        .into_iter()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_carries_any_directory() {
+        assert_eq!(
+            url(Path::new("/tmp/a b&c/sockets")),
+            "postgres://postgres@localhost/seckill?host=%2Ftmp%2Fa%20b%26c%2Fsockets"
+        );
+    }
+}

@@ -1,0 +1,321 @@
+//! The life of one server process: start, wait until it answers, restart, stop.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::{SigSet, Signal, kill},
+    unistd::Pid,
+};
+
+use super::{EmbeddedError, Server, account::Account, inbox::Inbox, postgres, redis};
+
+/// How long a server may stay silent after its start.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How long it may answer "I am still starting": recovery after a crash.
+const RECOVERY_MAX: Duration = Duration::from_secs(300);
+/// How often it is asked.
+const ASK_EVERY: Duration = Duration::from_millis(10);
+/// When a stop is given up: some seconds after SIGKILL, which only a process in
+/// uninterruptible sleep survives.
+const STOP_MAX: Duration = Duration::from_secs(15);
+
+/// Where one keeper's servers live, and as whom.
+pub(super) struct Site<'a> {
+    /// Data and logs.
+    pub(super) directory: &'a Path,
+    pub(super) sockets: &'a Path,
+    pub(super) account: &'a Account,
+    pub(super) kept: bool,
+    pub(super) durable: bool,
+}
+
+/// What a server says when asked whether it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Health {
+    Ready,
+    /// It answers, but is still loading or recovering.
+    Starting,
+    Silent,
+}
+
+/// A server and everything needed to start it once more.
+pub(super) struct Process {
+    server: Server,
+    command: Command,
+    data: PathBuf,
+    socket: PathBuf,
+    log: PathBuf,
+    child: Option<Child>,
+}
+
+impl Process {
+    /// Prepares `command` to run as a server at `site`: as its user, its output
+    /// in the log, its end tied to ours.
+    pub(super) fn prepare(
+        server: Server,
+        mut command: Command,
+        site: &Site<'_>,
+    ) -> Result<Self, EmbeddedError> {
+        let name = match server {
+            Server::Postgres => "postgres",
+            Server::Redis => "redis",
+        };
+        let socket = match server {
+            Server::Postgres => postgres::socket(site.sockets),
+            Server::Redis => redis::socket(site.sockets),
+        };
+        let log = site.directory.join(format!("{name}.log"));
+        send_output_to(&mut command, &log)?;
+        tie_to_keeper(&mut command, site.account, farewell(server));
+        Ok(Self {
+            server,
+            command,
+            data: site.directory.join(name),
+            socket,
+            log,
+            child: None,
+        })
+    }
+
+    pub(super) fn server(&self) -> Server {
+        self.server
+    }
+
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// Starts the server and waits until it answers. On failure it may be left
+    /// running, for [`stop`].
+    pub(super) fn start(&mut self, inbox: &Inbox) -> Result<(), EmbeddedError> {
+        if self.server == Server::Postgres {
+            postgres::clear_remains(&self.data, &self.socket, inbox)?;
+        }
+        let child = self.command.spawn().map_err(|e| {
+            EmbeddedError::Server(format!(
+                "cannot run {}: {e}",
+                Path::new(self.command.get_program()).display()
+            ))
+        })?;
+        self.child = Some(child);
+        let began = Instant::now();
+        let mut patience = SILENCE_MAX;
+        loop {
+            if let Some(status) = self.reap() {
+                return Err(self.complaint(&format!("ended while it started ({status})")));
+            }
+            match health(self.server, &self.socket) {
+                Health::Ready => return Ok(()),
+                Health::Starting => patience = RECOVERY_MAX,
+                Health::Silent => {}
+            }
+            if began.elapsed() > patience {
+                return Err(
+                    self.complaint(&format!("was not ready after {} s", patience.as_secs()))
+                );
+            }
+            inbox.pause(ASK_EVERY)?;
+        }
+    }
+
+    /// Stops the server, if it still runs, and starts it again.
+    pub(super) fn restart(&mut self, inbox: &Inbox) -> Result<(), EmbeddedError> {
+        stop(std::slice::from_mut(self))?;
+        self.start(inbox)
+    }
+
+    /// Collects the child if it has ended.
+    pub(super) fn reap(&mut self) -> Option<std::process::ExitStatus> {
+        let status = self.child.as_mut()?.try_wait().ok()??;
+        self.child = None;
+        Some(status)
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.pid().and_then(|pid| i32::try_from(pid).ok()) {
+            // The child is not reaped yet, so the number is still its own; a
+            // process that is gone already needs no signal.
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+
+    fn complaint(&self, what: &str) -> EmbeddedError {
+        EmbeddedError::Server(format!(
+            "{} {what}; its log {} ends:\n{}",
+            self.server,
+            self.log.display(),
+            log_tail(&self.log)
+        ))
+    }
+}
+
+/// Whether the server at this socket answers.
+pub(super) fn health(server: Server, socket: &Path) -> Health {
+    match server {
+        Server::Postgres => postgres::health(socket),
+        Server::Redis => redis::health(socket),
+    }
+}
+
+/// The signals of a stop, each with the time after which it is sent.
+type Escalation = &'static [(Duration, Signal)];
+
+/// Fast shutdown (end the sessions, write a checkpoint); immediate (recover next time); kill.
+const STOP_POSTGRES: Escalation = &[
+    (Duration::ZERO, Signal::SIGINT),
+    (Duration::from_secs(5), Signal::SIGQUIT),
+    (Duration::from_secs(10), Signal::SIGKILL),
+];
+
+const STOP_REDIS: Escalation = &[
+    (Duration::ZERO, Signal::SIGTERM),
+    (Duration::from_secs(5), Signal::SIGKILL),
+];
+
+fn escalation(server: Server) -> Escalation {
+    match server {
+        Server::Postgres => STOP_POSTGRES,
+        Server::Redis => STOP_REDIS,
+    }
+}
+
+/// What the kernel sends when the keeper dies without a word. PostgreSQL gets
+/// SIGQUIT, not SIGKILL, so that it takes its own children along.
+fn farewell(server: Server) -> Signal {
+    match server {
+        Server::Postgres => Signal::SIGQUIT,
+        Server::Redis => Signal::SIGKILL,
+    }
+}
+
+/// Stops the servers side by side, with growing insistence. A paused one is
+/// woken for it, since only SIGKILL reaches a process that is stopped.
+pub(super) fn stop(processes: &mut [Process]) -> Result<(), EmbeddedError> {
+    let began = Instant::now();
+    let mut sent = vec![0; processes.len()];
+    while processes.iter().any(|process| process.child.is_some()) {
+        for (process, sent) in processes.iter_mut().zip(&mut sent) {
+            if process.reap().is_some() {
+                continue;
+            }
+            while let Some((_, signal)) = escalation(process.server)
+                .get(*sent)
+                .filter(|(after, _)| began.elapsed() >= *after)
+            {
+                process.signal(*signal);
+                *sent += 1;
+            }
+            process.signal(Signal::SIGCONT);
+        }
+        if began.elapsed() > STOP_MAX {
+            return Err(EmbeddedError::Server(
+                "a server survived SIGKILL; it must hang in the kernel".to_owned(),
+            ));
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    for process in processes
+        .iter()
+        .filter(|process| process.server == Server::Postgres)
+    {
+        postgres::kill_remains(&process.data);
+    }
+    Ok(())
+}
+
+/// Runs a preparatory program (`initdb`) to its end; its output goes to `log`.
+pub(super) fn run_to_end(
+    mut command: Command,
+    account: &Account,
+    log: &Path,
+    inbox: &Inbox,
+) -> Result<(), EmbeddedError> {
+    let program = Path::new(command.get_program()).display().to_string();
+    send_output_to(&mut command, log)?;
+    tie_to_keeper(&mut command, account, Signal::SIGKILL);
+    let mut child = command
+        .spawn()
+        .map_err(|e| EmbeddedError::Server(format!("cannot run {program}: {e}")))?;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => {
+                return Err(EmbeddedError::Server(format!(
+                    "{program} failed ({status}); its log {} ends:\n{}",
+                    log.display(),
+                    log_tail(log)
+                )));
+            }
+            Ok(None) => {}
+            Err(e) => {
+                return Err(EmbeddedError::Server(format!(
+                    "cannot wait for {program}: {e}"
+                )));
+            }
+        }
+        if let Err(stopped) = inbox.pause(ASK_EVERY) {
+            // It may have ended in this moment; either way it is reaped.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(stopped);
+        }
+    }
+}
+
+fn send_output_to(command: &mut Command, log: &Path) -> Result<(), EmbeddedError> {
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(log)
+        .and_then(|file| Ok((file.try_clone()?, file)))
+        .map_err(|e| EmbeddedError::at("write", log, &e))?;
+    command.stdin(Stdio::null()).stdout(file.0).stderr(file.1);
+    Ok(())
+}
+
+/// Makes `command` run as `account`, and die with the thread that spawns it.
+#[allow(unsafe_code)]
+fn tie_to_keeper(command: &mut Command, account: &Account, farewell: Signal) {
+    account.apply(command);
+    let keeper = nix::unistd::getpid();
+    let in_the_child = move || -> io::Result<()> {
+        // The keeper blocks signals to receive them in one thread; a mask is inherited.
+        SigSet::empty().thread_set_mask()?;
+        #[cfg(target_os = "linux")]
+        {
+            nix::sys::prctl::set_pdeathsig(farewell)?;
+            // A keeper that died before this line could not send it any more.
+            if nix::unistd::getppid() != keeper {
+                return Err(nix::errno::Errno::ESRCH.into());
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (keeper, farewell);
+        Ok(())
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed,
+    // because another thread may have held a lock (the allocator's, say) when
+    // the process was copied. The closure makes three plain system calls
+    // (rt_sigprocmask, prctl, getppid), allocates nothing, takes no lock and
+    // cannot panic. It runs after the change of user, which would clear the
+    // parent-death signal.
+    unsafe { command.pre_exec(in_the_child) };
+}
+
+/// The last lines of a log, for an error message.
+fn log_tail(log: &Path) -> String {
+    const LINES: usize = 8;
+    let text = fs::read(log)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}

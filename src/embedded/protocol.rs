@@ -1,0 +1,95 @@
+//! The lines between the program and its keeper: one JSON value a line.
+//!
+//! The program's first line is a [`Plan`](super::Plan), every further one an
+//! [`Order`]; the keeper answers each with one [`Reply`]. The end of the
+//! keeper's stdin is the order to stop: it also comes when the program dies.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{EmbeddedError, Server};
+
+/// What the program may ask of a running keeper.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Order {
+    /// Start this server again, on the same socket and data, whether it was
+    /// killed, is paused or still runs.
+    Restart(Server),
+}
+
+/// The keeper's answer.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub(super) enum Reply {
+    /// To a plan: the servers run and this keeper owns them.
+    Ready(Running),
+    /// To a plan: another keeper owns the servers; this one has exited.
+    Attached(Running),
+    /// To a restart.
+    Restarted {
+        /// The new process.
+        pid: u32,
+    },
+    /// To anything: it did not work.
+    Failed {
+        /// Which [`EmbeddedError`].
+        code: FailureCode,
+        /// One sentence for a person.
+        message: String,
+    },
+}
+
+/// Running servers; also the content of `servers.json` in a kept home.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Running {
+    pub(super) database_url: Option<String>,
+    pub(super) redis_url: Option<String>,
+    pub(super) postgres_pid: Option<u32>,
+    pub(super) redis_pid: Option<u32>,
+    /// Data and logs: the kept home, or the throw-away directory.
+    pub(super) directory: PathBuf,
+    /// Where the sockets are.
+    pub(super) sockets: PathBuf,
+}
+
+/// An [`EmbeddedError`] on the wire.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FailureCode {
+    MissingBinaries,
+    Directory,
+    Busy,
+    Server,
+    Keeper,
+}
+
+impl From<&EmbeddedError> for Reply {
+    fn from(error: &EmbeddedError) -> Self {
+        let code = match error {
+            EmbeddedError::MissingBinaries(_) => FailureCode::MissingBinaries,
+            EmbeddedError::Directory(_) => FailureCode::Directory,
+            EmbeddedError::Busy(_) => FailureCode::Busy,
+            EmbeddedError::Server(_) => FailureCode::Server,
+            EmbeddedError::Keeper(_) | EmbeddedError::NotOwner => FailureCode::Keeper,
+        };
+        Self::Failed {
+            code,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl FailureCode {
+    /// The error as the program's side sees it.
+    pub(super) fn into_error(self, message: String) -> EmbeddedError {
+        match self {
+            Self::MissingBinaries => EmbeddedError::MissingBinaries(message),
+            Self::Directory => EmbeddedError::Directory(message),
+            Self::Busy => EmbeddedError::Busy(message),
+            Self::Server => EmbeddedError::Server(message),
+            Self::Keeper => EmbeddedError::Keeper(message),
+        }
+    }
+}
