@@ -1,5 +1,5 @@
 //! The load generator. It knows HTTP/1.1 and clocks, and nothing of the server
-//! it is pointed at: no route, no strategy, no code of a refusal.
+//! it is pointed at: neither its routes nor its strategies.
 //!
 //! In reading order:
 //!

@@ -95,6 +95,14 @@ pub(crate) async fn head(stream: &mut BufReader<TcpStream>) -> Option<String> {
     Some(head.lines().next().unwrap_or_default().to_owned())
 }
 
+/// Answers whatever comes over a connection, to its end.
+pub(crate) async fn answer_always(stream: TcpStream) {
+    let mut stream = BufReader::new(stream);
+    while head(&mut stream).await.is_some() {
+        stream.write_all(ORDERED.as_bytes()).await.unwrap();
+    }
+}
+
 /// A server that answers every odd request of a connection and, having read an even one,
 /// closes it. Reports the request lines.
 pub(crate) async fn half_deaf() -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
