@@ -1,3 +1,3 @@
-//! cli
-
+//! placeholder
+pub mod crowd;
 pub mod keep_servers;

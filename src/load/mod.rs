@@ -1,1 +1,25 @@
-//! load
+//! The load generator. It knows HTTP/1.1 and clocks, and nothing of the server
+//! it is pointed at: neither its routes nor its strategies.
+//!
+//! In reading order:
+//!
+//! 1. [`rush`]: everybody at once. Opens the connections, drops one barrier, and
+//!    brings back exactly one [`rush::Answer`] for every [`rush::Shot`].
+//! 2. `lane`: which shot goes over which connection; pure.
+//! 3. `connection`: one HTTP/1.1 connection, and what is known when it breaks.
+//! 4. [`outcome`]: what an answer, or none, is counted as.
+//! 5. [`latency`]: the histogram and its summary.
+//! 6. [`crowd`]: the plan and the report of a rush as JSON, for the process of its
+//!    own in which the load is made.
+
+mod connection;
+pub mod crowd;
+mod error;
+mod lane;
+pub mod latency;
+mod open_files;
+pub mod outcome;
+pub mod rush;
+
+pub use error::LoadError;
+pub use open_files::raise_open_files_limit;

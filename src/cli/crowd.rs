@@ -1,0 +1,91 @@
+//! `seckill crowd` (hidden): the process of its own from which `seckill demo` sends its
+//! crowd. One [`CrowdPlan`] as JSON on stdin, [`CrowdLine`]s on stdout.
+//!
+//! It cannot outlive its owner by much: a line is written ten times a second whether or
+//! not there is anything new, and the first that finds no reader ends the process.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::load::crowd::{CrowdLine, CrowdPlan, CrowdReport};
+use crate::load::rush::{self, Progress};
+
+/// The longest plan that is read, in bytes: a million buyers with their tokens.
+const MAX_PLAN_BYTES: u64 = 512 * 1024 * 1024;
+
+/// Between two lines of progress.
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+/// Runs the subcommand on this process' stdin and stdout.
+///
+/// # Errors
+///
+/// When the plan cannot be read or carried out, and when nobody reads the output.
+pub async fn run() -> anyhow::Result<()> {
+    run_on(tokio::io::stdin(), tokio::io::stdout()).await
+}
+
+/// Reads the plan from `input` to its end, and writes progress and report to `output`.
+///
+/// # Errors
+///
+/// As [`run`].
+pub async fn run_on(
+    input: impl AsyncRead + Unpin,
+    mut output: impl AsyncWrite + Unpin,
+) -> anyhow::Result<()> {
+    let plan = read_plan(input).await?;
+    let progress = Arc::new(Progress::default());
+    let mut rush = pin!(rush::run(plan.rush_plan()?, Arc::clone(&progress)));
+    let mut tick = interval(PROGRESS_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let result = loop {
+        tokio::select! {
+            result = &mut rush => break result?,
+            _ = tick.tick() => {
+                let line = CrowdLine::Progress { done: progress.done(), total: plan.total() };
+                write_line(&mut output, &line).await?;
+            }
+        }
+    };
+    write_line(
+        &mut output,
+        &CrowdLine::Report(CrowdReport::new(&plan, result)),
+    )
+    .await
+}
+
+async fn read_plan(input: impl AsyncRead + Unpin) -> anyhow::Result<CrowdPlan> {
+    let mut json = Vec::new();
+    input
+        .take(MAX_PLAN_BYTES + 1)
+        .read_to_end(&mut json)
+        .await
+        .context("cannot read the plan")?;
+    ensure!(
+        json.len() as u64 <= MAX_PLAN_BYTES,
+        "the plan is longer than {MAX_PLAN_BYTES} bytes"
+    );
+    serde_json::from_slice(&json).context("the plan on stdin is not a crowd's plan")
+}
+
+async fn write_line(
+    output: &mut (impl AsyncWrite + Unpin),
+    line: &CrowdLine,
+) -> anyhow::Result<()> {
+    let mut text = serde_json::to_vec(line).context("cannot write a line as JSON")?;
+    text.push(b'\n');
+    output
+        .write_all(&text)
+        .await
+        .context("nobody reads the crowd's output")?;
+    output
+        .flush()
+        .await
+        .context("nobody reads the crowd's output")
+}

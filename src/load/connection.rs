@@ -1,0 +1,178 @@
+//! One HTTP/1.1 connection of the generator's own, and exactly what is known of a
+//! request when it breaks.
+//!
+//! There is no pool and no middle layer: a pool decides by itself when to reconnect
+//! and when to send again, and a purchase sent again is another purchase.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::CONTENT_TYPE;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+/// The longest answer that is read, in bytes.
+const MAX_BODY_BYTES: usize = 64 * 1024;
+
+/// How long one attempt to connect may take. With a full listen backlog Linux drops the
+/// SYN and sends it again after 1 s and 3 s; this leaves room for the second.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// The pause before the second attempt to connect; it doubles with every further one.
+const FIRST_CONNECT_PAUSE: Duration = Duration::from_millis(20);
+
+/// A request as the generator sends it: without a body.
+pub(super) type EmptyRequest = Request<Empty<Bytes>>;
+
+/// What became of one request.
+pub(super) enum Exchange {
+    /// The whole answer came.
+    Answered {
+        /// Its status.
+        status: StatusCode,
+        /// Whether it says that it is `application/problem+json`.
+        is_problem: bool,
+        /// Its body; `None` when it was longer than [`MAX_BODY_BYTES`], and then the
+        /// connection cannot be used any more.
+        body: Option<Bytes>,
+    },
+    /// The connection was found closed before a byte of the request was written. It is
+    /// handed back: sending it over another connection is its first sending.
+    Unsent(EmptyRequest),
+    /// The connection broke after the request was handed over: its outcome is unknown.
+    Lost,
+}
+
+/// An open connection. It is driven only while [`Connection::exchange`] is awaited: one
+/// task a connection, and no message between tasks in what is measured.
+pub(super) struct Connection {
+    sender: http1::SendRequest<Empty<Bytes>>,
+    driver: http1::Connection<TokioIo<TcpStream>, Empty<Bytes>>,
+    ended: bool,
+}
+
+impl Connection {
+    /// Connects to `node`, trying up to `tries` times with growing pauses, until
+    /// `deadline`. Returns the last error when none succeeds.
+    pub(super) async fn open(node: SocketAddr, tries: u32, deadline: Instant) -> io::Result<Self> {
+        let mut pause = FIRST_CONNECT_PAUSE;
+        let mut tried = 1;
+        loop {
+            let patience = deadline.min(Instant::now() + CONNECT_TIMEOUT);
+            let refusal = match timeout_at(patience, Self::open_once(node)).await {
+                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Err(error)) => error,
+                Err(_elapsed) => io::ErrorKind::TimedOut.into(),
+            };
+            let next = Instant::now() + pause;
+            if tried >= tries || next >= deadline {
+                return Err(refusal);
+            }
+            sleep_until(next).await;
+            tried += 1;
+            pause *= 2;
+        }
+    }
+
+    async fn open_once(node: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(node).await?;
+        stream.set_nodelay(true)?;
+        let (sender, driver) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(io::Error::other)?;
+        Ok(Self {
+            sender,
+            driver,
+            ended: false,
+        })
+    }
+
+    /// Sends `request` and reads the whole answer. Dropping the future half-way leaves
+    /// the connection in the middle of an answer: drop the connection too.
+    pub(super) async fn exchange(&mut self, request: EmptyRequest) -> Exchange {
+        let Self {
+            sender,
+            driver,
+            ended,
+        } = self;
+        if *ended {
+            return Exchange::Unsent(request);
+        }
+        let mut talk = pin!(async {
+            if sender.ready().await.is_err() {
+                return Exchange::Unsent(request);
+            }
+            match sender.try_send_request(request).await {
+                Ok(response) => read(response).await,
+                Err(mut error) => match error.take_message() {
+                    Some(request) => Exchange::Unsent(request),
+                    None => Exchange::Lost,
+                },
+            }
+        });
+        // The driver first: it notices that the server closed an idle connection before
+        // the request is written into it, which spares an outcome that nobody knows.
+        tokio::select! {
+            biased;
+            _end = driver => *ended = true,
+            exchange = &mut talk => return exchange,
+        }
+        // The server may close right behind its answer, which is then already here.
+        talk.await
+    }
+}
+
+async fn read(response: Response<Incoming>) -> Exchange {
+    let status = response.status();
+    let content_type = response.headers().get(CONTENT_TYPE);
+    let is_problem = content_type.is_some_and(|value| is_problem(value.as_bytes()));
+    match Limited::new(response.into_body(), MAX_BODY_BYTES)
+        .collect()
+        .await
+    {
+        Ok(body) => Exchange::Answered {
+            status,
+            is_problem,
+            body: Some(body.to_bytes()),
+        },
+        Err(error) if error.is::<LengthLimitError>() => Exchange::Answered {
+            status,
+            is_problem,
+            body: None,
+        },
+        Err(_broken) => Exchange::Lost,
+    }
+}
+
+/// Whether a `content-type` is that of RFC 9457, with or without parameters.
+fn is_problem(content_type: &[u8]) -> bool {
+    let essence = content_type
+        .split(|&byte| byte == b';')
+        .next()
+        .unwrap_or_default();
+    essence
+        .trim_ascii()
+        .eq_ignore_ascii_case(b"application/problem+json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problem_json_is_known_by_its_media_type_alone() {
+        assert!(is_problem(b"application/problem+json"));
+        assert!(is_problem(b"Application/Problem+JSON ; charset=utf-8"));
+        assert!(!is_problem(b"application/json"));
+        assert!(!is_problem(b"application/problem+jsonx"));
+        assert!(!is_problem(b""));
+    }
+}

@@ -1,0 +1,101 @@
+//! Why a load could not be made. What the *server* answers, or fails to answer, is
+//! never an error here: it is an outcome, and it is counted.
+
+use std::io;
+use std::net::SocketAddr;
+
+use nix::errno::Errno;
+
+/// Why a load could not be made.
+///
+/// Every variant but [`LoadError::LaneDied`] comes up before the first shot.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The plan has no shot, or no node to send it to.
+    #[error("the plan has {shots} shots for {nodes} nodes: there is nothing to send")]
+    NothingToSend {
+        /// Shots in the plan.
+        shots: usize,
+        /// Nodes in the plan.
+        nodes: usize,
+    },
+    /// The plan is larger than the generator is willing to hold in memory.
+    #[error("the plan has {shots} shots, more than the {max} one run may have")]
+    TooManyShots {
+        /// Shots in the plan (`usize::MAX` when their number does not even fit).
+        shots: usize,
+        /// The most one plan may have.
+        max: usize,
+    },
+    /// A shot is aimed at a node that the plan does not list.
+    #[error("shot {shot} is aimed at node {node}, but the plan lists only {nodes}")]
+    NoSuchNode {
+        /// Index of the shot.
+        shot: usize,
+        /// Index of the node it is aimed at.
+        node: usize,
+        /// Nodes in the plan.
+        nodes: usize,
+    },
+    /// A shot's path or token cannot stand in an HTTP request.
+    #[error("shot {shot} cannot be written as an HTTP request")]
+    MalformedShot {
+        /// Index of the shot.
+        shot: usize,
+        /// What is wrong with it.
+        #[source]
+        source: hyper::http::Error,
+    },
+    /// With so few connections the attempts of one buyer would wait for each other.
+    #[error(
+        "{wanted} connections are needed to send every buyer's attempts at the same time, \
+         but the plan allows {max}"
+    )]
+    TooFewConnections {
+        /// The fewest that keep a buyer's attempts concurrent.
+        wanted: usize,
+        /// What the plan allows.
+        max: usize,
+    },
+    /// More connections than the process may have open files.
+    #[error(
+        "{wanted} connections are wanted, but this process may open only {limit} files: \
+         raise the hard limit (`ulimit -Hn`) or ask for fewer connections"
+    )]
+    OpenFilesLimit {
+        /// Connections wanted, before the reserve for everything else.
+        wanted: usize,
+        /// The limit after raising it as far as allowed.
+        limit: u64,
+    },
+    /// The limit on open files could not be read or raised.
+    #[error("cannot raise the limit on open files")]
+    RaiseOpenFiles(#[source] Errno),
+    /// A connection could not be opened before the clock started.
+    #[error("cannot connect to {node}")]
+    Connect {
+        /// Where to.
+        node: SocketAddr,
+        /// The last of several refusals.
+        #[source]
+        source: io::Error,
+    },
+    /// A task of the generator panicked, after the clock started.
+    #[error("a connection of the load generator died")]
+    LaneDied(#[source] tokio::task::JoinError),
+}
+
+impl LoadError {
+    /// Whether the same plan may succeed when it is tried again.
+    #[must_use]
+    pub fn retry_may_help(&self) -> bool {
+        matches!(self, Self::Connect { .. })
+    }
+
+    /// Whether some shots may have reached the server although there is no report
+    /// of them.
+    #[must_use]
+    pub fn outcome_unknown(&self) -> bool {
+        matches!(self, Self::LaneDied(_))
+    }
+}

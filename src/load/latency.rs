@@ -1,0 +1,123 @@
+//! Latencies: an HDR histogram (Gil Tene, <https://hdrhistogram.org>) in
+//! microseconds, and the four figures read from it.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// Latencies above this are recorded as this, in microseconds: one hour.
+const MAX_LATENCY_US: u64 = 3_600_000_000;
+
+/// Significant decimal digits that the histogram keeps: an error of at most 0.1 %.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// A histogram of latencies. Fixed memory, however many are recorded.
+#[derive(Debug, Clone)]
+pub struct Latencies(Histogram<u64>);
+
+impl Default for Latencies {
+    fn default() -> Self {
+        // Refused only when the bounds are out of order or the digits above 5, and
+        // both are the constants above.
+        #[expect(
+            clippy::expect_used,
+            reason = "constant arguments, executed by every test"
+        )]
+        let histogram = Histogram::new_with_bounds(1, MAX_LATENCY_US, SIGNIFICANT_DIGITS)
+            .expect("constant bounds are in order");
+        Self(histogram)
+    }
+}
+
+impl Latencies {
+    /// Records one latency, to the microsecond, at most one hour.
+    pub fn record(&mut self, latency: Duration) {
+        self.0
+            .saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// The summary, or `None` when nothing was recorded: a percentile of nothing is
+    /// not zero.
+    #[must_use]
+    pub fn summary(&self) -> Option<LatencyMs> {
+        let at = |quantile| milliseconds(self.0.value_at_quantile(quantile));
+        (!self.0.is_empty()).then(|| LatencyMs {
+            p50: at(0.50),
+            p95: at(0.95),
+            p99: at(0.99),
+            max: milliseconds(self.0.max()),
+        })
+    }
+}
+
+/// Percentiles of a latency, in milliseconds with three decimals.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LatencyMs {
+    /// Half of the latencies are at most this, in milliseconds.
+    pub p50: f64,
+    /// 95 % of the latencies are at most this, in milliseconds.
+    pub p95: f64,
+    /// 99 % of the latencies are at most this, in milliseconds.
+    pub p99: f64,
+    /// The largest, in milliseconds.
+    pub max: f64,
+}
+
+/// Microseconds as milliseconds. The division is what rounds to three decimals.
+fn milliseconds(latency_us: u64) -> f64 {
+    latency_us as f64 / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_percentiles_of_one_to_a_thousand_microseconds_are_exact() {
+        let mut latencies = Latencies::default();
+        for latency_us in 1..=1_000 {
+            latencies.record(Duration::from_micros(latency_us));
+        }
+        let expected = LatencyMs {
+            p50: 0.5,
+            p95: 0.95,
+            p99: 0.99,
+            max: 1.0,
+        };
+        assert_eq!(latencies.summary(), Some(expected));
+    }
+
+    #[test]
+    fn one_slow_answer_in_a_hundred_shows_in_the_maximum_alone() {
+        let mut latencies = Latencies::default();
+        for _ in 0..99 {
+            latencies.record(Duration::from_millis(1));
+        }
+        latencies.record(Duration::from_secs(2));
+        let summary = latencies.summary().unwrap_or(LatencyMs {
+            p50: 0.,
+            p95: 0.,
+            p99: 0.,
+            max: 0.,
+        });
+        assert_eq!((summary.p50, summary.p99), (1.0, 1.0));
+        assert!((summary.max - 2_000.0).abs() <= 2.0, "{summary:?}");
+    }
+
+    #[test]
+    fn nothing_recorded_has_no_percentiles() {
+        assert_eq!(Latencies::default().summary(), None);
+    }
+
+    #[test]
+    fn a_latency_beyond_the_histogram_is_kept_at_its_upper_bound() {
+        let mut latencies = Latencies::default();
+        latencies.record(Duration::MAX);
+        assert!(
+            latencies
+                .summary()
+                .is_some_and(|summary| summary.max >= 3_600_000.0)
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! What became of a shot, in one word.
+//!
+//! [`ORDERED`] for a 201; the `code` of any `application/problem+json` (RFC 9457);
+//! `http_<status>` for any other answer; [`NO_ANSWER`]; [`NOT_SENT`].
+
+use std::borrow::Cow;
+
+use hyper::StatusCode;
+use serde::Deserialize;
+
+/// The outcome of a shot that was answered with 201.
+pub const ORDERED: &str = "ordered";
+
+/// The outcome of a shot that may have reached the server and whose answer never came:
+/// whether it had an effect is **unknown**.
+pub const NO_ANSWER: &str = "no_answer";
+
+/// The outcome of a shot that never left, because its node could not be reached (again)
+/// or the time for the whole rush was up: it certainly had no effect.
+pub const NOT_SENT: &str = "not_sent";
+
+/// The longest `code` that is taken over from a problem document, in bytes.
+const MAX_CODE_BYTES: usize = 64;
+
+/// An outcome's code and the order.
+pub(super) type Outcome = (Cow<'static, str>, Option<String>);
+
+/// Reads the outcome from an answer.
+pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> Outcome {
+    #[derive(Deserialize)]
+    struct Ordered {
+        order_id: String,
+    }
+    #[derive(Deserialize)]
+    struct Problem {
+        code: String,
+    }
+    if status == StatusCode::CREATED {
+        let ordered: Option<Ordered> = serde_json::from_slice(body).ok();
+        return (ORDERED.into(), ordered.map(|ordered| ordered.order_id));
+    }
+    let problem = if is_problem {
+        serde_json::from_slice::<Problem>(body).ok()
+    } else {
+        None
+    };
+    match problem {
+        Some(problem) if is_code(&problem.code) => (problem.code.into(), None),
+        _ => (format!("http_{}", status.as_u16()).into(), None),
+    }
+}
+
+/// Whether a server's code may be counted under its own name: it is a short word, and
+/// not one of those that say something else here.
+fn is_code(code: &str) -> bool {
+    (1..=MAX_CODE_BYTES).contains(&code.len())
+        && code
+            .bytes()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+        && ![ORDERED, NO_ANSWER, NOT_SENT].contains(&code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(status: u16, is_problem: bool, body: &str) -> (String, Option<String>) {
+        let status = StatusCode::from_u16(status).unwrap_or_default();
+        let (code, order_id) = super::read(status, is_problem, body.as_bytes());
+        (code.into_owned(), order_id)
+    }
+
+    #[test]
+    fn a_201_is_an_order_with_its_id() {
+        let id = "123456789012345678";
+        let body = format!(r#"{{"order_id":"{id}","voucher_id":"1"}}"#);
+        assert_eq!(read(201, false, &body), ("ordered".into(), Some(id.into())));
+    }
+
+    #[test]
+    fn a_201_whose_id_is_no_string_is_an_order_without_one() {
+        assert_eq!(
+            read(201, false, r#"{"order_id":1}"#),
+            ("ordered".into(), None)
+        );
+        assert_eq!(read(201, false, ""), ("ordered".into(), None));
+    }
+
+    #[test]
+    fn a_problem_is_counted_by_its_code() {
+        assert_eq!(
+            read(409, true, r#"{"code":"sold_out"}"#),
+            ("sold_out".into(), None)
+        );
+    }
+
+    #[test]
+    fn any_other_answer_is_counted_by_its_status() {
+        assert_eq!(read(200, false, r#"{"code":"sold_out"}"#).0, "http_200");
+        assert_eq!(read(502, false, "<html>").0, "http_502");
+        assert_eq!(read(409, true, "{}").0, "http_409");
+        assert_eq!(read(409, true, "not json").0, "http_409");
+    }
+
+    #[test]
+    fn a_code_cannot_pass_itself_off_as_another_outcome() {
+        for code in [
+            "ordered",
+            "no_answer",
+            "not_sent",
+            "",
+            "Sold Out",
+            &"x".repeat(65),
+        ] {
+            let body = format!(r#"{{"code":"{code}"}}"#);
+            assert_eq!(read(409, true, &body).0, "http_409", "{code}");
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! The rush: everybody at once. A closed load of one shot after another on every
+//! connection, all connections released by one barrier.
+//!
+//! **What a latency is.** A shot's clock starts when the shot is *due* and stops when
+//! its answer has been read to the end (or given up). The first shot of a connection is
+//! due at the instant the barrier opens, which is one and the same for all connections:
+//! what the generator itself takes to get round to a connection counts. Each further
+//! shot is due at the instant the one before it ended; when the connection has to be
+//! reopened for it, that counts too. So with fewer connections than shots this is a
+//! *closed* load: a slow server is asked less often, and the wait for a free connection
+//! is not in the figures. For a stampede in the full sense allow as many connections as
+//! there are shots.
+//!
+//! One shot is sent at most once, and has exactly one [outcome].
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use http_body_util::Empty;
+use hyper::Request;
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use super::connection::{Connection, EmptyRequest, Exchange};
+use super::lane::{self, Lane};
+use super::open_files::check_connections;
+use super::outcome::{self, NO_ANSWER, NOT_SENT, Outcome};
+use super::{LoadError, raise_open_files_limit};
+
+/// The most shots of one rush. They and their answers are held in memory.
+pub const MAX_SHOTS: usize = 1_000_000;
+
+/// The longest a time-out may be; longer ones are cut to it.
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Connections that are being opened at any time. Fewer than any usual listen backlog.
+const OPENING_AT_ONCE: usize = 64;
+
+/// Tries to open a connection before the clock starts.
+const OPEN_TRIES: u32 = 6;
+
+/// Tries to open a connection again once the clock runs.
+const REOPEN_TRIES: u32 = 3;
+
+/// How often one shot may find its connection closed before it was written.
+const UNSENT_TRIES: u32 = 3;
+
+/// One attempt: a `POST` of `path` without a body, in the name of `token`.
+#[derive(Clone)]
+pub struct Shot {
+    /// Index into [`RushPlan::nodes`].
+    pub node: usize,
+    /// Path, with the query if there is one: `/api/vouchers/1/orders`.
+    pub path: Arc<str>,
+    /// Sent as `authorization: Bearer <token>`.
+    pub token: Arc<str>,
+    /// Whose attempt it is. Attempts of one buyer are sent concurrently.
+    pub buyer: u64,
+}
+
+/// What to send.
+#[derive(Clone)]
+pub struct RushPlan {
+    /// The servers.
+    pub nodes: Vec<SocketAddr>,
+    /// The attempts, at most [`MAX_SHOTS`]; their order does not matter.
+    pub shots: Vec<Shot>,
+    /// The most connections to open, over all nodes.
+    pub max_connections: usize,
+    /// How long to wait for an answer, from the moment the shot is due; at most a day.
+    pub answer_timeout: Duration,
+    /// How long the whole rush may take, opening the connections included; at most a
+    /// day. When it is up, shots under way become [`NO_ANSWER`] and the others
+    /// [`NOT_SENT`].
+    pub total_timeout: Duration,
+    /// Decides the order of the buyers.
+    pub seed: u64,
+}
+
+/// What became of one shot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Index into [`RushPlan::shots`].
+    pub shot: usize,
+    /// [`Shot::buyer`].
+    pub buyer: u64,
+    /// The outcome's code: see the module.
+    pub outcome: Cow<'static, str>,
+    /// The order, when the outcome is [`ORDERED`](outcome::ORDERED) and the body has an `order_id` that is
+    /// a string. A 201 without one is still an acknowledgement.
+    pub order_id: Option<String>,
+    /// See the module. For a shot without an answer: until it was given up.
+    pub latency: Duration,
+}
+
+impl Answer {
+    /// Whether an answer came.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.outcome != NO_ANSWER && self.outcome != NOT_SENT
+    }
+}
+
+/// The end of a rush.
+#[derive(Debug)]
+pub struct RushResult {
+    /// One for every shot, in the order of [`RushPlan::shots`].
+    pub answers: Vec<Answer>,
+    /// Connections that were opened before the barrier.
+    pub connections: usize,
+    /// From the opening of the barrier to the last answer, or the last one given up.
+    pub elapsed: Duration,
+}
+
+/// How far a rush has come. An atomic that is read when somebody wants to know, because a
+/// message for every answer would be work in the middle of what is measured.
+#[derive(Debug, Default)]
+pub struct Progress {
+    done: AtomicU64,
+}
+
+impl Progress {
+    /// Shots that have their outcome.
+    #[must_use]
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+}
+
+/// Sends the plan and waits for all its answers. Dropping the future ends the rush.
+///
+/// # Errors
+///
+/// A [`LoadError`] when the plan cannot be carried out; then nothing has been sent
+/// (except for [`LoadError::LaneDied`]). What servers answer is no error.
+pub async fn run(plan: RushPlan, progress: Arc<Progress>) -> Result<RushResult, LoadError> {
+    let deadline = Instant::now() + plan.total_timeout.min(MAX_TIMEOUT);
+    check(&plan)?;
+    let lanes = lane::deal(
+        &plan.shots,
+        plan.nodes.len(),
+        plan.max_connections,
+        plan.seed,
+    )?;
+    let connections = lanes.len();
+    check_connections(connections, raise_open_files_limit()?)?;
+
+    let answer_timeout = plan.answer_timeout.min(MAX_TIMEOUT);
+    let rush = Arc::new(Rush {
+        plan,
+        answer_timeout,
+        deadline,
+        progress,
+    });
+    let workers: Vec<Worker> = stream::iter(lanes)
+        .map(|lane| Worker::open(Arc::clone(&rush), lane))
+        .buffered(OPENING_AT_ONCE)
+        .try_collect()
+        .await?;
+
+    let (barrier, closed) = watch::channel(None);
+    let mut tasks = JoinSet::new();
+    for worker in workers {
+        tasks.spawn(worker.work(closed.clone()));
+    }
+    let start = Instant::now();
+    barrier.send_replace(Some(start));
+
+    let mut answers = Vec::with_capacity(rush.plan.shots.len());
+    let mut end = start;
+    while let Some(worked) = tasks.join_next().await {
+        let (of_lane, ended) = worked.map_err(LoadError::LaneDied)?;
+        answers.extend(of_lane);
+        end = end.max(ended);
+    }
+    answers.sort_unstable_by_key(|answer| answer.shot);
+    Ok(RushResult {
+        answers,
+        connections,
+        elapsed: end - start,
+    })
+}
+
+/// Refuses, before anything is opened, what could not be sent later.
+fn check(plan: &RushPlan) -> Result<(), LoadError> {
+    let (shots, nodes) = (plan.shots.len(), plan.nodes.len());
+    if shots == 0 || nodes == 0 {
+        return Err(LoadError::NothingToSend { shots, nodes });
+    }
+    if shots > MAX_SHOTS {
+        return Err(LoadError::TooManyShots {
+            shots,
+            max: MAX_SHOTS,
+        });
+    }
+    for (index, shot) in plan.shots.iter().enumerate() {
+        let node = shot.node;
+        let address = plan.nodes.get(node);
+        let address = address.ok_or(LoadError::NoSuchNode {
+            shot: index,
+            node,
+            nodes,
+        })?;
+        request(shot, *address).map_err(|source| LoadError::MalformedShot {
+            shot: index,
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+fn request(shot: &Shot, node: SocketAddr) -> Result<EmptyRequest, hyper::http::Error> {
+    Request::post(&*shot.path)
+        .header(HOST, node.to_string())
+        .header(AUTHORIZATION, format!("Bearer {}", shot.token))
+        .header(CONTENT_LENGTH, 0)
+        .body(Empty::new())
+}
+
+/// What all workers share.
+struct Rush {
+    plan: RushPlan,
+    answer_timeout: Duration,
+    deadline: Instant,
+    progress: Arc<Progress>,
+}
+
+/// One lane with its connection.
+struct Worker {
+    rush: Arc<Rush>,
+    node: SocketAddr,
+    shots: Vec<usize>,
+    /// `None` while there is none that can be used: open it anew.
+    connection: Option<Connection>,
+}
+
+impl Worker {
+    async fn open(rush: Arc<Rush>, lane: Lane) -> Result<Self, LoadError> {
+        let node = rush.plan.nodes[lane.node];
+        let connection = Connection::open(node, OPEN_TRIES, rush.deadline)
+            .await
+            .map_err(|source| LoadError::Connect { node, source })?;
+        Ok(Self {
+            rush,
+            node,
+            shots: lane.shots,
+            connection: Some(connection),
+        })
+    }
+
+    /// Waits for the barrier, sends the shots one after another, and returns their
+    /// answers and the instant of the last.
+    async fn work(
+        mut self,
+        mut barrier: watch::Receiver<Option<Instant>>,
+    ) -> (Vec<Answer>, Instant) {
+        let opened = barrier
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|start| *start);
+        // The barrier is gone without having opened only when the rush has been dropped,
+        // and then this task with it.
+        let mut due = opened.unwrap_or_else(Instant::now);
+        let mut answers = Vec::with_capacity(self.shots.len());
+        for shot in std::mem::take(&mut self.shots) {
+            let (outcome, order_id) = self.fire(shot, due).await;
+            let ended = Instant::now();
+            let buyer = self.rush.plan.shots[shot].buyer;
+            answers.push(Answer {
+                shot,
+                buyer,
+                outcome,
+                order_id,
+                latency: ended - due,
+            });
+            self.rush.progress.done.fetch_add(1, Ordering::Relaxed);
+            due = ended;
+        }
+        (answers, due)
+    }
+
+    /// Sends one shot, at most once.
+    async fn fire(&mut self, shot: usize, due: Instant) -> Outcome {
+        let until = self.rush.deadline.min(due + self.rush.answer_timeout);
+        let Ok(mut request) = request(&self.rush.plan.shots[shot], self.node) else {
+            return (NOT_SENT.into(), None);
+        };
+        for _ in 0..UNSENT_TRIES {
+            // A time-out polls once even when it is over: look before.
+            if Instant::now() >= until {
+                break;
+            }
+            // Taken out, and put back only after a whole answer: a connection in any
+            // other state is closed here by being dropped.
+            let mut connection = match self.connection.take() {
+                Some(connection) => connection,
+                None => match Connection::open(self.node, REOPEN_TRIES, until).await {
+                    Ok(connection) => connection,
+                    Err(_unreachable) => break,
+                },
+            };
+            match timeout_at(until, connection.exchange(request)).await {
+                Ok(Exchange::Answered {
+                    status,
+                    is_problem,
+                    body,
+                }) => {
+                    if body.is_some() {
+                        self.connection = Some(connection);
+                    }
+                    return outcome::read(status, is_problem, &body.unwrap_or_default());
+                }
+                Ok(Exchange::Unsent(unsent)) => request = unsent,
+                Ok(Exchange::Lost) | Err(_) => return (NO_ANSWER.into(), None),
+            }
+        }
+        (NOT_SENT.into(), None)
+    }
+}

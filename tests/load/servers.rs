@@ -1,0 +1,124 @@
+//! Small servers to be rushed: a polite one that writes down who came, and rude ones.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::extract::{ConnectInfo, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Barrier, mpsc};
+
+pub(crate) const ORDERED: &str = "HTTP/1.1 201 Created\r\ncontent-type: application/json\r\n\
+    content-length: 16\r\n\r\n{\"order_id\":\"7\"}";
+
+/// One request as the server saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Arrival {
+    pub(crate) node: usize,
+    pub(crate) path: String,
+    pub(crate) token: String,
+    pub(crate) peer: SocketAddr,
+}
+
+/// A sale that writes down who came, and answers by the last digit of the token.
+#[derive(Default)]
+pub(crate) struct Gate {
+    pub(crate) arrivals: Mutex<Vec<Arrival>>,
+    /// Held up until that many are inside together.
+    pub(crate) all: Option<Barrier>,
+    /// The same for each token by itself.
+    pub(crate) each: HashMap<String, Barrier>,
+}
+
+async fn enter(
+    State((node, gate)): State<(usize, Arc<Gate>)>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let authorization = headers[header::AUTHORIZATION].to_str().unwrap();
+    let token = authorization.strip_prefix("Bearer ").unwrap().to_owned();
+    assert_eq!(headers[header::CONTENT_LENGTH], "0");
+    let path = uri.path().to_owned();
+    gate.arrivals.lock().unwrap().push(Arrival {
+        node,
+        path,
+        token: token.clone(),
+        peer,
+    });
+    for barrier in gate.all.iter().chain(gate.each.get(&token)) {
+        barrier.wait().await;
+    }
+    let problem = [(header::CONTENT_TYPE, "application/problem+json")];
+    match (token.bytes().last().unwrap() - b'0') % 5 {
+        0 => (StatusCode::CREATED, format!(r#"{{"order_id":"{token}"}}"#)).into_response(),
+        1 => (StatusCode::CONFLICT, problem, r#"{"code":"sold_out"}"#).into_response(),
+        2 => (StatusCode::BAD_GATEWAY, "a proxy's page").into_response(),
+        3 => (StatusCode::OK, "x".repeat(64 * 1024 + 1)).into_response(),
+        _ => (
+            StatusCode::CONFLICT,
+            problem,
+            [(header::CONNECTION, "close")],
+            "{}",
+        )
+            .into_response(),
+    }
+}
+
+/// Starts `count` nodes before the same gate.
+pub(crate) async fn nodes(count: usize, gate: &Arc<Gate>) -> Vec<SocketAddr> {
+    let mut addresses = Vec::new();
+    for node in 0..count {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        addresses.push(listener.local_addr().unwrap());
+        let app = axum::Router::new()
+            .fallback(post(enter))
+            .with_state((node, Arc::clone(gate)));
+        let app = app.into_make_service_with_connect_info::<SocketAddr>();
+        tokio::spawn(async move { axum::serve(listener, app).await });
+    }
+    addresses
+}
+
+/// Reads one request's head; `None` at the end of the connection.
+pub(crate) async fn head(stream: &mut BufReader<TcpStream>) -> Option<String> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if stream.read_line(&mut head).await.ok()? == 0 {
+            return None;
+        }
+    }
+    Some(head.lines().next().unwrap_or_default().to_owned())
+}
+
+/// Answers whatever comes over a connection, to its end.
+pub(crate) async fn answer_always(stream: TcpStream) {
+    let mut stream = BufReader::new(stream);
+    while head(&mut stream).await.is_some() {
+        stream.write_all(ORDERED.as_bytes()).await.unwrap();
+    }
+}
+
+/// A server that answers every odd request of a connection and, having read an even one,
+/// closes it. Reports the request lines.
+pub(crate) async fn half_deaf() -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (requests, seen) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let requests = requests.clone();
+            tokio::spawn(async move {
+                let mut stream = BufReader::new(stream);
+                requests.send(head(&mut stream).await?).ok()?;
+                stream.write_all(ORDERED.as_bytes()).await.ok()?;
+                requests.send(head(&mut stream).await?).ok()
+            });
+        }
+    });
+    (address, seen)
+}
