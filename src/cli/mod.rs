@@ -1,3 +1,135 @@
-//! placeholder
+//! The command line: one file a subcommand, thin.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{self, ConfigError};
+use crate::embedded::EmbeddedError;
+
+pub mod audit;
 pub mod crowd;
+pub mod demo;
 pub mod keep_servers;
+pub mod migrate;
+pub mod nodes;
+pub mod serve;
+pub mod stores;
+pub mod tokens;
+pub mod verdict;
+pub mod voucher;
+
+/// Exit status of a command that ran and found something wrong.
+pub const FAILED: u8 = 1;
+/// Exit status of a command that could not begin: its arguments, its environment.
+pub const UNUSABLE: u8 = 2;
+
+/// A flash-sale voucher backend that never oversells.
+///
+/// Without DATABASE_URL and REDIS_URL it starts a private PostgreSQL and Redis of its own
+/// and stops them with itself: nothing to set up, for development and demonstration.
+#[derive(Debug, Parser)]
+#[command(name = "seckill", version, about, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs)] // each struct says what it is
+pub enum Command {
+    Serve(serve::ServeArgs),
+    Demo(demo::DemoArgs),
+    Migrate(migrate::MigrateArgs),
+    #[command(subcommand)]
+    Voucher(voucher::VoucherCommand),
+    Tokens(tokens::TokensArgs),
+    Audit(audit::AuditArgs),
+    /// Own the private servers of another process (started by the program itself)
+    #[command(hide = true)]
+    KeepServers,
+    /// Send a crowd (started by `seckill demo`)
+    #[command(hide = true)]
+    Crowd,
+}
+
+/// Runs the program: parses, refuses what is unusable, does the work.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => return unusable(&first_sentence(&error)),
+        Err(help) => {
+            // Help and version; nobody to tell when standard output is closed.
+            let _ = help.print();
+            return ExitCode::SUCCESS;
+        }
+    };
+    // Without a runtime: the keeper is a single thread, its servers' parent.
+    if matches!(cli.command, Command::KeepServers) {
+        return keep_servers::run();
+    }
+    if let Err(error) = config::check_environment() {
+        return unusable(&error.to_string());
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return report(&error.into()),
+    };
+    let done = runtime.block_on(run(cli.command));
+    // Reading standard input blocks a thread that nothing can interrupt.
+    runtime.shutdown_background();
+    done.unwrap_or_else(|error| report(&error))
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    let quiet = matches!(command, Command::Serve(_));
+    crate::telemetry::start_logs(config::log_filter(if quiet { "info" } else { "warn" })?);
+    match command {
+        Command::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
+        Command::Demo(args) => demo::run(args).await,
+        Command::Migrate(args) => migrate::run(args).await.map(|()| ExitCode::SUCCESS),
+        Command::Voucher(command) => voucher::run(command).await.map(|()| ExitCode::SUCCESS),
+        Command::Tokens(args) => tokens::run(args).await.map(|()| ExitCode::SUCCESS),
+        Command::Audit(args) => audit::run(args).await,
+        Command::KeepServers => Ok(keep_servers::run()),
+        Command::Crowd => crowd::run().await.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// An error as one line, and the exit status that says whose turn it is.
+fn report(error: &anyhow::Error) -> ExitCode {
+    let unusable_server = matches!(
+        error.downcast_ref::<EmbeddedError>(),
+        Some(EmbeddedError::MissingBinaries(_) | EmbeddedError::Directory(_))
+    );
+    if unusable_server || error.is::<ConfigError>() {
+        return unusable(&error.to_string());
+    }
+    eprintln!("seckill: {error:#}");
+    ExitCode::from(FAILED)
+}
+
+fn unusable(sentence: &str) -> ExitCode {
+    eprintln!("seckill: {sentence}");
+    ExitCode::from(UNUSABLE)
+}
+
+/// What clap has to say, without the usage that follows it; all of it where there is more
+/// than a sentence to say (no subcommand at all).
+fn first_sentence(error: &clap::Error) -> String {
+    use clap::error::ErrorKind;
+    let text = error.to_string();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return text;
+    }
+    let sentence: Vec<&str> = text
+        .trim_start_matches("error: ")
+        .lines()
+        .take_while(|line| !line.trim_start().starts_with("Usage:") && !line.starts_with("For more"))
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    sentence.join(" ") + " (see --help)"
+}

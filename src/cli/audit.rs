@@ -1,0 +1,94 @@
+//! `seckill audit`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use comfy_table::{Table, presets};
+use serde::Serialize;
+
+use super::stores::Stores;
+use crate::config::{HomeArgs, StoreArgs};
+use crate::model::VoucherId;
+use crate::seckill::audit::{self, VoucherAudit};
+
+/// Check the promises in the database, independently of the code that sells
+///
+/// Exit status 1 when one was broken.
+#[derive(Debug, Args)]
+pub struct AuditArgs {
+    /// Only this voucher
+    #[arg(long, value_name = "ID")]
+    voucher: Option<VoucherId>,
+    /// Write the result as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    stores: StoreArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    holds: bool,
+    vouchers: &'a [VoucherAudit],
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the database cannot be reached, or there is no such voucher.
+pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
+    let stores = Stores::open(&args.stores, Some(&args.home)).await?;
+    let database = stores.migrated_database().await?;
+    let audits = audit::run(database.pool(), args.voucher).await;
+    database.close().await;
+    let audits = audits?;
+    stores.close().await?;
+    if let (Some(voucher), true) = (args.voucher, audits.is_empty()) {
+        anyhow::bail!("there is no voucher {voucher}");
+    }
+    let holds = audits.iter().all(|audit| audit.holds);
+    match &args.json {
+        Some(path) => write_json(path, &Report { holds, vouchers: &audits })?,
+        None => println!("{}", table(&audits)),
+    }
+    for audit in audits.iter().filter(|audit| !audit.holds) {
+        for violation in &audit.violations {
+            eprintln!("voucher {}: {violation}", audit.voucher_id);
+        }
+    }
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED) })
+}
+
+/// Writes `value` to a file, or to standard output when the path is `-`.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(value)? + "\n";
+    if path == Path::new("-") {
+        print!("{text}");
+        return Ok(());
+    }
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn table(audits: &[VoucherAudit]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["VOUCHER", "INITIAL", "STOCK", "ORDERS", "USERS", "VERDICT"]);
+    for audit in audits {
+        table.add_row([
+            audit.voucher_id.to_string(),
+            audit.initial_stock.to_string(),
+            audit.stock.to_string(),
+            audit.orders.to_string(),
+            audit.distinct_users.to_string(),
+            if audit.holds { "holds" } else { "BROKEN" }.to_owned(),
+        ]);
+    }
+    table
+}

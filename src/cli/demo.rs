@@ -1,0 +1,254 @@
+//! `seckill demo`: the main job end to end, on real processes and real servers.
+
+use std::path::PathBuf;
+use std::process::{ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use chrono::TimeDelta;
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use futures_util::future::try_join_all;
+use indicatif::{ProgressBar, ProgressStyle};
+use rand::RngExt;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::Command;
+
+use super::audit::write_json;
+use super::nodes::Node;
+use super::stores::Stores;
+use super::verdict::{Terms, Verdict, count_lost};
+use super::{FAILED, tokens};
+use crate::config::StoreArgs;
+use crate::http::auth::Tokens;
+use crate::load::crowd::{Buyer, CrowdLine, CrowdPlan, CrowdReport};
+use crate::model::{Clock, SystemClock, UserId, Voucher};
+use crate::seckill::{StrategyName, audit};
+use crate::store::vouchers::{self, NewVoucher};
+use crate::store::{Database, StoreError};
+
+/// Connections of the crowd; more attempts than this share them.
+const MAX_CONNECTIONS: usize = 8_192;
+/// How long one answer may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// How long the whole rush may take.
+const RUSH_WITHIN: Duration = Duration::from_secs(600);
+
+/// Sell out: real server processes, a real crowd, and a verdict from the database
+///
+/// Starts N server processes, puts a voucher on sale, lets every user try at once over
+/// HTTP through all nodes, and audits the database. Exit status 0 only when every promise
+/// was kept.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Vouchers on sale
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
+    stock: i32,
+    /// Buyers
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    users: u32,
+    /// How often each buyer tries, all at once
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    attempts: u32,
+    /// Server processes
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
+    nodes: u32,
+    /// How to sell: locked
+    #[arg(long, env = "SECKILL_STRATEGY", value_name = "NAME", default_value_t)]
+    strategy: StrategyName,
+    /// Write the result as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    stores: StoreArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When it could not be carried out; a broken promise is an exit status.
+pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
+    let done = tokio::select! {
+        done = demo(&args) => done,
+        // Whatever runs is stopped by being dropped; the servers by their keeper.
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            bail!("interrupted: everything that was started is being stopped");
+        }
+    };
+    let verdict = done?;
+    print(&verdict);
+    if let Some(path) = &args.json {
+        write_json(path, &verdict)?;
+    }
+    Ok(if verdict.holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+async fn demo(args: &DemoArgs) -> anyhow::Result<Verdict> {
+    let begun = tokio::time::Instant::now();
+    eprintln!(
+        "On sale: {} vouchers. Buyers: {}, each trying {} times at once. Nodes: {}. Strategy: {}.",
+        args.stock, args.users, args.attempts, args.nodes, args.strategy
+    );
+    let stores = Stores::open(&args.stores, None).await?;
+    let database = stores.migrated_database().await?;
+    eprintln!("{} ({:.1} s)", versions(&database, &stores).await?, begun.elapsed().as_secs_f64());
+
+    let secret: [u8; 32] = rand::rng().random();
+    let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let tokens = Tokens::new(secret.as_bytes(), Arc::new(SystemClock));
+    let buyers = tokens::mint(&database, &tokens, None, args.users).await?;
+    let voucher = put_on_sale(&database, args.stock).await?;
+
+    let starting = (0..args.nodes).map(|_| Node::start(&stores, &secret, args.strategy));
+    let nodes = try_join_all(starting).await?;
+    for (position, node) in nodes.iter().enumerate() {
+        let pid = node.pid().unwrap_or_default();
+        eprintln!("Node {}: process {pid} at http://{}", position + 1, node.address);
+    }
+    let crowd = send_crowd(plan(args, &nodes, &voucher, &buyers)).await?;
+    // Stopped before the books are read: what they began is finished then.
+    try_join_all(nodes.into_iter().map(Node::stop)).await?;
+
+    let audits = audit::run(database.pool(), Some(voucher.id)).await?;
+    let audit = audits.first().context("the voucher is gone from the database")?;
+    let lost = count_lost(database.pool(), voucher.id, &crowd).await?;
+    let terms = Terms {
+        stock: args.stock.into(),
+        users: args.users.into(),
+        attempts: args.attempts as usize,
+        nodes: args.nodes as usize,
+        strategy: args.strategy.as_str(),
+    };
+    let verdict = Verdict::new(terms, audit, lost, crowd);
+    database.close().await;
+    stores.close().await?;
+    Ok(verdict)
+}
+
+async fn versions(database: &Database, stores: &Stores) -> anyhow::Result<String> {
+    let postgres: String =
+        sqlx::query_scalar("show server_version").fetch_one(database.pool()).await?;
+    let durable: String = sqlx::query_scalar("show fsync").fetch_one(database.pool()).await?;
+    let redis = crate::store::Redis::new(&stores.redis_url)?;
+    let info: String = redis.query(redis::cmd("INFO").arg("server")).await?;
+    let redis = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
+    let redis = redis.unwrap_or("of unknown version").trim();
+    let private = stores
+        .private()
+        .map_or_else(String::new, |private| format!("; private and for this run alone: {private}"));
+    let postgres = postgres.split(' ').next().unwrap_or_default();
+    Ok(format!("PostgreSQL {postgres} (fsync {durable}), Redis {redis}{private}."))
+}
+
+async fn put_on_sale(database: &Database, stock: i32) -> Result<Voucher, StoreError> {
+    let now = SystemClock.now();
+    let new = NewVoucher {
+        title: "Demo: 100 yuan for 80".to_owned(),
+        stock,
+        begin_time: now,
+        end_time: now + TimeDelta::hours(1),
+    };
+    vouchers::create(database.pool(), &new, now).await
+}
+
+fn plan(
+    args: &DemoArgs,
+    nodes: &[Node],
+    voucher: &Voucher,
+    buyers: &[(UserId, String)],
+) -> CrowdPlan {
+    let buyer = |(user, token): &(UserId, String)| Buyer {
+        user_id: user.to_string().into(),
+        token: token.as_str().into(),
+    };
+    CrowdPlan {
+        nodes: nodes.iter().map(|node| node.address).collect(),
+        path: format!("/api/vouchers/{}/orders", voucher.id).into(),
+        buyers: buyers.iter().map(buyer).collect(),
+        attempts: args.attempts as usize,
+        max_connections: MAX_CONNECTIONS,
+        seed: rand::rng().random(),
+        answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
+        total_timeout_ms: RUSH_WITHIN.as_millis() as u64,
+    }
+}
+
+/// Lets a process of its own send the crowd, and shows how far it is.
+async fn send_crowd(plan: CrowdPlan) -> anyhow::Result<CrowdReport> {
+    let exe = std::env::current_exe().context("cannot find the program's own file")?;
+    let mut child = Command::new(exe)
+        .arg("crowd")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .context("cannot start the crowd")?;
+    let mut stdin = child.stdin.take().context("the crowd has no input")?;
+    stdin.write_all(&serde_json::to_vec(&plan)?).await.context("the crowd ended early")?;
+    drop(stdin);
+    let bar = progress_bar(plan.total());
+    let stdout = child.stdout.take().context("the crowd has no output")?;
+    let mut lines = BufReader::new(stdout).lines();
+    let mut report = None;
+    while let Some(line) = lines.next_line().await? {
+        match serde_json::from_str(&line).context("the crowd says something strange")? {
+            CrowdLine::Progress { done, .. } => bar.set_position(done),
+            CrowdLine::Report(result) => report = Some(result),
+        }
+    }
+    let status = child.wait().await?;
+    bar.finish_and_clear();
+    report.with_context(|| format!("the crowd gave no report and ended with {status}"))
+}
+
+/// Drawn on a terminal only.
+fn progress_bar(total: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("The rush  {wide_bar} {pos}/{len} attempts  {elapsed}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(total).with_style(style);
+    if bar.is_hidden() {
+        eprintln!("The rush: {total} attempts");
+    }
+    bar
+}
+
+fn print(verdict: &Verdict) {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let mut row = |name: &str, value: String| {
+        table.add_row([name.to_owned(), value]);
+    };
+    for (code, count) in &verdict.outcomes {
+        row(code, count.to_string());
+    }
+    row("", String::new());
+    row("orders in the database", verdict.orders.to_string());
+    row("stock left", verdict.remaining.to_string());
+    row("oversold", verdict.oversold.to_string());
+    row("duplicates", verdict.duplicates.to_string());
+    row("undersold", verdict.undersold.to_string());
+    row("lost", verdict.lost.to_string());
+    row("", String::new());
+    row("elapsed", format!("{:.0} ms", verdict.elapsed_ms));
+    row("answers per second", format!("{:.0}", verdict.answers_per_s));
+    if let Some(latency) = &verdict.latency_ms {
+        let latency = format!("{:.0} / {:.0} / {:.0} ms", latency.p50, latency.p95, latency.p99);
+        row("latency p50 / p95 / p99", latency);
+    }
+    if let Some(column) = table.column_mut(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    eprintln!("\n{}\n", table.trim_fmt());
+    if verdict.holds {
+        println!(
+            "HOLDS: {} vouchers, {} orders, nobody twice, nothing left that a buyer wanted, \
+             every acknowledged order is in the database.",
+            verdict.stock, verdict.orders
+        );
+    } else {
+        println!("BROKEN: {}.", verdict.failures().join("; "));
+    }
+}

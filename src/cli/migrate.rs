@@ -1,0 +1,26 @@
+//! `seckill migrate`.
+
+use clap::Args;
+
+use super::stores::Stores;
+use crate::config::{HomeArgs, StoreArgs};
+
+/// Apply the database migrations that are missing (`serve` does so by itself)
+#[derive(Debug, Args)]
+pub struct MigrateArgs {
+    #[command(flatten)]
+    stores: StoreArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the database cannot be reached, or a migration fails.
+pub async fn run(args: MigrateArgs) -> anyhow::Result<()> {
+    let stores = Stores::open(&args.stores, Some(&args.home)).await?;
+    stores.migrated_database().await?.close().await;
+    println!("the database is up to date");
+    stores.close().await
+}

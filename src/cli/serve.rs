@@ -1,0 +1,161 @@
+//! `seckill serve`.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use tokio::io::AsyncReadExt;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::stores::{Stores, secret_is_required};
+use crate::config::{HomeArgs, SecretArgs, ServerArgs, StoreArgs};
+use crate::http::auth::Tokens;
+use crate::http::sms::LogSms;
+use crate::http::{App, AppParts, router, server};
+use crate::model::{SharedClock, SystemClock};
+use crate::seckill::{Purchases, PurchasesOptions};
+use crate::store::{Database, Keys, Redis};
+use crate::{load, telemetry};
+
+/// How long the database may take to come up beside us.
+const DATABASE_WITHIN: Duration = Duration::from_secs(10);
+/// Files that are not connections of clients.
+const OTHER_FILES: u64 = 128;
+/// Connections at once, where the system allows that many open files.
+const MAX_CONNECTIONS: u64 = 16_384;
+
+/// Serve the HTTP API
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    secret: SecretArgs,
+    #[command(flatten)]
+    stores: StoreArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+    /// Stop when standard input ends, so that no node outlives who started it
+    #[arg(long, hide = true)]
+    until_stdin_closes: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When a store cannot be reached at the start, or the address not be listened at.
+pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
+    if args.stores.database_url.is_some() && args.secret.secret.is_none() {
+        return Err(secret_is_required().into());
+    }
+    // First of all, so that an interrupt during the start is not lost.
+    let stop = stop_requested(args.until_stdin_closes)?;
+    telemetry::start_metrics();
+    let listener = server::listen(args.server.listen)
+        .with_context(|| format!("cannot listen at {}", args.server.listen))?;
+    let address = listener.local_addr()?;
+    let stores = Stores::open(&args.stores, Some(&args.home)).await?;
+    if let Some(private) = stores.private() {
+        let whose = if stores.are_attached() { "another seckill's private" } else { "private" };
+        tracing::info!("using {whose} {private}");
+    }
+    let secret = stores.secret(&args.secret)?;
+    let database = reachable_database(&stores).await?;
+    let app = app(&args.server, &stores, &secret, database).await?;
+    let files = load::raise_open_files_limit()?;
+    let max_connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
+
+    println!("listening on http://{address}");
+    tracing::info!("the API is described at http://{address}/docs; Ctrl-C stops");
+    server::serve(listener, router(app.clone()), max_connections as usize, stop).await;
+
+    tracing::info!("stopping: finishing what was begun");
+    app.purchases.shutdown().await;
+    app.database.close().await;
+    stores.close().await
+}
+
+/// Migrates the database, waiting for one that is only just coming up.
+async fn reachable_database(stores: &Stores) -> anyhow::Result<Database> {
+    let database = Database::new(&stores.database_url)?;
+    let deadline = tokio::time::Instant::now() + DATABASE_WITHIN;
+    loop {
+        match database.migrate().await {
+            Ok(()) => return Ok(database),
+            Err(error) if error.retry_may_help() && tokio::time::Instant::now() < deadline => {
+                tracing::info!(%error, "waiting for the database");
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            Err(error) => {
+                return Err(error).context("the database could not be reached and migrated");
+            }
+        }
+    }
+}
+
+async fn app(
+    args: &ServerArgs,
+    stores: &Stores,
+    secret: &str,
+    database: Database,
+) -> anyhow::Result<App> {
+    let redis = Redis::new(&stores.redis_url)?;
+    if let Err(error) = redis.ping().await {
+        tracing::warn!(%error, "Redis does not answer yet: buyers hear 503 until it does");
+    }
+    let clock: SharedClock = Arc::new(SystemClock);
+    let keys = Keys::default();
+    let options = PurchasesOptions { strategy: args.strategy, ..PurchasesOptions::default() };
+    let purchases = Purchases::start(
+        database.clone(),
+        redis.clone(),
+        keys.clone(),
+        Arc::clone(&clock),
+        options,
+    )
+    .await?;
+    Ok(App::new(AppParts {
+        database,
+        redis,
+        keys,
+        tokens: Tokens::new(secret.as_bytes(), Arc::clone(&clock)),
+        clock,
+        purchases,
+        sms: Box::new(LogSms),
+        admin_phones: args.admin_phones.iter().cloned().collect::<HashSet<_>>(),
+        trusted_proxies: args.trusted_proxies.clone(),
+    }))
+}
+
+/// Resolves at the first interrupt or request to end; a second one ends the process at once.
+fn stop_requested(
+    with_stdin: bool,
+) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            () = end_of_stdin(), if with_stdin => {}
+        }
+        let _ = stop.send(());
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        std::process::exit(130);
+    });
+    Ok(async move {
+        let _ = stopped.await;
+    })
+}
+
+async fn end_of_stdin() {
+    let mut stdin = tokio::io::stdin();
+    let mut ignored = [0; 256];
+    while matches!(stdin.read(&mut ignored).await, Ok(read) if read > 0) {}
+}

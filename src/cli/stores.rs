@@ -1,0 +1,142 @@
+//! The stores of a command: the ones named by URL, or private ones of its own.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use rand::RngExt;
+
+use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
+use crate::embedded::{Home, Plan, Servers};
+use crate::store::Database;
+
+/// Where PostgreSQL and Redis are. Private servers run as long as this lives.
+#[derive(Debug)]
+pub struct Stores {
+    /// PostgreSQL.
+    pub database_url: String,
+    /// Redis.
+    pub redis_url: String,
+    servers: Option<Servers>,
+    home: Option<PathBuf>,
+}
+
+impl Stores {
+    /// The stores that `args` name; private ones in place of those it does not, which keep
+    /// their data in `home`, or nothing without one.
+    ///
+    /// # Errors
+    /// When a private server cannot be started.
+    pub async fn open(args: &StoreArgs, home: Option<&HomeArgs>) -> anyhow::Result<Self> {
+        let home = home.map(HomeArgs::directory).transpose()?;
+        if let (Some(database_url), Some(redis_url)) = (&args.database_url, &args.redis_url) {
+            let (database_url, redis_url) = (database_url.clone(), redis_url.clone());
+            return Ok(Self { database_url, redis_url, servers: None, home });
+        }
+        let plan = Plan {
+            home: home.clone().map_or(Home::Throwaway, Home::Kept),
+            postgres: args.database_url.is_none(),
+            redis: args.redis_url.is_none(),
+            durable: true,
+        };
+        let exe = std::env::current_exe().context("cannot find the program's own file")?;
+        let servers = tokio::task::spawn_blocking(move || Servers::start(&exe, &plan)).await??;
+        let url = |named: &Option<String>, private: Option<&str>| {
+            named.clone().or_else(|| private.map(str::to_owned))
+        };
+        let database_url = url(&args.database_url, servers.database_url());
+        let redis_url = url(&args.redis_url, servers.redis_url());
+        let (Some(database_url), Some(redis_url)) = (database_url, redis_url) else {
+            bail!(
+                "another seckill uses the data directory {} with other settings: \
+                 stop it, or give DATABASE_URL and REDIS_URL as it has them",
+                servers.directory().display()
+            );
+        };
+        Ok(Self { database_url, redis_url, servers: Some(servers), home })
+    }
+
+    /// Whether the servers are private and another process's.
+    pub fn are_attached(&self) -> bool {
+        self.servers.as_ref().is_some_and(Servers::is_attached)
+    }
+
+    /// Which of the servers are private, in words; `None` when both were named.
+    pub fn private(&self) -> Option<&'static str> {
+        let servers = self.servers.as_ref()?;
+        Some(match (servers.database_url(), servers.redis_url()) {
+            (Some(_), Some(_)) => "PostgreSQL and Redis",
+            (Some(_), None) => "PostgreSQL",
+            _ => "Redis",
+        })
+    }
+
+    /// A handle on the database, migrated.
+    ///
+    /// # Errors
+    /// When it cannot be reached or migrated.
+    pub async fn migrated_database(&self) -> anyhow::Result<Database> {
+        let database = Database::new(&self.database_url)?;
+        database.migrate().await.context("the database could not be migrated")?;
+        Ok(database)
+    }
+
+    /// The secret that signs tokens: the one given, or the one kept beside the private
+    /// PostgreSQL, made at first use.
+    ///
+    /// # Errors
+    /// When none is given though the database is not private, or the file is unusable.
+    pub fn secret(&self, args: &SecretArgs) -> anyhow::Result<String> {
+        if let Some(secret) = &args.secret {
+            return Ok(secret.clone());
+        }
+        let private = self.servers.as_ref().is_some_and(|servers| servers.database_url().is_some());
+        let Some(home) = self.home.as_ref().filter(|_| private) else {
+            return Err(secret_is_required().into());
+        };
+        let path = home.join("secret");
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(mut file) => {
+                let bytes: [u8; 32] = rand::rng().random();
+                let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                file.write_all(secret.as_bytes())
+                    .and_then(|()| file.sync_all())
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+                Ok(secret)
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let secret = std::fs::read_to_string(&path)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                if secret.len() < 64 {
+                    bail!("{} is damaged: remove it, and sessions begin anew", path.display());
+                }
+                Ok(secret)
+            }
+            Err(error) => {
+                Err(error).with_context(|| format!("cannot make {}", path.display()))
+            }
+        }
+    }
+
+    /// Stops private servers and waits until they are gone.
+    ///
+    /// # Errors
+    /// When they did not stop in good order.
+    pub async fn close(self) -> anyhow::Result<()> {
+        if let Some(servers) = self.servers {
+            tokio::task::spawn_blocking(move || servers.stop()).await??;
+        }
+        Ok(())
+    }
+}
+
+/// A named database without a named secret: every node would sign with another.
+pub fn secret_is_required() -> ConfigError {
+    ConfigError(
+        "SECKILL_SECRET is required with DATABASE_URL: all nodes must sign with one secret \
+         (make one with: openssl rand -hex 32)"
+            .to_owned(),
+    )
+}

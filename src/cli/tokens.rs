@@ -1,0 +1,102 @@
+//! `seckill tokens`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use chrono::TimeDelta;
+use clap::Args;
+
+use super::stores::{Stores, secret_is_required};
+use crate::config::{HomeArgs, SecretArgs, StoreArgs};
+use crate::http::auth::Tokens;
+use crate::model::{Clock, SystemClock, UserId};
+use crate::store::{Database, users};
+
+/// Users at once.
+const MAX_USERS: u32 = 5_000_000;
+/// How long the tokens are good for.
+const GOOD_FOR: TimeDelta = TimeDelta::days(30);
+/// Users created by one statement.
+const USERS_A_STATEMENT: u32 = 50_000;
+
+/// Create users for a load test and write a token for each: CSV `user_id,token`
+#[derive(Debug, Args)]
+pub struct TokensArgs {
+    /// How many
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_USERS)))]
+    users: u32,
+    /// Id of the first [default: the first one free]
+    #[arg(long, value_name = "ID")]
+    first: Option<UserId>,
+    /// Where to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    #[command(flatten)]
+    secret: SecretArgs,
+    #[command(flatten)]
+    stores: StoreArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the database cannot be reached or the file not written.
+pub async fn run(args: TokensArgs) -> anyhow::Result<()> {
+    if args.stores.database_url.is_some() && args.secret.secret.is_none() {
+        return Err(secret_is_required().into());
+    }
+    let stores = Stores::open(&args.stores, Some(&args.home)).await?;
+    let tokens = Tokens::new(stores.secret(&args.secret)?.as_bytes(), Arc::new(SystemClock));
+    let database = stores.migrated_database().await?;
+    let minted = mint(&database, &tokens, args.first, args.users).await?;
+    database.close().await;
+    write(&args.out, &minted).with_context(|| format!("cannot write {}", args.out.display()))?;
+    if let (Some((first, _)), Some((last, _))) = (minted.first(), minted.last()) {
+        eprintln!("users {first} to {last}, good for {} days", GOOD_FOR.num_days());
+    }
+    stores.close().await
+}
+
+/// Creates the users and their tokens.
+///
+/// # Errors
+/// When the database does not answer, or the ids end before the users do.
+pub async fn mint(
+    database: &Database,
+    tokens: &Tokens,
+    first: Option<UserId>,
+    count: u32,
+) -> anyhow::Result<Vec<(UserId, String)>> {
+    let now = SystemClock.now();
+    let first = match first {
+        Some(first) => first,
+        None => users::first_free_id(database.pool()).await?,
+    };
+    let id = |offset: u32| {
+        first.get().checked_add(i64::from(offset)).and_then(UserId::new).context("ids end there")
+    };
+    id(count)?;
+    for offset in (0..count).step_by(USERS_A_STATEMENT as usize) {
+        let count = USERS_A_STATEMENT.min(count - offset);
+        users::create_range(database.pool(), id(offset)?, count, now).await?;
+    }
+    (0..count)
+        .map(|offset| {
+            let user = id(offset)?;
+            Ok((user, tokens.mint(user, false, now + GOOD_FOR)?))
+        })
+        .collect()
+}
+
+fn write(path: &Path, minted: &[(UserId, String)]) -> anyhow::Result<()> {
+    let mut file = csv::Writer::from_path(path)?;
+    file.write_record(["user_id", "token"])?;
+    for (user, token) in minted {
+        file.write_record([&user.to_string(), token])?;
+    }
+    file.flush()?;
+    Ok(())
+}
