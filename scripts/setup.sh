@@ -227,6 +227,9 @@ install_missing() {
     [ "$tool" != none ] || die "no package manager that this script knows: install$missing by hand, then run this again."
     [ "$tool" = brew ] || [ -z "$sudo" ] || have sudo ||
         die "not root, and no sudo: as root, install$packages with $tool, then run this again."
+    if [ "$tool" != brew ] && [ "$sudo" = 'sudo -n' ] && ! sudo -n true 2>/dev/null; then
+        die "sudo asks for a password and nobody can type one here: as root, install$packages with $tool, then run this again."
+    fi
 
     services=''
     for service in postgresql redis-server; do
