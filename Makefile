@@ -1,0 +1,86 @@
+# Every target does its own set-up: on a machine with a Rust toolchain, make and root or sudo,
+# `make demo` and `make test` are all one has to type. What scripts/setup.sh has nothing to do
+# for costs a few milliseconds.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# rustup puts cargo here; a shell that was open before the installation does not know it yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+# `--locked` everywhere: what is built is what Cargo.lock says, or the build stops.
+CARGO      ?= cargo
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+SECKILL    := $(TARGET_DIR)/release/seckill
+
+# make demo ARGS='--stock 500 --users 5000'
+ARGS ?=
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo "Arguments for a command: make demo ARGS='--stock 500 --users 5000'"
+
+.PHONY: demo
+demo: release ## a whole flash sale against real servers, audited; ends with a verdict
+	$(SECKILL) demo $(ARGS)
+
+.PHONY: serve
+serve: release ## the HTTP API on 127.0.0.1:8080, with a private PostgreSQL and Redis
+	$(SECKILL) serve $(ARGS)
+
+.PHONY: test
+test: setup ## all tests, against real PostgreSQL and Redis that they start themselves
+	$(CARGO) test --locked $(ARGS)
+
+.PHONY: lint
+lint: fmt clippy doc lua ## formatting, clippy, documentation, Lua; warnings are errors
+
+.PHONY: bench
+bench: ## measured speed against the ceilings of this machine; a few minutes
+	@scripts/setup.sh bench
+	$(CARGO) build --locked --release --bin seckill --example bare_handler
+	CARGO_TARGET_DIR=$(TARGET_DIR) loadtest/speed.sh
+
+.PHONY: setup
+setup: ## what building and running need: compiler, PostgreSQL, Redis; only what is missing
+	@scripts/setup.sh runtime
+
+.PHONY: clean
+clean: ## removes what was built
+	$(CARGO) clean
+
+# The parts.
+
+.PHONY: release
+release: setup
+	$(CARGO) build --locked --release --bin seckill
+
+.PHONY: setup-lint
+setup-lint:
+	@scripts/setup.sh lint
+
+.PHONY: fmt
+fmt: setup-lint
+	$(CARGO) fmt --check
+
+.PHONY: clippy
+clippy: setup-lint
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+
+.PHONY: doc
+doc: setup-lint
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --no-deps
+
+# The names wrk calls and sets are told in the heads of the scripts themselves.
+.PHONY: lua
+lua: setup-lint
+	luacheck --quiet --std lua51 --read-globals redis KEYS ARGV cjson -- $(wildcard lua) loadtest/wrk
+
+# The server without the teaching part must build on its own, and without warnings: what only the
+# lab uses shows here as dead code. clippy says it, because RUSTFLAGS would build every dependency
+# a second time.
+.PHONY: production
+production: setup-lint setup
+	$(CARGO) clippy --locked --no-default-features -- -D warnings
+	$(CARGO) build --locked --no-default-features

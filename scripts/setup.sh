@@ -1,0 +1,264 @@
+#!/bin/sh
+# Installs what a make target needs and the machine lacks, and nothing else.
+#
+#   scripts/setup.sh build      a C compiler and make (`ring` and `mimalloc` are C inside)
+#   scripts/setup.sh runtime    build + the binaries of PostgreSQL and Redis
+#   scripts/setup.sh lint       build + rustfmt, clippy and luacheck
+#   scripts/setup.sh bench      runtime + wrk, pgbench and psql
+#
+# Several names may be given. When everything is there it looks, says nothing and takes a few
+# milliseconds: no package manager is asked, no list is refreshed. POSIX sh, because Alpine has
+# no bash.
+set -eu
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() {
+    say "$*"
+    exit 1
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# --- What is missing -------------------------------------------------------------------------
+
+# A compiler alone proves little: Debian's `gcc` comes without the C library's headers. So
+# compile something.
+have_cc() {
+    have cc || return 1
+    printf '#include <stdlib.h>\nint main(void) { return EXIT_SUCCESS; }\n' |
+        cc -x c -o /dev/null - >/dev/null 2>&1
+}
+
+# Distributions keep the server's binaries out of PATH, one directory a version; `seckill`
+# looks in the same places.
+have_pg() {
+    have "$1" && return 0
+    for dir in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /usr/libexec/postgresql*/ \
+        /usr/lib/postgresql*/bin /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin; do
+        [ -x "$dir/$1" ] && return 0
+    done
+    return 1
+}
+
+missing=''
+need() { # need NAME CHECK...: remembers NAME, once, when CHECK fails
+    name=$1
+    shift
+    case " $missing " in *" $name "*) return 0 ;; esac
+    "$@" || missing="$missing $name"
+}
+
+look_for() {
+    case $1 in
+    build)
+        have cargo || die 'no Rust toolchain: install one with rustup (https://rustup.rs), then run this again.'
+        need cc have_cc
+        need make have make
+        ;;
+    runtime)
+        look_for build
+        need postgres have_pg postgres
+        need postgres have_pg initdb
+        need redis have redis-server
+        ;;
+    lint)
+        look_for build
+        need rustfmt have_rustfmt
+        need clippy have_clippy
+        need luacheck have luacheck
+        ;;
+    bench)
+        look_for runtime
+        need wrk have wrk
+        need pgbench have_pg pgbench
+        need psql have_pg psql
+        ;;
+    *)
+        die "unknown part '$1': give one or more of build, runtime, lint, bench."
+        ;;
+    esac
+}
+
+# rustup puts a `cargo-fmt` in PATH whether or not the component is installed, so ask it.
+have_rustfmt() { cargo fmt --version >/dev/null 2>&1; }
+have_clippy() { cargo clippy --version >/dev/null 2>&1; }
+
+# --- What it is called here ------------------------------------------------------------------
+
+manager() {
+    for candidate in apt-get dnf apk pacman zypper brew; do
+        if have "$candidate"; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo none
+}
+
+packages_for() { # packages_for MANAGER NAME
+    case $1:$2 in
+    # `--no-install-recommends` leaves out the headers, so they are named.
+    apt-get:cc) echo gcc libc6-dev ;;
+    apk:cc) echo gcc musl-dev ;;
+    *:cc) echo gcc ;;
+
+    *:make) echo make ;;
+
+    apk:postgres) echo postgresql postgresql-contrib ;;
+    dnf:postgres | zypper:postgres) echo postgresql-server ;;
+    brew:postgres) echo postgresql@17 ;;
+    *:postgres) echo postgresql ;;
+
+    # These two ship Valkey, and with it a `redis-server`.
+    pacman:redis) echo valkey ;;
+    dnf:redis) if dnf -q info redis >/dev/null 2>&1; then echo redis; else echo valkey-compat-redis; fi ;;
+    apt-get:redis) echo redis-server ;;
+    *:redis) echo redis ;;
+
+    apt-get:luacheck) echo lua-check ;;
+    *:luacheck) echo luacheck ;;
+
+    *:wrk) echo wrk ;;
+
+    # Debian's server package carries pgbench; its client package carries psql.
+    apt-get:pgbench) echo postgresql ;;
+    apt-get:psql) echo postgresql-client ;;
+    dnf:pgbench | zypper:pgbench) echo postgresql-contrib ;;
+    apk:pgbench) echo postgresql-contrib ;;
+    apk:psql) echo postgresql-client ;;
+    brew:pgbench | brew:psql) echo postgresql@17 ;;
+    *:pgbench | *:psql) echo postgresql ;;
+    esac
+}
+
+# --- Installing ------------------------------------------------------------------------------
+
+# Root runs a command as it is, anybody else through sudo. sudo may ask for a password only where
+# somebody can type one; in CI it must fail at once instead of waiting.
+if [ "$(id -u)" -eq 0 ]; then
+    sudo=''
+elif [ -t 0 ]; then
+    sudo='sudo'
+else
+    sudo='sudo -n'
+fi
+as_root() {
+    # shellcheck disable=SC2086 # a list of words
+    $sudo "$@"
+}
+
+# The program starts servers of its own; the system's, which the packages bring along, must not
+# begin to run (and hold ports 5432 and 6379) because somebody typed `make demo`. Debian asks
+# policy-rc.d before it starts a service at installation: 101 means no. That also makes the
+# installation work in containers, where there is nothing to start a service with. A policy
+# that is there already is the administrator's, and stays.
+policy=/usr/sbin/policy-rc.d
+forbid_services() {
+    [ -e "$policy" ] && return 0
+    # shellcheck disable=SC2016 # to be expanded by the inner shell
+    as_root sh -c 'printf "#!/bin/sh\nexit 101\n" >"$1" && chmod 755 "$1"' sh "$policy"
+    trap 'as_root rm -f "$policy"' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+}
+
+# ... nor at the next boot. Of the managers above only apt-get enables what it installs. A unit
+# that was there before is somebody's, and stays as it is.
+unit_exists() {
+    for dir in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
+        [ -e "$dir/$1.service" ] && return 0
+    done
+    return 1
+}
+disable_services() {
+    have systemctl || return 0
+    for service in "$@"; do
+        as_root systemctl disable --now "$service" >/dev/null 2>&1 || true
+    done
+}
+
+install_with() { # install_with MANAGER PACKAGE...
+    tool=$1
+    shift
+    case $tool in
+    apt-get)
+        # `env`, because sudo drops the environment. The locale is one that every machine has:
+        # the package makes a cluster in the caller's, and complains when that is not generated.
+        set -- env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 apt-get -qq \
+            -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 \
+            install --yes --no-install-recommends "$@"
+        forbid_services
+        # Lists that are only partly fresh may well do; the installation will tell.
+        as_root apt-get -qq -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 update ||
+            say 'the package lists could not be refreshed; going on with those that are here.'
+        as_root "$@"
+        ;;
+    dnf) as_root dnf install --quiet --assumeyes --setopt=install_weak_deps=False "$@" ;;
+    apk) as_root apk add --quiet --no-progress "$@" ;;
+    pacman) as_root pacman --sync --refresh --needed --noconfirm "$@" ;;
+    zypper) as_root zypper --quiet --non-interactive install --no-recommends "$@" ;;
+    brew) HOMEBREW_NO_AUTO_UPDATE=1 brew install --quiet "$@" ;; # refuses root, wants no sudo
+    esac
+}
+
+install_missing() {
+    components='' packages=''
+    tool=$(manager)
+    for name in $missing; do
+        case $name in
+        rustfmt | clippy)
+            components="$components $name"
+            continue
+            ;;
+        esac
+        for package in $(packages_for "$tool" "$name"); do
+            case "$packages " in *" $package "*) ;; *) packages="$packages $package" ;; esac
+        done
+    done
+
+    if [ -n "$components" ]; then
+        have rustup || die "cannot add$components: this Rust toolchain is not rustup's; install them the way it was installed."
+        say "adding$components to the Rust toolchain"
+        # shellcheck disable=SC2086 # a list of words
+        rustup --quiet component add $components </dev/null || die "rustup could not add$components."
+    fi
+
+    [ -n "$packages" ] || return 0
+    case $tool:$missing in brew:*cc*) die 'no C compiler: run "xcode-select --install", then run this again.' ;; esac
+    [ "$tool" != none ] || die "no package manager that this script knows: install$missing by hand, then run this again."
+    [ "$tool" = brew ] || [ -z "$sudo" ] || have sudo ||
+        die "not root, and no sudo: as root, install$packages with $tool, then run this again."
+    if [ "$tool" != brew ] && [ "$sudo" = 'sudo -n' ] && ! sudo -n true 2>/dev/null; then
+        die "sudo asks for a password and nobody can type one here: as root, install$packages with $tool, then run this again."
+    fi
+
+    services=''
+    for service in postgresql redis-server; do
+        unit_exists "$service" || services="$services $service"
+    done
+
+    say "installing$packages with $tool"
+    log=$(mktemp)
+    # shellcheck disable=SC2086 # a list of words
+    if install_with "$tool" $packages </dev/null >"$log" 2>&1; then
+        rm -f "$log"
+    else
+        tail -n 20 "$log" >&2
+        rm -f "$log"
+        die "$tool could not install$packages (its last words are above): install them by hand, then run this again."
+    fi
+    # shellcheck disable=SC2086 # a list of words
+    [ "$tool" != apt-get ] || disable_services $services
+}
+
+# --- Main ------------------------------------------------------------------------------------
+
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|bench ...'
+for part in "$@"; do look_for "$part"; done
+[ -n "$missing" ] || exit 0
+install_missing
+
+# A package manager that says "done" may still have brought something else, for example
+# binaries in a directory nobody looks in. Better said here than by a build that breaks.
+missing=''
+for part in "$@"; do look_for "$part"; done
+[ -z "$missing" ] || die "still missing after the installation:$missing. Install by hand, then run this again."
