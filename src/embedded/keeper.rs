@@ -22,6 +22,9 @@ use super::{
 
 /// The hidden subcommand `keep-servers`: reads a plan and then orders from stdin,
 /// answers on stdout, stops everything at the end of stdin or at SIGTERM.
+///
+/// Call it first thing in `main`, on the main thread and before any other thread
+/// (an async runtime's, say) exists: signals are blocked for the threads to come.
 #[must_use]
 pub fn keep_servers() -> ExitCode {
     match keep() {

@@ -24,8 +24,11 @@ pub struct Plan {
     pub postgres: bool,
     /// Start Redis.
     pub redis: bool,
-    /// Survive a crash of the machine: `fsync` on. Without it commits are faster
-    /// than any real database's, so never measure with `false`.
+    /// Every acknowledged commit survives a crash. Without it PostgreSQL runs with
+    /// `fsync` and `synchronous_commit` off: commits are faster than any real
+    /// database's, so never measure with `false`; and the last moments before a
+    /// SIGKILL of the *server alone* may be lost too, so never test with `false`
+    /// that nothing acknowledged is lost.
     pub durable: bool,
 }
 

@@ -18,6 +18,7 @@ use super::{
     inbox::Inbox,
     postgres_wire::{Refusal, converse},
     process::{Health, Process, Site, run_to_end},
+    scratch::remove_directory,
 };
 
 const DATABASE: &str = "seckill";
@@ -128,12 +129,7 @@ fn make_cluster(
     inbox: &Inbox,
 ) -> Result<(), EmbeddedError> {
     let unfinished = data.with_extension("unfinished");
-    match fs::remove_dir_all(&unfinished) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            return Err(EmbeddedError::at("remove", &unfinished, &e));
-        }
-        _ => {}
-    }
+    remove_directory(&unfinished).map_err(|e| EmbeddedError::at("remove", &unfinished, &e))?;
     site.account.private_directory(&unfinished)?;
     let mut command = foreign_to_nothing(&binaries.initdb);
     command.arg("-D").arg(&unfinished);
@@ -147,12 +143,9 @@ fn make_cluster(
     if !site.durable {
         command.arg("--no-sync");
     }
-    run_to_end(
-        command,
-        site.account,
-        &site.directory.join("postgres.log"),
-        inbox,
-    )?;
+    let log = site.directory.join("postgres.log");
+    // A killed initdb leaves a `postgres --single` that still writes.
+    run_to_end(command, site.account, &log, inbox).inspect_err(|_| kill_remains(&unfinished))?;
     fs::rename(&unfinished, data).map_err(|e| EmbeddedError::at("make", data, &e))
 }
 

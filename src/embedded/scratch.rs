@@ -7,15 +7,17 @@
 
 use std::{
     fs::{self, File, Permissions},
+    io,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use nix::{
     fcntl::{Flock, FlockArg},
     unistd::geteuid,
 };
-use tempfile::TempDir;
 
 use super::{EmbeddedError, account::Account};
 
@@ -28,10 +30,13 @@ const SOCKET_PATH_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 }
 /// The longest socket name below the sockets' directory (PostgreSQL's).
 const LONGEST_SOCKET: &str = "/sockets/.s.PGSQL.5432";
 
+/// How long a killed process may go on writing.
+const DYING_MAX: Duration = Duration::from_secs(5);
+
 /// A temporary directory of a living keeper. Dropping it removes it.
 #[derive(Debug)]
 pub(super) struct Scratch {
-    directory: TempDir,
+    directory: PathBuf,
     _lock: Flock<File>,
 }
 
@@ -49,7 +54,7 @@ impl Scratch {
             EmbeddedError::at("set up the temporary directory", directory.path(), &e)
         })?;
         let scratch = Self {
-            directory,
+            directory: directory.keep(),
             _lock: lock,
         };
         account.private_directory(&scratch.sockets())?;
@@ -57,7 +62,7 @@ impl Scratch {
     }
 
     pub(super) fn path(&self) -> &Path {
-        self.directory.path()
+        &self.directory
     }
 
     pub(super) fn sockets(&self) -> PathBuf {
@@ -66,16 +71,38 @@ impl Scratch {
 
     /// Removes the directory, and says so when that fails.
     pub(super) fn remove(self) -> Result<(), EmbeddedError> {
-        let path = self.path().to_owned();
-        self.directory
-            .close()
-            .map_err(|e| EmbeddedError::at("remove", &path, &e))
+        remove_directory(&self.directory)
+            .map_err(|e| EmbeddedError::at("remove", &self.directory, &e))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // On the way out of a failure that is told already.
+        let _ = remove_directory(&self.directory);
+    }
+}
+
+/// Removes a directory, if it is there, from under processes that are just
+/// dying: one that creates a file in this moment makes the removal fail once.
+pub(super) fn remove_directory(path: &Path) -> io::Result<()> {
+    let began = Instant::now();
+    loop {
+        match fs::remove_dir_all(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e)
+                if e.kind() == io::ErrorKind::DirectoryNotEmpty && began.elapsed() < DYING_MAX =>
+            {
+                thread::sleep(Duration::from_millis(10));
+            }
+            done => return done,
+        }
     }
 }
 
 /// The lock is taken before the file gets its name, so that no sweeper ever
 /// sees a living keeper's lock free.
-fn take_lock(directory: &Path, account: &Account) -> std::io::Result<Flock<File>> {
+fn take_lock(directory: &Path, account: &Account) -> io::Result<Flock<File>> {
     fs::set_permissions(directory, Permissions::from_mode(account.passage_mode()))?;
     let early = directory.join("lock.early");
     let lock =
@@ -141,7 +168,7 @@ fn sweep(base: &Path) {
         };
         if Flock::lock(lock, FlockArg::LockExclusiveNonblock).is_ok() {
             // The guard is dropped already: the file goes, and nobody waits for it.
-            let _ = fs::remove_dir_all(entry.path());
+            let _ = remove_directory(&entry.path());
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The program's side: start a keeper, talk to it, let it go.
 
 use std::{
-    fs,
     io::{BufRead, BufReader, Write},
     os::unix::process::CommandExt,
     path::Path,
@@ -13,12 +12,11 @@ use std::{
 use super::{
     EmbeddedError, Home, Plan, Server,
     protocol::{Order, Reply, Running},
+    scratch::remove_directory,
 };
 
 /// More than a keeper needs for a stop that goes wrong in every way.
 const KEEPER_STOP_MAX: Duration = Duration::from_secs(20);
-/// How long servers may take to notice that their keeper was killed.
-const CLEAN_UP_MAX: Duration = Duration::from_secs(10);
 
 /// Running private servers. They stop when this is dropped, and when the process
 /// that holds it ends in whatever way.
@@ -162,18 +160,11 @@ impl Servers {
         }
     }
 
-    /// Removes the temporary directory in a killed keeper's place. Servers that
-    /// are just dying may still write to it: hence more than one attempt.
+    /// Removes the temporary directory in a killed keeper's place.
     fn clean_up(&self) {
-        let Some(scratch) = self.running.sockets.parent() else {
-            return;
-        };
-        let began = Instant::now();
-        while scratch.exists()
-            && fs::remove_dir_all(scratch).is_err()
-            && began.elapsed() < CLEAN_UP_MAX
-        {
-            thread::sleep(Duration::from_millis(20));
+        if let Some(scratch) = self.running.sockets.parent() {
+            // What stays is swept by the next keeper.
+            let _ = remove_directory(scratch);
         }
     }
 }
