@@ -1,5 +1,4 @@
 //! The private servers, for real: each test starts its own and breaks them.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{
     fs::{self, File, Permissions},

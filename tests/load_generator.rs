@@ -1,9 +1,5 @@
 //! The load generator against small real servers on loopback: what is sent arrives once,
 //! together, and what becomes of it is reported as it is.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
-
-#[path = "load/servers.rs"]
-mod servers;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -20,7 +16,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::process::Command;
 use tokio::sync::Barrier;
 
-use servers::{Gate, ORDERED, answer_always, half_deaf, head, nodes};
+use super::load_servers::{Gate, ORDERED, answer_always, half_deaf, head, nodes};
 
 /// Longer than any of these tests may take: reached only when one of them hangs.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,9 @@
+//! The integration tests: one binary, one file an area, against real PostgreSQL and real
+//! Redis that the project starts itself.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
+
+mod embedded;
+mod load_generator;
+mod load_servers;
+mod smoke;
+mod world;

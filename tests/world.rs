@@ -1,0 +1,195 @@
+//! What a test stands on: one pair of private servers for the whole run, and for each test
+//! a database of its own (cloned from a migrated template) and key names of its own.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use seckill::embedded::{Home, Plan, Servers};
+use seckill::http::auth::Tokens;
+use seckill::http::sms::SmsGateway;
+use seckill::http::{App, AppParts, router, server};
+use seckill::lock::{LockClient, LockOptions};
+use seckill::model::{Clock, ManualClock, OrderId, UserId, Voucher};
+use seckill::seckill::{Purchases, PurchasesOptions};
+use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::{Database, Keys, OrderIds, Redis, users};
+use sqlx::{Connection, Executor, PgConnection};
+
+/// The program under test.
+pub fn exe() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_seckill"))
+}
+
+const TEMPLATE: &str = "seckill_template";
+
+/// The run's servers. Statics are never dropped; their keeper stops them when this process
+/// ends, however it does.
+static SERVERS: LazyLock<Servers> = LazyLock::new(|| {
+    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
+    let servers = Servers::start(exe(), &plan).unwrap();
+    let url = servers.database_url().unwrap().to_owned();
+    // A thread of its own: this may run inside a test's runtime.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            run_sql(&url, &format!("create database {TEMPLATE}")).await;
+            let template = Database::new(&with_database(&url, TEMPLATE)).unwrap();
+            template.migrate().await.unwrap();
+            template.close().await;
+        });
+    })
+    .join()
+    .unwrap();
+    servers
+});
+
+async fn run_sql(url: &str, statement: &str) {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+fn with_database(url: &str, name: &str) -> String {
+    let mut url = url::Url::parse(url).unwrap();
+    url.set_path(name);
+    url.into()
+}
+
+/// A login code instead of a text message: kept for the test to read.
+#[derive(Debug, Clone, Default)]
+pub struct KeptSms(pub Arc<Mutex<Vec<(String, String)>>>);
+
+#[async_trait]
+impl SmsGateway for KeptSms {
+    async fn send_login_code(&self, phone: &str, code: &str) -> Result<(), String> {
+        self.0.lock().unwrap().push((phone.to_owned(), code.to_owned()));
+        Ok(())
+    }
+}
+
+/// One test's own world. Its clock begins at 2026-11-11T00:00:00Z and stands still.
+pub struct World {
+    pub database_url: String,
+    pub redis_url: String,
+    pub database: Database,
+    pub redis: Redis,
+    pub keys: Keys,
+    pub clock: Arc<ManualClock>,
+    pub sms: KeptSms,
+    pub secret: String,
+}
+
+impl World {
+    pub async fn new() -> Self {
+        let (postgres, redis_url) = tokio::task::spawn_blocking(|| {
+            let servers = &*SERVERS;
+            (servers.database_url().unwrap().to_owned(), servers.redis_url().unwrap().to_owned())
+        })
+        .await
+        .unwrap();
+        let name = format!("t_{}", uuid::Uuid::new_v4().simple());
+        run_sql(&postgres, &format!("create database {name} template {TEMPLATE}")).await;
+        let database_url = with_database(&postgres, &name);
+        Self {
+            database: Database::new(&database_url).unwrap(),
+            redis: Redis::new(&redis_url).unwrap(),
+            keys: Keys::with_prefix(&format!("{name}:")),
+            clock: Arc::new(ManualClock::starting_at(midnight())),
+            sms: KeptSms::default(),
+            secret: "a secret of the tests, long enough".to_owned(),
+            database_url,
+            redis_url,
+        }
+    }
+
+    pub fn tokens(&self) -> Tokens {
+        Tokens::new(self.secret.as_bytes(), self.clock.clone())
+    }
+
+    /// A token of `user`, good for an hour.
+    pub fn token(&self, user: i64) -> String {
+        let expires = self.clock.now() + TimeDelta::hours(1);
+        self.tokens().mint(self::user(user), false, expires).unwrap()
+    }
+
+    pub fn admin_token(&self, user: i64) -> String {
+        let expires = self.clock.now() + TimeDelta::hours(1);
+        self.tokens().mint(self::user(user), true, expires).unwrap()
+    }
+
+    /// Users 1 to `count`.
+    pub async fn users(&self, count: u32) {
+        let now = self.clock.now();
+        users::create_range(self.database.pool(), user(1), count, now).await.unwrap();
+    }
+
+    /// A voucher on sale since an hour ago, for a day.
+    pub async fn voucher(&self, stock: i32) -> Voucher {
+        let begin_time = self.clock.now() - TimeDelta::hours(1);
+        self.voucher_between(stock, begin_time, begin_time + TimeDelta::days(1)).await
+    }
+
+    pub async fn voucher_between(
+        &self,
+        stock: i32,
+        begin_time: DateTime<Utc>,
+        end_time: DateTime<Utc>,
+    ) -> Voucher {
+        let new = NewVoucher { title: "100 for 80".to_owned(), stock, begin_time, end_time };
+        vouchers::create(self.database.pool(), &new, self.clock.now()).await.unwrap()
+    }
+
+    pub fn order_ids(&self, last: Option<OrderId>) -> OrderIds {
+        OrderIds::new(self.redis.clone(), self.keys.clone(), self.clock.clone(), last)
+    }
+
+    pub fn locks(&self, options: LockOptions) -> LockClient {
+        LockClient::new(self.redis.clone(), options)
+    }
+
+    pub async fn purchases(&self, options: PurchasesOptions) -> Purchases {
+        let (database, redis) = (self.database.clone(), self.redis.clone());
+        Purchases::start(database, redis, self.keys.clone(), self.clock.clone(), options)
+            .await
+            .unwrap()
+    }
+
+    /// An API on a port of its own, in this process. Phones `13900000001` are admins.
+    pub async fn serve(&self) -> SocketAddr {
+        let app = App::new(AppParts {
+            database: self.database.clone(),
+            redis: self.redis.clone(),
+            keys: self.keys.clone(),
+            clock: self.clock.clone(),
+            purchases: self.purchases(PurchasesOptions::default()).await,
+            tokens: self.tokens(),
+            sms: Box::new(self.sms.clone()),
+            admin_phones: ["13900000001".to_owned()].into(),
+            trusted_proxies: Vec::new(),
+        });
+        seckill::telemetry::start_metrics();
+        let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(server::serve(listener, router(app), 4096, std::future::pending()));
+        address
+    }
+
+    /// What the books of the only voucher say.
+    pub async fn audit(&self) -> seckill::seckill::audit::VoucherAudit {
+        let audits = seckill::seckill::audit::run(self.database.pool(), None).await.unwrap();
+        assert_eq!(audits.len(), 1, "{audits:?}");
+        audits.into_iter().next().unwrap()
+    }
+}
+
+/// When every test's clock begins.
+pub fn midnight() -> DateTime<Utc> {
+    "2026-11-11T00:00:00Z".parse().unwrap()
+}
+
+pub fn user(number: i64) -> UserId {
+    UserId::new(number).unwrap()
+}
