@@ -173,6 +173,5 @@ async fn run(
     purchase: Purchase,
     _place: Option<OwnedSemaphorePermit>,
 ) -> Result<Placed, StoreError> {
-    let mut connection = database.acquire().await?;
-    orders::place(&mut connection, &purchase).await
+    database.with_kept(async |connection| orders::place(connection, &purchase).await).await
 }

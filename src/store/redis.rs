@@ -126,9 +126,15 @@ impl Redis {
     }
 
     async fn connection(&self) -> Result<(u64, MultiplexedConnection), StoreError> {
-        if let Some(current) = self.current() {
-            return Ok(current);
+        match self.current() {
+            Some(current) => Ok(current),
+            // Boxed: its future is thirty times the size of a command's, and every command
+            // under way would carry it.
+            None => Box::pin(self.connect()).await,
         }
+    }
+
+    async fn connect(&self) -> Result<(u64, MultiplexedConnection), StoreError> {
         // One task connects; the others wait as long as that one attempt may take.
         let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.shared.connecting.lock());
         let _connecting = connecting.await.map_err(|_| StoreError::Unavailable {
