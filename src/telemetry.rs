@@ -47,6 +47,7 @@ pub fn start_metrics() {
         if metrics::set_global_recorder(recorder).is_err() {
             tracing::warn!("another recorder counts the metrics already");
         }
+        describe();
         let upkeep = handle.clone();
         tokio::spawn(async move {
             let mut ticks = tokio::time::interval(UPKEEP_EVERY);
@@ -57,6 +58,30 @@ pub fn start_metrics() {
         });
         handle
     });
+}
+
+fn describe() {
+    use metrics::{Unit, describe_counter, describe_histogram};
+    describe_histogram!(
+        "seckill_http_request_seconds",
+        Unit::Seconds,
+        "From the request's head to the answer's, by route and status."
+    );
+    describe_counter!("seckill_purchases_total", "Attempts to buy, by outcome.");
+    describe_counter!(
+        "seckill_breaker_tripped_total",
+        "How often the database failed and was given a rest."
+    );
+    describe_counter!("seckill_lock_renewed_total", "Leases of locks lengthened.");
+    describe_counter!("seckill_lock_lost_total", "Leases of locks lost while held.");
+    describe_counter!(
+        "seckill_lock_cleaned_up_total",
+        "Locks given back in the background: dropped, or released without an answer."
+    );
+    describe_counter!(
+        "seckill_lock_cleanup_skipped_total",
+        "Locks left to their leases because too many were dropped at once."
+    );
 }
 
 /// What was counted, in the text format of Prometheus; empty before [`start_metrics`].
