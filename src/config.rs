@@ -2,7 +2,8 @@
 //! A value that is malformed, and a `SECKILL_` variable that nobody reads, end the program
 //! with one sentence and status 2 before anything starts.
 
-use std::net::SocketAddr;
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -10,6 +11,7 @@ use clap::Args;
 use ipnet::IpNet;
 use tracing_subscriber::EnvFilter;
 
+use crate::model::normalized_phone;
 use crate::seckill::StrategyName;
 
 /// A configuration that cannot be used: the sentence to print before exit status 2.
@@ -26,6 +28,9 @@ const VARIABLES: [&str; 6] = [
     "SECKILL_STRATEGY",
     "SECKILL_TRUSTED_PROXIES",
 ];
+
+/// Those that may be empty: compose files set them whether there is a value or not.
+const LISTS: [&str; 2] = ["SECKILL_ADMIN_PHONES", "SECKILL_TRUSTED_PROXIES"];
 
 /// Shorter secrets can be guessed.
 const MIN_SECRET_BYTES: usize = 16;
@@ -100,13 +105,47 @@ pub struct ServerArgs {
     pub strategy: StrategyName,
 
     /// Phones whose users may put vouchers on sale, separated by commas
-    #[arg(long, env = "SECKILL_ADMIN_PHONES", value_name = "PHONES", value_delimiter = ',')]
-    pub admin_phones: Vec<String>,
+    #[arg(long, env = "SECKILL_ADMIN_PHONES", value_name = "PHONES", default_value = "")]
+    pub admin_phones: Phones,
 
     /// Networks of load balancers whose X-Forwarded-For is believed, separated by commas
-    #[arg(long, env = "SECKILL_TRUSTED_PROXIES", value_name = "CIDR,…", value_delimiter = ',',
-        value_parser = network)]
-    pub trusted_proxies: Vec<IpNet>,
+    #[arg(long, env = "SECKILL_TRUSTED_PROXIES", value_name = "NETWORKS", default_value = "")]
+    pub trusted_proxies: Networks,
+}
+
+/// Phones, each once, as they are after login.
+#[derive(Debug, Clone, Default)]
+pub struct Phones(pub HashSet<String>);
+
+impl FromStr for Phones {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let phone = |text: &str| {
+            normalized_phone(text).ok_or_else(|| format!("{text:?} is not a phone number"))
+        };
+        items(text).map(phone).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Networks, or single addresses.
+#[derive(Debug, Clone, Default)]
+pub struct Networks(pub Vec<IpNet>);
+
+impl FromStr for Networks {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let network = |text: &str| {
+            text.parse::<IpNet>()
+                .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
+                .map_err(|_| format!("{text:?} is neither an address nor a network like 10.0.0.0/8"))
+        };
+        items(text).map(network).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// What stands between the commas of a list, which may be empty.
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 
 /// Refuses variables that look like ours and are not: a misspelt one would be ignored.
@@ -123,7 +162,7 @@ pub fn check_environment() -> Result<(), ConfigError> {
             return Err(ConfigError(format!("{name} is not a variable of seckill ({known})")));
         }
         if ours || name == "DATABASE_URL" || name == "REDIS_URL" {
-            if value.is_empty() {
+            if value.is_empty() && !LISTS.contains(&name.as_str()) {
                 return Err(ConfigError(format!("{name} is set but empty: give it a value or unset it")));
             }
             if value.to_str().is_none() {
@@ -179,11 +218,18 @@ fn secret(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A network, or one address.
-fn network(text: &str) -> Result<IpNet, String> {
-    let text = text.trim();
-    text.parse::<IpNet>()
-        .or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from))
-        .map_err(|_| "it is neither an address nor a network such as 10.0.0.0/8".to_owned())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
+    #[test]
+    fn lists_may_be_empty_and_name_what_is_wrong_with_them() {
+        let phones = |text: &str| text.parse::<Phones>().map(|phones| phones.0.len());
+        assert_eq!((phones(""), phones(" , ")), (Ok(0), Ok(0)));
+        assert_eq!(phones("13800138000, +8613800138000,+442071838750"), Ok(2));
+        assert!(phones("13800138000,12").is_err_and(|error| error.contains("\"12\"")));
+        let networks = |text: &str| text.parse::<Networks>().map(|networks| networks.0.len());
+        assert_eq!((networks(""), networks("10.0.0.0/8, ::1")), (Ok(0), Ok(2)));
+        assert!(networks("10.0.0.0/99").is_err());
+    }
+}

@@ -469,10 +469,12 @@ fn a_killed_keeper_takes_its_servers_along() {
 #[cfg(target_os = "linux")]
 fn a_killed_keeper_takes_a_paused_postgres_along() {
     let servers = start(&throwaway());
-    let pids = pids(&servers);
+    let (pids, directory) = (pids(&servers), servers.directory().to_owned());
     send(servers.pid(Server::Postgres).unwrap(), Signal::SIGSTOP);
     send(servers.keeper_pid().unwrap(), Signal::SIGKILL);
+    assert!(servers.stop().is_err());
     await_end_of(&pids);
+    assert!(!directory.exists());
 }
 
 #[test]
@@ -607,7 +609,7 @@ fn a_paused_session_does_not_hang_the_stop() {
     });
     send(session, Signal::SIGSTOP);
     servers.stop().unwrap();
-    assert!(!is_alive(session));
+    await_end_of(&[session]);
 }
 
 #[test]
@@ -657,6 +659,26 @@ fn a_long_temporary_directory_is_passed_over() {
     let ready = keeper.reply();
     assert_eq!(ping(ready["redis_url"].as_str().unwrap()), "PONG");
     keeper.end();
+}
+
+#[test]
+fn an_owner_that_ends_during_the_start_leaves_nothing() {
+    let place = place();
+    let entries = |path: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(path).map(|entries| entries.flatten().map(|entry| entry.path()));
+        entries.map(Iterator::collect).unwrap_or_default()
+    };
+    let plan = json!({ "home": "throwaway", "postgres": true, "redis": true, "durable": false });
+    let mut keeper = RawKeeper::start(Command::new(exe()).env("TMPDIR", place.path()), &plan);
+    await_that("initdb is at work", || {
+        entries(place.path())
+            .iter()
+            .any(|path| path.join("postgres.unfinished/base").exists())
+    });
+    drop(keeper.child.stdin.take());
+    assert_eq!(keeper.reply()["reply"], "failed");
+    assert!(keeper.child.wait().unwrap().success());
+    assert_eq!(entries(place.path()), Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! `seckill serve`.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,8 +123,8 @@ async fn app(
         clock,
         purchases,
         sms: Box::new(LogSms),
-        admin_phones: args.admin_phones.iter().cloned().collect::<HashSet<_>>(),
-        trusted_proxies: args.trusted_proxies.clone(),
+        admin_phones: args.admin_phones.0.clone(),
+        trusted_proxies: args.trusted_proxies.0.clone(),
     }))
 }
 

@@ -90,7 +90,7 @@ async fn list(args: ListArgs) -> anyhow::Result<()> {
         for voucher in &page {
             table.add_row([
                 voucher.id.to_string(),
-                format!("{:?}", voucher.status_at(now)).to_lowercase(),
+                voucher.status_at(now).as_str().to_owned(),
                 voucher.stock.to_string(),
                 voucher.initial_stock.to_string(),
                 voucher.begin_time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true),

@@ -4,6 +4,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     process::Command,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -231,11 +232,20 @@ pub(super) fn clear_remains(
     Ok(())
 }
 
-/// Kills what a dead server left: a session that was paused has not noticed.
+/// Kills what a dead server left, and waits until it is gone: a session that
+/// was paused, for one, has not noticed anything.
 pub(super) fn kill_remains(data: &Path) {
-    for pid in processes_in(data) {
-        // Gone meanwhile is as good as killed.
-        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    let began = Instant::now();
+    loop {
+        let alive = processes_in(data);
+        if alive.is_empty() || began.elapsed() > REMAINS_MAX {
+            return;
+        }
+        for pid in alive {
+            // Gone meanwhile is as good as killed.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    EmbeddedError, Home, Plan, Server,
+    EmbeddedError, Home, Plan, Server, postgres,
     protocol::{Order, Reply, Running},
     scratch::remove_directory,
 };
@@ -160,8 +160,10 @@ impl Servers {
         }
     }
 
-    /// Removes the temporary directory in a killed keeper's place.
+    /// Does in a killed keeper's place what the kernel does not: ends a
+    /// PostgreSQL that is paused, removes the temporary directory.
     fn clean_up(&self) {
+        postgres::kill_remains(&self.running.directory.join("postgres"));
         if let Some(scratch) = self.running.sockets.parent() {
             // What stays is swept by the next keeper.
             let _ = remove_directory(scratch);

@@ -5,8 +5,6 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
@@ -22,15 +20,18 @@ const ARRIVES_WITHIN: Duration = Duration::from_secs(10);
 const MAX_DRAINED_BYTES: usize = 32 * 1024 * 1024;
 
 /// Refuses a body whose announced length is too large before any route sees it.
-pub async fn limit(request: Request, next: Next) -> Response {
+///
+/// # Errors
+/// The answer.
+pub async fn refuse_oversized(request: Request) -> Result<Request, ApiError> {
     if request.body().size_hint().lower() <= MAX_BODY_BYTES as u64 {
-        return next.run(request).await;
+        return Ok(request);
     }
     // Who waits for `100 Continue` has not sent the body yet and will not.
     if !request.headers().contains_key(header::EXPECT) {
         drain(request.into_body()).await;
     }
-    ApiError::body_too_large().into_response()
+    Err(ApiError::body_too_large())
 }
 
 async fn drain(body: Body) {

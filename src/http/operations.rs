@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use serde::Serialize;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::App;
@@ -59,14 +58,4 @@ pub async fn readyz(State(app): State<App>) -> (StatusCode, Json<Readiness>) {
 pub async fn metrics() -> impl IntoResponse {
     let text = telemetry::metrics_text();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
-}
-
-/// Counts every request, and how long its answer took, by route and status.
-pub async fn measure(request: Request, next: Next) -> Response {
-    let begun = Instant::now();
-    let matched = request.extensions().get::<MatchedPath>().cloned();
-    let response = next.run(request).await;
-    let route = matched.as_ref().map_or("none", MatchedPath::as_str);
-    telemetry::request_answered(route, response.status().as_u16(), begun.elapsed());
-    response
 }

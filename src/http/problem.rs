@@ -1,15 +1,13 @@
 //! The one error type of the API: every answer that is not a success is a problem
 //! document (RFC 9457), `application/problem+json`, with a stable `code`.
 //!
-//! A handler makes an [`ApiError`]; [`render`], a layer around all routes, writes it in the
+//! A handler makes an [`ApiError`]; the layer around all routes has [`write`] put it into the
 //! language that the request prefers. Causes are logged here, once, and never sent.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
@@ -40,7 +38,7 @@ pub enum Code {
 
 /// Languages that titles are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Language {
+pub(super) enum Language {
     English,
     Chinese,
 }
@@ -284,7 +282,7 @@ fn constant_body(code: Code, language: Language) -> &'static [u8] {
 }
 
 impl IntoResponse for ApiError {
-    /// Without a body: [`render`] writes it.
+    /// Without a body: [`write`] adds it.
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         let headers = response.headers_mut();
@@ -301,10 +299,8 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Writes the body of an [`ApiError`] in the language that the request prefers.
-pub async fn render(request: Request, next: Next) -> Response {
-    let language = preferred_language(request.headers());
-    let mut response = next.run(request).await;
+/// Writes the body of an [`ApiError`], if that is what `response` is made of.
+pub(super) fn write(mut response: Response, language: Language) -> Response {
     let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() else {
         return response;
     };
@@ -332,7 +328,7 @@ impl Language {
 }
 
 /// Chinese when `Accept-Language` weighs it above English, English otherwise.
-fn preferred_language(headers: &HeaderMap) -> Language {
+pub(super) fn preferred_language(headers: &HeaderMap) -> Language {
     let Some(header) = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok())
     else {
         return Language::English;

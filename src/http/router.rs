@@ -1,14 +1,20 @@
 //! Every route.
 
+use std::panic::AssertUnwindSafe;
+
 use axum::Router;
-use axum::middleware::from_fn;
+use axum::extract::{MatchedPath, Request};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use tower_http::catch_panic::CatchPanicLayer;
+use futures_util::FutureExt;
+use tokio::time::Instant;
 
 use super::problem::Code;
 use super::{
     ApiError, App, body, openapi, operations, orders, problem, sessions, vouchers,
 };
+use crate::telemetry;
 
 /// The API.
 pub fn router(app: App) -> Router {
@@ -28,11 +34,28 @@ pub fn router(app: App) -> Router {
         .merge(openapi::pages())
         .fallback(|| async { ApiError::new(Code::NotFound) })
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) })
-        // Innermost first: a panic becomes a problem, a problem is written, all is measured.
-        .layer(from_fn(body::limit))
-        .layer(CatchPanicLayer::custom(|_| {
-            axum::response::IntoResponse::into_response(ApiError::new(Code::Internal))
-        }))
-        .layer(from_fn(problem::render))
-        .layer(from_fn(operations::measure))
+        // One layer for what concerns every request: each more is boxed and cloned for each.
+        .layer(from_fn(around))
+}
+
+/// What happens around every handler: an oversized body is refused, a panic becomes a
+/// problem, a problem is written in the client's language, and all is measured.
+async fn around(request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let language = problem::preferred_language(request.headers());
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let answered = AssertUnwindSafe(async {
+        match body::refuse_oversized(request).await {
+            Ok(request) => next.run(request).await,
+            Err(error) => error.into_response(),
+        }
+    });
+    let response = answered.catch_unwind().await.unwrap_or_else(|_| {
+        // The panic's own message is on standard error.
+        ApiError::new(Code::Internal).into_response()
+    });
+    let response = problem::write(response, language);
+    let route = matched.as_ref().map_or("none", MatchedPath::as_str);
+    telemetry::request_answered(route, response.status(), begun.elapsed());
+    response
 }

@@ -15,7 +15,7 @@ use super::auth::{SESSION_LASTS, Session};
 use super::body::JsonBody;
 use super::problem::Code;
 use super::{ApiError, App};
-use crate::model::{User, UserId};
+use crate::model::{User, UserId, normalized_phone};
 use crate::store::login_codes::{self, Rate};
 use crate::store::users;
 
@@ -78,18 +78,11 @@ pub struct SessionCreated {
     pub user: UserBody,
 }
 
-/// Whether `phone` is a mainland mobile number or one in E.164 form. In the latter `+86`
-/// is dropped, so that one phone is one user.
-fn normalized(phone: &str) -> Result<String, ApiError> {
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let mainland = |text: &str| text.len() == 11 && text.starts_with('1') && digits(text);
-    let phone = phone.strip_prefix("+86").filter(|rest| mainland(rest)).unwrap_or(phone);
-    let international =
-        phone.strip_prefix('+').is_some_and(|rest| (7..=15).contains(&rest.len()) && digits(rest));
-    if mainland(phone) || international {
-        return Ok(phone.to_owned());
-    }
-    Err(ApiError::invalid("phone must have 11 digits and begin with 1, or be in E.164 form"))
+fn phone_of(text: &str) -> Result<String, ApiError> {
+    let wrong = || {
+        ApiError::invalid("phone must have 11 digits and begin with 1, or be in E.164 form")
+    };
+    normalized_phone(text).ok_or_else(wrong)
 }
 
 async fn admit(app: &App, rate: Rate, who: &str) -> Result<(), ApiError> {
@@ -112,7 +105,7 @@ pub async fn send_code(
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<LoginCodeBody>,
 ) -> Result<StatusCode, ApiError> {
-    let phone = normalized(&body.phone)?;
+    let phone = phone_of(&body.phone)?;
     admit(&app, CODES_PER_ADDRESS, &address.to_string()).await?;
     admit(&app, CODES_PER_PHONE, &phone).await?;
     // The thread's generator is a cryptographic one, seeded by the operating system.
@@ -139,7 +132,7 @@ pub async fn create(
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<SessionBody>,
 ) -> Result<(StatusCode, Json<SessionCreated>), ApiError> {
-    let phone = normalized(&body.phone)?;
+    let phone = phone_of(&body.phone)?;
     if body.code.len() != 6 || !body.code.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ApiError::invalid("code must have six digits"));
     }
@@ -170,20 +163,4 @@ pub async fn me(State(app): State<App>, session: Session) -> Result<Json<UserBod
     let user = users::find(app.database.pool(), session.user).await?;
     let gone = || ApiError::new(Code::Unauthenticated).detail("the user does not exist any more");
     user.map(|user| Json(user.into())).ok_or_else(gone)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_phone_is_one_user_however_it_is_written() {
-        let of = |phone: &str| normalized(phone).ok();
-        assert_eq!(of("13800138000"), Some("13800138000".into()));
-        assert_eq!(of("+8613800138000"), Some("13800138000".into()));
-        assert_eq!(of("+442071838750"), Some("+442071838750".into()));
-        for wrong in ["", "1380013800", "23800138000", "+1", "1380013800a", "+86 13800138000"] {
-            assert_eq!(of(wrong), None, "{wrong:?}");
-        }
-    }
 }

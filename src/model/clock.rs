@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound, Utc};
 
 /// Where wall-clock time comes from. Everything that needs "now" takes one;
 /// clippy forbids reading the system clock elsewhere.
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// The current instant, UTC.
+    /// The current instant, UTC, in whole microseconds: what the database can store, so that
+    /// an instant reads the same wherever it comes from.
     fn now(&self) -> DateTime<Utc>;
 }
 
@@ -22,7 +23,7 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[allow(clippy::disallowed_methods)] // the one place that may
     fn now(&self) -> DateTime<Utc> {
-        Utc::now()
+        Utc::now().trunc_subsecs(6)
     }
 }
 

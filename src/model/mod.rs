@@ -4,10 +4,12 @@ pub mod clock;
 pub mod ids;
 pub mod order;
 pub mod outcome;
+pub mod user;
 pub mod voucher;
 
 pub use clock::{Clock, ManualClock, SharedClock, SystemClock};
 pub use ids::{InvalidId, OrderId, UserId, VoucherId};
-pub use order::{Order, OrderStatus, User};
+pub use order::{Order, OrderStatus};
 pub use outcome::{Outcome, Refusal};
+pub use user::{User, normalized_phone};
 pub use voucher::{SaleStatus, Voucher};

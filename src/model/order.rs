@@ -1,22 +1,9 @@
-//! Orders and the people who place them.
+//! Orders.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::{OrderId, UserId, VoucherId};
-
-/// A user.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct User {
-    /// The user.
-    pub id: UserId,
-    /// The phone number that logs in.
-    pub phone: String,
-    /// A name to show.
-    pub nickname: String,
-    /// First login.
-    pub created_at: DateTime<Utc>,
-}
 
 /// The life of an order. The numbers are the database's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

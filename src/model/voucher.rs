@@ -1,13 +1,13 @@
 //! Vouchers and their sale.
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::VoucherId;
 
 /// Where a sale stands at one instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(into = "&'static str")]
 pub enum SaleStatus {
     /// Before `begin_time`.
     Upcoming,
@@ -17,6 +17,24 @@ pub enum SaleStatus {
     SoldOut,
     /// At or after `end_time`.
     Ended,
+}
+
+impl SaleStatus {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Upcoming => "upcoming",
+            Self::OnSale => "on_sale",
+            Self::SoldOut => "sold_out",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+impl From<SaleStatus> for &'static str {
+    fn from(status: SaleStatus) -> Self {
+        status.as_str()
+    }
 }
 
 /// A voucher with its sale.

@@ -76,7 +76,8 @@ impl Catalog {
         if let Some(sale) = self.sales.get(&id).await {
             return Ok(sale);
         }
-        self.sales.try_get_with(id, self.read(id)).await
+        // Boxed: the rare case must not make the common one's future large.
+        Box::pin(self.sales.try_get_with(id, self.read(id))).await
     }
 
     async fn read(&self, id: VoucherId) -> Result<Option<Arc<Sale>>, StoreError> {

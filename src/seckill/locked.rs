@@ -174,6 +174,5 @@ enum Attempt {
 }
 
 async fn run(database: Database, purchase: Purchase) -> Result<Placed, StoreError> {
-    let mut connection = database.acquire().await?;
-    orders::place(&mut connection, &purchase).await
+    database.with_kept(async |connection| orders::place(connection, &purchase).await).await
 }

@@ -1,18 +1,22 @@
 //! The PostgreSQL handle.
 
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Postgres};
 
-use super::StoreError;
 use super::patience::within;
+use super::{Service, StoreError};
 
 /// How long a request waits for a connection. Below a second, so that a buyer hears
 /// "unavailable" within one when the database is gone.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(700);
+
+/// The pool's own time-out for the same, a plain one: out of the way.
+const POOL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a statement outside a purchase may take, its connection included. A server that
 /// is paused, or cut off, answers nothing at all.
@@ -28,6 +32,9 @@ const MAX_CONNECTIONS: u32 = 12;
 
 static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!();
 
+/// Connections kept out of the pool between purchases.
+const MAX_KEPT: usize = 4;
+
 /// The answer of one statement outside a purchase, or the news that none came in time.
 ///
 /// # Errors
@@ -38,7 +45,7 @@ pub(super) async fn in_time<T>(
     match within(ANSWER_TIMEOUT, statement).await {
         Ok(answer) => Ok(answer?),
         Err(silence) => {
-            Err(StoreError::Unknown { service: super::Service::Postgres, cause: silence.into() })
+            Err(StoreError::Unknown { service: Service::Postgres, cause: silence.into() })
         }
     }
 }
@@ -47,6 +54,26 @@ pub(super) async fn in_time<T>(
 #[derive(Debug, Clone)]
 pub struct Database {
     pool: PgPool,
+    kept: Arc<Mutex<Kept>>,
+}
+
+/// Connections for the hot path. The pool checks each connection that comes back with a
+/// round trip to the server: for a statement that takes two, a third is much.
+#[derive(Debug, Default)]
+struct Kept {
+    idle: Vec<PoolConnection<Postgres>>,
+    closed: bool,
+}
+
+/// A connection on which somebody stopped listening for an answer is of no use any more.
+struct CloseIfAbandoned(Option<PoolConnection<Postgres>>);
+
+impl Drop for CloseIfAbandoned {
+    fn drop(&mut self) {
+        if let Some(connection) = &mut self.0 {
+            connection.close_on_drop();
+        }
+    }
 }
 
 impl Database {
@@ -68,11 +95,11 @@ impl Database {
             .max_connections(MAX_CONNECTIONS)
             // Those of a rush's first moment: connecting takes turns that it has not got then.
             .min_connections(4)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .acquire_timeout(POOL_TIMEOUT)
             // A round trip per query for what the query itself finds out.
             .test_before_acquire(false)
             .connect_lazy_with(options);
-        Ok(Self { pool })
+        Ok(Self { pool, kept: Arc::default() })
     }
 
     /// The pool, for statements outside a purchase.
@@ -85,10 +112,44 @@ impl Database {
     /// # Errors
     /// `Unavailable` when none was to be had in time: nothing was sent.
     pub async fn acquire(&self) -> Result<PoolConnection<Postgres>, StoreError> {
-        self.pool.acquire().await.map_err(|error| StoreError::Unavailable {
-            service: super::Service::Postgres,
-            cause: error.into(),
-        })
+        let unavailable = |cause| StoreError::Unavailable { service: Service::Postgres, cause };
+        match within(ACQUIRE_TIMEOUT, self.pool.acquire()).await {
+            Ok(acquired) => acquired.map_err(|error| unavailable(error.into())),
+            Err(silence) => Err(unavailable(silence.into())),
+        }
+    }
+
+    /// Runs `work`, one or more whole statements, on a connection that is kept for the next
+    /// such work when this succeeds. Dropped half-way, the connection is closed.
+    ///
+    /// # Errors
+    /// `Unavailable` without a connection; what `work` returns.
+    pub async fn with_kept<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let kept = self.kept().idle.pop();
+        let mut connection = CloseIfAbandoned(match kept {
+            Some(connection) => Some(connection),
+            None => Some(Box::pin(self.acquire()).await?),
+        });
+        let Some(raw) = &mut connection.0 else {
+            return Err(StoreError::defect(Service::Postgres, "a connection vanished"));
+        };
+        let done = work(raw).await;
+        let connection = connection.0.take();
+        let mut kept = self.kept();
+        if done.is_err() {
+            // The others are likely as old, and as dead, as this one.
+            kept.idle.clear();
+        } else if kept.idle.len() < MAX_KEPT && !kept.closed {
+            kept.idle.extend(connection);
+        }
+        done
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
     /// Applies the migrations that are missing. Safe from several processes at once:
@@ -101,7 +162,7 @@ impl Database {
         let mut connection = self.acquire().await?;
         MIGRATOR.run(&mut *connection).await.map_err(|error| match error {
             sqlx::migrate::MigrateError::Execute(cause) => cause.into(),
-            other => StoreError::defect(super::Service::Postgres, other.to_string()),
+            other => StoreError::defect(Service::Postgres, other.to_string()),
         })
     }
 
@@ -116,6 +177,11 @@ impl Database {
 
     /// Closes the connections, waiting for those in use.
     pub async fn close(&self) {
+        {
+            let mut kept = self.kept();
+            kept.closed = true;
+            kept.idle.clear();
+        }
         self.pool.close().await;
     }
 }
