@@ -13,8 +13,21 @@ use crate::processes::seckill;
 
 /// Everything that the product promises of the JSON.
 const FIELDS: [&str; 16] = [
-    "stock", "users", "attempts", "nodes", "strategy", "orders", "remaining", "oversold",
-    "duplicates", "undersold", "lost", "outcomes", "elapsed_ms", "orders_per_s", "latency_ms",
+    "stock",
+    "users",
+    "attempts",
+    "nodes",
+    "strategy",
+    "orders",
+    "remaining",
+    "oversold",
+    "duplicates",
+    "undersold",
+    "lost",
+    "outcomes",
+    "elapsed_ms",
+    "orders_per_s",
+    "latency_ms",
     "holds",
 ];
 /// Everything that a buyer in a demo may be told.
@@ -26,7 +39,9 @@ async fn demo(place: &Path, arguments: &[&str], urls: Option<(&str, &str)>) -> (
     let mut command = seckill(&["demo", "--json", json.to_str().unwrap()]);
     command.args(arguments).env("TMPDIR", place);
     if let Some((database, redis)) = urls {
-        command.env("DATABASE_URL", database).env("REDIS_URL", redis);
+        command
+            .env("DATABASE_URL", database)
+            .env("REDIS_URL", redis);
     }
     let output = command.output().await.unwrap();
     let text = std::fs::read_to_string(&json).unwrap_or_else(|_| panic!("{output:?}"));
@@ -35,7 +50,9 @@ async fn demo(place: &Path, arguments: &[&str], urls: Option<(&str, &str)>) -> (
 }
 
 fn number(verdict: &Value, field: &str) -> i64 {
-    verdict[field].as_i64().unwrap_or_else(|| panic!("{field}: {verdict}"))
+    verdict[field]
+        .as_i64()
+        .unwrap_or_else(|| panic!("{field}: {verdict}"))
 }
 
 fn told(verdict: &Value, code: &str) -> i64 {

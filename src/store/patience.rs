@@ -24,10 +24,7 @@ pub struct Silence(Duration);
 ///
 /// # Errors
 /// `Silence` when it does; `answer` is then dropped, if it was not lent.
-pub async fn within<T>(
-    patience: Duration,
-    answer: impl Future<Output = T>,
-) -> Result<T, Silence> {
+pub async fn within<T>(patience: Duration, answer: impl Future<Output = T>) -> Result<T, Silence> {
     unless_silent(patience, || 0, answer).await
 }
 
@@ -62,7 +59,10 @@ mod tests {
     async fn silence_is_told_after_the_patience_and_an_answer_at_once() {
         let patience = Duration::from_millis(20);
         let begun = tokio::time::Instant::now();
-        assert_eq!(within(patience, std::future::pending::<()>()).await, Err(Silence(patience)));
+        assert_eq!(
+            within(patience, std::future::pending::<()>()).await,
+            Err(Silence(patience))
+        );
         assert!(begun.elapsed() >= patience);
         assert_eq!(within(patience, async { 7 }).await, Ok(7));
     }

@@ -14,7 +14,7 @@ use crate::processes::{
 /// Starts a demo too large to end soon, sends `signal` in the middle of its rush, and waits
 /// until all that it had started is gone.
 async fn ended_in_the_middle(place: &Path, signal: Signal) -> ExitStatus {
-    let mut child = seckill(&["demo", "--stock", "50000", "--users", "50000", "--attempts", "2"])
+    let mut child = seckill(&["demo", "--stock", "20000", "--users", "20000"])
         .env("TMPDIR", place)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -37,10 +37,16 @@ async fn ended_in_the_middle(place: &Path, signal: Signal) -> ExitStatus {
     })
     .await;
     assert!(living_in(place).len() >= 6, "{:?}", living_in(place));
-    assert!(child.try_wait().unwrap().is_none(), "the demo was over too soon");
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "the demo was over too soon"
+    );
 
     send(pid, signal);
-    let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
+    let ended = tokio::time::timeout(DEADLINE, child.wait())
+        .await
+        .unwrap()
+        .unwrap();
     eventually("all that it started is gone", async || {
         started.iter().all(|pid| !is_alive(*pid)) && living_in(place).is_empty()
     })

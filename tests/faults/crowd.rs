@@ -34,13 +34,20 @@ pub enum What {
 /// Reads an answer. One that does not come in time reads `Else("hang")`.
 pub async fn read(answer: reqwest::Result<Response>) -> What {
     let broken = |error: reqwest::Error| {
-        if error.is_timeout() { What::Else("hang".to_owned()) } else { What::Nothing }
+        if error.is_timeout() {
+            What::Else("hang".to_owned())
+        } else {
+            What::Nothing
+        }
     };
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => return broken(error),
     };
-    let (status, retry_after) = (answer.status().as_u16(), answer.headers().get(RETRY_AFTER).cloned());
+    let (status, retry_after) = (
+        answer.status().as_u16(),
+        answer.headers().get(RETRY_AFTER).cloned(),
+    );
     let text = match answer.text().await {
         Ok(text) => text,
         Err(error) => return broken(error),
@@ -83,12 +90,21 @@ impl Crowd {
             let (client, answers, stop) = (stage.client.clone(), answers.clone(), stop.clone());
             workers.spawn(async move {
                 for (buyer, token) in tokens {
-                    while !stop.load(Ordering::Relaxed) {
+                    loop {
+                        if stop.load(Ordering::Relaxed) {
+                            return;
+                        }
                         let sent = Instant::now();
                         let what = read(client.post(&url).bearer_auth(&token).send().await).await;
                         let served = matches!(what, What::Ordered(_) | What::AlreadyBought(_));
                         let took = sent.elapsed();
-                        answers.lock().unwrap().push(Answer { worker, buyer, sent, took, what });
+                        answers.lock().unwrap().push(Answer {
+                            worker,
+                            buyer,
+                            sent,
+                            took,
+                            what,
+                        });
                         if served {
                             break;
                         }
@@ -97,33 +113,44 @@ impl Crowd {
                 }
             });
         }
-        Self { answers, stop, workers }
+        Self {
+            answers,
+            stop,
+            workers,
+        }
     }
 
     pub fn count(&self, wanted: impl Fn(&Answer) -> bool) -> usize {
-        self.answers.lock().unwrap().iter().filter(|answer| wanted(answer)).count()
+        self.answers
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|answer| wanted(answer))
+            .count()
     }
 
     /// Waits until `orders` purchases that were sent after `since` were acknowledged.
     pub async fn orders_after(&self, since: Instant, orders: usize) {
-        let ordered = |answer: &Answer| {
-            answer.sent >= since && matches!(answer.what, What::Ordered(_))
-        };
+        let ordered =
+            |answer: &Answer| answer.sent >= since && matches!(answer.what, What::Ordered(_));
         eventually("the sale goes on", async || self.count(ordered) >= orders).await;
     }
 
     /// Waits until every buyer was told `unavailable` on asking after `since`.
     pub async fn refusals_after(&self, since: Instant) {
-        eventually("every buyer was told that the service is unavailable", async || {
-            (0..WIDTH).all(|worker| {
-                let refused = |answer: &Answer| {
-                    answer.worker == worker
-                        && answer.sent >= since
-                        && answer.what == What::Unavailable
-                };
-                self.count(refused) > 0
-            })
-        })
+        eventually(
+            "every buyer was told that the service is unavailable",
+            async || {
+                (0..WIDTH).all(|worker| {
+                    let refused = |answer: &Answer| {
+                        answer.worker == worker
+                            && answer.sent >= since
+                            && answer.what == What::Unavailable
+                    };
+                    self.count(refused) > 0
+                })
+            },
+        )
         .await;
     }
 
@@ -140,11 +167,12 @@ impl Crowd {
 /// Fails on an answer that no buyer should ever get; `allowed` are the ones that belong to
 /// the fault.
 pub fn only(answers: &[Answer], allowed: &[What]) {
-    for answer in answers {
-        let expected = matches!(answer.what, What::Ordered(_) | What::AlreadyBought(_))
-            || allowed.contains(&answer.what);
-        assert!(expected, "{answer:?}");
-    }
+    let unexpected = |answer: &&Answer| {
+        !matches!(answer.what, What::Ordered(_) | What::AlreadyBought(_))
+            && !allowed.contains(&answer.what)
+    };
+    let unexpected: Vec<_> = answers.iter().filter(unexpected).collect();
+    assert!(unexpected.is_empty(), "{unexpected:#?}");
 }
 
 pub fn in_progress() -> What {
@@ -174,9 +202,16 @@ pub fn figures(what: &str, answers: &[Answer], fault: Instant, mended: Instant) 
         .map(|answer| (answer.sent + answer.took - mended).as_millis())
         .min();
     let middle = took.get(took.len() / 2).map(|(took, _)| took);
-    let orders = answers.iter().filter(|answer| matches!(answer.what, What::Ordered(_))).count();
+    let orders = answers
+        .iter()
+        .filter(|answer| matches!(answer.what, What::Ordered(_)))
+        .count();
+    let named = answers
+        .iter()
+        .filter(|answer| matches!(answer.what, What::AlreadyBought(_)))
+        .count();
     eprintln!(
-        "figures: {what}: {orders} orders, {} x 503, median {middle:?} ms, longest {:?} (took, sent) ms; \
+        "figures: {what}: {orders} orders, {named} named on asking again, {} x 503, median {middle:?} ms, longest {:?} (took, sent) ms; \
          first {first:?} ms after the fault; selling {resumed:?} ms after the repair",
         took.len(),
         took.last(),

@@ -15,9 +15,10 @@ use seckill::seckill::audit;
 use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, users};
 use sqlx::postgres::{PgPool, PgPoolOptions};
+use sqlx::{Postgres, Transaction};
 
 use super::crowd::{Answer, WIDTH, What, read};
-use crate::processes::{Node, children_of, seckill, send};
+use crate::processes::{Node, children_of, eventually, seckill, send};
 use crate::world::{exe, user};
 
 const SECRET: &str = "a secret of the tests, long enough";
@@ -47,27 +48,47 @@ impl Stage {
     }
 
     async fn on(durable: bool) -> Self {
-        let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable };
+        let plan = Plan {
+            home: Home::Throwaway,
+            postgres: true,
+            redis: true,
+            durable,
+        };
         let started = tokio::task::spawn_blocking(move || Servers::start(exe(), &plan));
         let servers = started.await.unwrap().unwrap();
         let database = Database::new(servers.database_url().unwrap()).unwrap();
         database.migrate().await.unwrap();
         let now = SystemClock.now();
-        users::create_range(database.pool(), user(1), USERS, now).await.unwrap();
+        users::create_range(database.pool(), user(1), USERS, now)
+            .await
+            .unwrap();
         let new = NewVoucher {
             title: "100 for 80".to_owned(),
             stock: USERS.cast_signed(),
             begin_time: now - TimeDelta::hours(1),
             end_time: now + TimeDelta::hours(1),
         };
-        let voucher = vouchers::create(database.pool(), &new, now).await.unwrap().id;
+        let voucher = vouchers::create(database.pool(), &new, now)
+            .await
+            .unwrap()
+            .id;
         database.close().await;
         let pool = PgPoolOptions::new().max_connections(4);
         let pool = pool.connect_lazy(servers.database_url().unwrap()).unwrap();
         let tokens = Arc::new(Tokens::new(SECRET.as_bytes(), Arc::new(SystemClock)));
         // No proxy that the developer's environment may name stands before 127.0.0.1.
-        let client = Client::builder().no_proxy().timeout(CLIENT_PATIENCE).build().unwrap();
-        Self { servers, pool, voucher, client, tokens }
+        let client = Client::builder()
+            .no_proxy()
+            .timeout(CLIENT_PATIENCE)
+            .build()
+            .unwrap();
+        Self {
+            servers,
+            pool,
+            voucher,
+            client,
+            tokens,
+        }
     }
 
     pub async fn node(&self) -> Node {
@@ -99,27 +120,44 @@ impl Stage {
     /// One attempt of `buyer` to buy.
     pub async fn buy(&self, node: SocketAddr, buyer: i64) -> What {
         let url = format!("http://{node}{}", self.path());
-        read(self.client.post(url).bearer_auth(self.token(buyer)).send().await).await
+        read(
+            self.client
+                .post(url)
+                .bearer_auth(self.token(buyer))
+                .send()
+                .await,
+        )
+        .await
     }
 
     pub async fn get(&self, node: SocketAddr, path: &str) -> (u16, What) {
-        let request = self.client.get(format!("http://{node}{path}")).bearer_auth(self.token(1));
+        let request = self
+            .client
+            .get(format!("http://{node}{path}"))
+            .bearer_auth(self.token(1));
         let answer = request.send().await;
         let status = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
         (status, read(answer).await)
     }
 
     pub async fn orders(&self) -> i64 {
-        sqlx::query_scalar("select count(*) from orders").fetch_one(&self.pool).await.unwrap()
+        sqlx::query_scalar("select count(*) from orders")
+            .fetch_one(&self.pool)
+            .await
+            .unwrap()
     }
 
     /// The users whose purchase is locked, by any node, and the milliseconds each lock has
     /// left.
     pub fn locked(&self) -> HashMap<i64, i64> {
-        let mut redis =
-            ::redis::Client::open(self.servers.redis_url().unwrap()).unwrap().get_connection().unwrap();
-        let keys: Vec<String> =
-            ::redis::cmd("KEYS").arg("lock:order:*").query(&mut redis).unwrap();
+        let mut redis = ::redis::Client::open(self.servers.redis_url().unwrap())
+            .unwrap()
+            .get_connection()
+            .unwrap();
+        let keys: Vec<String> = ::redis::cmd("KEYS")
+            .arg("lock:order:*")
+            .query(&mut redis)
+            .unwrap();
         keys.iter()
             .map(|key| {
                 let left = ::redis::cmd("PTTL").arg(key).query(&mut redis).unwrap();
@@ -136,11 +174,41 @@ impl Stage {
         send(pid, signal);
         for session in sessions.into_iter().chain(children_of(pid)) {
             // A session may have ended by itself meanwhile.
-            let _ = nix::sys::signal::kill(
-                nix::unistd::Pid::from_raw(session.cast_signed()),
-                signal,
-            );
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(session.cast_signed()), signal);
         }
+    }
+
+    /// Holds the voucher's row: whoever buys waits in the database, and holds his lock.
+    pub async fn hold_the_row(&self) -> Transaction<'static, Postgres> {
+        let mut transaction = self.pool.begin().await.unwrap();
+        let row = sqlx::query("select from seckill_vouchers for update");
+        row.execute(&mut *transaction).await.unwrap();
+        transaction
+    }
+
+    /// Waits until as many purchases are in the database, waiting for the row.
+    pub async fn waiting_for_the_row(&self, purchases: i64) {
+        eventually("purchases wait for the row", async || {
+            let waiting: i64 = sqlx::query_scalar(
+                "select count(*) from pg_stat_activity
+                 where application_name = 'seckill' and wait_event_type = 'Lock'",
+            )
+            .fetch_one(&self.pool)
+            .await
+            .unwrap();
+            waiting >= purchases
+        })
+        .await;
+    }
+
+    /// Ends the sessions of those purchases: they write nothing.
+    pub async fn end_those_waiting_for_the_row(&self) {
+        let end = sqlx::query(
+            "select pg_terminate_backend(pid) from pg_stat_activity
+             where application_name = 'seckill' and wait_event_type = 'Lock'",
+        );
+        end.execute(&self.pool).await.unwrap();
     }
 
     pub fn restart(&mut self, server: Server) {
@@ -164,12 +232,18 @@ impl Stage {
                 told += 1;
             }
         }
-        assert!(told > 0, "nobody was told of an order: the sale did not take place");
+        assert!(
+            told > 0,
+            "nobody was told of an order: the sale did not take place"
+        );
     }
 
     /// Ends the session's own connections, then the servers.
     pub async fn end(self) {
         self.pool.close().await;
-        tokio::task::spawn_blocking(|| self.servers.stop()).await.unwrap().unwrap();
+        tokio::task::spawn_blocking(|| self.servers.stop())
+            .await
+            .unwrap()
+            .unwrap();
     }
 }
