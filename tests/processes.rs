@@ -92,7 +92,7 @@ pub fn living_in(place: &Path) -> Vec<u32> {
 
 /// A directory that the servers' user can enter, and that is the test's own.
 pub fn place() -> tempfile::TempDir {
-    let place = tempfile::Builder::new().prefix("t3-").tempdir().unwrap();
+    let place = tempfile::Builder::new().prefix("seckill-test-").tempdir().unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     place
 }

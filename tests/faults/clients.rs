@@ -12,7 +12,7 @@ use crate::processes::eventually;
 
 /// Buyers who hang up, with numbers that no buyer of the crowd reaches.
 const FIRST: i64 = 40_001;
-const COUNT: i64 = 300;
+const COUNT: i64 = 200;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_buyer_who_hangs_up_leaves_a_whole_order_or_none_and_no_lock() {

@@ -238,7 +238,7 @@ impl Stage {
         );
     }
 
-    /// Ends the session's own connections, then the servers.
+    /// Ends the test's own connections, then the servers.
     pub async fn end(self) {
         self.pool.close().await;
         tokio::task::spawn_blocking(|| self.servers.stop())
