@@ -408,20 +408,14 @@ fn a_home_that_is_held_but_never_ready_is_busy() {
 
 /// Not a test of its own: what `a_killed_owner…` starts, to kill it.
 #[test]
+#[ignore = "a process for another test to kill"]
 fn be_an_owner() {
-    if !std::env::args().any(|argument| argument == "be-an-owner-until-killed") {
-        return;
-    }
     let servers = start(&throwaway());
     let mut pids = pids(&servers);
     pids.push(servers.keeper_pid().unwrap());
-    println!(
-        "\nOWNER {}",
-        json!({ "pids": pids, "directory": servers.directory() })
-    );
-    loop {
-        thread::park();
-    }
+    println!("\nOWNER {}", json!({ "pids": pids, "directory": servers.directory() }));
+    // Until it is killed, or its standard input is closed.
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
 }
 
 #[test]
@@ -429,10 +423,11 @@ fn a_killed_owner_takes_servers_and_directory_along() {
     let mut owner = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "be_an_owner",
-            "be-an-owner-until-killed",
+            "embedded::be_an_owner",
+            "--ignored",
             "--nocapture",
         ])
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

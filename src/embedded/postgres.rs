@@ -17,7 +17,7 @@ use super::{
     EmbeddedError, Server,
     binaries::{PostgresBinaries, first_number},
     inbox::Inbox,
-    postgres_wire::{Refusal, converse},
+    postgres_session::{converse, sqlstate},
     process::{Health, Process, Site, run_to_end},
     scratch::remove_directory,
 };
@@ -163,33 +163,38 @@ fn foreign_to_nothing(program: &Path) -> Command {
 
 /// Whether the server answers a session.
 pub(super) fn health(socket: &Path) -> Health {
-    match converse(socket, "postgres", None, Duration::from_secs(2)) {
+    match converse(
+        directory_of(socket),
+        "postgres",
+        None,
+        Duration::from_secs(2),
+    ) {
         Ok(()) => Health::Ready,
         // cannot_connect_now: starting up, recovering or shutting down.
-        Err(Refusal::Server { sqlstate, .. }) if sqlstate == "57P03" => Health::Starting,
+        Err(error) if sqlstate(&error).as_deref() == Some("57P03") => Health::Starting,
         Err(_) => Health::Silent,
     }
 }
 
 /// Creates the database unless it exists. `create database` knows no `if not exists`.
 pub(super) fn ensure_database(socket: &Path) -> Result<(), EmbeddedError> {
-    let patience = Duration::from_secs(60);
-    let outcome = match converse(socket, DATABASE, None, patience) {
-        Err(Refusal::Server { sqlstate, .. }) if sqlstate == "3D000" => converse(
-            socket,
+    let (sockets, patience) = (directory_of(socket), Duration::from_secs(60));
+    let outcome = match converse(sockets, DATABASE, None, patience) {
+        Err(error) if sqlstate(&error).as_deref() == Some("3D000") => converse(
+            sockets,
             "postgres",
             Some("create database seckill"),
             patience,
         ),
         other => other,
     };
-    outcome.map_err(|refusal| {
-        let why = match refusal {
-            Refusal::Io(e) => e.to_string(),
-            Refusal::Server { sqlstate, message } => format!("{message} ({sqlstate})"),
-        };
-        EmbeddedError::Server(format!("cannot create the database {DATABASE}: {why}"))
+    outcome.map_err(|error| {
+        EmbeddedError::Server(format!("cannot create the database {DATABASE}: {error}"))
     })
+}
+
+fn directory_of(socket: &Path) -> &Path {
+    socket.parent().unwrap_or(Path::new("/"))
 }
 
 /// Waits for the last processes of a killed server, then removes its lock files.
