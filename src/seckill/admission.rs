@@ -1,9 +1,10 @@
 //! What keeps a failing database from collecting a queue of buyers who wait for nothing.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::PurchaseError;
@@ -39,24 +40,75 @@ impl Breaker {
         }
     }
 
-    /// Waits for `place`, or until the database fails.
+    /// Waits for a place at `row`, or until the database fails.
+    ///
+    /// Who waits does so behind statements that end, or that are found stuck and trip the
+    /// breaker: never behind ones that are known to be stuck.
     ///
     /// # Errors
-    /// `DatabaseResting` when it failed before or meanwhile.
-    pub async fn wait_for<T>(&self, place: impl Future<Output = T>) -> Result<T, PurchaseError> {
-        // Registered before the check, so that no failure falls between the two.
+    /// `DatabaseResting` when it failed before or meanwhile, or all places are stuck.
+    pub async fn wait_for(
+        &self,
+        row: &HotRow,
+    ) -> Result<Option<OwnedSemaphorePermit>, PurchaseError> {
+        // Registered before the checks, so that no failure falls between the two.
         let tripped = self.tripped.notified();
         tokio::pin!(tripped);
         tripped.as_mut().enable();
         self.check()?;
+        if row.is_stuck() {
+            return Err(PurchaseError::DatabaseResting);
+        }
         tokio::select! {
+            // In this order: who failed gives back the place, and both are ready at once.
+            biased;
             () = tripped => Err(PurchaseError::DatabaseResting),
-            place = place => Ok(place),
+            // The semaphore is never closed.
+            place = Arc::clone(&row.places).acquire_owned() => Ok(place.ok()),
         }
     }
 
     fn resting_until(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
         self.resting_until.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+/// The places at one voucher's row: lets few purchases touch it at once.
+#[derive(Debug)]
+pub struct HotRow {
+    places: Arc<Semaphore>,
+    width: usize,
+    stuck: AtomicUsize,
+}
+
+impl HotRow {
+    /// A row with `width` places.
+    pub fn new(width: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(width)), width, stuck: AtomicUsize::new(0) }
+    }
+
+    /// The statement that holds `place` is stuck, until what this returns is dropped. Called
+    /// before the breaker is tripped.
+    pub fn stuck(self: Arc<Self>, place: Option<OwnedSemaphorePermit>) -> Stuck {
+        self.stuck.fetch_add(1, Ordering::SeqCst);
+        Stuck { row: self, _place: place }
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.stuck.load(Ordering::SeqCst) >= self.width
+    }
+}
+
+/// One place that is taken by a statement of which nobody knows when it ends.
+#[derive(Debug)]
+pub struct Stuck {
+    row: Arc<HotRow>,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        self.row.stuck.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -66,13 +118,28 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_sends_away_those_who_wait_and_those_who_come_within_the_rest() {
-        let breaker = std::sync::Arc::new(Breaker::default());
-        assert!(matches!(breaker.wait_for(async { 7 }).await, Ok(7)));
-        let waiting = breaker.wait_for(std::future::pending::<()>());
-        let (waited, ()) = tokio::join!(waiting, async { breaker.trip() });
+        let (breaker, row) = (Breaker::default(), HotRow::new(1));
+        let place = breaker.wait_for(&row).await;
+        assert!(matches!(place, Ok(Some(_))));
+        let (waited, ()) = tokio::join!(breaker.wait_for(&row), async { breaker.trip() });
         assert!(matches!(waited, Err(PurchaseError::DatabaseResting)));
         assert!(matches!(breaker.check(), Err(PurchaseError::DatabaseResting)));
         tokio::time::advance(REST).await;
         assert!(breaker.check().is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_behind_statements_that_are_all_stuck() {
+        let (breaker, row) = (Breaker::default(), Arc::new(HotRow::new(2)));
+        let (Ok(one), Ok(two)) = (breaker.wait_for(&row).await, breaker.wait_for(&row).await)
+        else {
+            unreachable!("there are two places");
+        };
+        let one = Arc::clone(&row).stuck(one);
+        let two = Arc::clone(&row).stuck(two);
+        assert!(matches!(breaker.wait_for(&row).await, Err(PurchaseError::DatabaseResting)));
+        drop(one);
+        assert!(matches!(breaker.wait_for(&row).await, Ok(Some(_))));
+        drop(two);
     }
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use moka::future::Cache;
-use tokio::sync::Semaphore;
 
+use super::admission::HotRow;
 use crate::model::{SaleStatus, Voucher, VoucherId};
 use crate::store::{Database, StoreError, vouchers};
 
@@ -25,7 +25,7 @@ pub struct Sale {
     pub voucher: Voucher,
     /// Lets few purchases of this voucher touch its row at once. Survives the reading
     /// anew of the voucher.
-    pub hot_row: Arc<Semaphore>,
+    pub hot_row: Arc<HotRow>,
     sold_out: AtomicBool,
 }
 
@@ -50,7 +50,7 @@ pub struct Catalog {
     database: Database,
     hot_row_width: usize,
     sales: Cache<VoucherId, Option<Arc<Sale>>>,
-    hot_rows: Cache<VoucherId, Arc<Semaphore>>,
+    hot_rows: Cache<VoucherId, Arc<HotRow>>,
 }
 
 impl Catalog {
@@ -86,7 +86,7 @@ impl Catalog {
         };
         let width = self.hot_row_width;
         let hot_row =
-            self.hot_rows.get_with(id, async { Arc::new(Semaphore::new(width)) }).await;
+            self.hot_rows.get_with(id, async { Arc::new(HotRow::new(width)) }).await;
         Ok(Some(Arc::new(Sale { voucher, hot_row, sold_out: AtomicBool::new(false) })))
     }
 }

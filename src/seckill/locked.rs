@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::admission::Breaker;
+use super::admission::{Breaker, Stuck};
 use super::{PurchaseError, Request, Strategy};
 use crate::lock::{Guard, LockClient, LockError};
 use crate::model::{OrderId, Outcome, Refusal};
 use crate::store::orders::{self, Placed, Purchase};
+use crate::store::patience::within;
 use crate::store::{Database, Keys, OrderIds, StoreError};
 
 /// How long a buyer waits for the statement. It takes a millisecond; one that takes this
@@ -56,8 +56,10 @@ impl Strategy for Locked {
         };
         let order_id = match order_id {
             Ok(order_id) => order_id,
+            // Dropped, and so given back in the background: a Redis that did not answer this
+            // would keep the buyer waiting once more.
             Err(error) => {
-                self.let_go(guard).await;
+                drop(guard);
                 return Err(error.into());
             }
         };
@@ -82,10 +84,12 @@ impl Locked {
         for _ in 0..MAX_ATTEMPTS {
             let placed = match self.attempt(&request, order_id).await {
                 Attempt::Done(placed) => placed,
-                Attempt::Stuck(statement) => {
-                    // The lock stays until the statement is over: it may still write.
+                Attempt::Stuck(statement, stuck) => {
+                    // The lock and the place stay until the statement is over: it may still
+                    // write.
                     self.tasks.spawn(async move {
                         let _ = timeout(ABANDON_AFTER, statement).await;
+                        drop(stuck);
                         let _ = guard.release().await;
                     });
                     return Err(PurchaseError::StillWaiting);
@@ -120,10 +124,8 @@ impl Locked {
     }
 
     async fn attempt(&self, request: &Request, order_id: OrderId) -> Attempt {
-        let place = Arc::clone(&request.sale.hot_row).acquire_owned();
-        let permit = match self.breaker.wait_for(place).await {
-            // The semaphore is never closed.
-            Ok(permit) => permit.ok(),
+        let place = match self.breaker.wait_for(&request.sale.hot_row).await {
+            Ok(place) => place,
             Err(error) => return Attempt::Done(Err(error)),
         };
         let purchase = Purchase {
@@ -132,17 +134,21 @@ impl Locked {
             voucher_id: request.sale.voucher.id,
             at: request.at,
         };
-        let mut statement = Box::pin(run(self.database.clone(), purchase, permit));
-        match timeout(PATIENCE, &mut statement).await {
+        let mut statement = Box::pin(run(self.database.clone(), purchase));
+        match within(PATIENCE, &mut statement).await {
             Ok(placed) => {
                 if placed.as_ref().is_err_and(StoreError::retry_may_help) {
+                    // Before the place is free: whoever is next in line must not take it, and
+                    // wait as long again.
                     self.breaker.trip();
                 }
+                drop(place);
                 Attempt::Done(placed.map_err(PurchaseError::from))
             }
             Err(_) => {
+                let stuck = Arc::clone(&request.sale.hot_row).stuck(place);
                 self.breaker.trip();
-                Attempt::Stuck(statement)
+                Attempt::Stuck(statement, stuck)
             }
         }
     }
@@ -164,14 +170,9 @@ type Statement = std::pin::Pin<Box<dyn Future<Output = Result<Placed, StoreError
 
 enum Attempt {
     Done(Result<Placed, PurchaseError>),
-    Stuck(Statement),
+    Stuck(Statement, Stuck),
 }
 
-/// Holds the place at the hot row until the statement is over.
-async fn run(
-    database: Database,
-    purchase: Purchase,
-    _place: Option<OwnedSemaphorePermit>,
-) -> Result<Placed, StoreError> {
+async fn run(database: Database, purchase: Purchase) -> Result<Placed, StoreError> {
     database.with_kept(async |connection| orders::place(connection, &purchase).await).await
 }

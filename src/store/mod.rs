@@ -5,6 +5,7 @@ pub mod keys;
 pub mod login_codes;
 pub mod order_ids;
 pub mod orders;
+pub mod patience;
 pub mod postgres;
 pub mod redis;
 pub mod users;

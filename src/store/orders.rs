@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgConnection, PgPool, PgRow};
 use sqlx::Row;
 
+use super::postgres::in_time;
 use super::{Service, StoreError};
 use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
 
@@ -137,13 +138,13 @@ fn order_from(row: &PgRow) -> Result<Order, StoreError> {
 /// # Errors
 /// As any statement.
 pub async fn find(pool: &PgPool, id: OrderId) -> Result<Option<Order>, StoreError> {
-    let row = sqlx::query(
+    let statement = sqlx::query(
         "select id, user_id, voucher_id, status, created_at, paid_at, used_at, refunded_at
          from orders where id = $1",
     )
     .bind(id.get())
-    .fetch_optional(pool)
-    .await?;
+    .fetch_optional(pool);
+    let row = in_time(statement).await?;
     row.as_ref().map(order_from).transpose()
 }
 
@@ -157,7 +158,7 @@ pub async fn list_of_user(
     before: Option<OrderId>,
     limit: i64,
 ) -> Result<Vec<Order>, StoreError> {
-    let rows = sqlx::query(
+    let statement = sqlx::query(
         "select id, user_id, voucher_id, status, created_at, paid_at, used_at, refunded_at
          from orders where user_id = $1 and id < $2
          order by id desc
@@ -166,8 +167,8 @@ pub async fn list_of_user(
     .bind(user.get())
     .bind(before.map_or(i64::MAX, OrderId::get))
     .bind(limit)
-    .fetch_all(pool)
-    .await?;
+    .fetch_all(pool);
+    let rows = in_time(statement).await?;
     rows.iter().map(order_from).collect()
 }
 

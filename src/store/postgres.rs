@@ -8,11 +8,16 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Postgres};
 
+use super::patience::within;
 use super::{Service, StoreError};
 
 /// How long a request waits for a connection. Below a second, so that a buyer hears
 /// "unavailable" within one when the database is gone.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(700);
+
+/// How long a statement outside a purchase may take, its connection included. A server that
+/// is paused, or cut off, answers nothing at all.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// The server ends a statement after this long, whatever became of its client: the
 /// bound on how long a forgotten purchase can still write.
@@ -26,6 +31,21 @@ static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!();
 
 /// Connections kept out of the pool between purchases.
 const MAX_KEPT: usize = 4;
+
+/// The answer of one statement outside a purchase, or the news that none came in time.
+///
+/// # Errors
+/// `Unknown` when none came; the connection is used again when it has come after all.
+pub(super) async fn in_time<T>(
+    statement: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, StoreError> {
+    match within(ANSWER_TIMEOUT, statement).await {
+        Ok(answer) => Ok(answer?),
+        Err(silence) => {
+            Err(StoreError::Unknown { service: Service::Postgres, cause: silence.into() })
+        }
+    }
+}
 
 /// A pool of connections to PostgreSQL. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -70,7 +90,8 @@ impl Database {
             .log_slow_statements(tracing::log::LevelFilter::Off, Duration::ZERO);
         let pool = PgPoolOptions::new()
             .max_connections(MAX_CONNECTIONS)
-            .min_connections(2)
+            // Those of a rush's first moment: connecting takes turns that it has not got then.
+            .min_connections(4)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             // A round trip per query for what the query itself finds out.
             .test_before_acquire(false)

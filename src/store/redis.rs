@@ -12,12 +12,17 @@ use deadpool_redis::{Config, Pool, PoolConfig, Runtime, Timeouts};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, ScriptInvocation};
 
+use super::patience::{Silence, within};
 use super::{Service, StoreError};
 
 const POOL_SIZE: usize = 8;
 
 /// A connection is made, checked or waited for no longer than this.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
+/// How long the shared connection may leave a command without an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+/// The library's own time-out, a plain one: out of the way.
+const LIBRARY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A handle on one Redis. Cheap to clone. A connection that breaks is replaced by the
 /// next command; commands are never sent twice by this handle.
@@ -66,11 +71,10 @@ impl Redis {
     /// Sends one command on the shared connection.
     ///
     /// # Errors
-    /// `Unknown` when it was sent and no answer came within the response time-out
-    /// (500 ms); it may still run.
+    /// `Unknown` when it was sent and no answer came within 500 ms; it may still run.
     pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
         let (generation, mut connection) = self.connection().await?;
-        let answer = command.query_async(&mut connection).await;
+        let answer = within(ANSWER_TIMEOUT, command.query_async(&mut connection)).await;
         self.settle(generation, answer)
     }
 
@@ -83,7 +87,7 @@ impl Redis {
         script: &ScriptInvocation<'_>,
     ) -> Result<T, StoreError> {
         let (generation, mut connection) = self.connection().await?;
-        let answer = script.invoke_async(&mut connection).await;
+        let answer = within(ANSWER_TIMEOUT, script.invoke_async(&mut connection)).await;
         self.settle(generation, answer)
     }
 
@@ -104,8 +108,12 @@ impl Redis {
     fn settle<T>(
         &self,
         generation: u64,
-        answer: Result<T, redis::RedisError>,
+        answer: Result<redis::RedisResult<T>, Silence>,
     ) -> Result<T, StoreError> {
+        let answer = answer.map_err(|silence| StoreError::Unknown {
+            service: Service::Redis,
+            cause: silence.into(),
+        })?;
         answer.map_err(|error| {
             if error.is_unrecoverable_error() || error.is_connection_dropped() {
                 self.discard(generation);
@@ -146,7 +154,8 @@ impl Redis {
         }
         let pooled = self.pool.get().await?;
         // Taken out of the pool: the shared connection must not occupy one of its places.
-        let connection = deadpool_redis::Connection::take(pooled);
+        let mut connection = deadpool_redis::Connection::take(pooled);
+        connection.set_response_timeout(LIBRARY_TIMEOUT);
         static GENERATIONS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let generation = GENERATIONS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut current = self.shared.current.write().unwrap_or_else(|poison| poison.into_inner());

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::Row;
 use sqlx::postgres::{PgPool, PgRow};
 
+use super::postgres::in_time;
 use super::{Service, StoreError};
 use crate::model::{User, UserId};
 
@@ -29,7 +30,7 @@ pub async fn find_or_create(
     now: DateTime<Utc>,
 ) -> Result<User, StoreError> {
     // The update that changes nothing makes `returning` speak for an existing row too.
-    let row = sqlx::query(
+    let statement = sqlx::query(
         "insert into users (phone, nickname, created_at) values ($1, $2, $3)
          on conflict (phone) do update set phone = excluded.phone
          returning id, phone, nickname, created_at",
@@ -37,8 +38,8 @@ pub async fn find_or_create(
     .bind(phone)
     .bind(nickname)
     .bind(now)
-    .fetch_one(pool)
-    .await?;
+    .fetch_one(pool);
+    let row = in_time(statement).await?;
     user_from(&row)
 }
 
@@ -47,10 +48,10 @@ pub async fn find_or_create(
 /// # Errors
 /// As any statement.
 pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError> {
-    let row = sqlx::query("select id, phone, nickname, created_at from users where id = $1")
+    let statement = sqlx::query("select id, phone, nickname, created_at from users where id = $1")
         .bind(id.get())
-        .fetch_optional(pool)
-        .await?;
+        .fetch_optional(pool);
+    let row = in_time(statement).await?;
     row.as_ref().map(user_from).transpose()
 }
 

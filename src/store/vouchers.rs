@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::Row;
 use sqlx::postgres::{PgPool, PgRow};
 
+use super::postgres::in_time;
 use super::{Service, StoreError};
 use crate::model::{Voucher, VoucherId};
 
@@ -69,7 +70,7 @@ pub async fn create(
     new: &NewVoucher,
     now: DateTime<Utc>,
 ) -> Result<Voucher, StoreError> {
-    let row = sqlx::query(
+    let statement = sqlx::query(
         "with voucher as (
            insert into vouchers (title, created_at) values ($1, $2) returning id, title
          ), sale as (
@@ -84,8 +85,8 @@ pub async fn create(
     .bind(new.stock)
     .bind(new.begin_time)
     .bind(new.end_time)
-    .fetch_one(pool)
-    .await?;
+    .fetch_one(pool);
+    let row = in_time(statement).await?;
     voucher_from(&row)
 }
 
@@ -94,14 +95,14 @@ pub async fn create(
 /// # Errors
 /// As any statement.
 pub async fn find(pool: &PgPool, id: VoucherId) -> Result<Option<Voucher>, StoreError> {
-    let row = sqlx::query(
+    let statement = sqlx::query(
         "select v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
          from vouchers v join seckill_vouchers s on s.voucher_id = v.id
          where v.id = $1",
     )
     .bind(id.get())
-    .fetch_optional(pool)
-    .await?;
+    .fetch_optional(pool);
+    let row = in_time(statement).await?;
     row.as_ref().map(voucher_from).transpose()
 }
 
@@ -114,7 +115,7 @@ pub async fn list(
     before: Option<VoucherId>,
     limit: i64,
 ) -> Result<Vec<Voucher>, StoreError> {
-    let rows = sqlx::query(
+    let statement = sqlx::query(
         "select v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
          from vouchers v join seckill_vouchers s on s.voucher_id = v.id
          where v.id < $1
@@ -123,7 +124,7 @@ pub async fn list(
     )
     .bind(before.map_or(i64::MAX, VoucherId::get))
     .bind(limit)
-    .fetch_all(pool)
-    .await?;
+    .fetch_all(pool);
+    let rows = in_time(statement).await?;
     rows.iter().map(voucher_from).collect()
 }

@@ -1,0 +1,12 @@
+//! Faults, for real: nodes, servers and clients are killed, paused and cut off in the middle
+//! of a sale. Each test has servers and nodes of its own, because it breaks them.
+//!
+//! `stage` is what a test breaks, `crowd` who buys meanwhile and what they were told.
+
+mod clients;
+mod crowd;
+mod kept_home;
+mod nodes;
+mod postgres;
+mod redis;
+mod stage;

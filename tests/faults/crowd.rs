@@ -1,0 +1,184 @@
+//! Buyers who do not give up: each asks until it has its order, then the next one comes.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use reqwest::Response;
+use reqwest::header::RETRY_AFTER;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::stage::Stage;
+use crate::processes::eventually;
+
+/// Buyers at once, spread over the nodes.
+pub const WIDTH: usize = 16;
+/// Before a buyer who was not served asks again.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What a buyer was told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    Ordered(i64),
+    AlreadyBought(i64),
+    /// 503 `unavailable`, with `Retry-After`.
+    Unavailable,
+    /// Anything else: the code, or what there is in its place.
+    Else(String),
+    /// The connection could not be made, or broke.
+    Nothing,
+}
+
+/// Reads an answer. One that does not come in time reads `Else("hang")`.
+pub async fn read(answer: reqwest::Result<Response>) -> What {
+    let broken = |error: reqwest::Error| {
+        if error.is_timeout() { What::Else("hang".to_owned()) } else { What::Nothing }
+    };
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return broken(error),
+    };
+    let (status, retry_after) = (answer.status().as_u16(), answer.headers().get(RETRY_AFTER).cloned());
+    let text = match answer.text().await {
+        Ok(text) => text,
+        Err(error) => return broken(error),
+    };
+    let body: Value = serde_json::from_str(&text).unwrap_or_default();
+    let order = body["order_id"].as_str().and_then(|id| id.parse().ok());
+    match (status, body["code"].as_str(), order) {
+        (201, None, Some(order)) => What::Ordered(order),
+        (409, Some("already_bought"), Some(order)) => What::AlreadyBought(order),
+        (503, Some("unavailable"), None) if retry_after.is_some() => What::Unavailable,
+        (409, Some(code), None) => What::Else(code.to_owned()),
+        _ => What::Else(format!("{status} {text}")),
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub worker: usize,
+    pub buyer: i64,
+    pub sent: Instant,
+    pub took: Duration,
+    pub what: What,
+}
+
+pub struct Crowd {
+    answers: Arc<Mutex<Vec<Answer>>>,
+    stop: Arc<AtomicBool>,
+    workers: JoinSet<()>,
+}
+
+impl Crowd {
+    /// Worker *w* asks node *w* mod nodes, in the names of the users *w* + 1, *w* + 17, …
+    pub fn start(stage: &Stage, nodes: &[SocketAddr]) -> Self {
+        let answers = Arc::new(Mutex::new(Vec::new()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut workers = JoinSet::new();
+        for worker in 0..WIDTH {
+            let url = format!("http://{}{}", nodes[worker % nodes.len()], stage.path());
+            let tokens = stage.tokens_for(worker);
+            let (client, answers, stop) = (stage.client.clone(), answers.clone(), stop.clone());
+            workers.spawn(async move {
+                for (buyer, token) in tokens {
+                    while !stop.load(Ordering::Relaxed) {
+                        let sent = Instant::now();
+                        let what = read(client.post(&url).bearer_auth(&token).send().await).await;
+                        let served = matches!(what, What::Ordered(_) | What::AlreadyBought(_));
+                        let took = sent.elapsed();
+                        answers.lock().unwrap().push(Answer { worker, buyer, sent, took, what });
+                        if served {
+                            break;
+                        }
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                }
+            });
+        }
+        Self { answers, stop, workers }
+    }
+
+    pub fn count(&self, wanted: impl Fn(&Answer) -> bool) -> usize {
+        self.answers.lock().unwrap().iter().filter(|answer| wanted(answer)).count()
+    }
+
+    /// Waits until `orders` purchases that were sent after `since` were acknowledged.
+    pub async fn orders_after(&self, since: Instant, orders: usize) {
+        let ordered = |answer: &Answer| {
+            answer.sent >= since && matches!(answer.what, What::Ordered(_))
+        };
+        eventually("the sale goes on", async || self.count(ordered) >= orders).await;
+    }
+
+    /// Waits until every buyer was told `unavailable` on asking after `since`.
+    pub async fn refusals_after(&self, since: Instant) {
+        eventually("every buyer was told that the service is unavailable", async || {
+            (0..WIDTH).all(|worker| {
+                let refused = |answer: &Answer| {
+                    answer.worker == worker
+                        && answer.sent >= since
+                        && answer.what == What::Unavailable
+                };
+                self.count(refused) > 0
+            })
+        })
+        .await;
+    }
+
+    /// Sends the buyers home and brings back what they were told.
+    pub async fn go_home(mut self) -> Vec<Answer> {
+        self.stop.store(true, Ordering::Relaxed);
+        while let Some(worker) = self.workers.join_next().await {
+            worker.unwrap();
+        }
+        std::mem::take(&mut *self.answers.lock().unwrap())
+    }
+}
+
+/// Fails on an answer that no buyer should ever get; `allowed` are the ones that belong to
+/// the fault.
+pub fn only(answers: &[Answer], allowed: &[What]) {
+    for answer in answers {
+        let expected = matches!(answer.what, What::Ordered(_) | What::AlreadyBought(_))
+            || allowed.contains(&answer.what);
+        assert!(expected, "{answer:?}");
+    }
+}
+
+pub fn in_progress() -> What {
+    What::Else("order_in_progress".to_owned())
+}
+
+/// Prints how long the 503s took and when selling went on: no assertion, a figure.
+pub fn figures(what: &str, answers: &[Answer], fault: Instant, mended: Instant) {
+    let mut took: Vec<_> = answers
+        .iter()
+        .filter(|answer| answer.what == What::Unavailable)
+        // And when it was sent, counted from the fault, for who wonders at a long one.
+        .map(|answer| {
+            let at_ms = answer.sent.saturating_duration_since(fault).as_millis();
+            (answer.took.as_millis(), at_ms)
+        })
+        .collect();
+    took.sort_unstable();
+    let first = answers
+        .iter()
+        .filter(|answer| answer.what == What::Unavailable && answer.sent + answer.took >= fault)
+        .map(|answer| (answer.sent + answer.took - fault).as_millis())
+        .min();
+    let resumed = answers
+        .iter()
+        .filter(|answer| answer.sent >= mended && matches!(answer.what, What::Ordered(_)))
+        .map(|answer| (answer.sent + answer.took - mended).as_millis())
+        .min();
+    let middle = took.get(took.len() / 2).map(|(took, _)| took);
+    let orders = answers.iter().filter(|answer| matches!(answer.what, What::Ordered(_))).count();
+    eprintln!(
+        "figures: {what}: {orders} orders, {} x 503, median {middle:?} ms, longest {:?} (took, sent) ms; \
+         first {first:?} ms after the fault; selling {resumed:?} ms after the repair",
+        took.len(),
+        took.last(),
+    );
+}

@@ -1,0 +1,166 @@
+//! Nodes that are killed, and nodes that are told to end.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
+use sqlx::{Postgres, Transaction};
+use tokio::net::TcpStream;
+
+use super::crowd::{Crowd, What, in_progress, only};
+use super::stage::Stage;
+use crate::processes::eventually;
+
+/// Orders that make a sale one that is under way.
+const UNDER_WAY: i64 = 200;
+
+/// Holds the voucher's row: whoever buys waits in the database, and holds his lock.
+async fn hold_the_row(stage: &Stage) -> Transaction<'static, Postgres> {
+    let mut transaction = stage.pool.begin().await.unwrap();
+    sqlx::query("select from seckill_vouchers for update").execute(&mut *transaction).await.unwrap();
+    transaction
+}
+
+/// Waits until as many purchases are in the database, waiting for the row.
+async fn waiting_for_the_row(stage: &Stage, purchases: i64) {
+    eventually("purchases wait for the row", async || {
+        let waiting: i64 = sqlx::query_scalar(
+            "select count(*) from pg_stat_activity
+             where application_name = 'seckill' and wait_event_type = 'Lock'",
+        )
+        .fetch_one(&stage.pool)
+        .await
+        .unwrap();
+        waiting >= purchases
+    })
+    .await;
+}
+
+/// Waits until nobody is let in any more.
+async fn closed(address: SocketAddr) {
+    eventually("the node no longer listens", async || TcpStream::connect(address).await.is_err())
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_node_locks_its_buyers_out_no_longer_than_one_lease() {
+    let stage = Stage::new().await;
+    let (living, mut dying) = (stage.node().await, stage.node().await);
+    // Buyers with even numbers ask the second node.
+    let crowd = Crowd::start(&stage, &[living.address, dying.address]);
+    eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
+
+    let row = hold_the_row(&stage).await;
+    waiting_for_the_row(&stage, 4).await;
+    dying.send(Signal::SIGKILL);
+    assert!(!dying.ended().await.success());
+    let killed = Instant::now();
+    let mut victims = stage.locked();
+    victims.retain(|buyer, _| buyer % 2 == 0);
+    assert!(!victims.is_empty(), "the node died with purchases under way");
+    for (buyer, left_ms) in &victims {
+        assert!((1..=5000).contains(left_ms), "buyer {buyer} is locked out for {left_ms} ms");
+    }
+    // What the dead node had in the database ends without an order, and the row is free.
+    sqlx::query(
+        "select pg_terminate_backend(pid) from pg_stat_activity
+         where application_name = 'seckill' and wait_event_type = 'Lock'",
+    )
+    .execute(&stage.pool)
+    .await
+    .unwrap();
+    row.rollback().await.unwrap();
+
+    for buyer in victims.keys() {
+        let mut told = Vec::new();
+        eventually("a buyer of the dead node buys at the other", async || {
+            told.push(stage.buy(living.address, *buyer).await);
+            matches!(told.last(), Some(What::Ordered(_)))
+        })
+        .await;
+        told.dedup();
+        let after = killed.elapsed().as_millis();
+        eprintln!("figures: killed node: buyer {buyer} bought {after} ms after it died: {told:?}");
+    }
+    crowd.orders_after(killed, 100).await;
+    let answers = crowd.go_home().await;
+    only(&answers, &[What::Unavailable, What::Nothing, in_progress()]);
+    let nothing = |answer: &&super::crowd::Answer| answer.what == What::Nothing;
+    assert!(answers.iter().filter(nothing).all(|answer| answer.worker % 2 == 1));
+    stage.settle(&answers).await;
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_told_to_end_finishes_what_it_began() {
+    let stage = Stage::new().await;
+    let mut node = stage.node().await;
+    let address = node.address;
+    let crowd = Crowd::start(&stage, &[address]);
+    eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
+
+    let row = hold_the_row(&stage).await;
+    waiting_for_the_row(&stage, 2).await;
+    let begun = stage.locked();
+    assert!(begun.len() >= 2, "{begun:?}");
+    node.send(Signal::SIGTERM);
+    closed(address).await;
+    row.rollback().await.unwrap();
+    let status = node.ended().await;
+
+    assert_eq!(status.code(), Some(0));
+    assert!(stage.locked().is_empty(), "{:?}", stage.locked());
+    let answers = crowd.go_home().await;
+    only(&answers, &[What::Unavailable, What::Nothing, in_progress()]);
+    stage.settle(&answers).await;
+    served_or_told_that_it_is_unknown(&stage, &begun, &answers).await;
+    stage.end().await;
+}
+
+/// Every purchase that had begun has its answer: the order, or within the buyer's patience
+/// that it is not known, and then there may be one.
+async fn served_or_told_that_it_is_unknown(
+    stage: &Stage,
+    begun: &std::collections::HashMap<i64, i64>,
+    answers: &[super::crowd::Answer],
+) {
+    for buyer in begun.keys() {
+        let own = answers.iter().filter(|answer| answer.buyer == *buyer);
+        let told: Vec<_> = own.map(|answer| answer.what.clone()).collect();
+        let answered = told.iter().any(|what| *what != What::Nothing);
+        assert!(answered, "buyer {buyer} began and was told nothing: {told:?}");
+    }
+    let buyers: Vec<i64> = begun.keys().copied().collect();
+    let orders: i64 = sqlx::query_scalar("select count(*) from orders where user_id = any($1)")
+        .bind(&buyers)
+        .fetch_one(&stage.pool)
+        .await
+        .unwrap();
+    assert!(orders >= 2, "the two that were in the database are written: {orders}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_told_twice_to_end_ends_at_once() {
+    let stage = Stage::new().await;
+    let mut node = stage.node().await;
+    let crowd = Crowd::start(&stage, &[node.address]);
+    eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
+
+    // With the row held it cannot finish what it began: only the second signal ends it.
+    let row = hold_the_row(&stage).await;
+    waiting_for_the_row(&stage, 2).await;
+    node.send(Signal::SIGTERM);
+    closed(node.address).await;
+    let told = Instant::now();
+    node.send(Signal::SIGTERM);
+    let status = node.ended().await;
+    eprintln!("figures: second SIGTERM: ended after {} ms", told.elapsed().as_millis());
+
+    assert_eq!(status.code(), Some(130));
+    row.rollback().await.unwrap();
+    let answers = crowd.go_home().await;
+    only(&answers, &[What::Unavailable, What::Nothing, in_progress()]);
+    stage.settle(&answers).await;
+    stage.end().await;
+}
+
