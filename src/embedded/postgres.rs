@@ -58,11 +58,9 @@ const SETTINGS: &[&str] = &[
     "log_min_messages=log",
 ];
 
-const CARELESS: &[&str] = &[
-    "fsync=off",
-    "synchronous_commit=off",
-    "full_page_writes=off",
-];
+/// Nothing waits for the disk. A commit is still handed to the system before it is
+/// acknowledged, so that a killed server loses none; a killed machine may.
+const CARELESS: &[&str] = &["fsync=off", "full_page_writes=off"];
 
 /// The socket in the sockets' directory.
 pub(super) fn socket(sockets: &Path) -> PathBuf {
