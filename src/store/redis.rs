@@ -82,7 +82,22 @@ impl Redis {
         &self,
         script: &ScriptInvocation<'_>,
     ) -> Result<T, StoreError> {
+        self.invoke_noting(script, |_| ()).await
+    }
+
+    /// As [`Redis::invoke`]; tells `sending` on which shared connection (see
+    /// [`Redis::generation`]) just before the script is sent. Where it was not told, nothing
+    /// was sent.
+    ///
+    /// # Errors
+    /// As [`Redis::query`].
+    pub async fn invoke_noting<T: FromRedisValue>(
+        &self,
+        script: &ScriptInvocation<'_>,
+        sending: impl FnOnce(u64),
+    ) -> Result<T, StoreError> {
         let (generation, mut connection) = self.connection().await?;
+        sending(generation);
         let answer = script.invoke_async(&mut connection).await;
         self.settle(generation, answer)
     }
@@ -107,7 +122,12 @@ impl Redis {
         answer: Result<T, redis::RedisError>,
     ) -> Result<T, StoreError> {
         answer.map_err(|error| {
-            if error.is_unrecoverable_error() || error.is_connection_dropped() {
+            // A connection that does not answer may be one whose other end is gone: TCP finds
+            // that out after a quarter of an hour. A new one costs a round trip.
+            if error.is_unrecoverable_error()
+                || error.is_connection_dropped()
+                || error.is_timeout()
+            {
                 self.discard(generation);
             }
             StoreError::from(error)
