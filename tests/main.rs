@@ -3,7 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
 mod embedded;
+mod eventually;
 mod load_generator;
 mod load_servers;
+mod lock;
+mod lock_cancelled;
+mod lock_faults;
+mod order_ids;
+mod order_ids_lost;
+mod proxy;
+mod purchase;
+mod purchase_faults;
 mod smoke;
+mod tidy;
 mod world;
