@@ -4,9 +4,19 @@
 
 mod demo;
 mod embedded;
+mod eventually;
 mod faults;
 mod load_generator;
 mod load_servers;
+mod lock;
+mod lock_cancelled;
+mod lock_faults;
+mod order_ids;
+mod order_ids_lost;
 mod processes;
+mod proxy;
+mod purchase;
+mod purchase_faults;
 mod smoke;
+mod tidy;
 mod world;

@@ -86,7 +86,22 @@ impl Redis {
         &self,
         script: &ScriptInvocation<'_>,
     ) -> Result<T, StoreError> {
+        self.invoke_noting(script, |_| ()).await
+    }
+
+    /// As [`Redis::invoke`]; tells `sending` on which shared connection (see
+    /// [`Redis::generation`]) just before the script is sent. Where it was not told, nothing
+    /// was sent.
+    ///
+    /// # Errors
+    /// As [`Redis::query`].
+    pub async fn invoke_noting<T: FromRedisValue>(
+        &self,
+        script: &ScriptInvocation<'_>,
+        sending: impl FnOnce(u64),
+    ) -> Result<T, StoreError> {
         let (generation, mut connection) = self.connection().await?;
+        sending(generation);
         let answer = within(ANSWER_TIMEOUT, script.invoke_async(&mut connection)).await;
         self.settle(generation, answer)
     }
@@ -110,9 +125,11 @@ impl Redis {
         generation: u64,
         answer: Result<redis::RedisResult<T>, Silence>,
     ) -> Result<T, StoreError> {
-        let answer = answer.map_err(|silence| StoreError::Unknown {
-            service: Service::Redis,
-            cause: silence.into(),
+        let answer = answer.map_err(|silence| {
+            // Its other end may be gone: TCP finds that out after a quarter of an hour. A new
+            // connection costs a round trip.
+            self.discard(generation);
+            StoreError::Unknown { service: Service::Redis, cause: silence.into() }
         })?;
         answer.map_err(|error| {
             if error.is_unrecoverable_error() || error.is_connection_dropped() {
