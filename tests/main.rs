@@ -2,8 +2,19 @@
 //! Redis that the project starts itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
+mod api_bodies;
+mod api_buying;
+mod api_client;
+mod api_connections;
+mod api_document;
+mod api_login;
+mod api_operations;
+mod api_orders;
+mod api_tokens;
+mod api_vouchers;
 mod embedded;
 mod load_generator;
 mod load_servers;
+mod raw_http;
 mod smoke;
 mod world;

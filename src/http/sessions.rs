@@ -79,17 +79,19 @@ pub struct SessionCreated {
 }
 
 /// Whether `phone` is a mainland mobile number or one in E.164 form. In the latter `+86`
-/// is dropped, so that one phone is one user.
-fn normalized(phone: &str) -> Result<String, ApiError> {
+/// is dropped, so that one phone is one user. `None` for anything else.
+pub fn normalized(phone: &str) -> Option<String> {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let mainland = |text: &str| text.len() == 11 && text.starts_with('1') && digits(text);
     let phone = phone.strip_prefix("+86").filter(|rest| mainland(rest)).unwrap_or(phone);
     let international =
         phone.strip_prefix('+').is_some_and(|rest| (7..=15).contains(&rest.len()) && digits(rest));
-    if mainland(phone) || international {
-        return Ok(phone.to_owned());
-    }
-    Err(ApiError::invalid("phone must have 11 digits and begin with 1, or be in E.164 form"))
+    (mainland(phone) || international).then(|| phone.to_owned())
+}
+
+fn valid(phone: &str) -> Result<String, ApiError> {
+    let sentence = "phone must have 11 digits and begin with 1, or be in E.164 form";
+    normalized(phone).ok_or_else(|| ApiError::invalid(sentence))
 }
 
 async fn admit(app: &App, rate: Rate, who: &str) -> Result<(), ApiError> {
@@ -103,6 +105,7 @@ async fn admit(app: &App, rate: Rate, who: &str) -> Result<(), ApiError> {
 #[utoipa::path(post, path = "/api/login-codes", tag = "sessions", request_body = LoginCodeBody,
     responses(
         (status = 202, description = "the code is on its way; it is good for two minutes, once"),
+        (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
         (status = 429, description = "`too_many_requests`, with `Retry-After`"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
@@ -112,7 +115,7 @@ pub async fn send_code(
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<LoginCodeBody>,
 ) -> Result<StatusCode, ApiError> {
-    let phone = normalized(&body.phone)?;
+    let phone = valid(&body.phone)?;
     admit(&app, CODES_PER_ADDRESS, &address.to_string()).await?;
     admit(&app, CODES_PER_PHONE, &phone).await?;
     // The thread's generator is a cryptographic one, seeded by the operating system.
@@ -130,6 +133,7 @@ pub async fn send_code(
     responses(
         (status = 201, body = SessionCreated, description = "the token is good for seven days"),
         (status = 401, description = "`unauthenticated`: the code is wrong, used or too old"),
+        (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
         (status = 429, description = "`too_many_requests`, with `Retry-After`"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
@@ -139,7 +143,7 @@ pub async fn create(
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<SessionBody>,
 ) -> Result<(StatusCode, Json<SessionCreated>), ApiError> {
-    let phone = normalized(&body.phone)?;
+    let phone = valid(&body.phone)?;
     if body.code.len() != 6 || !body.code.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ApiError::invalid("code must have six digits"));
     }
@@ -165,6 +169,7 @@ pub async fn create(
     responses(
         (status = 200, body = UserBody, description = "the user"),
         (status = 401, description = "`unauthenticated`"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn me(State(app): State<App>, session: Session) -> Result<Json<UserBody>, ApiError> {
     let user = users::find(app.database.pool(), session.user).await?;
@@ -178,7 +183,7 @@ mod tests {
 
     #[test]
     fn one_phone_is_one_user_however_it_is_written() {
-        let of = |phone: &str| normalized(phone).ok();
+        let of = normalized;
         assert_eq!(of("13800138000"), Some("13800138000".into()));
         assert_eq!(of("+8613800138000"), Some("13800138000".into()));
         assert_eq!(of("+442071838750"), Some("+442071838750".into()));
