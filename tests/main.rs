@@ -12,6 +12,7 @@ mod api_operations;
 mod api_orders;
 mod api_tokens;
 mod api_vouchers;
+mod docs_page;
 mod embedded;
 mod load_generator;
 mod load_servers;
