@@ -100,7 +100,8 @@ pub struct ServerArgs {
     pub strategy: StrategyName,
 
     /// Phones whose users may put vouchers on sale, separated by commas
-    #[arg(long, env = "SECKILL_ADMIN_PHONES", value_name = "PHONES", value_delimiter = ',')]
+    #[arg(long, env = "SECKILL_ADMIN_PHONES", value_name = "PHONES", value_delimiter = ',',
+        value_parser = phone)]
     pub admin_phones: Vec<String>,
 
     /// Networks of load balancers whose X-Forwarded-For is believed, separated by commas
@@ -122,8 +123,12 @@ pub fn check_environment() -> Result<(), ConfigError> {
             let known = VARIABLES.join(", ");
             return Err(ConfigError(format!("{name} is not a variable of seckill ({known})")));
         }
+        if name == "RUST_LOG" && value.to_str().is_none() {
+            return Err(ConfigError("RUST_LOG is not valid UTF-8".to_owned()));
+        }
         if ours || name == "DATABASE_URL" || name == "REDIS_URL" {
-            if value.is_empty() {
+            // No administrators is a setting: `docker compose` cannot leave a variable out.
+            if value.is_empty() && name != "SECKILL_ADMIN_PHONES" {
                 return Err(ConfigError(format!("{name} is set but empty: give it a value or unset it")));
             }
             if value.to_str().is_none() {
@@ -139,7 +144,7 @@ pub fn check_environment() -> Result<(), ConfigError> {
 /// # Errors
 /// When `RUST_LOG` is malformed.
 pub fn log_filter(default: &str) -> Result<EnvFilter, ConfigError> {
-    let text = variable("RUST_LOG").filter(|text| !text.is_empty());
+    let text = variable("RUST_LOG");
     EnvFilter::from_str(text.as_deref().unwrap_or(default))
         .map_err(|error| ConfigError(format!("RUST_LOG is malformed: {error}")))
 }
@@ -177,6 +182,16 @@ fn secret(text: &str) -> Result<String, String> {
         return Err(format!("it must have at least {MIN_SECRET_BYTES} bytes"));
     }
     Ok(text.to_owned())
+}
+
+/// A phone as logging in spells it: spelt otherwise it would never match. The empty one,
+/// of an empty list, matches nobody.
+fn phone(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Ok(String::new());
+    }
+    crate::http::sessions::normalized(text.trim())
+        .ok_or_else(|| "it has not 11 digits beginning with 1, nor E.164 form".to_owned())
 }
 
 /// A network, or one address.

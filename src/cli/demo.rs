@@ -1,6 +1,6 @@
 //! `seckill demo`: the main job end to end, on real processes and real servers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,6 +79,13 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     };
     let verdict = done?;
     print(&verdict);
+    let sentence = sentence(&verdict);
+    // Standard output is the JSON's alone when it goes there.
+    if args.json.as_deref() == Some(Path::new("-")) {
+        eprintln!("{sentence}");
+    } else {
+        super::say(sentence)?;
+    }
     if let Some(path) = &args.json {
         write_json(path, &verdict)?;
     }
@@ -242,13 +249,16 @@ fn print(verdict: &Verdict) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     eprintln!("\n{}\n", table.trim_fmt());
+}
+
+fn sentence(verdict: &Verdict) -> String {
     if verdict.holds {
-        println!(
+        format!(
             "HOLDS: {} vouchers, {} orders, nobody twice, nothing left that a buyer wanted, \
              every acknowledged order is in the database.",
             verdict.stock, verdict.orders
-        );
+        )
     } else {
-        println!("BROKEN: {}.", verdict.failures().join("; "));
+        format!("BROKEN: {}.", verdict.failures().join("; "))
     }
 }

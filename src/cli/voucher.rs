@@ -8,7 +8,7 @@ use comfy_table::{Table, presets};
 use super::stores::Stores;
 use crate::config::{ConfigError, HomeArgs, StoreArgs};
 use crate::http::vouchers::NewVoucherBody;
-use crate::model::{Clock, SystemClock, VoucherId};
+use crate::model::{Clock, SaleStatus, SystemClock, VoucherId};
 use crate::store::vouchers;
 
 /// Put vouchers on sale, and list them
@@ -74,8 +74,18 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
     let database = stores.migrated_database().await?;
     let created = vouchers::create(database.pool(), &new, now).await;
     database.close().await;
-    println!("{}", created.context("the voucher was not added")?.id);
+    super::say(created.context("the voucher was not added")?.id)?;
     stores.close().await
+}
+
+/// As the API says it.
+const fn word(status: SaleStatus) -> &'static str {
+    match status {
+        SaleStatus::Upcoming => "upcoming",
+        SaleStatus::OnSale => "on_sale",
+        SaleStatus::SoldOut => "sold_out",
+        SaleStatus::Ended => "ended",
+    }
 }
 
 async fn list(args: ListArgs) -> anyhow::Result<()> {
@@ -90,7 +100,7 @@ async fn list(args: ListArgs) -> anyhow::Result<()> {
         for voucher in &page {
             table.add_row([
                 voucher.id.to_string(),
-                format!("{:?}", voucher.status_at(now)).to_lowercase(),
+                word(voucher.status_at(now)).to_owned(),
                 voucher.stock.to_string(),
                 voucher.initial_stock.to_string(),
                 voucher.begin_time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
@@ -104,6 +114,6 @@ async fn list(args: ListArgs) -> anyhow::Result<()> {
         }
     }
     database.close().await;
-    println!("{table}");
+    super::say(table)?;
     stores.close().await
 }
