@@ -13,8 +13,21 @@ use crate::processes::seckill;
 
 /// Everything that the product promises of the JSON.
 const FIELDS: [&str; 16] = [
-    "stock", "users", "attempts", "nodes", "strategy", "orders", "remaining", "oversold",
-    "duplicates", "undersold", "lost", "outcomes", "elapsed_ms", "orders_per_s", "latency_ms",
+    "stock",
+    "users",
+    "attempts",
+    "nodes",
+    "strategy",
+    "orders",
+    "remaining",
+    "oversold",
+    "duplicates",
+    "undersold",
+    "lost",
+    "outcomes",
+    "elapsed_ms",
+    "orders_per_s",
+    "latency_ms",
     "holds",
 ];
 /// Everything that a buyer in a demo may be told.

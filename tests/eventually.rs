@@ -14,10 +14,7 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    assert!(
-        timeout(PATIENCE, asking).await.is_ok(),
-        "waited in vain until {what}"
-    );
+    assert!(timeout(PATIENCE, asking).await.is_ok(), "waited in vain until {what}");
 }
 
 /// Waits for something that must happen, and says what it was if it does not.

@@ -36,19 +36,11 @@ async fn an_acquire_dropped_at_any_await_point_leaves_no_lock() {
             if connected {
                 redis.ping().await.unwrap();
             }
-            let locks = LockClient::new(
-                redis,
-                LockOptions {
-                    lease: Lease::Renewed(LONG),
-                },
-            );
+            let locks = LockClient::new(redis, LockOptions { lease: Lease::Renewed(LONG) });
             let name = format!("{}:{connected}:{polls}", world.lock_name());
             let ended = poll_and_drop(polls, locks.try_lock(&name)).await;
             locks.shutdown().await;
-            assert!(
-                !world.exists(&name).await,
-                "after {polls} polls, ended: {ended}"
-            );
+            assert!(!world.exists(&name).await, "after {polls} polls, ended: {ended}");
         }
     }
 }
@@ -92,11 +84,7 @@ async fn a_release_dropped_at_any_await_point_is_done_all_the_same() {
         poll_and_drop(polls, inner.release()).await;
         locks.shutdown().await;
         // One hold was given back: neither none nor both.
-        assert_eq!(
-            world.holds(&name, owner.field()).await.as_deref(),
-            Some("1"),
-            "{polls}"
-        );
+        assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("1"), "{polls}");
         outer.release().await.unwrap();
         assert!(!world.exists(&name).await);
     }
@@ -117,20 +105,11 @@ async fn a_second_acquire_dropped_at_any_await_point_leaves_the_first_hold_alone
             if connected {
                 redis.ping().await.unwrap();
             }
-            let second = LockClient::new(
-                redis,
-                LockOptions {
-                    lease: Lease::Renewed(LONG),
-                },
-            );
+            let second = LockClient::new(redis, LockOptions { lease: Lease::Renewed(LONG) });
             poll_and_drop(polls, second.try_lock_as(&name, &owner)).await;
             second.shutdown().await;
             let holds = world.holds(&name, owner.field()).await;
-            assert_eq!(
-                holds.as_deref(),
-                Some("1"),
-                "after {polls} polls, connected: {connected}"
-            );
+            assert_eq!(holds.as_deref(), Some("1"), "after {polls} polls, connected: {connected}");
             outer.release().await.unwrap();
             assert!(!world.exists(&name).await);
         }

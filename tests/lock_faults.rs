@@ -49,11 +49,7 @@ async fn a_fixed_lease_is_never_renewed_and_announces_its_end() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
     let fixed = Lease::Fixed(Duration::from_millis(200));
-    let guard = locks
-        .try_lock_with(&name, locks.owner(), fixed)
-        .await
-        .unwrap()
-        .unwrap();
+    let guard = locks.try_lock_with(&name, locks.owner(), fixed).await.unwrap().unwrap();
     must("the end is announced", guard.lost().cancelled()).await;
     eventually("Redis let go", async || !world.exists(&name).await).await;
     assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
@@ -77,10 +73,7 @@ async fn a_lock_that_vanished_or_was_taken_over_is_announced_and_not_made_again(
     drop(guard);
     locks.shutdown().await;
     assert_eq!(world.holds(&name, "somebody:1").await.as_deref(), Some("1"));
-    assert!(
-        world.pttl(&name).await > 900_000,
-        "nobody else's lease is changed"
-    );
+    assert!(world.pttl(&name).await > 900_000, "nobody else's lease is changed");
 }
 
 /// A guard whose lock was lost and a guard of the same owner that took it anew are two:
@@ -93,11 +86,7 @@ async fn a_lost_guard_does_not_give_back_what_its_owner_took_later() {
         let locks = world.lock_client(Lease::Renewed(LONG));
         let owner = locks.owner();
         let fixed = Lease::Fixed(Duration::from_millis(50));
-        let lost = locks
-            .try_lock_with(&name, owner.clone(), fixed)
-            .await
-            .unwrap()
-            .unwrap();
+        let lost = locks.try_lock_with(&name, owner.clone(), fixed).await.unwrap().unwrap();
         must("the lease ends", lost.lost().cancelled()).await;
         eventually("Redis let go", async || !world.exists(&name).await).await;
         let anew = locks.try_lock_as(&name, &owner).await.unwrap().unwrap();
@@ -107,10 +96,7 @@ async fn a_lost_guard_does_not_give_back_what_its_owner_took_later() {
             assert!(matches!(lost.release().await, Err(LockError::NotHeld(_))));
         }
         locks.shutdown().await; // whatever was to be given back is
-        assert_eq!(
-            world.holds(&name, owner.field()).await.as_deref(),
-            Some("1")
-        );
+        assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("1"));
         anew.release().await.unwrap();
     }
 }
@@ -136,10 +122,7 @@ async fn a_watchdog_does_not_take_a_later_grant_of_its_owner_for_its_own() {
         assert!(!anew.lost().is_cancelled());
         drop(lost);
         locks.shutdown().await;
-        assert_eq!(
-            world.holds(&name, owner.field()).await.as_deref(),
-            Some("1")
-        );
+        assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("1"));
         anew.release().await.unwrap();
         assert!(!world.exists(&name).await);
     }
@@ -154,11 +137,7 @@ async fn a_holder_cut_off_from_redis_learns_it_by_the_deadline() {
         let lease = Lease::Fixed(SHORT);
         let locks = LockClient::new(Redis::new(&proxy.url).unwrap(), LockOptions { lease });
         let renewed = Lease::Renewed(SHORT);
-        let guard = locks
-            .try_lock_with(&name, locks.owner(), renewed)
-            .await
-            .unwrap()
-            .unwrap();
+        let guard = locks.try_lock_with(&name, locks.owner(), renewed).await.unwrap().unwrap();
         proxy.break_by(fault);
         must("the loss is announced", guard.lost().cancelled()).await;
         eventually("Redis let go", async || !world.exists(&name).await).await;
@@ -194,36 +173,16 @@ async fn held_once_behind_a_proxy() -> Shared {
     let lease = Lease::Renewed(LONG);
     let locks = LockClient::new(Redis::new(&proxy.url).unwrap(), LockOptions { lease });
     let name = world.lock_name();
-    let outer = locks
-        .try_lock_as(&name, &locks.owner())
-        .await
-        .unwrap()
-        .unwrap();
+    let outer = locks.try_lock_as(&name, &locks.owner()).await.unwrap().unwrap();
     // Every script is known to the server by now: a call is one request.
-    locks
-        .try_lock_as(&name, outer.owner())
-        .await
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
-    Shared {
-        world,
-        proxy,
-        locks,
-        name,
-        outer,
-    }
+    locks.try_lock_as(&name, outer.owner()).await.unwrap().unwrap().release().await.unwrap();
+    Shared { world, proxy, locks, name, outer }
 }
 
 impl Shared {
     async fn one_hold_remains(self) {
         self.locks.shutdown().await;
-        let holds = self
-            .world
-            .holds(&self.name, self.outer.owner().field())
-            .await;
+        let holds = self.world.holds(&self.name, self.outer.owner().field()).await;
         assert_eq!(holds.as_deref(), Some("1"));
         self.outer.release().await.unwrap();
         assert!(!self.world.exists(&self.name).await);
@@ -235,18 +194,10 @@ async fn a_release_whose_answer_is_lost_costs_one_hold_not_two() {
     for fault in [Fault::LoseAnswer, Fault::LoseRequest] {
         let shared = held_once_behind_a_proxy().await;
         let owner = shared.outer.owner();
-        let inner = shared
-            .locks
-            .try_lock_as(&shared.name, owner)
-            .await
-            .unwrap()
-            .unwrap();
+        let inner = shared.locks.try_lock_as(&shared.name, owner).await.unwrap().unwrap();
         shared.proxy.break_by(fault);
         let released = inner.release().await;
-        assert!(
-            released.as_ref().is_err_and(LockError::outcome_unknown),
-            "{released:?}"
-        );
+        assert!(released.as_ref().is_err_and(LockError::outcome_unknown), "{released:?}");
         shared.one_hold_remains().await;
     }
 }
@@ -256,28 +207,15 @@ async fn an_acquire_whose_answer_is_lost_is_taken_back_and_one_that_never_came_i
     for fault in [Fault::LoseAnswer, Fault::LoseRequest] {
         let shared = held_once_behind_a_proxy().await;
         shared.proxy.break_by(fault);
-        let taken = shared
-            .locks
-            .try_lock_as(&shared.name, shared.outer.owner())
-            .await;
-        assert!(
-            taken.as_ref().is_err_and(LockError::outcome_unknown),
-            "{taken:?}"
-        );
+        let taken = shared.locks.try_lock_as(&shared.name, shared.outer.owner()).await;
+        assert!(taken.as_ref().is_err_and(LockError::outcome_unknown), "{taken:?}");
         shared.one_hold_remains().await;
     }
 }
 
 async fn private_redis() -> Servers {
-    let plan = Plan {
-        home: Home::Throwaway,
-        postgres: false,
-        redis: true,
-        durable: false,
-    };
-    tokio::task::spawn_blocking(move || Servers::start(exe(), &plan).unwrap())
-        .await
-        .unwrap()
+    let plan = Plan { home: Home::Throwaway, postgres: false, redis: true, durable: false };
+    tokio::task::spawn_blocking(move || Servers::start(exe(), &plan).unwrap()).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -292,10 +230,7 @@ async fn a_holder_learns_that_redis_sleeps_and_nothing_is_left_when_it_wakes() {
     // Sent, but not done before Redis wakes: unknown, and taken back then.
     let long = Lease::Renewed(LONG);
     let unknown = locks.try_lock_with("asleep", locks.owner(), long).await;
-    assert!(
-        unknown.as_ref().is_err_and(LockError::retry_may_help),
-        "{unknown:?}"
-    );
+    assert!(unknown.as_ref().is_err_and(LockError::retry_may_help), "{unknown:?}");
     must("the loss is announced", guard.lost().cancelled()).await;
     kill(pid, Signal::SIGCONT).unwrap();
     drop(guard);
@@ -312,20 +247,11 @@ async fn a_restarted_redis_that_knows_no_script_serves_at_once() {
     let redis = Redis::new(servers.redis_url().unwrap()).unwrap();
     let locks = LockClient::new(
         redis.clone(),
-        LockOptions {
-            lease: Lease::Renewed(Duration::from_secs(3)),
-        },
+        LockOptions { lease: Lease::Renewed(Duration::from_secs(3)) },
     );
     for _ in 0..2 {
         let held = locks.try_lock("held").await.unwrap().unwrap();
-        locks
-            .try_lock("other")
-            .await
-            .unwrap()
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        locks.try_lock("other").await.unwrap().unwrap().release().await.unwrap();
         let mut stopped = servers;
         servers = tokio::task::spawn_blocking(move || {
             stopped.restart(Server::Redis).unwrap();
@@ -335,14 +261,7 @@ async fn a_restarted_redis_that_knows_no_script_serves_at_once() {
         .unwrap();
         // The old connection is found broken by whoever uses it first.
         eventually("Redis answers again", async || redis.ping().await.is_ok()).await;
-        locks
-            .try_lock("other")
-            .await
-            .unwrap()
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        locks.try_lock("other").await.unwrap().unwrap().release().await.unwrap();
         must("the loss is announced", held.lost().cancelled()).await;
         assert!(matches!(held.release().await, Err(LockError::NotHeld(_))));
     }

@@ -33,18 +33,12 @@ impl World {
 
     async fn set_counter(&self, day: NaiveDate, value: &str) {
         let key = self.keys.order_counter(day);
-        self.redis
-            .query::<()>(redis::cmd("SET").arg(key).arg(value))
-            .await
-            .unwrap();
+        self.redis.query::<()>(redis::cmd("SET").arg(key).arg(value)).await.unwrap();
     }
 
     async fn lose_counter(&self) {
         let key = self.keys.order_counter(self.clock.now().date_naive());
-        self.redis
-            .query::<()>(redis::cmd("DEL").arg(key))
-            .await
-            .unwrap();
+        self.redis.query::<()>(redis::cmd("DEL").arg(key)).await.unwrap();
     }
 }
 
@@ -54,10 +48,7 @@ async fn an_id_is_the_seconds_since_2022_and_the_number_of_the_day() {
     let ids = world.order_ids(None);
     for number in 1..=3 {
         let id = ids.next().await.unwrap();
-        assert_eq!(
-            (id.second(), id.sequence()),
-            (second_of(midnight()), number)
-        );
+        assert_eq!((id.second(), id.sequence()), (second_of(midnight()), number));
         assert_eq!(id.instant(), midnight());
     }
     let key = world.keys.order_counter(day("2026-11-11"));
@@ -98,26 +89,11 @@ impl Clock for RunningClock {
 async fn seconds_and_day_come_from_one_instant_also_while_midnight_passes() {
     let world = World::new().await;
     let start = instant("2026-11-11T23:59:58Z");
-    let clock = RunningClock {
-        micros: start.timestamp_micros().into(),
-        step: 9_973,
-    };
-    let ids = OrderIds::new(
-        world.redis.clone(),
-        world.keys.clone(),
-        Arc::new(clock),
-        None,
-    );
-    let made: Vec<OrderId> = join_all((0..400).map(|_| ids.next()))
-        .await
-        .into_iter()
-        .map(Result::unwrap)
-        .collect();
-    let of = |text| {
-        made.iter()
-            .filter(|id| id.instant().date_naive() == day(text))
-            .count() as i64
-    };
+    let clock = RunningClock { micros: start.timestamp_micros().into(), step: 9_973 };
+    let ids = OrderIds::new(world.redis.clone(), world.keys.clone(), Arc::new(clock), None);
+    let made: Vec<OrderId> =
+        join_all((0..400).map(|_| ids.next())).await.into_iter().map(Result::unwrap).collect();
+    let of = |text| made.iter().filter(|id| id.instant().date_naive() == day(text)).count() as i64;
     let (eleventh, twelfth) = (of("2026-11-11"), of("2026-11-12"));
     assert_eq!(eleventh + twelfth, 400);
     assert!(eleventh > 0 && twelfth > 0, "{eleventh} {twelfth}");
@@ -138,10 +114,7 @@ async fn draw(ids: &OrderIds, count: usize, returned: &AtomicI64) -> Vec<i64> {
     for _ in 0..count {
         let before = returned.load(Ordering::SeqCst);
         let id = ids.next().await.unwrap().get();
-        assert!(
-            id > before,
-            "{id} was asked for after {before} was returned"
-        );
+        assert!(id > before, "{id} was asked for after {before} was returned");
         returned.fetch_max(id, Ordering::SeqCst);
         drawn.push(id);
     }
@@ -151,11 +124,7 @@ async fn draw(ids: &OrderIds, count: usize, returned: &AtomicI64) -> Vec<i64> {
 async fn unique(tasks: JoinSet<Vec<i64>>, expected: usize) {
     let drawn: Vec<i64> = tasks.join_all().await.into_iter().flatten().collect();
     assert_eq!(drawn.len(), expected);
-    assert_eq!(
-        drawn.iter().collect::<HashSet<_>>().len(),
-        expected,
-        "an id came twice"
-    );
+    assert_eq!(drawn.iter().collect::<HashSet<_>>().len(), expected, "an id came twice");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -178,12 +147,7 @@ async fn workers_on_one_counter_never_make_the_same_id() {
     let mut tasks = JoinSet::new();
     for _ in 0..8 {
         let redis = Redis::new(&world.redis_url).unwrap();
-        let ids = Arc::new(OrderIds::new(
-            redis,
-            world.keys.clone(),
-            world.clock.clone(),
-            None,
-        ));
+        let ids = Arc::new(OrderIds::new(redis, world.keys.clone(), world.clock.clone(), None));
         let returned = Arc::new(AtomicI64::new(0));
         for _ in 0..8 {
             let (ids, returned) = (Arc::clone(&ids), Arc::clone(&returned));
@@ -239,17 +203,10 @@ async fn a_worker_continues_after_the_last_id_of_the_database() {
 async fn a_clock_before_2022_is_refused() {
     let world = World::new().await;
     let ids = world.order_ids(None);
-    for now in [
-        "2021-12-31T23:59:59.999999Z",
-        "1970-01-01T00:00:00Z",
-        "1960-01-01T00:00:00Z",
-    ] {
+    for now in ["2021-12-31T23:59:59.999999Z", "1970-01-01T00:00:00Z", "1960-01-01T00:00:00Z"] {
         world.clock.set(instant(now));
         let refused = ids.next().await;
-        assert!(
-            matches!(refused, Err(OrderIdError::ClockOutOfRange(_))),
-            "{now}: {refused:?}"
-        );
+        assert!(matches!(refused, Err(OrderIdError::ClockOutOfRange(_))), "{now}: {refused:?}");
     }
     assert_eq!(world.counter(day("2022-01-01")).await, None);
     world.clock.set(instant("2022-01-01T00:00:00Z"));
@@ -267,20 +224,14 @@ async fn the_last_second_is_used_and_the_one_after_it_refused() {
     for later in [TimeDelta::seconds(1), TimeDelta::days(40_000)] {
         world.clock.set(last + later);
         let refused = ids.next().await;
-        assert!(
-            matches!(refused, Err(OrderIdError::ClockOutOfRange(_))),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(OrderIdError::ClockOutOfRange(_))), "{refused:?}");
     }
     world.clock.set(last);
     assert_eq!(ids.next().await.unwrap().sequence(), 2);
     // No second is left to move on to.
     world.lose_counter().await;
     let refused = ids.next().await;
-    assert!(
-        matches!(refused, Err(OrderIdError::ClockOutOfRange(_))),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(OrderIdError::ClockOutOfRange(_))), "{refused:?}");
 }
 
 #[tokio::test]
@@ -288,29 +239,18 @@ async fn the_last_number_of_a_day_is_used_and_the_one_after_it_refused() {
     let world = World::new().await;
     let ids = world.order_ids(None);
     let today = day("2026-11-11");
-    world
-        .set_counter(today, &(OrderId::MAX_SEQUENCE - 1).to_string())
-        .await;
+    world.set_counter(today, &(OrderId::MAX_SEQUENCE - 1).to_string()).await;
     let id = ids.next().await.unwrap();
-    assert_eq!(
-        (id.second(), id.sequence()),
-        (second_of(midnight()), OrderId::MAX_SEQUENCE)
-    );
+    assert_eq!((id.second(), id.sequence()), (second_of(midnight()), OrderId::MAX_SEQUENCE));
     for _ in 0..2 {
         world.clock.advance(TimeDelta::seconds(1));
         let refused = ids.next().await;
-        assert!(
-            matches!(refused, Err(OrderIdError::SequenceExhausted(_))),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(OrderIdError::SequenceExhausted(_))), "{refused:?}");
     }
     world.set_counter(today, &(i64::MAX - 1).to_string()).await;
     for _ in 0..2 {
         let refused = ids.next().await;
-        assert!(
-            matches!(refused, Err(OrderIdError::SequenceExhausted(i64::MAX))),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(OrderIdError::SequenceExhausted(i64::MAX))), "{refused:?}");
     }
     world.clock.advance(TimeDelta::days(1));
     assert_eq!(ids.next().await.unwrap().sequence(), 1);
@@ -322,10 +262,7 @@ async fn a_counter_that_is_none_is_an_error_and_left_alone() {
     let ids = world.order_ids(None);
     world.set_counter(day("2026-11-11"), "twelve").await;
     let refused = ids.next().await;
-    assert!(
-        matches!(refused, Err(OrderIdError::Store(StoreError::Defect { .. }))),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(OrderIdError::Store(StoreError::Defect { .. }))), "{refused:?}");
     world.set_counter(day("2026-11-11"), "-5").await;
     assert!(ids.next().await.unwrap().sequence() > 0);
 }

@@ -16,19 +16,11 @@ use crate::world::World;
 
 async fn lose_counter(world: &World) {
     let key = world.keys.order_counter(world.clock.now().date_naive());
-    world
-        .redis
-        .query::<()>(redis::cmd("DEL").arg(key))
-        .await
-        .unwrap();
+    world.redis.query::<()>(redis::cmd("DEL").arg(key)).await.unwrap();
 }
 
 fn all_different(ids: &[OrderId]) {
-    assert_eq!(
-        ids.iter().collect::<HashSet<_>>().len(),
-        ids.len(),
-        "an id came twice: {ids:?}"
-    );
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len(), "an id came twice: {ids:?}");
 }
 
 #[tokio::test]
@@ -60,11 +52,7 @@ async fn a_counter_lost_between_two_requests_under_way_gives_no_id_twice() {
         let first = join_all((0..requests).map(|_| ids.next()));
         let second = join_all((0..2 * requests).map(|_| ids.next()));
         let (first, (), second) = tokio::join!(first, lose_counter(&world), second);
-        let made: Vec<OrderId> = first
-            .into_iter()
-            .chain(second)
-            .map(Result::unwrap)
-            .collect();
+        let made: Vec<OrderId> = first.into_iter().chain(second).map(Result::unwrap).collect();
         all_different(&made);
     }
 }
@@ -80,11 +68,7 @@ async fn a_counter_that_fell_back_a_little_gives_no_id_twice() {
             made.push(ids.next().await.unwrap());
         }
         let fall = async {
-            world
-                .redis
-                .query::<()>(redis::cmd("DECRBY").arg(&key).arg(fall))
-                .await
-                .unwrap();
+            world.redis.query::<()>(redis::cmd("DECRBY").arg(&key).arg(fall)).await.unwrap();
         };
         let before = join_all((0..5).map(|_| ids.next()));
         let after = join_all((0..20).map(|_| ids.next()));

@@ -23,13 +23,8 @@ pub enum Fault {
     Down,
 }
 
-const FAULTS: [Fault; 5] = [
-    Fault::None,
-    Fault::LoseRequest,
-    Fault::LoseAnswer,
-    Fault::Deaf,
-    Fault::Down,
-];
+const FAULTS: [Fault; 5] =
+    [Fault::None, Fault::LoseRequest, Fault::LoseAnswer, Fault::Deaf, Fault::Down];
 
 #[derive(Debug)]
 struct State {
@@ -45,9 +40,7 @@ impl State {
     /// Whether this piece is the one that `fault` was ordered for; it is, once.
     fn strikes(&self, fault: Fault) -> bool {
         let (from, to) = (fault as u8, Fault::None as u8);
-        self.fault
-            .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
-            .is_ok()
+        self.fault.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
@@ -63,10 +56,7 @@ impl Proxy {
         let socket = url.strip_prefix("redis+unix://").unwrap().to_owned();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("redis://{}/", listener.local_addr().unwrap());
-        let state = Arc::new(State {
-            fault: AtomicU8::new(0),
-            changed: Notify::new(),
-        });
+        let state = Arc::new(State { fault: AtomicU8::new(0), changed: Notify::new() });
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {

@@ -80,20 +80,10 @@ async fn fifty_buyers_with_four_attempts_each_get_exactly_the_twenty_there_are()
     let allowed = ["ordered", "sold_out", "already_bought", "order_in_progress"];
     assert!(codes.keys().all(|code| allowed.contains(code)), "{codes:?}");
     assert_eq!(codes["ordered"], 20, "{codes:?}");
-    assert_eq!(
-        sold.iter()
-            .map(|order| order.user_id)
-            .collect::<HashSet<_>>()
-            .len(),
-        20
-    );
+    assert_eq!(sold.iter().map(|order| order.user_id).collect::<HashSet<_>>().len(), 20);
     for order in &sold {
         let kept = orders::find(world.database.pool(), order.id).await.unwrap();
-        assert_eq!(
-            kept.as_ref(),
-            Some(order),
-            "what the buyer was told is what is kept"
-        );
+        assert_eq!(kept.as_ref(), Some(order), "what the buyer was told is what is kept");
     }
     let audit = world.audit().await;
     assert!(audit.holds, "{audit:?}");
@@ -154,19 +144,14 @@ async fn no_stock_one_and_more_than_there_are_users() {
 async fn a_sale_begins_and_ends_to_the_microsecond() {
     let world = World::new().await;
     world.users(4).await;
-    let (begin_time, end_time) = (
-        midnight() + TimeDelta::hours(1),
-        midnight() + TimeDelta::hours(2),
-    );
+    let (begin_time, end_time) =
+        (midnight() + TimeDelta::hours(1), midnight() + TimeDelta::hours(2));
     let voucher = world.voucher_between(10, begin_time, end_time).await;
     let shop = world.shop().await;
     let microsecond = TimeDelta::microseconds(1);
     world.clock.set(begin_time - microsecond);
     let early = shop.buy(user(1), voucher.id).await.unwrap();
-    assert_eq!(
-        early,
-        Outcome::Refused(Refusal::SaleNotStarted { begin_time })
-    );
+    assert_eq!(early, Outcome::Refused(Refusal::SaleNotStarted { begin_time }));
     for (number, now) in [(1, begin_time), (2, end_time - microsecond)] {
         world.clock.set(now);
         let Outcome::Ordered(order) = shop.buy(user(number), voucher.id).await.unwrap() else {
@@ -206,14 +191,8 @@ async fn sold_out_is_remembered_until_there_is_more() {
     world.users(10).await;
     let voucher = world.voucher(1).await;
     let shop = world.shop().await;
-    assert_eq!(
-        shop.buy(user(1), voucher.id).await.unwrap().code(),
-        "ordered"
-    );
-    assert_eq!(
-        shop.buy(user(2), voucher.id).await.unwrap().code(),
-        "sold_out"
-    );
+    assert_eq!(shop.buy(user(1), voucher.id).await.unwrap().code(), "ordered");
+    assert_eq!(shop.buy(user(2), voucher.id).await.unwrap().code(), "sold_out");
     world.restock(voucher.id, 1).await;
     eventually("the restocked voucher is sold", async || {
         shop.buy(user(2), voucher.id).await.unwrap().code() == "ordered"
@@ -229,24 +208,16 @@ async fn more_than_may_be_under_way_are_refused_at_once() {
     let world = World::new().await;
     world.users(20).await;
     let voucher = world.voucher(20).await;
-    let shop = world
-        .purchases(PurchasesOptions {
-            max_under_way: 1,
-            ..PurchasesOptions::default()
-        })
-        .await;
+    let shop =
+        world.purchases(PurchasesOptions { max_under_way: 1, ..PurchasesOptions::default() }).await;
     shop.sale(voucher.id).await.unwrap();
     let answers = join_all((1..=20).map(|number| shop.buy(user(number), voucher.id))).await;
-    let ordered = answers
-        .iter()
-        .filter(|answer| matches!(answer, Ok(Outcome::Ordered(_))));
+    let ordered = answers.iter().filter(|answer| matches!(answer, Ok(Outcome::Ordered(_))));
     assert_eq!(ordered.count(), 1);
     let overloaded = |answer: &&Answer| matches!(answer, Err(PurchaseError::Overloaded));
     assert_eq!(answers.iter().filter(overloaded).count(), 19);
     // The place is free again.
-    let Outcome::Ordered(_) = shop.buy(user(20), voucher.id).await.unwrap() else {
-        panic!()
-    };
+    let Outcome::Ordered(_) = shop.buy(user(20), voucher.id).await.unwrap() else { panic!() };
     assert!(world.audit().await.holds);
 }
 
@@ -261,17 +232,9 @@ async fn place_at_once(world: &World, purchases: Vec<(UserId, VoucherId)>) -> Ve
             let order_id = OrderId::new(number).unwrap();
             let at = chrono::DateTime::<Utc>::UNIX_EPOCH;
             start.wait().await;
-            orders::place(
-                &mut connection,
-                &Purchase {
-                    order_id,
-                    user_id,
-                    voucher_id,
-                    at,
-                },
-            )
-            .await
-            .unwrap()
+            orders::place(&mut connection, &Purchase { order_id, user_id, voucher_id, at })
+                .await
+                .unwrap()
         });
     }
     tasks.join_all().await
@@ -291,12 +254,8 @@ async fn the_statement_alone_sells_one_user_one_and_takes_one_from_the_stock() {
                 _ => None,
             })
             .collect();
-        let [winner] = won.as_slice() else {
-            panic!("{placed:?}")
-        };
-        let others = placed
-            .iter()
-            .filter(|placed| **placed == Placed::AlreadyBought(*winner));
+        let [winner] = won.as_slice() else { panic!("{placed:?}") };
+        let others = placed.iter().filter(|placed| **placed == Placed::AlreadyBought(*winner));
         assert_eq!(others.count(), 19, "{placed:?}");
         let left = world.audit().await;
         // Stock that a duplicate took came back with it: nothing leaks.
@@ -316,20 +275,9 @@ async fn the_statement_alone_never_sells_more_than_there_is() {
     let buyers = (1..=20).map(|number| (user(number), voucher.id)).collect();
     let placed = place_at_once(&world, buyers).await;
     let count = |wanted: fn(&Placed) -> bool| placed.iter().filter(|one| wanted(one)).count();
-    assert_eq!(
-        count(|placed| matches!(placed, Placed::Ordered(_))),
-        5,
-        "{placed:?}"
-    );
-    assert_eq!(
-        count(|placed| matches!(placed, Placed::SoldOut)),
-        15,
-        "{placed:?}"
-    );
+    assert_eq!(count(|placed| matches!(placed, Placed::Ordered(_))), 5, "{placed:?}");
+    assert_eq!(count(|placed| matches!(placed, Placed::SoldOut)), 15, "{placed:?}");
     assert!(world.audit().await.holds);
     let nothing = VoucherId::new(9_999).unwrap();
-    assert_eq!(
-        place_at_once(&world, vec![(user(1), nothing)]).await,
-        [Placed::NoVoucher]
-    );
+    assert_eq!(place_at_once(&world, vec![(user(1), nothing)]).await, [Placed::NoVoucher]);
 }

@@ -17,9 +17,7 @@ use crate::purchase::rush;
 use crate::world::{World, midnight, user};
 
 async fn orders_of(world: &World, number: i64) -> Vec<Order> {
-    orders::list_of_user(world.database.pool(), user(number), None, 10)
-        .await
-        .unwrap()
+    orders::list_of_user(world.database.pool(), user(number), None, 10).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -71,10 +69,7 @@ async fn after_a_shutdown_nothing_is_under_way() {
     must("the shutdown ends", shop.shutdown()).await;
     assert!(!world.any_lock(100).await);
     let audit = world.audit().await;
-    assert!(
-        audit.holds && audit.orders == 100,
-        "what was begun is bought: {audit:?}"
-    );
+    assert!(audit.holds && audit.orders == 100, "what was begun is bought: {audit:?}");
 }
 
 /// Writes orders of somebody else with the `count` numbers that come next.
@@ -95,9 +90,7 @@ async fn take_ids(world: &World, count: i64) -> Vec<OrderId> {
 }
 
 async fn stock(world: &World, voucher: VoucherId) -> i64 {
-    let audits = seckill::seckill::audit::run(world.database.pool(), Some(voucher))
-        .await
-        .unwrap();
+    let audits = seckill::seckill::audit::run(world.database.pool(), Some(voucher)).await.unwrap();
     assert!(audits[0].holds, "{audits:?}");
     audits[0].stock
 }
@@ -109,9 +102,7 @@ async fn an_order_id_that_is_taken_is_replaced() {
     let voucher = world.voucher(5).await;
     let shop = world.shop().await;
     let taken = take_ids(&world, 2).await;
-    let Outcome::Ordered(order) = shop.buy(user(1), voucher.id).await.unwrap() else {
-        panic!()
-    };
+    let Outcome::Ordered(order) = shop.buy(user(1), voucher.id).await.unwrap() else { panic!() };
     assert!(order.id > taken[1]);
     assert_eq!(orders_of(&world, 1).await, [order]);
     assert_eq!(stock(&world, voucher.id).await, 4);
@@ -125,17 +116,11 @@ async fn too_many_taken_ids_in_a_row_are_an_error_that_costs_nothing() {
     let shop = world.shop().await;
     take_ids(&world, 4).await;
     let failed = shop.buy(user(1), voucher.id).await;
-    assert!(
-        failed.as_ref().is_err_and(PurchaseError::retry_may_help),
-        "{failed:?}"
-    );
+    assert!(failed.as_ref().is_err_and(PurchaseError::retry_may_help), "{failed:?}");
     assert!(!failed.is_err_and(|error| error.outcome_unknown()));
     assert_eq!(stock(&world, voucher.id).await, 5);
     assert!(!world.any_lock(2).await);
-    assert_eq!(
-        shop.buy(user(1), voucher.id).await.unwrap().code(),
-        "ordered"
-    );
+    assert_eq!(shop.buy(user(1), voucher.id).await.unwrap().code(), "ordered");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,30 +129,20 @@ async fn a_purchase_stuck_in_the_database_is_unknown_and_keeps_its_lock_until_it
     world.users(1).await;
     let voucher = world.voucher(5).await;
     let shop = world.shop().await;
-    let mut blocker = sqlx::PgConnection::connect(&world.database_url)
-        .await
-        .unwrap();
+    let mut blocker = sqlx::PgConnection::connect(&world.database_url).await.unwrap();
     let mut row = blocker.begin().await.unwrap();
-    sqlx::query("select from seckill_vouchers for update")
-        .execute(&mut *row)
-        .await
-        .unwrap();
+    sqlx::query("select from seckill_vouchers for update").execute(&mut *row).await.unwrap();
     let stuck = shop.buy(user(1), voucher.id).await;
-    assert!(
-        matches!(stuck, Err(PurchaseError::StillWaiting)),
-        "{stuck:?}"
-    );
+    assert!(matches!(stuck, Err(PurchaseError::StillWaiting)), "{stuck:?}");
     // Meanwhile the same buyer is refused: the first attempt may still write.
-    eventually("the same buyer is refused", async || {
-        match shop.buy(user(1), voucher.id).await {
-            Ok(outcome) => {
-                assert_eq!(outcome.code(), "order_in_progress");
-                true
-            }
-            Err(error) => {
-                assert!(matches!(error, PurchaseError::DatabaseResting), "{error:?}");
-                false
-            }
+    eventually("the same buyer is refused", async || match shop.buy(user(1), voucher.id).await {
+        Ok(outcome) => {
+            assert_eq!(outcome.code(), "order_in_progress");
+            true
+        }
+        Err(error) => {
+            assert!(matches!(error, PurchaseError::DatabaseResting), "{error:?}");
+            false
         }
     })
     .await;
@@ -191,11 +166,7 @@ async fn a_redis_that_forgets_everything_in_the_rush_oversells_nothing() {
     let forgetting = tokio::spawn(async move {
         while !stop.load(Ordering::SeqCst) {
             let mut command = redis::cmd("DEL");
-            command.arg(
-                forgetful
-                    .keys
-                    .order_counter(forgetful.clock.now().date_naive()),
-            );
+            command.arg(forgetful.keys.order_counter(forgetful.clock.now().date_naive()));
             for number in 1..=20 {
                 command.arg(forgetful.keys.order_lock(user(number)));
             }
@@ -211,27 +182,18 @@ async fn a_redis_that_forgets_everything_in_the_rush_oversells_nothing() {
                     Ok(outcome) => i64::from(outcome.code() == "ordered"),
                     // Too many taken ids, a counter that keeps falling: never a wrong answer.
                     Err(error) => {
-                        assert!(
-                            error.retry_may_help() && !error.outcome_unknown(),
-                            "{error:?}"
-                        );
+                        assert!(error.retry_may_help() && !error.outcome_unknown(), "{error:?}");
                         0
                     }
                 }
             });
         }
     }
-    let told: i64 = must("everybody has an answer", tasks.join_all())
-        .await
-        .into_iter()
-        .sum();
+    let told: i64 = must("everybody has an answer", tasks.join_all()).await.into_iter().sum();
     done.store(true, Ordering::SeqCst);
     forgetting.await.unwrap();
     let audit = world.audit().await;
-    assert!(
-        audit.holds && audit.orders == told,
-        "{told} were told, {audit:?}"
-    );
+    assert!(audit.holds && audit.orders == told, "{told} were told, {audit:?}");
     // Once Redis remembers again the rest is sold.
     for number in 1..=20 {
         shops[0].buy(user(number), voucher.id).await.unwrap();

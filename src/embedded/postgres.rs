@@ -109,12 +109,7 @@ pub(super) fn prepare(
     command.arg("-D").arg(&data);
     let place = format!("unix_socket_directories={}", site.sockets.display());
     let careless = if site.durable { &[] } else { CARELESS };
-    for setting in SETTINGS
-        .iter()
-        .chain(careless)
-        .copied()
-        .chain([place.as_str()])
-    {
+    for setting in SETTINGS.iter().chain(careless).copied().chain([place.as_str()]) {
         command.args(["-c", setting]);
     }
     Process::prepare(Server::Postgres, command, site)
@@ -161,12 +156,7 @@ fn foreign_to_nothing(program: &Path) -> Command {
 
 /// Whether the server answers a session.
 pub(super) fn health(socket: &Path) -> Health {
-    match converse(
-        directory_of(socket),
-        "postgres",
-        None,
-        Duration::from_secs(2),
-    ) {
+    match converse(directory_of(socket), "postgres", None, Duration::from_secs(2)) {
         Ok(()) => Health::Ready,
         // cannot_connect_now: starting up, recovering or shutting down.
         Err(error) if sqlstate(&error).as_deref() == Some("57P03") => Health::Starting,
@@ -178,12 +168,9 @@ pub(super) fn health(socket: &Path) -> Health {
 pub(super) fn ensure_database(socket: &Path) -> Result<(), EmbeddedError> {
     let (sockets, patience) = (directory_of(socket), Duration::from_secs(60));
     let outcome = match converse(sockets, DATABASE, None, patience) {
-        Err(error) if sqlstate(&error).as_deref() == Some("3D000") => converse(
-            sockets,
-            "postgres",
-            Some("create database seckill"),
-            patience,
-        ),
+        Err(error) if sqlstate(&error).as_deref() == Some("3D000") => {
+            converse(sockets, "postgres", Some("create database seckill"), patience)
+        }
         other => other,
     };
     outcome.map_err(|error| {
@@ -280,9 +267,7 @@ fn processes_in(data: &Path) -> Vec<i32> {
 fn processes_in(data: &Path) -> Vec<i32> {
     let named = fs::read_to_string(data.join("postmaster.pid")).ok();
     let pid = named.and_then(|text| text.lines().next()?.parse::<i32>().ok());
-    pid.filter(|pid| kill(Pid::from_raw(*pid), None).is_ok())
-        .into_iter()
-        .collect()
+    pid.filter(|pid| kill(Pid::from_raw(*pid), None).is_ok()).into_iter().collect()
 }
 
 #[cfg(test)]

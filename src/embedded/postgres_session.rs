@@ -31,20 +31,13 @@ pub(super) fn converse(
         }
         connection.close().await
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        tokio::time::timeout(patience, session)
-            .await
-            .map_err(std::io::Error::from)?
+        tokio::time::timeout(patience, session).await.map_err(std::io::Error::from)?
     })
 }
 
 /// The five characters of the server's "no", if it is one: `3D000`, no such database.
 pub(super) fn sqlstate(error: &sqlx::Error) -> Option<String> {
-    error
-        .as_database_error()?
-        .code()
-        .map(std::borrow::Cow::into_owned)
+    error.as_database_error()?.code().map(std::borrow::Cow::into_owned)
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::client::Inner;
 use super::cleanup::Job;
+use super::client::Inner;
 use super::scripts::{self, Claim};
 use super::watchdog::Watchdog;
 use super::{Lease, LockError, Owner};

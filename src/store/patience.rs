@@ -24,10 +24,7 @@ pub struct Silence(Duration);
 ///
 /// # Errors
 /// `Silence` when it does; `answer` is then dropped, if it was not lent.
-pub async fn within<T>(
-    patience: Duration,
-    answer: impl Future<Output = T>,
-) -> Result<T, Silence> {
+pub async fn within<T>(patience: Duration, answer: impl Future<Output = T>) -> Result<T, Silence> {
     let mut answer = pin!(answer);
     for _ in 0..STEPS {
         if let Ok(answer) = timeout(patience / STEPS, &mut answer).await {

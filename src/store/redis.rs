@@ -63,8 +63,7 @@ impl Redis {
         let pool = config
             .create_pool(Some(Runtime::Tokio1))
             .map_err(|error| StoreError::defect(Service::Redis, error.to_string()))?;
-        let shared =
-            Shared { current: RwLock::new(None), connecting: tokio::sync::Mutex::new(()) };
+        let shared = Shared { current: RwLock::new(None), connecting: tokio::sync::Mutex::new(()) };
         Ok(Self { pool, shared: Arc::new(shared) })
     }
 

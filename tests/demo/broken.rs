@@ -63,11 +63,8 @@ fn is_broken(output: &Output, verdict: &Value, words: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_that_vanish_are_lost() {
-    let (output, verdict) = demo_on(after_every_tenth_order!(
-        "",
-        "delete from orders where id = new.id;"
-    ))
-    .await;
+    let (output, verdict) =
+        demo_on(after_every_tenth_order!("", "delete from orders where id = new.id;")).await;
     is_broken(&output, &verdict, "10 acknowledged orders lost");
     assert_eq!(told(&verdict, "ordered"), number(&verdict, "orders") + number(&verdict, "lost"));
     assert_eq!(number(&verdict, "undersold"), 10, "{verdict}");

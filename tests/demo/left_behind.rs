@@ -45,10 +45,8 @@ async fn ended_in_the_middle(place: &Path, signal: Signal) -> ExitStatus {
         started.iter().all(|pid| !is_alive(*pid)) && living_in(place).is_empty()
     })
     .await;
-    eventually("no directory is left", async || {
-        std::fs::read_dir(place).unwrap().count() == 0
-    })
-    .await;
+    eventually("no directory is left", async || std::fs::read_dir(place).unwrap().count() == 0)
+        .await;
     ended
 }
 

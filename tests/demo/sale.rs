@@ -30,9 +30,16 @@ async fn holds(arguments: &[&str], shape: Shape, urls: Option<(&str, &str)>) -> 
     let Shape { stock, users, attempts, nodes } = shape;
     let sold = stock.min(users);
     for (field, figure) in [
-        ("stock", stock), ("users", users), ("attempts", attempts), ("nodes", nodes),
-        ("orders", sold), ("remaining", stock - sold),
-        ("oversold", 0), ("duplicates", 0), ("undersold", 0), ("lost", 0),
+        ("stock", stock),
+        ("users", users),
+        ("attempts", attempts),
+        ("nodes", nodes),
+        ("orders", sold),
+        ("remaining", stock - sold),
+        ("oversold", 0),
+        ("duplicates", 0),
+        ("undersold", 0),
+        ("lost", 0),
     ] {
         assert_eq!(number(&verdict, field), figure, "{field}: {verdict}");
     }
@@ -45,7 +52,10 @@ async fn holds(arguments: &[&str], shape: Shape, urls: Option<(&str, &str)>) -> 
     assert_eq!(verdict["orders_per_s"].as_f64().unwrap() > 0.0, sold > 0);
     let outcomes = verdict["outcomes"].as_object().unwrap();
     assert!(outcomes.keys().all(|code| CODES.contains(&code.as_str())), "{verdict}");
-    assert_eq!(outcomes.values().map(|count| count.as_i64().unwrap()).sum::<i64>(), users * attempts);
+    assert_eq!(
+        outcomes.values().map(|count| count.as_i64().unwrap()).sum::<i64>(),
+        users * attempts
+    );
     assert_eq!(told(&verdict, "ordered"), sold, "{verdict}");
 
     // It is over when it says so: nothing runs, no directory is there.
@@ -113,11 +123,13 @@ async fn with_servers_named_it_uses_them_and_leaves_its_sale_there() {
     let audited = audit().output().await.unwrap();
     assert!(audited.status.success(), "{audited:?}");
     // The audit can fail: an order that nobody acknowledged is one too many.
-    sqlx::query("insert into orders (id, user_id, voucher_id) select 1, max(id) + 1, $1 from users")
-        .bind(voucher)
-        .execute(&pool)
-        .await
-        .unwrap();
+    sqlx::query(
+        "insert into orders (id, user_id, voucher_id) select 1, max(id) + 1, $1 from users",
+    )
+    .bind(voucher)
+    .execute(&pool)
+    .await
+    .unwrap();
     let audited = audit().output().await.unwrap();
     assert_eq!(audited.status.code(), Some(1), "{audited:?}");
     pool.close().await;

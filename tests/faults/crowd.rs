@@ -40,7 +40,8 @@ pub async fn read(answer: reqwest::Result<Response>) -> What {
         Ok(answer) => answer,
         Err(error) => return broken(error),
     };
-    let (status, retry_after) = (answer.status().as_u16(), answer.headers().get(RETRY_AFTER).cloned());
+    let (status, retry_after) =
+        (answer.status().as_u16(), answer.headers().get(RETRY_AFTER).cloned());
     let text = match answer.text().await {
         Ok(text) => text,
         Err(error) => return broken(error),
@@ -106,9 +107,8 @@ impl Crowd {
 
     /// Waits until `orders` purchases that were sent after `since` were acknowledged.
     pub async fn orders_after(&self, since: Instant, orders: usize) {
-        let ordered = |answer: &Answer| {
-            answer.sent >= since && matches!(answer.what, What::Ordered(_))
-        };
+        let ordered =
+            |answer: &Answer| answer.sent >= since && matches!(answer.what, What::Ordered(_));
         eventually("the sale goes on", async || self.count(ordered) >= orders).await;
     }
 

@@ -19,8 +19,7 @@ async fn a_killed_serve_takes_its_servers_along_and_the_next_has_the_data() {
     let data = place.path().join("data");
     let data = data.to_str().unwrap();
     let serve = || {
-        let mut command =
-            seckill(&["serve", "--listen", "127.0.0.1:0", "--data-dir", data]);
+        let mut command = seckill(&["serve", "--listen", "127.0.0.1:0", "--data-dir", data]);
         command.env("TMPDIR", place.path());
         command
     };

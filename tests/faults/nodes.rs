@@ -17,7 +17,10 @@ const UNDER_WAY: i64 = 200;
 /// Holds the voucher's row: whoever buys waits in the database, and holds his lock.
 async fn hold_the_row(stage: &Stage) -> Transaction<'static, Postgres> {
     let mut transaction = stage.pool.begin().await.unwrap();
-    sqlx::query("select from seckill_vouchers for update").execute(&mut *transaction).await.unwrap();
+    sqlx::query("select from seckill_vouchers for update")
+        .execute(&mut *transaction)
+        .await
+        .unwrap();
     transaction
 }
 
@@ -163,4 +166,3 @@ async fn a_node_told_twice_to_end_ends_at_once() {
     stage.settle(&answers).await;
     stage.end().await;
 }
-

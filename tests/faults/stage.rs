@@ -116,10 +116,11 @@ impl Stage {
     /// The users whose purchase is locked, by any node, and the milliseconds each lock has
     /// left.
     pub fn locked(&self) -> HashMap<i64, i64> {
-        let mut redis =
-            ::redis::Client::open(self.servers.redis_url().unwrap()).unwrap().get_connection().unwrap();
-        let keys: Vec<String> =
-            ::redis::cmd("KEYS").arg("lock:order:*").query(&mut redis).unwrap();
+        let mut redis = ::redis::Client::open(self.servers.redis_url().unwrap())
+            .unwrap()
+            .get_connection()
+            .unwrap();
+        let keys: Vec<String> = ::redis::cmd("KEYS").arg("lock:order:*").query(&mut redis).unwrap();
         keys.iter()
             .map(|key| {
                 let left = ::redis::cmd("PTTL").arg(key).query(&mut redis).unwrap();
@@ -136,10 +137,8 @@ impl Stage {
         send(pid, signal);
         for session in sessions.into_iter().chain(children_of(pid)) {
             // A session may have ended by itself meanwhile.
-            let _ = nix::sys::signal::kill(
-                nix::unistd::Pid::from_raw(session.cast_signed()),
-                signal,
-            );
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(session.cast_signed()), signal);
         }
     }
 
@@ -152,10 +151,8 @@ impl Stage {
     pub async fn settle(&self, answers: &[Answer]) {
         let audits = audit::run(&self.pool, Some(self.voucher)).await.unwrap();
         assert!(audits.len() == 1 && audits[0].holds, "{audits:?}");
-        let rows: Vec<(i64, i64)> = sqlx::query_as("select id, user_id from orders")
-            .fetch_all(&self.pool)
-            .await
-            .unwrap();
+        let rows: Vec<(i64, i64)> =
+            sqlx::query_as("select id, user_id from orders").fetch_all(&self.pool).await.unwrap();
         let owners: HashMap<i64, i64> = rows.into_iter().collect();
         let mut told = 0;
         for answer in answers {
