@@ -135,9 +135,9 @@ impl FromStr for Networks {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let network = |text: &str| {
-            text.parse::<IpNet>()
-                .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
-                .map_err(|_| format!("{text:?} is neither an address nor a network like 10.0.0.0/8"))
+            text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).map_err(
+                |_| format!("{text:?} is neither an address nor a network like 10.0.0.0/8"),
+            )
         };
         items(text).map(network).collect::<Result<_, _>>().map(Self)
     }
@@ -163,7 +163,9 @@ pub fn check_environment() -> Result<(), ConfigError> {
         }
         if ours || name == "DATABASE_URL" || name == "REDIS_URL" {
             if value.is_empty() && !LISTS.contains(&name.as_str()) {
-                return Err(ConfigError(format!("{name} is set but empty: give it a value or unset it")));
+                return Err(ConfigError(format!(
+                    "{name} is set but empty: give it a value or unset it"
+                )));
             }
             if value.to_str().is_none() {
                 return Err(ConfigError(format!("{name} is not valid UTF-8")));

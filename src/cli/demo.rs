@@ -206,8 +206,9 @@ async fn send_crowd(plan: CrowdPlan) -> anyhow::Result<CrowdReport> {
 
 /// Drawn on a terminal only.
 fn progress_bar(total: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("The rush  {wide_bar} {pos}/{len} attempts  {elapsed}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style =
+        ProgressStyle::with_template("The rush  {wide_bar} {pos}/{len} attempts  {elapsed}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::new(total).with_style(style);
     if bar.is_hidden() {
         eprintln!("The rush: {total} attempts");

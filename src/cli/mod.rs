@@ -127,7 +127,9 @@ fn first_sentence(error: &clap::Error) -> String {
     let sentence: Vec<&str> = text
         .trim_start_matches("error: ")
         .lines()
-        .take_while(|line| !line.trim_start().starts_with("Usage:") && !line.starts_with("For more"))
+        .take_while(|line| {
+            !line.trim_start().starts_with("Usage:") && !line.starts_with("For more")
+        })
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();

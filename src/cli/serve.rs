@@ -129,9 +129,7 @@ async fn app(
 }
 
 /// Resolves at the first interrupt or request to end; a second one ends the process at once.
-fn stop_requested(
-    with_stdin: bool,
-) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
+fn stop_requested(with_stdin: bool) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -114,9 +114,7 @@ impl Stores {
                 }
                 Ok(secret)
             }
-            Err(error) => {
-                Err(error).with_context(|| format!("cannot make {}", path.display()))
-            }
+            Err(error) => Err(error).with_context(|| format!("cannot make {}", path.display())),
         }
     }
 

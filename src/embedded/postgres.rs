@@ -58,11 +58,7 @@ const SETTINGS: &[&str] = &[
     "log_min_messages=log",
 ];
 
-const CARELESS: &[&str] = &[
-    "fsync=off",
-    "synchronous_commit=off",
-    "full_page_writes=off",
-];
+const CARELESS: &[&str] = &["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
 
 /// The socket in the sockets' directory.
 pub(super) fn socket(sockets: &Path) -> PathBuf {
@@ -111,12 +107,7 @@ pub(super) fn prepare(
     command.arg("-D").arg(&data);
     let place = format!("unix_socket_directories={}", site.sockets.display());
     let careless = if site.durable { &[] } else { CARELESS };
-    for setting in SETTINGS
-        .iter()
-        .chain(careless)
-        .copied()
-        .chain([place.as_str()])
-    {
+    for setting in SETTINGS.iter().chain(careless).copied().chain([place.as_str()]) {
         command.args(["-c", setting]);
     }
     Process::prepare(Server::Postgres, command, site)
@@ -175,12 +166,9 @@ pub(super) fn health(socket: &Path) -> Health {
 pub(super) fn ensure_database(socket: &Path) -> Result<(), EmbeddedError> {
     let patience = Duration::from_secs(60);
     let outcome = match converse(socket, DATABASE, None, patience) {
-        Err(Refusal::Server { sqlstate, .. }) if sqlstate == "3D000" => converse(
-            socket,
-            "postgres",
-            Some("create database seckill"),
-            patience,
-        ),
+        Err(Refusal::Server { sqlstate, .. }) if sqlstate == "3D000" => {
+            converse(socket, "postgres", Some("create database seckill"), patience)
+        }
         other => other,
     };
     outcome.map_err(|refusal| {
@@ -277,9 +265,7 @@ fn processes_in(data: &Path) -> Vec<i32> {
 fn processes_in(data: &Path) -> Vec<i32> {
     let named = fs::read_to_string(data.join("postmaster.pid")).ok();
     let pid = named.and_then(|text| text.lines().next()?.parse::<i32>().ok());
-    pid.filter(|pid| kill(Pid::from_raw(*pid), None).is_ok())
-        .into_iter()
-        .collect()
+    pid.filter(|pid| kill(Pid::from_raw(*pid), None).is_ok()).into_iter().collect()
 }
 
 #[cfg(test)]

@@ -79,9 +79,8 @@ pub struct SessionCreated {
 }
 
 fn phone_of(text: &str) -> Result<String, ApiError> {
-    let wrong = || {
-        ApiError::invalid("phone must have 11 digits and begin with 1, or be in E.164 form")
-    };
+    let wrong =
+        || ApiError::invalid("phone must have 11 digits and begin with 1, or be in E.164 form");
     normalized_phone(text).ok_or_else(wrong)
 }
 

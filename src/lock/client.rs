@@ -88,11 +88,7 @@ impl LockClient {
     ///
     /// # Errors
     /// As [`LockClient::try_lock`].
-    pub async fn try_lock_as(
-        &self,
-        name: &str,
-        owner: &Owner,
-    ) -> Result<Option<Guard>, LockError> {
+    pub async fn try_lock_as(&self, name: &str, owner: &Owner) -> Result<Option<Guard>, LockError> {
         self.try_lock_with(name, owner.clone(), self.inner.options.lease).await
     }
 

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::client::Inner;
 use super::cleanup::Job;
+use super::client::Inner;
 use super::scripts::{self, Claim};
 use super::watchdog::Watchdog;
 use super::{Lease, LockError, Owner};
