@@ -10,7 +10,7 @@ use moka::future::Cache;
 
 use super::admission::HotRow;
 use crate::model::{SaleStatus, Voucher, VoucherId};
-use crate::store::{Database, StoreError, vouchers};
+use crate::store::{Database, Service, StoreError, vouchers};
 
 /// Below the promised second, for the reading itself takes a moment.
 const REMEMBERED_FOR: Duration = Duration::from_millis(900);
@@ -45,7 +45,7 @@ impl Sale {
 }
 
 /// Remembers vouchers for up to a second, and that there is none by some id.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Catalog {
     database: Database,
     hot_row_width: usize,
@@ -74,8 +74,13 @@ impl Catalog {
         if let Some(sale) = self.sales.get(&id).await {
             return Ok(sale);
         }
-        // Boxed: the rare case must not make the common one's future large.
-        Box::pin(self.sales.try_get_with(id, self.read(id))).await
+        // In a task of its own: a buyer who hangs up must not take along the reading that
+        // others wait for, and make them wait for another from its beginning.
+        let catalog = self.clone();
+        let read = async move { catalog.sales.try_get_with(id, catalog.read(id)).await };
+        tokio::spawn(read).await.unwrap_or_else(|panic| {
+            Err(Arc::new(StoreError::defect(Service::Postgres, panic.to_string())))
+        })
     }
 
     async fn read(&self, id: VoucherId) -> Result<Option<Arc<Sale>>, StoreError> {

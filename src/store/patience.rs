@@ -25,11 +25,28 @@ pub struct Silence(Duration);
 /// # Errors
 /// `Silence` when it does; `answer` is then dropped, if it was not lent.
 pub async fn within<T>(patience: Duration, answer: impl Future<Output = T>) -> Result<T, Silence> {
+    unless_silent(patience, || 0, answer).await
+}
+
+/// The same for one of many who are answered in turn over one connection: while `heard`,
+/// the number of answers that came over it, grows, the server is there and the turn comes.
+///
+/// # Errors
+/// `Silence` when for `patience` nobody heard anything.
+pub async fn unless_silent<T>(
+    patience: Duration,
+    heard: impl Fn() -> u64,
+    answer: impl Future<Output = T>,
+) -> Result<T, Silence> {
     let mut answer = pin!(answer);
-    for _ in 0..STEPS {
+    let (mut before, mut silent) = (heard(), 0);
+    while silent < STEPS {
         if let Ok(answer) = timeout(patience / STEPS, &mut answer).await {
             return Ok(answer);
         }
+        let now = heard();
+        silent = if now == before { silent + 1 } else { 0 };
+        before = now;
     }
     Err(Silence(patience))
 }

@@ -15,6 +15,9 @@ use super::{Service, StoreError};
 /// "unavailable" within one when the database is gone.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(700);
 
+/// The pool's own time-out for the same, a plain one: out of the way.
+const POOL_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How long a statement outside a purchase may take, its connection included. A server that
 /// is paused, or cut off, answers nothing at all.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
@@ -92,7 +95,7 @@ impl Database {
             .max_connections(MAX_CONNECTIONS)
             // Those of a rush's first moment: connecting takes turns that it has not got then.
             .min_connections(4)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .acquire_timeout(POOL_TIMEOUT)
             // A round trip per query for what the query itself finds out.
             .test_before_acquire(false)
             .connect_lazy_with(options);
@@ -109,10 +112,11 @@ impl Database {
     /// # Errors
     /// `Unavailable` when none was to be had in time: nothing was sent.
     pub async fn acquire(&self) -> Result<PoolConnection<Postgres>, StoreError> {
-        self.pool.acquire().await.map_err(|error| StoreError::Unavailable {
-            service: Service::Postgres,
-            cause: error.into(),
-        })
+        let unavailable = |cause| StoreError::Unavailable { service: Service::Postgres, cause };
+        match within(ACQUIRE_TIMEOUT, self.pool.acquire()).await {
+            Ok(acquired) => acquired.map_err(|error| unavailable(error.into())),
+            Err(silence) => Err(unavailable(silence.into())),
+        }
     }
 
     /// Runs `work`, one or more whole statements, on a connection that is kept for the next

@@ -5,6 +5,7 @@
 //! lets a clean-up follow the command it cleans up after), and the pool, for what needs
 //! a connection of its own. A pool connection per command would cost a `PING` each time.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -12,14 +13,14 @@ use deadpool_redis::{Config, Pool, PoolConfig, Runtime, Timeouts};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, ScriptInvocation};
 
-use super::patience::{Silence, within};
+use super::patience::{Silence, unless_silent};
 use super::{Service, StoreError};
 
 const POOL_SIZE: usize = 8;
 
 /// A connection is made, checked or waited for no longer than this.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
-/// How long the shared connection may leave a command without an answer.
+/// How long the shared connection may bring no answer, to nobody.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 /// The library's own time-out, a plain one: out of the way.
 const LIBRARY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -36,6 +37,8 @@ struct Shared {
     /// The connection and its generation, so that only who saw it break drops it.
     current: RwLock<Option<(u64, MultiplexedConnection)>>,
     connecting: tokio::sync::Mutex<()>,
+    /// How many commands were answered, to tell a long queue from a silent server.
+    answers: AtomicU64,
 }
 
 impl std::fmt::Debug for Redis {
@@ -63,17 +66,21 @@ impl Redis {
         let pool = config
             .create_pool(Some(Runtime::Tokio1))
             .map_err(|error| StoreError::defect(Service::Redis, error.to_string()))?;
-        let shared = Shared { current: RwLock::new(None), connecting: tokio::sync::Mutex::new(()) };
+        let shared = Shared {
+            current: RwLock::new(None),
+            connecting: tokio::sync::Mutex::new(()),
+            answers: AtomicU64::new(0),
+        };
         Ok(Self { pool, shared: Arc::new(shared) })
     }
 
     /// Sends one command on the shared connection.
     ///
     /// # Errors
-    /// `Unknown` when it was sent and no answer came within 500 ms; it may still run.
+    /// `Unknown` when it was sent and nothing was heard for 500 ms; it may still run.
     pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
         let (generation, mut connection) = self.connection().await?;
-        let answer = within(ANSWER_TIMEOUT, command.query_async(&mut connection)).await;
+        let answer = self.heard(command.query_async(&mut connection)).await;
         self.settle(generation, answer)
     }
 
@@ -101,7 +108,7 @@ impl Redis {
     ) -> Result<T, StoreError> {
         let (generation, mut connection) = self.connection().await?;
         sending(generation);
-        let answer = within(ANSWER_TIMEOUT, script.invoke_async(&mut connection)).await;
+        let answer = self.heard(script.invoke_async(&mut connection)).await;
         self.settle(generation, answer)
     }
 
@@ -117,6 +124,14 @@ impl Redis {
     /// the order they were sent.
     pub fn generation(&self) -> Option<u64> {
         self.current().map(|(generation, _)| generation)
+    }
+
+    /// Waits for an answer as long as others get theirs.
+    async fn heard<T>(&self, answer: impl Future<Output = T>) -> Result<T, Silence> {
+        let answers = || self.shared.answers.load(Ordering::Relaxed);
+        let answer = unless_silent(ANSWER_TIMEOUT, answers, answer).await?;
+        self.shared.answers.fetch_add(1, Ordering::Relaxed);
+        Ok(answer)
     }
 
     fn settle<T>(
@@ -172,8 +187,8 @@ impl Redis {
         // Taken out of the pool: the shared connection must not occupy one of its places.
         let mut connection = deadpool_redis::Connection::take(pooled);
         connection.set_response_timeout(LIBRARY_TIMEOUT);
-        static GENERATIONS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        let generation = GENERATIONS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        static GENERATIONS: AtomicU64 = AtomicU64::new(0);
+        let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
         let mut current = self.shared.current.write().unwrap_or_else(|poison| poison.into_inner());
         *current = Some((generation, connection.clone()));
         Ok((generation, connection))

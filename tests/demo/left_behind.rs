@@ -14,7 +14,7 @@ use crate::processes::{
 /// Starts a demo too large to end soon, sends `signal` in the middle of its rush, and waits
 /// until all that it had started is gone.
 async fn ended_in_the_middle(place: &Path, signal: Signal) -> ExitStatus {
-    let mut child = seckill(&["demo", "--stock", "50000", "--users", "50000", "--attempts", "2"])
+    let mut child = seckill(&["demo", "--stock", "20000", "--users", "20000"])
         .env("TMPDIR", place)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

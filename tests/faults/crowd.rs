@@ -84,7 +84,10 @@ impl Crowd {
             let (client, answers, stop) = (stage.client.clone(), answers.clone(), stop.clone());
             workers.spawn(async move {
                 for (buyer, token) in tokens {
-                    while !stop.load(Ordering::Relaxed) {
+                    loop {
+                        if stop.load(Ordering::Relaxed) {
+                            return;
+                        }
                         let sent = Instant::now();
                         let what = read(client.post(&url).bearer_auth(&token).send().await).await;
                         let served = matches!(what, What::Ordered(_) | What::AlreadyBought(_));
@@ -140,11 +143,12 @@ impl Crowd {
 /// Fails on an answer that no buyer should ever get; `allowed` are the ones that belong to
 /// the fault.
 pub fn only(answers: &[Answer], allowed: &[What]) {
-    for answer in answers {
-        let expected = matches!(answer.what, What::Ordered(_) | What::AlreadyBought(_))
-            || allowed.contains(&answer.what);
-        assert!(expected, "{answer:?}");
-    }
+    let unexpected = |answer: &&Answer| {
+        !matches!(answer.what, What::Ordered(_) | What::AlreadyBought(_))
+            && !allowed.contains(&answer.what)
+    };
+    let unexpected: Vec<_> = answers.iter().filter(unexpected).collect();
+    assert!(unexpected.is_empty(), "{unexpected:#?}");
 }
 
 pub fn in_progress() -> What {
@@ -175,8 +179,10 @@ pub fn figures(what: &str, answers: &[Answer], fault: Instant, mended: Instant) 
         .min();
     let middle = took.get(took.len() / 2).map(|(took, _)| took);
     let orders = answers.iter().filter(|answer| matches!(answer.what, What::Ordered(_))).count();
+    let named =
+        answers.iter().filter(|answer| matches!(answer.what, What::AlreadyBought(_))).count();
     eprintln!(
-        "figures: {what}: {orders} orders, {} x 503, median {middle:?} ms, longest {:?} (took, sent) ms; \
+        "figures: {what}: {orders} orders, {named} named on asking again, {} x 503, median {middle:?} ms, longest {:?} (took, sent) ms; \
          first {first:?} ms after the fault; selling {resumed:?} ms after the repair",
         took.len(),
         took.last(),

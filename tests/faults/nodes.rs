@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
-use sqlx::{Postgres, Transaction};
 use tokio::net::TcpStream;
 
 use super::crowd::{Crowd, What, in_progress, only};
@@ -13,31 +12,6 @@ use crate::processes::eventually;
 
 /// Orders that make a sale one that is under way.
 const UNDER_WAY: i64 = 200;
-
-/// Holds the voucher's row: whoever buys waits in the database, and holds his lock.
-async fn hold_the_row(stage: &Stage) -> Transaction<'static, Postgres> {
-    let mut transaction = stage.pool.begin().await.unwrap();
-    sqlx::query("select from seckill_vouchers for update")
-        .execute(&mut *transaction)
-        .await
-        .unwrap();
-    transaction
-}
-
-/// Waits until as many purchases are in the database, waiting for the row.
-async fn waiting_for_the_row(stage: &Stage, purchases: i64) {
-    eventually("purchases wait for the row", async || {
-        let waiting: i64 = sqlx::query_scalar(
-            "select count(*) from pg_stat_activity
-             where application_name = 'seckill' and wait_event_type = 'Lock'",
-        )
-        .fetch_one(&stage.pool)
-        .await
-        .unwrap();
-        waiting >= purchases
-    })
-    .await;
-}
 
 /// Waits until nobody is let in any more.
 async fn closed(address: SocketAddr) {
@@ -53,8 +27,8 @@ async fn a_killed_node_locks_its_buyers_out_no_longer_than_one_lease() {
     let crowd = Crowd::start(&stage, &[living.address, dying.address]);
     eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
 
-    let row = hold_the_row(&stage).await;
-    waiting_for_the_row(&stage, 4).await;
+    let row = stage.hold_the_row().await;
+    stage.waiting_for_the_row(4).await;
     dying.send(Signal::SIGKILL);
     assert!(!dying.ended().await.success());
     let killed = Instant::now();
@@ -65,13 +39,7 @@ async fn a_killed_node_locks_its_buyers_out_no_longer_than_one_lease() {
         assert!((1..=5000).contains(left_ms), "buyer {buyer} is locked out for {left_ms} ms");
     }
     // What the dead node had in the database ends without an order, and the row is free.
-    sqlx::query(
-        "select pg_terminate_backend(pid) from pg_stat_activity
-         where application_name = 'seckill' and wait_event_type = 'Lock'",
-    )
-    .execute(&stage.pool)
-    .await
-    .unwrap();
+    stage.end_those_waiting_for_the_row().await;
     row.rollback().await.unwrap();
 
     for buyer in victims.keys() {
@@ -102,8 +70,8 @@ async fn a_node_told_to_end_finishes_what_it_began() {
     let crowd = Crowd::start(&stage, &[address]);
     eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
 
-    let row = hold_the_row(&stage).await;
-    waiting_for_the_row(&stage, 2).await;
+    let row = stage.hold_the_row().await;
+    stage.waiting_for_the_row(2).await;
     let begun = stage.locked();
     assert!(begun.len() >= 2, "{begun:?}");
     node.send(Signal::SIGTERM);
@@ -150,8 +118,8 @@ async fn a_node_told_twice_to_end_ends_at_once() {
     eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
 
     // With the row held it cannot finish what it began: only the second signal ends it.
-    let row = hold_the_row(&stage).await;
-    waiting_for_the_row(&stage, 2).await;
+    let row = stage.hold_the_row().await;
+    stage.waiting_for_the_row(2).await;
     node.send(Signal::SIGTERM);
     closed(node.address).await;
     let told = Instant::now();

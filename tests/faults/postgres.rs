@@ -106,3 +106,48 @@ async fn sessions_that_a_third_party_ends_cost_nobody_an_order() {
     stage.settle(&answers).await;
     stage.end().await;
 }
+
+/// Asks until the buyer is served, and brings back with what.
+async fn served(stage: &Stage, node: &Node, buyer: i64) -> What {
+    let mut told = None;
+    crate::processes::eventually("the buyer is served", async || {
+        let what = stage.buy(node.address, buyer).await;
+        let served = matches!(what, What::Ordered(_) | What::AlreadyBought(_));
+        assert!(served || what == What::Unavailable || what == in_progress(), "{what:?}");
+        told = Some(what);
+        served
+    })
+    .await;
+    told.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_outcome_is_known_on_asking_again() {
+    let stage = Stage::new().await;
+    let node = stage.node().await;
+
+    // One purchase is written after its buyer was told that nobody knows.
+    let row = stage.hold_the_row().await;
+    assert_eq!(stage.buy(node.address, 1).await, What::Unavailable);
+    stage.waiting_for_the_row(1).await;
+    row.rollback().await.unwrap();
+    let What::AlreadyBought(order) = served(&stage, &node, 1).await else {
+        panic!("the order that was written is not named");
+    };
+    assert_eq!(stage.orders().await, 1);
+
+    // Another is not.
+    let row = stage.hold_the_row().await;
+    let (told, ()) = tokio::join!(stage.buy(node.address, 2), async {
+        stage.waiting_for_the_row(1).await;
+        stage.end_those_waiting_for_the_row().await;
+    });
+    assert_eq!(told, What::Unavailable);
+    row.rollback().await.unwrap();
+    let What::Ordered(anew) = served(&stage, &node, 2).await else {
+        panic!("an order was named that was never written");
+    };
+    assert!(anew > order);
+    assert_eq!(stage.orders().await, 2);
+    stage.end().await;
+}

@@ -15,9 +15,10 @@ use seckill::seckill::audit;
 use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, users};
 use sqlx::postgres::{PgPool, PgPoolOptions};
+use sqlx::{Postgres, Transaction};
 
 use super::crowd::{Answer, WIDTH, What, read};
-use crate::processes::{Node, children_of, seckill, send};
+use crate::processes::{Node, children_of, eventually, seckill, send};
 use crate::world::{exe, user};
 
 const SECRET: &str = "a secret of the tests, long enough";
@@ -140,6 +141,38 @@ impl Stage {
             let _ =
                 nix::sys::signal::kill(nix::unistd::Pid::from_raw(session.cast_signed()), signal);
         }
+    }
+
+    /// Holds the voucher's row: whoever buys waits in the database, and holds his lock.
+    pub async fn hold_the_row(&self) -> Transaction<'static, Postgres> {
+        let mut transaction = self.pool.begin().await.unwrap();
+        let row = sqlx::query("select from seckill_vouchers for update");
+        row.execute(&mut *transaction).await.unwrap();
+        transaction
+    }
+
+    /// Waits until as many purchases are in the database, waiting for the row.
+    pub async fn waiting_for_the_row(&self, purchases: i64) {
+        eventually("purchases wait for the row", async || {
+            let waiting: i64 = sqlx::query_scalar(
+                "select count(*) from pg_stat_activity
+                 where application_name = 'seckill' and wait_event_type = 'Lock'",
+            )
+            .fetch_one(&self.pool)
+            .await
+            .unwrap();
+            waiting >= purchases
+        })
+        .await;
+    }
+
+    /// Ends the sessions of those purchases: they write nothing.
+    pub async fn end_those_waiting_for_the_row(&self) {
+        let end = sqlx::query(
+            "select pg_terminate_backend(pid) from pg_stat_activity
+             where application_name = 'seckill' and wait_event_type = 'Lock'",
+        );
+        end.execute(&self.pool).await.unwrap();
     }
 
     pub fn restart(&mut self, server: Server) {
