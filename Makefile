@@ -30,7 +30,7 @@ serve: release ## the HTTP API on 127.0.0.1:8080, with a private PostgreSQL and 
 	$(SECKILL) serve $(ARGS)
 
 .PHONY: test
-test: setup ## all tests, against real PostgreSQL and Redis that they start themselves
+test: setup-test ## all tests, against real PostgreSQL and Redis that they start themselves
 	$(CARGO) test --locked $(ARGS)
 
 .PHONY: lint
@@ -55,6 +55,10 @@ clean: ## removes what was built
 .PHONY: release
 release: setup
 	$(CARGO) build --locked --release --bin seckill
+
+.PHONY: setup-test
+setup-test:
+	@scripts/setup.sh runtime browser
 
 .PHONY: setup-lint
 setup-lint:

@@ -20,9 +20,7 @@ const SOLD_OUT: &str =
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let address = std::env::args()
-        .nth(1)
-        .unwrap_or_else(|| "127.0.0.1:0".to_owned());
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let listener = tokio::net::TcpListener::bind(&address).await?;
     println!("listening on http://{}", listener.local_addr()?);
 

@@ -4,6 +4,7 @@
 #   scripts/setup.sh build      a C compiler and make (`ring` and `mimalloc` are C inside)
 #   scripts/setup.sh runtime    build + the binaries of PostgreSQL and Redis
 #   scripts/setup.sh lint       build + rustfmt, clippy and luacheck
+#   scripts/setup.sh browser    Chromium, for the test that looks at the documentation page
 #   scripts/setup.sh bench      runtime + wrk, pgbench and psql
 #
 # Several names may be given. When everything is there it looks, says nothing and takes a few
@@ -66,6 +67,9 @@ look_for() {
         need clippy have_clippy
         need luacheck have luacheck
         ;;
+    browser)
+        need chromium have_chromium
+        ;;
     bench)
         look_for runtime
         need wrk have wrk
@@ -73,10 +77,13 @@ look_for() {
         need psql have_pg psql
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, bench."
+        die "unknown part '$1': give one or more of build, runtime, lint, browser, bench."
         ;;
     esac
 }
+
+# The names under which the test looks for it.
+have_chromium() { have chromium || have chromium-browser || have google-chrome; }
 
 # rustup puts a `cargo-fmt` in PATH whether or not the component is installed, so ask it.
 have_rustfmt() { cargo fmt --version >/dev/null 2>&1; }
@@ -118,6 +125,8 @@ packages_for() { # packages_for MANAGER NAME
     *:luacheck) echo luacheck ;;
 
     *:wrk) echo wrk ;;
+
+    *:chromium) echo chromium ;;
 
     # Debian's server package carries pgbench; its client package carries psql.
     apt-get:pgbench) echo postgresql ;;
@@ -252,7 +261,7 @@ install_missing() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|bench ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|bench ...'
 for part in "$@"; do look_for "$part"; done
 [ -n "$missing" ] || exit 0
 install_missing

@@ -135,9 +135,9 @@ impl FromStr for Networks {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let network = |text: &str| {
-            text.parse::<IpNet>()
-                .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
-                .map_err(|_| format!("{text:?} is neither an address nor a network like 10.0.0.0/8"))
+            text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).map_err(
+                |_| format!("{text:?} is neither an address nor a network like 10.0.0.0/8"),
+            )
         };
         items(text).map(network).collect::<Result<_, _>>().map(Self)
     }
@@ -161,9 +161,14 @@ pub fn check_environment() -> Result<(), ConfigError> {
             let known = VARIABLES.join(", ");
             return Err(ConfigError(format!("{name} is not a variable of seckill ({known})")));
         }
+        if name == "RUST_LOG" && value.to_str().is_none() {
+            return Err(ConfigError("RUST_LOG is not valid UTF-8".to_owned()));
+        }
         if ours || name == "DATABASE_URL" || name == "REDIS_URL" {
             if value.is_empty() && !LISTS.contains(&name.as_str()) {
-                return Err(ConfigError(format!("{name} is set but empty: give it a value or unset it")));
+                return Err(ConfigError(format!(
+                    "{name} is set but empty: give it a value or unset it"
+                )));
             }
             if value.to_str().is_none() {
                 return Err(ConfigError(format!("{name} is not valid UTF-8")));
@@ -178,7 +183,7 @@ pub fn check_environment() -> Result<(), ConfigError> {
 /// # Errors
 /// When `RUST_LOG` is malformed.
 pub fn log_filter(default: &str) -> Result<EnvFilter, ConfigError> {
-    let text = variable("RUST_LOG").filter(|text| !text.is_empty());
+    let text = variable("RUST_LOG");
     EnvFilter::from_str(text.as_deref().unwrap_or(default))
         .map_err(|error| ConfigError(format!("RUST_LOG is malformed: {error}")))
 }

@@ -39,9 +39,7 @@ async fn demo(place: &Path, arguments: &[&str], urls: Option<(&str, &str)>) -> (
     let mut command = seckill(&["demo", "--json", json.to_str().unwrap()]);
     command.args(arguments).env("TMPDIR", place);
     if let Some((database, redis)) = urls {
-        command
-            .env("DATABASE_URL", database)
-            .env("REDIS_URL", redis);
+        command.env("DATABASE_URL", database).env("REDIS_URL", redis);
     }
     let output = command.output().await.unwrap();
     let text = std::fs::read_to_string(&json).unwrap_or_else(|_| panic!("{output:?}"));
@@ -50,9 +48,7 @@ async fn demo(place: &Path, arguments: &[&str], urls: Option<(&str, &str)>) -> (
 }
 
 fn number(verdict: &Value, field: &str) -> i64 {
-    verdict[field]
-        .as_i64()
-        .unwrap_or_else(|| panic!("{field}: {verdict}"))
+    verdict[field].as_i64().unwrap_or_else(|| panic!("{field}: {verdict}"))
 }
 
 fn told(verdict: &Value, code: &str) -> i64 {

@@ -45,11 +45,7 @@ async fn send(plan: RushPlan) -> RushResult {
 }
 
 fn count(result: &RushResult, outcome: &str) -> usize {
-    result
-        .answers
-        .iter()
-        .filter(|answer| answer.outcome == outcome)
-        .count()
+    result.answers.iter().filter(|answer| answer.outcome == outcome).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,21 +54,13 @@ async fn every_shot_arrives_once_and_is_counted_by_its_code() {
     let mut plan = plan(nodes(3, &gate).await, 100, 5, 1);
     plan.max_connections = 40;
     let progress = Arc::new(Progress::default());
-    let result = rush::run(plan.clone(), Arc::clone(&progress))
-        .await
-        .unwrap();
+    let result = rush::run(plan.clone(), Arc::clone(&progress)).await.unwrap();
 
     let mut arrived: Vec<_> = gate.arrivals.lock().unwrap().clone();
     arrived.sort_by(|a, b| (&a.token, &a.path).cmp(&(&b.token, &b.path)));
-    let arrived: Vec<_> = arrived
-        .into_iter()
-        .map(|a| (a.token, a.path, a.node))
-        .collect();
-    let mut shot: Vec<_> = plan
-        .shots
-        .iter()
-        .map(|s| (s.token.to_string(), s.path.to_string(), s.node))
-        .collect();
+    let arrived: Vec<_> = arrived.into_iter().map(|a| (a.token, a.path, a.node)).collect();
+    let mut shot: Vec<_> =
+        plan.shots.iter().map(|s| (s.token.to_string(), s.path.to_string(), s.node)).collect();
     shot.sort();
     assert_eq!(arrived, shot);
 
@@ -98,32 +86,21 @@ async fn connections_are_kept_and_the_attempts_of_a_buyer_never_share_one() {
     let arrivals = gate.arrivals.lock().unwrap();
     let peers: HashSet<_> = arrivals.iter().map(|arrival| arrival.peer).collect();
     assert_eq!(peers.len(), 17);
-    let of_tokens: HashSet<_> = arrivals
-        .iter()
-        .map(|a| (&a.token, a.node, a.peer))
-        .collect();
+    let of_tokens: HashSet<_> = arrivals.iter().map(|a| (&a.token, a.node, a.peer)).collect();
     assert_eq!(of_tokens.len(), 300);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_connections_fire_at_once() {
-    let gate = Arc::new(Gate {
-        all: Some(Barrier::new(300)),
-        ..Gate::default()
-    });
+    let gate = Arc::new(Gate { all: Some(Barrier::new(300)), ..Gate::default() });
     let result = send(plan(nodes(2, &gate).await, 60, 5, 5)).await;
     assert_eq!(count(&result, "ordered"), 300);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_attempts_of_a_buyer_are_under_way_together_on_few_connections() {
-    let each = (0..100)
-        .map(|i| (format!("t{}", i * 5), Barrier::new(5)))
-        .collect();
-    let gate = Arc::new(Gate {
-        each,
-        ..Gate::default()
-    });
+    let each = (0..100).map(|i| (format!("t{}", i * 5), Barrier::new(5))).collect();
+    let gate = Arc::new(Gate { each, ..Gate::default() });
     let mut plan = plan(nodes(2, &gate).await, 100, 5, 5);
     plan.max_connections = 7;
     assert_eq!(count(&send(plan).await, "ordered"), 500);
@@ -135,10 +112,7 @@ async fn a_connection_that_breaks_leaves_one_unknown_outcome_and_nothing_is_sent
     let mut plan = plan(vec![node], 20, 1, 1);
     plan.max_connections = 2;
     let result = send(plan).await;
-    assert_eq!(
-        (count(&result, "ordered"), count(&result, "no_answer")),
-        (10, 10)
-    );
+    assert_eq!((count(&result, "ordered"), count(&result, "no_answer")), (10, 10));
     let mut lines = HashSet::new();
     for _ in 0..20 {
         let line = seen.recv().await.unwrap();
@@ -168,10 +142,7 @@ async fn shots_for_a_node_that_has_died_are_known_not_to_have_been_sent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_never_answers_is_given_up_shot_by_shot() {
-    let gate = Arc::new(Gate {
-        all: Some(Barrier::new(usize::MAX >> 4)),
-        ..Gate::default()
-    });
+    let gate = Arc::new(Gate { all: Some(Barrier::new(usize::MAX >> 4)), ..Gate::default() });
     let mut plan = plan(nodes(1, &gate).await, 6, 1, 1);
     plan.max_connections = 2;
     plan.answer_timeout = Duration::from_millis(200);
@@ -183,18 +154,12 @@ async fn a_server_that_never_answers_is_given_up_shot_by_shot() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn when_the_total_time_is_up_the_rest_is_not_sent() {
-    let gate = Arc::new(Gate {
-        all: Some(Barrier::new(usize::MAX >> 4)),
-        ..Gate::default()
-    });
+    let gate = Arc::new(Gate { all: Some(Barrier::new(usize::MAX >> 4)), ..Gate::default() });
     let mut plan = plan(nodes(1, &gate).await, 6, 1, 1);
     plan.max_connections = 2;
     plan.total_timeout = Duration::from_secs(1);
     let result = send(plan).await;
-    assert_eq!(
-        (count(&result, "no_answer"), count(&result, "not_sent")),
-        (2, 4)
-    );
+    assert_eq!((count(&result, "no_answer"), count(&result, "not_sent")), (2, 4));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -204,13 +169,8 @@ async fn a_node_that_is_not_there_is_an_error_before_anything_is_sent() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
     addresses.push(closed.local_addr().unwrap());
     drop(closed);
-    let error = rush::run(plan(addresses, 20, 2, 1), Arc::default())
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(error, LoadError::Connect { .. }) && error.retry_may_help(),
-        "{error}"
-    );
+    let error = rush::run(plan(addresses, 20, 2, 1), Arc::default()).await.unwrap_err();
+    assert!(matches!(error, LoadError::Connect { .. }) && error.retry_may_help(), "{error}");
     assert!(gate.arrivals.lock().unwrap().is_empty());
 }
 
@@ -220,18 +180,10 @@ async fn a_plan_that_cannot_be_sent_is_refused() {
     let mut bad_token = plan(vec![node], 2, 1, 1);
     bad_token.shots[1].token = "line\nbreak".into();
     let error = rush::run(bad_token, Arc::default()).await.unwrap_err();
-    assert!(
-        matches!(error, LoadError::MalformedShot { shot: 1, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, LoadError::MalformedShot { shot: 1, .. }), "{error}");
 
-    let error = rush::run(plan(vec![], 0, 1, 1), Arc::default())
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(error, LoadError::NothingToSend { shots: 0, nodes: 0 }),
-        "{error}"
-    );
+    let error = rush::run(plan(vec![], 0, 1, 1), Arc::default()).await.unwrap_err();
+    assert!(matches!(error, LoadError::NothingToSend { shots: 0, nodes: 0 }), "{error}");
 }
 
 /// Whether somebody's attempt to connect to `port` is being left unanswered.
@@ -299,13 +251,7 @@ async fn a_crowd_reads_a_plan_and_writes_progress_and_one_report() {
     };
     let is_progress = |line: &CrowdLine| matches!(line, CrowdLine::Progress { total: 150, .. });
     assert!(progress.iter().all(is_progress));
-    let CrowdReport {
-        sent,
-        connections,
-        acknowledged,
-        latency_ms,
-        ..
-    } = report;
+    let CrowdReport { sent, connections, acknowledged, latency_ms, .. } = report;
     assert_eq!((*sent, *connections, acknowledged.len()), (150, 24, 30));
     for order in acknowledged {
         let number = order.user_id.strip_prefix('1').unwrap();
@@ -313,31 +259,19 @@ async fn a_crowd_reads_a_plan_and_writes_progress_and_one_report() {
     }
     assert_eq!(report.outcomes["sold_out"], 30);
     assert_eq!(report.refused_buyers_told("sold_out"), 10);
-    assert_eq!(
-        report
-            .refused_buyers
-            .iter()
-            .map(|group| group.buyers)
-            .sum::<u64>(),
-        40
-    );
+    assert_eq!(report.refused_buyers.iter().map(|group| group.buyers).sum::<u64>(), 40);
     assert!(latency_ms.is_some() && report.latency_ordered_ms.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_that_is_none_is_said_to_be_none() {
-    let error = crowd::run_on(&b"{\"nodes\":[]}"[..], Vec::new())
-        .await
-        .unwrap_err();
+    let error = crowd::run_on(&b"{\"nodes\":[]}"[..], Vec::new()).await.unwrap_err();
     assert!(error.to_string().contains("not a crowd's plan"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_whose_reader_is_gone_ends_by_itself() {
-    let gate = Arc::new(Gate {
-        all: Some(Barrier::new(usize::MAX >> 4)),
-        ..Gate::default()
-    });
+    let gate = Arc::new(Gate { all: Some(Barrier::new(usize::MAX >> 4)), ..Gate::default() });
     let plan = crowd_plan(&nodes(1, &gate).await, 8);
     let mut child = Command::new(env!("CARGO_BIN_EXE_seckill"))
         .arg("crowd")
@@ -354,10 +288,5 @@ async fn a_crowd_whose_reader_is_gone_ends_by_itself() {
     assert!(stdout.read_line(&mut String::new()).await.unwrap() > 0);
     drop(stdout);
     let status = tokio::time::timeout(PATIENCE, child.wait()).await;
-    assert!(
-        !status
-            .expect("the crowd outlived its reader")
-            .unwrap()
-            .success()
-    );
+    assert!(!status.expect("the crowd outlived its reader").unwrap().success());
 }

@@ -44,12 +44,7 @@ async fn enter(
     let token = authorization.strip_prefix("Bearer ").unwrap().to_owned();
     assert_eq!(headers[header::CONTENT_LENGTH], "0");
     let path = uri.path().to_owned();
-    gate.arrivals.lock().unwrap().push(Arrival {
-        node,
-        path,
-        token: token.clone(),
-        peer,
-    });
+    gate.arrivals.lock().unwrap().push(Arrival { node, path, token: token.clone(), peer });
     for barrier in gate.all.iter().chain(gate.each.get(&token)) {
         barrier.wait().await;
     }
@@ -59,13 +54,7 @@ async fn enter(
         1 => (StatusCode::CONFLICT, problem, r#"{"code":"sold_out"}"#).into_response(),
         2 => (StatusCode::BAD_GATEWAY, "a proxy's page").into_response(),
         3 => (StatusCode::OK, "x".repeat(64 * 1024 + 1)).into_response(),
-        _ => (
-            StatusCode::CONFLICT,
-            problem,
-            [(header::CONNECTION, "close")],
-            "{}",
-        )
-            .into_response(),
+        _ => (StatusCode::CONFLICT, problem, [(header::CONNECTION, "close")], "{}").into_response(),
     }
 }
 
@@ -75,9 +64,7 @@ pub(crate) async fn nodes(count: usize, gate: &Arc<Gate>) -> Vec<SocketAddr> {
     for node in 0..count {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         addresses.push(listener.local_addr().unwrap());
-        let app = axum::Router::new()
-            .fallback(post(enter))
-            .with_state((node, Arc::clone(gate)));
+        let app = axum::Router::new().fallback(post(enter)).with_state((node, Arc::clone(gate)));
         let app = app.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, app).await });
     }

@@ -34,13 +34,7 @@ pub fn send(pid: u32, signal: Signal) {
 /// The fields of `/proc/<pid>/stat` after the name; `None` when there is no such process.
 fn stat(pid: u32) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(
-        stat.rsplit_once(") ")?
-            .1
-            .split(' ')
-            .map(str::to_owned)
-            .collect(),
-    )
+    Some(stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
 }
 
 /// A zombie is dead: whoever inherits it may take its time to reap it.
@@ -50,9 +44,7 @@ pub fn is_alive(pid: u32) -> bool {
 
 fn all() -> Vec<u32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 pub fn children_of(parent: u32) -> Vec<u32> {
@@ -77,17 +69,12 @@ pub fn living_in(place: &Path) -> Vec<u32> {
     let mark = format!("TMPDIR={}\0", place.display());
     let marked = |pid: &u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment
-            .windows(mark.len())
-            .any(|window| window == mark.as_bytes())
+        environment.windows(mark.len()).any(|window| window == mark.as_bytes())
     };
     let within = |pid: &u32| {
         fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|path| path.starts_with(place))
     };
-    all()
-        .into_iter()
-        .filter(|pid| is_alive(*pid) && (marked(pid) || within(pid)))
-        .collect()
+    all().into_iter().filter(|pid| is_alive(*pid) && (marked(pid) || within(pid))).collect()
 }
 
 /// A directory that the servers' user can enter, and that is the test's own.
@@ -100,10 +87,7 @@ pub fn place() -> tempfile::TempDir {
 /// `seckill` with nothing configured but what the test adds.
 pub fn seckill(arguments: &[&str]) -> Command {
     let mut command = Command::new(exe());
-    command
-        .args(arguments)
-        .env("RUST_LOG", "error")
-        .kill_on_drop(true);
+    command.args(arguments).env("RUST_LOG", "error").kill_on_drop(true);
     for name in ["DATABASE_URL", "REDIS_URL"] {
         command.env_remove(name);
     }
@@ -127,25 +111,13 @@ pub struct Node {
 impl Node {
     /// Runs `command`, a `serve`, and waits until it listens.
     pub async fn start(command: &mut Command) -> Self {
-        command
-            .arg("--until-stdin-closes")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+        command.arg("--until-stdin-closes").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = tokio::time::timeout(DEADLINE, lines.next_line())
-            .await
-            .unwrap()
-            .unwrap();
+        let line = tokio::time::timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap();
         let line = line.expect("the node ended before it listened");
-        let address = line
-            .strip_prefix("listening on http://")
-            .expect("the line is fixed");
-        Self {
-            address: address.parse().unwrap(),
-            _stdin: child.stdin.take().unwrap(),
-            child,
-        }
+        let address = line.strip_prefix("listening on http://").expect("the line is fixed");
+        Self { address: address.parse().unwrap(), _stdin: child.stdin.take().unwrap(), child }
     }
 
     pub fn pid(&self) -> u32 {
@@ -157,9 +129,6 @@ impl Node {
     }
 
     pub async fn ended(&mut self) -> ExitStatus {
-        tokio::time::timeout(DEADLINE, self.child.wait())
-            .await
-            .expect("the node ends")
-            .unwrap()
+        tokio::time::timeout(DEADLINE, self.child.wait()).await.expect("the node ends").unwrap()
     }
 }

@@ -157,9 +157,9 @@ impl World {
             .unwrap()
     }
 
-    /// An API on a port of its own, in this process. Phones `13900000001` are admins.
-    pub async fn serve(&self) -> SocketAddr {
-        let app = App::new(AppParts {
+    /// The state of an API. Phone `13900000001` is an admin's.
+    pub async fn app(&self) -> App {
+        App::new(AppParts {
             database: self.database.clone(),
             redis: self.redis.clone(),
             keys: self.keys.clone(),
@@ -169,7 +169,12 @@ impl World {
             sms: Box::new(self.sms.clone()),
             admin_phones: ["13900000001".to_owned()].into(),
             trusted_proxies: Vec::new(),
-        });
+        })
+    }
+
+    /// An API on a port of its own, in this process.
+    pub async fn serve(&self) -> SocketAddr {
+        let app = self.app().await;
         seckill::telemetry::start_metrics();
         let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();

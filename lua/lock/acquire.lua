@@ -1,11 +1,33 @@
 -- Purpose: take the lock, or take it once more, for one owner.
 -- KEYS[1]: the lock, a hash of owner -> holds (Redisson's layout)
+-- KEYS[2]: for an owner who may enter again only: the record of its grants, see release.lua
 -- ARGV[1]: the lease, in milliseconds
 -- ARGV[2]: the owner, `<client uuid>:<number>`
+-- ARGV[3]: this grant's name in the record
+-- ARGV[4]: how long the record outlives the lease, in milliseconds
 -- RETURNS: {1, holds} when granted, {0, milliseconds left} when somebody else holds it
-if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
-  local holds = redis.call('hincrby', KEYS[1], ARGV[2], 1)
-  redis.call('pexpire', KEYS[1], ARGV[1])
-  return {1, holds}
+local free = redis.call('exists', KEYS[1]) == 0
+if not free and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+  return {0, redis.call('pttl', KEYS[1])}
 end
-return {0, redis.call('pttl', KEYS[1])}
+if KEYS[2] then
+  -- Whoever asked has given up, and its clean-up was here first.
+  if redis.call('hexists', KEYS[2], ARGV[3]) == 1 then
+    return {0, redis.call('pttl', KEYS[1])}
+  end
+  if free then
+    -- What the owner held before is lost: its guards have nothing to give back.
+    redis.call('del', KEYS[2])
+    redis.call('hset', KEYS[2], 'anew', 1)
+  end
+  redis.call('hset', KEYS[2], ARGV[3], 'held')
+end
+local holds = redis.call('hincrby', KEYS[1], ARGV[2], 1)
+-- A short lease within a long one must not shorten it.
+if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
+  redis.call('pexpire', KEYS[1], ARGV[1])
+end
+if KEYS[2] then
+  redis.call('pexpire', KEYS[2], redis.call('pttl', KEYS[1]) + ARGV[4])
+end
+return {1, holds}

@@ -53,7 +53,7 @@ pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
     let holds = audits.iter().all(|audit| audit.holds);
     match &args.json {
         Some(path) => write_json(path, &Report { holds, vouchers: &audits })?,
-        None => println!("{}", table(&audits)),
+        None => super::say(table(&audits))?,
     }
     for audit in audits.iter().filter(|audit| !audit.holds) {
         for violation in &audit.violations {
@@ -68,12 +68,11 @@ pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// When it cannot be written.
 pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(value)? + "\n";
+    let text = serde_json::to_string_pretty(value)?;
     if path == Path::new("-") {
-        print!("{text}");
-        return Ok(());
+        return super::say(text);
     }
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn table(audits: &[VoucherAudit]) -> Table {

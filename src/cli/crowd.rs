@@ -53,24 +53,13 @@ pub async fn run_on(
             }
         }
     };
-    write_line(
-        &mut output,
-        &CrowdLine::Report(CrowdReport::new(&plan, result)),
-    )
-    .await
+    write_line(&mut output, &CrowdLine::Report(CrowdReport::new(&plan, result))).await
 }
 
 async fn read_plan(input: impl AsyncRead + Unpin) -> anyhow::Result<CrowdPlan> {
     let mut json = Vec::new();
-    input
-        .take(MAX_PLAN_BYTES + 1)
-        .read_to_end(&mut json)
-        .await
-        .context("cannot read the plan")?;
-    ensure!(
-        json.len() as u64 <= MAX_PLAN_BYTES,
-        "the plan is longer than {MAX_PLAN_BYTES} bytes"
-    );
+    input.take(MAX_PLAN_BYTES + 1).read_to_end(&mut json).await.context("cannot read the plan")?;
+    ensure!(json.len() as u64 <= MAX_PLAN_BYTES, "the plan is longer than {MAX_PLAN_BYTES} bytes");
     serde_json::from_slice(&json).context("the plan on stdin is not a crowd's plan")
 }
 
@@ -80,12 +69,6 @@ async fn write_line(
 ) -> anyhow::Result<()> {
     let mut text = serde_json::to_vec(line).context("cannot write a line as JSON")?;
     text.push(b'\n');
-    output
-        .write_all(&text)
-        .await
-        .context("nobody reads the crowd's output")?;
-    output
-        .flush()
-        .await
-        .context("nobody reads the crowd's output")
+    output.write_all(&text).await.context("nobody reads the crowd's output")?;
+    output.flush().await.context("nobody reads the crowd's output")
 }

@@ -1,6 +1,6 @@
 //! `seckill demo`: the main job end to end, on real processes and real servers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,6 +79,13 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     };
     let verdict = done?;
     print(&verdict);
+    let sentence = sentence(&verdict);
+    // Standard output is the JSON's alone when it goes there.
+    if args.json.as_deref() == Some(Path::new("-")) {
+        eprintln!("{sentence}");
+    } else {
+        super::say(sentence)?;
+    }
     if let Some(path) = &args.json {
         write_json(path, &verdict)?;
     }
@@ -206,8 +213,9 @@ async fn send_crowd(plan: CrowdPlan) -> anyhow::Result<CrowdReport> {
 
 /// Drawn on a terminal only.
 fn progress_bar(total: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("The rush  {wide_bar} {pos}/{len} attempts  {elapsed}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style =
+        ProgressStyle::with_template("The rush  {wide_bar} {pos}/{len} attempts  {elapsed}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::new(total).with_style(style);
     if bar.is_hidden() {
         eprintln!("The rush: {total} attempts");
@@ -242,13 +250,16 @@ fn print(verdict: &Verdict) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     eprintln!("\n{}\n", table.trim_fmt());
+}
+
+fn sentence(verdict: &Verdict) -> String {
     if verdict.holds {
-        println!(
+        format!(
             "HOLDS: {} vouchers, {} orders, nobody twice, nothing left that a buyer wanted, \
              every acknowledged order is in the database.",
             verdict.stock, verdict.orders
-        );
+        )
     } else {
-        println!("BROKEN: {}.", verdict.failures().join("; "));
+        format!("BROKEN: {}.", verdict.failures().join("; "))
     }
 }

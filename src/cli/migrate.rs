@@ -21,6 +21,6 @@ pub struct MigrateArgs {
 pub async fn run(args: MigrateArgs) -> anyhow::Result<()> {
     let stores = Stores::open(&args.stores, Some(&args.home)).await?;
     stores.migrated_database().await?.close().await;
-    println!("the database is up to date");
+    super::say("the database is up to date")?;
     stores.close().await
 }

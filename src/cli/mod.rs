@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 use crate::config::{self, ConfigError};
@@ -23,6 +24,9 @@ pub mod voucher;
 pub const FAILED: u8 = 1;
 /// Exit status of a command that could not begin: its arguments, its environment.
 pub const UNUSABLE: u8 = 2;
+
+/// Arguments whose values no message may repeat.
+const SECRET_ARGUMENTS: [&str; 3] = ["--database-url", "--redis-url", "--secret"];
 
 /// A flash-sale voucher backend that never oversells.
 ///
@@ -98,6 +102,18 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Writes a result to standard output.
+///
+/// # Errors
+/// When it cannot be written, for example because nobody reads it any more.
+pub fn say(text: impl std::fmt::Display) -> anyhow::Result<()> {
+    use std::io::Write;
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{text}")
+        .and_then(|()| stdout.flush())
+        .context("cannot write to standard output")
+}
+
 /// An error as one line, and the exit status that says whose turn it is.
 fn report(error: &anyhow::Error) -> ExitCode {
     let unusable_server = matches!(
@@ -119,7 +135,14 @@ fn unusable(sentence: &str) -> ExitCode {
 /// What clap has to say, without the usage that follows it; all of it where there is more
 /// than a sentence to say (no subcommand at all).
 fn first_sentence(error: &clap::Error) -> String {
-    use clap::error::ErrorKind;
+    use clap::error::{ContextKind, ErrorKind};
+    use std::error::Error;
+    if let (Some(argument), Some(reason)) = (error.get(ContextKind::InvalidArg), error.source()) {
+        let argument = argument.to_string();
+        if SECRET_ARGUMENTS.iter().any(|secret| argument.starts_with(secret)) {
+            return format!("invalid value for '{argument}': {reason} (see --help)");
+        }
+    }
     let text = error.to_string();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return text;
@@ -127,7 +150,9 @@ fn first_sentence(error: &clap::Error) -> String {
     let sentence: Vec<&str> = text
         .trim_start_matches("error: ")
         .lines()
-        .take_while(|line| !line.trim_start().starts_with("Usage:") && !line.starts_with("For more"))
+        .take_while(|line| {
+            !line.trim_start().starts_with("Usage:") && !line.starts_with("For more")
+        })
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();

@@ -66,7 +66,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let files = load::raise_open_files_limit()?;
     let max_connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
 
-    println!("listening on http://{address}");
+    // For who starts nodes and reads where they are; nobody else has to.
+    let _ = super::say(format_args!("listening on http://{address}"));
     tracing::info!("the API is described at http://{address}/docs; Ctrl-C stops");
     server::serve(listener, router(app.clone()), max_connections as usize, stop).await;
 
@@ -129,9 +130,7 @@ async fn app(
 }
 
 /// Resolves at the first interrupt or request to end; a second one ends the process at once.
-fn stop_requested(
-    with_stdin: bool,
-) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
+fn stop_requested(with_stdin: bool) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -30,11 +30,12 @@ impl Stores {
     /// # Errors
     /// When a private server cannot be started.
     pub async fn open(args: &StoreArgs, home: Option<&HomeArgs>) -> anyhow::Result<Self> {
-        let home = home.map(HomeArgs::directory).transpose()?;
         if let (Some(database_url), Some(redis_url)) = (&args.database_url, &args.redis_url) {
             let (database_url, redis_url) = (database_url.clone(), redis_url.clone());
-            return Ok(Self { database_url, redis_url, servers: None, home });
+            return Ok(Self { database_url, redis_url, servers: None, home: None });
         }
+        // Only now: a program that keeps nothing needs no place to keep it.
+        let home = home.map(HomeArgs::directory).transpose()?;
         let plan = Plan {
             home: home.clone().map_or(Home::Throwaway, Home::Kept),
             postgres: args.database_url.is_none(),
@@ -114,9 +115,7 @@ impl Stores {
                 }
                 Ok(secret)
             }
-            Err(error) => {
-                Err(error).with_context(|| format!("cannot make {}", path.display()))
-            }
+            Err(error) => Err(error).with_context(|| format!("cannot make {}", path.display())),
         }
     }
 

@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use clap::Args;
 
 use super::stores::{Stores, secret_is_required};
-use crate::config::{HomeArgs, SecretArgs, StoreArgs};
+use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use crate::http::auth::Tokens;
 use crate::model::{Clock, SystemClock, UserId};
 use crate::store::{Database, users};
@@ -17,6 +17,8 @@ use crate::store::{Database, users};
 const MAX_USERS: u32 = 5_000_000;
 /// How long the tokens are good for.
 const GOOD_FOR: TimeDelta = TimeDelta::days(30);
+/// The phones of the load testers' users have room for eleven digits of their ids.
+const MAX_ID: i64 = 99_999_999_999;
 /// Users created by one statement.
 const USERS_A_STATEMENT: u32 = 50_000;
 
@@ -48,6 +50,9 @@ pub async fn run(args: TokensArgs) -> anyhow::Result<()> {
     if args.stores.database_url.is_some() && args.secret.secret.is_none() {
         return Err(secret_is_required().into());
     }
+    if let Some(first) = args.first {
+        check_range(first, args.users)?;
+    }
     let stores = Stores::open(&args.stores, Some(&args.home)).await?;
     let tokens = Tokens::new(stores.secret(&args.secret)?.as_bytes(), Arc::new(SystemClock));
     let database = stores.migrated_database().await?;
@@ -75,10 +80,10 @@ pub async fn mint(
         Some(first) => first,
         None => users::first_free_id(database.pool()).await?,
     };
+    check_range(first, count)?;
     let id = |offset: u32| {
         first.get().checked_add(i64::from(offset)).and_then(UserId::new).context("ids end there")
     };
-    id(count)?;
     for offset in (0..count).step_by(USERS_A_STATEMENT as usize) {
         let count = USERS_A_STATEMENT.min(count - offset);
         users::create_range(database.pool(), id(offset)?, count, now).await?;
@@ -89,6 +94,13 @@ pub async fn mint(
             Ok((user, tokens.mint(user, false, now + GOOD_FOR)?))
         })
         .collect()
+}
+
+fn check_range(first: UserId, count: u32) -> Result<(), ConfigError> {
+    if first.get() > MAX_ID - i64::from(count) + 1 {
+        return Err(ConfigError(format!("{count} users from {first} on would pass id {MAX_ID}")));
+    }
+    Ok(())
 }
 
 fn write(path: &Path, minted: &[(UserId, String)]) -> anyhow::Result<()> {

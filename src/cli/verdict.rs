@@ -89,7 +89,8 @@ impl Verdict {
             undersold: unsold.max(vanished),
             lost,
             unexpected,
-            orders_per_s: (audit.orders as f64 / crowd.elapsed_ms * 10_000_000.0).round() / 10_000.0,
+            orders_per_s: (audit.orders as f64 / crowd.elapsed_ms * 10_000_000.0).round()
+                / 10_000.0,
             elapsed_ms: crowd.elapsed_ms,
             answers_per_s: crowd.answers_per_s,
             outcomes: crowd.outcomes,
@@ -107,7 +108,10 @@ impl Verdict {
         let all = [
             (self.oversold != 0, format!("{} sold that did not exist", self.oversold)),
             (self.duplicates != 0, format!("{} sold twice to one buyer", self.duplicates)),
-            (self.undersold != 0, format!("{} left unsold while buyers wanted them", self.undersold)),
+            (
+                self.undersold != 0,
+                format!("{} left unsold while buyers wanted them", self.undersold),
+            ),
             (self.lost != 0, format!("{} acknowledged orders lost", self.lost)),
             (
                 told < self.orders && self.unexpected == 0,
@@ -131,11 +135,8 @@ pub async fn count_lost(
 ) -> anyhow::Result<i64> {
     let number = |text: &str| text.parse::<i64>().unwrap_or(-1);
     let users: Vec<i64> = crowd.acknowledged.iter().map(|told| number(&told.user_id)).collect();
-    let orders: Vec<i64> = crowd
-        .acknowledged
-        .iter()
-        .map(|told| told.order_id.as_deref().map_or(-1, number))
-        .collect();
+    let orders: Vec<i64> =
+        crowd.acknowledged.iter().map(|told| told.order_id.as_deref().map_or(-1, number)).collect();
     let lost = sqlx::query_scalar(
         "select count(*) from unnest($1::bigint[], $2::bigint[]) as told (user_id, order_id)
          where not exists (
@@ -156,8 +157,7 @@ mod tests {
     use super::*;
 
     fn verdict(orders: i64, users: i64, left: i64, lost: i64, outcomes: &[(&str, u64)]) -> Verdict {
-        let terms =
-            Terms { stock: 10, users: 20, attempts: 1, nodes: 1, strategy: "locked" };
+        let terms = Terms { stock: 10, users: 20, attempts: 1, nodes: 1, strategy: "locked" };
         let Some(voucher_id) = VoucherId::new(1) else { unreachable!("1 is positive") };
         let audit = VoucherAudit {
             voucher_id,

@@ -74,7 +74,7 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
     let database = stores.migrated_database().await?;
     let created = vouchers::create(database.pool(), &new, now).await;
     database.close().await;
-    println!("{}", created.context("the voucher was not added")?.id);
+    super::say(created.context("the voucher was not added")?.id)?;
     stores.close().await
 }
 
@@ -104,6 +104,6 @@ async fn list(args: ListArgs) -> anyhow::Result<()> {
         }
     }
     database.close().await;
-    println!("{table}");
+    super::say(table)?;
     stores.close().await
 }

@@ -31,22 +31,12 @@ impl Account {
     /// The user for servers whose data is, or will be, in `data` directories.
     pub(super) fn choose(data: &[PathBuf]) -> Result<Self, EmbeddedError> {
         if !geteuid().is_root() {
-            return Ok(Self {
-                uid: geteuid(),
-                gid: getegid(),
-                dropped: false,
-            });
+            return Ok(Self { uid: geteuid(), gid: getegid(), dropped: false });
         }
-        let owner = data
-            .iter()
-            .filter_map(|path| fs::metadata(path).ok())
-            .find(|meta| meta.uid() != 0);
+        let owner =
+            data.iter().filter_map(|path| fs::metadata(path).ok()).find(|meta| meta.uid() != 0);
         if let Some(meta) = owner {
-            return Ok(Self {
-                uid: meta.uid().into(),
-                gid: meta.gid().into(),
-                dropped: true,
-            });
+            return Ok(Self { uid: meta.uid().into(), gid: meta.gid().into(), dropped: true });
         }
         ["postgres", "nobody"]
             .into_iter()
@@ -90,9 +80,7 @@ impl Account {
     pub(super) fn first_closed_directory(&self, path: &Path) -> Option<PathBuf> {
         let mut way: Vec<&Path> = path.ancestors().collect();
         way.reverse();
-        way.into_iter()
-            .find(|step| self.is_closed(step))
-            .map(Path::to_owned)
+        way.into_iter().find(|step| self.is_closed(step)).map(Path::to_owned)
     }
 
     fn is_closed(&self, directory: &Path) -> bool {

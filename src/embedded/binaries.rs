@@ -44,23 +44,14 @@ impl Binaries {
             );
             return Err(EmbeddedError::MissingBinaries(sentence));
         }
-        Ok(Self {
-            postgres: postgres.flatten(),
-            redis: redis.flatten(),
-        })
+        Ok(Self { postgres: postgres.flatten(), redis: redis.flatten() })
     }
 }
 
 fn find_postgres(data_major: Option<u32>) -> Option<PostgresBinaries> {
-    let found: Vec<PostgresBinaries> = postgres_directories()
-        .iter()
-        .filter_map(|directory| postgres_in(directory))
-        .collect();
-    found
-        .iter()
-        .find(|one| Some(one.major) == data_major)
-        .or(found.first())
-        .cloned()
+    let found: Vec<PostgresBinaries> =
+        postgres_directories().iter().filter_map(|directory| postgres_in(directory)).collect();
+    found.iter().find(|one| Some(one.major) == data_major).or(found.first()).cloned()
 }
 
 /// Where PostgreSQL may be, the most specific first: distributions keep the
@@ -79,9 +70,7 @@ fn postgres_directories() -> Vec<PathBuf> {
         ("/home/linuxbrew/.linuxbrew/opt", "postgresql", "bin"),
     ] {
         directories.extend(
-            versions_in(Path::new(parent), prefix)
-                .into_iter()
-                .map(|path| path.join(suffix)),
+            versions_in(Path::new(parent), prefix).into_iter().map(|path| path.join(suffix)),
         );
     }
     directories
@@ -94,17 +83,9 @@ fn versions_in(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     };
     let mut versions: Vec<(u32, PathBuf)> = entries
         .flatten()
-        .filter(|entry| {
-            entry
-                .file_name()
-                .as_encoded_bytes()
-                .starts_with(prefix.as_bytes())
-        })
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes()))
         .map(|entry| {
-            (
-                first_number(&entry.file_name().to_string_lossy()).unwrap_or(0),
-                entry.path(),
-            )
+            (first_number(&entry.file_name().to_string_lossy()).unwrap_or(0), entry.path())
         })
         .collect();
     versions.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
@@ -119,41 +100,28 @@ fn postgres_in(directory: &Path) -> Option<PostgresBinaries> {
         return None;
     }
     let major = first_number(&output_of(&postgres, &["--version"])?)?;
-    Some(PostgresBinaries {
-        postgres,
-        initdb,
-        major,
-    })
+    Some(PostgresBinaries { postgres, initdb, major })
 }
 
 /// Valkey is Redis under its free licence, and what newer distributions ship.
 fn find_redis() -> Option<PathBuf> {
-    ["redis-server", "valkey-server"]
-        .into_iter()
-        .find_map(|name| {
-            let usual = [
-                "/usr/bin",
-                "/usr/local/bin",
-                "/opt/homebrew/bin",
-                "/home/linuxbrew/.linuxbrew/bin",
-            ];
-            on_search_path(name).or_else(|| {
-                usual
-                    .iter()
-                    .map(|directory| Path::new(directory).join(name))
-                    .find(|path| is_executable(path))
-            })
+    ["redis-server", "valkey-server"].into_iter().find_map(|name| {
+        let usual =
+            ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin"];
+        on_search_path(name).or_else(|| {
+            usual
+                .iter()
+                .map(|directory| Path::new(directory).join(name))
+                .find(|path| is_executable(path))
         })
+    })
 }
 
 /// Asks the shell, which knows `PATH`: only `config` reads the environment here.
 fn on_search_path(name: &str) -> Option<PathBuf> {
     let path = PathBuf::from(output_of("sh", &["-c", &format!("command -v {name}")])?);
     // A link (`/usr/bin/postgres` on some systems) leads to where `initdb` is.
-    let path = fs::canonicalize(&path)
-        .ok()
-        .filter(|_| name == "postgres")
-        .unwrap_or(path);
+    let path = fs::canonicalize(&path).ok().filter(|_| name == "postgres").unwrap_or(path);
     is_executable(&path).then_some(path)
 }
 
@@ -165,11 +133,7 @@ fn output_of(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<String> {
         .output()
         .ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
-    output
-        .status
-        .success()
-        .then(|| text.trim().to_owned())
-        .filter(|text| !text.is_empty())
+    output.status.success().then(|| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -180,9 +144,7 @@ fn is_executable(path: &Path) -> bool {
 pub(super) fn first_number(text: &str) -> Option<u32> {
     let from = text.find(|c: char| c.is_ascii_digit())?;
     let digits = &text[from..];
-    let to = digits
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(digits.len());
+    let to = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     digits[..to].parse().ok()
 }
 
@@ -251,10 +213,7 @@ fn package_tool() -> Option<&'static PackageTool> {
             },
         ),
     ];
-    TOOLS
-        .iter()
-        .find(|(name, _)| on_search_path(name).is_some())
-        .map(|(_, tool)| tool)
+    TOOLS.iter().find(|(name, _)| on_search_path(name).is_some()).map(|(_, tool)| tool)
 }
 
 fn missing_sentence(postgres: bool, redis: bool, tool: Option<&PackageTool>, root: bool) -> String {
@@ -268,11 +227,7 @@ fn missing_sentence(postgres: bool, redis: bool, tool: Option<&PackageTool>, roo
             "{what} not installed: install with this system's package manager, or set {urls}"
         );
     };
-    let sudo = if tool.needs_root && !root {
-        "sudo "
-    } else {
-        ""
-    };
+    let sudo = if tool.needs_root && !root { "sudo " } else { "" };
     let packages: Vec<&str> = [(postgres, tool.postgres), (redis, tool.redis)]
         .into_iter()
         .filter_map(|(missing, name)| missing.then_some(name))
@@ -327,10 +282,7 @@ mod tests {
 
     #[test]
     fn a_major_version_is_read_from_what_postgres_says() {
-        assert_eq!(
-            first_number("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)"),
-            Some(15)
-        );
+        assert_eq!(first_number("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)"), Some(15));
         assert_eq!(first_number("postgres (PostgreSQL) 18beta1"), Some(18));
         assert_eq!(first_number("no digits"), None);
     }

@@ -31,15 +31,8 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// What seckill itself puts into its data directory. One that holds nothing
 /// else is ours to open to the servers' user.
-const OUR_NAMES: &[&str] = &[
-    "lock",
-    "postgres",
-    "postgres.log",
-    "redis",
-    "redis.log",
-    "secret",
-    "servers.json",
-];
+const OUR_NAMES: &[&str] =
+    &["lock", "postgres", "postgres.log", "redis", "redis.log", "secret", "servers.json"];
 
 /// What came of asking for a home.
 pub(super) enum Claim {
@@ -101,10 +94,7 @@ impl KeptHome {
     }
 
     fn take_over(directory: &Path, lock: Flock<File>) -> Result<Self, EmbeddedError> {
-        let home = Self {
-            directory: directory.to_owned(),
-            _lock: lock,
-        };
+        let home = Self { directory: directory.to_owned(), _lock: lock };
         home.withdraw()?;
         for name in ["postgres.log", "redis.log"] {
             let log = directory.join(name);
@@ -123,12 +113,8 @@ impl KeptHome {
         let path = self.directory.join("servers.json");
         let early = self.directory.join("servers.json.early");
         let write = || -> io::Result<()> {
-            let mut file = File::options()
-                .create(true)
-                .truncate(true)
-                .write(true)
-                .mode(0o600)
-                .open(&early)?;
+            let mut file =
+                File::options().create(true).truncate(true).write(true).mode(0o600).open(&early)?;
             file.write_all(&serde_json::to_vec_pretty(running)?)?;
             fs::rename(&early, &path)
         };
@@ -149,27 +135,14 @@ impl KeptHome {
 
 /// Makes the directory and what is missing on the way to it.
 fn make_directory(directory: &Path, account: &Account) -> Result<(), EmbeddedError> {
-    let missing: Vec<&Path> = directory
-        .ancestors()
-        .take_while(|path| !path.exists())
-        .collect();
+    let missing: Vec<&Path> = directory.ancestors().take_while(|path| !path.exists()).collect();
     for path in missing.iter().rev() {
-        let mode = if *path == directory {
-            account.passage_mode()
-        } else {
-            0o755
-        };
+        let mode = if *path == directory { account.passage_mode() } else { 0o755 };
         // Twice: at creation, so that it is never wider; then again, whatever the umask took away.
         DirBuilder::new()
             .mode(mode)
             .create(path)
-            .or_else(|e| {
-                if e.kind() == io::ErrorKind::AlreadyExists {
-                    Ok(())
-                } else {
-                    Err(e)
-                }
-            })
+            .or_else(|e| if e.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(e) })
             .and_then(|()| fs::set_permissions(path, Permissions::from_mode(mode)))
             .map_err(|e| EmbeddedError::at("make the directory", path, &e))?;
     }
@@ -190,9 +163,7 @@ fn is_ours(directory: &Path) -> bool {
         return false;
     };
     let known = |name: &str| {
-        OUR_NAMES
-            .iter()
-            .any(|ours| name.strip_prefix(ours).is_some_and(is_suffix_of_ours))
+        OUR_NAMES.iter().any(|ours| name.strip_prefix(ours).is_some_and(is_suffix_of_ours))
     };
     owned
         && entries
@@ -211,33 +182,16 @@ fn read_answering(directory: &Path) -> Option<Running> {
     let answers = |url: &Option<String>, server, socket: PathBuf| {
         url.is_none() || process::health(server, &socket) == Health::Ready
     };
-    (answers(
-        &running.database_url,
-        Server::Postgres,
-        postgres::socket(&running.sockets),
-    ) && answers(
-        &running.redis_url,
-        Server::Redis,
-        redis::socket(&running.sockets),
-    ))
+    (answers(&running.database_url, Server::Postgres, postgres::socket(&running.sockets))
+        && answers(&running.redis_url, Server::Redis, redis::socket(&running.sockets)))
     .then_some(running)
 }
 
 /// The servers that `plan` wants of those that run.
 fn attach(directory: &Path, mut running: Running, plan: &Plan) -> Result<Running, EmbeddedError> {
     for (wanted, server, url, pid) in [
-        (
-            plan.postgres,
-            Server::Postgres,
-            &mut running.database_url,
-            &mut running.postgres_pid,
-        ),
-        (
-            plan.redis,
-            Server::Redis,
-            &mut running.redis_url,
-            &mut running.redis_pid,
-        ),
+        (plan.postgres, Server::Postgres, &mut running.database_url, &mut running.postgres_pid),
+        (plan.redis, Server::Redis, &mut running.redis_url, &mut running.redis_pid),
     ] {
         if wanted && url.is_none() {
             return Err(EmbeddedError::Busy(format!(

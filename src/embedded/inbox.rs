@@ -41,12 +41,7 @@ impl Inbox {
     /// the owner's to answer, and the owner's end comes through the pipe.
     pub(super) fn open() -> nix::Result<Self> {
         let mut signals = SigSet::empty();
-        for signal in [
-            Signal::SIGTERM,
-            Signal::SIGINT,
-            Signal::SIGHUP,
-            Signal::SIGCHLD,
-        ] {
+        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD] {
             signals.add(signal);
         }
         signals.thread_block()?;
@@ -54,10 +49,7 @@ impl Inbox {
         let from_signals = sender.clone();
         thread::spawn(move || pass_on_signals(&signals, &from_signals));
         thread::spawn(move || pass_on_lines(&sender));
-        Ok(Self {
-            events,
-            stopped: Cell::new(false),
-        })
+        Ok(Self { events, stopped: Cell::new(false) })
     }
 
     /// Waits for the next event, for ever.
@@ -74,10 +66,7 @@ impl Inbox {
     pub(super) fn pause(&self, span: Duration) -> Result<(), EmbeddedError> {
         let until = Instant::now() + span;
         loop {
-            match self
-                .events
-                .recv_timeout(until.saturating_duration_since(Instant::now()))
-            {
+            match self.events.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.stopped.set(true);
                     return Err(EmbeddedError::Keeper(

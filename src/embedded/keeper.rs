@@ -104,10 +104,7 @@ impl Keeper {
             .and_then(|(_, directory)| postgres::data_major(&directory.join("postgres")));
         let binaries = Binaries::find(plan, data_major)?;
         let scratch = Scratch::create(&account)?;
-        let directory = kept
-            .as_ref()
-            .map_or(scratch.path(), |(_, directory)| directory)
-            .to_owned();
+        let directory = kept.as_ref().map_or(scratch.path(), |(_, directory)| directory).to_owned();
         let site = Site {
             directory: &directory,
             sockets: &scratch.sockets(),
@@ -122,12 +119,7 @@ impl Keeper {
             return Err(error);
         }
         let running = running(&processes, &directory, site.sockets)?;
-        let keeper = Self {
-            processes,
-            running,
-            scratch,
-            kept: kept.map(|(home, _)| home),
-        };
+        let keeper = Self { processes, running, scratch, kept: kept.map(|(home, _)| home) };
         match keeper.publish() {
             Ok(()) => Ok(Started::Owner(keeper)),
             Err(error) => keeper.stop().and(Err(error)),
@@ -135,9 +127,7 @@ impl Keeper {
     }
 
     fn publish(&self) -> Result<(), EmbeddedError> {
-        self.kept
-            .as_ref()
-            .map_or(Ok(()), |home| home.publish(&self.running))
+        self.kept.as_ref().map_or(Ok(()), |home| home.publish(&self.running))
     }
 
     /// Obeys until told to stop.
@@ -161,14 +151,9 @@ impl Keeper {
     fn obey(&mut self, line: &str, inbox: &Inbox) -> Result<u32, EmbeddedError> {
         let Order::Restart(server) = serde_json::from_str(line)
             .map_err(|e| EmbeddedError::Keeper(format!("not an order: {e}")))?;
-        let Some(process) = self
-            .processes
-            .iter_mut()
-            .find(|process| process.server() == server)
+        let Some(process) = self.processes.iter_mut().find(|process| process.server() == server)
         else {
-            return Err(EmbeddedError::Keeper(format!(
-                "{server} is not one of these servers"
-            )));
+            return Err(EmbeddedError::Keeper(format!("{server} is not one of these servers")));
         };
         process.restart(inbox)?;
         let pid = process.pid();

@@ -32,7 +32,7 @@ mod inbox;
 mod keeper;
 mod plan;
 mod postgres;
-mod postgres_wire;
+mod postgres_session;
 mod process;
 mod protocol;
 mod redis;

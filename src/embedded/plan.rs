@@ -24,11 +24,9 @@ pub struct Plan {
     pub postgres: bool,
     /// Start Redis.
     pub redis: bool,
-    /// Every acknowledged commit survives a crash. Without it PostgreSQL runs with
-    /// `fsync` and `synchronous_commit` off: commits are faster than any real
-    /// database's, so never measure with `false`; and the last moments before a
-    /// SIGKILL of the *server alone* may be lost too, so never test with `false`
-    /// that nothing acknowledged is lost.
+    /// Every acknowledged commit survives a crash of the machine. Without it PostgreSQL
+    /// runs with `fsync` off: an acknowledged commit survives the death of the server, and
+    /// comes faster than any real database's, so never measure with `false`.
     pub durable: bool,
 }
 

@@ -17,7 +17,7 @@ use super::{
     EmbeddedError, Server,
     binaries::{PostgresBinaries, first_number},
     inbox::Inbox,
-    postgres_wire::{Refusal, converse},
+    postgres_session::{converse, sqlstate},
     process::{Health, Process, Site, run_to_end},
     scratch::remove_directory,
 };
@@ -58,11 +58,9 @@ const SETTINGS: &[&str] = &[
     "log_min_messages=log",
 ];
 
-const CARELESS: &[&str] = &[
-    "fsync=off",
-    "synchronous_commit=off",
-    "full_page_writes=off",
-];
+/// Nothing waits for the disk. A commit is still handed to the system before it is
+/// acknowledged, so that a killed server loses none; a killed machine may.
+const CARELESS: &[&str] = &["fsync=off", "full_page_writes=off"];
 
 /// The socket in the sockets' directory.
 pub(super) fn socket(sockets: &Path) -> PathBuf {
@@ -111,12 +109,7 @@ pub(super) fn prepare(
     command.arg("-D").arg(&data);
     let place = format!("unix_socket_directories={}", site.sockets.display());
     let careless = if site.durable { &[] } else { CARELESS };
-    for setting in SETTINGS
-        .iter()
-        .chain(careless)
-        .copied()
-        .chain([place.as_str()])
-    {
+    for setting in SETTINGS.iter().chain(careless).copied().chain([place.as_str()]) {
         command.args(["-c", setting]);
     }
     Process::prepare(Server::Postgres, command, site)
@@ -163,33 +156,30 @@ fn foreign_to_nothing(program: &Path) -> Command {
 
 /// Whether the server answers a session.
 pub(super) fn health(socket: &Path) -> Health {
-    match converse(socket, "postgres", None, Duration::from_secs(2)) {
+    match converse(directory_of(socket), "postgres", None, Duration::from_secs(2)) {
         Ok(()) => Health::Ready,
         // cannot_connect_now: starting up, recovering or shutting down.
-        Err(Refusal::Server { sqlstate, .. }) if sqlstate == "57P03" => Health::Starting,
+        Err(error) if sqlstate(&error).as_deref() == Some("57P03") => Health::Starting,
         Err(_) => Health::Silent,
     }
 }
 
 /// Creates the database unless it exists. `create database` knows no `if not exists`.
 pub(super) fn ensure_database(socket: &Path) -> Result<(), EmbeddedError> {
-    let patience = Duration::from_secs(60);
-    let outcome = match converse(socket, DATABASE, None, patience) {
-        Err(Refusal::Server { sqlstate, .. }) if sqlstate == "3D000" => converse(
-            socket,
-            "postgres",
-            Some("create database seckill"),
-            patience,
-        ),
+    let (sockets, patience) = (directory_of(socket), Duration::from_secs(60));
+    let outcome = match converse(sockets, DATABASE, None, patience) {
+        Err(error) if sqlstate(&error).as_deref() == Some("3D000") => {
+            converse(sockets, "postgres", Some("create database seckill"), patience)
+        }
         other => other,
     };
-    outcome.map_err(|refusal| {
-        let why = match refusal {
-            Refusal::Io(e) => e.to_string(),
-            Refusal::Server { sqlstate, message } => format!("{message} ({sqlstate})"),
-        };
-        EmbeddedError::Server(format!("cannot create the database {DATABASE}: {why}"))
+    outcome.map_err(|error| {
+        EmbeddedError::Server(format!("cannot create the database {DATABASE}: {error}"))
     })
+}
+
+fn directory_of(socket: &Path) -> &Path {
+    socket.parent().unwrap_or(Path::new("/"))
 }
 
 /// Waits for the last processes of a killed server, then removes its lock files.
@@ -277,9 +267,7 @@ fn processes_in(data: &Path) -> Vec<i32> {
 fn processes_in(data: &Path) -> Vec<i32> {
     let named = fs::read_to_string(data.join("postmaster.pid")).ok();
     let pid = named.and_then(|text| text.lines().next()?.parse::<i32>().ok());
-    pid.filter(|pid| kill(Pid::from_raw(*pid), None).is_ok())
-        .into_iter()
-        .collect()
+    pid.filter(|pid| kill(Pid::from_raw(*pid), None).is_ok()).into_iter().collect()
 }
 
 #[cfg(test)]

@@ -75,14 +75,7 @@ impl Process {
         let log = site.directory.join(format!("{name}.log"));
         send_output_to(&mut command, &log)?;
         tie_to_keeper(&mut command, site.account, farewell(server));
-        Ok(Self {
-            server,
-            command,
-            data: site.directory.join(name),
-            socket,
-            log,
-            child: None,
-        })
+        Ok(Self { server, command, data: site.directory.join(name), socket, log, child: None })
     }
 
     pub(super) fn server(&self) -> Server {
@@ -175,10 +168,8 @@ const STOP_POSTGRES: Escalation = &[
     (Duration::from_secs(10), Signal::SIGKILL),
 ];
 
-const STOP_REDIS: Escalation = &[
-    (Duration::ZERO, Signal::SIGTERM),
-    (Duration::from_secs(5), Signal::SIGKILL),
-];
+const STOP_REDIS: Escalation =
+    &[(Duration::ZERO, Signal::SIGTERM), (Duration::from_secs(5), Signal::SIGKILL)];
 
 fn escalation(server: Server) -> Escalation {
     match server {
@@ -206,9 +197,8 @@ pub(super) fn stop(processes: &mut [Process]) -> Result<(), EmbeddedError> {
             if process.reap().is_some() {
                 continue;
             }
-            while let Some((_, signal)) = escalation(process.server)
-                .get(*sent)
-                .filter(|(after, _)| began.elapsed() >= *after)
+            while let Some((_, signal)) =
+                escalation(process.server).get(*sent).filter(|(after, _)| began.elapsed() >= *after)
             {
                 process.signal(*signal);
                 *sent += 1;
@@ -222,10 +212,7 @@ pub(super) fn stop(processes: &mut [Process]) -> Result<(), EmbeddedError> {
         }
         thread::sleep(Duration::from_millis(2));
     }
-    for process in processes
-        .iter()
-        .filter(|process| process.server == Server::Postgres)
-    {
+    for process in processes.iter().filter(|process| process.server == Server::Postgres) {
         postgres::kill_remains(&process.data);
     }
     Ok(())
@@ -241,9 +228,8 @@ pub(super) fn run_to_end(
     let program = Path::new(command.get_program()).display().to_string();
     send_output_to(&mut command, log)?;
     tie_to_keeper(&mut command, account, Signal::SIGKILL);
-    let mut child = command
-        .spawn()
-        .map_err(|e| EmbeddedError::Server(format!("cannot run {program}: {e}")))?;
+    let mut child =
+        command.spawn().map_err(|e| EmbeddedError::Server(format!("cannot run {program}: {e}")))?;
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
@@ -256,9 +242,7 @@ pub(super) fn run_to_end(
             }
             Ok(None) => {}
             Err(e) => {
-                return Err(EmbeddedError::Server(format!(
-                    "cannot wait for {program}: {e}"
-                )));
+                return Err(EmbeddedError::Server(format!("cannot wait for {program}: {e}")));
             }
         }
         if let Err(stopped) = inbox.pause(ASK_EVERY) {
@@ -313,9 +297,8 @@ fn tie_to_keeper(command: &mut Command, account: &Account, farewell: Signal) {
 /// The last lines of a log, for an error message.
 fn log_tail(log: &Path) -> String {
     const LINES: usize = 8;
-    let text = fs::read(log)
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .unwrap_or_default();
+    let text =
+        fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }

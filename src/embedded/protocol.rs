@@ -74,10 +74,7 @@ impl From<&EmbeddedError> for Reply {
             EmbeddedError::Server(_) => FailureCode::Server,
             EmbeddedError::Keeper(_) | EmbeddedError::NotOwner => FailureCode::Keeper,
         };
-        Self::Failed {
-            code,
-            message: error.to_string(),
-        }
+        Self::Failed { code, message: error.to_string() }
     }
 }
 

@@ -33,13 +33,8 @@ pub(super) fn prepare(binary: &Path, site: &Site<'_>) -> Result<Process, Embedde
     let data = site.directory.join("redis");
     site.account.private_directory(&data)?;
     let mut command = Command::new(binary);
-    command
-        .current_dir("/")
-        .args(["--port", "0", "--daemonize", "no", "--save", ""]);
-    command
-        .arg("--unixsocket")
-        .arg(socket(site.sockets))
-        .args(["--unixsocketperm", "700"]);
+    command.current_dir("/").args(["--port", "0", "--daemonize", "no", "--save", ""]);
+    command.arg("--unixsocket").arg(socket(site.sockets)).args(["--unixsocketperm", "700"]);
     command.arg("--dir").arg(&data);
     if site.kept {
         let fsync = if site.durable { "everysec" } else { "no" };

@@ -53,10 +53,7 @@ impl Scratch {
         let lock = take_lock(directory.path(), account).map_err(|e| {
             EmbeddedError::at("set up the temporary directory", directory.path(), &e)
         })?;
-        let scratch = Self {
-            directory: directory.keep(),
-            _lock: lock,
-        };
+        let scratch = Self { directory: directory.keep(), _lock: lock };
         account.private_directory(&scratch.sockets())?;
         Ok(scratch)
     }
@@ -134,10 +131,7 @@ fn choose_base(bases: &[PathBuf], account: &Account) -> Result<PathBuf, Embedded
             return Ok(base);
         }
     }
-    let names: Vec<String> = bases
-        .iter()
-        .map(|base| base.display().to_string())
-        .collect();
+    let names: Vec<String> = bases.iter().map(|base| base.display().to_string()).collect();
     Err(EmbeddedError::Directory(format!(
         "no place for the servers' sockets in {}: the last {refusal}; set TMPDIR to a short, accessible directory",
         names.join(" or ")
@@ -150,20 +144,12 @@ fn sweep(base: &Path) {
         return;
     };
     for entry in entries.flatten() {
-        if !entry
-            .file_name()
-            .as_encoded_bytes()
-            .starts_with(PREFIX.as_bytes())
-        {
+        if !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
             continue;
         }
-        let ours = entry
-            .metadata()
-            .is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw());
-        let Some(lock) = ours
-            .then(|| File::open(entry.path().join(LOCK)).ok())
-            .flatten()
-        else {
+        let ours =
+            entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw());
+        let Some(lock) = ours.then(|| File::open(entry.path().join(LOCK)).ok()).flatten() else {
             continue;
         };
         if Flock::lock(lock, FlockArg::LockExclusiveNonblock).is_ok() {

@@ -51,14 +51,10 @@ impl Servers {
         let mut keeper = Keeper::spawn(exe)?;
         let answer = keeper.say(&plan).and_then(|()| keeper.hear());
         match answer {
-            Ok(Reply::Ready(running)) => Ok(Self {
-                keeper: Some(keeper),
-                running,
-            }),
-            Ok(Reply::Attached(running)) => keeper.dismiss().map(|_| Self {
-                keeper: None,
-                running,
-            }),
+            Ok(Reply::Ready(running)) => Ok(Self { keeper: Some(keeper), running }),
+            Ok(Reply::Attached(running)) => {
+                keeper.dismiss().map(|_| Self { keeper: None, running })
+            }
             Ok(Reply::Failed { code, message }) => {
                 keeper.dismiss().and_then(|_| Err(code.into_error(message)))
             }
@@ -194,11 +190,7 @@ impl Keeper {
             .map_err(|e| failed(&e.to_string()))?;
         let (orders, replies) = (child.stdin.take(), child.stdout.take());
         let replies = BufReader::new(replies.ok_or_else(|| failed("no pipe"))?);
-        Ok(Self {
-            child,
-            orders,
-            replies,
-        })
+        Ok(Self { child, orders, replies })
     }
 
     fn say(&mut self, what: &impl serde::Serialize) -> Result<(), EmbeddedError> {
@@ -234,10 +226,7 @@ impl Keeper {
             }
             thread::sleep(Duration::from_millis(2));
         }
-        self.child
-            .kill()
-            .and_then(|()| self.child.wait())
-            .map_err(failed)
+        self.child.kill().and_then(|()| self.child.wait()).map_err(failed)
     }
 }
 

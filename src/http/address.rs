@@ -23,6 +23,8 @@ impl FromRequestParts<App> for ClientAddress {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
         let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let peer = parts.extensions.get::<Peer>().map_or(unspecified, |peer| peer.0.ip());
+        // An IPv6 socket shows an IPv4 peer as ::ffff:192.0.2.1.
+        let peer = peer.to_canonical();
         Ok(Self(client_address(peer, &parts.headers, &app.trusted_proxies)))
     }
 }

@@ -19,11 +19,14 @@ const ARRIVES_WITHIN: Duration = Duration::from_secs(10);
 /// to read the answer instead of a reset connection.
 const MAX_DRAINED_BYTES: usize = 32 * 1024 * 1024;
 
-/// Refuses a body whose announced length is too large before any route sees it.
+/// Refuses a body that is too large before any route sees it.
 ///
 /// # Errors
 /// The answer.
 pub async fn refuse_oversized(request: Request) -> Result<Request, ApiError> {
+    if request.body().size_hint().exact().is_none() {
+        return Box::pin(refuse_unannounced(request)).await;
+    }
     if request.body().size_hint().lower() <= MAX_BODY_BYTES as u64 {
         return Ok(request);
     }
@@ -34,24 +37,65 @@ pub async fn refuse_oversized(request: Request) -> Result<Request, ApiError> {
     Err(ApiError::body_too_large())
 }
 
+/// How long a body in chunks is, its end tells: it is read here.
+async fn refuse_unannounced(request: Request) -> Result<Request, ApiError> {
+    let (parts, mut body) = request.into_parts();
+    match bytes(&mut body).await {
+        Ok(bytes) => Ok(Request::from_parts(parts, bytes.into())),
+        Err(unread) => {
+            if matches!(unread, Unread::TooLarge) {
+                drain(body).await;
+            }
+            Err(unread.into())
+        }
+    }
+}
+
 async fn drain(body: Body) {
     let mut body = Limited::new(body, MAX_DRAINED_BYTES);
     let drained = async { while let Some(Ok(_)) = body.frame().await {} };
     let _ = tokio::time::timeout(ARRIVES_WITHIN, drained).await;
 }
 
-/// The bytes of a body.
-async fn bytes(body: Body) -> Result<Bytes, ApiError> {
-    let collected = Limited::new(body, MAX_BODY_BYTES).collect();
-    match tokio::time::timeout(ARRIVES_WITHIN, collected).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::body_too_large()),
-        Ok(Err(_)) => Err(ApiError::invalid("the body broke off")),
-        Err(_) => Err(ApiError::invalid("the body did not arrive in time")),
+/// Why there are no bytes of a body.
+enum Unread {
+    TooLarge,
+    BrokenOff,
+    Late,
+}
+
+impl From<Unread> for ApiError {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::TooLarge => Self::body_too_large(),
+            Unread::BrokenOff => Self::invalid("the body broke off"),
+            Unread::Late => Self::invalid("the body did not arrive in time"),
+        }
     }
 }
 
+/// The bytes of a body.
+async fn bytes(body: &mut Body) -> Result<Bytes, Unread> {
+    let collected = Limited::new(body, MAX_BODY_BYTES).collect();
+    match tokio::time::timeout(ARRIVES_WITHIN, collected).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Unread::TooLarge),
+        Ok(Err(_)) => Err(Unread::BrokenOff),
+        Err(_) => Err(Unread::Late),
+    }
+}
+
+/// Whether a media type is JSON's, parameters aside. Its name has no case.
+fn is_json(media_type: &str) -> bool {
+    let name = media_type.split(';').next().unwrap_or_default();
+    name.trim().eq_ignore_ascii_case("application/json")
+}
+
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    // serde would take an array for a struct, member by member.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(ApiError::invalid("the body is not a JSON object"));
+    }
     serde_json::from_slice(bytes)
         .map_err(|error| ApiError::invalid(format!("the body is not the JSON expected: {error}")))
 }
@@ -67,11 +111,11 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
             .headers()
             .get(header::CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
-            .is_some_and(|value| value.trim_start().starts_with("application/json"));
+            .is_some_and(is_json);
         if !json {
             return Err(ApiError::invalid("content-type must be application/json"));
         }
-        parse(&bytes(request.into_body()).await?).map(Self)
+        parse(&bytes(&mut request.into_body()).await?).map(Self)
     }
 }
 
@@ -85,7 +129,7 @@ impl<T: DeserializeOwned> FromRequest<App> for OptionalJsonBody<T> {
         if request.body().is_end_stream() {
             return Ok(Self(None));
         }
-        let bytes = bytes(request.into_body()).await?;
+        let bytes = bytes(&mut request.into_body()).await?;
         if bytes.is_empty() { Ok(Self(None)) } else { parse(&bytes).map(|body| Self(Some(body))) }
     }
 }

@@ -1,10 +1,17 @@
 //! The API described: OpenAPI 3.1, and a page to browse it that needs no network.
 
+use axum::Router;
+use axum::http::StatusCode;
+use axum::middleware::map_response;
+use axum::response::{IntoResponse, Response};
+use chrono::{DateTime, Utc};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-use utoipa::{Modify, OpenApi};
+use utoipa::openapi::{Content, Ref, RefOr};
+use utoipa::{Modify, OpenApi, ToSchema};
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::{operations, orders, sessions, vouchers};
+use super::problem::Code;
+use super::{ApiError, operations, orders, sessions, vouchers};
 
 /// Collects the descriptions that stand with the handlers.
 #[derive(Debug, OpenApi)]
@@ -26,7 +33,8 @@ use super::{operations, orders, sessions, vouchers};
         operations::readyz,
         operations::metrics,
     ),
-    modifiers(&TokenScheme)
+    components(schemas(Problem)),
+    modifiers(&TokenScheme, &Problems)
 )]
 pub struct ApiDoc;
 
@@ -39,9 +47,62 @@ impl Modify for TokenScheme {
     }
 }
 
+/// Every answer that is not a success (RFC 9457).
+#[derive(ToSchema)]
+#[allow(dead_code)] // only described; `problem` writes it
+struct Problem {
+    #[schema(example = "urn:seckill:problem:already_bought")]
+    r#type: String,
+    /// In the language that the request prefers.
+    #[schema(example = "You have bought this voucher already")]
+    title: String,
+    /// The status of the answer.
+    #[schema(example = 409)]
+    status: u16,
+    /// For programs; never changes.
+    #[schema(example = "already_bought")]
+    code: String,
+    /// About this occurrence.
+    detail: Option<String>,
+    /// With `already_bought`: the order.
+    #[schema(example = "661897216000000001")]
+    order_id: Option<String>,
+    /// With `sale_not_started`: when it will begin.
+    begin_time: Option<DateTime<Utc>>,
+}
+
+/// Says of every refusal that it is a [`Problem`].
+struct Problems;
+
+impl Modify for Problems {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let items = document.paths.paths.values_mut();
+        for operation in items.flat_map(|item| [&mut item.get, &mut item.post]).flatten() {
+            for (status, response) in &mut operation.responses.responses {
+                let RefOr::T(response) = response else { continue };
+                if !status.starts_with('2') && response.content.is_empty() {
+                    let problem = RefOr::T(Content::new(Some(Ref::from_schema_name("Problem"))));
+                    response.content.insert("application/problem+json".to_owned(), problem);
+                }
+            }
+        }
+    }
+}
+
 /// `/docs` and `/api/openapi.json`.
-pub fn pages() -> SwaggerUi {
-    SwaggerUi::new("/docs")
-        .url("/api/openapi.json", ApiDoc::openapi())
-        .config(Config::default().persist_authorization(true).display_request_duration(true))
+pub fn pages() -> Router {
+    let pages = SwaggerUi::new("/docs").url("/api/openapi.json", ApiDoc::openapi()).config(
+        Config::default()
+            .persist_authorization(true)
+            .display_request_duration(true)
+            // Otherwise the page shows our document to a validator on the network.
+            .validator_url("none"),
+    );
+    // What it does not have it would answer without a word.
+    Router::from(pages).layer(map_response(async |response: Response| {
+        if response.status() == StatusCode::NOT_FOUND {
+            return ApiError::new(Code::NotFound).into_response();
+        }
+        response
+    }))
 }

@@ -120,12 +120,13 @@ pub async fn buy(
         (status = 200, body = [OrderBody], description = "a page; `Link` names the next"),
         (status = 401, description = "`unauthenticated`"),
         (status = 422, description = "`invalid_request`"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn list(
     State(app): State<App>,
     session: Session,
     page: Result<Query<Page<OrderId>>, axum::extract::rejection::QueryRejection>,
-) -> Result<([(HeaderName, String); 1], Json<Vec<OrderBody>>), ApiError> {
+) -> Result<(Option<[(HeaderName, String); 1]>, Json<Vec<OrderBody>>), ApiError> {
     let Query(page) = page.map_err(|error| ApiError::invalid(error.body_text()))?;
     let page = page.check()?;
     let pool = app.database.pool();
@@ -144,6 +145,7 @@ pub async fn list(
         (status = 401, description = "`unauthenticated`"),
         (status = 404, description = "`order_not_found`"),
         (status = 422, description = "`invalid_request`: the id is not a number"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn find(
     State(app): State<App>,

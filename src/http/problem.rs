@@ -73,9 +73,7 @@ impl Code {
             Self::Unauthenticated => {
                 (S::UNAUTHORIZED, "unauthenticated", "Log in first", "请先登录")
             }
-            Self::Forbidden => {
-                (S::FORBIDDEN, "forbidden", "You may not do this", "没有权限")
-            }
+            Self::Forbidden => (S::FORBIDDEN, "forbidden", "You may not do this", "没有权限"),
             Self::NotFound => (S::NOT_FOUND, "not_found", "There is nothing here", "资源不存在"),
             Self::MethodNotAllowed => (
                 S::METHOD_NOT_ALLOWED,

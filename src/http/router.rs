@@ -11,9 +11,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::problem::Code;
-use super::{
-    ApiError, App, body, openapi, operations, orders, problem, sessions, vouchers,
-};
+use super::{ApiError, App, body, openapi, operations, orders, problem, sessions, vouchers};
 use crate::telemetry;
 
 /// The API.

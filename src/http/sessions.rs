@@ -79,9 +79,8 @@ pub struct SessionCreated {
 }
 
 fn phone_of(text: &str) -> Result<String, ApiError> {
-    let wrong = || {
-        ApiError::invalid("phone must have 11 digits and begin with 1, or be in E.164 form")
-    };
+    let wrong =
+        || ApiError::invalid("phone must have 11 digits and begin with 1, or be in E.164 form");
     normalized_phone(text).ok_or_else(wrong)
 }
 
@@ -96,6 +95,7 @@ async fn admit(app: &App, rate: Rate, who: &str) -> Result<(), ApiError> {
 #[utoipa::path(post, path = "/api/login-codes", tag = "sessions", request_body = LoginCodeBody,
     responses(
         (status = 202, description = "the code is on its way; it is good for two minutes, once"),
+        (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
         (status = 429, description = "`too_many_requests`, with `Retry-After`"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
@@ -123,6 +123,7 @@ pub async fn send_code(
     responses(
         (status = 201, body = SessionCreated, description = "the token is good for seven days"),
         (status = 401, description = "`unauthenticated`: the code is wrong, used or too old"),
+        (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
         (status = 429, description = "`too_many_requests`, with `Retry-After`"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
@@ -158,6 +159,7 @@ pub async fn create(
     responses(
         (status = 200, body = UserBody, description = "the user"),
         (status = 401, description = "`unauthenticated`"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn me(State(app): State<App>, session: Session) -> Result<Json<UserBody>, ApiError> {
     let user = users::find(app.database.pool(), session.user).await?;

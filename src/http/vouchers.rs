@@ -64,12 +64,10 @@ pub(super) fn next_page(
     path: &str,
     limit: i64,
     ids: impl ExactSizeIterator<Item = String>,
-) -> [(HeaderName, String); 1] {
+) -> Option<[(HeaderName, String); 1]> {
     let full = i64::try_from(ids.len()) == Ok(limit);
-    let link = ids.last().filter(|_| full).map_or_else(String::new, |last| {
-        format!("<{path}?before={last}&limit={limit}>; rel=\"next\"")
-    });
-    [(header::LINK, link)]
+    let last = ids.last().filter(|_| full)?;
+    Some([(header::LINK, format!("<{path}?before={last}&limit={limit}>; rel=\"next\""))])
 }
 
 /// A voucher and where its sale stands.
@@ -130,8 +128,10 @@ impl NewVoucherBody {
     /// # Errors
     /// The first thing that is wrong, in one sentence.
     pub fn complete(self, now: DateTime<Utc>) -> Result<NewVoucher, &'static str> {
-        let begin_time = self.begin_time.unwrap_or(now);
-        let end_time = match self.end_time {
+        // As the database will keep them: what it would round away makes no sale longer.
+        let kept = |at: DateTime<Utc>| DateTime::from_timestamp_micros(at.timestamp_micros());
+        let begin_time = self.begin_time.and_then(kept).unwrap_or(now);
+        let end_time = match self.end_time.and_then(kept) {
             Some(end_time) => end_time,
             None => begin_time.checked_add_signed(DEFAULT_SALE).unwrap_or(begin_time),
         };
@@ -149,11 +149,12 @@ impl NewVoucherBody {
     responses(
         (status = 200, body = [VoucherBody], description = "a page; `Link` names the next"),
         (status = 422, description = "`invalid_request`"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn list(
     State(app): State<App>,
     page: Result<Query<Page<VoucherId>>, axum::extract::rejection::QueryRejection>,
-) -> Result<([(HeaderName, String); 1], Json<Vec<VoucherBody>>), ApiError> {
+) -> Result<(Option<[(HeaderName, String); 1]>, Json<Vec<VoucherBody>>), ApiError> {
     let Query(page) = page.map_err(|error| ApiError::invalid(error.body_text()))?;
     let page = page.check()?;
     let vouchers = vouchers::list(app.database.pool(), page.before, page.limit).await?;
@@ -171,6 +172,7 @@ pub async fn list(
         (status = 200, body = VoucherBody, description = "the stock is at most a second old"),
         (status = 404, description = "`voucher_not_found`"),
         (status = 422, description = "`invalid_request`: the id is not a number"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn find(
     State(app): State<App>,
@@ -194,7 +196,9 @@ pub async fn find(
         (status = 201, body = VoucherBody, description = "`Location` names it"),
         (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
+        (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn create(
     State(app): State<App>,

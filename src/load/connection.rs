@@ -85,24 +85,15 @@ impl Connection {
     async fn open_once(node: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(node).await?;
         stream.set_nodelay(true)?;
-        let (sender, driver) = http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(io::Error::other)?;
-        Ok(Self {
-            sender,
-            driver,
-            ended: false,
-        })
+        let (sender, driver) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        Ok(Self { sender, driver, ended: false })
     }
 
     /// Sends `request` and reads the whole answer. Dropping the future half-way leaves
     /// the connection in the middle of an answer: drop the connection too.
     pub(super) async fn exchange(&mut self, request: EmptyRequest) -> Exchange {
-        let Self {
-            sender,
-            driver,
-            ended,
-        } = self;
+        let Self { sender, driver, ended } = self;
         if *ended {
             return Exchange::Unsent(request);
         }
@@ -134,33 +125,19 @@ async fn read(response: Response<Incoming>) -> Exchange {
     let status = response.status();
     let content_type = response.headers().get(CONTENT_TYPE);
     let is_problem = content_type.is_some_and(|value| is_problem(value.as_bytes()));
-    match Limited::new(response.into_body(), MAX_BODY_BYTES)
-        .collect()
-        .await
-    {
-        Ok(body) => Exchange::Answered {
-            status,
-            is_problem,
-            body: Some(body.to_bytes()),
-        },
-        Err(error) if error.is::<LengthLimitError>() => Exchange::Answered {
-            status,
-            is_problem,
-            body: None,
-        },
+    match Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await {
+        Ok(body) => Exchange::Answered { status, is_problem, body: Some(body.to_bytes()) },
+        Err(error) if error.is::<LengthLimitError>() => {
+            Exchange::Answered { status, is_problem, body: None }
+        }
         Err(_broken) => Exchange::Lost,
     }
 }
 
 /// Whether a `content-type` is that of RFC 9457, with or without parameters.
 fn is_problem(content_type: &[u8]) -> bool {
-    let essence = content_type
-        .split(|&byte| byte == b';')
-        .next()
-        .unwrap_or_default();
-    essence
-        .trim_ascii()
-        .eq_ignore_ascii_case(b"application/problem+json")
+    let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
+    essence.trim_ascii().eq_ignore_ascii_case(b"application/problem+json")
 }
 
 #[cfg(test)]

@@ -75,10 +75,7 @@ impl CrowdPlan {
         let nodes = self.nodes.len();
         let shots = self.buyers.len().saturating_mul(self.attempts);
         if shots > MAX_SHOTS {
-            return Err(LoadError::TooManyShots {
-                shots,
-                max: MAX_SHOTS,
-            });
+            return Err(LoadError::TooManyShots { shots, max: MAX_SHOTS });
         }
         if shots == 0 || nodes == 0 {
             return Err(LoadError::NothingToSend { shots, nodes });
@@ -184,21 +181,14 @@ impl CrowdReport {
             if answer.outcome == ORDERED {
                 ordered.record(answer.latency);
                 let user_id = Arc::clone(&plan.buyers[answer.buyer as usize].user_id);
-                acknowledged.push(Acknowledged {
-                    user_id,
-                    order_id: answer.order_id,
-                });
+                acknowledged.push(Acknowledged { user_id, order_id: answer.order_id });
             }
             match outcomes.get_mut(&*answer.outcome) {
                 Some(count) => *count += 1,
                 None => drop(outcomes.insert(answer.outcome.into_owned(), 1)),
             }
         }
-        let per_s = if elapsed_s > 0.0 {
-            answered as f64 / elapsed_s
-        } else {
-            0.0
-        };
+        let per_s = if elapsed_s > 0.0 { answered as f64 / elapsed_s } else { 0.0 };
         Self {
             sent,
             outcomes,
@@ -216,11 +206,7 @@ impl CrowdReport {
     #[must_use]
     pub fn refused_buyers_told(&self, code: &str) -> u64 {
         let told = |group: &&RefusedBuyers| group.codes.iter().any(|got| got == code);
-        self.refused_buyers
-            .iter()
-            .filter(told)
-            .map(|group| group.buyers)
-            .sum()
+        self.refused_buyers.iter().filter(told).map(|group| group.buyers).sum()
     }
 }
 
@@ -259,36 +245,14 @@ mod tests {
     fn answer(shot: usize, buyer: u64, outcome: &'static str, latency_ms: u64) -> Answer {
         let order_id = (outcome == ORDERED).then(|| format!("order-{shot}"));
         let latency = Duration::from_millis(latency_ms);
-        Answer {
-            shot,
-            buyer,
-            outcome: outcome.into(),
-            order_id,
-            latency,
-        }
+        Answer { shot, buyer, outcome: outcome.into(), order_id, latency }
     }
 
     #[test]
     fn attempts_go_round_the_nodes_beginning_at_the_buyers_own() {
         let rush = plan(2, 4).rush_plan().unwrap();
-        let aimed: Vec<_> = rush
-            .shots
-            .iter()
-            .map(|shot| (shot.buyer, shot.node))
-            .collect();
-        assert_eq!(
-            aimed,
-            [
-                (0, 0),
-                (0, 1),
-                (0, 2),
-                (0, 0),
-                (1, 1),
-                (1, 2),
-                (1, 0),
-                (1, 1)
-            ]
-        );
+        let aimed: Vec<_> = rush.shots.iter().map(|shot| (shot.buyer, shot.node)).collect();
+        assert_eq!(aimed, [(0, 0), (0, 1), (0, 2), (0, 0), (1, 1), (1, 2), (1, 0), (1, 1)]);
         assert_eq!(rush.answer_timeout, Duration::from_secs(10));
         assert_eq!(rush.total_timeout, Duration::from_secs(120));
     }
@@ -298,10 +262,7 @@ mod tests {
         let refusal = plan(2, usize::MAX).rush_plan().err().unwrap();
         assert!(matches!(refusal, LoadError::TooManyShots { .. }));
         let refusal = plan(0, 5).rush_plan().err().unwrap();
-        assert!(matches!(
-            refusal,
-            LoadError::NothingToSend { shots: 0, nodes: 3 }
-        ));
+        assert!(matches!(refusal, LoadError::NothingToSend { shots: 0, nodes: 3 }));
     }
 
     #[test]
@@ -318,27 +279,16 @@ mod tests {
             answer(8, 4, "no_answer", 9_999),
             answer(9, 4, "not_sent", 9_999),
         ];
-        let result = RushResult {
-            answers,
-            connections: 8,
-            elapsed: Duration::from_secs(2),
-        };
+        let result = RushResult { answers, connections: 8, elapsed: Duration::from_secs(2) };
         let report = CrowdReport::new(&plan(5, 2), result);
         assert_eq!(report.sent, 9);
         assert_eq!(report.outcomes.values().sum::<u64>(), 10);
         assert_eq!(report.outcomes["sold_out"], 3);
-        let acknowledged = Acknowledged {
-            user_id: "0".into(),
-            order_id: Some("order-0".into()),
-        };
+        let acknowledged = Acknowledged { user_id: "0".into(), order_id: Some("order-0".into()) };
         assert_eq!(report.acknowledged, [acknowledged]);
         assert_eq!((report.elapsed_ms, report.answers_per_s), (2_000.0, 4.0));
         assert!(report.latency_ms.is_some_and(|latency| latency.max < 5.0));
-        assert!(
-            report
-                .latency_ordered_ms
-                .is_some_and(|latency| latency.p50 > 3.9)
-        );
+        assert!(report.latency_ordered_ms.is_some_and(|latency| latency.p50 > 3.9));
         assert_eq!(report.refused_buyers.len(), 2);
         assert_eq!(report.refused_buyers_told("sold_out"), 2);
         assert_eq!(report.refused_buyers_told("no_answer"), 1);
@@ -348,15 +298,8 @@ mod tests {
     #[test]
     fn the_lines_read_as_they_are_documented() {
         let line = CrowdLine::Progress { done: 1, total: 2 };
-        assert_eq!(
-            serde_json::to_string(&line).unwrap(),
-            r#"{"progress":{"done":1,"total":2}}"#
-        );
-        let result = RushResult {
-            answers: vec![],
-            connections: 0,
-            elapsed: Duration::ZERO,
-        };
+        assert_eq!(serde_json::to_string(&line).unwrap(), r#"{"progress":{"done":1,"total":2}}"#);
+        let result = RushResult { answers: vec![], connections: 0, elapsed: Duration::ZERO };
         let line = CrowdLine::Report(CrowdReport::new(&plan(1, 1), result));
         let text = serde_json::to_string(&line).unwrap();
         assert!(text.starts_with(r#"{"report":{"sent":0,"#), "{text}");

@@ -46,10 +46,7 @@ pub(super) fn deal(
         dealt[node] += 1;
         if turn == lanes_of_node[node].len() {
             lanes_of_node[node].push(lanes.len());
-            lanes.push(Lane {
-                node,
-                shots: Vec::new(),
-            });
+            lanes.push(Lane { node, shots: Vec::new() });
         }
         lanes[lanes_of_node[node][turn]].shots.push(index);
     }
@@ -63,11 +60,8 @@ fn shuffled(shots: &[Shot], seed: u64) -> Vec<usize> {
     buyers.sort_unstable();
     buyers.dedup();
     buyers.shuffle(&mut StdRng::seed_from_u64(seed));
-    let rank: HashMap<u64, usize> = buyers
-        .into_iter()
-        .enumerate()
-        .map(|(rank, buyer)| (buyer, rank))
-        .collect();
+    let rank: HashMap<u64, usize> =
+        buyers.into_iter().enumerate().map(|(rank, buyer)| (buyer, rank)).collect();
     let mut order: Vec<usize> = (0..shots.len()).collect();
     order.sort_by_key(|&index| rank[&shots[index].buyer]);
     order
@@ -82,11 +76,7 @@ fn widths(shots: &[Shot], nodes: usize, max_connections: usize) -> Result<Vec<us
     for (index, shot) in shots.iter().enumerate() {
         let node = shot.node;
         let of_node = demand.get_mut(node);
-        *of_node.ok_or(LoadError::NoSuchNode {
-            shot: index,
-            node,
-            nodes,
-        })? += 1;
+        *of_node.ok_or(LoadError::NoSuchNode { shot: index, node, nodes })? += 1;
         *attempts.entry((node, shot.buyer)).or_default() += 1;
     }
     let mut widths = vec![0_usize; nodes];
@@ -95,20 +85,13 @@ fn widths(shots: &[Shot], nodes: usize, max_connections: usize) -> Result<Vec<us
     }
     let wanted: usize = widths.iter().sum();
     if wanted > max_connections {
-        return Err(LoadError::TooFewConnections {
-            wanted,
-            max: max_connections,
-        });
+        return Err(LoadError::TooFewConnections { wanted, max: max_connections });
     }
     for _ in wanted..max_connections.min(shots.len()) {
         let busiest = (0..nodes)
             .filter(|&node| widths[node] < demand[node])
             // demand / width compared without division; the lower index wins a tie.
-            .max_by(|&a, &b| {
-                (demand[a] * widths[b])
-                    .cmp(&(demand[b] * widths[a]))
-                    .then(b.cmp(&a))
-            });
+            .max_by(|&a, &b| (demand[a] * widths[b]).cmp(&(demand[b] * widths[a])).then(b.cmp(&a)));
         let Some(busiest) = busiest else { break };
         widths[busiest] += 1;
     }
@@ -129,9 +112,7 @@ mod tests {
             token: "t".into(),
             buyer: buyer as u64,
         };
-        (0..buyers)
-            .flat_map(|buyer| (0..attempts).map(move |k| shot(buyer, k)))
-            .collect()
+        (0..buyers).flat_map(|buyer| (0..attempts).map(move |k| shot(buyer, k))).collect()
     }
 
     /// Depth of every shot in its lane, and the lane.
@@ -139,10 +120,7 @@ mod tests {
         let mut places = HashMap::new();
         for (number, lane) in lanes.iter().enumerate() {
             for (depth, &shot) in lane.shots.iter().enumerate() {
-                assert!(
-                    places.insert(shot, (number, depth)).is_none(),
-                    "shot {shot} dealt twice"
-                );
+                assert!(places.insert(shot, (number, depth)).is_none(), "shot {shot} dealt twice");
             }
         }
         places
@@ -160,10 +138,7 @@ mod tests {
             }
             let depths = lanes.iter().map(|lane| lane.shots.len());
             let (least, most) = (depths.clone().min().unwrap(), depths.max().unwrap());
-            assert!(
-                most <= 500_usize.div_ceil(lanes.len()) * 2,
-                "{least}..{most}"
-            );
+            assert!(most <= 500_usize.div_ceil(lanes.len()) * 2, "{least}..{most}");
         }
     }
 
@@ -194,23 +169,13 @@ mod tests {
     #[test]
     fn too_few_connections_for_one_buyers_attempts_are_refused() {
         let refusal = deal(&shots(10, 5, 2), 2, 5, 1).unwrap_err();
-        assert!(
-            matches!(refusal, LoadError::TooFewConnections { wanted: 6, max: 5 }),
-            "{refusal}"
-        );
+        assert!(matches!(refusal, LoadError::TooFewConnections { wanted: 6, max: 5 }), "{refusal}");
     }
 
     #[test]
     fn a_shot_at_an_unknown_node_is_refused() {
         let refusal = deal(&shots(10, 2, 2), 1, 5, 1).unwrap_err();
-        assert!(matches!(
-            refusal,
-            LoadError::NoSuchNode {
-                shot: 1,
-                node: 1,
-                nodes: 1
-            }
-        ));
+        assert!(matches!(refusal, LoadError::NoSuchNode { shot: 1, node: 1, nodes: 1 }));
     }
 
     #[test]

@@ -20,10 +20,7 @@ impl Default for Latencies {
     fn default() -> Self {
         // Refused only when the bounds are out of order or the digits above 5, and
         // both are the constants above.
-        #[expect(
-            clippy::expect_used,
-            reason = "constant arguments, executed by every test"
-        )]
+        #[expect(clippy::expect_used, reason = "constant arguments, executed by every test")]
         let histogram = Histogram::new_with_bounds(1, MAX_LATENCY_US, SIGNIFICANT_DIGITS)
             .expect("constant bounds are in order");
         Self(histogram)
@@ -33,8 +30,7 @@ impl Default for Latencies {
 impl Latencies {
     /// Records one latency, to the microsecond, at most one hour.
     pub fn record(&mut self, latency: Duration) {
-        self.0
-            .saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+        self.0.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
     }
 
     /// The summary, or `None` when nothing was recorded: a percentile of nothing is
@@ -79,12 +75,7 @@ mod tests {
         for latency_us in 1..=1_000 {
             latencies.record(Duration::from_micros(latency_us));
         }
-        let expected = LatencyMs {
-            p50: 0.5,
-            p95: 0.95,
-            p99: 0.99,
-            max: 1.0,
-        };
+        let expected = LatencyMs { p50: 0.5, p95: 0.95, p99: 0.99, max: 1.0 };
         assert_eq!(latencies.summary(), Some(expected));
     }
 
@@ -95,12 +86,8 @@ mod tests {
             latencies.record(Duration::from_millis(1));
         }
         latencies.record(Duration::from_secs(2));
-        let summary = latencies.summary().unwrap_or(LatencyMs {
-            p50: 0.,
-            p95: 0.,
-            p99: 0.,
-            max: 0.,
-        });
+        let summary =
+            latencies.summary().unwrap_or(LatencyMs { p50: 0., p95: 0., p99: 0., max: 0. });
         assert_eq!((summary.p50, summary.p99), (1.0, 1.0));
         assert!((summary.max - 2_000.0).abs() <= 2.0, "{summary:?}");
     }
@@ -114,10 +101,6 @@ mod tests {
     fn a_latency_beyond_the_histogram_is_kept_at_its_upper_bound() {
         let mut latencies = Latencies::default();
         latencies.record(Duration::MAX);
-        assert!(
-            latencies
-                .summary()
-                .is_some_and(|summary| summary.max >= 3_600_000.0)
-        );
+        assert!(latencies.summary().is_some_and(|summary| summary.max >= 3_600_000.0));
     }
 }

@@ -26,14 +26,8 @@ pub fn raise_open_files_limit() -> Result<u64, LoadError> {
 
 /// Whether `wanted` connections fit below `limit` open files.
 pub(super) fn check_connections(wanted: usize, limit: u64) -> Result<(), LoadError> {
-    let files = u64::try_from(wanted)
-        .unwrap_or(u64::MAX)
-        .saturating_add(RESERVED_FILES);
-    if files > limit {
-        Err(LoadError::OpenFilesLimit { wanted, limit })
-    } else {
-        Ok(())
-    }
+    let files = u64::try_from(wanted).unwrap_or(u64::MAX).saturating_add(RESERVED_FILES);
+    if files > limit { Err(LoadError::OpenFilesLimit { wanted, limit }) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -43,9 +37,7 @@ mod tests {
     #[test]
     fn more_connections_than_open_files_are_refused_with_both_figures() {
         assert!(check_connections(1_024 - 64, 1_024).is_ok());
-        let refusal = check_connections(1_024 - 63, 1_024)
-            .err()
-            .map(|error| error.to_string());
+        let refusal = check_connections(1_024 - 63, 1_024).err().map(|error| error.to_string());
         let refusal = refusal.unwrap_or_default();
         assert!(refusal.contains("961 connections"), "{refusal}");
         assert!(refusal.contains("only 1024 files"), "{refusal}");

@@ -39,11 +39,7 @@ pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> Outcome
         let ordered: Option<Ordered> = serde_json::from_slice(body).ok();
         return (ORDERED.into(), ordered.map(|ordered| ordered.order_id));
     }
-    let problem = if is_problem {
-        serde_json::from_slice::<Problem>(body).ok()
-    } else {
-        None
-    };
+    let problem = if is_problem { serde_json::from_slice::<Problem>(body).ok() } else { None };
     match problem {
         Some(problem) if is_code(&problem.code) => (problem.code.into(), None),
         _ => (format!("http_{}", status.as_u16()).into(), None),
@@ -54,9 +50,7 @@ pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> Outcome
 /// not one of those that say something else here.
 fn is_code(code: &str) -> bool {
     (1..=MAX_CODE_BYTES).contains(&code.len())
-        && code
-            .bytes()
-            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+        && code.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
         && ![ORDERED, NO_ANSWER, NOT_SENT].contains(&code)
 }
 
@@ -79,19 +73,13 @@ mod tests {
 
     #[test]
     fn a_201_whose_id_is_no_string_is_an_order_without_one() {
-        assert_eq!(
-            read(201, false, r#"{"order_id":1}"#),
-            ("ordered".into(), None)
-        );
+        assert_eq!(read(201, false, r#"{"order_id":1}"#), ("ordered".into(), None));
         assert_eq!(read(201, false, ""), ("ordered".into(), None));
     }
 
     #[test]
     fn a_problem_is_counted_by_its_code() {
-        assert_eq!(
-            read(409, true, r#"{"code":"sold_out"}"#),
-            ("sold_out".into(), None)
-        );
+        assert_eq!(read(409, true, r#"{"code":"sold_out"}"#), ("sold_out".into(), None));
     }
 
     #[test]
@@ -104,14 +92,7 @@ mod tests {
 
     #[test]
     fn a_code_cannot_pass_itself_off_as_another_outcome() {
-        for code in [
-            "ordered",
-            "no_answer",
-            "not_sent",
-            "",
-            "Sold Out",
-            &"x".repeat(65),
-        ] {
+        for code in ["ordered", "no_answer", "not_sent", "", "Sold Out", &"x".repeat(65)] {
             let body = format!(r#"{{"code":"{code}"}}"#);
             assert_eq!(read(409, true, &body).0, "http_409", "{code}");
         }

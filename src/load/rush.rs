@@ -142,22 +142,12 @@ impl Progress {
 pub async fn run(plan: RushPlan, progress: Arc<Progress>) -> Result<RushResult, LoadError> {
     let deadline = Instant::now() + plan.total_timeout.min(MAX_TIMEOUT);
     check(&plan)?;
-    let lanes = lane::deal(
-        &plan.shots,
-        plan.nodes.len(),
-        plan.max_connections,
-        plan.seed,
-    )?;
+    let lanes = lane::deal(&plan.shots, plan.nodes.len(), plan.max_connections, plan.seed)?;
     let connections = lanes.len();
     check_connections(connections, raise_open_files_limit()?)?;
 
     let answer_timeout = plan.answer_timeout.min(MAX_TIMEOUT);
-    let rush = Arc::new(Rush {
-        plan,
-        answer_timeout,
-        deadline,
-        progress,
-    });
+    let rush = Arc::new(Rush { plan, answer_timeout, deadline, progress });
     let workers: Vec<Worker> = stream::iter(lanes)
         .map(|lane| Worker::open(Arc::clone(&rush), lane))
         .buffered(OPENING_AT_ONCE)
@@ -180,11 +170,7 @@ pub async fn run(plan: RushPlan, progress: Arc<Progress>) -> Result<RushResult, 
         end = end.max(ended);
     }
     answers.sort_unstable_by_key(|answer| answer.shot);
-    Ok(RushResult {
-        answers,
-        connections,
-        elapsed: end - start,
-    })
+    Ok(RushResult { answers, connections, elapsed: end - start })
 }
 
 /// Refuses, before anything is opened, what could not be sent later.
@@ -194,23 +180,14 @@ fn check(plan: &RushPlan) -> Result<(), LoadError> {
         return Err(LoadError::NothingToSend { shots, nodes });
     }
     if shots > MAX_SHOTS {
-        return Err(LoadError::TooManyShots {
-            shots,
-            max: MAX_SHOTS,
-        });
+        return Err(LoadError::TooManyShots { shots, max: MAX_SHOTS });
     }
     for (index, shot) in plan.shots.iter().enumerate() {
         let node = shot.node;
         let address = plan.nodes.get(node);
-        let address = address.ok_or(LoadError::NoSuchNode {
-            shot: index,
-            node,
-            nodes,
-        })?;
-        request(shot, *address).map_err(|source| LoadError::MalformedShot {
-            shot: index,
-            source,
-        })?;
+        let address = address.ok_or(LoadError::NoSuchNode { shot: index, node, nodes })?;
+        request(shot, *address)
+            .map_err(|source| LoadError::MalformedShot { shot: index, source })?;
     }
     Ok(())
 }
@@ -246,12 +223,7 @@ impl Worker {
         let connection = Connection::open(node, OPEN_TRIES, rush.deadline)
             .await
             .map_err(|source| LoadError::Connect { node, source })?;
-        Ok(Self {
-            rush,
-            node,
-            shots: lane.shots,
-            connection: Some(connection),
-        })
+        Ok(Self { rush, node, shots: lane.shots, connection: Some(connection) })
     }
 
     /// Waits for the barrier, sends the shots one after another, and returns their
@@ -260,11 +232,7 @@ impl Worker {
         mut self,
         mut barrier: watch::Receiver<Option<Instant>>,
     ) -> (Vec<Answer>, Instant) {
-        let opened = barrier
-            .wait_for(Option::is_some)
-            .await
-            .ok()
-            .and_then(|start| *start);
+        let opened = barrier.wait_for(Option::is_some).await.ok().and_then(|start| *start);
         // The barrier is gone without having opened only when the rush has been dropped,
         // and then this task with it.
         let mut due = opened.unwrap_or_else(Instant::now);
@@ -273,13 +241,7 @@ impl Worker {
             let (outcome, order_id) = self.fire(shot, due).await;
             let ended = Instant::now();
             let buyer = self.rush.plan.shots[shot].buyer;
-            answers.push(Answer {
-                shot,
-                buyer,
-                outcome,
-                order_id,
-                latency: ended - due,
-            });
+            answers.push(Answer { shot, buyer, outcome, order_id, latency: ended - due });
             self.rush.progress.done.fetch_add(1, Ordering::Relaxed);
             due = ended;
         }
@@ -307,11 +269,7 @@ impl Worker {
                 },
             };
             match timeout_at(until, connection.exchange(request)).await {
-                Ok(Exchange::Answered {
-                    status,
-                    is_problem,
-                    body,
-                }) => {
+                Ok(Exchange::Answered { status, is_problem, body }) => {
                     if body.is_some() {
                         self.connection = Some(connection);
                     }

@@ -25,28 +25,34 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) claim: Claim,
-    /// A name for this release where sending it twice must not release twice.
-    pub(super) latch: Option<String>,
     /// For an acquire that nobody collected: the connection it was sent on.
-    uncollected: Option<Option<u64>>,
+    uncollected: Option<u64>,
     submitted: Instant,
 }
 
 impl Job {
     /// A hold that was known to be held.
-    pub(super) fn release(claim: Claim, latch: Option<String>) -> Self {
-        Self { claim, latch, uncollected: None, submitted: Instant::now() }
+    pub(super) fn release(claim: Claim) -> Self {
+        Self { claim, uncollected: None, submitted: Instant::now() }
     }
 
     /// A hold that may have been granted, and that nobody knows of.
-    pub(super) fn uncollected(claim: Claim, sent_on: Option<u64>) -> Self {
-        let latch = Some(scripts::latch(&claim.name, uuid::Uuid::new_v4()));
-        Self { claim, latch, uncollected: Some(sent_on), submitted: Instant::now() }
+    pub(super) fn uncollected(claim: Claim, sent_on: u64) -> Self {
+        Self { claim, uncollected: Some(sent_on), submitted: Instant::now() }
     }
 
     /// After this the server has let go by itself; nobody renews.
     fn deadline(&self) -> Instant {
         self.submitted + self.claim.lease
+    }
+
+    /// Whether the acquire may reach the server after a release that found nothing. On one
+    /// connection the release follows it; after a reconnect it may still lie in the old
+    /// one. (One that is recorded finds in the record that it was withdrawn.)
+    fn may_be_on_its_way(&self, redis: &Redis) -> bool {
+        !self.claim.is_recorded()
+            && self.uncollected.is_some_and(|sent_on| redis.generation() != Some(sent_on))
+            && self.submitted.elapsed() < RETRY_PAUSE * 10
     }
 }
 
@@ -112,14 +118,9 @@ async fn work(redis: Redis, queue: mpsc::Receiver<Job>, stop: CancellationToken)
 
 async fn give_back(redis: &Redis, job: Job) {
     loop {
-        match scripts::release(redis, &job.claim, job.latch.as_deref()).await {
-            Ok(Some(_)) => break,
-            // On one connection the release follows the acquire. After a reconnect the
-            // acquire may still lie in the old one: look again for a while.
-            Ok(None)
-                if job.uncollected.is_some_and(|sent_on| sent_on != redis.generation())
-                    && job.submitted.elapsed() < RETRY_PAUSE * 10 => {}
-            Ok(None) => break,
+        match scripts::release(redis, &job.claim).await {
+            Ok(None) if job.may_be_on_its_way(redis) => {} // look again for a while
+            Ok(_) => break,
             Err(error) if error.retry_may_help() => {}
             Err(error) => {
                 tracing::warn!(name = job.claim.name, %error, "a dropped lock was not given back");

@@ -1,6 +1,6 @@
 //! The way in.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -88,11 +88,7 @@ impl LockClient {
     ///
     /// # Errors
     /// As [`LockClient::try_lock`].
-    pub async fn try_lock_as(
-        &self,
-        name: &str,
-        owner: &Owner,
-    ) -> Result<Option<Guard>, LockError> {
+    pub async fn try_lock_as(&self, name: &str, owner: &Owner) -> Result<Option<Guard>, LockError> {
         self.try_lock_with(name, owner.clone(), self.inner.options.lease).await
     }
 
@@ -115,11 +111,10 @@ impl LockClient {
         if self.inner.cleanup.is_closed() {
             return Err(LockError::ShutDown);
         }
-        let claim = Claim { name: name.to_owned(), owner, lease: lease.duration() };
-        // Armed before anything is sent: from here on, whoever drops this future leaves
+        let claim = Claim::new(name, owner, lease.duration());
+        // Armed just before it is sent: from there on, whoever drops this future leaves
         // the hold to the clean-up worker, whether it was granted or not.
-        let sent_on = self.inner.redis.generation();
-        let armed = Armed { inner: &self.inner, claim: Some(claim), sent_on };
+        let armed = Armed { inner: &self.inner, claim: Some(claim), sent_on: OnceLock::new() };
         armed.send(lease).await
     }
 
@@ -134,14 +129,17 @@ impl LockClient {
 struct Armed<'a> {
     inner: &'a Arc<Inner>,
     claim: Option<Claim>,
-    sent_on: Option<u64>,
+    /// The connection; unset until the acquire is sent.
+    sent_on: OnceLock<u64>,
 }
 
 impl Armed<'_> {
     async fn send(mut self, lease: Lease) -> Result<Option<Guard>, LockError> {
         let Some(claim) = &self.claim else { return Ok(None) };
         let sent_at = Instant::now();
-        let answer = scripts::acquire(&self.inner.redis, claim).await;
+        let sent_on = &self.sent_on;
+        let sending = |generation| _ = sent_on.set(generation);
+        let answer = scripts::acquire(&self.inner.redis, claim, sending).await;
         match answer {
             // Unknown: stays armed; dropping it cleans up.
             Err(error) if error.outcome_unknown() => Err(error),
@@ -166,8 +164,8 @@ impl Armed<'_> {
 
 impl Drop for Armed<'_> {
     fn drop(&mut self) {
-        if let Some(claim) = self.claim.take() {
-            self.inner.cleanup.submit(Job::uncollected(claim, self.sent_on));
+        if let (Some(claim), Some(sent_on)) = (self.claim.take(), self.sent_on.get()) {
+            self.inner.cleanup.submit(Job::uncollected(claim, *sent_on));
         }
     }
 }

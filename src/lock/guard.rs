@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
-use super::client::Inner;
 use super::cleanup::Job;
+use super::client::Inner;
 use super::scripts::{self, Claim};
 use super::watchdog::Watchdog;
 use super::{Lease, LockError, Owner};
@@ -52,11 +51,8 @@ impl Guard {
         let Some(claim) = self.claim.take() else { return Ok(()) };
         // Before the release, so that no renewal can follow it.
         self.watchdog.stop();
-        // An owner that nobody else has cannot have entered again: releasing twice is
-        // releasing once. A shared one needs the latch to tell the two apart.
-        let latch = claim.owner.is_shared().then(|| scripts::latch(&claim.name, Uuid::new_v4()));
         // Armed: this future, too, may be dropped half-way.
-        let mut armed = ArmedRelease { inner: &self.inner, job: Some(Job::release(claim, latch)) };
+        let mut armed = ArmedRelease { inner: &self.inner, job: Some(Job::release(claim)) };
         armed.send().await
     }
 }
@@ -65,8 +61,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(claim) = self.claim.take() {
             self.watchdog.stop();
-            let latch = scripts::latch(&claim.name, Uuid::new_v4());
-            self.inner.cleanup.submit(Job::release(claim, Some(latch)));
+            self.inner.cleanup.submit(Job::release(claim));
         }
     }
 }
@@ -79,7 +74,7 @@ struct ArmedRelease<'a> {
 impl ArmedRelease<'_> {
     async fn send(&mut self) -> Result<(), LockError> {
         let Some(job) = &self.job else { return Ok(()) };
-        let answer = scripts::release(&self.inner.redis, &job.claim, job.latch.as_deref()).await;
+        let answer = scripts::release(&self.inner.redis, &job.claim).await;
         match answer {
             Ok(holds) => {
                 let job = self.job.take();

@@ -29,7 +29,10 @@
 //!   from *before* the last successful renewal was sent.
 //! * **Nothing is left behind**: a dropped acquire and a dropped guard hand their hold to a
 //!   clean-up worker, which is armed before the command is sent.
-//! * **Release is checked**: giving back what one does not hold is an error.
+//! * **Release is checked**: giving back what one does not hold is an error. An owner who
+//!   may enter more than once has a record in Redis of its grants, so that each is given
+//!   back once, however often that is sent, and only while it is held: neither a lost
+//!   answer nor a guard that outlived its lease costs a hold that another guard has.
 //!
 //! What a lock on one Redis cannot promise (a failover, a holder that sleeps past its
 //! lease) the database's constraints must.

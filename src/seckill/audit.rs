@@ -75,10 +75,7 @@ impl VoucherAudit {
 ///
 /// # Errors
 /// As any statement.
-pub async fn run(
-    pool: &PgPool,
-    only: Option<VoucherId>,
-) -> Result<Vec<VoucherAudit>, StoreError> {
+pub async fn run(pool: &PgPool, only: Option<VoucherId>) -> Result<Vec<VoucherAudit>, StoreError> {
     let mut transaction = pool.begin().await?;
     // Counting a large sale may take longer than a purchase ever should.
     sqlx::query("set local statement_timeout = '10min'").execute(&mut *transaction).await?;

@@ -57,10 +57,8 @@ impl Catalog {
     /// A catalog of what `database` holds; `hot_row_width` purchases of a voucher may be
     /// in the database at once.
     pub fn new(database: Database, hot_row_width: usize) -> Self {
-        let sales = Cache::builder()
-            .max_capacity(MAX_REMEMBERED)
-            .time_to_live(REMEMBERED_FOR)
-            .build();
+        let sales =
+            Cache::builder().max_capacity(MAX_REMEMBERED).time_to_live(REMEMBERED_FOR).build();
         let hot_rows = Cache::builder()
             .max_capacity(MAX_REMEMBERED)
             .time_to_idle(Duration::from_secs(600))
@@ -90,8 +88,7 @@ impl Catalog {
             return Ok(None);
         };
         let width = self.hot_row_width;
-        let hot_row =
-            self.hot_rows.get_with(id, async { Arc::new(HotRow::new(width)) }).await;
+        let hot_row = self.hot_rows.get_with(id, async { Arc::new(HotRow::new(width)) }).await;
         Ok(Some(Arc::new(Sale { voucher, hot_row, sold_out: AtomicBool::new(false) })))
     }
 }

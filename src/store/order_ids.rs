@@ -3,10 +3,14 @@
 //! courses, made safe against the two things that break it: a clock that goes back, and
 //! a Redis that comes back empty.
 //!
-//! Within a process, an id that is asked for after another was handed out is greater
-//! than it, whatever the clock and Redis do. Between processes ids are unique, and
-//! ordered as far as the machines' clocks agree to the second.
+//! Within a process no id comes twice, and one that is asked for after another was handed
+//! out is greater than it, whatever the clock and Redis do. Between processes ids are
+//! unique, and ordered as far as the machines' clocks agree to the second, while Redis keeps
+//! its counter. In the very second in which it loses it, a process may draw a number that
+//! another had drawn before; `orders_pkey` then refuses the second order, and the purchase
+//! takes another id. From the next second on they cannot meet.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use chrono::{DateTime, NaiveDate, Utc};
@@ -51,14 +55,20 @@ pub struct OrderIds {
 }
 
 /// What has been handed out: the next id lies above it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug)]
 struct Floor {
-    /// The latest second.
+    /// The latest second; -1 when no id is known.
     second: i64,
     /// The highest number handed out on `second`'s day.
     sequence: i64,
     /// How often Redis was found to have lost the counter.
     losses: u64,
+    /// From which floor the requests under way started, and how many from each.
+    starts: BTreeMap<i64, usize>,
+    /// The numbers of `second`'s day above the lowest of `starts` that were handed out.
+    /// Answers overtake each other, so a number below `sequence` may be a good one; this
+    /// tells it from one that a counter which fell back gives a second time.
+    handed_out: BTreeSet<i64>,
 }
 
 impl Floor {
@@ -68,21 +78,47 @@ impl Floor {
                 return;
             }
             self.sequence = 0;
+            self.handed_out.clear();
         }
         self.second = self.second.max(second);
         self.sequence = self.sequence.max(sequence);
     }
+
+    /// The highest number handed out on `day`.
+    fn used_on(&self, day: Option<NaiveDate>) -> i64 {
+        if day == day_of(self.second) { self.sequence } else { 0 }
+    }
+}
+
+/// A request under way: what it started from.
+struct Attempt<'a> {
+    ids: &'a OrderIds,
+    second: i64,
+    day: NaiveDate,
+    used: i64,
+    losses: u64,
+}
+
+/// What became of a number.
+enum Drawn {
+    Fresh(OrderId),
+    /// Redis lost the counter: the number was handed out before. Seen in this second.
+    FellBack(i64),
+    /// Midnight passed or Redis lost the counter meanwhile: the number is of no use.
+    Overtaken,
 }
 
 impl OrderIds {
     /// A worker that continues after `last`, the greatest id known (the database's, so
     /// that neither a restart nor an emptied Redis makes it forget).
     pub fn new(redis: Redis, keys: Keys, clock: SharedClock, last: Option<OrderId>) -> Self {
-        let floor = last.map_or_else(Floor::default, |id| Floor {
-            second: id.second(),
-            sequence: id.sequence(),
+        let floor = Floor {
+            second: last.map_or(-1, OrderId::second),
+            sequence: last.map_or(0, OrderId::sequence),
             losses: 0,
-        });
+            starts: BTreeMap::new(),
+            handed_out: BTreeSet::new(),
+        };
         Self { redis, keys, clock, floor: Mutex::new(floor) }
     }
 
@@ -93,36 +129,34 @@ impl OrderIds {
     /// when Redis does not answer (a number may then be skipped; numbers have gaps).
     pub async fn next(&self) -> Result<OrderId, OrderIdError> {
         for _ in 0..MAX_ATTEMPTS {
-            let floor = self.floor();
-            let now = self.clock.now();
+            let attempt = self.begin()?;
+            let key = self.keys.order_counter(attempt.day);
+            let sequence = self.increment(&key).await?;
+            match attempt.judge(sequence)? {
+                Drawn::Fresh(id) => return Ok(id),
+                Drawn::FellBack(second) => self.leave_behind(&key, attempt.day, second).await?,
+                Drawn::Overtaken => {}
+            }
+        }
+        Err(OrderIdError::Store(StoreError::Unavailable {
+            service: Service::Redis,
+            cause: "the order counter keeps falling back".into(),
+        }))
+    }
+
+    fn begin(&self) -> Result<Attempt<'_>, OrderIdError> {
+        let now = self.clock.now();
+        self.with_floor(|floor| {
             // A clock that went back is not followed.
             let second = (now.timestamp() - OrderId::EPOCH_SECONDS).max(floor.second);
             if !(0..=OrderId::MAX_SECOND).contains(&second) {
                 return Err(OrderIdError::ClockOutOfRange(now));
             }
             let day = day_of(second).ok_or(OrderIdError::ClockOutOfRange(now))?;
-            let key = self.keys.order_counter(day);
-            let sequence: i64 = self.increment(&key).await?;
-            let used = if Some(day) == day_of(floor.second) { floor.sequence } else { 0 };
-            if sequence <= used {
-                self.leave_behind(&key, second, used).await?;
-                continue;
-            }
-            let id = OrderId::from_parts(second, sequence)
-                .ok_or(OrderIdError::SequenceExhausted(sequence))?;
-            let handed_out = self.with_floor(|current| {
-                // The counter was lost meanwhile: `second` may hold forgotten numbers.
-                let undisturbed = current.losses == floor.losses;
-                if undisturbed {
-                    current.raise(second, sequence);
-                }
-                undisturbed
-            });
-            if handed_out {
-                return Ok(id);
-            }
-        }
-        Err(StoreError::defect(Service::Redis, "the order counter keeps falling back").into())
+            let used = floor.used_on(Some(day));
+            *floor.starts.entry(used).or_default() += 1;
+            Ok(Attempt { ids: self, second, day, used, losses: floor.losses })
+        })
     }
 
     async fn increment(&self, key: &str) -> Result<i64, OrderIdError> {
@@ -138,7 +172,13 @@ impl OrderIds {
     /// The counter is behind what this process has handed out: Redis lost it. Raises it
     /// and moves on to the next second, for in this one other processes may have handed
     /// out numbers that nobody remembers.
-    async fn leave_behind(&self, key: &str, second: i64, used: i64) -> Result<(), OrderIdError> {
+    async fn leave_behind(
+        &self,
+        key: &str,
+        day: NaiveDate,
+        second: i64,
+    ) -> Result<(), OrderIdError> {
+        let used = self.with_floor(|floor| floor.used_on(Some(day)));
         tracing::warn!(key, used, "the order counter fell back: Redis lost data; raising it");
         static RAISE: std::sync::LazyLock<redis::Script> = std::sync::LazyLock::new(|| {
             redis::Script::new(include_str!("../../lua/order_ids/raise.lua"))
@@ -154,12 +194,50 @@ impl OrderIds {
         Ok(())
     }
 
-    fn floor(&self) -> Floor {
-        self.with_floor(|floor| *floor)
-    }
-
     fn with_floor<T>(&self, work: impl FnOnce(&mut Floor) -> T) -> T {
         work(&mut self.floor.lock().unwrap_or_else(|poison| poison.into_inner()))
+    }
+}
+
+impl Attempt<'_> {
+    /// Why no id comes twice: each has the floor's second, which never goes back, and
+    /// within a second (so within a day) a number is refused if it was handed out before
+    /// this attempt began (it is at most `used`) or since (it is in `handed_out`, from
+    /// which nothing above the start of an attempt under way is removed).
+    fn judge(&self, sequence: i64) -> Result<Drawn, OrderIdError> {
+        self.ids.with_floor(|floor| {
+            let second = self.second.max(floor.second);
+            // After a loss, `second` may hold forgotten numbers of other processes.
+            if floor.losses != self.losses || day_of(second) != Some(self.day) {
+                return Ok(Drawn::Overtaken);
+            }
+            let same_day = day_of(floor.second) == Some(self.day);
+            if sequence <= self.used || same_day && floor.handed_out.contains(&sequence) {
+                return Ok(Drawn::FellBack(second));
+            }
+            let id = OrderId::from_parts(second, sequence)
+                .ok_or(OrderIdError::SequenceExhausted(sequence))?;
+            floor.raise(second, sequence);
+            floor.handed_out.insert(sequence);
+            Ok(Drawn::Fresh(id))
+        })
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        self.ids.with_floor(|floor| {
+            if let Some(started) = floor.starts.get_mut(&self.used) {
+                *started -= 1;
+                if *started == 0 {
+                    floor.starts.remove(&self.used);
+                }
+            }
+            let lowest = floor.starts.first_key_value().map_or(i64::MAX, |(start, _)| *start);
+            while floor.handed_out.first().is_some_and(|number| *number <= lowest) {
+                floor.handed_out.pop_first();
+            }
+        });
     }
 }
 

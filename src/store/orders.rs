@@ -1,8 +1,8 @@
 //! Orders, and the one statement that sells.
 
 use chrono::{DateTime, Utc};
-use sqlx::postgres::{PgConnection, PgPool, PgRow};
 use sqlx::Row;
+use sqlx::postgres::{PgConnection, PgPool, PgRow};
 
 use super::postgres::in_time;
 use super::{Service, StoreError};
@@ -91,10 +91,7 @@ pub async fn place(
 }
 
 /// Why nothing was written.
-async fn why_not(
-    connection: &mut PgConnection,
-    purchase: &Purchase,
-) -> Result<Placed, StoreError> {
+async fn why_not(connection: &mut PgConnection, purchase: &Purchase) -> Result<Placed, StoreError> {
     let row = sqlx::query(
         "select (select id from orders where user_id = $1 and voucher_id = $2) as order_id,
                 (select stock from seckill_vouchers where voucher_id = $2) as stock",

@@ -59,10 +59,7 @@ mod tests {
     async fn silence_is_told_after_the_patience_and_an_answer_at_once() {
         let patience = Duration::from_millis(20);
         let begun = tokio::time::Instant::now();
-        assert_eq!(
-            within(patience, std::future::pending::<()>()).await,
-            Err(Silence(patience))
-        );
+        assert_eq!(within(patience, std::future::pending::<()>()).await, Err(Silence(patience)));
         assert!(begun.elapsed() >= patience);
         assert_eq!(within(patience, async { 7 }).await, Ok(7));
     }

@@ -13,7 +13,7 @@ use deadpool_redis::{Config, Pool, PoolConfig, Runtime, Timeouts};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, ScriptInvocation};
 
-use super::patience::{Silence, unless_silent};
+use super::patience::{Silence, unless_silent, within};
 use super::{Service, StoreError};
 
 const POOL_SIZE: usize = 8;
@@ -22,7 +22,7 @@ const POOL_SIZE: usize = 8;
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
 /// How long the shared connection may bring no answer, to nobody.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
-/// The library's own time-out, a plain one: out of the way.
+/// The libraries' own time-outs, plain ones: out of the way.
 const LIBRARY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A handle on one Redis. Cheap to clone. A connection that breaks is replaced by the
@@ -57,9 +57,9 @@ impl Redis {
         config.pool = Some(PoolConfig {
             max_size: POOL_SIZE,
             timeouts: Timeouts {
-                wait: Some(CONNECT_TIMEOUT),
-                create: Some(CONNECT_TIMEOUT),
-                recycle: Some(CONNECT_TIMEOUT),
+                wait: Some(LIBRARY_TIMEOUT),
+                create: Some(LIBRARY_TIMEOUT),
+                recycle: Some(LIBRARY_TIMEOUT),
             },
             ..PoolConfig::default()
         });
@@ -92,7 +92,22 @@ impl Redis {
         &self,
         script: &ScriptInvocation<'_>,
     ) -> Result<T, StoreError> {
+        self.invoke_noting(script, |_| ()).await
+    }
+
+    /// As [`Redis::invoke`]; tells `sending` on which shared connection (see
+    /// [`Redis::generation`]) just before the script is sent. Where it was not told, nothing
+    /// was sent.
+    ///
+    /// # Errors
+    /// As [`Redis::query`].
+    pub async fn invoke_noting<T: FromRedisValue>(
+        &self,
+        script: &ScriptInvocation<'_>,
+        sending: impl FnOnce(u64),
+    ) -> Result<T, StoreError> {
         let (generation, mut connection) = self.connection().await?;
+        sending(generation);
         let answer = self.heard(script.invoke_async(&mut connection)).await;
         self.settle(generation, answer)
     }
@@ -124,9 +139,11 @@ impl Redis {
         generation: u64,
         answer: Result<redis::RedisResult<T>, Silence>,
     ) -> Result<T, StoreError> {
-        let answer = answer.map_err(|silence| StoreError::Unknown {
-            service: Service::Redis,
-            cause: silence.into(),
+        let answer = answer.map_err(|silence| {
+            // Its other end may be gone: TCP finds that out after a quarter of an hour. A new
+            // connection costs a round trip.
+            self.discard(generation);
+            StoreError::Unknown { service: Service::Redis, cause: silence.into() }
         })?;
         answer.map_err(|error| {
             if error.is_unrecoverable_error() || error.is_connection_dropped() {
@@ -158,15 +175,12 @@ impl Redis {
 
     async fn connect(&self) -> Result<(u64, MultiplexedConnection), StoreError> {
         // One task connects; the others wait as long as that one attempt may take.
-        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.shared.connecting.lock());
-        let _connecting = connecting.await.map_err(|_| StoreError::Unavailable {
-            service: Service::Redis,
-            cause: "no connection yet".into(),
-        })?;
+        let connecting = within(CONNECT_TIMEOUT, self.shared.connecting.lock()).await;
+        let _connecting = connecting.map_err(unavailable)?;
         if let Some(current) = self.current() {
             return Ok(current);
         }
-        let pooled = self.pool.get().await?;
+        let pooled = within(CONNECT_TIMEOUT, self.pool.get()).await.map_err(unavailable)??;
         // Taken out of the pool: the shared connection must not occupy one of its places.
         let mut connection = deadpool_redis::Connection::take(pooled);
         connection.set_response_timeout(LIBRARY_TIMEOUT);
@@ -176,4 +190,9 @@ impl Redis {
         *current = Some((generation, connection.clone()));
         Ok((generation, connection))
     }
+}
+
+/// Nothing was sent: there was no connection to send it on.
+fn unavailable(silence: Silence) -> StoreError {
+    StoreError::Unavailable { service: Service::Redis, cause: silence.into() }
 }

@@ -31,18 +31,10 @@ macro_rules! after_every_tenth_order {
 
 /// A small demo on a database that was prepared with `sabotage`.
 async fn demo_on(sabotage: &'static str) -> (Output, Value) {
-    let plan = Plan {
-        home: Home::Throwaway,
-        postgres: true,
-        redis: true,
-        durable: false,
-    };
+    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
     let started = tokio::task::spawn_blocking(move || Servers::start(exe(), &plan));
     let servers = started.await.unwrap().unwrap();
-    let (database, redis) = (
-        servers.database_url().unwrap(),
-        servers.redis_url().unwrap(),
-    );
+    let (database, redis) = (servers.database_url().unwrap(), servers.redis_url().unwrap());
     let migrate = seckill(&["migrate"])
         .env("DATABASE_URL", database)
         .env("REDIS_URL", redis)
@@ -57,10 +49,7 @@ async fn demo_on(sabotage: &'static str) -> (Output, Value) {
     let place = place();
     let arguments = ["--stock", "100", "--users", "300"];
     let done = demo(place.path(), &arguments, Some((database, redis))).await;
-    tokio::task::spawn_blocking(|| servers.stop())
-        .await
-        .unwrap()
-        .unwrap();
+    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
     done
 }
 
@@ -69,24 +58,15 @@ fn is_broken(output: &Output, verdict: &Value, words: &str) {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(verdict["holds"], false, "{verdict}");
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        said.starts_with("BROKEN: ") && said.contains(words),
-        "{said}"
-    );
+    assert!(said.starts_with("BROKEN: ") && said.contains(words), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_that_vanish_are_lost() {
-    let (output, verdict) = demo_on(after_every_tenth_order!(
-        "",
-        "delete from orders where id = new.id;"
-    ))
-    .await;
+    let (output, verdict) =
+        demo_on(after_every_tenth_order!("", "delete from orders where id = new.id;")).await;
     is_broken(&output, &verdict, "10 acknowledged orders lost");
-    assert_eq!(
-        told(&verdict, "ordered"),
-        number(&verdict, "orders") + number(&verdict, "lost")
-    );
+    assert_eq!(told(&verdict, "ordered"), number(&verdict, "orders") + number(&verdict, "lost"));
     assert_eq!(number(&verdict, "undersold"), 10, "{verdict}");
 }
 

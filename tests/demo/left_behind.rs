@@ -37,24 +37,16 @@ async fn ended_in_the_middle(place: &Path, signal: Signal) -> ExitStatus {
     })
     .await;
     assert!(living_in(place).len() >= 6, "{:?}", living_in(place));
-    assert!(
-        child.try_wait().unwrap().is_none(),
-        "the demo was over too soon"
-    );
+    assert!(child.try_wait().unwrap().is_none(), "the demo was over too soon");
 
     send(pid, signal);
-    let ended = tokio::time::timeout(DEADLINE, child.wait())
-        .await
-        .unwrap()
-        .unwrap();
+    let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
     eventually("all that it started is gone", async || {
         started.iter().all(|pid| !is_alive(*pid)) && living_in(place).is_empty()
     })
     .await;
-    eventually("no directory is left", async || {
-        std::fs::read_dir(place).unwrap().count() == 0
-    })
-    .await;
+    eventually("no directory is left", async || std::fs::read_dir(place).unwrap().count() == 0)
+        .await;
     ended
 }
 

@@ -15,32 +15,19 @@ struct Shape {
     nodes: i64,
 }
 
-const DEFAULT: Shape = Shape {
-    stock: 100,
-    users: 1000,
-    attempts: 5,
-    nodes: 2,
-};
+const DEFAULT: Shape = Shape { stock: 100, users: 1000, attempts: 5, nodes: 2 };
 
 /// Runs it, and holds every figure against the only one that keeps the promises.
 async fn holds(arguments: &[&str], shape: Shape, urls: Option<(&str, &str)>) -> i64 {
     let place = place();
     let (output, verdict) = demo(place.path(), arguments, urls).await;
     assert!(output.status.success(), "{output:?}");
-    assert!(
-        String::from_utf8_lossy(&output.stdout).starts_with("HOLDS"),
-        "{output:?}"
-    );
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("HOLDS"), "{output:?}");
 
     for field in FIELDS {
         assert!(!verdict[field].is_null(), "{field}: {verdict}");
     }
-    let Shape {
-        stock,
-        users,
-        attempts,
-        nodes,
-    } = shape;
+    let Shape { stock, users, attempts, nodes } = shape;
     let sold = stock.min(users);
     for (field, figure) in [
         ("stock", stock),
@@ -59,23 +46,14 @@ async fn holds(arguments: &[&str], shape: Shape, urls: Option<(&str, &str)>) -> 
     assert_eq!(verdict["strategy"], "locked");
     assert_eq!(verdict["holds"], true);
     for field in ["p50", "p95", "p99", "max"] {
-        assert!(
-            verdict["latency_ms"][field].as_f64().unwrap() > 0.0,
-            "{field}: {verdict}"
-        );
+        assert!(verdict["latency_ms"][field].as_f64().unwrap() > 0.0, "{field}: {verdict}");
     }
     assert!(verdict["elapsed_ms"].as_f64().unwrap() > 0.0);
     assert_eq!(verdict["orders_per_s"].as_f64().unwrap() > 0.0, sold > 0);
     let outcomes = verdict["outcomes"].as_object().unwrap();
-    assert!(
-        outcomes.keys().all(|code| CODES.contains(&code.as_str())),
-        "{verdict}"
-    );
+    assert!(outcomes.keys().all(|code| CODES.contains(&code.as_str())), "{verdict}");
     assert_eq!(
-        outcomes
-            .values()
-            .map(|count| count.as_i64().unwrap())
-            .sum::<i64>(),
+        outcomes.values().map(|count| count.as_i64().unwrap()).sum::<i64>(),
         users * attempts
     );
     assert_eq!(told(&verdict, "ordered"), sold, "{verdict}");
@@ -94,102 +72,41 @@ async fn a_thousand_people_five_times_each_buy_a_hundred_vouchers_from_two_nodes
 #[tokio::test(flavor = "multi_thread")]
 async fn one_node_sells_as_truly() {
     let arguments = ["--nodes", "1", "--users", "400"];
-    holds(
-        &arguments,
-        Shape {
-            nodes: 1,
-            users: 400,
-            ..DEFAULT
-        },
-        None,
-    )
-    .await;
+    holds(&arguments, Shape { nodes: 1, users: 400, ..DEFAULT }, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn four_nodes_sell_as_truly() {
     let arguments = ["--nodes", "4", "--users", "400"];
-    holds(
-        &arguments,
-        Shape {
-            nodes: 4,
-            users: 400,
-            ..DEFAULT
-        },
-        None,
-    )
-    .await;
+    holds(&arguments, Shape { nodes: 4, users: 400, ..DEFAULT }, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nothing_is_on_sale_nothing_is_sold() {
     let arguments = ["--stock", "0", "--users", "200"];
-    holds(
-        &arguments,
-        Shape {
-            stock: 0,
-            users: 200,
-            ..DEFAULT
-        },
-        None,
-    )
-    .await;
+    holds(&arguments, Shape { stock: 0, users: 200, ..DEFAULT }, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_only_voucher_is_sold_once() {
     let arguments = ["--stock", "1", "--users", "200"];
-    holds(
-        &arguments,
-        Shape {
-            stock: 1,
-            users: 200,
-            ..DEFAULT
-        },
-        None,
-    )
-    .await;
+    holds(&arguments, Shape { stock: 1, users: 200, ..DEFAULT }, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_there_is_more_than_buyers_everybody_gets_exactly_one() {
     let arguments = ["--stock", "2000", "--users", "1000"];
-    holds(
-        &arguments,
-        Shape {
-            stock: 2000,
-            ..DEFAULT
-        },
-        None,
-    )
-    .await;
+    holds(&arguments, Shape { stock: 2000, ..DEFAULT }, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_servers_named_it_uses_them_and_leaves_its_sale_there() {
-    let plan = Plan {
-        home: Home::Throwaway,
-        postgres: true,
-        redis: true,
-        durable: false,
-    };
+    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
     let started = tokio::task::spawn_blocking(move || Servers::start(exe(), &plan));
     let servers = started.await.unwrap().unwrap();
-    let (database, redis) = (
-        servers.database_url().unwrap(),
-        servers.redis_url().unwrap(),
-    );
-    let shape = Shape {
-        users: 200,
-        stock: 50,
-        ..DEFAULT
-    };
-    let voucher = holds(
-        &["--users", "200", "--stock", "50"],
-        shape,
-        Some((database, redis)),
-    )
-    .await;
+    let (database, redis) = (servers.database_url().unwrap(), servers.redis_url().unwrap());
+    let shape = Shape { users: 200, stock: 50, ..DEFAULT };
+    let voucher = holds(&["--users", "200", "--stock", "50"], shape, Some((database, redis))).await;
 
     let pool = sqlx::PgPool::connect(database).await.unwrap();
     let orders: i64 = sqlx::query_scalar("select count(*) from orders where voucher_id = $1")
@@ -200,9 +117,7 @@ async fn with_servers_named_it_uses_them_and_leaves_its_sale_there() {
     assert_eq!(orders, 50);
     let audit = || {
         let mut command = seckill(&["audit", "--voucher", &voucher.to_string(), "--json", "-"]);
-        command
-            .env("DATABASE_URL", database)
-            .env("REDIS_URL", redis);
+        command.env("DATABASE_URL", database).env("REDIS_URL", redis);
         command
     };
     let audited = audit().output().await.unwrap();
@@ -218,8 +133,5 @@ async fn with_servers_named_it_uses_them_and_leaves_its_sale_there() {
     let audited = audit().output().await.unwrap();
     assert_eq!(audited.status.code(), Some(1), "{audited:?}");
     pool.close().await;
-    tokio::task::spawn_blocking(|| servers.stop())
-        .await
-        .unwrap()
-        .unwrap();
+    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
 }

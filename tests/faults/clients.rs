@@ -49,10 +49,7 @@ async fn a_buyer_who_hangs_up_leaves_a_whole_order_or_none_and_no_lock() {
             .await
             .unwrap();
     let bought: HashMap<i64, i64> = rows.into_iter().collect();
-    eprintln!(
-        "figures: hang-ups: {} of {COUNT} left an order",
-        bought.len()
-    );
+    eprintln!("figures: hang-ups: {} of {COUNT} left an order", bought.len());
     assert!(!bought.is_empty(), "nobody's purchase was begun");
     for buyer in FIRST..FIRST + COUNT {
         match (stage.buy(node.address, buyer).await, bought.get(&buyer)) {

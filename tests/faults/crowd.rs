@@ -34,20 +34,14 @@ pub enum What {
 /// Reads an answer. One that does not come in time reads `Else("hang")`.
 pub async fn read(answer: reqwest::Result<Response>) -> What {
     let broken = |error: reqwest::Error| {
-        if error.is_timeout() {
-            What::Else("hang".to_owned())
-        } else {
-            What::Nothing
-        }
+        if error.is_timeout() { What::Else("hang".to_owned()) } else { What::Nothing }
     };
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => return broken(error),
     };
-    let (status, retry_after) = (
-        answer.status().as_u16(),
-        answer.headers().get(RETRY_AFTER).cloned(),
-    );
+    let (status, retry_after) =
+        (answer.status().as_u16(), answer.headers().get(RETRY_AFTER).cloned());
     let text = match answer.text().await {
         Ok(text) => text,
         Err(error) => return broken(error),
@@ -98,13 +92,7 @@ impl Crowd {
                         let what = read(client.post(&url).bearer_auth(&token).send().await).await;
                         let served = matches!(what, What::Ordered(_) | What::AlreadyBought(_));
                         let took = sent.elapsed();
-                        answers.lock().unwrap().push(Answer {
-                            worker,
-                            buyer,
-                            sent,
-                            took,
-                            what,
-                        });
+                        answers.lock().unwrap().push(Answer { worker, buyer, sent, took, what });
                         if served {
                             break;
                         }
@@ -113,20 +101,11 @@ impl Crowd {
                 }
             });
         }
-        Self {
-            answers,
-            stop,
-            workers,
-        }
+        Self { answers, stop, workers }
     }
 
     pub fn count(&self, wanted: impl Fn(&Answer) -> bool) -> usize {
-        self.answers
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|answer| wanted(answer))
-            .count()
+        self.answers.lock().unwrap().iter().filter(|answer| wanted(answer)).count()
     }
 
     /// Waits until `orders` purchases that were sent after `since` were acknowledged.
@@ -138,19 +117,16 @@ impl Crowd {
 
     /// Waits until every buyer was told `unavailable` on asking after `since`.
     pub async fn refusals_after(&self, since: Instant) {
-        eventually(
-            "every buyer was told that the service is unavailable",
-            async || {
-                (0..WIDTH).all(|worker| {
-                    let refused = |answer: &Answer| {
-                        answer.worker == worker
-                            && answer.sent >= since
-                            && answer.what == What::Unavailable
-                    };
-                    self.count(refused) > 0
-                })
-            },
-        )
+        eventually("every buyer was told that the service is unavailable", async || {
+            (0..WIDTH).all(|worker| {
+                let refused = |answer: &Answer| {
+                    answer.worker == worker
+                        && answer.sent >= since
+                        && answer.what == What::Unavailable
+                };
+                self.count(refused) > 0
+            })
+        })
         .await;
     }
 
@@ -202,14 +178,9 @@ pub fn figures(what: &str, answers: &[Answer], fault: Instant, mended: Instant) 
         .map(|answer| (answer.sent + answer.took - mended).as_millis())
         .min();
     let middle = took.get(took.len() / 2).map(|(took, _)| took);
-    let orders = answers
-        .iter()
-        .filter(|answer| matches!(answer.what, What::Ordered(_)))
-        .count();
-    let named = answers
-        .iter()
-        .filter(|answer| matches!(answer.what, What::AlreadyBought(_)))
-        .count();
+    let orders = answers.iter().filter(|answer| matches!(answer.what, What::Ordered(_))).count();
+    let named =
+        answers.iter().filter(|answer| matches!(answer.what, What::AlreadyBought(_))).count();
     eprintln!(
         "figures: {what}: {orders} orders, {named} named on asking again, {} x 503, median {middle:?} ms, longest {:?} (took, sent) ms; \
          first {first:?} ms after the fault; selling {resumed:?} ms after the repair",

@@ -10,10 +10,7 @@ async fn voucher_titles(node: &Node) -> Vec<String> {
     let url = format!("http://{}/api/vouchers", node.address);
     let vouchers: Value = client.get(url).send().await.unwrap().json().await.unwrap();
     let vouchers = vouchers.as_array().unwrap();
-    vouchers
-        .iter()
-        .map(|voucher| voucher["title"].as_str().unwrap().to_owned())
-        .collect()
+    vouchers.iter().map(|voucher| voucher["title"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,35 +26,15 @@ async fn a_killed_serve_takes_its_servers_along_and_the_next_has_the_data() {
     let mut first = Node::start(&mut serve()).await;
 
     // A second command beside it uses the servers that run.
-    let add = [
-        "voucher",
-        "add",
-        "--title",
-        "kept",
-        "--stock",
-        "5",
-        "--data-dir",
-        data,
-    ];
-    let added = seckill(&add)
-        .env("TMPDIR", place.path())
-        .output()
-        .await
-        .unwrap();
+    let add = ["voucher", "add", "--title", "kept", "--stock", "5", "--data-dir", data];
+    let added = seckill(&add).env("TMPDIR", place.path()).output().await.unwrap();
     assert!(added.status.success(), "{added:?}");
-    let id: i64 = String::from_utf8(added.stdout)
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
+    let id: i64 = String::from_utf8(added.stdout).unwrap().trim().parse().unwrap();
     assert!(id > 0);
     assert_eq!(voucher_titles(&first).await, ["kept"]);
 
     let servers = descendants_of(first.pid());
-    assert!(
-        servers.len() > 3,
-        "a keeper, Redis, PostgreSQL and its own: {servers:?}"
-    );
+    assert!(servers.len() > 3, "a keeper, Redis, PostgreSQL and its own: {servers:?}");
     first.send(Signal::SIGKILL);
     first.ended().await;
     // The next one may come while the servers of the first still stop.

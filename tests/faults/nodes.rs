@@ -15,10 +15,8 @@ const UNDER_WAY: i64 = 200;
 
 /// Waits until nobody is let in any more.
 async fn closed(address: SocketAddr) {
-    eventually("the node no longer listens", async || {
-        TcpStream::connect(address).await.is_err()
-    })
-    .await;
+    eventually("the node no longer listens", async || TcpStream::connect(address).await.is_err())
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -27,10 +25,7 @@ async fn a_killed_node_locks_its_buyers_out_no_longer_than_one_lease() {
     let (living, mut dying) = (stage.node().await, stage.node().await);
     // Buyers with even numbers ask the second node.
     let crowd = Crowd::start(&stage, &[living.address, dying.address]);
-    eventually("the sale is under way", async || {
-        stage.orders().await >= UNDER_WAY
-    })
-    .await;
+    eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
 
     let row = stage.hold_the_row().await;
     stage.waiting_for_the_row(4).await;
@@ -39,15 +34,9 @@ async fn a_killed_node_locks_its_buyers_out_no_longer_than_one_lease() {
     let killed = Instant::now();
     let mut victims = stage.locked();
     victims.retain(|buyer, _| buyer % 2 == 0);
-    assert!(
-        !victims.is_empty(),
-        "the node died with purchases under way"
-    );
+    assert!(!victims.is_empty(), "the node died with purchases under way");
     for (buyer, left_ms) in &victims {
-        assert!(
-            (1..=5000).contains(left_ms),
-            "buyer {buyer} is locked out for {left_ms} ms"
-        );
+        assert!((1..=5000).contains(left_ms), "buyer {buyer} is locked out for {left_ms} ms");
     }
     // What the dead node had in the database ends without an order, and the row is free.
     stage.end_those_waiting_for_the_row().await;
@@ -68,12 +57,7 @@ async fn a_killed_node_locks_its_buyers_out_no_longer_than_one_lease() {
     let answers = crowd.go_home().await;
     only(&answers, &[What::Unavailable, What::Nothing, in_progress()]);
     let nothing = |answer: &&super::crowd::Answer| answer.what == What::Nothing;
-    assert!(
-        answers
-            .iter()
-            .filter(nothing)
-            .all(|answer| answer.worker % 2 == 1)
-    );
+    assert!(answers.iter().filter(nothing).all(|answer| answer.worker % 2 == 1));
     stage.settle(&answers).await;
     stage.end().await;
 }
@@ -84,10 +68,7 @@ async fn a_node_told_to_end_finishes_what_it_began() {
     let mut node = stage.node().await;
     let address = node.address;
     let crowd = Crowd::start(&stage, &[address]);
-    eventually("the sale is under way", async || {
-        stage.orders().await >= UNDER_WAY
-    })
-    .await;
+    eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
 
     let row = stage.hold_the_row().await;
     stage.waiting_for_the_row(2).await;
@@ -118,10 +99,7 @@ async fn served_or_told_that_it_is_unknown(
         let own = answers.iter().filter(|answer| answer.buyer == *buyer);
         let told: Vec<_> = own.map(|answer| answer.what.clone()).collect();
         let answered = told.iter().any(|what| *what != What::Nothing);
-        assert!(
-            answered,
-            "buyer {buyer} began and was told nothing: {told:?}"
-        );
+        assert!(answered, "buyer {buyer} began and was told nothing: {told:?}");
     }
     let buyers: Vec<i64> = begun.keys().copied().collect();
     let orders: i64 = sqlx::query_scalar("select count(*) from orders where user_id = any($1)")
@@ -129,10 +107,7 @@ async fn served_or_told_that_it_is_unknown(
         .fetch_one(&stage.pool)
         .await
         .unwrap();
-    assert!(
-        orders >= 2,
-        "the two that were in the database are written: {orders}"
-    );
+    assert!(orders >= 2, "the two that were in the database are written: {orders}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,10 +115,7 @@ async fn a_node_told_twice_to_end_ends_at_once() {
     let stage = Stage::new().await;
     let mut node = stage.node().await;
     let crowd = Crowd::start(&stage, &[node.address]);
-    eventually("the sale is under way", async || {
-        stage.orders().await >= UNDER_WAY
-    })
-    .await;
+    eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
 
     // With the row held it cannot finish what it began: only the second signal ends it.
     let row = stage.hold_the_row().await;
@@ -153,10 +125,7 @@ async fn a_node_told_twice_to_end_ends_at_once() {
     let told = Instant::now();
     node.send(Signal::SIGTERM);
     let status = node.ended().await;
-    eprintln!(
-        "figures: second SIGTERM: ended after {} ms",
-        told.elapsed().as_millis()
-    );
+    eprintln!("figures: second SIGTERM: ended after {} ms", told.elapsed().as_millis());
 
     assert_eq!(status.code(), Some(130));
     row.rollback().await.unwrap();

@@ -20,20 +20,11 @@ async fn the_rest_of_the_api_says_so(stage: &Stage, node: &Node) {
     let (status, ready) = stage.get(node.address, "/readyz").await;
     assert_eq!(status, 503, "{ready:?}");
     let voucher = format!("/api/vouchers/{}", stage.voucher);
-    for path in [
-        "/api/vouchers",
-        "/api/orders",
-        "/api/orders/1",
-        "/api/me",
-        &voucher,
-    ] {
+    for path in ["/api/vouchers", "/api/orders", "/api/orders/1", "/api/me", &voucher] {
         // What is remembered of the voucher may be answered for a second.
         crate::processes::eventually("the API says that it is unavailable", async || {
             let (status, what) = stage.get(node.address, path).await;
-            assert!(
-                what == What::Unavailable || status == 200,
-                "{path}: {status} {what:?}"
-            );
+            assert!(what == What::Unavailable || status == 200, "{path}: {status} {what:?}");
             status == 503
         })
         .await;
@@ -122,10 +113,7 @@ async fn served(stage: &Stage, node: &Node, buyer: i64) -> What {
     crate::processes::eventually("the buyer is served", async || {
         let what = stage.buy(node.address, buyer).await;
         let served = matches!(what, What::Ordered(_) | What::AlreadyBought(_));
-        assert!(
-            served || what == What::Unavailable || what == in_progress(),
-            "{what:?}"
-        );
+        assert!(served || what == What::Unavailable || what == in_progress(), "{what:?}");
         told = Some(what);
         served
     })

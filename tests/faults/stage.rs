@@ -48,47 +48,27 @@ impl Stage {
     }
 
     async fn on(durable: bool) -> Self {
-        let plan = Plan {
-            home: Home::Throwaway,
-            postgres: true,
-            redis: true,
-            durable,
-        };
+        let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable };
         let started = tokio::task::spawn_blocking(move || Servers::start(exe(), &plan));
         let servers = started.await.unwrap().unwrap();
         let database = Database::new(servers.database_url().unwrap()).unwrap();
         database.migrate().await.unwrap();
         let now = SystemClock.now();
-        users::create_range(database.pool(), user(1), USERS, now)
-            .await
-            .unwrap();
+        users::create_range(database.pool(), user(1), USERS, now).await.unwrap();
         let new = NewVoucher {
             title: "100 for 80".to_owned(),
             stock: USERS.cast_signed(),
             begin_time: now - TimeDelta::hours(1),
             end_time: now + TimeDelta::hours(1),
         };
-        let voucher = vouchers::create(database.pool(), &new, now)
-            .await
-            .unwrap()
-            .id;
+        let voucher = vouchers::create(database.pool(), &new, now).await.unwrap().id;
         database.close().await;
         let pool = PgPoolOptions::new().max_connections(4);
         let pool = pool.connect_lazy(servers.database_url().unwrap()).unwrap();
         let tokens = Arc::new(Tokens::new(SECRET.as_bytes(), Arc::new(SystemClock)));
         // No proxy that the developer's environment may name stands before 127.0.0.1.
-        let client = Client::builder()
-            .no_proxy()
-            .timeout(CLIENT_PATIENCE)
-            .build()
-            .unwrap();
-        Self {
-            servers,
-            pool,
-            voucher,
-            client,
-            tokens,
-        }
+        let client = Client::builder().no_proxy().timeout(CLIENT_PATIENCE).build().unwrap();
+        Self { servers, pool, voucher, client, tokens }
     }
 
     pub async fn node(&self) -> Node {
@@ -120,31 +100,18 @@ impl Stage {
     /// One attempt of `buyer` to buy.
     pub async fn buy(&self, node: SocketAddr, buyer: i64) -> What {
         let url = format!("http://{node}{}", self.path());
-        read(
-            self.client
-                .post(url)
-                .bearer_auth(self.token(buyer))
-                .send()
-                .await,
-        )
-        .await
+        read(self.client.post(url).bearer_auth(self.token(buyer)).send().await).await
     }
 
     pub async fn get(&self, node: SocketAddr, path: &str) -> (u16, What) {
-        let request = self
-            .client
-            .get(format!("http://{node}{path}"))
-            .bearer_auth(self.token(1));
+        let request = self.client.get(format!("http://{node}{path}")).bearer_auth(self.token(1));
         let answer = request.send().await;
         let status = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
         (status, read(answer).await)
     }
 
     pub async fn orders(&self) -> i64 {
-        sqlx::query_scalar("select count(*) from orders")
-            .fetch_one(&self.pool)
-            .await
-            .unwrap()
+        sqlx::query_scalar("select count(*) from orders").fetch_one(&self.pool).await.unwrap()
     }
 
     /// The users whose purchase is locked, by any node, and the milliseconds each lock has
@@ -154,10 +121,7 @@ impl Stage {
             .unwrap()
             .get_connection()
             .unwrap();
-        let keys: Vec<String> = ::redis::cmd("KEYS")
-            .arg("lock:order:*")
-            .query(&mut redis)
-            .unwrap();
+        let keys: Vec<String> = ::redis::cmd("KEYS").arg("lock:order:*").query(&mut redis).unwrap();
         keys.iter()
             .map(|key| {
                 let left = ::redis::cmd("PTTL").arg(key).query(&mut redis).unwrap();
@@ -220,10 +184,8 @@ impl Stage {
     pub async fn settle(&self, answers: &[Answer]) {
         let audits = audit::run(&self.pool, Some(self.voucher)).await.unwrap();
         assert!(audits.len() == 1 && audits[0].holds, "{audits:?}");
-        let rows: Vec<(i64, i64)> = sqlx::query_as("select id, user_id from orders")
-            .fetch_all(&self.pool)
-            .await
-            .unwrap();
+        let rows: Vec<(i64, i64)> =
+            sqlx::query_as("select id, user_id from orders").fetch_all(&self.pool).await.unwrap();
         let owners: HashMap<i64, i64> = rows.into_iter().collect();
         let mut told = 0;
         for answer in answers {
@@ -232,18 +194,12 @@ impl Stage {
                 told += 1;
             }
         }
-        assert!(
-            told > 0,
-            "nobody was told of an order: the sale did not take place"
-        );
+        assert!(told > 0, "nobody was told of an order: the sale did not take place");
     }
 
     /// Ends the test's own connections, then the servers.
     pub async fn end(self) {
         self.pool.close().await;
-        tokio::task::spawn_blocking(|| self.servers.stop())
-            .await
-            .unwrap()
-            .unwrap();
+        tokio::task::spawn_blocking(|| self.servers.stop()).await.unwrap().unwrap();
     }
 }

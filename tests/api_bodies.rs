@@ -1,0 +1,168 @@
+//! Bodies too large, in pieces, or never complete, as bytes on a connection.
+
+use serde_json::json;
+
+use crate::api_client::Api;
+use crate::raw_http::{Raw, RawAnswer, purchase_head};
+
+const TEN_MB: usize = 10_000_000;
+
+/// A world with one user, a voucher, and a connection.
+async fn shop() -> (Api, String, Raw) {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let voucher = api.world.voucher(5).await.id.to_string();
+    let raw = Raw::connect(api.address).await;
+    (api, voucher, raw)
+}
+
+fn assert_too_large(answer: &RawAnswer) {
+    assert_eq!(answer.status, 413, "{answer:?}");
+    assert!(answer.head.contains("content-type: application/problem+json"), "{answer:?}");
+    let problem = answer.json();
+    assert_eq!((&problem["code"], &problem["status"]), (&json!("invalid_request"), &json!(413)));
+}
+
+fn chunked(body: &[u8], chunk: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for chunk in body.chunks(chunk) {
+        bytes.extend(format!("{:x}\r\n", chunk.len()).bytes());
+        bytes.extend(chunk);
+        bytes.extend(b"\r\n");
+    }
+    bytes.extend(b"0\r\n\r\n");
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sends_ten_megabytes_gets_to_read_the_refusal() {
+    let (api, voucher, _) = shop().await;
+    let announced = format!("content-length: {TEN_MB}\r\n");
+    let whole = vec![b' '; TEN_MB];
+    let in_chunks = chunked(&whole, 60_000);
+    let token = api.world.token(1);
+    let bodies = [(announced.as_str(), &whole), ("transfer-encoding: chunked\r\n", &in_chunks)];
+    for (header, body) in bodies {
+        for token in [token.as_str(), "nobody's"] {
+            let mut raw = Raw::connect(api.address).await;
+            raw.send(purchase_head(token, &voucher, header)).await;
+            raw.send(body).await;
+            assert_too_large(&raw.answer().await.unwrap());
+        }
+    }
+    assert_eq!(api.world.audit().await.orders, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_routes_refuse_ten_megabytes_as_well() {
+    let (api, ..) = shop().await;
+    let in_chunks = chunked(&vec![b'x'; TEN_MB], 60_000);
+    for path in ["/api/login-codes", "/api/sessions", "/api/vouchers", "/nothing"] {
+        let mut raw = Raw::connect(api.address).await;
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: s\r\nauthorization: Bearer {}\r\n\
+             content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n",
+            api.world.admin_token(1)
+        );
+        raw.send(head).await;
+        raw.send(&in_chunks).await;
+        assert_too_large(&raw.answer().await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn who_asks_before_sending_ten_megabytes_is_spared_the_sending() {
+    let (api, voucher, mut raw) = shop().await;
+    let headers = format!("content-length: {TEN_MB}\r\nexpect: 100-continue\r\n");
+    raw.send(purchase_head(&api.world.token(1), &voucher, &headers)).await;
+    assert_too_large(&raw.answer().await.unwrap());
+    // What follows must not be taken for the body, or the body for what follows.
+    assert!(raw.answer().await.is_none());
+}
+
+#[tokio::test]
+async fn who_asks_before_sending_a_small_body_is_told_to_go_on() {
+    let (api, voucher, mut raw) = shop().await;
+    let headers = "content-length: 2\r\nexpect: 100-continue\r\n";
+    raw.send(purchase_head(&api.world.token(1), &voucher, headers)).await;
+    assert_eq!(raw.answer().await.unwrap().status, 100);
+    raw.send("{}").await;
+    assert_eq!(raw.answer().await.unwrap().status, 201);
+}
+
+#[tokio::test]
+async fn a_body_of_exactly_the_limit_is_read_and_one_byte_more_is_not() {
+    let (api, voucher, mut raw) = shop().await;
+    let limit = seckill::http::body::MAX_BODY_BYTES;
+    for (length, status) in [(limit + 1, 413), (limit, 201)] {
+        let mut body = b"{}".to_vec();
+        body.resize(length, b' ');
+        let token = api.world.token(1);
+        for is_chunked in [false, true] {
+            let mut raw = Raw::connect(api.address).await;
+            let status = if is_chunked && status == 201 { 409 } else { status };
+            if is_chunked {
+                raw.send(purchase_head(&token, &voucher, "transfer-encoding: chunked\r\n")).await;
+                raw.send(chunked(&body, 1000)).await;
+            } else {
+                let header = format!("content-length: {length}\r\n");
+                raw.send(purchase_head(&token, &voucher, &header)).await;
+                raw.send(&body).await;
+            }
+            let answer = raw.answer().await.unwrap();
+            assert_eq!(answer.status, status, "{length} {is_chunked} {answer:?}");
+        }
+    }
+    raw.send("GET /healthz HTTP/1.1\r\nhost: s\r\n\r\n").await;
+    assert_eq!(raw.answer().await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_body_in_chunks_of_a_byte_is_a_body() {
+    let (api, voucher, mut raw) = shop().await;
+    raw.send(purchase_head(&api.world.token(1), &voucher, "transfer-encoding: chunked\r\n")).await;
+    for byte in chunked(br#"{"user_id":"1"}"#, 1) {
+        raw.send([byte]).await;
+    }
+    assert_eq!(raw.answer().await.unwrap().status, 201);
+    // The connection is still good, also after an empty one.
+    raw.send(purchase_head(&api.world.token(1), &voucher, "transfer-encoding: chunked\r\n")).await;
+    raw.send("0\r\n\r\n").await;
+    assert_eq!(raw.answer().await.unwrap().json()["code"], "already_bought");
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_buys_nothing() {
+    let (api, voucher, mut raw) = shop().await;
+    raw.send(purchase_head(&api.world.token(1), &voucher, "content-length: 10\r\n")).await;
+    raw.send("{}").await;
+    // No more will come; the other direction stays open.
+    tokio::io::AsyncWriteExt::shutdown(&mut raw.0).await.unwrap();
+    if let Some(answer) = raw.answer().await {
+        assert_eq!(answer.status, 422, "{answer:?}");
+    }
+    assert_eq!(api.world.audit().await.orders, 0);
+}
+
+#[tokio::test]
+async fn bodies_that_contradict_themselves_buy_nothing() {
+    let (api, voucher, _) = shop().await;
+    let token = api.world.token(1);
+    let contradictions = [
+        ("content-length: 2\r\ncontent-length: 3\r\n", "{}"),
+        ("content-length: -1\r\n", ""),
+        ("content-length: 99999999999999999999999999\r\n", ""),
+        ("transfer-encoding: gzip\r\n", "{}"),
+        ("transfer-encoding: chunked\r\n", "zz\r\n{}\r\n0\r\n\r\n"),
+        ("transfer-encoding: chunked\r\n", "fffffffffffffffff\r\n"),
+    ];
+    for (headers, body) in contradictions {
+        let mut raw = Raw::connect(api.address).await;
+        raw.send(purchase_head(&token, &voucher, headers)).await;
+        raw.send(body).await;
+        if let Some(answer) = raw.answer().await {
+            assert!((400..500).contains(&answer.status), "{headers:?}: {answer:?}");
+        }
+    }
+    assert_eq!(api.world.audit().await.orders, 0);
+}

@@ -1,0 +1,228 @@
+//! Buying: every answer that the product names.
+
+use chrono::TimeDelta;
+use serde_json::json;
+
+use crate::api_client::{Answer, Api};
+use crate::world::midnight;
+
+async fn buy_with(api: &Api, voucher: impl std::fmt::Display, body: &'static [u8]) -> Answer {
+    let request = api.buying(1, voucher).header("content-type", "application/json");
+    api.send(request.body(body)).await
+}
+
+/// Title by language of one refusal.
+async fn titles(api: &Api, user: i64, voucher: impl std::fmt::Display + Copy) -> [String; 2] {
+    let mut titles = Vec::new();
+    for (language, tag) in [("zh-CN,zh;q=0.9,en;q=0.8", "zh-CN"), ("en", "en")] {
+        let answer = api.send(api.buying(user, voucher).header("accept-language", language)).await;
+        answer.problem(409, answer.text_of("code"));
+        assert_eq!(answer.header("content-language"), Some(tag));
+        assert!(answer.header("vary").is_some_and(|vary| vary.contains("accept-language")));
+        titles.push(answer.text_of("title").to_owned());
+    }
+    titles.try_into().unwrap()
+}
+
+#[tokio::test]
+async fn the_location_of_a_purchase_leads_to_the_order() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let voucher = api.world.voucher(1).await;
+    let bought = api.buy(1, voucher.id).await;
+    bought.is(201);
+    let order_id = bought.text_of("order_id").to_owned();
+    let expected = json!({
+        "order_id": order_id, "voucher_id": voucher.id.to_string(), "user_id": "1",
+        "created_at": "2026-11-11T00:00:00Z",
+    });
+    assert_eq!(bought.body, expected);
+    assert!(order_id.parse::<i64>().unwrap() > 1 << 53, "{order_id}");
+    let location = bought.header("location").unwrap();
+    assert_eq!(location, format!("/api/orders/{order_id}"));
+    let order = api.get_as(1, location).await;
+    for (member, value) in expected.as_object().unwrap() {
+        assert_eq!(&order.body[member], value);
+    }
+    assert_eq!(order.body["status"], "unpaid");
+}
+
+#[tokio::test]
+async fn before_the_sale_the_buyer_learns_when_it_begins() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let begin = midnight() + TimeDelta::hours(8);
+    let id = api.world.voucher_between(1, begin, begin + TimeDelta::hours(1)).await.id;
+    api.world.clock.set(begin - TimeDelta::microseconds(1));
+    let early = api.buy(1, id).await;
+    early.problem(409, "sale_not_started");
+    assert_eq!(early.text_of("begin_time"), "2026-11-11T08:00:00Z");
+    assert_eq!(titles(&api, 1, id).await, ["秒杀尚未开始", "The sale has not begun"]);
+    api.world.clock.set(begin);
+    api.buy(1, id).await.is(201);
+}
+
+#[tokio::test]
+async fn after_the_sale_nothing_is_sold() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let end = midnight() + TimeDelta::hours(8);
+    let id = api.world.voucher_between(5, midnight(), end).await.id;
+    api.world.clock.set(end);
+    api.buy(1, id).await.problem(409, "sale_ended");
+    assert_eq!(titles(&api, 1, id).await, ["秒杀已经结束", "The sale is over"]);
+    api.world.clock.set(end - TimeDelta::microseconds(1));
+    api.buy(1, id).await.is(201);
+}
+
+#[tokio::test]
+async fn when_all_are_sold_the_next_buyer_is_told_so() {
+    let api = Api::new().await;
+    api.world.users(2).await;
+    let id = api.world.voucher(1).await.id;
+    api.buy(1, id).await.is(201);
+    api.buy(2, id).await.problem(409, "sold_out");
+    assert_eq!(titles(&api, 2, id).await, ["库存不足", "The voucher is sold out"]);
+    let empty = api.world.voucher(0).await.id;
+    api.buy(2, empty).await.problem(409, "sold_out");
+}
+
+#[tokio::test]
+async fn who_bought_is_told_of_the_order() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let id = api.world.voucher(5).await.id;
+    let bought = api.buy(1, id).await;
+    let again = api.buy(1, id).await;
+    again.problem(409, "already_bought");
+    assert_eq!(again.text_of("order_id"), bought.text_of("order_id"));
+    let expected = ["用户已经购买过一次", "You have bought this voucher already"];
+    assert_eq!(titles(&api, 1, id).await, expected);
+    assert!(api.world.audit().await.holds);
+}
+
+#[tokio::test]
+async fn while_one_attempt_is_under_way_another_is_refused_and_does_not_queue() {
+    let api = Api::new().await;
+    api.world.users(2).await;
+    let id = api.world.voucher(5).await.id;
+    let key = api.world.keys.order_lock(crate::world::user(1));
+    let hold = redis::cmd("HSET").arg(&key).arg("somebody:1").arg(1).clone();
+    let _: i64 = api.world.redis.query(&hold).await.unwrap();
+    api.buy(1, id).await.problem(409, "order_in_progress");
+    assert_eq!(titles(&api, 1, id).await, ["不允许重复下单", "An order of yours is under way"]);
+    // It is the user who is locked, not the voucher.
+    api.buy(2, id).await.is(201);
+    // Nor was the lock taken away from who holds it.
+    let gone: i64 = api.world.redis.query(redis::cmd("DEL").arg(&key)).await.unwrap();
+    assert_eq!(gone, 1);
+    api.buy(1, id).await.is(201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_attempts_of_one_buyer_at_once_one_succeeds() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let id = api.world.voucher(50).await.id;
+    let answers = futures_util::future::join_all((0..50).map(|_| api.buy(1, id))).await;
+    let bought = answers.iter().filter(|answer| answer.status == 201).count();
+    assert_eq!(bought, 1, "{answers:?}");
+    for refused in answers.iter().filter(|answer| answer.status != 201) {
+        let code = refused.text_of("code");
+        assert!(["already_bought", "order_in_progress"].contains(&code), "{refused:?}");
+        refused.problem(409, code);
+    }
+    let audit = api.world.audit().await;
+    assert!(audit.holds && audit.orders == 1, "{audit:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_voucher_id_is_refused() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let id = api.world.voucher(5).await.id;
+    let wrong = [
+        "",
+        "0",
+        "-1",
+        "+1",
+        "1.0",
+        "1e0",
+        "0x1",
+        "abc",
+        "null",
+        "9223372036854775808",
+        "999999999999999999999999999999999",
+        "%20",
+        "%FF",
+        "1%00",
+        "1%0A",
+        "1%2F2",
+        "%C3%28",
+        "１",
+        "%2B1",
+        "1;2",
+    ];
+    for wrong in wrong {
+        api.buy(1, wrong).await.problem(422, "invalid_request");
+    }
+    for unknown in ["424242", "9223372036854775807"] {
+        api.buy(1, unknown).await.problem(404, "voucher_not_found");
+    }
+    // Percent-encoded digits are digits; a query changes nothing.
+    let encoded: String = id.to_string().bytes().map(|digit| format!("%{digit:02X}")).collect();
+    api.buy(1, encoded).await.is(201);
+    let with_query = api.request("POST", &format!("/api/vouchers/{id}/orders?voucher=2&x=%FF"));
+    let with_query = api.send(with_query.bearer_auth(api.world.token(1))).await;
+    with_query.problem(409, "already_bought");
+}
+
+#[tokio::test]
+async fn nobody_buys_in_anothers_name() {
+    let api = Api::new().await;
+    api.world.users(2).await;
+    let id = api.world.voucher(5).await.id;
+    buy_with(&api, id, br#"{"user_id":"2"}"#).await.problem(403, "forbidden");
+    assert_eq!(api.world.audit().await.orders, 0);
+    let bought = buy_with(&api, id, br#"{"user_id":"1"}"#).await;
+    assert_eq!((bought.status, bought.text_of("user_id")), (201, "1"));
+}
+
+#[tokio::test]
+async fn a_body_of_another_shape_is_refused() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let id = api.world.voucher(5).await.id;
+    let wrong: [&[u8]; 14] = [
+        b"{",
+        b"}",
+        b"[]",
+        b"[\"1\"]",
+        b"null",
+        b"1",
+        b"\"1\"",
+        b"{} {}",
+        b"\x00",
+        b"\xff\xfe",
+        br#"{"user_id":1}"#,
+        br#"{"user_id":"x"}"#,
+        br#"{"user_id":"-1"}"#,
+        br#"{"voucher_id":"1"}"#,
+    ];
+    for body in wrong {
+        buy_with(&api, id, body).await.problem(422, "invalid_request");
+    }
+    assert_eq!(api.world.audit().await.orders, 0);
+}
+
+#[tokio::test]
+async fn the_body_may_be_left_out_in_every_way() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    for body in [&b""[..], b"{}", b" {} \n", br#"{"user_id":null}"#] {
+        let id = api.world.voucher(5).await.id;
+        buy_with(&api, id, body).await.is(201);
+    }
+    let id = api.world.voucher(5).await.id;
+    api.send(api.buying(1, id).header("content-length", "0")).await.is(201);
+}

@@ -1,0 +1,240 @@
+//! Connections that are slow, odd, or gone, and the server's end.
+
+use std::io::ErrorKind;
+
+use seckill::http::{router, server};
+use sqlx::{Connection, Executor, PgConnection};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::api_client::{Api, PATIENCE, until};
+use crate::raw_http::{Raw, purchase_head};
+use crate::world::{World, user};
+
+const HEALTHZ: &str = "GET /healthz HTTP/1.1\r\nhost: s\r\n\r\n";
+
+/// Holds the rows of all sales until it is dropped or rolled back.
+async fn hold_rows(world: &World) -> PgConnection {
+    let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
+    holder.execute("begin; select from seckill_vouchers for update").await.unwrap();
+    holder
+}
+
+async fn lock_exists(world: &World, buyer: i64) -> bool {
+    let key = world.keys.order_lock(user(buyer));
+    world.redis.query::<i64>(redis::cmd("EXISTS").arg(key)).await.unwrap() == 1
+}
+
+/// Whether a statement waits for a row in this world's database.
+async fn somebody_waits(world: &World) -> bool {
+    let waiting = "select exists (select from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock')";
+    sqlx::query_scalar(waiting).fetch_one(world.database.pool()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_head_of_a_hundred_kilobytes_is_refused_and_the_server_lives() {
+    let api = Api::new().await;
+    let long = "x".repeat(100_000);
+    let heads = [
+        format!("GET /healthz HTTP/1.1\r\nhost: s\r\nx-long: {long}\r\n\r\n"),
+        format!("GET /{long} HTTP/1.1\r\nhost: s\r\n\r\n"),
+        format!("GET /healthz HTTP/1.1\r\nhost: s\r\n{}\r\n", "x: y\r\n".repeat(10_000)),
+    ];
+    for head in heads {
+        let mut raw = Raw::connect(api.address).await;
+        // The server may hang up before it has all of it.
+        let sent = tokio::io::AsyncWriteExt::write_all(&mut raw.0, head.as_bytes());
+        let _ = timeout(PATIENCE, sent).await.unwrap();
+        let mut told = Vec::new();
+        let read = tokio::io::AsyncReadExt::read_to_end(&mut raw.0, &mut told);
+        let _ = timeout(PATIENCE, read).await.unwrap();
+        let told = String::from_utf8(told).unwrap();
+        let refused = told.is_empty() || told.starts_with("HTTP/1.1 4");
+        assert!(refused, "{told}");
+    }
+    api.get("/healthz").await.is(200);
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_their_order() {
+    let api = Api::new().await;
+    api.world.users(3).await;
+    let id = api.world.voucher(2).await.id;
+    let mut raw = Raw::connect(api.address).await;
+    let requests: String = (1..=3)
+        .map(|buyer| purchase_head(&api.world.token(buyer), id, ""))
+        .chain([HEALTHZ.to_owned()])
+        .collect();
+    raw.send(requests).await;
+    for buyer in ["1", "2"] {
+        let answer = raw.answer().await.unwrap();
+        assert_eq!((answer.status, &answer.json()["user_id"]), (201, &buyer.into()));
+    }
+    assert_eq!(raw.answer().await.unwrap().json()["code"], "sold_out");
+    assert_eq!(raw.answer().await.unwrap().body, b"ok\n");
+}
+
+#[tokio::test]
+async fn a_request_may_come_byte_by_byte() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let id = api.world.voucher(2).await.id;
+    let mut raw = Raw::connect(api.address).await;
+    raw.0.get_mut().set_nodelay(true).unwrap();
+    let request = purchase_head(&api.world.token(1), id, "content-length: 2\r\n") + "{}";
+    for byte in request.bytes() {
+        raw.send([byte]).await;
+    }
+    assert_eq!(raw.answer().await.unwrap().status, 201);
+}
+
+#[tokio::test]
+async fn odd_requests_are_answered_and_the_server_lives() {
+    let api = Api::new().await;
+    let absolute = format!("GET http://{}/healthz HTTP/1.1\r\nhost: s\r\n\r\n", api.address);
+    let requests = [
+        (absolute.as_str(), 200),
+        ("GET /healthz HTTP/1.0\r\n\r\n", 200),
+        ("\r\n\r\nGET /healthz HTTP/1.1\r\nhost: s\r\n\r\n", 200),
+        ("OPTIONS * HTTP/1.1\r\nhost: s\r\n\r\n", 404),
+        ("CONNECT example.org:443 HTTP/1.1\r\nhost: s\r\n\r\n", 404),
+        ("GET /api/../healthz HTTP/1.1\r\nhost: s\r\n\r\n", 404),
+        ("GET /api/vouchers/\u{1f3ab} HTTP/1.1\r\nhost: s\r\n\r\n", 422),
+        ("GET /healthz HTTP/3.0\r\n\r\n", 400),
+        ("GET /health z HTTP/1.1\r\n\r\n", 400),
+        ("\x16\x03\x01\x02\x00\x01\x00\x01\u{0}\r\n\r\n", 400),
+    ];
+    for (request, status) in requests {
+        let mut raw = Raw::connect(api.address).await;
+        raw.send(request).await;
+        let answer = raw.answer().await.unwrap_or_else(|| panic!("no answer to {request:?}"));
+        assert_eq!(answer.status, status, "{request:?}: {answer:?}");
+    }
+    api.get("/healthz").await.is(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_buyer_who_leaves_in_the_middle_leaves_a_whole_order_and_no_lock() {
+    let api = Api::new().await;
+    let world = &api.world;
+    world.users(1).await;
+    let id = world.voucher(2).await.id;
+    let mut holder = hold_rows(world).await;
+    let mut raw = Raw::connect(api.address).await;
+    raw.send(purchase_head(&world.token(1), id, "")).await;
+    until("the purchase waits for the row", || somebody_waits(world)).await;
+    drop(raw);
+    assert!(lock_exists(world, 1).await);
+    holder.execute("rollback").await.unwrap();
+    until("the lock is given back", async || !lock_exists(world, 1).await).await;
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.orders == 1, "{audit:?}");
+    assert_eq!(api.get_as(1, "/api/orders").await.body.as_array().unwrap().len(), 1);
+    api.buy(1, id).await.problem(409, "already_bought");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn buyers_who_leave_at_once_leave_whole_orders_or_none_and_no_locks() {
+    let api = Api::new().await;
+    let world = &api.world;
+    world.users(60).await;
+    let id = world.voucher(40).await.id;
+    for buyer in 1..=60 {
+        let mut raw = Raw::connect(api.address).await;
+        raw.send(purchase_head(&world.token(buyer), id, "")).await;
+        if buyer % 2 == 0 {
+            // A reset instead of an orderly end.
+            raw.0.get_ref().set_zero_linger().unwrap();
+        }
+    }
+    // Everybody comes back, so everybody learns what became of them.
+    for buyer in 1..=60 {
+        let code = async || api.buy(buyer, id).await.body["code"].clone();
+        until("nothing is under way any more", async || code().await != "order_in_progress").await;
+        assert!(!lock_exists(world, buyer).await);
+    }
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.orders == 40, "{audit:?}");
+}
+
+/// Time is tokio's and stands still while anything can happen; when nothing can, it jumps
+/// to the next thing that somebody waits for. No database: its pool waits, too.
+#[tokio::test(start_paused = true)]
+async fn a_head_that_never_ends_is_cut_off() {
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let places = 1;
+    tokio::spawn(server::serve(listener, axum::Router::new(), places, std::future::pending()));
+    // A connection that says nothing, one in the middle of its head, one kept alive in vain:
+    // each has the only place there is, and the next gets it all the same.
+    for start in ["", "GET /healthz HTTP/1.1\r\nhost: s\r\nx-slow: ", HEALTHZ] {
+        let mut raw = TcpStream::connect(address).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut raw, start.as_bytes()).await.unwrap();
+        let mut told = Vec::new();
+        tokio::io::AsyncReadExt::read_to_end(&mut raw, &mut told).await.unwrap();
+        let told = String::from_utf8(told).unwrap();
+        assert!(!told.starts_with("HTTP/1.1 2") && !told.starts_with("HTTP/1.1 5"), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stops_answers_what_it_began_and_takes_nothing_new() {
+    let world = World::new().await;
+    world.users(1).await;
+    let id = world.voucher(2).await.id;
+    let app = world.app().await;
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    let serving = tokio::spawn(server::serve(listener, router(app.clone()), 16, stopped));
+
+    let mut idle = Raw::connect(address).await;
+    idle.send(HEALTHZ).await;
+    assert_eq!(idle.answer().await.unwrap().status, 200);
+    let mut holder = hold_rows(&world).await;
+    let mut buyer = Raw::connect(address).await;
+    buyer.send(purchase_head(&world.token(1), id, "")).await;
+    until("the purchase waits for the row", || somebody_waits(&world)).await;
+
+    stop.send(()).unwrap();
+    assert!(idle.answer().await.is_none(), "an idle connection is closed");
+    until("new connections are refused", async || {
+        let refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
+        TcpStream::connect(address).await.is_err_and(refused)
+    })
+    .await;
+    assert!(!serving.is_finished());
+    holder.execute("rollback").await.unwrap();
+    let answer = buyer.answer().await.unwrap();
+    // 503 when the machine was so slow that the row was held beyond the buyer's patience.
+    assert!([201, 503].contains(&answer.status), "{answer:?}");
+    assert!(buyer.answer().await.is_none());
+    timeout(PATIENCE, serving).await.expect("serve does not return").unwrap();
+    app.purchases.shutdown().await;
+    assert!(!lock_exists(&world, 1).await);
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.orders == 1, "{audit:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_beyond_the_limit_wait_for_their_turn() {
+    let world = World::new().await;
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = router(world.app().await);
+    tokio::spawn(server::serve(listener, app, 2, std::future::pending()));
+    let mut waiting = Vec::new();
+    for _ in 0..10 {
+        let mut raw = Raw::connect(address).await;
+        raw.send(HEALTHZ).await;
+        waiting.push(raw);
+    }
+    for mut raw in waiting {
+        assert_eq!(raw.answer().await.unwrap().status, 200);
+    }
+}

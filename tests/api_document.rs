@@ -1,0 +1,134 @@
+//! The API's description of itself, held against the routes and against itself.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::api_client::{Api, DOCUMENT};
+
+/// Every operation: path, method, description.
+fn operations() -> Vec<(&'static str, &'static str, &'static Value)> {
+    let paths = DOCUMENT["paths"].as_object().unwrap().iter();
+    let of_path = |(path, item): (&'static String, &'static Value)| {
+        let operations = item.as_object().unwrap().iter();
+        operations.map(move |(method, operation)| (path.as_str(), method.as_str(), operation))
+    };
+    paths.flat_map(of_path).collect()
+}
+
+#[tokio::test]
+async fn the_document_is_served_as_openapi_3_1() {
+    let api = Api::new().await;
+    let served = api.get("/api/openapi.json").await;
+    served.is(200);
+    assert!(served.header("content-type").unwrap().starts_with("application/json"));
+    assert_eq!(served.body, *DOCUMENT);
+    assert!(served.text_of("openapi").starts_with("3.1"));
+    assert_eq!(served.body["info"]["title"], "seckill");
+    assert_eq!(served.body["info"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[tokio::test]
+async fn every_documented_operation_is_there() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    for (path, method, _) in operations() {
+        let request = api.request(&method.to_uppercase(), &path.replace("{id}", "1"));
+        let answer = api.send(request.bearer_auth(api.world.token(1))).await;
+        assert_ne!(answer.body["code"], "not_found", "{method} {path}");
+        assert_ne!(answer.status, 405, "{method} {path}");
+    }
+}
+
+/// The router's text is the only list of its routes that there is.
+#[test]
+fn every_route_is_documented() {
+    let source = include_str!("../src/http/router.rs");
+    let mut routes = BTreeSet::new();
+    for line in source.lines().filter_map(|line| line.trim().strip_prefix(".route(\"")) {
+        let (path, handlers) = line.split_once("\", ").unwrap();
+        for method in ["get", "post", "put", "patch", "delete"] {
+            if handlers.contains(&format!("{method}(")) {
+                routes.insert((path, method));
+            }
+        }
+    }
+    assert!(routes.len() >= 12, "{routes:?}");
+    assert_eq!(
+        routes.len(),
+        source.matches("get(").count()
+            + source.matches(".post(").count()
+            + source.matches(" post(").count()
+    );
+    let documented = operations().into_iter().map(|(path, method, _)| (path, method)).collect();
+    assert_eq!(routes, documented);
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str));
+                members.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    references(&DOCUMENT, &mut found);
+    assert!(!found.is_empty());
+    for reference in found {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(DOCUMENT.pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn every_operation_says_what_it_does_and_who_may() {
+    for (path, method, operation) in operations() {
+        let said = operation["summary"].as_str().or(operation["description"].as_str());
+        assert!(said.is_some_and(|said| !said.is_empty()), "{method} {path}");
+        assert!(operation["operationId"].is_string(), "{method} {path}");
+        let responses = operation["responses"].as_object().unwrap();
+        for (status, response) in responses {
+            assert!(!response["description"].as_str().unwrap().is_empty(), "{path} {status}");
+        }
+        let needs_token = operation["security"].is_array();
+        assert_eq!(
+            needs_token,
+            responses.contains_key("401") && path != "/api/sessions",
+            "{method} {path}"
+        );
+        let has_id = path.contains("{id}");
+        let names_id = operation["parameters"].to_string().contains(r#""name":"id""#);
+        assert_eq!(has_id, names_id, "{method} {path}");
+        // Whatever asks a store can find it away.
+        if path.starts_with("/api/") || path == "/readyz" {
+            assert!(responses.contains_key("503"), "{method} {path}");
+        }
+        if operation.get("requestBody").is_some() {
+            assert!(responses.contains_key("413"), "{method} {path}");
+        }
+    }
+    let scheme = &DOCUMENT["components"]["securitySchemes"]["token"];
+    assert_eq!((&scheme["type"], &scheme["scheme"]), (&"http".into(), &"bearer".into()));
+}
+
+#[test]
+fn refusals_are_described_as_problems() {
+    let problem = &DOCUMENT["components"]["schemas"]["Problem"];
+    for member in ["type", "title", "status", "code"] {
+        assert!(problem["properties"][member].is_object(), "{member}");
+    }
+    for (path, method, operation) in operations() {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            if status.starts_with('2') || path == "/readyz" {
+                continue;
+            }
+            let schema = &response["content"]["application/problem+json"]["schema"]["$ref"];
+            assert_eq!(schema, "#/components/schemas/Problem", "{method} {path} {status}");
+        }
+    }
+}

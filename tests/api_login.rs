@@ -1,0 +1,258 @@
+//! Login codes and sessions.
+
+use serde_json::{Value, json};
+
+use crate::api_client::{Answer, Api};
+
+const PHONE: &str = "13800138000";
+
+async fn ask(api: &Api, phone: &str) -> Answer {
+    api.post("/api/login-codes", &json!({ "phone": phone })).await
+}
+
+async fn try_code(api: &Api, phone: &str, code: &str) -> Answer {
+    api.post("/api/sessions", &json!({ "phone": phone, "code": code })).await
+}
+
+/// What the gateway was given last: phone and code.
+fn last_message(api: &Api) -> (String, String) {
+    api.world.sms.0.lock().unwrap().last().unwrap().clone()
+}
+
+fn another_code(code: &str) -> String {
+    format!("{:06}", (code.parse::<u32>().unwrap() + 1) % 1_000_000)
+}
+
+async fn log_in(api: &Api, phone: &str) -> Answer {
+    ask(api, phone).await.is(202);
+    let session = try_code(api, phone, &last_message(api).1).await;
+    session.is(201);
+    session
+}
+
+async fn ttl_ms(api: &Api, key: String) -> i64 {
+    api.world.redis.query(redis::cmd("PTTL").arg(key)).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_code_reaches_the_gateway_and_logs_in_once() {
+    let api = Api::new().await;
+    let accepted = ask(&api, PHONE).await;
+    assert_eq!((accepted.status, accepted.text.as_str()), (202, ""));
+    let (phone, code) = last_message(&api);
+    assert_eq!(phone, PHONE);
+    assert!(code.len() == 6 && code.bytes().all(|byte| byte.is_ascii_digit()), "{code}");
+    let session = try_code(&api, PHONE, &code).await;
+    session.is(201);
+    assert_eq!(session.body["user"]["phone"], PHONE);
+    assert!(session.body["user"]["id"].is_string(), "{session:?}");
+    try_code(&api, PHONE, &code).await.problem(401, "unauthenticated");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_use_one_code_at_once_one_gets_in() {
+    let api = Api::new().await;
+    ask(&api, PHONE).await.is(202);
+    let (_, code) = last_message(&api);
+    let tries = (0..20).map(|_| try_code(&api, PHONE, &code));
+    let answers = futures_util::future::join_all(tries).await;
+    let count = |status| answers.iter().filter(|answer| answer.status == status).count();
+    assert_eq!((count(201), count(401)), (1, 19), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_wrong_code_is_refused_and_five_void_the_right_one() {
+    let api = Api::new().await;
+    ask(&api, PHONE).await.is(202);
+    let (_, code) = last_message(&api);
+    for _ in 0..4 {
+        let refused = try_code(&api, PHONE, &another_code(&code)).await;
+        refused.problem(401, "unauthenticated");
+        assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+    }
+    try_code(&api, PHONE, &code).await.is(201);
+
+    ask(&api, PHONE).await.is(202);
+    let (_, code) = last_message(&api);
+    for _ in 0..5 {
+        try_code(&api, PHONE, &another_code(&code)).await.problem(401, "unauthenticated");
+    }
+    try_code(&api, PHONE, &code).await.problem(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_new_code_replaces_the_old_one_and_its_wrong_tries() {
+    let api = Api::new().await;
+    ask(&api, PHONE).await.is(202);
+    let (_, old) = last_message(&api);
+    for _ in 0..4 {
+        try_code(&api, PHONE, &another_code(&old)).await.is(401);
+    }
+    let mut new = old.clone();
+    while new == old {
+        // One in a million asks a third time.
+        ask(&api, PHONE).await.is(202);
+        new = last_message(&api).1;
+    }
+    try_code(&api, PHONE, &old).await.problem(401, "unauthenticated");
+    try_code(&api, PHONE, &new).await.is(201);
+}
+
+#[tokio::test]
+async fn a_code_of_one_phone_is_no_good_for_another() {
+    let api = Api::new().await;
+    ask(&api, PHONE).await.is(202);
+    let (_, code) = last_message(&api);
+    try_code(&api, "13800138001", &code).await.problem(401, "unauthenticated");
+    try_code(&api, PHONE, &code).await.is(201);
+}
+
+#[tokio::test]
+async fn a_code_expires_after_two_minutes() {
+    let api = Api::new().await;
+    ask(&api, PHONE).await.is(202);
+    let key = api.world.keys.login_code(PHONE);
+    let left_ms = ttl_ms(&api, key.clone()).await;
+    assert!((1..=120_000).contains(&left_ms), "{left_ms}");
+    // A wrong try does not lengthen it: Redis would answer -1 for a key without an end.
+    let (_, code) = last_message(&api);
+    try_code(&api, PHONE, &another_code(&code)).await.is(401);
+    let left_then_ms = ttl_ms(&api, key.clone()).await;
+    assert!((1..=left_ms).contains(&left_then_ms), "{left_then_ms}");
+    // The end of its time comes now.
+    let _: i64 = api.world.redis.query(redis::cmd("PEXPIRE").arg(&key).arg(0)).await.unwrap();
+    try_code(&api, PHONE, &code).await.problem(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_phone_is_one_user_however_it_is_written() {
+    let api = Api::new().await;
+    let first = log_in(&api, PHONE).await;
+    let second = log_in(&api, &format!("+86{PHONE}")).await;
+    assert_eq!(first.body["user"], second.body["user"]);
+    let other = log_in(&api, "+442071838750").await;
+    assert_ne!(first.body["user"]["id"], other.body["user"]["id"]);
+    assert_eq!(other.body["user"]["phone"], "+442071838750");
+}
+
+#[tokio::test]
+async fn what_is_no_phone_or_no_code_is_refused_before_anything_is_sent() {
+    let api = Api::new().await;
+    let phones = [
+        "",
+        "1380013800",
+        "138001380000",
+        "23800138000",
+        "+86 13800138000",
+        "+1",
+        "١٣٨٠٠١٣٨٠٠٠",
+        "1380013800\u{0}",
+        "+8613800138000000000",
+        " 13800138000",
+    ];
+    for phone in phones {
+        ask(&api, phone).await.problem(422, "invalid_request");
+        try_code(&api, phone, "123456").await.problem(422, "invalid_request");
+    }
+    for code in ["", "12345", "1234567", "abcdef", "12345\u{0}", "１２"] {
+        try_code(&api, PHONE, code).await.problem(422, "invalid_request");
+    }
+    assert!(api.world.sms.0.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn login_bodies_of_another_shape_are_refused() {
+    let api = Api::new().await;
+    let bodies = [
+        json!({}),
+        json!([PHONE]),
+        json!(PHONE),
+        Value::Null,
+        json!({ "phone": 13_800_138_000_u64 }),
+        json!({ "phone": PHONE, "more": 1 }),
+        json!({ "phone": null }),
+    ];
+    for body in bodies {
+        api.post("/api/login-codes", &body).await.problem(422, "invalid_request");
+        api.post("/api/sessions", &body).await.problem(422, "invalid_request");
+    }
+    api.post("/api/sessions", &json!([PHONE, "123456"])).await.problem(422, "invalid_request");
+    let twice = api.request("POST", "/api/login-codes").header("content-type", "application/json");
+    let twice = twice.body(format!(r#"{{"phone":"{PHONE}","phone":"{PHONE}"}}"#));
+    api.send(twice).await.problem(422, "invalid_request");
+    assert!(api.world.sms.0.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn one_phone_is_sent_five_codes_and_then_told_when_to_come_back() {
+    let api = Api::new().await;
+    for spelling in [PHONE, "+8613800138000", PHONE, PHONE, PHONE] {
+        ask(&api, spelling).await.is(202);
+    }
+    let refused = ask(&api, PHONE).await;
+    refused.problem(429, "too_many_requests");
+    let wait: i64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=600).contains(&wait), "{wait}");
+    assert_eq!(api.world.sms.0.lock().unwrap().len(), 5);
+    let left_ms = ttl_ms(&api, api.world.keys.rate("code-phone", PHONE)).await;
+    assert!((1..=600_000).contains(&left_ms), "{left_ms}");
+    // Nobody else suffers, and the code that was sent is still good.
+    ask(&api, "13800138001").await.is(202);
+    let code = api.world.sms.0.lock().unwrap()[4].1.clone();
+    try_code(&api, PHONE, &code).await.is(201);
+}
+
+#[tokio::test]
+async fn one_address_is_sent_sixty_codes_and_then_told_when_to_come_back() {
+    let api = Api::new().await;
+    for number in 0..60 {
+        // A proxy that nobody trusts cannot lend a new address.
+        let body = json!({ "phone": format!("138{number:08}") });
+        let asking = api.request("POST", "/api/login-codes").json(&body);
+        api.send(asking.header("x-forwarded-for", format!("192.0.2.{number}"))).await.is(202);
+    }
+    let refused = ask(&api, "13900000002").await;
+    refused.problem(429, "too_many_requests");
+    assert!(refused.header("retry-after").unwrap().parse::<u32>().unwrap() <= 600);
+}
+
+#[tokio::test]
+async fn one_address_may_try_a_hundred_and_twenty_codes() {
+    let api = Api::new().await;
+    for number in 0..120 {
+        try_code(&api, &format!("138{number:08}"), "000000").await.problem(401, "unauthenticated");
+    }
+    let refused = try_code(&api, PHONE, "000000").await;
+    assert!(refused.problem(429, "too_many_requests").header("retry-after").is_some());
+}
+
+#[tokio::test]
+async fn a_token_speaks_for_its_user() {
+    let api = Api::new().await;
+    let session = log_in(&api, PHONE).await;
+    let me = api.request("GET", "/api/me").bearer_auth(session.text_of("token"));
+    let me = api.send(me).await;
+    assert_eq!(me.body, session.body["user"]);
+    // The scheme's name has no case (RFC 9110, 11.1).
+    let me = api.request("GET", "/api/me");
+    let me = me.header("authorization", format!("bearer {}", session.text_of("token")));
+    api.send(me).await.is(200);
+    // A token outlives its user in the database.
+    api.get_as(77, "/api/me").await.problem(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn only_an_administrators_phone_may_put_vouchers_on_sale() {
+    let api = Api::new().await;
+    let voucher = json!({ "title": "100 for 80", "stock": 1 });
+    for (phone, status) in [("13900000001", 201), ("+8613900000001", 201), (PHONE, 403)] {
+        let session = log_in(&api, phone).await;
+        let creating = api.request("POST", "/api/vouchers").json(&voucher);
+        let answer = api.send(creating.bearer_auth(session.text_of("token"))).await;
+        answer.is(status);
+        if status == 403 {
+            answer.problem(403, "forbidden");
+        }
+    }
+    api.post("/api/vouchers", &voucher).await.problem(401, "unauthenticated");
+}

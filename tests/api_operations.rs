@@ -1,0 +1,168 @@
+//! What operators look at, and what the API says of routes that it does not have.
+
+use serde_json::json;
+
+use crate::api_client::{Api, DOCUMENT};
+use crate::raw_http::Raw;
+
+#[tokio::test]
+async fn the_process_is_alive_and_ready() {
+    let api = Api::new().await;
+    let alive = api.get("/healthz").await;
+    assert_eq!((alive.status, alive.text.as_str()), (200, "ok\n"));
+    let ready = api.get("/readyz").await;
+    assert_eq!((ready.status, &ready.body), (200, &json!({ "database": "ok", "redis": "ok" })));
+}
+
+#[tokio::test]
+async fn a_process_without_its_database_is_alive_and_not_ready() {
+    let api = Api::new().await;
+    api.world.database.close().await;
+    api.get("/healthz").await.is(200);
+    let ready = api.get("/readyz").await;
+    assert_eq!(
+        (ready.status, &ready.body),
+        (503, &json!({ "database": "unavailable", "redis": "ok" }))
+    );
+    for path in ["/api/vouchers", "/api/vouchers/1", "/api/me", "/api/orders", "/api/orders/1"] {
+        let answer = api.get_as(1, path).await;
+        assert!(answer.problem(503, "unavailable").header("retry-after").is_some());
+    }
+    let answer = api.buy(1, 1).await;
+    assert!(answer.problem(503, "unavailable").header("retry-after").is_some());
+}
+
+#[tokio::test]
+async fn the_metrics_count_purchases_and_answers() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let voucher = api.world.voucher(5).await;
+    api.buy(1, voucher.id).await.is(201);
+    let metrics = api.get("/metrics").await;
+    assert!(
+        metrics.is(200).header("content-type").unwrap().starts_with("text/plain; version=0.0.4")
+    );
+    for line in metrics.text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+        let name = series.split('{').next().unwrap();
+        assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'), "{line}");
+        assert_eq!(series.contains('{'), series.ends_with('}'), "{line}");
+    }
+    // Other tests count into the same process: at least ours must be there.
+    let counted = |start: &str| {
+        let mut lines = metrics.text.lines().filter(|line| line.starts_with(start));
+        lines.any(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() >= 1.0)
+    };
+    assert!(counted("seckill_purchases_total{outcome=\"ordered\"}"), "{}", metrics.text);
+    let buying =
+        "seckill_http_request_seconds_count{route=\"/api/vouchers/{id}/orders\",status=\"201\"}";
+    assert!(counted(buying), "{}", metrics.text);
+}
+
+#[tokio::test]
+async fn an_unknown_route_is_a_problem_like_any_other() {
+    let api = Api::new().await;
+    let paths = [
+        "/",
+        "/api",
+        "/api/",
+        "/api/nothing",
+        "/api/vouchers/",
+        "/api/vouchers/1/orders/",
+        "/api/vouchers/1/orders/2",
+        "/favicon.ico",
+        "/%FF",
+        "/docs/nothing.html",
+    ];
+    for path in paths {
+        for method in ["GET", "POST", "DELETE"] {
+            if path.starts_with("/docs") && method != "GET" {
+                continue;
+            }
+            api.send(api.request(method, path)).await.problem(404, "not_found");
+        }
+    }
+    let chinese = api.request("GET", "/api/nothing").header("accept-language", "zh");
+    assert_eq!(api.send(chinese).await.text_of("title"), "资源不存在");
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_told_the_right_ones() {
+    let api = Api::new().await;
+    let routes = [
+        ("DELETE", "/api/vouchers", "GET,HEAD,POST"),
+        ("GET", "/api/login-codes", "POST"),
+        ("GET", "/api/sessions", "POST"),
+        ("POST", "/api/me", "GET,HEAD"),
+        ("PUT", "/api/vouchers/1", "GET,HEAD"),
+        ("GET", "/api/vouchers/1/orders", "POST"),
+        ("PATCH", "/api/orders", "GET,HEAD"),
+        ("DELETE", "/api/orders/1", "GET,HEAD"),
+        ("POST", "/healthz", "GET,HEAD"),
+        ("POST", "/readyz", "GET,HEAD"),
+        ("POST", "/metrics", "GET,HEAD"),
+        ("POST", "/api/openapi.json", "GET,HEAD"),
+        ("POST", "/docs", "GET,HEAD"),
+        ("POST", "/docs/", "GET,HEAD"),
+        ("BREW", "/api/vouchers", "GET,HEAD,POST"),
+    ];
+    for (method, path, allowed) in routes {
+        let answer = api.send(api.request(method, path)).await;
+        answer.problem(405, "method_not_allowed");
+        let mut allow: Vec<&str> =
+            answer.header("allow").unwrap().split(',').map(str::trim).collect();
+        allow.sort_unstable();
+        assert_eq!(allow.join(","), allowed, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn head_and_options_are_answered_on_every_route() {
+    let api = Api::new().await;
+    let documented =
+        DOCUMENT["paths"].as_object().unwrap().keys().map(|path| path.replace("{id}", "1"));
+    let paths: Vec<String> = documented
+        .chain(["/docs/", "/docs", "/api/openapi.json", "/nothing"].map(str::to_owned))
+        .collect();
+    for path in &paths {
+        for method in ["HEAD", "OPTIONS", "TRACE"] {
+            let answer = api.send(api.request(method, path)).await;
+            assert!(
+                answer.status < 500 && (method != "HEAD" || answer.text.is_empty()),
+                "{path} {answer:?}"
+            );
+        }
+    }
+    // The next answer on the connection stands where it must: a HEAD has no body.
+    let mut raw = Raw::connect(api.address).await;
+    for path in &paths {
+        raw.send(format!("HEAD {path} HTTP/1.1\r\nhost: s\r\n\r\n")).await;
+        raw.answer_to_head().await.unwrap();
+    }
+    raw.send("GET /healthz HTTP/1.1\r\nhost: s\r\n\r\n").await;
+    assert_eq!(raw.answer().await.unwrap().body, b"ok\n");
+}
+
+#[tokio::test]
+async fn titles_follow_the_preferred_language() {
+    let api = Api::new().await;
+    let (chinese, english) = ("优惠券不存在", "There is no such voucher");
+    let headers: [(&[u8], &str); 9] = [
+        (b"zh", chinese),
+        (b"zh-Hans-CN", chinese),
+        (b"ZH-TW;q=0.8, en;q=0.7", chinese),
+        (b"fr, zh;q=0.1", chinese),
+        (b"en, zh", english),
+        (b"zh;q=0", english),
+        (b"*", english),
+        (b"zhuang", english),
+        (b"\xff\xfe", english),
+    ];
+    for (header, title) in headers {
+        let request = api.request("GET", "/api/vouchers/1").header("accept-language", header);
+        let answer = api.send(request).await;
+        assert_eq!(answer.problem(404, "voucher_not_found").text_of("title"), title, "{header:?}");
+    }
+    assert_eq!(api.get("/api/vouchers/1").await.text_of("title"), english);
+}

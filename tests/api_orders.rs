@@ -1,0 +1,80 @@
+//! One's own orders.
+
+use chrono::TimeDelta;
+use serde_json::json;
+
+use crate::api_client::Api;
+
+/// `count` orders of user 1, the oldest first, a second apart.
+async fn orders(api: &Api, count: usize) -> Vec<String> {
+    let mut orders = Vec::new();
+    for _ in 0..count {
+        let voucher = api.world.voucher(5).await;
+        let bought = api.buy(1, voucher.id).await;
+        orders.push(bought.is(201).text_of("order_id").to_owned());
+        api.world.clock.advance(TimeDelta::seconds(1));
+    }
+    orders
+}
+
+fn ids(list: &serde_json::Value) -> Vec<String> {
+    let id = |order: &serde_json::Value| order["order_id"].as_str().unwrap().to_owned();
+    list.as_array().unwrap().iter().map(id).collect()
+}
+
+#[tokio::test]
+async fn ones_own_orders_come_newest_first_and_page_by_page() {
+    let api = Api::new().await;
+    api.world.users(2).await;
+    let mut expected = orders(&api, 5).await;
+    expected.reverse();
+    let voucher = api.world.voucher(5).await;
+    api.buy(2, voucher.id).await.is(201);
+
+    assert_eq!(ids(&api.get_as(1, "/api/orders").await.body), expected);
+    let (mut path, mut pages) = ("/api/orders?limit=2".to_owned(), Vec::new());
+    loop {
+        let page = api.get_as(1, &path).await;
+        pages.push(ids(&page.is(200).body));
+        let Some(link) = page.header("link") else {
+            break;
+        };
+        path = link.split(['<', '>']).nth(1).unwrap().to_owned();
+    }
+    assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1]);
+    assert_eq!(pages.concat(), expected);
+    assert_eq!(api.get_as(3, "/api/orders").await.body, json!([]));
+}
+
+#[tokio::test]
+async fn somebody_elses_order_is_not_found() {
+    let api = Api::new().await;
+    api.world.users(2).await;
+    let order = &orders(&api, 1).await[0];
+    let path = format!("/api/orders/{order}");
+    api.get_as(1, &path).await.is(200);
+    api.get_as(2, &path).await.problem(404, "order_not_found");
+    let admin = api.request("GET", &path).bearer_auth(api.world.admin_token(2));
+    api.send(admin).await.problem(404, "order_not_found");
+    api.get(&path).await.problem(401, "unauthenticated");
+    api.get_as(1, "/api/orders/9223372036854775807").await.problem(404, "order_not_found");
+    for wrong in ["0", "-1", "x", "9223372036854775808", "%FF", &format!("{order}.0")] {
+        api.get_as(1, &format!("/api/orders/{wrong}")).await.problem(422, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn an_order_tells_its_whole_life() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let order = &orders(&api, 1).await[0];
+    let names = ["unpaid", "paid", "used", "cancelled", "refunding", "refunded"];
+    for (number, name) in (1_i16..).zip(names) {
+        let update = "update orders set status = $1, paid_at = '2026-11-11T00:00:01.5Z'";
+        sqlx::query(update).bind(number).execute(api.world.database.pool()).await.unwrap();
+        let found = api.get_as(1, &format!("/api/orders/{order}")).await;
+        assert_eq!(found.text_of("status"), name);
+        assert_eq!(found.text_of("paid_at"), "2026-11-11T00:00:01.500Z");
+        assert_eq!(found.body["used_at"], json!(null));
+    }
+}

@@ -1,0 +1,275 @@
+//! Vouchers: putting them on sale, finding them, where their sale stands.
+
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+
+use crate::api_client::{Answer, Api};
+use crate::world::midnight;
+
+async fn create(api: &Api, body: &Value) -> Answer {
+    let token = api.world.admin_token(1);
+    api.send(api.request("POST", "/api/vouchers").json(body).bearer_auth(token)).await
+}
+
+async fn create_text(
+    api: &Api,
+    content_type: Option<&str>,
+    body: impl Into<reqwest::Body>,
+) -> Answer {
+    let request = api.request("POST", "/api/vouchers").bearer_auth(api.world.admin_token(1));
+    let request = match content_type {
+        Some(content_type) => request.header("content-type", content_type),
+        None => request,
+    };
+    api.send(request.body(body)).await
+}
+
+#[tokio::test]
+async fn a_new_voucher_is_on_sale_for_a_day_and_is_found_where_it_says() {
+    let api = Api::new().await;
+    let created = create(&api, &json!({ "title": "100 for 80 ¥ 优惠券 🎫", "stock": 7 })).await;
+    created.is(201);
+    let id = created.text_of("id").to_owned();
+    assert_eq!(created.header("location"), Some(format!("/api/vouchers/{id}").as_str()));
+    let expected = json!({
+        "id": id, "title": "100 for 80 ¥ 优惠券 🎫", "stock": 7, "initial_stock": 7, "status": "on_sale",
+        "begin_time": "2026-11-11T00:00:00Z", "end_time": "2026-11-12T00:00:00Z",
+    });
+    assert_eq!(created.body, expected);
+    let found = api.get(created.header("location").unwrap()).await;
+    assert_eq!((found.status, &found.body), (200, &expected));
+    assert_eq!(api.get("/api/vouchers").await.body, json!([expected]));
+}
+
+#[tokio::test]
+async fn times_may_come_from_any_zone_and_go_out_in_utc() {
+    let api = Api::new().await;
+    let body = json!({
+        "title": "t", "stock": 0,
+        "begin_time": "2026-11-11T10:00:00.5+08:00", "end_time": "2026-11-12T00:00:00-01:00",
+    });
+    let created = create(&api, &body).await;
+    assert_eq!(created.body["begin_time"], "2026-11-11T02:00:00.500Z");
+    assert_eq!(created.body["end_time"], "2026-11-12T01:00:00Z");
+}
+
+#[tokio::test]
+async fn the_status_follows_the_clock() {
+    let api = Api::new().await;
+    let hour = TimeDelta::hours(1);
+    let (begin, end) = (midnight() + hour, midnight() + hour * 2);
+    let selling = api.world.voucher_between(1, begin, end).await.id;
+    let empty = api.world.voucher_between(0, begin, end).await.id;
+    let tick = TimeDelta::microseconds(1);
+    let expected = [
+        (begin - tick, "upcoming", "upcoming"),
+        (begin, "on_sale", "sold_out"),
+        (end - tick, "on_sale", "sold_out"),
+        (end, "ended", "ended"),
+    ];
+    for (instant, status, status_without_stock) in expected {
+        api.world.clock.set(instant);
+        for (id, status) in [(selling, status), (empty, status_without_stock)] {
+            assert_eq!(api.get(&format!("/api/vouchers/{id}")).await.text_of("status"), status);
+        }
+        let list = api.get("/api/vouchers").await.body;
+        assert_eq!(
+            (&list[1]["status"], &list[0]["status"]),
+            (&json!(status), &json!(status_without_stock))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_voucher_whose_last_one_was_sold_is_sold_out() {
+    let api = Api::new().await;
+    api.world.users(2).await;
+    let id = api.world.voucher(1).await.id;
+    api.buy(1, id).await.is(201);
+    let list = api.get("/api/vouchers").await.body;
+    assert_eq!((&list[0]["status"], &list[0]["stock"]), (&json!("sold_out"), &json!(0)));
+    api.buy(2, id).await.problem(409, "sold_out");
+    let found = api.get(&format!("/api/vouchers/{id}")).await;
+    assert_eq!((found.text_of("status"), &found.body["stock"]), ("sold_out", &json!(0)));
+}
+
+#[tokio::test]
+async fn the_list_is_read_page_by_page_along_its_links() {
+    let api = Api::new().await;
+    for _ in 0..7 {
+        api.world.voucher(1).await;
+    }
+    let (mut path, mut seen, mut pages) = ("/api/vouchers?limit=3".to_owned(), Vec::new(), 0);
+    loop {
+        let page = api.get(&path).await;
+        pages += 1;
+        let ids = page.body.as_array().unwrap().iter();
+        seen.extend(ids.map(|voucher| voucher["id"].as_str().unwrap().parse::<i64>().unwrap()));
+        let Some(link) = page.header("link") else {
+            break;
+        };
+        let (address, relation) = link.split_once(';').unwrap();
+        assert_eq!(relation.trim(), "rel=\"next\"");
+        path = address.trim_start_matches('<').trim_end_matches('>').to_owned();
+    }
+    assert_eq!((seen, pages), (vec![7, 6, 5, 4, 3, 2, 1], 3));
+}
+
+#[tokio::test]
+async fn a_page_that_makes_no_sense_is_refused() {
+    let api = Api::new().await;
+    let wrong = [
+        "limit=0",
+        "limit=101",
+        "limit=-1",
+        "limit=x",
+        "limit=",
+        "limit=99999999999999999999",
+        "before=0",
+        "before=x",
+        "before=-1",
+        "before=9223372036854775808",
+        "offset=1",
+        "limit=1&limit=2",
+        "before=%FF",
+        "limit=%00",
+    ];
+    for query in wrong {
+        api.get(&format!("/api/vouchers?{query}")).await.problem(422, "invalid_request");
+        api.get_as(1, &format!("/api/orders?{query}")).await.problem(422, "invalid_request");
+    }
+    for query in ["", "limit=100", "limit=1&before=9223372036854775807"] {
+        let page = api.get(&format!("/api/vouchers?{query}")).await;
+        assert_eq!((page.status, &page.body, page.header("link")), (200, &json!([]), None));
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_sold_is_refused() {
+    let api = Api::new().await;
+    let with = |name: &str, value: Value| {
+        let mut body = json!({ "title": "t", "stock": 1 });
+        body[name] = value;
+        body
+    };
+    let begin = "2026-11-11T08:00:00Z";
+    let sale = |begin: &str, end: &str| json!({ "title": "t", "stock": 1, "begin_time": begin, "end_time": end });
+    let wrong = [
+        with("title", json!("")),
+        with("title", json!(" \t\n")),
+        with("title", json!("x".repeat(201))),
+        with("title", json!("优".repeat(201))),
+        with("title", json!("a\u{0}b")),
+        with("title", json!(5)),
+        with("title", Value::Null),
+        with("stock", json!(-1)),
+        with("stock", json!(2_147_483_648_u64)),
+        with("stock", json!(-2_147_483_649_i64)),
+        with("stock", json!(1e30)),
+        with("stock", json!(1.5)),
+        with("stock", json!("1")),
+        with("stock", json!([1])),
+        with("id", json!("1")),
+        with("begin_time", json!("tomorrow")),
+        with("begin_time", json!("2026-11-11T08:00:00")),
+        with("begin_time", json!(1_800_000_000)),
+        with("begin_time", json!("9999-12-31T12:00:00Z")),
+        with("begin_time", json!("+262142-12-31T23:59:59Z")),
+        with("end_time", json!("2026-11-11T00:00:00Z")),
+        sale(begin, begin),
+        sale(begin, "2026-11-11T07:59:59Z"),
+        sale(begin, "+10000-01-01T00:00:00Z"),
+        sale("1969-12-31T23:59:59Z", begin),
+        sale("-0001-01-01T00:00:00Z", begin),
+        json!({ "title": "t" }),
+        json!({ "stock": 1 }),
+        json!(["t", 1, null, null]),
+        json!(null),
+    ];
+    for body in wrong {
+        create(&api, &body).await.problem(422, "invalid_request");
+    }
+    assert_eq!(api.get("/api/vouchers").await.body, json!([]));
+}
+
+#[tokio::test]
+async fn the_extremes_that_can_be_sold_are_accepted() {
+    let api = Api::new().await;
+    create(&api, &json!({ "title": "优".repeat(200), "stock": i32::MAX })).await.is(201);
+    create(&api, &json!({ "title": "🎫".repeat(200), "stock": 0 })).await.is(201);
+    let ages = json!({ "title": "t", "stock": 1, "begin_time": "1970-01-01T00:00:00Z", "end_time": "9999-12-31T23:59:59.999999999Z" });
+    let created = create(&api, &ages).await;
+    assert_eq!(created.is(201).body["end_time"], "9999-12-31T23:59:59.999999Z");
+}
+
+/// The database keeps microseconds, and no leap seconds.
+#[tokio::test]
+async fn a_sale_shorter_than_the_database_can_tell_is_refused() {
+    let api = Api::new().await;
+    let moments = [
+        ("2026-11-11T08:00:00.000000001Z", "2026-11-11T08:00:00.000000002Z"),
+        ("2026-11-11T08:00:00Z", "2026-11-11T08:00:00.000000999Z"),
+        ("2026-12-31T23:59:60Z", "2027-01-01T00:00:00Z"),
+        ("2026-11-11T08:00:00Z", "9999-12-31T23:59:60Z"),
+    ];
+    for (begin, end) in moments {
+        let body = json!({ "title": "t", "stock": 1, "begin_time": begin, "end_time": end });
+        create(&api, &body).await.problem(422, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_declared_as_json_is_refused() {
+    let api = Api::new().await;
+    let body = r#"{"title":"t","stock":1}"#;
+    let wrong = [
+        None,
+        Some(""),
+        Some("text/plain"),
+        Some("application/x-www-form-urlencoded"),
+        Some("application/jsonx"),
+        Some("text/json"),
+    ];
+    for content_type in wrong {
+        create_text(&api, content_type, body).await.problem(422, "invalid_request");
+    }
+    // Media types have no case (RFC 9110, 8.3.1).
+    for content_type in
+        ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y"]
+    {
+        create_text(&api, Some(content_type), body).await.is(201);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_json_is_refused() {
+    let api = Api::new().await;
+    let deep = format!(r#"{{"title":{}{}}}"#, "[".repeat(4000), "]".repeat(4000));
+    let texts: [&[u8]; 10] = [
+        b"",
+        b"{",
+        b"{}}",
+        b"title=t&stock=1",
+        b"\xef\xbb\xbf{\"title\":\"t\",\"stock\":1}",
+        b"{\"title\":\"\xff\",\"stock\":1}",
+        br#"{"title":"\ud800","stock":1}"#,
+        br#"{"title":"t","stock":1,"stock":2}"#,
+        br#"{"title":"t","stock":01}"#,
+        deep.as_bytes(),
+    ];
+    for text in texts {
+        let answer = create_text(&api, Some("application/json"), text.to_vec()).await;
+        answer.problem(422, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn a_voucher_that_does_not_exist_is_not_found() {
+    let api = Api::new().await;
+    for id in ["1", "9223372036854775807"] {
+        api.get(&format!("/api/vouchers/{id}")).await.problem(404, "voucher_not_found");
+    }
+    for id in ["0", "-1", "x", "9223372036854775808", "1.0", "%FF", "1%00", "%20"] {
+        api.get(&format!("/api/vouchers/{id}")).await.problem(422, "invalid_request");
+    }
+}

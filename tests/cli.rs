@@ -1,0 +1,246 @@
+//! The commands: what they do, and what they leave on standard output.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use nix::unistd::{User, geteuid};
+use seckill::model::{Clock, SystemClock, UserId};
+
+use crate::api_client::{Api, PATIENCE};
+use crate::program::{Program, Ran, finished};
+use crate::world::{World, exe};
+
+/// Rows of a CSV of tokens.
+fn tokens_in(path: &std::path::Path) -> Vec<(i64, String)> {
+    let mut reader = csv::Reader::from_path(path).unwrap();
+    assert_eq!(reader.headers().unwrap(), vec!["user_id", "token"]);
+    reader.deserialize().map(Result::unwrap).collect()
+}
+
+#[tokio::test]
+async fn every_command_explains_itself() {
+    let program = Program::alone();
+    let commands = [
+        (vec![], "flash-sale voucher backend"),
+        (vec!["serve"], "Serve the HTTP API"),
+        (vec!["demo"], "Sell out"),
+        (vec!["migrate"], "Apply the database migrations"),
+        (vec!["voucher"], "Put vouchers on sale, and list them"),
+        (vec!["voucher", "add"], "Put a voucher on sale"),
+        (vec!["voucher", "list"], "List the vouchers"),
+        (vec!["tokens"], "write a token for each"),
+        (vec!["audit"], "Check the promises in the database"),
+    ];
+    for (mut command, words) in commands {
+        command.push("--help");
+        let ran = program.run(&command).await;
+        assert!(ran.status == 0 && ran.stderr.is_empty(), "{command:?}: {ran:?}");
+        assert!(
+            ran.stdout.contains(words) && ran.stdout.contains("Usage:"),
+            "{command:?}: {ran:?}"
+        );
+        assert!(
+            !ran.stdout.contains("\n  keep-servers") && !ran.stdout.contains("\n  crowd"),
+            "{ran:?}"
+        );
+    }
+    let version = program.says(&["--version"]).await;
+    assert_eq!(version, format!("seckill {}\n", env!("CARGO_PKG_VERSION")));
+    for incomplete in [vec![], vec!["voucher"]] {
+        let ran = program.run(&incomplete).await;
+        assert!(ran.status == 2 && ran.stderr.contains("Usage:"), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn migrate_may_run_twice_and_two_at_once() {
+    let world = World::new().await;
+    let name = format!("e_{}", uuid::Uuid::new_v4().simple());
+    let create = sqlx::AssertSqlSafe(format!("create database {name}"));
+    sqlx::query(create).execute(world.database.pool()).await.unwrap();
+    let mut empty = url::Url::parse(&world.database_url).unwrap();
+    empty.set_path(&name);
+    let program = Program::on(&world).with("DATABASE_URL", empty.as_str());
+    let (first, second) = tokio::join!(program.run(&["migrate"]), program.run(&["migrate"]));
+    for ran in [first, second, program.run(&["migrate"]).await] {
+        assert_eq!(
+            (ran.status, ran.stdout.as_str()),
+            (0, "the database is up to date\n"),
+            "{ran:?}"
+        );
+    }
+    assert!(program.says(&["voucher", "list"]).await.trim_start().starts_with("ID"));
+}
+
+#[tokio::test]
+async fn a_voucher_is_added_and_listed() {
+    let world = World::new().await;
+    let program = Program::on(&world);
+    let add = async |more: &[&str]| {
+        let said =
+            program.says(&[&["voucher", "add", "--title", "100 for 80"], more].concat()).await;
+        let id: i64 = said.strip_suffix('\n').unwrap().parse().unwrap();
+        id
+    };
+    let (past, future) = ("2020-01-01T00:00:00+08:00", "2999-01-01T00:00:00Z");
+    let ids = [
+        add(&["--stock", "7"]).await,
+        add(&["--stock", "0"]).await,
+        add(&["--stock", "1", "--begin", future]).await,
+        add(&["--stock", "2147483647", "--begin", past, "--end", "2020-01-02T00:00:00Z"]).await,
+    ];
+    let list = program.says(&["voucher", "list"]).await;
+    let words: Vec<Vec<&str>> =
+        list.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    let statuses = ["on_sale", "sold_out", "upcoming", "ended"];
+    assert_eq!(words.len(), 4, "{list}");
+    for (row, (id, status)) in words.iter().rev().zip(ids.iter().zip(statuses)) {
+        assert_eq!(row[..2], [id.to_string().as_str(), status], "{list}");
+    }
+    assert!(list.contains("2019-12-31T16:00:00Z"), "{list}");
+    let address = world.serve().await;
+    let api = Api::at(world, address);
+    assert_eq!(api.get(&format!("/api/vouchers/{}", ids[0])).await.body["initial_stock"], 7);
+}
+
+#[tokio::test]
+async fn what_cannot_be_sold_is_refused_before_anything_starts() {
+    let program = Program::alone();
+    let long = "x".repeat(201);
+    let wrong: [(&[&str], &str); 6] = [
+        (&["--title", "", "--stock", "1"], "title"),
+        (&["--title", &long, "--stock", "1"], "title"),
+        (&["--title", "t", "--stock", "-1"], "stock must not be negative"),
+        (
+            &[
+                "--title",
+                "t",
+                "--stock",
+                "1",
+                "--begin",
+                "2026-01-02T00:00:00Z",
+                "--end",
+                "2026-01-01T00:00:00Z",
+            ],
+            "before",
+        ),
+        (&["--title", "t", "--stock", "1", "--begin", "9999-12-31T23:00:00Z"], "9999"),
+        (
+            &[
+                "--title",
+                "t",
+                "--stock",
+                "1",
+                "--begin",
+                "2026-01-01T00:00:00.0000001Z",
+                "--end",
+                "2026-01-01T00:00:00.0000002Z",
+            ],
+            "before",
+        ),
+    ];
+    for (arguments, words) in wrong {
+        program.run(&[&["voucher", "add"], arguments].concat()).await.refused(2, words);
+    }
+}
+
+#[tokio::test]
+async fn tokens_work_and_a_second_run_makes_other_users() {
+    let api = Api::new().await;
+    api.world.clock.set(SystemClock.now());
+    let program = Program::on(&api.world);
+    let (one, two) = (program.file("one.csv"), program.file("two.csv"));
+    for (file, users) in [(&one, "3"), (&two, "2")] {
+        program.says(&["tokens", "--users", users, "--out", file.to_str().unwrap()]).await;
+    }
+    let all = [tokens_in(&one), tokens_in(&two)].concat();
+    let ids: Vec<i64> = all.iter().map(|(user, _)| *user).collect();
+    assert_eq!(ids, [1, 2, 3, 4, 5]);
+    for (user, token) in &all {
+        let me = api.send(api.request("GET", "/api/me").bearer_auth(token)).await;
+        assert_eq!(me.is(200).text_of("id"), user.to_string());
+    }
+    // Whoever logs in later is none of them.
+    let now = SystemClock.now();
+    let pool = api.world.database.pool();
+    let user = seckill::store::users::find_or_create(pool, "13800138000", "n", now).await.unwrap();
+    assert_eq!(Some(user.id), UserId::new(6));
+}
+
+#[tokio::test]
+async fn tokens_may_begin_at_any_id_that_a_phone_has_room_for() {
+    let api = Api::new().await;
+    api.world.clock.set(SystemClock.now());
+    let program = Program::on(&api.world);
+    let file = program.file("tokens.csv");
+    let out = file.to_str().unwrap();
+    for _ in 0..2 {
+        // The second time they exist, and get new tokens.
+        program.says(&["tokens", "--users", "3", "--first", "99999999997", "--out", out]).await;
+        for (offset, (user, token)) in tokens_in(&file).iter().enumerate() {
+            assert_eq!(*user, 99_999_999_997 + offset as i64);
+            api.send(api.request("GET", "/api/me").bearer_auth(token)).await.is(200);
+        }
+    }
+    for first in ["99999999998", "100000000000", "9223372036854775807"] {
+        let arguments = ["tokens", "--users", "3", "--first", first, "--out", out];
+        program.run(&arguments).await.refused(2, "would pass id");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_written_is_told() {
+    let world = World::new().await;
+    let program = Program::on(&world);
+    let nowhere = program.file("missing").join("file");
+    let nowhere = nowhere.to_str().unwrap();
+    let tokens = program.run(&["tokens", "--users", "1", "--out", nowhere]).await;
+    tokens.refused(1, "cannot write");
+    program.run(&["audit", "--json", nowhere]).await.refused(1, "cannot write");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_output_that_takes_nothing_is_told_and_is_no_panic() {
+    let world = World::new().await;
+    let program = Program::on(&world);
+    for arguments in [
+        vec!["voucher", "list"],
+        vec!["voucher", "add", "--title", "t", "--stock", "1"],
+        vec!["audit"],
+        vec!["audit", "--json", "-"],
+        vec!["migrate"],
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = program.command(&arguments);
+        command.stdout(Stdio::from(full)).stderr(Stdio::piped());
+        let child = command.spawn().unwrap().wait_with_output();
+        let ran = Ran::from(tokio::time::timeout(PATIENCE, child).await.unwrap().unwrap());
+        ran.refused(1, "cannot write to standard output");
+    }
+}
+
+#[tokio::test]
+async fn a_user_without_a_home_needs_none_when_the_stores_are_named() {
+    let world = World::new().await;
+    let program = Program::on(&world);
+    let mut command = program.command(&["voucher", "list"]);
+    command.env_remove("SECKILL_DATA_DIR");
+    if geteuid().is_root() {
+        let nobody = User::from_name("nobody").unwrap().unwrap();
+        // The build directory may be closed to others.
+        let copy = program.file("seckill");
+        std::fs::copy(exe(), &copy).unwrap();
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(copy.parent().unwrap(), open).unwrap();
+        command = tokio::process::Command::new(copy);
+        command.args(["voucher", "list"]).env_clear().current_dir("/");
+        command
+            .env("DATABASE_URL", "postgres://u@127.0.0.1:1/d")
+            .env("REDIS_URL", "redis://127.0.0.1:1");
+        command.uid(nobody.uid.as_raw()).gid(nobody.gid.as_raw());
+    }
+    let ran = Ran::from(finished(command).await);
+    let reached_the_database = ran.status == 0 || ran.stderr.contains("PostgreSQL is unavailable");
+    assert!(reached_the_database, "{ran:?}");
+}

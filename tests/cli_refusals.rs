@@ -1,0 +1,134 @@
+//! Arguments and variables that cannot be used: one sentence, status 2, nothing started.
+
+use std::os::unix::ffi::OsStrExt;
+
+use crate::program::{Program, Ran, finished};
+
+const PASSWORD: &str = "hunter2-hunter2-hunter2";
+
+#[tokio::test]
+async fn arguments_that_make_no_sense_are_refused() {
+    let wrong: [(&[&str], &str); 19] = [
+        (&["sell"], "unrecognized subcommand 'sell'"),
+        (&["migrate", "--force"], "unexpected argument '--force'"),
+        (&["migrate", "now"], "unexpected argument 'now'"),
+        (&["serve", "--listen", "8080"], "--listen"),
+        (&["serve", "--listen", "localhost:8080"], "--listen"),
+        (&["serve", "--listen", "127.0.0.1:65536"], "--listen"),
+        (&["serve", "--strategy", "lucky"], "there is no strategy \"lucky\"; there is: locked"),
+        (&["serve", "--strategy", ""], "there is no strategy"),
+        (&["serve", "--admin-phones", "13900000001,nobody"], "--admin-phones"),
+        (&["serve", "--trusted-proxies", "10.0.0.0/33"], "--trusted-proxies"),
+        (&["serve", "--data-dir", ""], "--data-dir"),
+        (&["demo", "--stock=-1"], "--stock"),
+        (&["demo", "--users", "0"], "--users"),
+        (&["demo", "--nodes", "two"], "--nodes"),
+        (&["tokens", "--users", "0", "--out", "t.csv"], "--users"),
+        (&["tokens", "--users", "1"], "--out"),
+        (&["voucher", "add", "--title", "t", "--stock", "2147483648"], "--stock"),
+        (&["voucher", "add", "--title", "t", "--stock", "1", "--begin", "tomorrow"], "--begin"),
+        (&["audit", "--voucher", "0"], "--voucher"),
+    ];
+    for (arguments, words) in wrong {
+        Program::alone().run(arguments).await.refused(2, words);
+    }
+}
+
+#[tokio::test]
+async fn variables_that_make_no_sense_are_refused() {
+    let wrong = [
+        ("SECKILL_SECRTE", "0123456789abcdef", "SECKILL_SECRTE is not a variable of seckill"),
+        ("SECKILL_", "", "SECKILL_ is not a variable"),
+        ("DATABASE_URL", "", "--database-url"),
+        ("REDIS_URL", "", "--redis-url"),
+        ("SECKILL_SECRET", "", "--secret"),
+        ("SECKILL_SECRET", "fifteen bytes..", "at least 16 bytes"),
+        ("SECKILL_LISTEN", "", "--listen"),
+        ("SECKILL_LISTEN", "here", "--listen"),
+        ("SECKILL_STRATEGY", "lucky", "there is no strategy"),
+        ("SECKILL_DATA_DIR", "", "--data-dir"),
+        ("SECKILL_ADMIN_PHONES", "139", "--admin-phones"),
+        ("SECKILL_TRUSTED_PROXIES", "everybody", "--trusted-proxies"),
+        ("RUST_LOG", "a=b=c", "RUST_LOG is malformed"),
+        ("RUST_LOG", "info,seckill=loud", "RUST_LOG is malformed"),
+    ];
+    for (name, value, words) in wrong {
+        Program::alone().with(name, value).run(&["serve"]).await.refused(2, words);
+    }
+}
+
+#[tokio::test]
+async fn variables_that_are_not_text_are_refused() {
+    for name in [
+        "DATABASE_URL",
+        "REDIS_URL",
+        "SECKILL_SECRET",
+        "SECKILL_DATA_DIR",
+        "SECKILL_XYZ",
+        "RUST_LOG",
+    ] {
+        let program = Program::alone();
+        let mut command = program.command(&["serve"]);
+        command.env(name, std::ffi::OsStr::from_bytes(b"0123456789abcdef\xff"));
+        let ran = Ran::from(finished(command).await);
+        ran.refused(2, "");
+        assert!(!program.file("data").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_url_that_makes_no_sense_is_refused_without_its_password() {
+    let wrong = [
+        ("DATABASE_URL", format!("mysql://u:{PASSWORD}@h/d")),
+        ("DATABASE_URL", format!("postgres://u:{PASSWORD}@h:port/d")),
+        ("DATABASE_URL", format!("postgres://u:{PASSWORD}@h:65536/d")),
+        ("DATABASE_URL", format!("postgres://u:{PASSWORD}@/d?host=\n")),
+        ("DATABASE_URL", format!("u:{PASSWORD}@h/d")),
+        ("REDIS_URL", format!("http://:{PASSWORD}@h")),
+        ("REDIS_URL", format!("redis://:{PASSWORD}@h:port")),
+        ("REDIS_URL", format!("redis://:{PASSWORD}@h/database")),
+        ("REDIS_URL", format!(":{PASSWORD}@h")),
+    ];
+    for (name, url) in wrong {
+        let flag = if name == "DATABASE_URL" { "--database-url" } else { "--redis-url" };
+        let by_variable = Program::alone().with(name, &url).run(&["migrate"]).await;
+        for ran in [by_variable, Program::alone().run(&["migrate", flag, &url]).await] {
+            ran.refused(2, flag);
+            assert!(!ran.stderr.contains(PASSWORD), "{ran:?}");
+        }
+    }
+    let short = &PASSWORD[..12];
+    let ran = Program::alone().with("SECKILL_SECRET", short).run(&["serve"]).await;
+    ran.refused(2, "at least 16 bytes");
+    assert!(!ran.stderr.contains(short), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_named_database_needs_a_named_secret() {
+    let program = Program::alone().with("DATABASE_URL", "postgres://u@127.0.0.1:1/d");
+    for arguments in [&["serve"][..], &["tokens", "--users", "1", "--out", "t.csv"]] {
+        program.run(arguments).await.refused(2, "SECKILL_SECRET is required with DATABASE_URL");
+    }
+}
+
+#[tokio::test]
+async fn stores_that_are_named_and_away_are_told_in_a_sentence_and_not_replaced() {
+    let program = Program::alone()
+        .with("DATABASE_URL", &format!("postgres://u:{PASSWORD}@127.0.0.1:1/d"))
+        .with("REDIS_URL", &format!("redis://:{PASSWORD}@127.0.0.1:1"))
+        .with("SECKILL_SECRET", "0123456789abcdef");
+    let tokens = program.file("tokens.csv");
+    let commands: [&[&str]; 5] = [
+        &["migrate"],
+        &["voucher", "list"],
+        &["voucher", "add", "--title", "t", "--stock", "1"],
+        &["audit"],
+        &["tokens", "--users", "1", "--out", tokens.to_str().unwrap()],
+    ];
+    for arguments in commands {
+        let ran = program.run(arguments).await;
+        ran.refused(1, "PostgreSQL is unavailable");
+        assert!(!ran.stderr.contains(PASSWORD), "{ran:?}");
+    }
+    assert!(!tokens.exists());
+}

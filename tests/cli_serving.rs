@@ -1,0 +1,53 @@
+//! The commands that serve: `seckill serve` and `seckill demo`.
+
+use std::process::Stdio;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use seckill::model::{Clock, SystemClock, UserId};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::api_client::{Api, PATIENCE};
+use crate::program::Program;
+use crate::world::World;
+
+#[tokio::test]
+async fn a_served_api_says_where_it_is_and_ends_when_told() {
+    let world = World::new().await;
+    let program = Program::on(&world).with("SECKILL_ADMIN_PHONES", "");
+    let mut command = program.command(&["serve", "--listen", "127.0.0.1:0"]);
+    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let line = lines.next_line().await.unwrap().unwrap();
+    let address = line.strip_prefix("listening on http://").unwrap().parse().unwrap();
+    let api = Api::at(world, address);
+    api.get("/readyz").await.is(200);
+    let taken = program.run(&["serve", "--listen", &address.to_string()]).await;
+    taken.refused(1, "cannot listen at");
+    kill(Pid::from_raw(i32::try_from(server.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
+    let status = tokio::time::timeout(PATIENCE, server.wait()).await.unwrap().unwrap();
+    assert!(status.success(), "{status}");
+    assert_eq!(lines.next_line().await.unwrap(), None);
+    assert!(!program.file("data").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demos_json_is_alone_on_standard_output() {
+    let world = World::new().await;
+    // Ids of its own: the keys of locks in the shared Redis have no prefix here.
+    let first = 1 + i64::from(uuid::Uuid::new_v4().as_fields().0);
+    let pool = world.database.pool();
+    let first = UserId::new(first).unwrap();
+    seckill::store::users::create_range(pool, first, 1, SystemClock.now()).await.unwrap();
+    let program = Program::on(&world);
+    let arguments =
+        ["--stock", "5", "--users", "12", "--attempts", "2", "--nodes", "2", "--json", "-"];
+    let said = program.says(&[&["demo"], &arguments[..]].concat()).await;
+    let verdict: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&verdict["orders"], &verdict["holds"]), (&5.into(), &true.into()), "{verdict}");
+    let fields = "stock users attempts nodes strategy orders remaining oversold duplicates undersold \
+        lost outcomes elapsed_ms orders_per_s latency_ms holds";
+    for field in fields.split_whitespace() {
+        assert!(verdict.get(field).is_some(), "{field} is missing in {verdict}");
+    }
+}

@@ -1,0 +1,113 @@
+//! A proxy between a test and a Redis on a UNIX socket, which breaks the network on order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::Notify;
+
+/// What happens to what passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Fault {
+    /// It passes.
+    None,
+    /// The next request is swallowed, and its connection cut: it never arrives.
+    LoseRequest,
+    /// The next answer is swallowed, and its connection cut: the request was done.
+    LoseAnswer,
+    /// The connections there are stay open and deaf; others work.
+    Deaf,
+    /// Every connection is cut, new ones at once.
+    Down,
+}
+
+const FAULTS: [Fault; 5] =
+    [Fault::None, Fault::LoseRequest, Fault::LoseAnswer, Fault::Deaf, Fault::Down];
+
+#[derive(Debug)]
+struct State {
+    fault: AtomicU8,
+    changed: Notify,
+}
+
+impl State {
+    fn fault(&self) -> Fault {
+        FAULTS[usize::from(self.fault.load(Ordering::SeqCst))]
+    }
+
+    /// Whether this piece is the one that `fault` was ordered for; it is, once.
+    fn strikes(&self, fault: Fault) -> bool {
+        let (from, to) = (fault as u8, Fault::None as u8);
+        self.fault.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+}
+
+#[derive(Debug)]
+pub struct Proxy {
+    pub url: String,
+    state: Arc<State>,
+}
+
+impl Proxy {
+    /// In front of the Redis at `url`.
+    pub async fn start(url: &str) -> Self {
+        let socket = url.strip_prefix("redis+unix://").unwrap().to_owned();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("redis://{}/", listener.local_addr().unwrap());
+        let state = Arc::new(State { fault: AtomicU8::new(0), changed: Notify::new() });
+        let shared = Arc::clone(&state);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                if shared.fault() == Fault::Down {
+                    continue;
+                }
+                let server = UnixStream::connect(&socket).await.unwrap();
+                tokio::spawn(carry(client, server, Arc::clone(&shared)));
+            }
+        });
+        Self { url, state }
+    }
+
+    /// From now on.
+    pub fn break_by(&self, fault: Fault) {
+        self.state.fault.store(fault as u8, Ordering::SeqCst);
+        self.state.changed.notify_waiters();
+    }
+}
+
+/// Carries both ways until either end or a fault ends it.
+async fn carry(mut client: TcpStream, mut server: UnixStream, state: Arc<State>) {
+    let (mut request, mut answer) = (vec![0; 65_536], vec![0; 65_536]);
+    loop {
+        let changed = state.changed.notified();
+        tokio::pin!(changed);
+        changed.as_mut().enable();
+        match state.fault() {
+            Fault::Down => return,
+            // Until it is over for this connection, too: the test ends.
+            Fault::Deaf => std::future::pending().await,
+            _ => {}
+        }
+        tokio::select! {
+            () = changed => {}
+            read = client.read(&mut request) => match read {
+                Ok(length @ 1..) if !state.strikes(Fault::LoseRequest) => {
+                    if server.write_all(&request[..length]).await.is_err() {
+                        return;
+                    }
+                }
+                _ => return,
+            },
+            read = server.read(&mut answer) => match read {
+                Ok(length @ 1..) if !state.strikes(Fault::LoseAnswer) => {
+                    if client.write_all(&answer[..length]).await.is_err() {
+                        return;
+                    }
+                }
+                _ => return,
+            },
+        }
+    }
+}

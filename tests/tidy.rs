@@ -1,0 +1,295 @@
+//! The architecture as a test: which way dependencies run, how long files are, what they
+//! are called, and what the heads of the Lua scripts promise.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What each part of `src` may use of the others. `cli` (and with it `main`) joins everything.
+const MAY_USE: [(&str, &[&str]); 12] = [
+    ("model", &[]),
+    ("store", &["model"]),
+    ("lock", &["model", "store"]),
+    ("seckill", &["model", "store", "lock"]),
+    ("http", &["model", "store", "lock", "seckill", "telemetry"]),
+    ("ladder", &["model", "store", "lock", "seckill"]),
+    ("lab", &["model", "store", "lock", "seckill", "ladder", "embedded", "load"]),
+    ("embedded", &[]),
+    ("load", &["model"]),
+    ("telemetry", &[]),
+    // The name of a strategy is a value of the configuration.
+    ("config", &["seckill::StrategyName"]),
+    (
+        "cli",
+        &[
+            "model",
+            "store",
+            "lock",
+            "seckill",
+            "http",
+            "ladder",
+            "lab",
+            "embedded",
+            "load",
+            "telemetry",
+            "config",
+        ],
+    ),
+];
+
+const MAX_LINES: usize = 400;
+
+/// Files that are longer, each with the reason.
+const LONGER: [(&str, &str); 0] = [];
+
+const NOT_A_NAME: [&str; 5] = ["utils", "common", "helpers", "manager", "impl"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every file below `directory` with this extension, as (path from the root, text).
+fn files(directory: &str, extension: &str) -> Vec<(String, String)> {
+    fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&root().join(directory), &mut found);
+    found.retain(|path| path.extension().is_some_and(|found| found == extension));
+    found.sort();
+    let name = |path: &Path| path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+    found.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
+}
+
+/// Without comments, the examples in them included.
+fn code(text: &str) -> String {
+    let kept = |line: &str| line.split_once("//").map_or(line, |(code, _)| code).to_owned();
+    text.lines().map(kept).collect::<Vec<_>>().join("\n")
+}
+
+/// The paths that one `use` tree names, its groups written out: `a::{b, c::d}` is `a::b`
+/// and `a::c::d`. Also an inline path, which ends where it ends.
+fn paths(tree: &str) -> Vec<String> {
+    let tree = tree.trim_start();
+    let end = tree.find(|c: char| !(c.is_alphanumeric() || "_:".contains(c))).unwrap_or(tree.len());
+    let (head, rest) = tree.split_at(end);
+    if !(head.is_empty() || head.ends_with("::")) || !rest.starts_with('{') {
+        return vec![head.to_owned()];
+    }
+    let (mut depth, mut start, mut found) = (0, 1, Vec::new());
+    for (at, c) in rest.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' | ',' if depth == 1 => {
+                if !rest[start..at].trim().is_empty() {
+                    found
+                        .extend(paths(&rest[start..at]).iter().map(|tail| format!("{head}{tail}")));
+                }
+                start = at + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What `text` names of other parts: `store::Redis` for `crate::store::Redis`.
+fn uses(text: &str) -> BTreeSet<String> {
+    let code = code(text);
+    let begins = |at: &usize| !code[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    code.match_indices("crate::")
+        .filter(|(at, _)| begins(at))
+        .flat_map(|(at, word)| paths(&code[at + word.len()..]))
+        .collect()
+}
+
+/// The part of `src` that a file belongs to: `store` for `src/store/redis.rs`.
+fn part(file: &str) -> &str {
+    let below = file.strip_prefix("src/").unwrap();
+    below.split_once('/').map_or(below.trim_end_matches(".rs"), |(part, _)| part)
+}
+
+/// The arrows of one file that run back.
+fn backward_arrows(file: &str, text: &str) -> Vec<String> {
+    let part = part(file);
+    let mut wrong = Vec::new();
+    // The crate's root declares the parts, and the program's runs the command line.
+    if part == "lib" || part == "main" {
+        return wrong;
+    }
+    let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| *name == part) else {
+        return vec![format!("{file}: {part} has no place in the order of dependencies")];
+    };
+    for used in uses(text) {
+        let within = |name: &str| used == name || used.starts_with(&format!("{name}::"));
+        if !within(part) && !allowed.iter().any(|name| within(name)) {
+            wrong.push(format!("{file}: {part} must not use {used}"));
+        }
+    }
+    if code(text).contains("super::super::") {
+        wrong.push(format!("{file}: write crate:: for super::super::"));
+    }
+    wrong
+}
+
+#[test]
+fn dependencies_run_one_way() {
+    let files = files("src", "rs");
+    assert!(files.len() > 40, "only {} files", files.len());
+    let wrong: Vec<String> =
+        files.iter().flat_map(|(file, text)| backward_arrows(file, text)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn an_arrow_that_runs_back_is_found_however_it_is_written() {
+    for (file, text) in [
+        ("src/model/ids.rs", "use crate::store::Redis;"),
+        ("src/store/redis.rs", "pub(crate) use crate::lock::LockClient as Client;"),
+        ("src/lock/guard.rs", "fn f() { let x = crate::seckill::Purchases::start(); }"),
+        ("src/http/orders.rs", "use crate::{model::Order, ladder};"),
+        ("src/http/orders.rs", "use crate::{\n    model::{Order, OrderId},\n    lab::World,\n};"),
+        ("src/ladder/r01.rs", "use crate::http;"),
+        ("src/embedded/plan.rs", "use crate::seckill::StrategyName;"),
+        ("src/load/crowd.rs", "use crate::ladder::Rung;"),
+        ("src/load/crowd.rs", "use crate::http::App;"),
+        ("src/http/state.rs", "use crate::config::Config;"),
+        ("src/seckill/service.rs", "fn f() -> crate::cli::Cli { loop {} }"),
+        ("src/config.rs", "use crate::seckill::Purchases;"),
+        ("src/config.rs", "use crate::seckill::{Purchases, StrategyName};"),
+        ("src/seckill/service.rs", "use super::super::http::App;"),
+        ("src/misc/new.rs", ""),
+    ] {
+        assert_eq!(backward_arrows(file, text).len(), 1, "{file}: {text}");
+    }
+    for (file, text) in [
+        ("src/http/state.rs", "use crate::{lock::LockClient, seckill::{Purchases, audit}};"),
+        ("src/lab/world.rs", "use crate::ladder::Rung; use crate::lab::faults;"),
+        ("src/config.rs", "use crate::seckill::StrategyName;"),
+        ("src/load/crowd.rs", "use crate::model::UserId; // as crate::http does"),
+        ("src/model/ids.rs", "/// See [`crate::store`].\nmacro_rules! id { () => { mycrate::x } }"),
+        ("src/cli/serve.rs", "use crate::{config::{self, StoreArgs}, http::App};"),
+        ("src/main.rs", "fn main() { seckill::cli::main() }"),
+    ] {
+        assert_eq!(backward_arrows(file, text), [""; 0], "{file}: {text}");
+    }
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are() {
+    let mut wrong = Vec::new();
+    for (file, text) in files("src", "rs") {
+        let (lines, listed) = (text.lines().count(), LONGER.iter().any(|(name, _)| *name == file));
+        if lines > MAX_LINES && !listed {
+            wrong.push(format!("{file} has {lines} lines, more than {MAX_LINES}"));
+        }
+        if lines <= MAX_LINES && listed {
+            wrong.push(format!("{file} is not longer than {MAX_LINES} lines any more"));
+        }
+        let name = file.trim_end_matches(".rs");
+        if name.split('/').any(|part| NOT_A_NAME.contains(&part)) {
+            wrong.push(format!("{file}: the name says nothing"));
+        }
+        if !text.starts_with("//!") {
+            wrong.push(format!("{file} does not begin by saying what it is"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Every `KEYS[n]` and `ARGV[n]` in `text`.
+fn slots(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for word in ["KEYS[", "ARGV["] {
+        for (at, _) in text.match_indices(word) {
+            let number = text[at + word.len()..].split(']').next().unwrap_or_default();
+            found.insert(format!("{word}{number}]"));
+        }
+    }
+    found
+}
+
+/// What is wrong between a script's head and its body.
+fn script_faults(file: &str, text: &str) -> Vec<String> {
+    let length = text.lines().take_while(|line| line.starts_with("-- ")).count();
+    let head: Vec<&str> = text.lines().take(length).collect();
+    let body: Vec<&str> = text.lines().skip(length).collect();
+    let mut wrong = Vec::new();
+    for (line, begins) in [(head.first(), "-- Purpose: "), (head.last(), "-- RETURNS: ")] {
+        if !line.is_some_and(|line| line.starts_with(begins)) {
+            wrong.push(format!("{file}: the head does not begin or end with `{begins}`"));
+        }
+    }
+    let described: BTreeSet<String> = head
+        .iter()
+        .filter_map(|line| line.strip_prefix("-- ")?.split_once(": "))
+        .map(|(what, _)| what.to_owned())
+        .filter(|what| what.starts_with("KEYS[") || what.starts_with("ARGV["))
+        .collect();
+    let used = slots(&body.join("\n"));
+    for slot in used.symmetric_difference(&described) {
+        let what =
+            if used.contains(slot) { "used and not described" } else { "described and not used" };
+        wrong.push(format!("{file}: {slot} is {what}"));
+    }
+    wrong
+}
+
+#[test]
+fn the_head_of_a_script_tells_the_truth() {
+    let scripts = files("lua", "lua");
+    assert!(!scripts.is_empty());
+    let wrong: Vec<String> =
+        scripts.iter().flat_map(|(file, text)| script_faults(file, text)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_head_that_does_not_tell_the_truth_is_found() {
+    let good =
+        "-- Purpose: p\n-- KEYS[1]: k\n-- ARGV[1]: a\n-- RETURNS: r\nreturn KEYS[1] .. ARGV[1]";
+    assert_eq!(script_faults("x.lua", good), [""; 0]);
+    for (from, to) in [
+        ("ARGV[1]: a", "ARGV[2]: a"),
+        ("-- KEYS[1]: k\n", ""),
+        ("return KEYS[1]", "return 'x'"),
+        ("return KEYS[1]", "return KEYS[2] .. KEYS[1]"),
+        ("Purpose", "About"),
+        ("RETURNS: r", "r"),
+    ] {
+        assert!(!script_faults("x.lua", &good.replace(from, to)).is_empty(), "{from} -> {to}");
+    }
+}
+
+#[test]
+fn every_script_is_part_of_the_program() {
+    let sources: Vec<String> = files("src", "rs").iter().map(|(_, text)| code(text)).collect();
+    let mut unused = Vec::new();
+    for (file, _) in files("lua", "lua") {
+        let (directory, name) = file.rsplit_once('/').unwrap();
+        let embedded = sources.iter().any(|source| {
+            let whole = source.contains("include_str!") && source.contains(&format!("/{file}\""));
+            // A macro that puts the directory before the name.
+            let by_macro = source.contains(&format!("/{directory}/\""))
+                && source
+                    .lines()
+                    .any(|line| line.contains("script!(") && line.contains(&format!("\"{name}\"")));
+            whole || by_macro
+        });
+        if !embedded {
+            unused.push(file);
+        }
+    }
+    assert!(unused.is_empty(), "no source embeds {unused:?}");
+}
