@@ -54,7 +54,7 @@ async fn hundreds_of_acquires_dropped_at_random_leave_no_lock() {
     let mut tasks = JoinSet::new();
     for task in 0..8 {
         let (world, locks) = (Arc::clone(&world), locks.clone());
-        let mut random = StdRng::seed_from_u64(seed + task);
+        let mut random = StdRng::seed_from_u64(seed.wrapping_add(task));
         tasks.spawn(async move {
             for _ in 0..100 {
                 // Ten names for all: some acquires find the lock held.

@@ -18,8 +18,6 @@ use crate::seckill::{Purchases, PurchasesOptions};
 use crate::store::{Database, Keys, Redis};
 use crate::{load, telemetry};
 
-/// How long the database may take to come up beside us.
-const DATABASE_WITHIN: Duration = Duration::from_secs(10);
 /// Files that are not connections of clients.
 const OTHER_FILES: u64 = 128;
 /// Connections at once, where the system allows that many open files.
@@ -61,7 +59,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         tracing::info!("using {whose} {private}");
     }
     let secret = stores.secret(&args.secret)?;
-    let database = reachable_database(&stores).await?;
+    let database = stores.migrated_database().await?;
     let app = app(&args.server, &stores, &secret, database).await?;
     let files = load::raise_open_files_limit()?;
     let max_connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
@@ -75,24 +73,6 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     app.purchases.shutdown().await;
     app.database.close().await;
     stores.close().await
-}
-
-/// Migrates the database, waiting for one that is only just coming up.
-async fn reachable_database(stores: &Stores) -> anyhow::Result<Database> {
-    let database = Database::new(&stores.database_url)?;
-    let deadline = tokio::time::Instant::now() + DATABASE_WITHIN;
-    loop {
-        match database.migrate().await {
-            Ok(()) => return Ok(database),
-            Err(error) if error.retry_may_help() && tokio::time::Instant::now() < deadline => {
-                tracing::info!(%error, "waiting for the database");
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-            Err(error) => {
-                return Err(error).context("the database could not be reached and migrated");
-            }
-        }
-    }
 }
 
 async fn app(

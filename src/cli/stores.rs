@@ -4,13 +4,18 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rand::RngExt;
+use tokio::time::Instant;
 
 use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use crate::embedded::{Home, Plan, Servers};
 use crate::store::Database;
+
+/// How long the database may take to come up beside us.
+const DATABASE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Where PostgreSQL and Redis are. Private servers run as long as this lives.
 #[derive(Debug)]
@@ -74,14 +79,26 @@ impl Stores {
         })
     }
 
-    /// A handle on the database, migrated.
+    /// A handle on the database, migrated. Waits for one that is only just coming up: this
+    /// is not a purchase, whose buyer wants to hear at once.
     ///
     /// # Errors
     /// When it cannot be reached or migrated.
     pub async fn migrated_database(&self) -> anyhow::Result<Database> {
         let database = Database::new(&self.database_url)?;
-        database.migrate().await.context("the database could not be migrated")?;
-        Ok(database)
+        let deadline = Instant::now() + DATABASE_WITHIN;
+        loop {
+            match database.migrate().await {
+                Ok(()) => return Ok(database),
+                Err(error) if error.retry_may_help() && Instant::now() < deadline => {
+                    tracing::info!(%error, "waiting for the database");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                Err(error) => {
+                    return Err(error).context("the database could not be reached and migrated");
+                }
+            }
+        }
     }
 
     /// The secret that signs tokens: the one given, or the one kept beside the private
