@@ -1,7 +1,6 @@
 //! `seckill serve`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
