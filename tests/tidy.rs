@@ -17,8 +17,8 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ("embedded", &[]),
     ("load", &["model"]),
     ("telemetry", &[]),
-    // The name of a strategy is a value of the configuration.
-    ("config", &["seckill::StrategyName"]),
+    // A phone and the name of a strategy are values of the configuration.
+    ("config", &["model", "seckill::StrategyName"]),
     (
         "cli",
         &[
