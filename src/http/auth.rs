@@ -3,6 +3,8 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::{HeaderMap, header, request::Parts};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,8 @@ pub struct Tokens {
     sign: EncodingKey,
     check: DecodingKey,
     validation: Validation,
+    /// The first part of every token that we mint.
+    header: String,
 }
 
 impl std::fmt::Debug for Tokens {
@@ -46,7 +50,9 @@ impl Tokens {
         validation.validate_exp = false;
         validation.required_spec_claims.clear();
         let sign = EncodingKey::from_secret(secret);
-        Self { clock, sign, check: DecodingKey::from_secret(secret), validation }
+        let header = serde_json::to_vec(&Header::new(Algorithm::HS256)).unwrap_or_default();
+        let header = URL_SAFE_NO_PAD.encode(header);
+        Self { clock, sign, check: DecodingKey::from_secret(secret), validation, header }
     }
 
     /// A token for `user`, good until `expires`.
@@ -74,13 +80,29 @@ impl Tokens {
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
             .map(|(_, token)| token.trim())
             .ok_or_else(|| refused("the Authorization header is not `Bearer <token>`"))?;
-        let claims = jsonwebtoken::decode::<Claims>(token, &self.check, &self.validation)
-            .map_err(|_| refused("the token is not one of ours"))?
-            .claims;
+        let claims = self.claims(token).ok_or_else(|| refused("the token is not one of ours"))?;
         if claims.exp <= self.clock.now().timestamp() {
             return Err(refused("the token has expired"));
         }
         Ok(Session { user: claims.sub, admin: claims.admin })
+    }
+
+    /// What a token says that was signed with our secret.
+    fn claims(&self, token: &str) -> Option<Claims> {
+        let (message, signature) = token.rsplit_once('.')?;
+        let (header, claims) = message.split_once('.')?;
+        if header != self.header {
+            // Signed with our secret by somebody who writes headers in another way.
+            let decoded = jsonwebtoken::decode::<Claims>(token, &self.check, &self.validation);
+            return decoded.ok().map(|token| token.claims);
+        }
+        // The same, with a header that need not be read (the library reads it twice): a tenth
+        // of what a refusal costs.
+        let (message, algorithm) = (message.as_bytes(), Algorithm::HS256);
+        if !jsonwebtoken::crypto::verify(signature, message, &self.check, algorithm).ok()? {
+            return None;
+        }
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
     }
 }
 
@@ -110,6 +132,37 @@ impl FromRequestParts<App> for AdminSession {
         match app.tokens.session(&parts.headers)? {
             Session { admin: true, .. } => Ok(Self),
             _ => Err(ApiError::new(Code::Forbidden)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::{Clock, SystemClock};
+
+    #[test]
+    fn every_token_we_mint_takes_the_short_way_and_says_the_same_on_the_long_one() {
+        let tokens = Tokens::new(b"0123456789abcdef", Arc::new(SystemClock));
+        let Some(user) = UserId::new(7) else { unreachable!("7 is positive") };
+        let minted = tokens.mint(user, true, SystemClock.now()).unwrap_or_default();
+        assert_eq!(minted.split('.').next(), Some(tokens.header.as_str()));
+        let long = jsonwebtoken::decode::<Claims>(&minted, &tokens.check, &tokens.validation);
+        let said = |claims: &Claims| (claims.sub, claims.exp, claims.admin);
+        let short = tokens.claims(&minted);
+        assert!(short.is_some());
+        assert_eq!(short.as_ref().map(said), long.ok().map(|token| said(&token.claims)));
+        // One character changed, in any part.
+        for position in 0..minted.len() {
+            let mut forged = minted.clone().into_bytes();
+            forged[position] = if forged[position] == b'A' { b'B' } else { b'A' };
+            let forged = String::from_utf8(forged).unwrap_or_default();
+            // The last character of the signature carries two bits that mean nothing.
+            if position + 1 < minted.len() {
+                assert!(tokens.claims(&forged).is_none(), "{forged}");
+            }
         }
     }
 }
