@@ -2,7 +2,7 @@
 //!
 //! It answers the purchase's route with a constant "sold out" and does nothing else: no
 //! authentication, no look at a voucher, no Redis, no database. What `seckill` loses against it
-//! is what its own work costs. The terms are the same for both: multi-thread tokio, mimalloc,
+//! is what its own work costs. The terms are the same for both: multi-thread tokio,
 //! `TCP_NODELAY`. `loadtest/speed.sh` starts it.
 //!
 //! `bare_handler [ADDRESS]`, by default `127.0.0.1:0`: a free port, told on stdout.
@@ -11,9 +11,6 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::post;
 use axum::serve::ListenerExt;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const SOLD_OUT: &str =
     r#"{"type":"about:blank","title":"sold out","status":409,"code":"sold_out"}"#;

@@ -2,10 +2,6 @@
 
 use std::process::ExitCode;
 
-/// Many threads allocating small, short-lived things is what it is made for.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     seckill::cli::main()
 }
