@@ -1,4 +1,4 @@
-//! The JSON API. [`router`] lists every route; one file a resource; [`problem`] holds the
+//! The JSON API. [`mod@router`] lists every route; one file a resource; [`problem`] holds the
 //! one error type that becomes a response, so handlers return it and nothing else.
 
 pub mod address;

@@ -14,7 +14,7 @@ use super::PurchaseError;
 const REST: Duration = Duration::from_millis(250);
 
 /// A circuit breaker: after a failure of the database everybody who waits for it, and
-/// everybody who comes within [`REST`], hears so at once; then the next ones try again.
+/// everybody who comes within a quarter of a second, hears so at once; then the next ones try again.
 #[derive(Debug, Default)]
 pub struct Breaker {
     resting_until: Mutex<Option<Instant>>,
@@ -32,7 +32,7 @@ impl Breaker {
     /// Whether the database may be asked.
     ///
     /// # Errors
-    /// `DatabaseResting` when it failed less than [`REST`] ago.
+    /// `DatabaseResting` when it failed less than a quarter of a second ago.
     pub fn check(&self) -> Result<(), PurchaseError> {
         match *self.resting_until() {
             Some(until) if Instant::now() < until => Err(PurchaseError::DatabaseResting),
