@@ -41,7 +41,7 @@ struct Report<'a> {
 /// # Errors
 /// When the database cannot be reached, or there is no such voucher.
 pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
-    let stores = Stores::open(&args.stores, Some(&args.home)).await?;
+    let stores = Stores::open_database(&args.stores, &args.home).await?;
     let database = stores.migrated_database().await?;
     let audits = audit::run(database.pool(), args.voucher).await;
     database.close().await;

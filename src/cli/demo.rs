@@ -20,9 +20,10 @@ use super::nodes::Node;
 use super::stores::Stores;
 use super::verdict::{Terms, Verdict, count_lost};
 use super::{FAILED, tokens};
-use crate::config::StoreArgs;
+use crate::config::{ConfigError, StoreArgs};
 use crate::http::auth::Tokens;
 use crate::load::crowd::{Buyer, CrowdLine, CrowdPlan, CrowdReport};
+use crate::load::rush::MAX_SHOTS;
 use crate::model::{Clock, SystemClock, UserId, Voucher};
 use crate::seckill::{StrategyName, audit};
 use crate::store::vouchers::{self, NewVoucher};
@@ -69,6 +70,14 @@ pub struct DemoArgs {
 /// # Errors
 /// When it could not be carried out; a broken promise is an exit status.
 pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
+    let shots = u64::from(args.users) * u64::from(args.attempts);
+    if shots > MAX_SHOTS as u64 {
+        return Err(ConfigError(format!(
+            "{} users with {} attempts each are {shots} attempts; at most {MAX_SHOTS} are sent",
+            args.users, args.attempts
+        ))
+        .into());
+    }
     let done = tokio::select! {
         done = demo(&args) => done,
         // Whatever runs is stopped by being dropped; the servers by their keeper.

@@ -5,7 +5,7 @@ use clap::Args;
 use super::stores::Stores;
 use crate::config::{HomeArgs, StoreArgs};
 
-/// Apply the database migrations that are missing (`serve` does so by itself)
+/// Apply the database migrations that are missing (every command that uses the database does, too)
 #[derive(Debug, Args)]
 pub struct MigrateArgs {
     #[command(flatten)]
@@ -19,7 +19,7 @@ pub struct MigrateArgs {
 /// # Errors
 /// When the database cannot be reached, or a migration fails.
 pub async fn run(args: MigrateArgs) -> anyhow::Result<()> {
-    let stores = Stores::open(&args.stores, Some(&args.home)).await?;
+    let stores = Stores::open_database(&args.stores, &args.home).await?;
     stores.migrated_database().await?.close().await;
     super::say("the database is up to date")?;
     stores.close().await

@@ -88,8 +88,8 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
-    let quiet = matches!(command, Command::Serve(_));
-    crate::telemetry::start_logs(config::log_filter(if quiet { "info" } else { "warn" })?);
+    let default = if matches!(command, Command::Serve(_)) { "info" } else { "warn" };
+    crate::telemetry::start_logs(config::log_filter(default)?);
     match command {
         Command::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(args).await,

@@ -22,7 +22,7 @@ const DATABASE_WITHIN: Duration = Duration::from_secs(5);
 pub struct Stores {
     /// PostgreSQL.
     pub database_url: String,
-    /// Redis.
+    /// Redis; empty after [`Stores::open_database`] where none is named.
     pub redis_url: String,
     servers: Option<Servers>,
     home: Option<PathBuf>,
@@ -62,6 +62,19 @@ impl Stores {
             );
         };
         Ok(Self { database_url, redis_url, servers: Some(servers), home })
+    }
+
+    /// As [`Stores::open`], for commands that need PostgreSQL alone: where it is named,
+    /// nothing is started.
+    ///
+    /// # Errors
+    /// As [`Stores::open`].
+    pub async fn open_database(args: &StoreArgs, home: &HomeArgs) -> anyhow::Result<Self> {
+        let Some(database_url) = args.database_url.clone() else {
+            return Self::open(args, Some(home)).await;
+        };
+        let redis_url = args.redis_url.clone().unwrap_or_default();
+        Ok(Self { database_url, redis_url, servers: None, home: None })
     }
 
     /// Whether the servers are private and another process's.

@@ -1,5 +1,7 @@
 //! `seckill tokens`.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,7 +55,7 @@ pub async fn run(args: TokensArgs) -> anyhow::Result<()> {
     if let Some(first) = args.first {
         check_range(first, args.users)?;
     }
-    let stores = Stores::open(&args.stores, Some(&args.home)).await?;
+    let stores = Stores::open_database(&args.stores, &args.home).await?;
     let tokens = Tokens::new(stores.secret(&args.secret)?.as_bytes(), Arc::new(SystemClock));
     let database = stores.migrated_database().await?;
     let minted = mint(&database, &tokens, args.first, args.users).await?;
@@ -78,7 +80,7 @@ pub async fn mint(
     let now = SystemClock.now();
     let first = match first {
         Some(first) => first,
-        None => users::first_free_id(database.pool()).await?,
+        None => users::reserve_ids(database.pool(), count).await?,
     };
     check_range(first, count)?;
     let id = |offset: u32| {
@@ -104,7 +106,9 @@ fn check_range(first: UserId, count: u32) -> Result<(), ConfigError> {
 }
 
 fn write(path: &Path, minted: &[(UserId, String)]) -> anyhow::Result<()> {
-    let mut file = csv::Writer::from_path(path)?;
+    // Whoever reads a token is its user.
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = csv::Writer::from_writer(file);
     file.write_record(["user_id", "token"])?;
     for (user, token) in minted {
         file.write_record([&user.to_string(), token])?;

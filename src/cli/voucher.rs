@@ -70,16 +70,16 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
     let new = NewVoucherBody { title, stock, begin_time, end_time }
         .complete(now)
         .map_err(|what| ConfigError(what.to_owned()))?;
-    let stores = Stores::open(&stores, Some(&home)).await?;
+    let stores = Stores::open_database(&stores, &home).await?;
     let database = stores.migrated_database().await?;
     let created = vouchers::create(database.pool(), &new, now).await;
     database.close().await;
-    super::say(created.context("the voucher was not added")?.id)?;
+    super::say(created.context("the voucher could not be added")?.id)?;
     stores.close().await
 }
 
 async fn list(args: ListArgs) -> anyhow::Result<()> {
-    let stores = Stores::open(&args.stores, Some(&args.home)).await?;
+    let stores = Stores::open_database(&args.stores, &args.home).await?;
     let database = stores.migrated_database().await?;
     let mut table = Table::new();
     table.load_style(presets::NOTHING);

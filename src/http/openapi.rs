@@ -16,7 +16,7 @@ use super::{ApiError, operations, orders, sessions, vouchers};
 /// Collects the descriptions that stand with the handlers.
 #[derive(Debug, OpenApi)]
 #[openapi(
-    info(title = "seckill", description = "A flash-sale voucher backend. Every answer that is \
+    info(title = "seckill", description = "A flash-sale voucher backend. Every refusal and failure \
         not a success is `application/problem+json` (RFC 9457) with a stable `code`; its title \
         is Chinese when `Accept-Language` prefers it."),
     paths(

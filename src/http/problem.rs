@@ -231,6 +231,11 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         if error.retry_may_help() {
             tracing::warn!(%error, "answered 503");
+            if error.outcome_unknown() {
+                let detail = "it is not known whether what was asked for was done: look before \
+                              asking again";
+                return Self::unavailable().detail(detail);
+            }
             return Self::unavailable();
         }
         tracing::error!(%error, "answered 500");

@@ -1,4 +1,4 @@
-//! Accepts connections, with every wait bounded, and stops without dropping a request.
+//! Accepts connections, bounds how long they may be silent, and stops without dropping a request.
 
 use std::io;
 use std::net::SocketAddr;

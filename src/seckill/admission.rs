@@ -13,6 +13,9 @@ use super::PurchaseError;
 /// after it is back waits no longer than this.
 const REST: Duration = Duration::from_millis(250);
 
+/// How long a purchase waits for its turn at a row. A client that waits longer has given up.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
 /// A circuit breaker: after a failure of the database everybody who waits for it, and
 /// everybody who comes within a quarter of a second, hears so at once; then the next ones try again.
 #[derive(Debug, Default)]
@@ -46,7 +49,8 @@ impl Breaker {
     /// breaker: never behind ones that are known to be stuck.
     ///
     /// # Errors
-    /// `DatabaseResting` when it failed before or meanwhile, or all places are stuck.
+    /// `DatabaseResting` when it failed before or meanwhile, or all places are stuck;
+    /// `Overloaded` when those before take too long.
     pub async fn wait_for(
         &self,
         row: &HotRow,
@@ -65,6 +69,7 @@ impl Breaker {
             () = tripped => Err(PurchaseError::DatabaseResting),
             // The semaphore is never closed.
             place = Arc::clone(&row.places).acquire_owned() => Ok(place.ok()),
+            () = tokio::time::sleep(MAX_WAIT) => Err(PurchaseError::Overloaded),
         }
     }
 

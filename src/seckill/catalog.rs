@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use moka::future::Cache;
+use tokio::time::Instant;
 
 use super::admission::HotRow;
 use crate::model::{SaleStatus, Voucher, VoucherId};
@@ -27,6 +28,8 @@ pub struct Sale {
     /// anew of the voucher.
     pub hot_row: Arc<HotRow>,
     sold_out: AtomicBool,
+    /// Just before it was read.
+    read_at: Instant,
 }
 
 impl Sale {
@@ -72,7 +75,13 @@ impl Catalog {
     /// When the database does not answer.
     pub async fn sale(&self, id: VoucherId) -> Result<Option<Arc<Sale>>, Arc<StoreError>> {
         if let Some(sale) = self.sales.get(&id).await {
-            return Ok(sale);
+            // Its time counts from before the reading, which may have been a slow one.
+            match &sale {
+                Some(known) if known.read_at.elapsed() > REMEMBERED_FOR => {
+                    self.sales.invalidate(&id).await;
+                }
+                _ => return Ok(sale),
+            }
         }
         // In a task of its own: a buyer who hangs up must not take along the reading that
         // others wait for, and make them wait for another from its beginning.
@@ -84,11 +93,12 @@ impl Catalog {
     }
 
     async fn read(&self, id: VoucherId) -> Result<Option<Arc<Sale>>, StoreError> {
+        let read_at = Instant::now();
         let Some(voucher) = vouchers::find(self.database.pool(), id).await? else {
             return Ok(None);
         };
         let width = self.hot_row_width;
         let hot_row = self.hot_rows.get_with(id, async { Arc::new(HotRow::new(width)) }).await;
-        Ok(Some(Arc::new(Sale { voucher, hot_row, sold_out: AtomicBool::new(false) })))
+        Ok(Some(Arc::new(Sale { voucher, hot_row, sold_out: AtomicBool::new(false), read_at })))
     }
 }

@@ -34,7 +34,7 @@ impl Default for PurchasesOptions {
         Self {
             strategy: StrategyName::default(),
             lease: Duration::from_secs(5),
-            max_under_way: 20_000,
+            max_under_way: 10_000,
             hot_row_width: 2,
         }
     }
@@ -90,7 +90,8 @@ impl Purchases {
         let outcome = self.judge(user, voucher).await;
         let code = match &outcome {
             Ok(outcome) => outcome.code(),
-            Err(_) => "unavailable",
+            Err(error) if error.retry_may_help() => "unavailable",
+            Err(_) => "internal_error",
         };
         metrics::counter!("seckill_purchases_total", "outcome" => code).increment(1);
         outcome

@@ -92,7 +92,12 @@ impl From<sqlx::Error> for StoreError {
                 Some("57014" | "55P03" | "40001" | "40P01") => {
                     Self::Unavailable { service, cause: error.into() }
                 }
-                Some(code) if code.starts_with("53") || code == "57P03" => {
+                // Out of resources, starting up, a standby after a failover, not let in.
+                Some(code)
+                    if code.starts_with("53")
+                        || code.starts_with("28")
+                        || matches!(code, "57P03" | "25006" | "3D000") =>
+                {
                     Self::Unavailable { service, cause: error.into() }
                 }
                 // The server or the session was shut down: perhaps after a commit.
@@ -122,8 +127,15 @@ impl From<redis::RedisError> for StoreError {
                 | ServerErrorKind::ReadOnly,
             ) => Self::Unavailable { service, cause: error.into() },
             ErrorKind::Io => Self::Unknown { service, cause: error.into() },
-            // Out of memory: the write was refused, not done.
-            _ if error.code() == Some("OOM") => Self::Unavailable { service, cause: error.into() },
+            // Refused, not done: out of memory, a full disk under the append-only file, a script
+            // that runs for ever, replicas that are missing, a password that changed.
+            _ if matches!(
+                error.code(),
+                Some("OOM" | "MISCONF" | "BUSY" | "NOREPLICAS" | "NOAUTH" | "WRONGPASS")
+            ) =>
+            {
+                Self::Unavailable { service, cause: error.into() }
+            }
             _ if error.is_io_error() || error.is_unrecoverable_error() => {
                 Self::Unknown { service, cause: error.into() }
             }

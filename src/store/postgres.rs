@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
-use sqlx::{ConnectOptions, Postgres};
+use sqlx::{ConnectOptions, Connection, Postgres};
+use tokio::time::Instant;
 
 use super::patience::within;
 use super::{Service, StoreError};
@@ -31,6 +32,11 @@ const STATEMENT_TIMEOUT: &str = "5s";
 const MAX_CONNECTIONS: u32 = 12;
 
 static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!();
+
+/// A connection that lay idle for longer is asked whether it lives before it is used.
+const TRUSTED_FOR: Duration = Duration::from_secs(2);
+/// How long it may take to answer that.
+const PING_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Connections kept out of the pool between purchases.
 const MAX_KEPT: usize = 4;
@@ -61,7 +67,8 @@ pub struct Database {
 /// round trip to the server: for a statement that takes two, a third is much.
 #[derive(Debug, Default)]
 struct Kept {
-    idle: Vec<PoolConnection<Postgres>>,
+    /// With the instant each was last used.
+    idle: Vec<(PoolConnection<Postgres>, Instant)>,
     closed: bool,
 }
 
@@ -98,6 +105,15 @@ impl Database {
             .acquire_timeout(POOL_TIMEOUT)
             // A round trip per query for what the query itself finds out.
             .test_before_acquire(false)
+            // After a pause it may be dead without anybody having noticed.
+            .before_acquire(|connection, state| {
+                Box::pin(async move {
+                    if state.idle_for < TRUSTED_FOR {
+                        return Ok(true);
+                    }
+                    Ok(matches!(within(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))))
+                })
+            })
             .connect_lazy_with(options);
         Ok(Self { pool, kept: Arc::default() })
     }
@@ -129,8 +145,9 @@ impl Database {
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let kept = self.kept().idle.pop();
+        let kept = kept.filter(|(_, used)| used.elapsed() < TRUSTED_FOR);
         let mut connection = CloseIfAbandoned(match kept {
-            Some(connection) => Some(connection),
+            Some((connection, _)) => Some(connection),
             None => Some(Box::pin(self.acquire()).await?),
         });
         let Some(raw) = &mut connection.0 else {
@@ -143,7 +160,7 @@ impl Database {
             // The others are likely as old, and as dead, as this one.
             kept.idle.clear();
         } else if kept.idle.len() < MAX_KEPT && !kept.closed {
-            kept.idle.extend(connection);
+            kept.idle.extend(connection.map(|connection| (connection, Instant::now())));
         }
         done
     }

@@ -1,9 +1,9 @@
 //! The Redis handle.
 //!
-//! Two ways to a connection: the *shared* one, multiplexed, on which commands of all
-//! tasks travel together in the order they were sent (the hot path; the order is what
-//! lets a clean-up follow the command it cleans up after), and the pool, for what needs
-//! a connection of its own. A pool connection per command would cost a `PING` each time.
+//! Commands of all tasks travel together on one *shared*, multiplexed connection, in the
+//! order they were sent; the order is what lets a clean-up follow the command it cleans up
+//! after. The pool makes that connection anew when it is lost. A pool connection per
+//! command would cost a `PING` each time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
@@ -34,11 +34,18 @@ pub struct Redis {
 }
 
 struct Shared {
-    /// The connection and its generation, so that only who saw it break drops it.
-    current: RwLock<Option<(u64, MultiplexedConnection)>>,
+    current: RwLock<Option<Current>>,
     connecting: tokio::sync::Mutex<()>,
-    /// How many commands were answered, to tell a long queue from a silent server.
-    answers: AtomicU64,
+}
+
+/// The shared connection of a while.
+#[derive(Clone)]
+struct Current {
+    /// Which one, so that only who saw it break drops it.
+    generation: u64,
+    connection: MultiplexedConnection,
+    /// How many commands it answered, to tell a long queue from a silent server.
+    answers: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Redis {
@@ -66,11 +73,7 @@ impl Redis {
         let pool = config
             .create_pool(Some(Runtime::Tokio1))
             .map_err(|error| StoreError::defect(Service::Redis, error.to_string()))?;
-        let shared = Shared {
-            current: RwLock::new(None),
-            connecting: tokio::sync::Mutex::new(()),
-            answers: AtomicU64::new(0),
-        };
+        let shared = Shared { current: RwLock::new(None), connecting: tokio::sync::Mutex::new(()) };
         Ok(Self { pool, shared: Arc::new(shared) })
     }
 
@@ -79,9 +82,10 @@ impl Redis {
     /// # Errors
     /// `Unknown` when it was sent and nothing was heard for 500 ms; it may still run.
     pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
-        let (generation, mut connection) = self.connection().await?;
-        let answer = self.heard(command.query_async(&mut connection)).await;
-        self.settle(generation, answer)
+        let mut current = self.connection().await?;
+        let answer = command.query_async(&mut current.connection);
+        let answer = heard(&current.answers, answer).await;
+        self.settle(current.generation, answer)
     }
 
     /// Runs a script on the shared connection, loading it where the server lacks it.
@@ -106,10 +110,11 @@ impl Redis {
         script: &ScriptInvocation<'_>,
         sending: impl FnOnce(u64),
     ) -> Result<T, StoreError> {
-        let (generation, mut connection) = self.connection().await?;
-        sending(generation);
-        let answer = self.heard(script.invoke_async(&mut connection)).await;
-        self.settle(generation, answer)
+        let mut current = self.connection().await?;
+        sending(current.generation);
+        let answer = script.invoke_async(&mut current.connection);
+        let answer = heard(&current.answers, answer).await;
+        self.settle(current.generation, answer)
     }
 
     /// Whether the server answers.
@@ -123,15 +128,7 @@ impl Redis {
     /// Which shared connection is in use, if one is: commands sent on the same one run in
     /// the order they were sent.
     pub fn generation(&self) -> Option<u64> {
-        self.current().map(|(generation, _)| generation)
-    }
-
-    /// Waits for an answer as long as others get theirs.
-    async fn heard<T>(&self, answer: impl Future<Output = T>) -> Result<T, Silence> {
-        let answers = || self.shared.answers.load(Ordering::Relaxed);
-        let answer = unless_silent(ANSWER_TIMEOUT, answers, answer).await?;
-        self.shared.answers.fetch_add(1, Ordering::Relaxed);
-        Ok(answer)
+        self.current().map(|current| current.generation)
     }
 
     fn settle<T>(
@@ -155,16 +152,16 @@ impl Redis {
 
     fn discard(&self, generation: u64) {
         let mut current = self.shared.current.write().unwrap_or_else(|poison| poison.into_inner());
-        if current.as_ref().is_some_and(|(existing, _)| *existing == generation) {
+        if current.as_ref().is_some_and(|existing| existing.generation == generation) {
             *current = None;
         }
     }
 
-    fn current(&self) -> Option<(u64, MultiplexedConnection)> {
+    fn current(&self) -> Option<Current> {
         self.shared.current.read().unwrap_or_else(|poison| poison.into_inner()).clone()
     }
 
-    async fn connection(&self) -> Result<(u64, MultiplexedConnection), StoreError> {
+    async fn connection(&self) -> Result<Current, StoreError> {
         match self.current() {
             Some(current) => Ok(current),
             // Boxed: its future is thirty times the size of a command's, and every command
@@ -173,7 +170,7 @@ impl Redis {
         }
     }
 
-    async fn connect(&self) -> Result<(u64, MultiplexedConnection), StoreError> {
+    async fn connect(&self) -> Result<Current, StoreError> {
         // One task connects; the others wait as long as that one attempt may take.
         let connecting = within(CONNECT_TIMEOUT, self.shared.connecting.lock()).await;
         let _connecting = connecting.map_err(unavailable)?;
@@ -186,10 +183,19 @@ impl Redis {
         connection.set_response_timeout(LIBRARY_TIMEOUT);
         static GENERATIONS: AtomicU64 = AtomicU64::new(0);
         let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
+        let fresh = Current { generation, connection, answers: Arc::default() };
         let mut current = self.shared.current.write().unwrap_or_else(|poison| poison.into_inner());
-        *current = Some((generation, connection.clone()));
-        Ok((generation, connection))
+        *current = Some(fresh.clone());
+        Ok(fresh)
     }
+}
+
+/// Waits for an answer as long as others get theirs on the same connection.
+async fn heard<T>(answers: &AtomicU64, answer: impl Future<Output = T>) -> Result<T, Silence> {
+    let so_far = || answers.load(Ordering::Relaxed);
+    let answer = unless_silent(ANSWER_TIMEOUT, so_far, answer).await?;
+    answers.fetch_add(1, Ordering::Relaxed);
+    Ok(answer)
 }
 
 /// Nothing was sent: there was no connection to send it on.

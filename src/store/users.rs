@@ -55,14 +55,25 @@ pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError>
     row.as_ref().map(user_from).transpose()
 }
 
-/// The first id that no user has and no later login will collide with.
+/// Sets aside `count` ids in a row that no user has and no login will draw. Returns the first.
 ///
 /// # Errors
 /// As any statement.
-pub async fn first_free_id(pool: &PgPool) -> Result<UserId, StoreError> {
-    let number: i64 =
-        sqlx::query_scalar("select coalesce(max(id), 0) + 1 from users").fetch_one(pool).await?;
-    UserId::new(number)
+pub async fn reserve_ids(pool: &PgPool, count: u32) -> Result<UserId, StoreError> {
+    let mut transaction = pool.begin().await?;
+    sqlx::query("lock table users in share row exclusive mode").execute(&mut *transaction).await?;
+    let first: i64 = sqlx::query_scalar(
+        "select greatest(nextval(pg_get_serial_sequence('users', 'id')),
+                         (select coalesce(max(id), 0) + 1 from users))",
+    )
+    .fetch_one(&mut *transaction)
+    .await?;
+    sqlx::query("select setval(pg_get_serial_sequence('users', 'id'), $1)")
+        .bind(first + i64::from(count) - 1)
+        .execute(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    UserId::new(first)
         .ok_or_else(|| StoreError::defect(Service::Postgres, "user ids are exhausted"))
 }
 
@@ -91,9 +102,11 @@ pub async fn create_range(
     .execute(&mut *transaction)
     .await?
     .rows_affected();
-    // Later logins take numbers after these.
+    // Later logins take numbers after these; the sequence never goes back.
     sqlx::query(
-        "select setval(pg_get_serial_sequence('users', 'id'), (select max(id) from users))",
+        "select setval(pg_get_serial_sequence('users', 'id'),
+                       greatest((select max(id) from users),
+                                nextval(pg_get_serial_sequence('users', 'id')) - 1))",
     )
     .execute(&mut *transaction)
     .await?;
