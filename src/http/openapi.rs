@@ -16,8 +16,8 @@ use super::{ApiError, operations, orders, sessions, vouchers};
 /// Collects the descriptions that stand with the handlers.
 #[derive(Debug, OpenApi)]
 #[openapi(
-    info(title = "seckill", description = "A flash-sale voucher backend. Every refusal and failure \
-        not a success is `application/problem+json` (RFC 9457) with a stable `code`; its title \
+    info(title = "seckill", description = "A flash-sale voucher backend. Every refusal and \
+        every failure is `application/problem+json` (RFC 9457) with a stable `code`; its title \
         is Chinese when `Accept-Language` prefers it."),
     paths(
         sessions::send_code,
