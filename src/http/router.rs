@@ -28,8 +28,9 @@ pub fn router(app: App) -> Router {
         .route("/healthz", get(operations::healthz))
         .route("/readyz", get(operations::readyz))
         .route("/metrics", get(operations::metrics))
-        // `RUST_LOG=tower_http=debug` shows each request.
-        .layer(TraceLayer::new_for_http());
+        // `RUST_LOG=tower_http=debug` shows each request. Failures are logged where they
+        // become a problem, with their cause, and not a second time here.
+        .layer(TraceLayer::new_for_http().on_failure(()));
     Router::new()
         // By the ten thousand a second: counted, not traced.
         .route("/api/vouchers/{id}/orders", post(orders::buy))
