@@ -84,7 +84,8 @@ async fn connections_are_kept_and_the_attempts_of_a_buyer_never_share_one() {
     let result = send(plan).await;
     assert_eq!(count(&result, "ordered"), 300);
     let arrivals = gate.arrivals.lock().unwrap();
-    let peers: HashSet<_> = arrivals.iter().map(|arrival| arrival.peer).collect();
+    // Two connections to different nodes may have one local port.
+    let peers: HashSet<_> = arrivals.iter().map(|arrival| (arrival.node, arrival.peer)).collect();
     assert_eq!(peers.len(), 17);
     let of_tokens: HashSet<_> = arrivals.iter().map(|a| (&a.token, a.node, a.peer)).collect();
     assert_eq!(of_tokens.len(), 300);
