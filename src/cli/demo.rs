@@ -17,7 +17,7 @@ use tokio::process::Command;
 
 use super::audit::write_json;
 use super::nodes::Node;
-use super::stores::Stores;
+use super::stores::{Stores, fresh_secret};
 use super::verdict::{Terms, Verdict, count_lost};
 use super::{FAILED, tokens};
 use crate::config::{ConfigError, StoreArgs};
@@ -111,8 +111,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<Verdict> {
     let database = stores.migrated_database().await?;
     eprintln!("{} ({:.1} s)", versions(&database, &stores).await?, begun.elapsed().as_secs_f64());
 
-    let secret: [u8; 32] = rand::rng().random();
-    let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let secret = fresh_secret();
     let tokens = Tokens::new(secret.as_bytes(), Arc::new(SystemClock));
     let buyers = tokens::mint(&database, &tokens, None, args.users).await?;
     let voucher = put_on_sale(&database, args.stock).await?;

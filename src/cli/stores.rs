@@ -130,8 +130,7 @@ impl Stores {
         let path = home.join("secret");
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(mut file) => {
-                let bytes: [u8; 32] = rand::rng().random();
-                let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                let secret = fresh_secret();
                 file.write_all(secret.as_bytes())
                     .and_then(|()| file.sync_all())
                     .with_context(|| format!("cannot write {}", path.display()))?;
@@ -168,4 +167,10 @@ pub fn secret_is_required() -> ConfigError {
          (make one with: openssl rand -hex 32)"
             .to_owned(),
     )
+}
+
+/// 32 random bytes, in hexadecimal digits.
+pub fn fresh_secret() -> String {
+    let bytes: [u8; 32] = rand::rng().random();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
