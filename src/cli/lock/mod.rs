@@ -1,0 +1,29 @@
+//! `seckill lock run` and `seckill lock inspect`: the lock for shells and cron jobs.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+pub mod child;
+pub mod inspect;
+pub mod run;
+
+/// Take a distributed lock from a shell, or see who holds it
+#[derive(Debug, Subcommand)]
+pub enum LockCommand {
+    /// Hold it around a command.
+    Run(run::RunArgs),
+    /// Look.
+    Inspect(inspect::InspectArgs),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the arguments make no sense, or Redis cannot be reached.
+pub async fn run(command: LockCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        LockCommand::Run(args) => run::run(args).await,
+        LockCommand::Inspect(args) => inspect::run(args).await,
+    }
+}
