@@ -26,6 +26,7 @@ pub(super) enum Tried {
 }
 
 /// Tries once.
+#[tracing::instrument(level = "debug", name = "try_lock", skip_all, fields(name = lock.name))]
 pub(super) async fn once(lock: &Lock, owner: Owner) -> Result<Tried, LockError> {
     let claim = Claim::new(&lock.name, owner, lock.lease.duration(), lock.fenced);
     // Armed just before it is sent: from there on, whoever drops this future leaves the
@@ -37,6 +38,7 @@ pub(super) async fn once(lock: &Lock, owner: Owner) -> Result<Tried, LockError> 
 ///
 /// No try is cut short by the deadline: one that was sent is answered, or cleaned up after
 /// as unknown. Dropping the future is safe at any point.
+#[tracing::instrument(level = "debug", name = "wait_for_lock", skip_all, fields(name = lock.name))]
 pub(super) async fn wait(
     lock: &Lock,
     deadline: Option<Instant>,
