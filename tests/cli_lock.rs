@@ -139,6 +139,25 @@ async fn a_killed_holder_takes_its_command_along_and_keeps_nobody_out_for_ever()
     assert_eq!(next, "in\n");
 }
 
+/// T9 for this lock, as far as a lock goes: a holder that was stopped past its lease is told
+/// when it wakes. What it wrote meanwhile only a fence could refuse.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_slept_past_its_lease_is_told_when_it_wakes() {
+    let world = World::new().await;
+    let (program, name) = (on(&world), world.lock_name());
+    let (mut running, _) = Running::start(&program, &[&name, "--lease", "300ms"], UNTIL_TOLD).await;
+    running.signal(Signal::SIGSTOP);
+    let next = world.lock_client(Lease::Renewed(LONG)).lock(&name).acquire();
+    let next = must("the lease ends and the next one enters", next).await.unwrap();
+    running.signal(Signal::SIGCONT);
+    assert_eq!(running.line().await.as_deref(), Some("told"));
+    let ran = running.ended().await;
+    assert_eq!(ran.status, 70, "{ran:?}");
+    assert!(!next.is_lost());
+    next.release().await.unwrap();
+    assert!(!world.exists(&name).await);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_knows_the_name_and_the_fencing_token() {
     let world = World::new().await;
