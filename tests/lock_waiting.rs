@@ -34,8 +34,7 @@ impl World {
 
 /// Whoever waits in a task of its own.
 fn waiting(locks: &LockClient, name: &str) -> JoinHandle<Result<Guard, LockError>> {
-    let lock = locks.lock(name);
-    tokio::spawn(async move { lock.acquire().await })
+    tokio::spawn(locks.lock(name).acquire())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,10 +162,7 @@ async fn a_waiter_of_an_owner_that_got_in_by_another_way_follows_at_once() {
     world.until_listened(&name).await;
     let owner = locks.owner();
     let lock = locks.lock(&name).owned_by(&owner);
-    let waiter = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire().await }
-    });
+    let waiter = tokio::spawn(lock.acquire());
     yield_now().await;
     world.ask::<()>(&["DEL", &name]).await;
     let guard = lock.try_acquire().await.unwrap().unwrap();
