@@ -256,3 +256,31 @@ async fn no_more_wait_than_may() {
     guard.release().await.unwrap();
     must("those who wait have been inside", waiters.join_all()).await;
 }
+
+/// A shutdown must not overtake an acquire that was cancelled by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_shutdown_in_the_middle_of_many_acquires_leaves_no_lock() {
+    let world = World::new().await;
+    for round in 0..20 {
+        let locks = world.lock_client(Lease::Renewed(LONG));
+        let name = format!("{}:{round}", world.lock_name());
+        let mut tasks = JoinSet::new();
+        for number in 0..40 {
+            let lock = locks.lock(format!("{name}:{}", number % 5));
+            tasks.spawn(async move {
+                while let Ok(guard) = lock.acquire().await {
+                    // Not dropped: after the shutdown that would leave it to its lease.
+                    guard.release().await.unwrap();
+                }
+            });
+        }
+        for _ in 0..round {
+            yield_now().await;
+        }
+        locks.shutdown().await;
+        tasks.join_all().await;
+        for number in 0..5 {
+            assert!(!world.exists(&format!("{name}:{number}")).await, "round {round}");
+        }
+    }
+}

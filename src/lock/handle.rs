@@ -185,9 +185,6 @@ impl Lock {
         if self.acknowledged.is_some_and(|wanted| wanted.within > MAX_LEASE) {
             return Err(LockError::InvalidLease);
         }
-        if self.inner.stop.is_cancelled() {
-            return Err(LockError::ShutDown);
-        }
         Ok(())
     }
 }
