@@ -284,3 +284,37 @@ async fn a_shutdown_in_the_middle_of_many_acquires_leaves_no_lock() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_waits_for_an_acquire_that_nobody_polls_and_cleans_up_after_it() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    // Connected, and the script known: one poll sends all there is to send.
+    locks
+        .lock(format!("{name}:another"))
+        .try_acquire()
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let mut entering = Box::pin(locks.lock(&name).try_acquire());
+    assert!((&mut entering).now_or_never().is_none());
+    eventually("it is granted, and nobody knows", async || world.exists(&name).await).await;
+    let shutdown = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.shutdown().await }
+    });
+    eventually("the shutdown has begun", async || {
+        matches!(
+            locks.lock(format!("{name}:another")).try_acquire().await,
+            Err(LockError::ShutDown)
+        )
+    })
+    .await;
+    assert!(world.exists(&name).await);
+    drop(entering);
+    must("the shutdown ends", shutdown).await.unwrap();
+    assert!(!world.exists(&name).await);
+}
