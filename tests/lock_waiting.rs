@@ -285,7 +285,8 @@ async fn a_shutdown_in_the_middle_of_many_acquires_leaves_no_lock() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+// On one thread: nothing else runs while the acquire is polled.
+#[tokio::test]
 async fn a_shutdown_waits_for_an_acquire_that_nobody_polls_and_cleans_up_after_it() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
