@@ -91,7 +91,12 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
-    let default = if matches!(command, Command::Serve(_)) { "info" } else { "warn" };
+    let default = match command {
+        Command::Serve(_) => "info",
+        // It says itself what happens to the lock, among the lines of what it runs.
+        Command::Lock(_) => "error",
+        _ => "warn",
+    };
     crate::telemetry::start_logs(config::log_filter(default)?);
     match command {
         Command::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),

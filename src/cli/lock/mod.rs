@@ -10,10 +10,9 @@ pub mod run;
 
 /// Take a distributed lock from a shell, or see who holds it
 #[derive(Debug, Subcommand)]
+#[allow(missing_docs)] // each struct says what it is
 pub enum LockCommand {
-    /// Hold it around a command.
     Run(run::RunArgs),
-    /// Look.
     Inspect(inspect::InspectArgs),
 }
 
