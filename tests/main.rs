@@ -36,6 +36,7 @@ mod proxy;
 mod purchase;
 mod purchase_faults;
 mod raw_http;
+mod redis_nodes;
 mod smoke;
 mod tidy;
 mod world;
