@@ -43,8 +43,10 @@ mod client;
 mod error;
 mod guard;
 mod handle;
+mod multi;
 mod owner;
 mod scripts;
+mod together;
 mod wakeups;
 mod watchdog;
 
@@ -52,4 +54,5 @@ pub use client::{Lease, LockClient, LockOptions};
 pub use error::LockError;
 pub use guard::Guard;
 pub use handle::{Acknowledged, Lock, LockState};
+pub use multi::{MultiGuard, MultiLock};
 pub use owner::Owner;
