@@ -27,6 +27,7 @@ mod lock;
 mod lock_cancelled;
 mod lock_faults;
 mod lock_multi;
+mod lock_redlock;
 mod lock_waiting;
 mod lock_wire;
 mod order_ids;
