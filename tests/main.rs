@@ -25,6 +25,7 @@ mod load_generator;
 mod load_servers;
 mod lock;
 mod lock_cancelled;
+mod lock_failover;
 mod lock_faults;
 mod lock_multi;
 mod lock_redlock;
