@@ -33,6 +33,8 @@
 //!   may enter more than once has a record in Redis of its grants, so that each is given
 //!   back once, however often that is sent, and only while it is held: neither a lost
 //!   answer nor a guard that outlived its lease costs a hold that another guard has.
+//! * **Several as one**: all of several locks ([`MultiLock`]), or one lock on the majority of
+//!   independent servers ([`RedLock`]).
 //!
 //! What a lock on one Redis cannot promise (a failover, a holder that sleeps past its
 //! lease) the database's constraints must.
