@@ -114,6 +114,11 @@ impl LockClient {
         Lock::new(Arc::clone(&self.inner), name.into())
     }
 
+    /// Whether they are clones of one client.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// A new owner, for whoever wants to enter a lock more than once.
     pub fn owner(&self) -> Owner {
         let owner = self.inner.owners.next();

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::cleanup::Job;
 use super::client::Inner;
 use super::scripts::{self, Claim};
-use super::watchdog::Watchdog;
+use super::watchdog::{Tenure, Watchdog};
 use super::{Lock, LockError, Owner};
 
 /// One hold of a lock. [`Guard::release`] gives it back; dropping the guard (in a panic,
@@ -50,10 +50,7 @@ impl Guard {
     /// How long the lock is surely held yet without another renewal: counted from *before*
     /// the last that succeeded was sent, on this machine's clock. Zero when it may be lost.
     pub fn validity(&self) -> Duration {
-        if self.watchdog.lost().is_cancelled() {
-            return Duration::ZERO;
-        }
-        self.watchdog.deadline().saturating_duration_since(Instant::now())
+        self.tenure().validity()
     }
 
     /// Whether the lease is lost. Unlike [`Guard::lost`] this looks at the clock, and so
@@ -65,7 +62,11 @@ impl Guard {
     /// Is cancelled when the lease is lost while the guard lives: expired, deleted,
     /// taken by somebody else, or not renewable until the deadline.
     pub fn lost(&self) -> &CancellationToken {
-        self.watchdog.lost()
+        self.tenure().lost()
+    }
+
+    pub(super) fn tenure(&self) -> &Tenure {
+        self.watchdog.tenure()
     }
 
     /// Gives back this hold and waits for Redis to say so.

@@ -149,6 +149,8 @@
 //!   answer nor a guard that outlived its lease costs a hold that another guard has.
 //! * **Doubt is told**: an error with [`LockError::outcome_unknown`] means that the lock
 //!   may have been granted. It is given back.
+//! * **Several as one**: all of several locks ([`MultiLock`]), or one lock on the majority of
+//!   independent servers ([`RedLock`]).
 //!
 //! What a lock on one Redis cannot promise (a failover, a holder that sleeps past its
 //! lease) a fencing token or the database's constraints must.
@@ -159,8 +161,11 @@ mod client;
 mod error;
 mod guard;
 mod handle;
+mod multi;
 mod owner;
+mod redlock;
 mod scripts;
+mod together;
 mod wakeups;
 mod watchdog;
 
@@ -168,4 +173,6 @@ pub use client::{Lease, LockClient, LockOptions};
 pub use error::LockError;
 pub use guard::Guard;
 pub use handle::{Acknowledged, Lock, LockState};
+pub use multi::{MultiGuard, MultiLock};
 pub use owner::Owner;
+pub use redlock::{QuorumGuard, QuorumLock, RedLock, RedLockOptions};

@@ -16,9 +16,30 @@ use crate::store::Redis;
 /// alive what somebody else took.
 #[derive(Debug)]
 pub(super) struct Watchdog {
+    tenure: Tenure,
+    task: AbortHandle,
+}
+
+/// What is known of a grant: whether it is lost, and until when it surely is not. A clone
+/// lets somebody else than the guard look.
+#[derive(Debug, Clone)]
+pub(super) struct Tenure {
     lost: CancellationToken,
     deadline: Deadline,
-    task: AbortHandle,
+}
+
+impl Tenure {
+    pub(super) fn lost(&self) -> &CancellationToken {
+        &self.lost
+    }
+
+    /// How long the lease surely lasts yet; zero when it may be lost.
+    pub(super) fn validity(&self) -> Duration {
+        if self.lost.is_cancelled() {
+            return Duration::ZERO;
+        }
+        self.deadline.get().saturating_duration_since(Instant::now())
+    }
 }
 
 impl Watchdog {
@@ -40,16 +61,11 @@ impl Watchdog {
             metrics::counter!("seckill_lock_lost_total").increment(1);
             announce.cancel();
         });
-        Self { lost, deadline, task: task.abort_handle() }
+        Self { tenure: Tenure { lost, deadline }, task: task.abort_handle() }
     }
 
-    pub(super) fn lost(&self) -> &CancellationToken {
-        &self.lost
-    }
-
-    /// Until when the lease surely lasts.
-    pub(super) fn deadline(&self) -> Instant {
-        self.deadline.get()
+    pub(super) fn tenure(&self) -> &Tenure {
+        &self.tenure
     }
 
     /// No renewal is sent after this returns, save one that is on its way already; that
