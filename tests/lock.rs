@@ -19,7 +19,7 @@ impl World {
     }
 
     pub fn lock_client(&self, lease: Lease) -> LockClient {
-        self.locks(LockOptions { lease })
+        self.locks(LockOptions { lease, ..LockOptions::default() })
     }
 
     pub async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
@@ -45,7 +45,7 @@ impl World {
 async fn a_lock_stands_in_redis_as_redissons_does() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
-    let guard = locks.try_lock(&name).await.unwrap().unwrap();
+    let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
     assert_eq!(world.ask::<String>(&["TYPE", &name]).await, "hash");
     let fields: Vec<(String, String)> = world.ask(&["HGETALL", &name]).await;
     let [(field, holds)] = fields.as_slice() else { panic!("{fields:?}") };
@@ -71,7 +71,7 @@ async fn at_most_one_of_many_is_inside() {
             tasks.spawn(async move {
                 let mut entered = 0;
                 while entered < 5 {
-                    let Some(guard) = locks.try_lock(&name).await.unwrap() else {
+                    let Some(guard) = locks.lock(&name).try_acquire().await.unwrap() else {
                         tokio::task::yield_now().await;
                         continue;
                     };
@@ -92,23 +92,24 @@ async fn at_most_one_of_many_is_inside() {
 async fn only_who_has_the_owner_enters_again() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
-    let outer = locks.try_lock(&name).await.unwrap().unwrap();
+    let outer = locks.lock(&name).try_acquire().await.unwrap().unwrap();
     let owner = outer.owner().clone();
     // The same task, the same client: neither is an owner.
-    assert!(locks.try_lock(&name).await.unwrap().is_none());
-    assert!(locks.try_lock_as(&name, &locks.owner()).await.unwrap().is_none());
+    assert!(locks.lock(&name).try_acquire().await.unwrap().is_none());
+    assert!(locks.lock(&name).owned_by(&locks.owner()).try_acquire().await.unwrap().is_none());
     let others = world.lock_client(Lease::Renewed(LONG));
-    assert!(others.try_lock(&name).await.unwrap().is_none());
+    assert!(others.lock(&name).try_acquire().await.unwrap().is_none());
     // Another task with the owner may.
     let (again, same, there) = (locks.clone(), owner.clone(), name.clone());
-    let entering = async move { again.try_lock_as(&there, &same).await.unwrap().unwrap() };
+    let entering =
+        async move { again.lock(&there).owned_by(&same).try_acquire().await.unwrap().unwrap() };
     tokio::spawn(entering).await.unwrap().release().await.unwrap();
-    let inner = locks.try_lock_as(&name, &owner).await.unwrap().unwrap();
+    let inner = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
     assert_eq!(inner.owner(), &owner);
     assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("2"));
     outer.release().await.unwrap();
     assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("1"));
-    assert!(locks.try_lock(&name).await.unwrap().is_none());
+    assert!(locks.lock(&name).try_acquire().await.unwrap().is_none());
     inner.release().await.unwrap();
     assert!(!world.exists(&name).await);
 }
@@ -118,8 +119,8 @@ async fn a_partial_release_keeps_the_lock_and_refreshes_its_lease() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
     let owner = locks.owner();
-    let _outer = locks.try_lock_as(&name, &owner).await.unwrap().unwrap();
-    let inner = locks.try_lock_as(&name, &owner).await.unwrap().unwrap();
+    let _outer = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
+    let inner = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
     world.ask::<()>(&["PEXPIRE", &name, "20000"]).await;
     inner.release().await.unwrap();
     assert!(world.pttl(&name).await > 20_000);
@@ -131,14 +132,28 @@ async fn a_short_lease_within_a_long_one_never_shortens_it() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
     let owner = locks.owner();
-    let outer = locks.try_lock_as(&name, &owner).await.unwrap().unwrap();
+    let outer = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
     let short = Lease::Renewed(Duration::from_millis(900));
-    let inner = locks.try_lock_with(&name, owner.clone(), short).await.unwrap().unwrap();
+    let inner = locks
+        .lock(&name)
+        .owned_by(&owner.clone())
+        .lease(short)
+        .try_acquire()
+        .await
+        .unwrap()
+        .unwrap();
     assert!(world.pttl(&name).await > 20_000, "by entering");
     inner.release().await.unwrap();
     assert!(world.pttl(&name).await > 20_000, "by leaving");
     let fixed = Lease::Fixed(Duration::from_millis(50));
-    let inner = locks.try_lock_with(&name, owner.clone(), fixed).await.unwrap().unwrap();
+    let inner = locks
+        .lock(&name)
+        .owned_by(&owner.clone())
+        .lease(fixed)
+        .try_acquire()
+        .await
+        .unwrap()
+        .unwrap();
     must("the inner lease ends", inner.lost().cancelled()).await;
     assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("2"));
     inner.release().await.unwrap();
@@ -150,16 +165,16 @@ async fn a_short_lease_within_a_long_one_never_shortens_it() {
 async fn what_is_not_held_cannot_be_released_and_nobody_elses_lock_is_touched() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
-    let guard = locks.try_lock(&name).await.unwrap().unwrap();
+    let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
     world.ask::<()>(&["DEL", &name]).await;
     assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
 
-    let guard = locks.try_lock(&name).await.unwrap().unwrap();
+    let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
     world.ask::<()>(&["DEL", &name]).await;
     world.ask::<()>(&["HSET", &name, "somebody:1", "3"]).await;
     world.ask::<()>(&["PEXPIRE", &name, "1000000"]).await;
     assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
-    let guard = locks.try_lock(&name).await.unwrap();
+    let guard = locks.lock(&name).try_acquire().await.unwrap();
     assert!(guard.is_none());
     locks.shutdown().await;
     let fields: Vec<(String, String)> = world.ask(&["HGETALL", &name]).await;
@@ -180,8 +195,8 @@ async fn the_last_release_and_no_other_wakes_the_waiters() {
         let mut subscription = client.get_async_pubsub().await.unwrap();
         subscription.subscribe(&channel).await.unwrap();
         let owner = locks.owner();
-        let outer = locks.try_lock_as(name, &owner).await.unwrap().unwrap();
-        let inner = locks.try_lock_as(name, &owner).await.unwrap().unwrap();
+        let outer = locks.lock(name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
+        let inner = locks.lock(name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
         inner.release().await.unwrap();
         world.ask::<()>(&["PUBLISH", &channel, "between the two"]).await;
         outer.release().await.unwrap();
@@ -198,10 +213,10 @@ async fn a_key_that_is_no_lock_is_reported_and_left_alone() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
     world.ask::<()>(&["SET", &name, "precious"]).await;
-    let refused = locks.try_lock(&name).await;
+    let refused = locks.lock(&name).try_acquire().await;
     assert!(matches!(&refused, Err(LockError::NotALock(key)) if *key == name), "{refused:?}");
     world.ask::<()>(&["DEL", &name]).await;
-    let guard = locks.try_lock(&name).await.unwrap().unwrap();
+    let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
     world.ask::<()>(&["SET", &name, "precious"]).await;
     assert!(matches!(guard.release().await, Err(LockError::NotALock(_))));
     locks.shutdown().await;
@@ -214,32 +229,40 @@ async fn names_and_leases_have_bounds() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
     for bad in ["", &"x".repeat(513)] {
-        assert!(matches!(locks.try_lock(bad).await, Err(LockError::InvalidName(_))));
+        assert!(matches!(locks.lock(bad).try_acquire().await, Err(LockError::InvalidName(_))));
     }
     let day = Duration::from_secs(24 * 60 * 60);
     for bad in [Duration::ZERO, Duration::from_micros(999), day + Duration::from_nanos(1)] {
         for lease in [Lease::Fixed(bad), Lease::Renewed(bad)] {
-            let refused = locks.try_lock_with(&name, locks.owner(), lease).await;
+            let refused =
+                locks.lock(&name).owned_by(&locks.owner()).lease(lease).try_acquire().await;
             assert!(matches!(refused, Err(LockError::InvalidLease)), "{lease:?}");
         }
     }
     assert!(!world.exists(&name).await);
     let lease = Lease::Renewed(day);
-    let guard = locks.try_lock_with(&name, locks.owner(), lease).await.unwrap().unwrap();
+    let guard = locks
+        .lock(&name)
+        .owned_by(&locks.owner())
+        .lease(lease)
+        .try_acquire()
+        .await
+        .unwrap()
+        .unwrap();
     assert!(world.pttl(&name).await > 80_000_000);
     guard.release().await.unwrap();
     let long = format!("{name}{}", "x".repeat(512 - name.len()));
-    locks.try_lock(&long).await.unwrap().unwrap().release().await.unwrap();
+    locks.lock(&long).try_acquire().await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_dropped_guard_and_a_panic_release() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
-    drop(locks.try_lock(&name).await.unwrap().unwrap());
+    drop(locks.lock(&name).try_acquire().await.unwrap().unwrap());
     eventually("the dropped lock is free", async || !world.exists(&name).await).await;
 
-    let guard = locks.try_lock(&name).await.unwrap().unwrap();
+    let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
     let panicking = tokio::spawn(async move {
         let _guard = guard;
         std::panic::resume_unwind(Box::new("as a defect would"));
@@ -249,8 +272,8 @@ async fn a_dropped_guard_and_a_panic_release() {
 
     // A dropped inner guard gives back one hold, not all.
     let owner = locks.owner();
-    let outer = locks.try_lock_as(&name, &owner).await.unwrap().unwrap();
-    drop(locks.try_lock_as(&name, &owner).await.unwrap().unwrap());
+    let outer = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
+    drop(locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap());
     locks.shutdown().await;
     assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("1"));
     outer.release().await.unwrap();
@@ -264,14 +287,14 @@ async fn a_shutdown_is_a_barrier_and_the_end() {
     let names: Vec<String> = (0..300).map(|n| format!("{}:{n}", world.lock_name())).collect();
     let mut guards = Vec::new();
     for name in &names {
-        guards.push(locks.try_lock(name).await.unwrap().unwrap());
+        guards.push(locks.lock(name).try_acquire().await.unwrap().unwrap());
     }
     drop(guards);
     tokio::join!(locks.shutdown(), locks.shutdown());
     for name in &names {
         assert!(!world.exists(name).await, "{name}");
     }
-    assert!(matches!(locks.try_lock(&names[0]).await, Err(LockError::ShutDown)));
+    assert!(matches!(locks.lock(&names[0]).try_acquire().await, Err(LockError::ShutDown)));
     assert!(!world.exists(&names[0]).await);
     locks.shutdown().await;
 }

@@ -36,9 +36,12 @@ async fn an_acquire_dropped_at_any_await_point_leaves_no_lock() {
             if connected {
                 redis.ping().await.unwrap();
             }
-            let locks = LockClient::new(redis, LockOptions { lease: Lease::Renewed(LONG) });
+            let locks = LockClient::new(
+                redis,
+                LockOptions { lease: Lease::Renewed(LONG), ..LockOptions::default() },
+            );
             let name = format!("{}:{connected}:{polls}", world.lock_name());
-            let ended = poll_and_drop(polls, locks.try_lock(&name)).await;
+            let ended = poll_and_drop(polls, locks.lock(&name).try_acquire()).await;
             locks.shutdown().await;
             assert!(!world.exists(&name).await, "after {polls} polls, ended: {ended}");
         }
@@ -59,7 +62,7 @@ async fn hundreds_of_acquires_dropped_at_random_leave_no_lock() {
             for _ in 0..100 {
                 // Ten names for all: some acquires find the lock held.
                 let name = format!("{}:{}", world.lock_name(), random.random_range(0..10));
-                poll_and_drop(random.random_range(0..12), locks.try_lock(&name)).await;
+                poll_and_drop(random.random_range(0..12), locks.lock(&name).try_acquire()).await;
             }
         });
     }
@@ -79,8 +82,8 @@ async fn a_release_dropped_at_any_await_point_is_done_all_the_same() {
         let locks = world.lock_client(Lease::Renewed(LONG));
         let name = format!("{}:{polls}", world.lock_name());
         let owner = locks.owner();
-        let outer = locks.try_lock_as(&name, &owner).await.unwrap().unwrap();
-        let inner = locks.try_lock_as(&name, &owner).await.unwrap().unwrap();
+        let outer = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
+        let inner = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
         poll_and_drop(polls, inner.release()).await;
         locks.shutdown().await;
         // One hold was given back: neither none nor both.
@@ -100,13 +103,16 @@ async fn a_second_acquire_dropped_at_any_await_point_leaves_the_first_hold_alone
             let first = world.lock_client(Lease::Renewed(LONG));
             let name = format!("{}:{connected}:{polls}", world.lock_name());
             let owner = first.owner();
-            let outer = first.try_lock_as(&name, &owner).await.unwrap().unwrap();
+            let outer = first.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
             let redis = Redis::new(&world.redis_url).unwrap();
             if connected {
                 redis.ping().await.unwrap();
             }
-            let second = LockClient::new(redis, LockOptions { lease: Lease::Renewed(LONG) });
-            poll_and_drop(polls, second.try_lock_as(&name, &owner)).await;
+            let second = LockClient::new(
+                redis,
+                LockOptions { lease: Lease::Renewed(LONG), ..LockOptions::default() },
+            );
+            poll_and_drop(polls, second.lock(&name).owned_by(&owner).try_acquire()).await;
             second.shutdown().await;
             let holds = world.holds(&name, owner.field()).await;
             assert_eq!(holds.as_deref(), Some("1"), "after {polls} polls, connected: {connected}");

@@ -32,7 +32,7 @@ async fn renewed(world: &World, name: &str, times: usize) {
 async fn a_lease_is_renewed_past_its_end_and_no_longer_after_the_release() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(SHORT)));
-    let guard = locks.try_lock(&name).await.unwrap().unwrap();
+    let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
     renewed(&world, &name, 5).await;
     assert!(!guard.lost().is_cancelled());
     let (field, lost) = (guard.owner().field().to_owned(), guard.lost().clone());
@@ -49,7 +49,14 @@ async fn a_fixed_lease_is_never_renewed_and_announces_its_end() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
     let fixed = Lease::Fixed(Duration::from_millis(200));
-    let guard = locks.try_lock_with(&name, locks.owner(), fixed).await.unwrap().unwrap();
+    let guard = locks
+        .lock(&name)
+        .owned_by(&locks.owner())
+        .lease(fixed)
+        .try_acquire()
+        .await
+        .unwrap()
+        .unwrap();
     must("the end is announced", guard.lost().cancelled()).await;
     eventually("Redis let go", async || !world.exists(&name).await).await;
     assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
@@ -59,13 +66,13 @@ async fn a_fixed_lease_is_never_renewed_and_announces_its_end() {
 async fn a_lock_that_vanished_or_was_taken_over_is_announced_and_not_made_again() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(SHORT)));
-    let guard = locks.try_lock(&name).await.unwrap().unwrap();
+    let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
     world.ask::<()>(&["DEL", &name]).await;
     must("the loss is announced", guard.lost().cancelled()).await;
     assert!(!world.exists(&name).await, "a renewal never creates");
     assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
 
-    let guard = locks.try_lock(&name).await.unwrap().unwrap();
+    let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
     world.ask::<()>(&["DEL", &name]).await;
     world.ask::<()>(&["HSET", &name, "somebody:1", "1"]).await;
     world.ask::<()>(&["PEXPIRE", &name, "1000000"]).await;
@@ -86,10 +93,17 @@ async fn a_lost_guard_does_not_give_back_what_its_owner_took_later() {
         let locks = world.lock_client(Lease::Renewed(LONG));
         let owner = locks.owner();
         let fixed = Lease::Fixed(Duration::from_millis(50));
-        let lost = locks.try_lock_with(&name, owner.clone(), fixed).await.unwrap().unwrap();
+        let lost = locks
+            .lock(&name)
+            .owned_by(&owner.clone())
+            .lease(fixed)
+            .try_acquire()
+            .await
+            .unwrap()
+            .unwrap();
         must("the lease ends", lost.lost().cancelled()).await;
         eventually("Redis let go", async || !world.exists(&name).await).await;
-        let anew = locks.try_lock_as(&name, &owner).await.unwrap().unwrap();
+        let anew = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
         if drops {
             drop(lost);
         } else {
@@ -110,14 +124,14 @@ async fn a_watchdog_does_not_take_a_later_grant_of_its_owner_for_its_own() {
         let name = format!("{}:{recorded}", world.lock_name());
         let locks = world.lock_client(Lease::Renewed(SHORT));
         let lost = if recorded {
-            locks.try_lock_as(&name, &locks.owner()).await
+            locks.lock(&name).owned_by(&locks.owner()).try_acquire().await
         } else {
-            locks.try_lock(&name).await
+            locks.lock(&name).try_acquire().await
         };
         let lost = lost.unwrap().unwrap();
         let owner = lost.owner().clone();
         world.ask::<()>(&["DEL", &name]).await;
-        let anew = locks.try_lock_as(&name, &owner).await.unwrap().unwrap();
+        let anew = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
         must("the loss is announced", lost.lost().cancelled()).await;
         assert!(!anew.lost().is_cancelled());
         drop(lost);
@@ -135,9 +149,19 @@ async fn a_holder_cut_off_from_redis_learns_it_by_the_deadline() {
         let proxy = Proxy::start(&world.redis_url).await;
         let name = format!("{}:{fault:?}", world.lock_name());
         let lease = Lease::Fixed(SHORT);
-        let locks = LockClient::new(Redis::new(&proxy.url).unwrap(), LockOptions { lease });
+        let locks = LockClient::new(
+            Redis::new(&proxy.url).unwrap(),
+            LockOptions { lease, ..LockOptions::default() },
+        );
         let renewed = Lease::Renewed(SHORT);
-        let guard = locks.try_lock_with(&name, locks.owner(), renewed).await.unwrap().unwrap();
+        let guard = locks
+            .lock(&name)
+            .owned_by(&locks.owner())
+            .lease(renewed)
+            .try_acquire()
+            .await
+            .unwrap()
+            .unwrap();
         proxy.break_by(fault);
         must("the loss is announced", guard.lost().cancelled()).await;
         eventually("Redis let go", async || !world.exists(&name).await).await;
@@ -171,11 +195,23 @@ async fn held_once_behind_a_proxy() -> Shared {
     let world = World::new().await;
     let proxy = Proxy::start(&world.redis_url).await;
     let lease = Lease::Renewed(LONG);
-    let locks = LockClient::new(Redis::new(&proxy.url).unwrap(), LockOptions { lease });
+    let locks = LockClient::new(
+        Redis::new(&proxy.url).unwrap(),
+        LockOptions { lease, ..LockOptions::default() },
+    );
     let name = world.lock_name();
-    let outer = locks.try_lock_as(&name, &locks.owner()).await.unwrap().unwrap();
+    let outer = locks.lock(&name).owned_by(&locks.owner()).try_acquire().await.unwrap().unwrap();
     // Every script is known to the server by now: a call is one request.
-    locks.try_lock_as(&name, outer.owner()).await.unwrap().unwrap().release().await.unwrap();
+    locks
+        .lock(&name)
+        .owned_by(outer.owner())
+        .try_acquire()
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     Shared { world, proxy, locks, name, outer }
 }
 
@@ -194,7 +230,8 @@ async fn a_release_whose_answer_is_lost_costs_one_hold_not_two() {
     for fault in [Fault::LoseAnswer, Fault::LoseRequest] {
         let shared = held_once_behind_a_proxy().await;
         let owner = shared.outer.owner();
-        let inner = shared.locks.try_lock_as(&shared.name, owner).await.unwrap().unwrap();
+        let inner =
+            shared.locks.lock(&shared.name).owned_by(owner).try_acquire().await.unwrap().unwrap();
         shared.proxy.break_by(fault);
         let released = inner.release().await;
         assert!(released.as_ref().is_err_and(LockError::outcome_unknown), "{released:?}");
@@ -207,7 +244,8 @@ async fn an_acquire_whose_answer_is_lost_is_taken_back_and_one_that_never_came_i
     for fault in [Fault::LoseAnswer, Fault::LoseRequest] {
         let shared = held_once_behind_a_proxy().await;
         shared.proxy.break_by(fault);
-        let taken = shared.locks.try_lock_as(&shared.name, shared.outer.owner()).await;
+        let taken =
+            shared.locks.lock(&shared.name).owned_by(shared.outer.owner()).try_acquire().await;
         assert!(taken.as_ref().is_err_and(LockError::outcome_unknown), "{taken:?}");
         shared.one_hold_remains().await;
     }
@@ -223,13 +261,13 @@ async fn a_holder_learns_that_redis_sleeps_and_nothing_is_left_when_it_wakes() {
     let servers = private_redis().await;
     let redis = Redis::new(servers.redis_url().unwrap()).unwrap();
     let lease = Lease::Renewed(SHORT);
-    let locks = LockClient::new(redis.clone(), LockOptions { lease });
-    let guard = locks.try_lock("held").await.unwrap().unwrap();
+    let locks = LockClient::new(redis.clone(), LockOptions { lease, ..LockOptions::default() });
+    let guard = locks.lock("held").try_acquire().await.unwrap().unwrap();
     let pid = Pid::from_raw(servers.pid(Server::Redis).unwrap().cast_signed());
     kill(pid, Signal::SIGSTOP).unwrap();
     // Sent, but not done before Redis wakes: unknown, and taken back then.
     let long = Lease::Renewed(LONG);
-    let unknown = locks.try_lock_with("asleep", locks.owner(), long).await;
+    let unknown = locks.lock("asleep").owned_by(&locks.owner()).lease(long).try_acquire().await;
     assert!(unknown.as_ref().is_err_and(LockError::retry_may_help), "{unknown:?}");
     must("the loss is announced", guard.lost().cancelled()).await;
     kill(pid, Signal::SIGCONT).unwrap();
@@ -247,11 +285,11 @@ async fn a_restarted_redis_that_knows_no_script_serves_at_once() {
     let redis = Redis::new(servers.redis_url().unwrap()).unwrap();
     let locks = LockClient::new(
         redis.clone(),
-        LockOptions { lease: Lease::Renewed(Duration::from_secs(3)) },
+        LockOptions { lease: Lease::Renewed(Duration::from_secs(3)), ..LockOptions::default() },
     );
     for _ in 0..2 {
-        let held = locks.try_lock("held").await.unwrap().unwrap();
-        locks.try_lock("other").await.unwrap().unwrap().release().await.unwrap();
+        let held = locks.lock("held").try_acquire().await.unwrap().unwrap();
+        locks.lock("other").try_acquire().await.unwrap().unwrap().release().await.unwrap();
         let mut stopped = servers;
         servers = tokio::task::spawn_blocking(move || {
             stopped.restart(Server::Redis).unwrap();
@@ -261,7 +299,7 @@ async fn a_restarted_redis_that_knows_no_script_serves_at_once() {
         .unwrap();
         // The old connection is found broken by whoever uses it first.
         eventually("Redis answers again", async || redis.ping().await.is_ok()).await;
-        locks.try_lock("other").await.unwrap().unwrap().release().await.unwrap();
+        locks.lock("other").try_acquire().await.unwrap().unwrap().release().await.unwrap();
         must("the loss is announced", held.lost().cancelled()).await;
         assert!(matches!(held.release().await, Err(LockError::NotHeld(_))));
     }

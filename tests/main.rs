@@ -26,6 +26,8 @@ mod load_servers;
 mod lock;
 mod lock_cancelled;
 mod lock_faults;
+mod lock_waiting;
+mod lock_wire;
 mod order_ids;
 mod order_ids_lost;
 mod processes;

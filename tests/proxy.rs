@@ -19,20 +19,37 @@ pub enum Fault {
     LoseAnswer,
     /// The connections there are stay open and deaf; others work.
     Deaf,
+    /// New connections are accepted, and carry nothing until this is over.
+    Hold,
     /// Every connection is cut, new ones at once.
     Down,
 }
 
-const FAULTS: [Fault; 5] =
-    [Fault::None, Fault::LoseRequest, Fault::LoseAnswer, Fault::Deaf, Fault::Down];
+const FAULTS: [Fault; 6] =
+    [Fault::None, Fault::LoseRequest, Fault::LoseAnswer, Fault::Deaf, Fault::Hold, Fault::Down];
 
 #[derive(Debug)]
 struct State {
     fault: AtomicU8,
     changed: Notify,
+    /// A connection came that is being held.
+    held: Notify,
 }
 
 impl State {
+    async fn hold(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.fault() != Fault::Hold {
+                return;
+            }
+            self.held.notify_one();
+            changed.await;
+        }
+    }
+
     fn fault(&self) -> Fault {
         FAULTS[usize::from(self.fault.load(Ordering::SeqCst))]
     }
@@ -56,7 +73,11 @@ impl Proxy {
         let socket = url.strip_prefix("redis+unix://").unwrap().to_owned();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("redis://{}/", listener.local_addr().unwrap());
-        let state = Arc::new(State { fault: AtomicU8::new(0), changed: Notify::new() });
+        let state = Arc::new(State {
+            fault: AtomicU8::new(0),
+            changed: Notify::new(),
+            held: Notify::new(),
+        });
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -64,7 +85,11 @@ impl Proxy {
                     continue;
                 }
                 let server = UnixStream::connect(&socket).await.unwrap();
-                tokio::spawn(carry(client, server, Arc::clone(&shared)));
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    shared.hold().await;
+                    carry(client, server, shared).await;
+                });
             }
         });
         Self { url, state }
@@ -74,6 +99,11 @@ impl Proxy {
     pub fn break_by(&self, fault: Fault) {
         self.state.fault.store(fault as u8, Ordering::SeqCst);
         self.state.changed.notify_waiters();
+    }
+
+    /// Until a connection came that is being held.
+    pub async fn until_held(&self) {
+        self.state.held.notified().await;
     }
 }
 

@@ -82,10 +82,6 @@ impl Cleanup {
         }
     }
 
-    pub(super) fn is_closed(&self) -> bool {
-        self.stop.is_cancelled()
-    }
-
     pub(super) async fn shutdown(&self) {
         self.stop.cancel();
         if tokio::time::timeout(SHUTDOWN_LIMIT, self.tracker.wait()).await.is_err() {

@@ -1,18 +1,15 @@
 //! The way in.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::cleanup::{Cleanup, Job};
+use super::cleanup::Cleanup;
 use super::owner::Owners;
-use super::scripts::{self, Claim};
-use super::{Guard, LockError, Owner};
+use super::wakeups::Wakeups;
+use super::{Lock, Owner};
 use crate::store::Redis;
-
-const MAX_NAME_BYTES: usize = 512;
-const MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long a lock stays held when nobody says anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +21,7 @@ pub enum Lease {
 }
 
 impl Lease {
-    fn duration(self) -> Duration {
+    pub(super) fn duration(self) -> Duration {
         match self {
             Self::Renewed(duration) | Self::Fixed(duration) => duration,
         }
@@ -34,17 +31,33 @@ impl Lease {
 /// Settings of a [`LockClient`].
 #[derive(Debug, Clone, Copy)]
 pub struct LockOptions {
-    /// The lease of [`LockClient::try_lock`]. 30 s, renewed, by default.
+    /// The lease of a lock that names none. 30 s, renewed, by default.
     pub lease: Lease,
+    /// How long a renewed lock may be held at all. After it the lease is renewed no more
+    /// and ends, and the holder is told: a lock must not outlive the work that hangs while
+    /// its watchdog barks on. Without a limit by default.
+    pub max_hold: Option<Duration>,
+    /// How long a wait goes on while Redis cannot be reached, before it fails. 30 s by
+    /// default: a restart or a failover fits in.
+    pub outage_patience: Duration,
+    /// How many may wait at once, on all locks of this client together. 65,536 by default;
+    /// one more is refused.
+    pub max_waiters: usize,
 }
 
 impl Default for LockOptions {
     fn default() -> Self {
-        Self { lease: Lease::Renewed(Duration::from_secs(30)) }
+        Self {
+            lease: Lease::Renewed(Duration::from_secs(30)),
+            max_hold: None,
+            outage_patience: Duration::from_secs(30),
+            max_waiters: 65_536,
+        }
     }
 }
 
-/// Takes locks on one Redis. Cheap to clone; clones are one client.
+/// Takes locks on one Redis (or Sentinel's master, or Cluster). Cheap to clone; clones are
+/// one client, with two connections however many hold or wait.
 #[derive(Debug, Clone)]
 pub struct LockClient {
     inner: Arc<Inner>,
@@ -54,18 +67,42 @@ pub struct LockClient {
 pub(super) struct Inner {
     pub(super) redis: Redis,
     pub(super) cleanup: Cleanup,
-    owners: Owners,
-    options: LockOptions,
+    pub(super) wakeups: Wakeups,
+    pub(super) owners: Owners,
+    pub(super) options: LockOptions,
+    /// Ends what waits.
+    pub(super) stop: CancellationToken,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
 }
 
 impl LockClient {
-    /// A client, with a worker that gives back what is dropped.
+    /// A client, with a worker that gives back what is dropped and one that listens for
+    /// releases.
     ///
     /// # Panics
-    /// Outside a tokio runtime, on which the worker runs.
+    /// Outside a tokio runtime, on which the workers run.
     pub fn new(redis: Redis, options: LockOptions) -> Self {
-        let cleanup = Cleanup::start(redis.clone());
-        Self { inner: Arc::new(Inner { redis, cleanup, owners: Owners::new(), options }) }
+        let stop = CancellationToken::new();
+        let inner = Inner {
+            cleanup: Cleanup::start(redis.clone()),
+            wakeups: Wakeups::start(redis.clone(), options.max_waiters, stop.clone()),
+            redis,
+            owners: Owners::new(),
+            options,
+            stop,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The lock of this name, for an owner of its own at each entry and with the client's
+    /// lease; [`Lock`] has the ways to ask for more. Nothing is sent yet.
+    pub fn lock(&self, name: impl Into<String>) -> Lock {
+        Lock::new(Arc::clone(&self.inner), name.into())
     }
 
     /// A new owner, for whoever wants to enter a lock more than once.
@@ -75,97 +112,14 @@ impl LockClient {
         owner
     }
 
-    /// Takes the lock if it is free, for an owner of its own. `None`: it is not.
-    ///
-    /// # Errors
-    /// See [`LockError`]. After an error with `outcome_unknown()` the lock may have been
-    /// granted; it is given back in the background.
-    pub async fn try_lock(&self, name: &str) -> Result<Option<Guard>, LockError> {
-        self.try_lock_with(name, self.inner.owners.next(), self.inner.options.lease).await
-    }
-
-    /// Takes the lock if it is free or held by `owner`, who may thus enter again.
-    ///
-    /// # Errors
-    /// As [`LockClient::try_lock`].
-    pub async fn try_lock_as(&self, name: &str, owner: &Owner) -> Result<Option<Guard>, LockError> {
-        self.try_lock_with(name, owner.clone(), self.inner.options.lease).await
-    }
-
-    /// As [`LockClient::try_lock_as`], with a lease of one's own.
-    ///
-    /// # Errors
-    /// As [`LockClient::try_lock`].
-    pub async fn try_lock_with(
-        &self,
-        name: &str,
-        owner: Owner,
-        lease: Lease,
-    ) -> Result<Option<Guard>, LockError> {
-        if name.is_empty() || name.len() > MAX_NAME_BYTES {
-            return Err(LockError::InvalidName(name.len()));
-        }
-        if lease.duration() < Duration::from_millis(1) || lease.duration() > MAX_LEASE {
-            return Err(LockError::InvalidLease);
-        }
-        if self.inner.cleanup.is_closed() {
-            return Err(LockError::ShutDown);
-        }
-        let claim = Claim::new(name, owner, lease.duration());
-        // Armed just before it is sent: from there on, whoever drops this future leaves
-        // the hold to the clean-up worker, whether it was granted or not.
-        let armed = Armed { inner: &self.inner, claim: Some(claim), sent_on: OnceLock::new() };
-        armed.send(lease).await
-    }
-
-    /// Waits until everything that was dropped is given back, and ends the worker. Guards
-    /// that still live stay held; dropped later, they are left to their lease.
+    /// Ends all waits with [`super::LockError::ShutDown`], refuses new entries, and waits
+    /// until everything that was dropped is given back. A barrier: afterwards nothing of
+    /// this client is under way, unless Redis did not answer for five seconds; then the
+    /// leases end by themselves. Guards that still live stay held and renewed; dropped
+    /// later, they are left to their lease.
     pub async fn shutdown(&self) {
+        self.inner.stop.cancel();
+        self.inner.wakeups.shutdown().await;
         self.inner.cleanup.shutdown().await;
-    }
-}
-
-/// A hold that may exist on the server and that nobody has collected yet.
-struct Armed<'a> {
-    inner: &'a Arc<Inner>,
-    claim: Option<Claim>,
-    /// The connection; unset until the acquire is sent.
-    sent_on: OnceLock<u64>,
-}
-
-impl Armed<'_> {
-    async fn send(mut self, lease: Lease) -> Result<Option<Guard>, LockError> {
-        let Some(claim) = &self.claim else { return Ok(None) };
-        let sent_at = Instant::now();
-        let sent_on = &self.sent_on;
-        let sending = |generation| _ = sent_on.set(generation);
-        let answer = scripts::acquire(&self.inner.redis, claim, sending).await;
-        match answer {
-            // Unknown: stays armed; dropping it cleans up.
-            Err(error) if error.outcome_unknown() => Err(error),
-            Err(error) => {
-                self.claim = None;
-                Err(error)
-            }
-            Ok((false, _)) => {
-                self.claim = None;
-                Ok(None)
-            }
-            Ok((true, holds)) => {
-                let claim = self.claim.take();
-                Ok(claim.map(|claim| {
-                    tracing::trace!(name = claim.name, holds, "lock acquired");
-                    Guard::new(Arc::clone(self.inner), claim, lease, sent_at)
-                }))
-            }
-        }
-    }
-}
-
-impl Drop for Armed<'_> {
-    fn drop(&mut self) {
-        if let (Some(claim), Some(sent_on)) = (self.claim.take(), self.sent_on.get()) {
-            self.inner.cleanup.submit(Job::uncollected(claim, *sent_on));
-        }
     }
 }

@@ -18,6 +18,23 @@ pub enum LockError {
     /// deleted the lock, before the release.
     #[error("the lock {0:?} was not held any more when it was released")]
     NotHeld(String),
+    /// The grant did not reach as many replicas as were asked for; it is given back.
+    #[error("{acknowledged} of the {wanted} replicas demanded acknowledged the lock in time")]
+    NotReplicated {
+        /// How many were demanded.
+        wanted: usize,
+        /// How many have it.
+        acknowledged: usize,
+    },
+    /// As many wait on this client as may.
+    #[error("{0} are waiting for locks already, as many as this client allows")]
+    TooManyWaiters(usize),
+    /// The Redis user may not do what a lock needs.
+    #[error(
+        "this Redis user may not take locks, it needs the permissions \
+         `+@hash +@keyspace +@scripting +@pubsub +get +set +time +wait` and its keys and channels: {0}"
+    )]
+    NotPermitted(String),
     /// The client was shut down.
     #[error("the lock client was shut down")]
     ShutDown,
@@ -45,11 +62,14 @@ impl LockError {
     }
 
     pub(super) fn from_store(error: StoreError, name: &str) -> Self {
-        match &error {
-            StoreError::Defect { cause, .. } if cause.to_string().contains("WRONGTYPE") => {
-                Self::NotALock(name.to_owned())
-            }
-            _ => Self::Store(error),
+        let StoreError::Defect { cause, .. } = &error else { return Self::Store(error) };
+        let cause = cause.to_string();
+        if cause.contains("WRONGTYPE") {
+            Self::NotALock(name.to_owned())
+        } else if cause.contains("NOPERM") {
+            Self::NotPermitted(cause)
+        } else {
+            Self::Store(error)
         }
     }
 }

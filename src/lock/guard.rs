@@ -1,6 +1,7 @@
 //! A held lock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -9,7 +10,7 @@ use super::cleanup::Job;
 use super::client::Inner;
 use super::scripts::{self, Claim};
 use super::watchdog::Watchdog;
-use super::{Lease, LockError, Owner};
+use super::{Lock, LockError, Owner};
 
 /// One hold of a lock. [`Guard::release`] gives it back; dropping the guard (in a panic,
 /// too) gives it back in the background.
@@ -20,20 +21,45 @@ pub struct Guard {
     /// `None` once it was given back or handed to the clean-up worker.
     claim: Option<Claim>,
     owner: Owner,
+    token: Option<u64>,
     watchdog: Watchdog,
 }
 
 impl Guard {
-    pub(super) fn new(inner: Arc<Inner>, claim: Claim, lease: Lease, sent_at: Instant) -> Self {
+    pub(super) fn new(lock: &Lock, claim: Claim, token: Option<u64>, sent_at: Instant) -> Self {
         let owner = claim.owner.clone();
-        let watchdog = Watchdog::start(inner.redis.clone(), claim.clone(), lease, sent_at);
-        Self { inner, claim: Some(claim), owner, watchdog }
+        let watchdog = Watchdog::start(lock, claim.clone(), sent_at);
+        Self { inner: Arc::clone(&lock.inner), claim: Some(claim), owner, token, watchdog }
     }
 
-    /// Who holds it. With this, [`super::LockClient::try_lock_as`] enters again.
+    /// Who holds it. With this, [`Lock::owned_by`] enters again.
     pub fn owner(&self) -> &Owner {
         self.owner.share();
         &self.owner
+    }
+
+    /// The fencing token, for a [`Lock::fenced`] lock: larger than that of every holder of
+    /// this name before (one's own, where one enters again). Send it with each write, and
+    /// have the store refuse what is smaller than the largest it has seen:
+    /// `update … set …, fence = $1 where id = $2 and fence <= $1`. A holder that slept past
+    /// its lease then does no harm. (Martin Kleppmann, "How to do distributed locking", 2016.)
+    pub fn fence(&self) -> Option<u64> {
+        self.token
+    }
+
+    /// How long the lock is surely held yet without another renewal: counted from *before*
+    /// the last that succeeded was sent, on this machine's clock. Zero when it may be lost.
+    pub fn validity(&self) -> Duration {
+        if self.watchdog.lost().is_cancelled() {
+            return Duration::ZERO;
+        }
+        self.watchdog.deadline().saturating_duration_since(Instant::now())
+    }
+
+    /// Whether the lease is lost. Unlike [`Guard::lost`] this looks at the clock, and so
+    /// knows it even before any task of this process ran after a pause.
+    pub fn is_lost(&self) -> bool {
+        self.validity().is_zero()
     }
 
     /// Is cancelled when the lease is lost while the guard lives: expired, deleted,

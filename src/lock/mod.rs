@@ -7,7 +7,7 @@
 //! use seckill::store::Redis;
 //!
 //! let locks = LockClient::new(Redis::new("redis://127.0.0.1/")?, LockOptions::default());
-//! match locks.try_lock("lock:order:1").await? {
+//! match locks.lock("lock:order:1").try_acquire().await? {
 //!     Some(guard) => {
 //!         // The work. `guard.lost()` resolves if the lease is lost meanwhile.
 //!         guard.release().await?;
@@ -37,15 +37,19 @@
 //! What a lock on one Redis cannot promise (a failover, a holder that sleeps past its
 //! lease) the database's constraints must.
 
+mod acquire;
 mod cleanup;
 mod client;
 mod error;
 mod guard;
+mod handle;
 mod owner;
 mod scripts;
+mod wakeups;
 mod watchdog;
 
 pub use client::{Lease, LockClient, LockOptions};
 pub use error::LockError;
 pub use guard::Guard;
+pub use handle::{Acknowledged, Lock, LockState};
 pub use owner::Owner;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::{Script, ScriptInvocation};
 
-use super::{LockError, Owner};
+use super::{Acknowledged, LockError, LockState, Owner};
 use crate::store::Redis;
 
 macro_rules! script {
@@ -18,10 +18,17 @@ macro_rules! script {
 script!(ACQUIRE, "acquire.lua");
 script!(RELEASE, "release.lua");
 script!(RENEW, "renew.lua");
+script!(INSPECT, "inspect.lua");
+script!(FORCE_RELEASE, "force_release.lua");
 
 /// How long the record of an owner's grants outlives their leases. A release is sent again
 /// until the lease has ended, and no longer.
 const RECORD_MARGIN: Duration = Duration::from_secs(60);
+
+/// How long the last fencing token of a name is kept. Longer than the longest lease, so
+/// that whoever held the lock last has long been told; after it the clock alone (see
+/// `acquire.lua`) keeps tokens growing, and names that went out of use leave nothing.
+const FENCE_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A lock name and who wants or has it, by which grant.
 #[derive(Debug, Clone)]
@@ -36,14 +43,19 @@ pub(super) struct Claim {
     /// has the owner there is only one grant, and a record of it would tell nothing more
     /// than the lock does.
     recorded: bool,
+    /// Whether a fencing token is wanted. It stands in the record.
+    fenced: bool,
 }
 
 impl Claim {
-    pub(super) fn new(name: &str, owner: Owner, lease: Duration) -> Self {
+    pub(super) fn new(name: &str, owner: Owner, lease: Duration, fenced: bool) -> Self {
         static GRANTS: AtomicU64 = AtomicU64::new(1);
         let grant = GRANTS.fetch_add(1, Ordering::Relaxed);
+        if fenced {
+            owner.share();
+        }
         let recorded = owner.is_shared();
-        Self { name: name.to_owned(), owner, lease, grant, recorded }
+        Self { name: name.to_owned(), owner, lease, grant, recorded, fenced }
     }
 
     pub(super) fn is_recorded(&self) -> bool {
@@ -58,25 +70,77 @@ impl Claim {
     fn keys<'a>(&self, script: &'a Script) -> ScriptInvocation<'a> {
         let mut call = script.key(&self.name);
         if self.owner.is_shared() {
-            call.key(record(&self.name, &self.owner));
+            call.key(in_slot("redisson_unlock_latch:", &self.name, Some(&self.owner)));
         }
         call
     }
 }
 
-/// `true` when granted, with the number of holds the owner has now. `sending` is told on
-/// which connection, before anything is sent.
+/// What an acquire was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Granted {
+        holds: i64,
+        token: Option<u64>,
+    },
+    /// Somebody else holds it, for so long yet; `None`: without an end.
+    Held {
+        remaining: Option<Duration>,
+    },
+}
+
+/// `sending` is told on which connection, before anything is sent.
 pub(super) async fn acquire(
     redis: &Redis,
     claim: &Claim,
     sending: impl FnOnce(u64),
-) -> Result<(bool, i64), LockError> {
+) -> Result<Answer, LockError> {
+    let answer = redis.invoke_noting(&acquire_call(claim), sending).await;
+    understand(answer.map_err(|error| LockError::from_store(error, &claim.name))?, &claim.name)
+}
+
+/// The same on a connection of its own, with the number of replicas that have it too.
+pub(super) async fn acquire_acknowledged(
+    redis: &Redis,
+    claim: &Claim,
+    wanted: Acknowledged,
+    sending: impl FnOnce(),
+) -> Result<(Answer, usize), LockError> {
+    let call = acquire_call(claim);
+    let answer = redis.invoke_acknowledged(&call, wanted.replicas, wanted.within, sending).await;
+    let (answer, acknowledged) =
+        answer.map_err(|error| LockError::from_store(error, &claim.name))?;
+    Ok((understand(answer, &claim.name)?, acknowledged))
+}
+
+fn acquire_call(claim: &Claim) -> ScriptInvocation<'static> {
     let mut call = claim.keys(&ACQUIRE);
-    call.arg(claim.lease_ms()).arg(claim.owner.field());
-    call.arg(claim.grant).arg(RECORD_MARGIN.as_millis() as u64);
-    let answer: Result<(i64, i64), _> = redis.invoke_noting(&call, sending).await;
-    let (granted, number) = answer.map_err(|error| LockError::from_store(error, &claim.name))?;
-    Ok((granted == 1, number))
+    if claim.fenced {
+        call.key(in_slot("redisson_lock_token:", &claim.name, None));
+    }
+    call.arg(claim.lease_ms()).arg(claim.owner.field()).arg(claim.grant);
+    call.arg(RECORD_MARGIN.as_millis() as u64).arg(FENCE_KEPT.as_millis() as u64);
+    call
+}
+
+fn understand(
+    (granted, number, token): (i64, i64, String),
+    name: &str,
+) -> Result<Answer, LockError> {
+    if granted != 1 {
+        return Ok(Answer::Held { remaining: milliseconds(number) });
+    }
+    let token = match token.as_str() {
+        "" => None,
+        // What stands at the counter's key was not written by a lock.
+        text => Some(text.parse().map_err(|_| LockError::NotALock(name.to_owned()))?),
+    };
+    Ok(Answer::Granted { holds: number, token })
+}
+
+/// As `PTTL` counts: below zero there is no end.
+fn milliseconds(left: i64) -> Option<Duration> {
+    u64::try_from(left).ok().map(Duration::from_millis)
 }
 
 /// Holds left, `None` when nothing is held by this claim. It may be sent again: it gives
@@ -101,21 +165,34 @@ pub(super) async fn renew(redis: &Redis, claim: &Claim) -> Result<bool, LockErro
     Ok(renewed.map_err(|error| LockError::from_store(error, &claim.name))? == 1)
 }
 
-/// Redisson's channel of a lock. The braces keep it in the lock's cluster slot.
-fn channel(name: &str) -> String {
-    if name.contains('{') {
-        format!("redisson_lock__channel:{name}")
-    } else {
-        format!("redisson_lock__channel:{{{name}}}")
-    }
+/// Who holds the lock, if anybody does.
+pub(super) async fn inspect(redis: &Redis, name: &str) -> Result<Option<LockState>, LockError> {
+    let answer: Result<(i64, Vec<(String, u64)>), _> = redis.invoke(&INSPECT.key(name)).await;
+    let (left, fields) = answer.map_err(|error| LockError::from_store(error, name))?;
+    let holder = fields.into_iter().next();
+    Ok(holder.map(|(owner, holds)| LockState { owner, holds, remaining: milliseconds(left) }))
 }
 
-/// The record of one owner's grants of a lock, in the lock's cluster slot.
-fn record(name: &str, owner: &Owner) -> String {
-    if name.contains('{') {
-        format!("redisson_unlock_latch:{name}:{}", owner.field())
-    } else {
-        format!("redisson_unlock_latch:{{{name}}}:{}", owner.field())
+/// Whether somebody held it.
+pub(super) async fn force_release(redis: &Redis, name: &str) -> Result<bool, LockError> {
+    let mut call = FORCE_RELEASE.key(name);
+    call.arg(channel(name));
+    let freed: Result<i64, _> = redis.invoke(&call).await;
+    Ok(freed.map_err(|error| LockError::from_store(error, name))? == 1)
+}
+
+/// Redisson's channel of a lock.
+pub(super) fn channel(name: &str) -> String {
+    in_slot("redisson_lock__channel:", name, None)
+}
+
+/// A key (or channel) that belongs to a lock, in the lock's cluster slot, as Redisson makes
+/// it: the braces keep it there, unless the name has some of its own.
+fn in_slot(prefix: &str, name: &str, owner: Option<&Owner>) -> String {
+    let (open, close) = if name.contains('{') { ("", "") } else { ("{", "}") };
+    match owner {
+        Some(owner) => format!("{prefix}{open}{name}{close}:{}", owner.field()),
+        None => format!("{prefix}{open}{name}{close}"),
     }
 }
 

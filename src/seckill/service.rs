@@ -65,7 +65,7 @@ impl Purchases {
         let last = orders::last_id(database.pool()).await?;
         let order_ids = OrderIds::new(redis.clone(), keys.clone(), Arc::clone(&clock), last);
         let lease = Lease::Renewed(options.lease);
-        let locks = LockClient::new(redis, LockOptions { lease });
+        let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
         let tasks = TaskTracker::new();
         let catalog = Catalog::new(database.clone(), options.hot_row_width);
         let breaker = Arc::new(Breaker::default());

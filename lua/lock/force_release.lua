@@ -1,0 +1,11 @@
+-- Purpose: free the lock, whoever holds it and however often, and wake the waiters.
+-- KEYS[1]: the lock, a hash of owner -> holds (Redisson's layout)
+-- ARGV[1]: the channel on which waiters listen
+-- RETURNS: 1 when somebody held it, 0 when it was free
+-- Reading a field refuses (WRONGTYPE) to delete what is not a lock.
+redis.call('hlen', KEYS[1])
+local freed = redis.call('del', KEYS[1])
+if freed == 1 then
+  redis.call('publish', ARGV[1], '0')
+end
+return freed
