@@ -56,6 +56,11 @@ async fn a_master_that_was_demoted_costs_one_refused_command() {
     let error = refused.unwrap_err();
     assert!(error.retry_may_help() && !error.outcome_unknown(), "{error}");
     assert_ne!(redis.generation(), before, "the connection was given up");
+    // Until the sentinels know it, there is no master; this one is not taken for it.
+    match redis.query::<(String, redis::Value, redis::Value)>(&redis::cmd("ROLE")).await {
+        Ok((role, ..)) => assert_eq!(role, "master"),
+        Err(error) => assert!(error.retry_may_help(), "{error}"),
+    }
     // The sentinels put things right: they make the one they know the master again, or
     // learn of the other.
     set(&redis, "name", "after").await;
