@@ -72,6 +72,14 @@ impl Cluster {
             replica.field(&["INFO", "replication"], "master_link_status").await == "up"
         })
         .await;
+        // The others let it take over, for which they have to have heard of it.
+        for node in &self.nodes {
+            eventually("everybody knows the replica", async || {
+                let nodes: String = node.command(&["CLUSTER", "NODES"]).await;
+                nodes.lines().any(|line| line.contains("slave") && line.contains(&id))
+            })
+            .await;
+        }
         replica
     }
 
