@@ -66,7 +66,7 @@ impl Cluster {
 
     pub(super) async fn ask<T: FromRedisValue>(
         &self,
-        request: Request<'_>,
+        request: impl Request,
         sending: impl FnOnce(u64),
     ) -> Result<T, StoreError> {
         let mut way = self.way(request.slot()).await?;
@@ -82,7 +82,7 @@ impl Cluster {
 
     pub(super) async fn ask_acknowledged<T: FromRedisValue>(
         &self,
-        request: Request<'_>,
+        request: impl Request,
         acknowledgement: Acknowledgement,
         sending: impl FnOnce(),
     ) -> Result<(T, usize), StoreError> {
@@ -227,7 +227,7 @@ async fn slots_of(members: &[Arc<Member>]) -> Result<(Address, Vec<Range>), Stor
     question.arg("SLOTS");
     let asked = members.iter().map(|one| {
         Box::pin(async {
-            let ranges = one.node.ask(Request::Command(&question), false, |_| ()).await?;
+            let ranges = one.node.ask(&question, false, |_| ()).await?;
             Ok::<_, StoreError>((one.address.clone(), ranges))
         })
     });

@@ -62,7 +62,7 @@ impl Redis {
     /// `Unavailable` when a server turned it away, or there is none: a master that was
     /// demoted, a slot that is on its way to another node.
     pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
-        self.ask(Request::Command(command), |_| ()).await
+        self.ask(command, |_| ()).await
     }
 
     /// Runs a script on the shared connection, loading it where the server lacks it. Its keys
@@ -74,7 +74,7 @@ impl Redis {
         &self,
         script: &ScriptInvocation<'_>,
     ) -> Result<T, StoreError> {
-        self.ask(Request::Script(script), |_| ()).await
+        self.ask(script, |_| ()).await
     }
 
     /// As [`Redis::invoke`]; tells `sending` on which shared connection (see
@@ -88,7 +88,7 @@ impl Redis {
         script: &ScriptInvocation<'_>,
         sending: impl FnOnce(u64),
     ) -> Result<T, StoreError> {
-        self.ask(Request::Script(script), sending).await
+        self.ask(script, sending).await
     }
 
     /// Runs a script, then waits until `replicas` replicas have what it wrote, and no longer
@@ -106,14 +106,13 @@ impl Redis {
         timeout: Duration,
         sending: impl FnOnce(),
     ) -> Result<(T, usize), StoreError> {
-        let request = Request::Script(script);
         let acknowledgement = Acknowledgement { replicas, timeout };
         match &*self.topology {
             Topology::One(node) => {
-                node.ask_acknowledged(request, false, acknowledgement, sending).await
+                node.ask_acknowledged(script, false, acknowledgement, sending).await
             }
             Topology::Many(cluster) => {
-                Box::pin(cluster.ask_acknowledged(request, acknowledgement, sending)).await
+                Box::pin(cluster.ask_acknowledged(script, acknowledgement, sending)).await
             }
         }
     }
@@ -152,7 +151,7 @@ impl Redis {
 
     async fn ask<T: FromRedisValue>(
         &self,
-        request: Request<'_>,
+        request: impl Request,
         sending: impl FnOnce(u64),
     ) -> Result<T, StoreError> {
         match &*self.topology {

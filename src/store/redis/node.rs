@@ -78,7 +78,7 @@ impl Node {
     /// Asks on the shared connection; tells `sending` on which, just before.
     pub(super) async fn ask<T: FromRedisValue>(
         &self,
-        request: Request<'_>,
+        request: impl Request,
         asking: bool,
         sending: impl FnOnce(u64),
     ) -> Result<T, StoreError> {
@@ -105,7 +105,7 @@ impl Node {
     /// its own connection wrote, and keeps everybody else on it waiting.
     pub(super) async fn ask_acknowledged<T: FromRedisValue>(
         &self,
-        request: Request<'_>,
+        request: impl Request,
         asking: bool,
         acknowledgement: Acknowledgement,
         sending: impl FnOnce(),
@@ -218,7 +218,7 @@ impl Node {
 }
 
 async fn send<T: FromRedisValue>(
-    request: Request<'_>,
+    request: impl Request,
     connection: &mut MultiplexedConnection,
     asking: bool,
 ) -> RedisResult<T> {

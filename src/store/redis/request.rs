@@ -9,35 +9,35 @@ use redis::{
 
 use super::slots::slot_of;
 
-/// A command, or a script, which is loaded where the server lacks it.
-#[derive(Clone, Copy)]
-pub(super) enum Request<'a> {
-    Command(&'a Cmd),
-    Script(&'a ScriptInvocation<'a>),
-}
-
-impl Request<'_> {
-    pub(super) async fn send<T: FromRedisValue>(
-        self,
-        connection: &mut impl ConnectionLike,
-    ) -> RedisResult<T> {
-        match self {
-            Self::Command(command) => command.query_async(connection).await,
-            Self::Script(script) => script.invoke_async(connection).await,
-        }
-    }
+/// A command, or a script, which is loaded where the server lacks it. Not an enum: every
+/// command under way would be as large as a script's.
+pub(super) trait Request: Copy {
+    async fn send<T: FromRedisValue>(self, connection: &mut impl ConnectionLike) -> RedisResult<T>;
 
     /// The cluster slot of the first key; any will do when this is `None`.
-    pub(super) fn slot(self) -> Option<u16> {
-        match self {
-            Self::Command(command) => first_key(command).map(slot_of),
-            Self::Script(script) => {
-                // The crate does not tell a script's keys, except to who would send it.
-                let mut overheard = Overheard(None);
-                let _ = script.invoke_async::<Value>(&mut overheard).now_or_never();
-                overheard.0
-            }
-        }
+    fn slot(self) -> Option<u16>;
+}
+
+impl Request for &Cmd {
+    async fn send<T: FromRedisValue>(self, connection: &mut impl ConnectionLike) -> RedisResult<T> {
+        self.query_async(connection).await
+    }
+
+    fn slot(self) -> Option<u16> {
+        first_key(self).map(slot_of)
+    }
+}
+
+impl Request for &ScriptInvocation<'_> {
+    async fn send<T: FromRedisValue>(self, connection: &mut impl ConnectionLike) -> RedisResult<T> {
+        self.invoke_async(connection).await
+    }
+
+    fn slot(self) -> Option<u16> {
+        // The crate does not tell a script's keys, except to who would send it.
+        let mut overheard = Overheard(None);
+        let _ = self.invoke_async::<Value>(&mut overheard).now_or_never();
+        overheard.0
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
         let of = |words: &[&str]| {
             let mut command = Cmd::new();
             command.arg(words);
-            Request::Command(&command).slot()
+            (&command).slot()
         };
         let foo = Some(slot_of(b"foo"));
         assert_eq!(of(&["GET", "foo"]), foo);
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(of(&["EVALSHA", "0123", "0", "foo"]), None);
         assert_eq!(of(&["PING"]), None);
         let script = Script::new("return 1");
-        assert_eq!(Request::Script(script.key("foo").key("bar").arg("baz")).slot(), foo);
-        assert_eq!(Request::Script(&script.arg("foo")).slot(), None);
+        assert_eq!((&*script.key("foo").key("bar").arg("baz")).slot(), foo);
+        assert_eq!((&script.arg("foo")).slot(), None);
     }
 }
