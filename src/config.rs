@@ -21,10 +21,13 @@ use crate::store::RedisUrl;
 pub struct ConfigError(pub String);
 
 /// Every `SECKILL_` variable there is.
-const VARIABLES: [&str; 6] = [
+const VARIABLES: [&str; 8] = [
     "SECKILL_ADMIN_PHONES",
     "SECKILL_DATA_DIR",
     "SECKILL_LISTEN",
+    // These two are for what `seckill lock run` runs, which may be this program.
+    "SECKILL_LOCK_FENCE",
+    "SECKILL_LOCK_NAME",
     "SECKILL_SECRET",
     "SECKILL_STRATEGY",
     "SECKILL_TRUSTED_PROXIES",
@@ -48,6 +51,15 @@ pub struct StoreArgs {
     #[arg(long, env = "REDIS_URL", hide_env_values = true, value_name = "URL",
         value_parser = redis_url, help_heading = "Stores")]
     pub redis_url: Option<String>,
+}
+
+/// The Redis of a command that is nothing without one that others use too.
+#[derive(Debug, Clone, Args)]
+pub struct RedisArgs {
+    /// Redis to use, the one that all who need the lock use
+    #[arg(long, env = "REDIS_URL", hide_env_values = true, value_name = "URL",
+        value_parser = redis_url, help_heading = "Stores")]
+    pub redis_url: String,
 }
 
 /// Where a program that keeps its data keeps it.

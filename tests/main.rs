@@ -14,6 +14,7 @@ mod api_tokens;
 mod api_vouchers;
 mod cli;
 mod cli_audit;
+mod cli_lock;
 mod cli_refusals;
 mod cli_serving;
 mod demo;

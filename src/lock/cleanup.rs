@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::client::SHUTDOWN_LIMIT;
 use super::scripts::{self, Claim};
 use crate::store::Redis;
 
@@ -18,8 +19,6 @@ const MAX_QUEUED: usize = 65_536;
 const MAX_CONCURRENT: usize = 64;
 /// Between two tries of a job.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// How long a shutdown waits for a Redis that does not answer.
-const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
 /// A hold to give back.
 #[derive(Debug)]

@@ -3,13 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::cleanup::Cleanup;
 use super::owner::Owners;
 use super::wakeups::Wakeups;
 use super::{Lock, Owner};
 use crate::store::Redis;
+
+/// How long a shutdown waits for a Redis that does not answer.
+pub(super) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long a lock stays held when nobody says anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +77,9 @@ pub(super) struct Inner {
     pub(super) options: LockOptions,
     /// Ends what waits.
     pub(super) stop: CancellationToken,
+    /// Tries and releases that were begun: a shutdown waits until each is answered, or
+    /// dropped and with it handed to the clean-up.
+    pub(super) under_way: TaskTracker,
 }
 
 impl Drop for Inner {
@@ -95,6 +103,7 @@ impl LockClient {
             owners: Owners::new(),
             options,
             stop,
+            under_way: TaskTracker::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -120,6 +129,10 @@ impl LockClient {
     pub async fn shutdown(&self) {
         self.inner.stop.cancel();
         self.inner.wakeups.shutdown().await;
+        self.inner.under_way.close();
+        if timeout(SHUTDOWN_LIMIT, self.inner.under_way.wait()).await.is_err() {
+            tracing::warn!("a future of a lock is neither polled nor dropped, going on without it");
+        }
         self.inner.cleanup.shutdown().await;
     }
 }

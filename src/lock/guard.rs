@@ -75,6 +75,7 @@ impl Guard {
     /// worker goes on trying until the lease has surely ended.
     pub async fn release(mut self) -> Result<(), LockError> {
         let Some(claim) = self.claim.take() else { return Ok(()) };
+        let _under_way = self.inner.under_way.token();
         // Before the release, so that no renewal can follow it.
         self.watchdog.stop();
         // Armed: this future, too, may be dropped half-way.
