@@ -13,6 +13,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::model::normalized_phone;
 use crate::seckill::StrategyName;
+use crate::store::RedisUrl;
 
 /// A configuration that cannot be used: the sentence to print before exit status 2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -216,9 +217,7 @@ fn postgres_url(text: &str) -> Result<String, String> {
 }
 
 fn redis_url(text: &str) -> Result<String, String> {
-    redis::Client::open(text)
-        .map(|_| text.to_owned())
-        .map_err(|_| "it is not of the form redis://:password@host:port/number".to_owned())
+    text.parse::<RedisUrl>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn directory(text: &str) -> Result<PathBuf, String> {

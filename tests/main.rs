@@ -41,6 +41,7 @@ mod purchase;
 mod purchase_faults;
 mod raw_http;
 mod redis_nodes;
+mod redis_topologies;
 mod smoke;
 mod tidy;
 mod world;

@@ -3,7 +3,6 @@
 //!
 //! Each has a directory and a TCP port of its own on 127.0.0.1. It ends when its [`Node`] is
 //! dropped, also in a panic, and when this process ends in any other way.
-#![allow(dead_code, unused_imports)] // the tests that use the rest of it follow
 
 mod cluster;
 mod sentinels;

@@ -5,6 +5,8 @@ use crate::eventually::eventually;
 
 const SLOTS: usize = 16_384;
 
+const MEMBER: [&str; 4] = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
+
 /// Masters that share the slots, without replicas.
 pub struct Cluster {
     pub nodes: Vec<Node>,
@@ -14,10 +16,14 @@ impl Cluster {
     /// Starts `count` masters, each with an equal share of the slots, and waits until all of
     /// them serve.
     pub async fn start(count: usize) -> Self {
+        Self::start_with(count, &[]).await
+    }
+
+    /// As [`Cluster::start`], with more arguments for each server.
+    pub async fn start_with(count: usize, more: &[&str]) -> Self {
         let mut nodes = Vec::new();
         for index in 0..count {
-            let node =
-                Node::start(&["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]).await;
+            let node = Node::start(&[&MEMBER, more].concat()).await;
             let (first, last) = (SLOTS * index / count, SLOTS * (index + 1) / count - 1);
             let range = [first.to_string(), last.to_string()];
             node.command::<()>(&["CLUSTER", "ADDSLOTSRANGE", &range[0], &range[1]]).await;
@@ -27,9 +33,7 @@ impl Cluster {
             nodes.push(node);
         }
         for node in &nodes[1..] {
-            let ports = [node.port.to_string(), node.bus_port.to_string()];
-            let meet = ["CLUSTER", "MEET", "127.0.0.1", &ports[0], &ports[1]];
-            nodes[0].command::<()>(&meet).await;
+            meet(&nodes[0], node).await;
         }
         let cluster = Self { nodes };
         cluster.settled().await;
@@ -54,6 +58,31 @@ impl Cluster {
         format!("redis+cluster://{}", addresses.join(","))
     }
 
+    /// Starts a replica of one of the masters, and waits until it has what that has.
+    pub async fn add_replica(&self, index: usize) -> Node {
+        let (master, replica) = (&self.nodes[index], Node::start(&MEMBER).await);
+        meet(master, &replica).await;
+        let id: String = master.command(&["CLUSTER", "MYID"]).await;
+        // It can follow only whom it has heard of.
+        eventually("the replica may follow", async || {
+            replica.try_command::<()>(&["CLUSTER", "REPLICATE", &id]).await.is_ok()
+        })
+        .await;
+        eventually("the replica is in step", async || {
+            replica.field(&["INFO", "replication"], "master_link_status").await == "up"
+        })
+        .await;
+        // The others let it take over, for which they have to have heard of it.
+        for node in &self.nodes {
+            eventually("everybody knows the replica", async || {
+                let nodes: String = node.command(&["CLUSTER", "NODES"]).await;
+                nodes.lines().any(|line| line.contains("slave") && line.contains(&id))
+            })
+            .await;
+        }
+        replica
+    }
+
     pub async fn slot_of(&self, key: &str) -> usize {
         self.nodes[0].command(&["CLUSTER", "KEYSLOT", key]).await
     }
@@ -67,6 +96,12 @@ impl Cluster {
     pub async fn node_of(&self, key: &str) -> &Node {
         &self.nodes[self.index_of(key).await]
     }
+}
+
+async fn meet(node: &Node, other: &Node) {
+    let ports = [other.port.to_string(), other.bus_port.to_string()];
+    let words = ["CLUSTER", "MEET", "127.0.0.1", &ports[0], &ports[1]];
+    node.command::<()>(&words).await;
 }
 
 #[tokio::test]

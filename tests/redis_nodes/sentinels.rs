@@ -11,6 +11,7 @@ const NAME: &str = "mymaster";
 /// Sentinels that find a silent master dead after half a second.
 pub struct Sentinels {
     pub nodes: Vec<Node>,
+    quorum: usize,
 }
 
 impl Sentinels {
@@ -22,7 +23,7 @@ impl Sentinels {
             nodes.push(Self::one(master, quorum).await);
         }
         let replicas = master.field(&["INFO", "replication"], "connected_slaves").await;
-        let sentinels = Self { nodes };
+        let sentinels = Self { nodes, quorum };
         for node in &sentinels.nodes {
             eventually("the sentinels know each other", async || {
                 let known: Vec<String> = node.command(&["SENTINEL", "MASTER", NAME]).await;
@@ -73,6 +74,16 @@ impl Sentinels {
         }
         ports.dedup();
         (ports.len() == 1).then(|| ports[0])
+    }
+
+    /// Has them watch another master by the same name.
+    pub async fn watch(&self, master: &Node) {
+        let (port, quorum) = (master.port().to_string(), self.quorum.to_string());
+        for node in &self.nodes {
+            node.command::<()>(&["SENTINEL", "REMOVE", NAME]).await;
+            let words = ["SENTINEL", "MONITOR", NAME, "127.0.0.1", &port, &quorum];
+            node.command::<()>(&words).await;
+        }
     }
 
     /// Waits until they have made `node` the master.
