@@ -226,3 +226,14 @@ async fn a_holder_that_slept_past_its_lease_is_refused_by_the_fence_and_by_nothi
     assert_eq!(plain.await.unwrap().rows_affected(), 1);
     b.release().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_that_a_replica_acknowledged_survives_the_failover() {
+    let mut pair = Pair::start().await;
+    let locks = client(&pair.master);
+    let lock = locks.lock(NAME).lease(HOUR).acknowledged_by(1, Duration::from_secs(10));
+    let a = lock.try_acquire().await.unwrap().unwrap();
+    pair.fail_over().await; // nothing to wait for: the replica has it
+    assert!(client(&pair.replica).lock(NAME).try_acquire().await.unwrap().is_none());
+    assert!(!a.is_lost());
+}

@@ -1,7 +1,7 @@
 //! The connections to one server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, PubSub};
@@ -9,6 +9,7 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind,
 };
 
+use super::own::{OwnConnection, OwnConnections};
 use super::request::{Asking, Request};
 use super::sentinels::Sentinels;
 use crate::store::patience::{unless_silent, within};
@@ -20,8 +21,6 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 /// The library's own time-outs, plain ones: out of the way.
 const LIBRARY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Connections of one's own that are kept between two uses.
-const MAX_IDLE: usize = 8;
 
 pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -38,8 +37,7 @@ pub(super) struct Node {
     whereabouts: Whereabouts,
     shared: RwLock<Option<Shared>>,
     connecting: tokio::sync::Mutex<()>,
-    /// Connections of one's own, without anything outstanding.
-    idle: Mutex<Vec<MultiplexedConnection>>,
+    own: OwnConnections,
 }
 
 /// The shared connection of a while.
@@ -71,8 +69,8 @@ impl Acknowledgement {
 
 impl Node {
     pub(super) fn new(whereabouts: Whereabouts) -> Self {
-        let (shared, connecting, idle) = Default::default();
-        Self { whereabouts, shared, connecting, idle }
+        let (shared, connecting, own) = Default::default();
+        Self { whereabouts, shared, connecting, own }
     }
 
     /// Asks on the shared connection; tells `sending` on which, just before.
@@ -110,21 +108,25 @@ impl Node {
         acknowledgement: Acknowledgement,
         sending: impl FnOnce(),
     ) -> Result<(T, usize), StoreError> {
-        // Gone, unless it is put back below: whoever drops this future closes it.
-        let mut connection = self.own_connection().await?;
+        let mut connection = Box::pin(self.own_connection()).await?;
         sending();
         let exchange = async {
-            let answer = send(request, &mut connection, asking).await?;
+            let connection = connection.get()?;
+            let answer = send(request, connection, asking)
+                .await
+                .inspect_err(|error| {
+                    if is_of_the_past(error) {
+                        self.own.leave();
+                    }
+                })
+                .map_err(StoreError::from)?;
             // The request was done; of what fails from here on that has to be said.
             let wait = acknowledgement.command();
-            Ok::<_, StoreError>((answer, wait.query_async(&mut connection).await.map_err(unknown)?))
+            Ok::<_, StoreError>((answer, wait.query_async(connection).await.map_err(unknown)?))
         };
         let patience = ANSWER_TIMEOUT.saturating_add(acknowledgement.timeout);
         let answer = within(patience, exchange).await.map_err(unknown)??;
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < MAX_IDLE {
-            idle.push(connection);
-        }
+        connection.done();
         Ok(answer)
     }
 
@@ -140,9 +142,7 @@ impl Node {
     }
 
     fn failed(&self, generation: u64, error: redis::RedisError) -> StoreError {
-        // A master that was demoted stays one that answers.
-        let read_only = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
-        if read_only || error.is_unrecoverable_error() || error.is_connection_dropped() {
+        if is_of_the_past(&error) {
             self.discard(generation);
         }
         StoreError::from(error)
@@ -184,19 +184,16 @@ impl Node {
         Ok(fresh)
     }
 
-    async fn own_connection(&self) -> Result<MultiplexedConnection, StoreError> {
-        loop {
-            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let Some(mut connection) = idle else {
-                return Box::pin(self.fresh_connection()).await;
-            };
-            // Nothing was sent yet: here a broken connection costs nothing.
-            let ping = redis::cmd("PING");
-            let answer = within(CONNECT_TIMEOUT, ping.query_async::<()>(&mut connection)).await;
-            if matches!(answer, Ok(Ok(()))) {
-                return Ok(connection);
+    async fn own_connection(&self) -> Result<OwnConnection, StoreError> {
+        let pool = match self.own.pool() {
+            Some(pool) => pool,
+            None => {
+                let client = within(CONNECT_TIMEOUT, self.client()).await.map_err(unavailable)?;
+                let found = client.and_then(|client| self.own.found(client, config()));
+                found.map_err(unavailable)?
             }
-        }
+        };
+        self.own.take(&pool).await
     }
 
     async fn fresh_connection(&self) -> Result<MultiplexedConnection, StoreError> {
@@ -215,6 +212,13 @@ impl Node {
             Whereabouts::Elected(sentinels) => sentinels.master(&config()).await,
         }
     }
+}
+
+/// Whether a connection that brought this is of no use any more. A master that was demoted
+/// stays one that answers.
+fn is_of_the_past(error: &redis::RedisError) -> bool {
+    let read_only = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
+    read_only || error.is_unrecoverable_error() || error.is_connection_dropped()
 }
 
 async fn send<T: FromRedisValue>(
