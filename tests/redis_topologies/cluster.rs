@@ -56,8 +56,7 @@ async fn what_one_node_publishes_is_heard_on_another_and_a_waiter_is_woken_by_it
     let (holder, waiter) = (locks(&redis), locks(&Redis::new(&cluster.url()).unwrap()));
     for name in &NAMES[..3] {
         let held = holder.lock(*name).acquire().await.unwrap();
-        let waiting = waiter.lock(*name);
-        let waiting = tokio::spawn(async move { waiting.acquire().await });
+        let waiting = tokio::spawn(waiter.lock(*name).acquire());
         eventually("somebody listens", async || {
             let channel = format!("redisson_lock__channel:{{{name}}}");
             let mut listeners = 0;

@@ -1,9 +1,11 @@
 //! Through sentinels: the master, whichever it is.
 
+use std::time::Duration;
+
 use seckill::store::{Redis, StoreError};
 
 use super::{heard, listening, locks, set};
-use crate::eventually::must;
+use crate::eventually::{eventually, must};
 use crate::redis_nodes::{Node, Sentinels};
 
 async fn master_and_replica() -> (Node, Node, Sentinels) {
@@ -109,4 +111,28 @@ async fn master_and_sentinels_may_ask_for_a_password_and_a_number_chooses_the_da
     }
     let redis = Redis::new(&url).unwrap();
     must("it connects", redis.ping()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_and_a_waiter_survive_the_failover() {
+    let (mut master, replica, sentinels) = master_and_replica().await;
+    let handle = || locks(&Redis::new(&sentinels.url()).unwrap());
+    let (holder, waiter) = (handle(), handle());
+    let replicated = holder.lock("lock").acknowledged_by(1, Duration::from_secs(10));
+    let guard = replicated.acquire().await.unwrap();
+    let waiting = tokio::spawn(waiter.lock("lock").acquire());
+    let listeners = async || {
+        let channel = "redisson_lock__channel:{lock}";
+        let answer: (String, i64) = master.command(&["PUBSUB", "NUMSUB", channel]).await;
+        answer.1
+    };
+    eventually("the waiter listens", async || listeners().await == 1).await;
+    master.kill();
+    sentinels.promoted(&replica).await;
+    assert!(!waiting.is_finished(), "the new master knows who holds it");
+    // In the background, and again until the new master has it.
+    drop(guard);
+    let guard = must("the waiter enters", waiting).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(replica.command::<i64>(&["EXISTS", "lock"]).await, 0);
 }
