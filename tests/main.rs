@@ -30,6 +30,7 @@ mod lock_failover;
 mod lock_faults;
 mod lock_multi;
 mod lock_redlock;
+mod lock_timelines;
 mod lock_waiting;
 mod lock_wire;
 mod order_ids;
