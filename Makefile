@@ -43,7 +43,8 @@ bench: ## measured speed against the ceilings of this machine; a few minutes
 	CARGO_TARGET_DIR=$(TARGET_DIR) loadtest/speed.sh
 
 # A package of its own, built beside the program: criterion and the peers stay out of its way.
-LOCK_BENCH := CARGO_TARGET_DIR=$(TARGET_DIR)/benches $(CARGO)
+# Absolute, because criterion writes there, too, from the package's directory.
+LOCK_BENCH := CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/benches $(CARGO)
 
 .PHONY: bench-lock
 bench-lock: ## the lock's speed beside that of its peers and of Redis itself; a few minutes
