@@ -18,7 +18,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "Arguments for a command: make demo ARGS='--stock 500 --users 5000'"
 
 .PHONY: demo
@@ -41,6 +41,16 @@ bench: ## measured speed against the ceilings of this machine; a few minutes
 	@scripts/setup.sh bench
 	$(CARGO) build --locked --release --bin seckill --example bare_handler
 	CARGO_TARGET_DIR=$(TARGET_DIR) loadtest/speed.sh
+
+# A package of its own, built beside the program: criterion and the peers stay out of its way.
+# Absolute, because criterion writes there, too, from the package's directory.
+LOCK_BENCH := CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/benches $(CARGO)
+
+.PHONY: bench-lock
+bench-lock: ## the lock's speed beside that of its peers and of Redis itself; a few minutes
+	@scripts/setup.sh bench-lock
+	$(LOCK_BENCH) bench --locked --manifest-path benches/Cargo.toml --bench lock
+	$(LOCK_BENCH) run --locked --release --manifest-path benches/Cargo.toml -- $(ARGS)
 
 .PHONY: setup
 setup: ## what building and running need: compiler, PostgreSQL, Redis; only what is missing
@@ -67,6 +77,7 @@ setup-lint:
 .PHONY: fmt
 fmt: setup-lint
 	$(CARGO) fmt --check
+	$(CARGO) fmt --check --manifest-path benches/Cargo.toml
 
 .PHONY: clippy
 clippy: setup-lint
