@@ -48,9 +48,9 @@ if KEYS[3] then
     redis.call('set', KEYS[3], token, 'px', ARGV[5])
   end
 end
-local holds = redis.call('hincrby', KEYS[1], ARGV[2], 1)
+local holds = redis.call('hincrby', KEYS[1], ARGV[2], '1')
 -- A short lease within a long one must not shorten it.
-if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
+if free or redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
   redis.call('pexpire', KEYS[1], ARGV[1])
 end
 if KEYS[2] then

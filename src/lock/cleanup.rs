@@ -1,6 +1,7 @@
 //! The worker that gives back what was dropped: an acquire nobody waited for, a guard
 //! that went out of scope, a release whose answer never came.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -28,7 +29,7 @@ const LATE_ARRIVAL: Duration = Duration::from_secs(1);
 /// A hold to give back.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) claim: Claim,
+    pub(super) claim: Arc<Claim>,
     /// For an acquire that nobody collected: the connection it was sent on.
     uncollected: Option<u64>,
     submitted: Instant,
@@ -36,12 +37,13 @@ pub(super) struct Job {
 
 impl Job {
     /// A hold that was known to be held.
-    pub(super) fn release(claim: Claim) -> Self {
+    pub(super) fn release(claim: Arc<Claim>) -> Self {
         Self { claim, uncollected: None, submitted: Instant::now() }
     }
 
     /// A hold that may have been granted, and that nobody knows of.
     pub(super) fn uncollected(claim: Claim, sent_on: u64) -> Self {
+        let claim = Arc::new(claim);
         Self { claim, uncollected: Some(sent_on), submitted: Instant::now() }
     }
 

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::cleanup::Cleanup;
 use super::owner::Owners;
 use super::wakeups::Wakeups;
+use super::watchdog::Kennel;
 use super::{Lock, Owner};
 use crate::store::Redis;
 
@@ -73,6 +74,7 @@ pub(super) struct Inner {
     pub(super) redis: Redis,
     pub(super) cleanup: Cleanup,
     pub(super) wakeups: Wakeups,
+    pub(super) kennel: Kennel,
     pub(super) owners: Owners,
     pub(super) options: LockOptions,
     /// Ends what waits.
@@ -99,6 +101,7 @@ impl LockClient {
         let inner = Inner {
             cleanup: Cleanup::start(redis.clone()),
             wakeups: Wakeups::start(redis.clone(), options.max_waiters, stop.clone()),
+            kennel: Kennel::open(redis.clone()),
             redis,
             owners: Owners::new(),
             options,
@@ -139,5 +142,6 @@ impl LockClient {
             tracing::warn!("a future of a lock is neither polled nor dropped, going on without it");
         }
         self.inner.cleanup.shutdown().await;
+        self.inner.kennel.close();
     }
 }

@@ -19,7 +19,7 @@ use super::{Lock, LockError, Owner};
 pub struct Guard {
     inner: Arc<Inner>,
     /// `None` once it was given back or handed to the clean-up worker.
-    claim: Option<Claim>,
+    claim: Option<Arc<Claim>>,
     owner: Owner,
     token: Option<u64>,
     watchdog: Watchdog,
@@ -27,8 +27,8 @@ pub struct Guard {
 
 impl Guard {
     pub(super) fn new(lock: &Lock, claim: Claim, token: Option<u64>, sent_at: Instant) -> Self {
-        let owner = claim.owner.clone();
-        let watchdog = Watchdog::start(lock, claim.clone(), sent_at);
+        let (owner, claim) = (claim.owner.clone(), Arc::new(claim));
+        let watchdog = lock.inner.kennel.watch(lock, Arc::clone(&claim), sent_at);
         Self { inner: Arc::clone(&lock.inner), claim: Some(claim), owner, token, watchdog }
     }
 
@@ -107,7 +107,7 @@ impl ArmedRelease<'_> {
             Ok(holds) => {
                 let job = self.job.take();
                 match (holds, job) {
-                    (None, Some(job)) => Err(LockError::NotHeld(job.claim.name)),
+                    (None, Some(job)) => Err(LockError::NotHeld(job.claim.name.clone())),
                     _ => Ok(()),
                 }
             }

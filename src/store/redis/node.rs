@@ -19,8 +19,6 @@ use crate::store::{Service, StoreError};
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
 /// How long the shared connection may bring no answer, to nobody.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
-/// The library's own time-outs, plain ones: out of the way.
-const LIBRARY_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -233,10 +231,9 @@ async fn send<T: FromRedisValue>(
     request.send(connection).await
 }
 
+/// Without the library's own time-outs, which are plain ones.
 fn config() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(LIBRARY_TIMEOUT))
-        .set_response_timeout(Some(LIBRARY_TIMEOUT))
+    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
 }
 
 /// Nothing was sent: there was no connection to send it on.
