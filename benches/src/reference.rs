@@ -76,7 +76,7 @@ impl Scripts {
         Ours::release(ours.acquire(NAME).await?).await?;
         let acquire = next_script(&mut commands, NAME).await?;
         let release = next_script(&mut commands, NAME).await?;
-        ensure!(acquire[1] != release[1], "one script twice: {acquire:?}");
+        ensure!(acquire != release, "one command twice: {acquire:?}");
         Ok(Self { acquire, release })
     }
 

@@ -1,6 +1,6 @@
 //! Getting in: one try, and the wait.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -35,6 +35,18 @@ pub(super) async fn once(lock: &Lock, owner: Owner) -> Result<Tried, LockError> 
         return Err(LockError::ShutDown);
     }
     let claim = Claim::new(&lock.name, owner, lock.lease.duration(), lock.fenced);
+    let claim = Arc::new(claim);
+    if let (None, true, Some(batches)) = (lock.acknowledged, claim.is_plain(), &lock.inner.batches)
+    {
+        let sent_at = Instant::now();
+        return match batches.acquire(&claim, under_way).await? {
+            Answer::Held { remaining } => Ok(Tried::Held { remaining }),
+            Answer::Granted { token, .. } => {
+                metrics::counter!("seckill_lock_acquired_total").increment(1);
+                Ok(Tried::Granted(Guard::new(lock, claim, token, sent_at)))
+            }
+        };
+    }
     // Armed just before it is sent: from there on, whoever drops this future leaves the
     // hold to the clean-up worker, whether it was granted or not.
     Armed { lock, claim: Some(claim), sent_on: OnceLock::new(), _under_way: under_way }.send().await
@@ -157,7 +169,7 @@ impl Wait<'_> {
 /// A hold that may exist on the server and that nobody has collected yet.
 struct Armed<'a> {
     lock: &'a Lock,
-    claim: Option<Claim>,
+    claim: Option<Arc<Claim>>,
     /// The connection; unset until the acquire is sent.
     sent_on: OnceLock<u64>,
     /// Last: it ends after the clean-up was told.

@@ -42,8 +42,7 @@ impl Job {
     }
 
     /// A hold that may have been granted, and that nobody knows of.
-    pub(super) fn uncollected(claim: Claim, sent_on: u64) -> Self {
-        let claim = Arc::new(claim);
+    pub(super) fn uncollected(claim: Arc<Claim>, sent_on: u64) -> Self {
         Self { claim, uncollected: Some(sent_on), submitted: Instant::now() }
     }
 
@@ -64,9 +63,25 @@ impl Job {
 /// The way to the worker.
 #[derive(Debug)]
 pub(super) struct Cleanup {
-    jobs: mpsc::Sender<Job>,
+    submit: Submit,
     stop: CancellationToken,
     tracker: TaskTracker,
+}
+
+/// Where jobs are handed in.
+#[derive(Debug, Clone)]
+pub(super) struct Submit {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Submit {
+    /// Never waits, needs no runtime: it is called from `drop`.
+    pub(super) fn submit(&self, job: Job) {
+        if let Err(error) = self.jobs.try_send(job) {
+            metrics::counter!("seckill_lock_cleanup_skipped_total").increment(1);
+            tracing::warn!(%error, "a dropped lock is left to its lease");
+        }
+    }
 }
 
 impl Cleanup {
@@ -76,15 +91,16 @@ impl Cleanup {
         let tracker = TaskTracker::new();
         tracker.spawn(work(redis, queue, stop.clone()));
         tracker.close();
-        Self { jobs, stop, tracker }
+        Self { submit: Submit { jobs }, stop, tracker }
     }
 
-    /// Never waits, needs no runtime: it is called from `drop`.
+    pub(super) fn desk(&self) -> Submit {
+        self.submit.clone()
+    }
+
+    /// See [`Submit::submit`].
     pub(super) fn submit(&self, job: Job) {
-        if let Err(error) = self.jobs.try_send(job) {
-            metrics::counter!("seckill_lock_cleanup_skipped_total").increment(1);
-            tracing::warn!(%error, "a dropped lock is left to its lease");
-        }
+        self.submit.submit(job);
     }
 
     pub(super) async fn shutdown(&self) {

@@ -7,6 +7,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::batch::Batches;
 use super::cleanup::Cleanup;
 use super::owner::Owners;
 use super::wakeups::Wakeups;
@@ -75,6 +76,8 @@ pub(super) struct Inner {
     pub(super) cleanup: Cleanup,
     pub(super) wakeups: Wakeups,
     pub(super) kennel: Kennel,
+    /// `None` in a cluster.
+    pub(super) batches: Option<Batches>,
     pub(super) owners: Owners,
     pub(super) options: LockOptions,
     /// Ends what waits.
@@ -98,8 +101,11 @@ impl LockClient {
     /// Outside a tokio runtime, on which the workers run.
     pub fn new(redis: Redis, options: LockOptions) -> Self {
         let stop = CancellationToken::new();
+        let cleanup = Cleanup::start(redis.clone());
+        let batches = redis.is_one_server().then(|| Batches::start(redis.clone(), cleanup.desk()));
         let inner = Inner {
-            cleanup: Cleanup::start(redis.clone()),
+            cleanup,
+            batches,
             wakeups: Wakeups::start(redis.clone(), options.max_waiters, stop.clone()),
             kennel: Kennel::open(redis.clone()),
             redis,

@@ -26,8 +26,13 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub(super) fn new(lock: &Lock, claim: Claim, token: Option<u64>, sent_at: Instant) -> Self {
-        let (owner, claim) = (claim.owner.clone(), Arc::new(claim));
+    pub(super) fn new(
+        lock: &Lock,
+        claim: Arc<Claim>,
+        token: Option<u64>,
+        sent_at: Instant,
+    ) -> Self {
+        let owner = claim.owner.clone();
         let watchdog = lock.inner.kennel.watch(lock, Arc::clone(&claim), sent_at);
         Self { inner: Arc::clone(&lock.inner), claim: Some(claim), owner, token, watchdog }
     }
@@ -102,7 +107,11 @@ struct ArmedRelease<'a> {
 impl ArmedRelease<'_> {
     async fn send(&mut self) -> Result<(), LockError> {
         let Some(job) = &self.job else { return Ok(()) };
-        let answer = scripts::release(&self.inner.redis, &job.claim).await;
+        let under_way = self.inner.under_way.token();
+        let answer = match &self.inner.batches {
+            Some(batches) if job.claim.is_plain() => batches.release(&job.claim, under_way).await,
+            _ => scripts::release(&self.inner.redis, &job.claim).await,
+        };
         match answer {
             Ok(holds) => {
                 let job = self.job.take();

@@ -156,6 +156,7 @@
 //! lease) a fencing token or the database's constraints must.
 
 mod acquire;
+mod batch;
 mod cleanup;
 mod client;
 mod error;

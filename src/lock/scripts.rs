@@ -1,13 +1,13 @@
 //! The lock's scripts, each a function. A script has the name of its file in `lua/lock`.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use redis::{Script, ScriptInvocation};
 
 use super::{Acknowledged, LockError, LockState, Owner};
-use crate::store::Redis;
+use crate::store::{Redis, StoreError};
 
 macro_rules! script {
     ($name:ident, $file:literal) => {
@@ -16,6 +16,7 @@ macro_rules! script {
     };
 }
 script!(ACQUIRE, "acquire.lua");
+script!(BATCH, "batch.lua");
 script!(RELEASE, "release.lua");
 script!(RENEW, "renew.lua");
 script!(INSPECT, "inspect.lua");
@@ -60,6 +61,11 @@ impl Claim {
 
     pub(super) fn is_recorded(&self) -> bool {
         self.recorded
+    }
+
+    /// Whether the lock's own key is all there is to it.
+    pub(super) fn is_plain(&self) -> bool {
+        !self.recorded && !self.fenced && !self.owner.is_shared()
     }
 
     fn lease_ms(&self) -> u64 {
@@ -163,6 +169,35 @@ pub(super) async fn renew(redis: &Redis, claim: &Claim) -> Result<bool, LockErro
     call.arg(RECORD_MARGIN.as_millis() as u64);
     let renewed: Result<i64, _> = redis.invoke(&call).await;
     Ok(renewed.map_err(|error| LockError::from_store(error, &claim.name))? == 1)
+}
+
+/// One of many in one call; of claims that are plain.
+#[derive(Debug, Clone)]
+pub(super) enum Wish {
+    Acquire(Arc<Claim>),
+    Release(Arc<Claim>),
+}
+
+/// Answers of `batch.lua`.
+pub(super) const TAKEN: i64 = -2;
+pub(super) const NO_LOCK: i64 = -3;
+
+/// An answer for each, as `batch.lua` has them.
+pub(super) async fn batch(
+    redis: &Redis,
+    wishes: &[Wish],
+    sending: impl FnOnce(u64),
+) -> Result<Vec<i64>, StoreError> {
+    let mut call = BATCH.prepare_invoke();
+    for wish in wishes {
+        let (Wish::Acquire(claim) | Wish::Release(claim)) = wish;
+        call.key(&claim.name).arg(claim.owner.field());
+        match wish {
+            Wish::Acquire(claim) => call.arg(claim.lease_ms()).arg(""),
+            Wish::Release(claim) => call.arg("0").arg(channel(&claim.name)),
+        };
+    }
+    redis.invoke_noting(&call, sending).await
 }
 
 /// Who holds the lock, if anybody does.

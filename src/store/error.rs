@@ -57,6 +57,28 @@ impl StoreError {
         Self::Defect { service, cause: what.into().into() }
     }
 
+    /// The same for another of those whom it befell together.
+    pub fn alike(&self) -> Self {
+        let service = self.service();
+        match self {
+            Self::Unavailable { cause, .. } => {
+                Self::Unavailable { service, cause: cause.to_string().into() }
+            }
+            Self::Unknown { cause, .. } => {
+                Self::Unknown { service, cause: cause.to_string().into() }
+            }
+            Self::Defect { cause, .. } => Self::Defect { service, cause: cause.to_string().into() },
+        }
+    }
+
+    /// What it means for a request that was not sent because of it.
+    pub fn not_sent(&self) -> Self {
+        let (Self::Unavailable { cause, .. }
+        | Self::Unknown { cause, .. }
+        | Self::Defect { cause, .. }) = self;
+        Self::Unavailable { service: self.service(), cause: cause.to_string().into() }
+    }
+
     /// Whether the same request may succeed a little later.
     pub const fn retry_may_help(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Unknown { .. })

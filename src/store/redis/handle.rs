@@ -149,6 +149,11 @@ impl Redis {
         }
     }
 
+    /// Whether all keys are on one server, so that a script may have any of them.
+    pub fn is_one_server(&self) -> bool {
+        matches!(&*self.topology, Topology::One(_))
+    }
+
     async fn ask<T: FromRedisValue>(
         &self,
         request: impl Request,
