@@ -26,6 +26,7 @@ mod load_servers;
 mod lock;
 mod lock_cancelled;
 mod lock_faults;
+mod lock_model;
 mod lock_waiting;
 mod lock_wire;
 mod order_ids;
