@@ -46,6 +46,8 @@ struct Held {
     /// Or then, by an entry that was taken back.
     or_ends: Vec<Duration>,
     token: Option<u64>,
+    /// Where it was entered.
+    clients: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -65,6 +67,7 @@ struct Grant {
 /// What an entry brought.
 #[derive(Debug, Clone, Copy)]
 pub struct Entered {
+    pub client: usize,
     pub name: usize,
     pub owner: OwnerId,
     pub lease: Lease,
@@ -108,8 +111,11 @@ impl Model {
         self.names[name].held.as_ref().is_none_or(|held| held.owner == owner)
     }
 
-    pub fn is_silent(&self, name: usize) -> bool {
-        self.names[name].silent
+    /// Whether somebody who waits on this client is told that he may enter: Redis forgets
+    /// without a word, and a client tells nobody else that an owner entered by another way.
+    pub fn is_told(&self, name: usize, client: usize) -> bool {
+        let name = &self.names[name];
+        name.held.as_ref().map_or(!name.silent, |held| held.clients.contains(&client))
     }
 
     pub fn place(&self, grant: GrantId) -> (usize, OwnerId) {
@@ -145,10 +151,18 @@ impl Model {
         }
         name.silent = false;
         let ends = self.redis_now + length(lease);
-        let held = name.held.get_or_insert(Held { owner, holds: 0, ends, or_ends: vec![], token });
+        let held = name.held.get_or_insert(Held {
+            owner,
+            holds: 0,
+            ends,
+            or_ends: vec![],
+            token,
+            clients: vec![],
+        });
         let mine = name.leaving.iter().filter(|(leaving, _)| *leaving == owner);
         held.or_ends.extend(mine.map(|(_, ends)| *ends));
         held.holds += 1;
+        held.clients.push(entered.client);
         held.ends = held.ends.max(ends);
         held.token = held.token.or(entered.token);
         let deadline = self.now + validity;

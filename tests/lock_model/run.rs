@@ -227,13 +227,13 @@ impl<'a> Run<'a> {
         answer: Answer,
         may_miss: bool,
     ) -> Verdict {
-        let Entering { name, owner, fenced, .. } = entering;
+        let Entering { client, name, owner, fenced, .. } = entering;
         let lease = LEASES[usize::from(entering.lease)];
         match answer {
             Ok(Some(guard)) => {
                 let (validity, token) = (guard.validity(), guard.fence());
-                let entered = Entered { name, owner, lease, validity, fenced, token };
-                let (grant, client) = (self.model.entered(entered)?, entering.client);
+                let entered = Entered { client, name, owner, lease, validity, fenced, token };
+                let grant = self.model.entered(entered)?;
                 self.guards.push(Held { grant, guard, client, is_orphan: false });
                 Ok(())
             }

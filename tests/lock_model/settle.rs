@@ -55,11 +55,7 @@ impl Run<'_> {
             }
             if self.shaky {
                 self.tick(TICK).await;
-            } else if self
-                .waiters
-                .iter()
-                .any(|waiter| self.is_awaited(waiter) && self.model.is_silent(waiter.entering.name))
-            {
+            } else if self.waiters.iter().any(|waiter| self.must_sleep(waiter)) {
                 self.tick(SLEEP).await;
             } else if self.was_shaky && round < LATE_ROUNDS {
                 // The loss of a connection on which nobody waited is noticed when it is.
@@ -107,6 +103,11 @@ impl Run<'_> {
         }
         self.listened = !self.waiters.is_empty();
         Ok(())
+    }
+
+    fn must_sleep(&self, waiter: &Waiter) -> bool {
+        let (name, client) = (waiter.entering.name, waiter.entering.client);
+        self.is_awaited(waiter) && !self.model.is_told(name, client)
     }
 
     fn is_awaited(&self, waiter: &Waiter) -> bool {

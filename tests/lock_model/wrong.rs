@@ -11,7 +11,7 @@ const LEASE: Duration = Duration::from_secs(900);
 
 fn entered(owner: usize, token: u64) -> Entered {
     let (lease, token) = (Lease::Renewed(LEASE), Some(token));
-    Entered { name: 0, owner, lease, validity: LEASE, fenced: true, token }
+    Entered { client: 0, name: 0, owner, lease, validity: LEASE, fenced: true, token }
 }
 
 /// One lock, and the owners 0 and 1, of whom the first holds it with token 5.
