@@ -47,6 +47,8 @@ impl Run<'_> {
     }
 
     pub(super) async fn time_passes(&mut self, passed: Duration) -> Verdict {
+        // A try that a waiter is making just now takes the leap for a server that is silent.
+        self.was_shaky |= !self.waiters.is_empty();
         self.ground.age(&self.pattern, passed).await;
         self.model.redis_time(passed);
         self.tick(passed).await;

@@ -30,6 +30,7 @@ pub struct Run<'a> {
     pub(super) restless: bool,
     /// Some connection was cut: what is done about it takes time.
     pub(super) shaky: bool,
+    /// Some client may be in the pause that follows.
     pub(super) was_shaky: bool,
     pub(super) listened: bool,
 }

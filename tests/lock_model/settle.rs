@@ -68,11 +68,18 @@ impl Run<'_> {
     }
 
     async fn compare(&mut self) -> Verdict {
-        if let Some(waiter) = self.waiters.iter().find(|waiter| self.is_awaited(waiter)) {
-            return Err(format!("{:?} sleeps, and may enter", waiter.entering));
-        }
         let seen = self.ground.look(&self.names).await;
         self.model.compare(&seen)?;
+        if let Some(waiter) = self.waiters.iter().find(|waiter| self.is_awaited(waiter)) {
+            let name = waiter.entering.name;
+            let listeners = self.ground.listeners(&self.names).await;
+            return Err(format!(
+                "{:?} sleeps, and may enter; {listeners:?} listen; {:?}, told {}",
+                waiter.entering,
+                self.model.holder(name),
+                self.model.is_told(name, waiter.entering.client),
+            ));
+        }
         for held in &self.guards {
             self.model.compare_loss(held.grant, held.guard.is_lost())?;
             self.model.compare_loss(held.grant, held.guard.lost().is_cancelled())?;
