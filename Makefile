@@ -46,6 +46,17 @@ bench: ## measured speed against the ceilings of this machine; a few minutes
 	$(CARGO) build --locked --release --bin seckill --example bare_handler
 	CARGO_TARGET_DIR=$(TARGET_DIR) loadtest/speed.sh
 
+# A package of its own, built beside the program: criterion and the peers stay out of its way.
+# Absolute, because criterion writes there, too, from the package's directory.
+# Not `--locked`: its lock file fixes the peers, and follows what this package depends on.
+LOCK_BENCH := CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/benches $(CARGO)
+
+.PHONY: bench-lock
+bench-lock: ## the lock's speed beside that of its peers and of Redis itself; a few minutes
+	@scripts/setup.sh bench-lock
+	$(LOCK_BENCH) bench --manifest-path benches/Cargo.toml --bench lock
+	$(LOCK_BENCH) run --release --manifest-path benches/Cargo.toml -- $(ARGS)
+
 .PHONY: setup
 setup: ## what building and running need: compiler, PostgreSQL, Redis; only what is missing
 	@scripts/setup.sh runtime
@@ -71,6 +82,7 @@ setup-lint:
 .PHONY: fmt
 fmt: setup-lint
 	$(CARGO) fmt --check
+	$(CARGO) fmt --check --manifest-path benches/Cargo.toml
 
 .PHONY: clippy
 clippy: setup-lint

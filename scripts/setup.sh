@@ -6,6 +6,7 @@
 #   scripts/setup.sh lint       build + rustfmt, clippy and luacheck
 #   scripts/setup.sh browser    Chromium, for the test that looks at the documentation page
 #   scripts/setup.sh bench      runtime + wrk, pgbench and psql
+#   scripts/setup.sh bench-lock build + Redis and redis-benchmark
 #
 # Several names may be given. When everything is there it looks, says nothing and takes a few
 # milliseconds: no package manager is asked, no list is refreshed. POSIX sh, because Alpine has
@@ -76,8 +77,13 @@ look_for() {
         need pgbench have_pg pgbench
         need psql have_pg psql
         ;;
+    bench-lock)
+        look_for build
+        need redis have redis-server
+        need redis-benchmark have redis-benchmark
+        ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, browser, bench."
+        die "unknown part '$1': give one or more of build, runtime, lint, browser, bench, bench-lock."
         ;;
     esac
 }
@@ -116,10 +122,11 @@ packages_for() { # packages_for MANAGER NAME
     *:postgres) echo postgresql ;;
 
     # These two ship Valkey, and with it a `redis-server`.
-    pacman:redis) echo valkey ;;
-    dnf:redis) if dnf -q info redis >/dev/null 2>&1; then echo redis; else echo valkey-compat-redis; fi ;;
+    pacman:redis | pacman:redis-benchmark) echo valkey ;;
+    dnf:redis | dnf:redis-benchmark) if dnf -q info redis >/dev/null 2>&1; then echo redis; else echo valkey-compat-redis; fi ;;
     apt-get:redis) echo redis-server ;;
-    *:redis) echo redis ;;
+    apt-get:redis-benchmark) echo redis-tools ;; # which Debian's server depends on
+    *:redis | *:redis-benchmark) echo redis ;;
 
     apt-get:luacheck) echo lua-check ;;
     *:luacheck) echo luacheck ;;
@@ -261,7 +268,7 @@ install_missing() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|bench ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|bench|bench-lock ...'
 for part in "$@"; do look_for "$part"; done
 [ -n "$missing" ] || exit 0
 install_missing

@@ -13,6 +13,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::model::normalized_phone;
 use crate::seckill::StrategyName;
+use crate::store::RedisUrl;
 
 /// A configuration that cannot be used: the sentence to print before exit status 2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,10 +21,13 @@ use crate::seckill::StrategyName;
 pub struct ConfigError(pub String);
 
 /// Every `SECKILL_` variable there is.
-const VARIABLES: [&str; 6] = [
+const VARIABLES: [&str; 8] = [
     "SECKILL_ADMIN_PHONES",
     "SECKILL_DATA_DIR",
     "SECKILL_LISTEN",
+    // These two are for what `seckill lock run` runs, which may be this program.
+    "SECKILL_LOCK_FENCE",
+    "SECKILL_LOCK_NAME",
     "SECKILL_SECRET",
     "SECKILL_STRATEGY",
     "SECKILL_TRUSTED_PROXIES",
@@ -47,6 +51,15 @@ pub struct StoreArgs {
     #[arg(long, env = "REDIS_URL", hide_env_values = true, value_name = "URL",
         value_parser = redis_url, help_heading = "Stores")]
     pub redis_url: Option<String>,
+}
+
+/// The Redis of a command that is nothing without one that others use too.
+#[derive(Debug, Clone, Args)]
+pub struct RedisArgs {
+    /// Redis to use, the one that all who need the lock use
+    #[arg(long, env = "REDIS_URL", hide_env_values = true, value_name = "URL",
+        value_parser = redis_url, help_heading = "Stores")]
+    pub redis_url: String,
 }
 
 /// Where a program that keeps its data keeps it.
@@ -204,9 +217,7 @@ fn postgres_url(text: &str) -> Result<String, String> {
 }
 
 fn redis_url(text: &str) -> Result<String, String> {
-    redis::Client::open(text)
-        .map(|_| text.to_owned())
-        .map_err(|_| "it is not of the form redis://:password@host:port/number".to_owned())
+    text.parse::<RedisUrl>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn directory(text: &str) -> Result<PathBuf, String> {

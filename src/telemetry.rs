@@ -34,7 +34,7 @@ pub fn start_logs(filter: EnvFilter) {
 /// tokio runtime.
 pub fn start_metrics() {
     METRICS.get_or_init(|| {
-        let latency = Matcher::Full("seckill_http_request_seconds".to_owned());
+        let latency = Matcher::Suffix("_seconds".to_owned());
         let builder = match PrometheusBuilder::new()
             .set_buckets_for_metric(latency, &LATENCY_BOUNDS_SECONDS)
         {
@@ -71,6 +71,16 @@ fn describe() {
     describe_counter!(
         "seckill_breaker_tripped_total",
         "How often the database failed and was given a rest."
+    );
+    describe_counter!("seckill_lock_acquired_total", "Locks acquired.");
+    describe_counter!(
+        "seckill_lock_contended_total",
+        "How often somebody had to wait because the lock was held."
+    );
+    describe_histogram!(
+        "seckill_lock_wait_seconds",
+        Unit::Seconds,
+        "How long those waited, in vain or not."
     );
     describe_counter!("seckill_lock_renewed_total", "Leases of locks lengthened.");
     describe_counter!("seckill_lock_lost_total", "Leases of locks lost while held.");

@@ -88,6 +88,10 @@ async fn a_url_that_makes_no_sense_is_refused_without_its_password() {
         ("REDIS_URL", format!("redis://:{PASSWORD}@h:port")),
         ("REDIS_URL", format!("redis://:{PASSWORD}@h/database")),
         ("REDIS_URL", format!(":{PASSWORD}@h")),
+        ("REDIS_URL", format!("redis+sentinel://:{PASSWORD}@h:26379")),
+        ("REDIS_URL", format!("redis+sentinel://:{PASSWORD}@h/name")),
+        ("REDIS_URL", format!("redis+cluster://:{PASSWORD}@h:7000,h")),
+        ("REDIS_URL", format!("redis+cluster://:{PASSWORD}@h:7000/1")),
     ];
     for (name, url) in wrong {
         let flag = if name == "DATABASE_URL" { "--database-url" } else { "--redis-url" };

@@ -163,17 +163,13 @@ fn dropping_stops_as_well() {
 }
 
 #[tokio::test]
-async fn the_pools_of_the_program_read_the_urls() {
+async fn the_handles_of_the_program_read_the_urls() {
     let servers = tokio::task::spawn_blocking(|| start(&throwaway())).await.unwrap();
     let pool = sqlx::PgPool::connect(servers.database_url().unwrap()).await.unwrap();
     let database: String =
         sqlx::query_scalar("select current_database()").fetch_one(&pool).await.unwrap();
     assert_eq!(database, "seckill");
-    let config = deadpool_redis::Config::from_url(servers.redis_url().unwrap());
-    let redis = config.create_pool(Some(deadpool_redis::Runtime::Tokio1)).unwrap();
-    let mut connection = redis.get().await.unwrap();
-    let pong: String = redis::cmd("PING").query_async(&mut connection).await.unwrap();
-    assert_eq!(pong, "PONG");
+    seckill::store::Redis::new(servers.redis_url().unwrap()).unwrap().ping().await.unwrap();
     pool.close().await;
     tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
 }

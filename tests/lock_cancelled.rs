@@ -14,7 +14,7 @@ use crate::lock::LONG;
 use crate::world::World;
 
 /// Polls `future` up to `polls` times, and drops it. Whether it came to its end.
-async fn poll_and_drop<T>(polls: usize, future: impl Future<Output = T>) -> bool {
+pub async fn poll_and_drop<T>(polls: usize, future: impl Future<Output = T>) -> bool {
     let mut future = Box::pin(future);
     for _ in 0..polls {
         if let Poll::Ready(answer) = futures_util::poll!(&mut future) {

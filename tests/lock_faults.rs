@@ -17,7 +17,7 @@ use crate::world::{World, exe};
 const SHORT: Duration = Duration::from_millis(1200);
 
 /// Waits until the lease was seen to grow so often.
-async fn renewed(world: &World, name: &str, times: usize) {
+pub async fn renewed(world: &World, name: &str, times: usize) {
     let (mut seen, mut before) = (0, i64::MAX);
     eventually("the lease was renewed", async || {
         let left = world.pttl(name).await;

@@ -34,8 +34,7 @@ impl World {
 
 /// Whoever waits in a task of its own.
 fn waiting(locks: &LockClient, name: &str) -> JoinHandle<Result<Guard, LockError>> {
-    let lock = locks.lock(name);
-    tokio::spawn(async move { lock.acquire().await })
+    tokio::spawn(locks.lock(name).acquire())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,10 +162,7 @@ async fn a_waiter_of_an_owner_that_got_in_by_another_way_follows_at_once() {
     world.until_listened(&name).await;
     let owner = locks.owner();
     let lock = locks.lock(&name).owned_by(&owner);
-    let waiter = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire().await }
-    });
+    let waiter = tokio::spawn(lock.acquire());
     yield_now().await;
     world.ask::<()>(&["DEL", &name]).await;
     let guard = lock.try_acquire().await.unwrap().unwrap();
@@ -259,4 +255,67 @@ async fn no_more_wait_than_may() {
     .await;
     guard.release().await.unwrap();
     must("those who wait have been inside", waiters.join_all()).await;
+}
+
+/// A shutdown must not overtake an acquire that was cancelled by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_shutdown_in_the_middle_of_many_acquires_leaves_no_lock() {
+    let world = World::new().await;
+    for round in 0..20 {
+        let locks = world.lock_client(Lease::Renewed(LONG));
+        let name = format!("{}:{round}", world.lock_name());
+        let mut tasks = JoinSet::new();
+        for number in 0..40 {
+            let lock = locks.lock(format!("{name}:{}", number % 5));
+            tasks.spawn(async move {
+                while let Ok(guard) = lock.acquire().await {
+                    // Not dropped: after the shutdown that would leave it to its lease.
+                    guard.release().await.unwrap();
+                }
+            });
+        }
+        for _ in 0..round {
+            yield_now().await;
+        }
+        locks.shutdown().await;
+        tasks.join_all().await;
+        for number in 0..5 {
+            assert!(!world.exists(&format!("{name}:{number}")).await, "round {round}");
+        }
+    }
+}
+
+// On one thread: nothing else runs while the acquire is polled.
+#[tokio::test]
+async fn a_shutdown_waits_for_an_acquire_that_nobody_polls_and_cleans_up_after_it() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    // Connected, and the script known: one poll sends all there is to send.
+    locks
+        .lock(format!("{name}:another"))
+        .try_acquire()
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let mut entering = Box::pin(locks.lock(&name).try_acquire());
+    assert!((&mut entering).now_or_never().is_none());
+    eventually("it is granted, and nobody knows", async || world.exists(&name).await).await;
+    let shutdown = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.shutdown().await }
+    });
+    eventually("the shutdown has begun", async || {
+        matches!(
+            locks.lock(format!("{name}:another")).try_acquire().await,
+            Err(LockError::ShutDown)
+        )
+    })
+    .await;
+    assert!(world.exists(&name).await);
+    drop(entering);
+    must("the shutdown ends", shutdown).await.unwrap();
+    assert!(!world.exists(&name).await);
 }

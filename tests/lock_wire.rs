@@ -50,10 +50,7 @@ async fn a_foreign_holder_keeps_us_out_and_its_release_wakes_us() {
     assert!(lock.try_acquire().await.unwrap().is_none());
     let state = lock.state().await.unwrap().unwrap();
     assert_eq!((state.owner.as_str(), state.holds), (FOREIGN, 2));
-    let waiter = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire().await }
-    });
+    let waiter = tokio::spawn(lock.acquire());
     eventually("we listen", async || world.listeners(&name).await == 1).await;
     assert_eq!(world.foreign_release(&name).await, Some(0));
     assert_eq!(world.holds(&name, FOREIGN).await.as_deref(), Some("1"));
@@ -133,10 +130,7 @@ async fn force_release_frees_the_lock_wakes_the_next_and_tells_the_holder() {
     assert!(
         lock.remaining().await.unwrap().is_some_and(|left| left <= Duration::from_millis(1500))
     );
-    let waiter = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire().await }
-    });
+    let waiter = tokio::spawn(lock.acquire());
     eventually("the waiter listens", async || world.listeners(&name).await == 1).await;
     assert!(lock.force_release().await.unwrap());
     let next = must("the waiter enters", waiter).await.unwrap().unwrap();

@@ -84,7 +84,8 @@ impl Proxy {
                 if shared.fault() == Fault::Down {
                     continue;
                 }
-                let server = UnixStream::connect(&socket).await.unwrap();
+                // Before a server that is gone: cut.
+                let Ok(server) = UnixStream::connect(&socket).await else { continue };
                 let shared = Arc::clone(&shared);
                 tokio::spawn(async move {
                     shared.hold().await;

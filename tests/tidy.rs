@@ -17,8 +17,8 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ("embedded", &[]),
     ("load", &["model"]),
     ("telemetry", &[]),
-    // A phone and the name of a strategy are values of the configuration.
-    ("config", &["model", "seckill::StrategyName"]),
+    // A phone, a URL and the name of a strategy are values of the configuration.
+    ("config", &["model", "store::RedisUrl", "seckill::StrategyName"]),
     (
         "cli",
         &[
@@ -167,6 +167,7 @@ fn an_arrow_that_runs_back_is_found_however_it_is_written() {
         ("src/http/state.rs", "use crate::config::Config;"),
         ("src/seckill/service.rs", "fn f() -> crate::cli::Cli { loop {} }"),
         ("src/config.rs", "use crate::seckill::Purchases;"),
+        ("src/config.rs", "use crate::store::{Redis, RedisUrl};"),
         ("src/config.rs", "use crate::seckill::{Purchases, StrategyName};"),
         ("src/seckill/service.rs", "use super::super::http::App;"),
         ("src/misc/new.rs", ""),

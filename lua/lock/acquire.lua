@@ -7,8 +7,7 @@
 -- ARGV[3]: this grant's name in the record
 -- ARGV[4]: how long the record outlives the lease, in milliseconds
 -- ARGV[5]: how long the last fencing token is kept, in milliseconds
--- RETURNS: {1, holds, fencing token or ''} when granted, {0, milliseconds left, ''} when
---   somebody else holds it
+-- RETURNS: {1, holds, fencing token or ''} when granted, else {0, milliseconds left, ''}
 local free = redis.call('exists', KEYS[1]) == 0
 if not free and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
   return {0, redis.call('pttl', KEYS[1]), ''}
@@ -49,9 +48,9 @@ if KEYS[3] then
     redis.call('set', KEYS[3], token, 'px', ARGV[5])
   end
 end
-local holds = redis.call('hincrby', KEYS[1], ARGV[2], 1)
+local holds = redis.call('hincrby', KEYS[1], ARGV[2], '1')
 -- A short lease within a long one must not shorten it.
-if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
+if free or redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
   redis.call('pexpire', KEYS[1], ARGV[1])
 end
 if KEYS[2] then

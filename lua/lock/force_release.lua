@@ -2,8 +2,7 @@
 -- KEYS[1]: the lock, a hash of owner -> holds (Redisson's layout)
 -- ARGV[1]: the channel on which waiters listen
 -- RETURNS: 1 when somebody held it, 0 when it was free
--- Reading a field refuses (WRONGTYPE) to delete what is not a lock.
-redis.call('hlen', KEYS[1])
+redis.call('hlen', KEYS[1]) -- refuses (WRONGTYPE) to delete what is not a lock
 local freed = redis.call('del', KEYS[1])
 if freed == 1 then
   redis.call('publish', ARGV[1], '0')

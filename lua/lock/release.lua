@@ -25,12 +25,14 @@ if KEYS[2] then
     return -1
   end
 end
-if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+local holds = redis.call('hget', KEYS[1], ARGV[2])
+if not holds then
   return -1
 end
-local holds = redis.call('hincrby', KEYS[1], ARGV[2], -1)
+holds = holds - 1
 local left = tonumber(ARGV[1])
 if holds > 0 then
+  redis.call('hincrby', KEYS[1], ARGV[2], '-1')
   left = math.max(left, redis.call('pttl', KEYS[1]))
   redis.call('pexpire', KEYS[1], left)
 else

@@ -12,6 +12,7 @@ pub mod audit;
 pub mod crowd;
 pub mod demo;
 pub mod keep_servers;
+pub mod lock;
 pub mod migrate;
 pub mod nodes;
 pub mod serve;
@@ -51,6 +52,8 @@ pub enum Command {
     Voucher(voucher::VoucherCommand),
     Tokens(tokens::TokensArgs),
     Audit(audit::AuditArgs),
+    #[command(subcommand)]
+    Lock(lock::LockCommand),
     /// Own the private servers of another process (started by the program itself)
     #[command(hide = true)]
     KeepServers,
@@ -88,7 +91,12 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
-    let default = if matches!(command, Command::Serve(_)) { "info" } else { "warn" };
+    let default = match command {
+        Command::Serve(_) => "info",
+        // It says itself what happens to the lock, among the lines of what it runs.
+        Command::Lock(_) => "error",
+        _ => "warn",
+    };
     crate::telemetry::start_logs(config::log_filter(default)?);
     match command {
         Command::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
@@ -97,6 +105,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Voucher(command) => voucher::run(command).await.map(|()| ExitCode::SUCCESS),
         Command::Tokens(args) => tokens::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Audit(args) => audit::run(args).await,
+        Command::Lock(command) => lock::run(command).await,
         Command::KeepServers => Ok(keep_servers::run()),
         Command::Crowd => crowd::run().await.map(|()| ExitCode::SUCCESS),
     }

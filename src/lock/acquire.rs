@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::cleanup::Job;
 use super::scripts::{self, Answer, Claim};
@@ -26,17 +27,24 @@ pub(super) enum Tried {
 }
 
 /// Tries once.
+#[tracing::instrument(level = "debug", name = "try_lock", skip_all, fields(name = lock.name))]
 pub(super) async fn once(lock: &Lock, owner: Owner) -> Result<Tried, LockError> {
+    // In this order: a shutdown waits for the token, or is seen here.
+    let under_way = lock.inner.under_way.token();
+    if lock.inner.stop.is_cancelled() {
+        return Err(LockError::ShutDown);
+    }
     let claim = Claim::new(&lock.name, owner, lock.lease.duration(), lock.fenced);
     // Armed just before it is sent: from there on, whoever drops this future leaves the
     // hold to the clean-up worker, whether it was granted or not.
-    Armed { lock, claim: Some(claim), sent_on: OnceLock::new() }.send().await
+    Armed { lock, claim: Some(claim), sent_on: OnceLock::new(), _under_way: under_way }.send().await
 }
 
 /// Waits until `deadline`, or for ever. `None`: the deadline came first.
 ///
 /// No try is cut short by the deadline: one that was sent is answered, or cleaned up after
 /// as unknown. Dropping the future is safe at any point.
+#[tracing::instrument(level = "debug", name = "wait_for_lock", skip_all, fields(name = lock.name))]
 pub(super) async fn wait(
     lock: &Lock,
     deadline: Option<Instant>,
@@ -152,6 +160,8 @@ struct Armed<'a> {
     claim: Option<Claim>,
     /// The connection; unset until the acquire is sent.
     sent_on: OnceLock<u64>,
+    /// Last: it ends after the clean-up was told.
+    _under_way: TaskTrackerToken,
 }
 
 impl Armed<'_> {

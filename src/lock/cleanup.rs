@@ -1,30 +1,35 @@
 //! The worker that gives back what was dropped: an acquire nobody waited for, a guard
 //! that went out of scope, a release whose answer never came.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::client::SHUTDOWN_LIMIT;
 use super::scripts::{self, Claim};
 use crate::store::Redis;
 
 /// Jobs that wait. One more is left to its lease, which ends by itself.
 const MAX_QUEUED: usize = 65_536;
-/// Jobs under way at once.
-const MAX_CONCURRENT: usize = 64;
+/// Calls under way at once. The jobs are more: some only wait to look again.
+const MAX_CALLS: usize = 64;
 /// Between two tries of a job.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// How long a shutdown waits for a Redis that does not answer.
-const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
+/// The same for an acquire that may yet arrive on a connection that was given up: the
+/// network may hold it back for long, but rarely does.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long a shutdown looks for such a one.
+const LATE_ARRIVAL: Duration = Duration::from_secs(1);
 
 /// A hold to give back.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) claim: Claim,
+    pub(super) claim: Arc<Claim>,
     /// For an acquire that nobody collected: the connection it was sent on.
     uncollected: Option<u64>,
     submitted: Instant,
@@ -32,12 +37,13 @@ pub(super) struct Job {
 
 impl Job {
     /// A hold that was known to be held.
-    pub(super) fn release(claim: Claim) -> Self {
+    pub(super) fn release(claim: Arc<Claim>) -> Self {
         Self { claim, uncollected: None, submitted: Instant::now() }
     }
 
     /// A hold that may have been granted, and that nobody knows of.
     pub(super) fn uncollected(claim: Claim, sent_on: u64) -> Self {
+        let claim = Arc::new(claim);
         Self { claim, uncollected: Some(sent_on), submitted: Instant::now() }
     }
 
@@ -52,7 +58,6 @@ impl Job {
     fn may_be_on_its_way(&self, redis: &Redis) -> bool {
         !self.claim.is_recorded()
             && self.uncollected.is_some_and(|sent_on| redis.generation() != Some(sent_on))
-            && self.submitted.elapsed() < RETRY_PAUSE * 10
     }
 }
 
@@ -96,7 +101,15 @@ impl Drop for Cleanup {
     }
 }
 
+/// What the jobs of a worker share.
+struct Worker {
+    redis: Redis,
+    calls: Semaphore,
+    stop: CancellationToken,
+}
+
 async fn work(redis: Redis, queue: mpsc::Receiver<Job>, stop: CancellationToken) {
+    let worker = Worker { redis, calls: Semaphore::new(MAX_CALLS), stop: stop.clone() };
     let jobs = futures_util::stream::unfold((queue, stop), |(mut queue, stop)| async {
         let job = tokio::select! {
             biased;
@@ -109,24 +122,44 @@ async fn work(redis: Redis, queue: mpsc::Receiver<Job>, stop: CancellationToken)
         };
         job.map(|job| (job, (queue, stop)))
     });
-    jobs.for_each_concurrent(MAX_CONCURRENT, |job| give_back(&redis, job)).await;
+    jobs.for_each_concurrent(MAX_QUEUED, |job| worker.give_back(job)).await;
 }
 
-async fn give_back(redis: &Redis, job: Job) {
-    loop {
-        match scripts::release(redis, &job.claim).await {
-            Ok(None) if job.may_be_on_its_way(redis) => {} // look again for a while
-            Ok(_) => break,
-            Err(error) if error.retry_may_help() => {}
-            Err(error) => {
-                tracing::warn!(name = job.claim.name, %error, "a dropped lock was not given back");
+impl Worker {
+    async fn give_back(&self, job: Job) {
+        let mut pause = RETRY_PAUSE;
+        loop {
+            let answer = {
+                // Never closed.
+                let _call = self.calls.acquire().await;
+                scripts::release(&self.redis, &job.claim).await
+            };
+            match answer {
+                Ok(None) if job.may_be_on_its_way(&self.redis) => {
+                    // Look again, less and less often, for as long as it could do harm.
+                    if self.stop.is_cancelled() && job.submitted.elapsed() > LATE_ARRIVAL {
+                        break;
+                    }
+                    if job.submitted.elapsed() > LATE_ARRIVAL {
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                    }
+                }
+                Ok(_) => break,
+                Err(error) if error.retry_may_help() => pause = RETRY_PAUSE,
+                Err(error) => {
+                    let name = &job.claim.name;
+                    tracing::warn!(name, %error, "a dropped lock was not given back");
+                    break;
+                }
+            }
+            if Instant::now() + pause >= job.deadline() {
                 break;
             }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.stop.cancelled(), if pause > RETRY_PAUSE => {}
+            }
         }
-        if Instant::now() + RETRY_PAUSE >= job.deadline() {
-            break;
-        }
-        tokio::time::sleep(RETRY_PAUSE).await;
+        metrics::counter!("seckill_lock_cleaned_up_total").increment(1);
     }
-    metrics::counter!("seckill_lock_cleaned_up_total").increment(1);
 }

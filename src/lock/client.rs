@@ -3,13 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::cleanup::Cleanup;
 use super::owner::Owners;
 use super::wakeups::Wakeups;
+use super::watchdog::Kennel;
 use super::{Lock, Owner};
 use crate::store::Redis;
+
+/// How long a shutdown waits for a Redis that does not answer.
+pub(super) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long a lock stays held when nobody says anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,10 +74,14 @@ pub(super) struct Inner {
     pub(super) redis: Redis,
     pub(super) cleanup: Cleanup,
     pub(super) wakeups: Wakeups,
+    pub(super) kennel: Kennel,
     pub(super) owners: Owners,
     pub(super) options: LockOptions,
     /// Ends what waits.
     pub(super) stop: CancellationToken,
+    /// Tries and releases that were begun: a shutdown waits until each is answered, or
+    /// dropped and with it handed to the clean-up.
+    pub(super) under_way: TaskTracker,
 }
 
 impl Drop for Inner {
@@ -91,10 +101,12 @@ impl LockClient {
         let inner = Inner {
             cleanup: Cleanup::start(redis.clone()),
             wakeups: Wakeups::start(redis.clone(), options.max_waiters, stop.clone()),
+            kennel: Kennel::open(redis.clone()),
             redis,
             owners: Owners::new(),
             options,
             stop,
+            under_way: TaskTracker::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -103,6 +115,11 @@ impl LockClient {
     /// lease; [`Lock`] has the ways to ask for more. Nothing is sent yet.
     pub fn lock(&self, name: impl Into<String>) -> Lock {
         Lock::new(Arc::clone(&self.inner), name.into())
+    }
+
+    /// Whether they are clones of one client.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// A new owner, for whoever wants to enter a lock more than once.
@@ -120,6 +137,11 @@ impl LockClient {
     pub async fn shutdown(&self) {
         self.inner.stop.cancel();
         self.inner.wakeups.shutdown().await;
+        self.inner.under_way.close();
+        if timeout(SHUTDOWN_LIMIT, self.inner.under_way.wait()).await.is_err() {
+            tracing::warn!("a future of a lock is neither polled nor dropped, going on without it");
+        }
         self.inner.cleanup.shutdown().await;
+        self.inner.kennel.close();
     }
 }

@@ -35,6 +35,34 @@ pub enum LockError {
          `+@hash +@keyspace +@scripting +@pubsub +get +set +time +wait` and its keys and channels: {0}"
     )]
     NotPermitted(String),
+    /// A multi-lock of no locks, or a RedLock of no nodes.
+    #[error("there is nothing to lock: the list is empty")]
+    NothingToLock,
+    /// A multi-lock has this name on this client twice, or (then without a name) a RedLock
+    /// the same client twice. The one would wait for the other, for ever.
+    #[error("{}", twice(.0.as_deref()))]
+    Twice(Option<String>),
+    /// It took so long to get everything that was needed that the first leases were over.
+    /// What was got is given back.
+    #[error("the leases were over before enough of them were held")]
+    TooLate,
+    /// A RedLock was not granted by a majority because nodes failed. What the others granted
+    /// is given back; at a release, it was given back where it could be.
+    #[error("{done} of {nodes} nodes did it, {quorum} must: {}", listed("node", failures))]
+    NoQuorum {
+        /// How many nodes there are.
+        nodes: usize,
+        /// How many must agree.
+        quorum: usize,
+        /// How many did.
+        done: usize,
+        /// Which nodes failed (counted from 0, as given to `RedLock::new`), and why.
+        failures: Vec<(usize, LockError)>,
+    },
+    /// Some of the locks of a multi-lock failed (counted from 0, as given to
+    /// `MultiLock::new`). The others are given back.
+    #[error("of the locks held together, some failed: {}", listed("lock", .0))]
+    Together(Vec<(usize, LockError)>),
     /// The client was shut down.
     #[error("the lock client was shut down")]
     ShutDown,
@@ -46,17 +74,26 @@ pub enum LockError {
 
 impl LockError {
     /// Whether the same request may succeed a little later.
-    pub const fn retry_may_help(&self) -> bool {
+    pub fn retry_may_help(&self) -> bool {
         match self {
             Self::Store(error) => error.retry_may_help(),
+            Self::TooLate => true,
+            Self::NoQuorum { nodes, quorum, failures, .. } => {
+                let hopeless = failures.iter().filter(|(_, error)| !error.retry_may_help());
+                nodes.saturating_sub(hopeless.count()) >= *quorum
+            }
+            Self::Together(failures) => failures.iter().all(|(_, error)| error.retry_may_help()),
             _ => false,
         }
     }
 
     /// Whether what was asked for may have happened.
-    pub const fn outcome_unknown(&self) -> bool {
+    pub fn outcome_unknown(&self) -> bool {
         match self {
             Self::Store(error) => error.outcome_unknown(),
+            Self::NoQuorum { failures, .. } | Self::Together(failures) => {
+                failures.iter().any(|(_, error)| error.outcome_unknown())
+            }
             _ => false,
         }
     }
@@ -72,4 +109,16 @@ impl LockError {
             Self::Store(error)
         }
     }
+}
+
+fn twice(name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("the lock {name:?} is in the list twice, on the same client"),
+        None => "the same client is in the list of nodes twice".to_owned(),
+    }
+}
+
+fn listed(what: &str, failures: &[(usize, LockError)]) -> String {
+    let line = |(number, error): &(usize, LockError)| format!("{what} {number}: {error}");
+    failures.iter().map(line).collect::<Vec<_>>().join("; ")
 }

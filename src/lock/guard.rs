@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::cleanup::Job;
 use super::client::Inner;
 use super::scripts::{self, Claim};
-use super::watchdog::Watchdog;
+use super::watchdog::{Tenure, Watchdog};
 use super::{Lock, LockError, Owner};
 
 /// One hold of a lock. [`Guard::release`] gives it back; dropping the guard (in a panic,
@@ -19,7 +19,7 @@ use super::{Lock, LockError, Owner};
 pub struct Guard {
     inner: Arc<Inner>,
     /// `None` once it was given back or handed to the clean-up worker.
-    claim: Option<Claim>,
+    claim: Option<Arc<Claim>>,
     owner: Owner,
     token: Option<u64>,
     watchdog: Watchdog,
@@ -27,8 +27,8 @@ pub struct Guard {
 
 impl Guard {
     pub(super) fn new(lock: &Lock, claim: Claim, token: Option<u64>, sent_at: Instant) -> Self {
-        let owner = claim.owner.clone();
-        let watchdog = Watchdog::start(lock, claim.clone(), sent_at);
+        let (owner, claim) = (claim.owner.clone(), Arc::new(claim));
+        let watchdog = lock.inner.kennel.watch(lock, Arc::clone(&claim), sent_at);
         Self { inner: Arc::clone(&lock.inner), claim: Some(claim), owner, token, watchdog }
     }
 
@@ -50,10 +50,7 @@ impl Guard {
     /// How long the lock is surely held yet without another renewal: counted from *before*
     /// the last that succeeded was sent, on this machine's clock. Zero when it may be lost.
     pub fn validity(&self) -> Duration {
-        if self.watchdog.lost().is_cancelled() {
-            return Duration::ZERO;
-        }
-        self.watchdog.deadline().saturating_duration_since(Instant::now())
+        self.tenure().validity()
     }
 
     /// Whether the lease is lost. Unlike [`Guard::lost`] this looks at the clock, and so
@@ -65,7 +62,11 @@ impl Guard {
     /// Is cancelled when the lease is lost while the guard lives: expired, deleted,
     /// taken by somebody else, or not renewable until the deadline.
     pub fn lost(&self) -> &CancellationToken {
-        self.watchdog.lost()
+        self.tenure().lost()
+    }
+
+    pub(super) fn tenure(&self) -> &Tenure {
+        self.watchdog.tenure()
     }
 
     /// Gives back this hold and waits for Redis to say so.
@@ -75,6 +76,7 @@ impl Guard {
     /// worker goes on trying until the lease has surely ended.
     pub async fn release(mut self) -> Result<(), LockError> {
         let Some(claim) = self.claim.take() else { return Ok(()) };
+        let _under_way = self.inner.under_way.token();
         // Before the release, so that no renewal can follow it.
         self.watchdog.stop();
         // Armed: this future, too, may be dropped half-way.
@@ -105,7 +107,7 @@ impl ArmedRelease<'_> {
             Ok(holds) => {
                 let job = self.job.take();
                 match (holds, job) {
-                    (None, Some(job)) => Err(LockError::NotHeld(job.claim.name)),
+                    (None, Some(job)) => Err(LockError::NotHeld(job.claim.name.clone())),
                     _ => Ok(()),
                 }
             }

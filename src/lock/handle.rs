@@ -32,8 +32,12 @@ pub struct LockState {
     pub remaining: Option<Duration>,
 }
 
+/// A guard, or `None` when somebody else holds the lock.
+type Entered = Result<Option<Guard>, LockError>;
+
 /// A lock by name, on one client. A description: making or dropping it takes and frees
-/// nothing.
+/// nothing. The futures of its three ways in borrow nothing, so that they can be spawned,
+/// joined and kept.
 #[derive(Debug, Clone)]
 pub struct Lock {
     pub(super) inner: Arc<Inner>,
@@ -81,11 +85,14 @@ impl Lock {
     /// # Errors
     /// See [`LockError`]. After an error with `outcome_unknown()` the lock may have been
     /// granted; it is given back in the background.
-    pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        self.check()?;
-        match acquire::once(self, self.entering()).await? {
-            Tried::Granted(guard) => Ok(Some(guard)),
-            Tried::Held { .. } => Ok(None),
+    pub fn try_acquire(&self) -> impl Future<Output = Entered> + Send + use<> {
+        let lock = self.clone();
+        async move {
+            lock.check()?;
+            match acquire::once(&lock, lock.entering()).await? {
+                Tried::Granted(guard) => Ok(Some(guard)),
+                Tried::Held { .. } => Ok(None),
+            }
         }
     }
 
@@ -94,10 +101,13 @@ impl Lock {
     /// # Errors
     /// As [`Lock::try_acquire`], when Redis could not be reached for
     /// `LockOptions::outage_patience`, and `ShutDown` when the client is shut down.
-    pub async fn acquire(&self) -> Result<Guard, LockError> {
-        self.check()?;
-        // Without a deadline it comes back with a guard or an error.
-        acquire::wait(self, None).await?.ok_or(LockError::ShutDown)
+    pub fn acquire(&self) -> impl Future<Output = Result<Guard, LockError>> + Send + use<> {
+        let lock = self.clone();
+        async move {
+            lock.check()?;
+            // Without a deadline it comes back with a guard or an error.
+            acquire::wait(&lock, None).await?.ok_or(LockError::ShutDown)
+        }
     }
 
     /// Waits for the lock for `limit`. `None`: somebody else held it all the while. A limit
@@ -105,10 +115,13 @@ impl Lock {
     ///
     /// # Errors
     /// As [`Lock::acquire`].
-    pub async fn acquire_within(&self, limit: Duration) -> Result<Option<Guard>, LockError> {
-        self.check()?;
-        // A limit beyond what a clock can count is none.
-        acquire::wait(self, Instant::now().checked_add(limit)).await
+    pub fn acquire_within(&self, limit: Duration) -> impl Future<Output = Entered> + Send + use<> {
+        let lock = self.clone();
+        async move {
+            lock.check()?;
+            // A limit beyond what a clock can count is none.
+            acquire::wait(&lock, Instant::now().checked_add(limit)).await
+        }
     }
 
     /// Who holds the lock, how often and for how long yet; `None`: it is free.
@@ -171,9 +184,6 @@ impl Lock {
         }
         if self.acknowledged.is_some_and(|wanted| wanted.within > MAX_LEASE) {
             return Err(LockError::InvalidLease);
-        }
-        if self.inner.stop.is_cancelled() {
-            return Err(LockError::ShutDown);
         }
         Ok(())
     }

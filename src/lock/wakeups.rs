@@ -32,7 +32,7 @@ const PING_EVERY: Duration = Duration::from_secs(3);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// After a lost connection: doubled as long as it does not help.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const MAX_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Channels in one command.
 const MAX_BATCH: usize = 1000;
 

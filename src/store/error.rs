@@ -124,8 +124,20 @@ impl From<redis::RedisError> for StoreError {
                 | ServerErrorKind::TryAgain
                 | ServerErrorKind::ClusterDown
                 | ServerErrorKind::MasterDown
-                | ServerErrorKind::ReadOnly,
+                | ServerErrorKind::ReadOnly
+                // Of a slot that nobody was found to serve: it is on its way.
+                | ServerErrorKind::Moved
+                | ServerErrorKind::Ask,
             ) => Self::Unavailable { service, cause: error.into() },
+            // The library's own words do not name the code.
+            ErrorKind::Server(ServerErrorKind::NoPerm) => Self::defect(
+                service,
+                format!(
+                    "NOPERM {}; let the user of the Redis URL do this (ACL SETUSER), or give \
+                     another one",
+                    error.detail().unwrap_or("this user has no permission for that")
+                ),
+            ),
             ErrorKind::Io => Self::Unknown { service, cause: error.into() },
             // Refused, not done: out of memory, a full disk under the append-only file, a script
             // that runs for ever, replicas that are missing, a password that changed.
@@ -141,11 +153,5 @@ impl From<redis::RedisError> for StoreError {
             }
             _ => Self::Defect { service, cause: error.into() },
         }
-    }
-}
-
-impl From<deadpool_redis::PoolError> for StoreError {
-    fn from(error: deadpool_redis::PoolError) -> Self {
-        Self::Unavailable { service: Service::Redis, cause: error.into() }
     }
 }

@@ -15,4 +15,4 @@ pub use error::{Service, StoreError};
 pub use keys::Keys;
 pub use order_ids::{OrderIdError, OrderIds};
 pub use postgres::Database;
-pub use redis::Redis;
+pub use redis::{Redis, RedisUrl};

@@ -1,0 +1,70 @@
+//! Uncontended pairs of acquire and release, by criterion: ours and the peers in one run, on
+//! one private Redis. A figure is the time in which each of the tasks has done one pair; the
+//! throughput is in pairs. `contender.rs` says what a pair is for each of them.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
+use seckill_benches::contender::{Contender, Ours, Rlock, Rslock};
+use seckill_benches::pairs;
+use seckill_benches::server::{KEEP_SERVERS, Server};
+use tokio::runtime::Runtime;
+
+const TASKS: [usize; 3] = [1, 50, 500];
+
+fn main() -> ExitCode {
+    // Before there is any thread.
+    if std::env::args().nth(1).is_some_and(|argument| argument == KEEP_SERVERS) {
+        return seckill::embedded::keep_servers();
+    }
+    match compare() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("lock: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare() -> anyhow::Result<()> {
+    let server = Server::start()?;
+    // As `#[tokio::main]` makes it.
+    let runtime = Runtime::new()?;
+    let ours = runtime.block_on(Ours::connect(server.url()))?;
+    let rlock = runtime.block_on(Rlock::connect(server.url()))?;
+    let rslock = runtime.block_on(Rslock::connect(server.url()))?;
+
+    let mut criterion = Criterion::default().configure_from_args();
+    for tasks in TASKS {
+        let mut group = criterion.benchmark_group(format!("pair/{tasks} tasks"));
+        group.throughput(Throughput::Elements(tasks as u64));
+        group.warm_up_time(Duration::from_millis(500));
+        group.measurement_time(Duration::from_secs(3));
+        group.sample_size(30);
+        bench(&mut group, &runtime, &ours, tasks);
+        bench(&mut group, &runtime, &rlock, tasks);
+        bench(&mut group, &runtime, &rslock, tasks);
+        group.finish();
+    }
+    criterion.final_summary();
+    Ok(())
+}
+
+fn bench<C: Contender>(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    runtime: &Runtime,
+    contender: &C,
+    tasks: usize,
+) {
+    group.bench_function(BenchmarkId::from_parameter(C::NAME), |bencher| {
+        bencher.iter_custom(|rounds| {
+            match runtime.block_on(pairs::run(contender, tasks, rounds)) {
+                Ok(took) => took,
+                // criterion knows no failure.
+                Err(error) => panic!("{}: {error:#}", C::NAME),
+            }
+        });
+    });
+}

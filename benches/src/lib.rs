@@ -1,0 +1,16 @@
+//! Benchmarks of the lock of seckill, beside its peers and beside what Redis itself can do.
+//!
+//! `contender` is the lock under test, ours or a peer's; `pairs`, `handoff`, `waiters` and
+//! `reference` are one measurement each; `server` is the private Redis they all run on;
+//! `summary`, `report` and `machine` put the figures together. The program (`main.rs`)
+//! repeats everything and prints tables; `benches/lock.rs` gives the pairs to criterion.
+
+pub mod contender;
+pub mod handoff;
+pub mod machine;
+pub mod pairs;
+pub mod reference;
+pub mod report;
+pub mod server;
+pub mod summary;
+pub mod waiters;

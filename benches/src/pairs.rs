@@ -1,0 +1,59 @@
+//! Uncontended: acquire and release in turn, in many tasks, each with a name of its own.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use crate::contender::Contender;
+
+/// How long `tasks` tasks take for `rounds` pairs each.
+///
+/// # Errors
+/// The first of any of them.
+pub async fn run<C: Contender>(
+    contender: &C,
+    tasks: usize,
+    rounds: u64,
+) -> anyhow::Result<Duration> {
+    let start = Arc::new(Barrier::new(tasks + 1));
+    let mut running = JoinSet::new();
+    for task in 0..tasks {
+        let (contender, start) = (contender.clone(), Arc::clone(&start));
+        // The length of the names that the purchase locks.
+        let name = format!("{}:order:{task:06}", C::NAME);
+        running.spawn(async move {
+            start.wait().await;
+            for _ in 0..rounds {
+                let held = contender.acquire(&name).await?;
+                C::release(held).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    start.wait().await;
+    let begun = Instant::now();
+    while let Some(ended) = running.join_next().await {
+        ended??;
+    }
+    Ok(begun.elapsed())
+}
+
+/// Pairs a second, from a measurement of about this duration.
+///
+/// # Errors
+/// As [`run`].
+pub async fn per_second<C: Contender>(
+    contender: &C,
+    tasks: usize,
+    duration: Duration,
+) -> anyhow::Result<f64> {
+    // Connects, loads the scripts, and tells how many rounds will take so long.
+    const TRIAL: u64 = 200;
+    run(contender, tasks, TRIAL).await?;
+    let trial = run(contender, tasks, TRIAL).await?;
+    let rounds = (TRIAL as f64 * duration.as_secs_f64() / trial.as_secs_f64()).ceil() as u64;
+    let took = run(contender, tasks, rounds).await?;
+    Ok((rounds * tasks as u64) as f64 / took.as_secs_f64())
+}

@@ -1,0 +1,68 @@
+//! `seckill lock inspect`.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use serde::Serialize;
+
+use crate::cli::say;
+use crate::config::{ConfigError, RedisArgs};
+use crate::lock::{LockClient, LockError, LockOptions, LockState};
+use crate::store::Redis;
+
+/// Say who holds a lock, how often, and for how long yet
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// The lock
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Print JSON: name, locked, owner, holds, remaining_ms
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    redis: RedisArgs,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    name: &'a str,
+    locked: bool,
+    owner: Option<&'a str>,
+    holds: u64,
+    remaining_ms: Option<u128>,
+}
+
+pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
+    let locks = LockClient::new(Redis::new(&args.redis.redis_url)?, LockOptions::default());
+    let state = match locks.lock(&args.name).state().await {
+        Err(error @ LockError::InvalidName(_)) => return Err(ConfigError(error.to_string()).into()),
+        state => state.with_context(|| format!("cannot inspect the lock {:?}", args.name))?,
+    };
+    locks.shutdown().await;
+    let holder = state.as_ref();
+    if args.json {
+        let report = Report {
+            name: &args.name,
+            locked: holder.is_some(),
+            owner: holder.map(|state| state.owner.as_str()),
+            holds: holder.map_or(0, |state| state.holds),
+            remaining_ms: holder.and_then(|state| state.remaining).map(|left| left.as_millis()),
+        };
+        say(serde_json::to_string_pretty(&report)?)?;
+    } else {
+        say(in_words(&args.name, holder))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// For a person.
+pub(super) fn in_words(name: &str, state: Option<&LockState>) -> String {
+    let Some(state) = state else { return format!("{name}: free") };
+    let left = match state.remaining {
+        Some(left) => format!("{:.1} s left unless it is renewed", left.as_secs_f64()),
+        None => "without an end".to_owned(),
+    };
+    let times = if state.holds == 1 { "once" } else { &format!("{} times", state.holds) };
+    format!("{name}: held {times} by {}, {left}", state.owner)
+}

@@ -1,0 +1,163 @@
+//! The handle itself, the same for every form of the URL.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::PubSub;
+use redis::{Cmd, FromRedisValue, ScriptInvocation};
+
+use super::RedisUrl;
+use super::cluster::Cluster;
+use super::node::{Acknowledgement, Node, Whereabouts};
+use super::request::Request;
+use super::url::Place;
+use crate::store::{Service, StoreError};
+
+/// A handle on one Redis: a server, the master that sentinels watch, or a cluster. Cheap to
+/// clone. A connection that breaks is replaced by the next command; commands are never sent
+/// twice by this handle, except to another node of a cluster after one that refused them.
+#[derive(Clone)]
+pub struct Redis {
+    topology: Arc<Topology>,
+}
+
+enum Topology {
+    One(Node),
+    Many(Cluster),
+}
+
+impl std::fmt::Debug for Redis {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Redis").finish_non_exhaustive()
+    }
+}
+
+impl Redis {
+    /// A handle that connects when it is first used.
+    ///
+    /// # Errors
+    /// `Defect` when `url` is not a Redis URL; see [`RedisUrl`] for the forms it has.
+    pub fn new(url: &str) -> Result<Self, StoreError> {
+        let malformed = |cause: super::MalformedUrl| {
+            StoreError::defect(Service::Redis, format!("the Redis URL is malformed: {cause}"))
+        };
+        let url: RedisUrl = url.parse().map_err(malformed)?;
+        let topology = match url.place {
+            Place::Server(client) => Topology::One(Node::new(Whereabouts::Fixed(client))),
+            Place::Sentinels(sentinels) => {
+                Topology::One(Node::new(Whereabouts::Elected(sentinels)))
+            }
+            Place::Cluster(seeds) => Topology::Many(Cluster::new(&seeds).ok_or_else(|| {
+                StoreError::defect(Service::Redis, "the Redis URL names no node of a cluster")
+            })?),
+        };
+        Ok(Self { topology: Arc::new(topology) })
+    }
+
+    /// Sends one command on the shared connection; in a cluster, to the node that serves its
+    /// first key.
+    ///
+    /// # Errors
+    /// `Unknown` when it was sent and nothing was heard for 500 ms; it may still run.
+    /// `Unavailable` when a server turned it away, or there is none: a master that was
+    /// demoted, a slot that is on its way to another node.
+    pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
+        self.ask(command, |_| ()).await
+    }
+
+    /// Runs a script on the shared connection, loading it where the server lacks it. Its keys
+    /// have to be in one slot.
+    ///
+    /// # Errors
+    /// As [`Redis::query`].
+    pub async fn invoke<T: FromRedisValue>(
+        &self,
+        script: &ScriptInvocation<'_>,
+    ) -> Result<T, StoreError> {
+        self.ask(script, |_| ()).await
+    }
+
+    /// As [`Redis::invoke`]; tells `sending` on which shared connection (see
+    /// [`Redis::generation`]) just before the script is sent. Where it was not told, nothing
+    /// was sent.
+    ///
+    /// # Errors
+    /// As [`Redis::query`].
+    pub async fn invoke_noting<T: FromRedisValue>(
+        &self,
+        script: &ScriptInvocation<'_>,
+        sending: impl FnOnce(u64),
+    ) -> Result<T, StoreError> {
+        self.ask(script, sending).await
+    }
+
+    /// Runs a script, then waits until `replicas` replicas have what it wrote, and no longer
+    /// than `timeout`; returns the script's answer and how many have it, which may be fewer,
+    /// or more. On a connection that nobody else uses meanwhile. `sending` is called just
+    /// before something is sent.
+    ///
+    /// # Errors
+    /// As [`Redis::query`]. `Unknown` also when the script was done and the replicas could not
+    /// be asked.
+    pub async fn invoke_acknowledged<T: FromRedisValue>(
+        &self,
+        script: &ScriptInvocation<'_>,
+        replicas: usize,
+        timeout: Duration,
+        sending: impl FnOnce(),
+    ) -> Result<(T, usize), StoreError> {
+        let acknowledgement = Acknowledgement { replicas, timeout };
+        match &*self.topology {
+            Topology::One(node) => {
+                node.ask_acknowledged(script, false, acknowledgement, sending).await
+            }
+            Topology::Many(cluster) => {
+                Box::pin(cluster.ask_acknowledged(script, acknowledgement, sending)).await
+            }
+        }
+    }
+
+    /// A fresh connection for SUBSCRIBE: to the server, the master of now, or any node of a
+    /// cluster, since what is published on one is heard on all. It ends when it is lost; of
+    /// one that went silent only a `ping` (of its sink, once it is split) can tell, which has
+    /// no time-out of its own. Nothing subscribes anew: that is for who knows the channels.
+    ///
+    /// # Errors
+    /// `Unavailable` when there was no connection within 400 ms.
+    pub async fn subscriber(&self) -> Result<PubSub, StoreError> {
+        match &*self.topology {
+            Topology::One(node) => node.subscriber().await,
+            Topology::Many(cluster) => cluster.subscriber().await,
+        }
+    }
+
+    /// Whether the server answers; of a cluster, whether some node does.
+    ///
+    /// # Errors
+    /// As [`Redis::query`].
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.query::<String>(&redis::cmd("PING")).await.map(|_| ())
+    }
+
+    /// Which shared connection is in use, if one is: commands sent on the same one run in
+    /// the order they were sent. Always `None` for a cluster, where the second of two
+    /// commands may take another way than the first.
+    pub fn generation(&self) -> Option<u64> {
+        match &*self.topology {
+            Topology::One(node) => node.generation(),
+            Topology::Many(_) => None,
+        }
+    }
+
+    async fn ask<T: FromRedisValue>(
+        &self,
+        request: impl Request,
+        sending: impl FnOnce(u64),
+    ) -> Result<T, StoreError> {
+        match &*self.topology {
+            Topology::One(node) => node.ask(request, false, sending).await,
+            // Boxed: every command under way would carry the way through a cluster.
+            Topology::Many(cluster) => Box::pin(cluster.ask(request, sending)).await,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The connections to one server.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind,
+};
+
+use super::own::{OwnConnection, OwnConnections};
+use super::request::{Asking, Request};
+use super::sentinels::Sentinels;
+use crate::store::patience::{unless_silent, within};
+use crate::store::{Service, StoreError};
+
+/// A connection is made, checked or waited for no longer than this.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
+/// How long the shared connection may bring no answer, to nobody.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+
+pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Which server.
+pub(super) enum Whereabouts {
+    /// This one.
+    Fixed(Client),
+    /// Whichever is the master, asked anew for each connection.
+    Elected(Sentinels),
+}
+
+/// One server at a time, and the connections to it.
+pub(super) struct Node {
+    whereabouts: Whereabouts,
+    shared: RwLock<Option<Shared>>,
+    connecting: tokio::sync::Mutex<()>,
+    own: OwnConnections,
+}
+
+/// The shared connection of a while.
+#[derive(Clone)]
+struct Shared {
+    /// Which one, so that only who saw it break drops it.
+    generation: u64,
+    connection: MultiplexedConnection,
+    /// How many commands it answered, to tell a long queue from a silent server.
+    answers: Arc<AtomicU64>,
+}
+
+/// How many replicas have to have it, and how long they are waited for.
+#[derive(Clone, Copy)]
+pub(super) struct Acknowledgement {
+    pub(super) replicas: usize,
+    pub(super) timeout: Duration,
+}
+
+impl Acknowledgement {
+    fn command(self) -> Cmd {
+        // To Redis 0 is for ever.
+        let timeout_ms = self.timeout.as_millis().max(1);
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(self.replicas).arg(u64::try_from(timeout_ms).unwrap_or(u64::MAX));
+        wait
+    }
+}
+
+impl Node {
+    pub(super) fn new(whereabouts: Whereabouts) -> Self {
+        let (shared, connecting, own) = Default::default();
+        Self { whereabouts, shared, connecting, own }
+    }
+
+    /// Asks on the shared connection; tells `sending` on which, just before.
+    pub(super) async fn ask<T: FromRedisValue>(
+        &self,
+        request: impl Request,
+        asking: bool,
+        sending: impl FnOnce(u64),
+    ) -> Result<T, StoreError> {
+        let mut shared = self.connection().await?;
+        sending(shared.generation);
+        let answer = send(request, &mut shared.connection, asking);
+        let so_far = || shared.answers.load(Ordering::Relaxed);
+        // Waits for an answer as long as others get theirs on the same connection.
+        match unless_silent(ANSWER_TIMEOUT, so_far, answer).await {
+            Ok(answer) => {
+                shared.answers.fetch_add(1, Ordering::Relaxed);
+                answer.map_err(|error| self.failed(shared.generation, error))
+            }
+            Err(silence) => {
+                // Its other end may be gone: TCP finds that out after a quarter of an hour. A
+                // new connection costs a round trip.
+                self.discard(shared.generation);
+                Err(unknown(silence))
+            }
+        }
+    }
+
+    /// Asks on a connection of its own, then waits there for the replicas: WAIT is about what
+    /// its own connection wrote, and keeps everybody else on it waiting.
+    pub(super) async fn ask_acknowledged<T: FromRedisValue>(
+        &self,
+        request: impl Request,
+        asking: bool,
+        acknowledgement: Acknowledgement,
+        sending: impl FnOnce(),
+    ) -> Result<(T, usize), StoreError> {
+        let mut connection = Box::pin(self.own_connection()).await?;
+        sending();
+        let exchange = async {
+            let connection = connection.get()?;
+            let answer = send(request, connection, asking)
+                .await
+                .inspect_err(|error| {
+                    if is_of_the_past(error) {
+                        self.own.leave();
+                    }
+                })
+                .map_err(StoreError::from)?;
+            // The request was done; of what fails from here on that has to be said.
+            let wait = acknowledgement.command();
+            Ok::<_, StoreError>((answer, wait.query_async(connection).await.map_err(unknown)?))
+        };
+        let patience = ANSWER_TIMEOUT.saturating_add(acknowledgement.timeout);
+        let answer = within(patience, exchange).await.map_err(unknown)??;
+        connection.done();
+        Ok(answer)
+    }
+
+    /// A fresh connection that hears what is published.
+    pub(super) async fn subscriber(&self) -> Result<PubSub, StoreError> {
+        let connecting = async { Ok::<_, Cause>(self.client().await?.get_async_pubsub().await?) };
+        within(CONNECT_TIMEOUT, connecting).await.map_err(unavailable)?.map_err(unavailable)
+    }
+
+    /// Which shared connection is in use, if one is.
+    pub(super) fn generation(&self) -> Option<u64> {
+        self.shared().map(|shared| shared.generation)
+    }
+
+    fn failed(&self, generation: u64, error: redis::RedisError) -> StoreError {
+        if is_of_the_past(&error) {
+            self.discard(generation);
+        }
+        StoreError::from(error)
+    }
+
+    fn discard(&self, generation: u64) {
+        let mut shared = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        if shared.as_ref().is_some_and(|existing| existing.generation == generation) {
+            *shared = None;
+        }
+    }
+
+    fn shared(&self) -> Option<Shared> {
+        self.shared.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn connection(&self) -> Result<Shared, StoreError> {
+        match self.shared() {
+            Some(shared) => Ok(shared),
+            // Boxed: its future is thirty times the size of a command's, and every command
+            // under way would carry it.
+            None => Box::pin(self.connect()).await,
+        }
+    }
+
+    async fn connect(&self) -> Result<Shared, StoreError> {
+        // One task connects; the others wait as long as that one attempt may take.
+        let connecting = within(CONNECT_TIMEOUT, self.connecting.lock()).await;
+        let _connecting = connecting.map_err(unavailable)?;
+        if let Some(shared) = self.shared() {
+            return Ok(shared);
+        }
+        let connection = self.fresh_connection().await?;
+        static GENERATIONS: AtomicU64 = AtomicU64::new(0);
+        let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
+        let fresh = Shared { generation, connection, answers: Arc::default() };
+        let mut shared = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        *shared = Some(fresh.clone());
+        Ok(fresh)
+    }
+
+    async fn own_connection(&self) -> Result<OwnConnection, StoreError> {
+        let pool = match self.own.pool() {
+            Some(pool) => pool,
+            None => {
+                let client = within(CONNECT_TIMEOUT, self.client()).await.map_err(unavailable)?;
+                let found = client.and_then(|client| self.own.found(client, config()));
+                found.map_err(unavailable)?
+            }
+        };
+        self.own.take(&pool).await
+    }
+
+    async fn fresh_connection(&self) -> Result<MultiplexedConnection, StoreError> {
+        let config = config();
+        let connecting = async {
+            let client = self.client().await?;
+            let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+            Ok::<_, Cause>(connection)
+        };
+        within(CONNECT_TIMEOUT, connecting).await.map_err(unavailable)?.map_err(unavailable)
+    }
+
+    async fn client(&self) -> Result<Client, Cause> {
+        match &self.whereabouts {
+            Whereabouts::Fixed(client) => Ok(client.clone()),
+            Whereabouts::Elected(sentinels) => sentinels.master(&config()).await,
+        }
+    }
+}
+
+/// Whether a connection that brought this is of no use any more. A master that was demoted
+/// stays one that answers.
+fn is_of_the_past(error: &redis::RedisError) -> bool {
+    let read_only = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
+    read_only || error.is_unrecoverable_error() || error.is_connection_dropped()
+}
+
+async fn send<T: FromRedisValue>(
+    request: impl Request,
+    connection: &mut MultiplexedConnection,
+    asking: bool,
+) -> RedisResult<T> {
+    if asking {
+        // Boxed: it is rare, and every command under way would carry it.
+        return Box::pin(request.send(&mut Asking(connection))).await;
+    }
+    request.send(connection).await
+}
+
+/// Without the library's own time-outs, which are plain ones.
+fn config() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
+}
+
+/// Nothing was sent: there was no connection to send it on.
+pub(super) fn unavailable(cause: impl Into<Cause>) -> StoreError {
+    StoreError::Unavailable { service: Service::Redis, cause: cause.into() }
+}
+
+fn unknown(cause: impl Into<Cause>) -> StoreError {
+    StoreError::Unknown { service: Service::Redis, cause: cause.into() }
+}

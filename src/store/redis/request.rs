@@ -1,0 +1,134 @@
+//! What is sent.
+
+use futures_util::FutureExt;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{
+    Arg, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisFuture, RedisResult,
+    ScriptInvocation, Value,
+};
+
+use super::slots::slot_of;
+
+/// A command, or a script, which is loaded where the server lacks it. Not an enum: every
+/// command under way would be as large as a script's.
+pub(super) trait Request: Copy {
+    async fn send<T: FromRedisValue>(self, connection: &mut impl ConnectionLike) -> RedisResult<T>;
+
+    /// The cluster slot of the first key; any will do when this is `None`.
+    fn slot(self) -> Option<u16>;
+}
+
+impl Request for &Cmd {
+    async fn send<T: FromRedisValue>(self, connection: &mut impl ConnectionLike) -> RedisResult<T> {
+        self.query_async(connection).await
+    }
+
+    fn slot(self) -> Option<u16> {
+        first_key(self).map(slot_of)
+    }
+}
+
+impl Request for &ScriptInvocation<'_> {
+    async fn send<T: FromRedisValue>(self, connection: &mut impl ConnectionLike) -> RedisResult<T> {
+        self.invoke_async(connection).await
+    }
+
+    fn slot(self) -> Option<u16> {
+        // The crate does not tell a script's keys, except to who would send it.
+        let mut overheard = Overheard(None);
+        let _ = self.invoke_async::<Value>(&mut overheard).now_or_never();
+        overheard.0
+    }
+}
+
+/// Where the first key most often is. Of a command that has it elsewhere this names some
+/// argument, and the wrong node, which says who is the right one.
+fn first_key(command: &Cmd) -> Option<&[u8]> {
+    let mut words = command.args_iter().map(|word| match word {
+        Arg::Simple(bytes) => bytes,
+        _ => &[],
+    });
+    let name = words.next()?;
+    let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+    if is("EVALSHA") || is("EVAL") {
+        let (_, number) = (words.next()?, words.next()?);
+        return if number == b"0" { None } else { words.next() };
+    }
+    words.next()
+}
+
+/// A connection that sends nothing and remembers where it would have gone.
+struct Overheard(Option<u16>);
+
+impl ConnectionLike for Overheard {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        self.0 = first_key(command).map(slot_of);
+        Box::pin(std::future::ready(Ok(Value::Nil)))
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        _: &'a Pipeline,
+        _: usize,
+        _: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}
+
+/// A connection to a node that is about to take over a slot: it serves who asks for it.
+pub(super) struct Asking<'a>(pub(super) &'a mut MultiplexedConnection);
+
+impl ConnectionLike for Asking<'_> {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async move {
+            // In one piece: nobody else's command may come between.
+            let mut both = redis::pipe();
+            both.cmd("ASKING").add_command(command.clone());
+            let answers = self.0.req_packed_commands(&both, 0, 2).await?;
+            let nothing = || RedisError::from((ErrorKind::Client, "ASKING was not answered"));
+            answers.into_iter().next_back().ok_or_else(nothing)
+        })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        self.0.req_packed_commands(pipeline, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.0.get_db()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Script;
+
+    use super::*;
+
+    #[test]
+    fn the_slot_is_that_of_the_first_key() {
+        let of = |words: &[&str]| {
+            let mut command = Cmd::new();
+            command.arg(words);
+            (&command).slot()
+        };
+        let foo = Some(slot_of(b"foo"));
+        assert_eq!(of(&["GET", "foo"]), foo);
+        assert_eq!(of(&["eval", "return 1", "2", "foo", "bar"]), foo);
+        assert_eq!(of(&["EVALSHA", "0123", "0", "foo"]), None);
+        assert_eq!(of(&["PING"]), None);
+        let script = Script::new("return 1");
+        assert_eq!((&*script.key("foo").key("bar").arg("baz")).slot(), foo);
+        assert_eq!((&script.arg("foo")).slot(), None);
+    }
+}

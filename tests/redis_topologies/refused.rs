@@ -1,0 +1,46 @@
+//! What a server refuses to do, and what the caller hears.
+
+use seckill::lock::LockError;
+use seckill::store::{Redis, StoreError};
+
+use super::{locks, set};
+use crate::redis_nodes::Node;
+
+#[tokio::test]
+async fn a_user_who_may_not_run_scripts_is_told_so() {
+    let node = Node::start(&[]).await;
+    let words = ["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-@scripting"];
+    node.command::<()>(&words).await;
+    let redis = Redis::new(&node.url().replace("://", "://u:p@")).unwrap();
+    set(&redis, "name", "value").await;
+    let script = redis::Script::new("return 1");
+    let plain = redis.invoke::<i64>(&script.key("name")).await.unwrap_err();
+    let second = std::time::Duration::from_secs(1);
+    let acknowledged =
+        redis.invoke_acknowledged::<i64>(&script.key("name"), 0, second, || ()).await.unwrap_err();
+    for error in [plain, acknowledged] {
+        let StoreError::Defect { cause, .. } = &error else { panic!("{error}") };
+        assert!(cause.to_string().contains("NOPERM"), "{error}");
+        assert!(error.to_string().contains("'evalsha'"), "{error}");
+    }
+    let error = locks(&redis).lock("lock").try_acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::NotPermitted(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_replica_refuses_writes_and_may_be_a_master_next_time() {
+    let (master, replica) = (Node::start(&[]).await, Node::start(&[]).await);
+    replica.replica_of(&master).await;
+    let redis = Redis::new(&replica.url()).unwrap();
+    redis.ping().await.unwrap();
+    let before = redis.generation();
+    let error = locks(&redis).lock("lock").try_acquire().await.unwrap_err();
+    assert!(error.retry_may_help() && !error.outcome_unknown(), "{error}");
+    assert_ne!(redis.generation(), before, "the connection was given up");
+    let script = redis::Script::new("return redis.call('incr', KEYS[1])");
+    let second = std::time::Duration::from_secs(1);
+    let answer = redis.invoke_acknowledged::<i64>(&script.key("n"), 0, second, || ()).await;
+    assert!(answer.is_err_and(|error| error.retry_may_help() && !error.outcome_unknown()));
+    replica.command::<()>(&["REPLICAOF", "NO", "ONE"]).await;
+    set(&redis, "name", "value").await;
+}
