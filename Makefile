@@ -18,7 +18,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "Arguments for a command: make demo ARGS='--stock 500 --users 5000'"
 
 .PHONY: demo
@@ -32,6 +32,10 @@ serve: release ## the HTTP API on 127.0.0.1:8080, with a private PostgreSQL and 
 .PHONY: test
 test: setup-test ## all tests, against real PostgreSQL and Redis that they start themselves
 	$(CARGO) test --locked $(ARGS)
+
+.PHONY: test-lock-model
+test-lock-model: setup-test ## 10,000 random sequences of lock operations against a model; minutes
+	$(CARGO) test --locked --test integration lock_model:: -- --ignored --nocapture $(ARGS)
 
 .PHONY: lint
 lint: fmt clippy doc lua ## formatting, clippy, documentation, Lua; warnings are errors

@@ -110,6 +110,8 @@ impl Proxy {
 
 /// Carries both ways until either end or a fault ends it.
 async fn carry(mut client: TcpStream, mut server: UnixStream, state: Arc<State>) {
+    // Two small answers in a row would else wait 40 ms for an acknowledgement.
+    client.set_nodelay(true).unwrap();
     let (mut request, mut answer) = (vec![0; 65_536], vec![0; 65_536]);
     loop {
         let changed = state.changed.notified();
