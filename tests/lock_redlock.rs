@@ -151,7 +151,7 @@ async fn without_a_majority_the_dead_nodes_are_named_and_the_living_are_free() {
 
 /// Whether the node ran an acquire that was granted.
 async fn granted_something(node: &Node) -> bool {
-    !node.field(&["INFO", "commandstats"], "cmdstat_hincrby").await.is_empty()
+    !node.field(&["INFO", "commandstats"], "cmdstat_pexpire").await.is_empty()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,9 @@
 -- Purpose: many acquires and releases of owners who enter once, in one call: what
 --   acquire.lua and release.lua do for such an owner, for each of them.
--- KEYS[1]: the first lock, a hash of owner -> holds (Redisson's layout); the others follow
--- ARGV[1]: of each lock three: the owner, `<client uuid>:<number>`; to take it, the lease in
---   milliseconds, else '0'; to give it back, the channel on which waiters listen, else ''
+-- KEYS[number]: each lock, a hash of owner -> holds (Redisson's layout)
+-- ARGV[at]: for each, at number * 3 - 2: the owner, `<client uuid>:<number>`
+-- ARGV[at + 1]: to take it, the lease in milliseconds; to give it back, '0'
+-- ARGV[at + 2]: to give it back, the channel on which waiters listen
 -- RETURNS: of each: taken -2, not free PTTL; given back 0 or more, not held -1; no lock -3
 local answers = {}
 for number = 1, #KEYS do
@@ -13,15 +14,18 @@ for number = 1, #KEYS do
     redis.call('pexpire', key, lease)
     answers[number] = -2
   else
+    -- What is wrong with one is no reason to stop before the others.
     local holds = redis.pcall('hget', key, owner)
-    if type(holds) == 'table' then
-      answers[number] = -3 -- and the others are served
+    local count = type(holds) == 'string' and tonumber(holds)
+    if type(holds) == 'table' or (holds and not count) then
+      answers[number] = -3
     elseif lease ~= '0' then
       answers[number] = redis.call('pttl', key)
     elseif not holds then
       answers[number] = -1
-    elseif tonumber(holds) > 1 then
-      answers[number] = redis.call('hincrby', key, owner, '-1')
+    elseif count > 1 then
+      answers[number] = count - 1
+      redis.call('hset', key, owner, count - 1)
     else
       redis.call('del', key)
       redis.call('publish', ARGV[at + 2], '0')

@@ -33,8 +33,8 @@ pub(super) struct Batches {
 struct Call {
     wish: Wish,
     reply: Reply,
-    /// Ends when the call is dealt with, whether somebody still wants to know or not.
-    _under_way: TaskTrackerToken,
+    /// Ends when the call is dealt with and the answer collected, or dropped.
+    under_way: TaskTrackerToken,
 }
 
 #[derive(Debug)]
@@ -48,6 +48,8 @@ enum Reply {
 pub(super) struct Delivery {
     answer: Answer,
     grant: Option<(Arc<Claim>, Submit)>,
+    /// Last: it ends after the clean-up was told.
+    _under_way: TaskTrackerToken,
 }
 
 impl Delivery {
@@ -84,7 +86,7 @@ impl Batches {
     ) -> Result<Answer, LockError> {
         let (reply, answer) = oneshot::channel();
         let wish = Wish::Acquire(Arc::clone(claim));
-        self.send(Call { wish, reply: Reply::Acquire(reply), _under_way: under_way }).await?;
+        self.send(Call { wish, reply: Reply::Acquire(reply), under_way }).await?;
         Ok(answer.await.map_err(|_| LockError::ShutDown)??.collect())
     }
 
@@ -95,7 +97,7 @@ impl Batches {
     ) -> Result<Option<u64>, LockError> {
         let (reply, answer) = oneshot::channel();
         let wish = Wish::Release(Arc::clone(claim));
-        self.send(Call { wish, reply: Reply::Release(reply), _under_way: under_way }).await?;
+        self.send(Call { wish, reply: Reply::Release(reply), under_way }).await?;
         answer.await.map_err(|_| LockError::ShutDown)?
     }
 
@@ -151,6 +153,7 @@ impl Call {
     }
 
     fn answered(self, number: i64, submit: &Submit) {
+        let _under_way = self.under_way;
         let claim = match self.wish {
             Wish::Acquire(claim) | Wish::Release(claim) => claim,
         };
@@ -162,11 +165,11 @@ impl Call {
                     _ if is_no_lock => Err(no_lock()),
                     scripts::TAKEN => {
                         let answer = Answer::Granted { holds: 1, token: None };
-                        Ok(Delivery { answer, grant: Some((claim, submit.clone())) })
+                        Ok(Delivery { answer, grant: Some((claim, submit.clone())), _under_way })
                     }
                     left => {
                         let remaining = u64::try_from(left).ok().map(Duration::from_millis);
-                        Ok(Delivery { answer: Answer::Held { remaining }, grant: None })
+                        Ok(Delivery { answer: Answer::Held { remaining }, grant: None, _under_way })
                     }
                 };
                 // Nobody wants it any more: dropped, it gives itself back.
@@ -185,7 +188,8 @@ impl Call {
         match (self.wish, self.reply) {
             (Wish::Acquire(claim), Reply::Acquire(reply)) => {
                 let told = lock_error(&claim);
-                if let (true, Some(sent_on)) = (error.outcome_unknown(), sent_on) {
+                // Also where the script stopped half-way: it may have come as far as this.
+                if let Some(sent_on) = sent_on {
                     submit.submit(Job::uncollected(claim, sent_on));
                 }
                 let _ = reply.send(Err(told));

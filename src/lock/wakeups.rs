@@ -239,12 +239,13 @@ impl Shared {
         let mut pause = FIRST_PAUSE;
         loop {
             self.until_somebody_waits().await;
+            let begun = Instant::now();
             let problem = match redis.subscriber().await {
                 Ok(connection) => self.serve(connection).await,
                 Err(error) => error,
             };
             // Before the pause: whoever waited heard nothing for an unknown while.
-            if self.forget() {
+            if self.forget() || begun.elapsed() > MAX_PAUSE {
                 pause = FIRST_PAUSE;
                 tracing::debug!(%problem, "the connection that hears of releases was lost");
             } else {
