@@ -237,3 +237,26 @@ async fn a_grant_that_a_replica_acknowledged_survives_the_failover() {
     assert!(client(&pair.replica).lock(NAME).try_acquire().await.unwrap().is_none());
     assert!(!a.is_lost());
 }
+
+/// Each try that a server turned away is cleaned up after, for it may have been done; the
+/// grant that comes in the end is not such a one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_turned_away_by_a_replica_keeps_what_it_gets_from_the_master() {
+    let node = Node::start(&[]).await;
+    let locks = client(&node);
+    locks.lock(NAME).acquire().await.unwrap().release().await.unwrap();
+    // Of nobody: it refuses writes.
+    node.command::<()>(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    node.command::<()>(&["CONFIG", "RESETSTAT"]).await;
+    let waiting = tokio::spawn(locks.lock(NAME).lease(HOUR).acquire());
+    eventually("it was turned away", async || {
+        !node.field(&["INFO", "errorstats"], "errorstat_READONLY").await.is_empty()
+    })
+    .await;
+    node.command::<()>(&["REPLICAOF", "NO", "ONE"]).await;
+    let guard = must("it enters", waiting).await.unwrap().unwrap();
+    locks.shutdown().await; // all that was to be cleaned up is
+    assert_eq!(node.command::<i64>(&["EXISTS", NAME]).await, 1);
+    guard.release().await.unwrap();
+    assert_eq!(node.command::<i64>(&["EXISTS", NAME]).await, 0);
+}

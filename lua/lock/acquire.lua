@@ -18,8 +18,8 @@ if KEYS[3] then
   token = not free and redis.call('hget', KEYS[2], 'token')
   if not token then
     local last = tonumber(redis.call('get', KEYS[3]) or 0)
-    if not last then
-      return redis.error_reply('WRONGTYPE the last fencing token is not a number')
+    if not last or last >= 9007199254740991 then
+      return redis.error_reply('WRONGTYPE the last fencing token is no number below 2^53 - 1')
     end
     -- Never below the clock, in microseconds: a counter that was lost, in a failover or
     -- because nobody had used it for long, goes on above where it was.

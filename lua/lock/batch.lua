@@ -19,6 +19,10 @@ for number = 1, #KEYS do
     local count = type(holds) == 'string' and tonumber(holds)
     if type(holds) == 'table' or (holds and not count) then
       answers[number] = -3
+    elseif lease ~= '0' and holds then
+      -- Such an owner enters once: this is the same acquire, sent again.
+      redis.call('pexpire', key, lease)
+      answers[number] = -2
     elseif lease ~= '0' then
       answers[number] = redis.call('pttl', key)
     elseif not holds then
@@ -28,7 +32,7 @@ for number = 1, #KEYS do
       redis.call('hset', key, owner, count - 1)
     else
       redis.call('del', key)
-      redis.call('publish', ARGV[at + 2], '0')
+      redis.pcall('publish', ARGV[at + 2], '0')
       answers[number] = 0
     end
   end

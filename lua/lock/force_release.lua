@@ -5,6 +5,6 @@
 redis.call('hlen', KEYS[1]) -- refuses (WRONGTYPE) to delete what is not a lock
 local freed = redis.call('del', KEYS[1])
 if freed == 1 then
-  redis.call('publish', ARGV[1], '0')
+  redis.pcall('publish', ARGV[1], '0')
 end
 return freed

@@ -37,7 +37,8 @@ if holds > 0 then
   redis.call('pexpire', KEYS[1], left)
 else
   redis.call('del', KEYS[1])
-  redis.call('publish', ARGV[3], '0')
+  -- Free it is, whether this user may tell it or not.
+  redis.pcall('publish', ARGV[3], '0')
   holds = 0
 end
 if KEYS[2] then

@@ -34,6 +34,14 @@ pub(super) async fn once(lock: &Lock, owner: Owner) -> Result<Tried, LockError> 
     if lock.inner.stop.is_cancelled() {
         return Err(LockError::ShutDown);
     }
+    let tried = send(lock, owner, under_way).await;
+    if tried.is_ok() {
+        lock.inner.outage.is_over();
+    }
+    tried
+}
+
+async fn send(lock: &Lock, owner: Owner, under_way: TaskTrackerToken) -> Result<Tried, LockError> {
     let claim = Claim::new(&lock.name, owner, lock.lease.duration(), lock.fenced);
     let claim = Arc::new(claim);
     if let (None, true, Some(batches)) = (lock.acknowledged, claim.is_plain(), &lock.inner.batches)
@@ -62,7 +70,7 @@ pub(super) async fn wait(
     deadline: Option<Instant>,
 ) -> Result<Option<Guard>, LockError> {
     let begun = Instant::now();
-    let mut wait = Wait { lock, owner: lock.entering(), deadline, outage: None };
+    let mut wait = Wait { lock, owner: lock.entering(), deadline };
     if let Step::Done(done) = wait.step(None).await? {
         return Ok(done);
     }
@@ -81,8 +89,6 @@ struct Wait<'a> {
     lock: &'a Lock,
     owner: Owner,
     deadline: Option<Instant>,
-    /// Since when Redis cannot be reached.
-    outage: Option<Instant>,
 }
 
 enum Step {
@@ -124,7 +130,6 @@ impl Wait<'_> {
         let late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let until = match once(self.lock, self.owner.clone()).await {
             Ok(tried) => {
-                self.outage = None;
                 if let Some(woken) = woken {
                     woken.used();
                 }
@@ -135,11 +140,11 @@ impl Wait<'_> {
             }
             Err(error) if error.retry_may_help() => {
                 drop(woken);
-                let since = *self.outage.get_or_insert_with(Instant::now);
-                if late || since.elapsed() >= self.lock.inner.options.outage_patience {
+                let inner = &self.lock.inner;
+                if late || inner.outage.failed() >= inner.options.outage_patience {
                     return Err(error);
                 }
-                if error.outcome_unknown() && self.lock.owner.is_none() {
+                if self.lock.owner.is_none() {
                     // The clean-up gives back a hold of the owner it was sent for; the next
                     // grant must not be the one it finds.
                     self.owner = self.lock.entering();

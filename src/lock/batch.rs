@@ -1,5 +1,5 @@
-//! Many calls in one: acquires and releases of all tasks that come while an earlier call is
-//! under way go to Redis together, as a database commits a group. Alone, a call goes at
+//! Many calls in one: acquires and releases of all tasks that come while two earlier calls
+//! are under way go to Redis together, as a database commits a group. Alone, a call goes at
 //! once; nothing waits for a timer.
 //!
 //! For owners who enter once and without a fence, that is for most: the others have keys of
@@ -21,9 +21,11 @@ const MAX_QUEUED: usize = 16_384;
 /// Calls in one script. Redis serves nobody else meanwhile: some 100 µs.
 const MAX_BATCH: usize = 64;
 
+/// Calls under way at once. With one, Redis would rest while the answers are given out, and
+/// this process while Redis works; with more, each would carry less.
 const SENDERS: usize = 2;
 
-/// The way to the task that sends.
+/// The way to the tasks that send.
 #[derive(Debug)]
 pub(super) struct Batches {
     calls: mpsc::Sender<Call>,
@@ -127,19 +129,36 @@ async fn send_all(redis: Redis, submit: Submit, queue: Arc<Mutex<mpsc::Receiver<
                     call.answered(answer, &submit);
                 }
             }
+            Err(error) if calls.len() > 1 && !error.retry_may_help() => {
+                // One of them is to blame (a name that this user may not touch, say), and the
+                // others are not: each for itself.
+                for call in calls.drain(..) {
+                    alone(&redis, &submit, call).await;
+                }
+            }
             Err(error) => {
                 for call in calls.drain(..) {
                     call.failed(&error, sent_on, &submit);
                 }
-                // Each would wait as long as these did, and for nothing.
-                let mut queue = queue.lock().await;
-                while error.retry_may_help()
-                    && let Ok(call) = queue.try_recv()
-                {
-                    call.failed(&error.not_sent(), None, &submit);
+                // Each would wait as long as these did, and for nothing. (Where the other
+                // sender has the queue, it is empty, or being emptied.)
+                if let Ok(mut queue) = queue.try_lock() {
+                    while let Ok(call) = queue.try_recv() {
+                        call.failed(&error.not_sent(), None, &submit);
+                    }
                 }
             }
         }
+    }
+}
+
+/// A batch of one.
+async fn alone(redis: &Redis, submit: &Submit, call: Call) {
+    let mut sent_on = None;
+    let wish = [call.wish.clone()];
+    match scripts::batch(redis, &wish, |generation| sent_on = Some(generation)).await {
+        Ok(answers) => call.answered(answers.first().copied().unwrap_or(scripts::NO_LOCK), submit),
+        Err(error) => call.failed(&error, sent_on, submit),
     }
 }
 

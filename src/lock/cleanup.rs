@@ -53,10 +53,10 @@ impl Job {
 
     /// Whether the acquire may reach the server after a release that found nothing. On one
     /// connection the release follows it; after a reconnect it may still lie in the old
-    /// one. (One that is recorded finds in the record that it was withdrawn.)
+    /// one. (One that is recorded finds in the record that it was withdrawn, as long as its
+    /// owner has not begun another.)
     fn may_be_on_its_way(&self, redis: &Redis) -> bool {
-        !self.claim.is_recorded()
-            && self.uncollected.is_some_and(|sent_on| redis.generation() != Some(sent_on))
+        self.uncollected.is_some_and(|sent_on| redis.generation() != Some(sent_on))
     }
 }
 
@@ -111,12 +111,6 @@ impl Cleanup {
     }
 }
 
-impl Drop for Cleanup {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
-
 /// What the jobs of a worker share.
 struct Worker {
     redis: Redis,
@@ -160,7 +154,11 @@ impl Worker {
                         pause = (pause * 2).min(LONGEST_PAUSE);
                     }
                 }
-                Ok(_) => break,
+                Ok(given_back) => {
+                    let count = u64::from(given_back.is_some());
+                    metrics::counter!("seckill_lock_cleaned_up_total").increment(count);
+                    break;
+                }
                 Err(error) if error.retry_may_help() => pause = RETRY_PAUSE,
                 Err(error) => {
                     let name = &job.claim.name;
@@ -176,6 +174,5 @@ impl Worker {
                 () = self.stop.cancelled(), if pause > RETRY_PAUSE => {}
             }
         }
-        metrics::counter!("seckill_lock_cleaned_up_total").increment(1);
     }
 }

@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use super::batch::Batches;
 use super::cleanup::Cleanup;
+use super::outage::Outage;
 use super::owner::Owners;
 use super::wakeups::Wakeups;
 use super::watchdog::Kennel;
@@ -44,8 +45,8 @@ pub struct LockOptions {
     /// and ends, and the holder is told: a lock must not outlive the work that hangs while
     /// its watchdog barks on. Without a limit by default.
     pub max_hold: Option<Duration>,
-    /// How long a wait goes on while Redis cannot be reached, before it fails. 30 s by
-    /// default: a restart or a failover fits in.
+    /// How long Redis may be out of reach before those who wait are told, counted for all of
+    /// them together. 30 s by default: a restart or a failover fits in.
     pub outage_patience: Duration,
     /// How many may wait at once, on all locks of this client together. 65,536 by default;
     /// one more is refused.
@@ -64,7 +65,8 @@ impl Default for LockOptions {
 }
 
 /// Takes locks on one Redis (or Sentinel's master, or Cluster). Cheap to clone; clones are
-/// one client, with two connections however many hold or wait.
+/// one client, with two connections to a server however many hold or wait (and a few more
+/// where replicas are to acknowledge).
 #[derive(Debug, Clone)]
 pub struct LockClient {
     inner: Arc<Inner>,
@@ -82,6 +84,7 @@ pub(super) struct Inner {
     pub(super) options: LockOptions,
     /// Ends what waits.
     pub(super) stop: CancellationToken,
+    pub(super) outage: Outage,
     /// Tries and releases that were begun: a shutdown waits until each is answered, or
     /// dropped and with it handed to the clean-up.
     pub(super) under_way: TaskTracker,
@@ -112,6 +115,7 @@ impl LockClient {
             owners: Owners::new(),
             options,
             stop,
+            outage: Outage::default(),
             under_way: TaskTracker::new(),
         };
         Self { inner: Arc::new(inner) }

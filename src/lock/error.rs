@@ -32,7 +32,7 @@ pub enum LockError {
     /// The Redis user may not do what a lock needs.
     #[error(
         "this Redis user may not take locks, it needs the permissions \
-         `+@hash +@keyspace +@scripting +@pubsub +get +set +time +wait` and its keys and channels: {0}"
+         `+@hash +@keyspace +@scripting +@pubsub +@connection +get +set +time +wait` and its keys and channels: {0}"
     )]
     NotPermitted(String),
     /// A multi-lock of no locks, or a RedLock of no nodes.

@@ -163,6 +163,7 @@ mod error;
 mod guard;
 mod handle;
 mod multi;
+mod outage;
 mod owner;
 mod redlock;
 mod scripts;

@@ -59,10 +59,6 @@ impl Claim {
         Self { name: name.to_owned(), owner, lease, grant, recorded, fenced }
     }
 
-    pub(super) fn is_recorded(&self) -> bool {
-        self.recorded
-    }
-
     /// Whether the lock's own key is all there is to it.
     pub(super) fn is_plain(&self) -> bool {
         !self.recorded && !self.fenced && !self.owner.is_shared()

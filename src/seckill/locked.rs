@@ -48,8 +48,8 @@ impl Strategy for Locked {
     async fn purchase(&self, request: Request) -> Result<Outcome, PurchaseError> {
         self.breaker.check()?;
         let lock = self.locks.lock(self.keys.order_lock(request.user)).try_acquire();
-        // Sent back to back on one connection: one round trip. A number is skipped when
-        // the lock is not granted; numbers have gaps.
+        // Sent side by side, which takes one round trip. A number is skipped when the lock is
+        // not granted; numbers have gaps.
         let (guard, order_id) = tokio::join!(lock, self.order_ids.next());
         let Some(guard) = guard? else {
             return Ok(Outcome::Refused(Refusal::OrderInProgress));

@@ -75,22 +75,22 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let code = match entered {
-        Ok(Some(guard)) => work(guard, &args, &mut signals).await?,
+        Ok(Some(guard)) => work(guard, &args, &mut signals).await,
         Ok(None) => {
             eprintln!("seckill: somebody else holds the lock {:?}", args.name);
-            EX_TEMPFAIL
+            Ok(EX_TEMPFAIL)
         }
         Err(error @ (LockError::InvalidName(_) | LockError::InvalidLease)) => {
             return Err(ConfigError(error.to_string()).into());
         }
         Err(error) => {
             eprintln!("seckill: the lock {:?} could not be taken: {error}", args.name);
-            EX_UNAVAILABLE
+            Ok(EX_UNAVAILABLE)
         }
     };
     // Gives back what a signal or an error left half-way.
     locks.shutdown().await;
-    Ok(ExitCode::from(code))
+    Ok(ExitCode::from(code?))
 }
 
 async fn enter(lock: &Lock, args: &RunArgs) -> Result<Option<Guard>, LockError> {

@@ -1,0 +1,62 @@
+//! Since when Redis cannot be reached, as all who wait together know it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Failures that are further apart are not one outage: nobody tried in between.
+const GAP: Duration = Duration::from_secs(5);
+
+/// One for all who wait on a client: each for himself would count from when his turn came,
+/// and the hundredth in line be told an hour later.
+#[derive(Debug, Default)]
+pub(super) struct Outage {
+    is_on: AtomicBool,
+    /// The first failure, and the last.
+    failures: Mutex<Option<(Instant, Instant)>>,
+}
+
+impl Outage {
+    /// A try failed. How long it has been so.
+    pub(super) fn failed(&self) -> Duration {
+        let now = Instant::now();
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = match *failures {
+            Some((first, last)) if now.duration_since(last) <= GAP => first,
+            _ => now,
+        };
+        *failures = Some((first, now));
+        self.is_on.store(true, Ordering::Release);
+        now.duration_since(first)
+    }
+
+    /// A try was answered.
+    pub(super) fn is_over(&self) {
+        // Nearly always false, and then all there is to it.
+        if self.is_on.swap(false, Ordering::AcqRel) {
+            *self.failures.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_lasts_from_its_first_failure_until_an_answer_or_a_long_silence() {
+        let outage = Outage::default();
+        let seconds = Duration::from_secs;
+        assert_eq!(outage.failed(), Duration::ZERO);
+        for passed in [4, 8] {
+            tokio::time::advance(seconds(4)).await;
+            assert_eq!(outage.failed(), seconds(passed));
+        }
+        outage.is_over();
+        assert_eq!(outage.failed(), Duration::ZERO);
+        tokio::time::advance(GAP + seconds(1)).await;
+        assert_eq!(outage.failed(), Duration::ZERO, "nobody tried meanwhile");
+    }
+}
