@@ -73,7 +73,7 @@ pub async fn measure_here(url: &str, waiters: usize, names: usize) -> anyhow::Re
         guards.push(ours.acquire(&held_name(number)).await?);
     }
 
-    let calls_before = script_calls(&mut aside).await?;
+    let misses_before = misses(&mut aside).await?;
     let resident_before = resident_bytes()?;
     let begun = Instant::now();
     let mut tasks = JoinSet::new();
@@ -83,8 +83,8 @@ pub async fn measure_here(url: &str, waiters: usize, names: usize) -> anyhow::Re
     }
     // Each of them tries once and stands in line; the first of each line tries once more,
     // when it is known to be heard.
-    let tries = calls_before + (waiters + names) as u64;
-    while script_calls(&mut aside).await? < tries {
+    let tries = misses_before + (waiters + names) as u64;
+    while misses(&mut aside).await? < tries {
         ensure!(begun.elapsed() < PATIENCE, "not all waiters are there yet");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -127,11 +127,12 @@ async fn younger_connections(aside: &mut MultiplexedConnection) -> anyhow::Resul
     Ok(ids.iter().filter(|id| **id > own).count() as u64)
 }
 
-/// How many scripts Redis has run since it started.
-async fn script_calls(aside: &mut MultiplexedConnection) -> anyhow::Result<u64> {
-    let line = server::info_text(aside, "commandstats", "cmdstat_evalsha").await?;
+/// How many tries found the lock held since Redis started: each then asks for how long yet.
+async fn misses(aside: &mut MultiplexedConnection) -> anyhow::Result<u64> {
+    let line = server::info_text(aside, "commandstats", "cmdstat_pttl").await.unwrap_or_default();
     let calls = line.split(',').find_map(|part| part.strip_prefix("calls="));
-    calls.context("cmdstat_evalsha has no calls")?.parse().context("the calls of scripts")
+    // Not in the list before the first.
+    calls.map_or(Ok(0), |calls| calls.parse().context("the calls of pttl"))
 }
 
 /// Of this process. Linux only; elsewhere there is no such file, and no figure.
