@@ -25,6 +25,7 @@ mod faults;
 mod load_generator;
 mod load_servers;
 mod lock;
+mod lock_batches;
 mod lock_cancelled;
 mod lock_cancelled_waiting;
 mod lock_failover;

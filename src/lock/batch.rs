@@ -142,7 +142,9 @@ async fn send_all(redis: Redis, submit: Submit, queue: Arc<Mutex<mpsc::Receiver<
                 }
                 // Each would wait as long as these did, and for nothing. (Where the other
                 // sender has the queue, it is empty, or being emptied.)
-                if let Ok(mut queue) = queue.try_lock() {
+                if error.retry_may_help()
+                    && let Ok(mut queue) = queue.try_lock()
+                {
                     while let Ok(call) = queue.try_recv() {
                         call.failed(&error.not_sent(), None, &submit);
                     }
