@@ -49,8 +49,7 @@ async fn send(lock: &Lock, owner: Owner, under_way: TaskTrackerToken) -> Result<
         let sent_at = Instant::now();
         return match batches.acquire(&claim, under_way).await? {
             Answer::Held { remaining } => Ok(Tried::Held { remaining }),
-            Answer::Granted { token, .. } => {
-                metrics::counter!("seckill_lock_acquired_total").increment(1);
+            Answer::Granted { token } => {
                 Ok(Tried::Granted(Guard::new(lock, claim, token, sent_at)))
             }
         };
@@ -103,7 +102,9 @@ impl Wait<'_> {
     async fn in_line(&mut self) -> Result<Option<Guard>, LockError> {
         let inner = &self.lock.inner;
         let channel = scripts::channel(&self.lock.name);
-        let turn = inner.wakeups.line_up(&channel, self.owner_in_line());
+        // Owners whom nobody else has stand in one line. One who may enter again has a line of
+        // its own: behind somebody who waits for it, it would wait for ever.
+        let turn = inner.wakeups.line_up(&channel, self.lock.owner.as_ref());
         let turn = turn.ok_or(LockError::TooManyWaiters(inner.options.max_waiters))?;
         let mut turn: Turn = match self.deadline {
             Some(deadline) => match timeout_at(deadline, turn.first()).await {
@@ -163,12 +164,6 @@ impl Wait<'_> {
             (until, deadline) => until.or(deadline),
         }))
     }
-
-    /// Owners whom nobody else has stand in one line. One who may enter again has a line of
-    /// its own: behind somebody who waits for it, it would wait for ever.
-    fn owner_in_line(&self) -> Option<&Owner> {
-        self.lock.owner.as_ref()
-    }
 }
 
 /// A hold that may exist on the server and that nobody has collected yet.
@@ -207,9 +202,7 @@ impl Armed<'_> {
         let Some(claim) = self.claim.take() else { return Ok(Tried::Held { remaining: None }) };
         match answer {
             Answer::Held { remaining } => Ok(Tried::Held { remaining }),
-            Answer::Granted { holds, token } => {
-                tracing::trace!(name = claim.name, holds, "lock acquired");
-                metrics::counter!("seckill_lock_acquired_total").increment(1);
+            Answer::Granted { token } => {
                 // A guard before anything else: whatever comes now, it gives the hold back.
                 let guard = Guard::new(self.lock, claim, token, sent_at);
                 self.admit(guard, acknowledged)

@@ -6,7 +6,6 @@
 //! their own besides the lock. Not in a cluster, where the locks are in different slots.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -185,11 +184,11 @@ impl Call {
                 let delivery = match number {
                     _ if is_no_lock => Err(no_lock()),
                     scripts::TAKEN => {
-                        let answer = Answer::Granted { holds: 1, token: None };
+                        let answer = Answer::Granted { token: None };
                         Ok(Delivery { answer, grant: Some((claim, submit.clone())), _under_way })
                     }
                     left => {
-                        let remaining = u64::try_from(left).ok().map(Duration::from_millis);
+                        let remaining = scripts::milliseconds(left);
                         Ok(Delivery { answer: Answer::Held { remaining }, grant: None, _under_way })
                     }
                 };

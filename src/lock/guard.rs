@@ -32,6 +32,8 @@ impl Guard {
         token: Option<u64>,
         sent_at: Instant,
     ) -> Self {
+        tracing::trace!(name = claim.name, "lock acquired");
+        metrics::counter!("seckill_lock_acquired_total").increment(1);
         let owner = claim.owner.clone();
         let watchdog = lock.inner.kennel.watch(lock, Arc::clone(&claim), sent_at);
         Self { inner: Arc::clone(&lock.inner), claim: Some(claim), owner, token, watchdog }
@@ -107,9 +109,10 @@ struct ArmedRelease<'a> {
 impl ArmedRelease<'_> {
     async fn send(&mut self) -> Result<(), LockError> {
         let Some(job) = &self.job else { return Ok(()) };
-        let under_way = self.inner.under_way.token();
         let answer = match &self.inner.batches {
-            Some(batches) if job.claim.is_plain() => batches.release(&job.claim, under_way).await,
+            Some(batches) if job.claim.is_plain() => {
+                batches.release(&job.claim, self.inner.under_way.token()).await
+            }
             _ => scripts::release(&self.inner.redis, &job.claim).await,
         };
         match answer {

@@ -59,9 +59,10 @@ impl Claim {
         Self { name: name.to_owned(), owner, lease, grant, recorded, fenced }
     }
 
-    /// Whether the lock's own key is all there is to it.
+    /// Whether the lock's own key is all there is to it: a claim that is recorded or fenced
+    /// is one of a shared owner, and who is shared stays so.
     pub(super) fn is_plain(&self) -> bool {
-        !self.recorded && !self.fenced && !self.owner.is_shared()
+        !self.owner.is_shared()
     }
 
     fn lease_ms(&self) -> u64 {
@@ -82,7 +83,6 @@ impl Claim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Granted {
-        holds: i64,
         token: Option<u64>,
     },
     /// Somebody else holds it, for so long yet; `None`: without an end.
@@ -137,11 +137,11 @@ fn understand(
         // What stands at the counter's key was not written by a lock.
         text => Some(text.parse().map_err(|_| LockError::NotALock(name.to_owned()))?),
     };
-    Ok(Answer::Granted { holds: number, token })
+    Ok(Answer::Granted { token })
 }
 
 /// As `PTTL` counts: below zero there is no end.
-fn milliseconds(left: i64) -> Option<Duration> {
+pub(super) fn milliseconds(left: i64) -> Option<Duration> {
     u64::try_from(left).ok().map(Duration::from_millis)
 }
 
