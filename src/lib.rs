@@ -12,11 +12,19 @@
 //! Beside them: [`config`] (the only reader of the environment), [`telemetry`],
 //! [`embedded`] (private PostgreSQL and Redis as child processes), [`load`] (the
 //! load generator) and [`cli`] (one file a subcommand).
+//!
+//! The teaching part, behind the cargo feature `lab` (on by default), which nothing above
+//! knows of: `ladder`, the designs one by one, each with its flaw; `lab`, the proof of what
+//! each keeps and of where it breaks.
 
 pub mod cli;
 pub mod config;
 pub mod embedded;
 pub mod http;
+#[cfg(feature = "lab")]
+pub mod lab;
+#[cfg(feature = "lab")]
+pub mod ladder;
 pub mod load;
 pub mod lock;
 pub mod model;

@@ -1,0 +1,1 @@
+//! Servers to kill, pause and cut off.
