@@ -12,6 +12,8 @@ pub mod audit;
 pub mod crowd;
 pub mod demo;
 pub mod keep_servers;
+#[cfg(feature = "lab")]
+pub mod lab;
 pub mod lock;
 pub mod migrate;
 pub mod nodes;
@@ -54,6 +56,9 @@ pub enum Command {
     Audit(audit::AuditArgs),
     #[command(subcommand)]
     Lock(lock::LockCommand),
+    #[cfg(feature = "lab")]
+    #[command(subcommand)]
+    Lab(lab::LabCommand),
     /// Own the private servers of another process (started by the program itself)
     #[command(hide = true)]
     KeepServers,
@@ -106,6 +111,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Tokens(args) => tokens::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Audit(args) => audit::run(args).await,
         Command::Lock(command) => lock::run(command).await,
+        #[cfg(feature = "lab")]
+        Command::Lab(command) => lab::run(command).await,
         Command::KeepServers => Ok(keep_servers::run()),
         Command::Crowd => crowd::run().await.map(|()| ExitCode::SUCCESS),
     }

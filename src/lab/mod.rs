@@ -1,4 +1,26 @@
 //! The lab: shows, on real servers, which promises each rung of the ladder keeps and where it
 //! breaks.
+//!
+//! In reading order: `scenarios`, what happens to a rung; `stage`, the actors who go on only
+//! when the schedule says so; `judge`, what came of it; `world`, the servers and scratch
+//! databases; `node_process` and `node`, the two sides of a process that sells, with the
+//! `protocol` between them; `faults`, servers to kill, pause and cut off.
 
 pub mod faults;
+mod judge;
+mod node;
+mod node_process;
+mod protocol;
+mod replay;
+mod rush;
+pub mod scenarios;
+mod serve;
+mod stage;
+mod world;
+
+pub use judge::{Claim, Observed, Verdict};
+pub use node::run as run_node;
+pub use replay::{Cell, cells, replay};
+pub use rush::Rush;
+pub use stage::Stage;
+pub use world::World;

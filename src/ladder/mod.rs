@@ -1,2 +1,64 @@
-//! The ladder: every design somebody really ships, one file each, from "read the stock, write
-//! it back" to a group commit. `docs/ladder.md` walks it.
+//! The ladder: designs that somebody really ships, one file each, from "read the stock, write
+//! it back" to a group commit. Each is complete in itself, so that neighbours can be diffed;
+//! each has a flaw, which the next one mends. `docs/ladder.md` walks it; the lab proves every
+//! claim made here, and every break.
+
+mod claims;
+mod rung;
+mod shop;
+mod turns;
+mod visit;
+
+pub use claims::{Invariant, Scenario, UnknownName};
+pub use rung::{Build, Design, Lock, Rung, Tables};
+pub use shop::Shop;
+pub use visit::{Answer, Director, Point, RungError, Visit};
+
+use Invariant::*;
+use Lock::{Mutex, Redis};
+use Scenario::*;
+use Tables::{Bare, Guarded};
+
+/// Declares the rungs' modules and the registry: `file: lock, tables, keeps […], breaks in […]`.
+macro_rules! rungs {
+    ($($id:ident: $lock:expr, $tables:expr, keeps $claims:expr, breaks $breaks:expr;)+) => {
+        $(mod $id;)+
+
+        /// The ladder, rung by rung.
+        pub const RUNGS: &[Rung] = &[$(Rung {
+            id: stringify!($id),
+            source: include_str!(concat!(stringify!($id), ".rs")),
+            build: |shop| Box::pin($id::build(shop)),
+            lock: $lock,
+            tables: $tables,
+            claims: &$claims,
+            breaks: &$breaks,
+        }),+];
+    };
+}
+
+// A promise that is kept is kept in every scenario. Of the others each scenario that breaks
+// them is named; the lab fails when one of those does not, and when any other does.
+rungs! {
+    r01_naive: Lock::None, Bare, keeps [NoUndersell], breaks [LastOne, DoubleClick, TwoNodes];
+    r02_row_lock: Lock::None, Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
+    r03_version_cas: Lock::None, Bare, keeps [NoOversell], breaks [Herd, DoubleClick, TwoNodes];
+    r04_stock_guard: Lock::None, Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
+    r05_check_then_insert: Lock::None, Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
+    r06_global_mutex: Mutex, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, Nested];
+    r07a_user_mutex_inside_tx: Mutex, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, EarlyRelease, Nested];
+    r07b_user_mutex: Mutex, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, Nested];
+}
+
+/// The rung with this id, or the only one whose id begins so.
+///
+/// # Errors
+/// When there is none, or more than one.
+pub fn find(name: &str) -> Result<&'static Rung, UnknownName> {
+    let exact = RUNGS.iter().find(|rung| rung.id == name);
+    let mut alike = RUNGS.iter().filter(|rung| rung.id.starts_with(name));
+    match (exact, alike.next(), alike.next()) {
+        (Some(rung), ..) | (None, Some(rung), None) => Ok(rung),
+        _ => Err(UnknownName::new(name, RUNGS.iter().map(|rung| rung.id))),
+    }
+}

@@ -1,0 +1,114 @@
+//! What came of a replay: a verdict with a witness.
+
+use anyhow::Context;
+use serde::Serialize;
+
+use super::stage::Stage;
+use crate::ladder::{Answer, Invariant};
+use crate::model::VoucherId;
+use crate::seckill::audit::{self, VoucherAudit};
+
+/// What a rung says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Claim {
+    /// The promise is kept.
+    Holds,
+    /// It is not.
+    Breaks,
+}
+
+/// What was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Observed {
+    /// The promise was kept.
+    Holds,
+    /// It was broken.
+    Breaks,
+    /// The replay did not come to its end; never counted as either.
+    Unknown,
+}
+
+/// A verdict and what it rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// What was seen.
+    pub observed: Observed,
+    /// Who was sold what, or why nothing can be said.
+    pub witness: Option<String>,
+}
+
+impl Verdict {
+    /// Kept.
+    pub const HOLDS: Self = Self { observed: Observed::Holds, witness: None };
+
+    /// Broken.
+    pub const fn breaks(witness: String) -> Self {
+        Self { observed: Observed::Breaks, witness: Some(witness) }
+    }
+
+    /// Nothing can be said.
+    pub const fn unknown(why: String) -> Self {
+        Self { observed: Observed::Unknown, witness: Some(why) }
+    }
+}
+
+/// Judges one promise from the database, from what every buyer was told, and from what the
+/// scenario itself saw.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn judge(stage: &Stage<'_>, invariant: Invariant) -> anyhow::Result<Verdict> {
+    let mut witnesses: Vec<String> = stage.breaches().to_vec();
+    for (nth, voucher) in stage.vouchers.iter().enumerate() {
+        let audits = audit::run(&stage.database, VoucherId::new(*voucher)).await?;
+        let audit = audits.first().context("a voucher is gone from the database")?;
+        let found = match invariant {
+            Invariant::NoOversell => oversold(audit),
+            Invariant::OnePerUser => twice(stage, *voucher).await?,
+            Invariant::NoUndersell => undersold(stage, audit),
+            Invariant::NoLostOrder | Invariant::NoLockout | Invariant::NoDeadlock => None,
+        };
+        witnesses.extend(found.map(|found| format!("voucher {}: {found}", nth + 1)));
+    }
+    Ok(match witnesses.is_empty() {
+        true => Verdict::HOLDS,
+        false => Verdict::breaks(witnesses.join("; ")),
+    })
+}
+
+/// Orders against stock, not the stock column alone: lost updates hide there.
+fn oversold(audit: &VoucherAudit) -> Option<String> {
+    let (orders, stock) = (audit.orders, audit.initial_stock);
+    (audit.oversold() > 0)
+        .then(|| format!("{orders} orders for a stock of {stock}; the column says {}", audit.stock))
+}
+
+async fn twice(stage: &Stage<'_>, voucher: i64) -> anyhow::Result<Option<String>> {
+    let twice: Vec<(i64, Vec<i64>)> = sqlx::query_as(
+        "select user_id, array_agg(id order by id) from orders where voucher_id = $1
+         group by user_id having count(*) > 1 order by user_id",
+    )
+    .bind(voucher)
+    .fetch_all(&stage.database)
+    .await?;
+    Ok(twice.first().map(|(user, orders)| {
+        let user = user - stage.first_user + 1;
+        let orders: Vec<String> = orders.iter().map(ToString::to_string).collect();
+        format!("user {user} holds {} orders: {}", orders.len(), orders.join(" and "))
+    }))
+}
+
+fn undersold(stage: &Stage<'_>, audit: &VoucherAudit) -> Option<String> {
+    let sent_away: Vec<&str> =
+        stage.answers().filter(|(_, a)| *a == Answer::SoldOut).map(|(name, _)| name).collect();
+    if audit.orders + audit.stock != audit.initial_stock {
+        return Some(format!(
+            "{} orders and {} in stock, of {}",
+            audit.orders, audit.stock, audit.initial_stock
+        ));
+    }
+    (audit.stock > 0 && !sent_away.is_empty())
+        .then(|| format!("{} told sold out, and {} in stock", sent_away.join(", "), audit.stock))
+}

@@ -1,0 +1,115 @@
+//! A node: the process in which attempts are made, `seckill lab node` (hidden). It acts as the
+//! lab tells it to, or serves HTTP; in both cases it ends when its standard input does.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use async_trait::async_trait;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
+use tokio::sync::Semaphore;
+
+use super::protocol::{Act, Attempt, NodePlan, Order, Said};
+use crate::ladder::{self, Design, Director, Point, Shop, Visit};
+use crate::model::{UserId, VoucherId};
+use crate::store::Keys;
+
+/// Runs the subcommand on this process' standard input and output.
+///
+/// # Errors
+/// When the plan cannot be read or carried out.
+pub async fn run() -> anyhow::Result<()> {
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let plan = lines.next_line().await?.context("no plan on standard input")?;
+    let plan: NodePlan = serde_json::from_str(&plan).context("the plan cannot be read")?;
+    let rung = ladder::find(&plan.rung)?;
+    let keys = Keys::with_prefix(&plan.key_prefix);
+    let shop = Shop::open(&plan.database_url, &plan.redis_urls, plan.zookeeper.clone(), keys)?;
+    if plan.http {
+        return super::serve::node(rung, shop, async move {
+            while lines.next_line().await.is_ok_and(|line| line.is_some()) {}
+        })
+        .await;
+    }
+    let design: Arc<dyn Design> = (rung.build)(shop).await?.into();
+    say(&Said::Ready(None));
+    act(design, lines).await
+}
+
+/// Writes a line at once. A lab that does not read any more has ended, and so does the node.
+pub(super) fn say(said: &Said) {
+    let mut stdout = std::io::stdout().lock();
+    let line = serde_json::to_string(said).unwrap_or_default();
+    if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {
+        std::process::exit(1);
+    }
+}
+
+async fn act(design: Arc<dyn Design>, mut lines: Lines<BufReader<Stdin>>) -> anyhow::Result<()> {
+    let mut actors: HashMap<String, Arc<Actor>> = HashMap::new();
+    while let Some(line) = lines.next_line().await? {
+        match serde_json::from_str(&line).context("an order cannot be read")? {
+            Order::Enter(attempt) => {
+                let actor = Arc::new(Actor { name: attempt.actor.clone(), go: Semaphore::new(0) });
+                actors.insert(attempt.actor.clone(), Arc::clone(&actor));
+                let visit = visit(&attempt, Arc::clone(&actor) as Arc<dyn Director>)?;
+                let design = Arc::clone(&design);
+                tokio::spawn(async move {
+                    actor.until_told_to_go().await;
+                    actor.did(match design.buy(&visit).await {
+                        Ok(answer) => Act::Done(answer),
+                        Err(error) => Act::Failed(error.to_string()),
+                    });
+                });
+            }
+            Order::Go(name) => match actors.get(&name) {
+                Some(actor) => actor.go.add_permits(1),
+                None => bail!("there is no actor {name:?}"),
+            },
+        }
+    }
+    Ok(())
+}
+
+fn visit(attempt: &Attempt, director: Arc<dyn Director>) -> anyhow::Result<Visit> {
+    Ok(Visit {
+        user: UserId::try_from(attempt.user)?,
+        voucher: VoucherId::try_from(attempt.voucher)?,
+        lease: Duration::from_millis(attempt.lease_ms),
+        also: attempt.also.map(VoucherId::try_from).transpose()?,
+        director: Some(director),
+    })
+}
+
+/// One attempt, on the lab's string.
+struct Actor {
+    name: String,
+    go: Semaphore,
+}
+
+impl Actor {
+    async fn until_told_to_go(&self) {
+        // The semaphore is never closed.
+        if let Ok(permit) = self.go.acquire().await {
+            permit.forget();
+        }
+    }
+
+    fn did(&self, act: Act) {
+        say(&Said::Acted { actor: self.name.clone(), act });
+    }
+}
+
+#[async_trait]
+impl Director for Actor {
+    async fn at(&self, point: Point, detail: String) {
+        self.did(Act::At(point, detail));
+        self.until_told_to_go().await;
+    }
+
+    fn waits(&self, what: &str) {
+        self.did(Act::Waits(what.to_owned()));
+    }
+}

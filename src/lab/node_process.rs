@@ -1,0 +1,123 @@
+//! A node, as the lab sees it: a child process that is told what to do, and that can be killed
+//! and paused.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use super::protocol::{Act, NodePlan, Order, Said};
+
+/// A running node. It ends with this, and with the lab's process, whatever ends that: it
+/// watches the pipe that is its standard input.
+pub struct NodeProcess {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+    /// What was heard of actors that nobody has asked about yet.
+    heard: HashMap<String, VecDeque<Act>>,
+    /// Where it listens, when it serves HTTP.
+    pub address: Option<String>,
+}
+
+impl NodeProcess {
+    /// Starts a node of the program `exe` and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not come up; what it said is on standard error.
+    pub async fn start(exe: &Path, plan: &NodePlan) -> anyhow::Result<Self> {
+        let mut child = Command::new(exe)
+            .args(["lab", "node"])
+            .env("RUST_LOG", "error")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C is for the lab, which ends it.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start a node of the lab")?;
+        let stdin = child.stdin.take().context("a node has no input")?;
+        let lines = BufReader::new(child.stdout.take().context("a node has no output")?).lines();
+        let mut node = Self { child, stdin, lines, heard: HashMap::new(), address: None };
+        node.send(plan).await?;
+        match node.hear().await? {
+            Said::Ready(address) => node.address = address,
+            Said::Acted { .. } => bail!("a node acted before it was ready"),
+        }
+        Ok(node)
+    }
+
+    /// Gives an order.
+    ///
+    /// # Errors
+    /// When the node has ended.
+    pub async fn order(&mut self, order: &Order) -> anyhow::Result<()> {
+        self.send(order).await
+    }
+
+    async fn send(&mut self, line: &impl serde::Serialize) -> anyhow::Result<()> {
+        let mut line = serde_json::to_vec(line)?;
+        line.push(b'\n');
+        self.stdin.write_all(&line).await.context("a node of the lab has ended")
+    }
+
+    async fn hear(&mut self) -> anyhow::Result<Said> {
+        let line = self.lines.next_line().await?.context("a node of the lab has ended")?;
+        serde_json::from_str(&line).context("a node says something strange")
+    }
+
+    /// The next thing that `actor` does. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// When the node has ended.
+    pub async fn next_act(&mut self, actor: &str) -> anyhow::Result<Act> {
+        loop {
+            if let Some(act) = self.heard.get_mut(actor).and_then(VecDeque::pop_front) {
+                return Ok(act);
+            }
+            if let Said::Acted { actor, act } = self.hear().await? {
+                self.heard.entry(actor).or_default().push_back(act);
+            }
+        }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// `SIGSTOP`, or `SIGCONT`.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let pid = self.pid().context("a node of the lab has ended")?;
+        kill(Pid::from_raw(pid.cast_signed()), signal).context("cannot signal a node of the lab")
+    }
+
+    /// `SIGKILL`, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When it cannot be killed.
+    pub async fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill().await.context("cannot kill a node of the lab")
+    }
+
+    /// Closes its input, which is the order to finish and end.
+    ///
+    /// # Errors
+    /// When it ended badly.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        drop(self.stdin);
+        let status = self.child.wait().await?;
+        if !status.success() {
+            bail!("a node of the lab ended with {status}");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! What the lab and its nodes say to each other: a line of JSON each.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ladder::{Answer, Point};
+
+/// What a node is to be: the first line it reads.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NodePlan {
+    /// The rung that it sells by.
+    pub rung: String,
+    /// PostgreSQL.
+    pub database_url: String,
+    /// The lock's Redis servers.
+    pub redis_urls: Vec<String>,
+    /// ZooKeeper, as `host:port`.
+    pub zookeeper: Option<String>,
+    /// What all keys begin with.
+    pub key_prefix: String,
+    /// Serve HTTP, instead of acting as it is told to.
+    pub http: bool,
+}
+
+/// An order to a node.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// A new attempt, which waits until it is told to go.
+    Enter(Attempt),
+    /// The actor goes on to its next pause point.
+    Go(String),
+}
+
+/// An attempt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Who is meant from now on.
+    pub actor: String,
+    /// As in `ladder::Visit`.
+    pub user: i64,
+    /// As in `ladder::Visit`.
+    pub voucher: i64,
+    /// As in `ladder::Visit`.
+    pub also: Option<i64>,
+    /// As in `ladder::Visit`.
+    pub lease_ms: u64,
+}
+
+/// What a node says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    /// It listens: for orders, or at this address.
+    Ready(Option<String>),
+    /// An actor did something.
+    Acted {
+        /// Who.
+        actor: String,
+        /// What.
+        act: Act,
+    },
+}
+
+/// What an actor did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// It is at a pause point, and stays there until it is told to go.
+    At(Point, String),
+    /// It waits for another actor of its process.
+    Waits(String),
+    /// It is through.
+    Done(Answer),
+    /// It came to no answer.
+    Failed(String),
+}

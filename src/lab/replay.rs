@@ -1,0 +1,82 @@
+//! One cell of the matrix: one scenario, played on one rung, judged.
+
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::judge::{Claim, Observed, Verdict, judge};
+use super::scenarios;
+use super::stage::Stage;
+use super::world::World;
+use crate::ladder::{Invariant, RUNGS, Rung, Scenario};
+
+/// A cell of the matrix.
+#[derive(Debug, Clone, Serialize)]
+pub struct Cell {
+    /// The rung.
+    pub rung: &'static str,
+    /// What happened to it.
+    pub scenario: Scenario,
+    /// What was at stake.
+    pub invariant: Invariant,
+    /// What the rung says.
+    pub claimed: Claim,
+    /// What was seen.
+    pub observed: Observed,
+    /// What the verdict rests on.
+    pub witness: Option<String>,
+    /// How long it took, in milliseconds.
+    pub elapsed_ms: u64,
+    /// What happened, a line an event.
+    pub timeline: Vec<String>,
+}
+
+impl Cell {
+    /// Whether it came out as claimed.
+    pub fn is_as_claimed(&self) -> bool {
+        matches!(
+            (self.claimed, self.observed),
+            (Claim::Holds, Observed::Holds) | (Claim::Breaks, Observed::Breaks)
+        )
+    }
+}
+
+/// Every cell there is: those that make sense.
+pub fn cells() -> impl Iterator<Item = (&'static Rung, Scenario)> {
+    RUNGS.iter().flat_map(|rung| {
+        let scenarios = Scenario::ALL.iter().copied();
+        scenarios
+            .filter(|scenario| scenarios::absent(*scenario, rung).is_none())
+            .map(move |scenario| (rung, scenario))
+    })
+}
+
+/// Plays a cell.
+pub async fn replay(world: &World, rung: &'static Rung, scenario: Scenario) -> Cell {
+    let begun = Instant::now();
+    let (verdict, timeline) = match Stage::new(world, rung).await {
+        Ok(mut stage) => {
+            let verdict = match play(&mut stage, scenario).await {
+                Ok(verdict) => verdict,
+                Err(error) => Verdict::unknown(format!("{error:#}")),
+            };
+            (verdict, stage.strike().await)
+        }
+        Err(error) => (Verdict::unknown(format!("{error:#}")), Vec::new()),
+    };
+    Cell {
+        rung: rung.id,
+        scenario,
+        invariant: scenario.invariant(),
+        claimed: if rung.claims_to_survive(scenario) { Claim::Holds } else { Claim::Breaks },
+        observed: verdict.observed,
+        witness: verdict.witness,
+        elapsed_ms: begun.elapsed().as_millis() as u64,
+        timeline,
+    }
+}
+
+async fn play(stage: &mut Stage<'_>, scenario: Scenario) -> anyhow::Result<Verdict> {
+    scenarios::play(scenario, stage).await?;
+    judge(stage, scenario.invariant()).await
+}

@@ -1,0 +1,36 @@
+//! Many buyers, one stock.
+
+use crate::lab::Stage;
+use crate::lab::stage::Buyer;
+use crate::ladder::Point;
+
+/// Two buyers both see the last voucher.
+pub(super) async fn last_one(stage: &mut Stage<'_>) -> anyhow::Result<()> {
+    let voucher = stage.voucher(1).await?;
+    let node = stage.node().await?;
+    let a = stage.enter("A", node, Buyer::new(0, voucher)).await?;
+    let b = stage.enter("B", node, Buyer::new(1, voucher)).await?;
+    stage.until(a, Point::StockRead).await?;
+    stage.until(b, Point::StockRead).await?;
+    stage.finish(a).await?;
+    stage.finish(b).await?;
+    Ok(())
+}
+
+/// Many buyers all read the same stock before any of them writes.
+pub(super) async fn herd(stage: &mut Stage<'_>) -> anyhow::Result<()> {
+    const HERD: [&str; 5] = ["A", "B", "C", "D", "E"];
+    let voucher = stage.voucher(HERD.len() as i32).await?;
+    let node = stage.node().await?;
+    let mut buyers = Vec::new();
+    for (user, name) in (0..).zip(HERD) {
+        buyers.push(stage.enter(name, node, Buyer::new(user, voucher)).await?);
+    }
+    for buyer in &buyers {
+        stage.until(*buyer, Point::StockRead).await?;
+    }
+    for buyer in &buyers {
+        stage.finish(*buyer).await?;
+    }
+    Ok(())
+}

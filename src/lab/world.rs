@@ -1,0 +1,163 @@
+//! Where the lab works: two scratch databases, a Redis, names of its own.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use sqlx::{Connection, Executor, PgConnection};
+use uuid::Uuid;
+
+use crate::embedded::{Home, Plan, Servers};
+use crate::ladder::{Lock, Rung, Tables};
+use crate::store::{Database, Redis};
+
+/// What is done to the lab's databases, and to those of the rungs without a safety net.
+const LAB_SQL: &str = include_str!("../ladder/lab.sql");
+const BARE_SQL: &str = include_str!("../ladder/bare.sql");
+
+/// Users of one cell; each cell has a range of its own.
+const USERS_PER_CELL: i64 = 100_000;
+
+/// The lab's servers and databases.
+pub struct World {
+    /// The program, of which nodes are made.
+    pub exe: PathBuf,
+    servers: Option<Servers>,
+    /// Where scratch databases are made.
+    admin_url: String,
+    redis_url: String,
+    /// Begins every name of this run.
+    run: String,
+    cells: std::sync::atomic::AtomicI64,
+}
+
+impl World {
+    /// The lab on the servers that are named; on private ones in place of those that are not.
+    ///
+    /// # Errors
+    /// When a server cannot be started or reached.
+    pub async fn open(
+        exe: PathBuf,
+        database_url: Option<String>,
+        redis_url: Option<String>,
+    ) -> anyhow::Result<Self> {
+        let plan = Plan {
+            home: Home::Throwaway,
+            postgres: database_url.is_none(),
+            redis: redis_url.is_none(),
+            durable: true,
+        };
+        let servers = if plan.postgres || plan.redis {
+            let exe = exe.clone();
+            Some(tokio::task::spawn_blocking(move || Servers::start(&exe, &plan)).await??)
+        } else {
+            None
+        };
+        let private =
+            |url: fn(&Servers) -> Option<&str>| servers.as_ref().and_then(url).map(str::to_owned);
+        let admin_url = database_url.or_else(|| private(Servers::database_url));
+        let redis_url = redis_url.or_else(|| private(Servers::redis_url));
+        let world = Self {
+            exe,
+            admin_url: admin_url.context("there is no PostgreSQL")?,
+            redis_url: redis_url.context("there is no Redis")?,
+            servers,
+            run: format!("seckill_lab_{}", &Uuid::new_v4().simple().to_string()[..12]),
+            cells: std::sync::atomic::AtomicI64::new(0),
+        };
+        for tables in [Tables::Bare, Tables::Guarded] {
+            world.make_database(tables).await?;
+        }
+        Ok(world)
+    }
+
+    async fn make_database(&self, tables: Tables) -> anyhow::Result<()> {
+        let mut admin = PgConnection::connect(&self.admin_url).await?;
+        let name = self.database_name(tables);
+        admin
+            .execute(sqlx::AssertSqlSafe(format!("create database {name}")))
+            .await
+            .context("the lab needs the right to create databases")?;
+        admin.close().await?;
+        let url = self.database_url(tables)?;
+        let database = Database::new(&url)?;
+        database.migrate().await?;
+        database.pool().execute(LAB_SQL).await?;
+        if tables == Tables::Bare {
+            database.pool().execute(BARE_SQL).await?;
+        }
+        database.close().await;
+        Ok(())
+    }
+
+    fn database_name(&self, tables: Tables) -> String {
+        match tables {
+            Tables::Bare => format!("{}_bare", self.run),
+            Tables::Guarded => format!("{}_guarded", self.run),
+        }
+    }
+
+    /// The scratch database with these tables.
+    ///
+    /// # Errors
+    /// When the URL of the database is malformed.
+    pub fn database_url(&self, tables: Tables) -> anyhow::Result<String> {
+        let mut url = url::Url::parse(&self.admin_url)?;
+        url.set_path(&self.database_name(tables));
+        Ok(url.into())
+    }
+
+    /// The ordinary Redis.
+    pub fn redis_url(&self) -> &str {
+        &self.redis_url
+    }
+
+    /// The Redis servers of `rung` where nothing happens to them.
+    pub fn redis_urls(&self, rung: &Rung) -> Vec<String> {
+        match rung.lock {
+            Lock::Redis(1) | Lock::None => vec![self.redis_url.clone()],
+            Lock::Redis(_) | Lock::Mutex | Lock::ZooKeeper => Vec::new(),
+        }
+    }
+
+    /// A range of users, and the beginning of Redis names, that no other cell has.
+    pub fn next_cell(&self) -> (i64, String) {
+        let cell = self.cells.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        (1 + cell * USERS_PER_CELL, format!("{}:{cell}:", self.run))
+    }
+
+    /// Drops what was made, and stops private servers.
+    ///
+    /// # Errors
+    /// When a server is gone.
+    pub async fn close(self) -> anyhow::Result<()> {
+        if let Some(servers) = self.servers {
+            // What is on private servers goes with them.
+            return Ok(tokio::task::spawn_blocking(move || servers.stop()).await??);
+        }
+        let mut admin = PgConnection::connect(&self.admin_url).await?;
+        for tables in [Tables::Bare, Tables::Guarded] {
+            let name = self.database_name(tables);
+            let drop = format!("drop database if exists {name} with (force)");
+            admin.execute(sqlx::AssertSqlSafe(drop)).await?;
+        }
+        admin.close().await?;
+        self.forget_keys().await
+    }
+
+    async fn forget_keys(&self) -> anyhow::Result<()> {
+        let redis = Redis::new(&self.redis_url)?;
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(&cursor).arg("MATCH").arg(format!("*{}*", self.run)).arg("COUNT").arg(1000);
+            let (next, keys): (String, Vec<String>) = redis.query(&scan).await?;
+            for key in keys {
+                redis.query::<()>(redis::cmd("DEL").arg(key)).await?;
+            }
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What can be promised, and what is done to a rung to see whether it keeps the promise.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// Enums whose values have names that are part of the public interface.
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name { $($(#[$variant_doc])* $variant),+ }
+
+        impl $name {
+            /// All there are.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The name.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.pad(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownName;
+            fn from_str(name: &str) -> Result<Self, UnknownName> {
+                let found = Self::ALL.iter().find(|known| known.as_str() == name);
+                found.copied().ok_or_else(|| {
+                    UnknownName::new(name, Self::ALL.iter().map(|known| known.as_str()))
+                })
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+    };
+}
+
+/// Nothing has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {name:?}; there is: {known}")]
+pub struct UnknownName {
+    name: String,
+    known: String,
+}
+
+impl UnknownName {
+    pub(super) fn new<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Self {
+        Self { name: name.to_owned(), known: known.collect::<Vec<_>>().join(", ") }
+    }
+}
+
+named! {
+    /// A promise to the buyers or to the shop.
+    Invariant {
+        /// Orders of a voucher never exceed its initial stock.
+        NoOversell = "no_oversell",
+        /// One user holds at most one order of a voucher.
+        OnePerUser = "one_per_user",
+        /// While stock remains, a first-time buyer is not sent away; orders + stock = initial
+        /// stock.
+        NoUndersell = "no_undersell",
+        /// An acknowledged order is in the database.
+        NoLostOrder = "no_lost_order",
+        /// A dead holder locks a user out for no longer than one lease.
+        NoLockout = "no_lockout",
+        /// Code that holds the lock may call code that takes it.
+        NoDeadlock = "no_deadlock",
+    }
+}
+
+named! {
+    /// Something that happens to a rung, step by step, the same every time.
+    Scenario {
+        /// Two buyers both see the last voucher.
+        LastOne = "last_one",
+        /// Many buyers all read the same stock before any of them writes.
+        Herd = "herd",
+        /// One user, two requests at once, one process.
+        DoubleClick = "double_click",
+        /// One user, one request to each of two processes.
+        TwoNodes = "two_nodes",
+        /// The second request enters between release and commit.
+        EarlyRelease = "early_release",
+        /// The holder is killed while it holds.
+        HolderDies = "holder_dies",
+        /// The holder is killed between the two commands of its acquire.
+        DiesBetween = "dies_between",
+        /// The work outlives the lease, and the holder's late release lets a third in.
+        SlowHolder = "slow_holder",
+        /// The work outlives the lease, and a second enters while it goes on.
+        OutlivedLease = "outlived_lease",
+        /// The holder pauses in its release, between compare and delete.
+        StalledRelease = "stalled_release",
+        /// The holder calls code that takes the same lock.
+        Nested = "nested",
+        /// The release falls between a waiter's miss and its subscription.
+        LostWakeup = "lost_wakeup",
+        /// The reply to a release is lost, and it is sent again, with two holds.
+        ResentRelease = "resent_release",
+        /// One of the lock's nodes is down: can anyone still buy?
+        NodeDown = "node_down",
+        /// The Redis master dies before its replica has the lock; the replica is promoted.
+        Failover = "failover",
+        /// A lock node restarts empty.
+        Amnesia = "amnesia",
+        /// A lock node's clock leaps past the lease.
+        ClockJump = "clock_jump",
+        /// `SIGSTOP` past the lease, after the last check, before the write.
+        PausedHolder = "paused_holder",
+    }
+}
+
+impl Scenario {
+    /// What is at stake.
+    pub const fn invariant(self) -> Invariant {
+        match self {
+            Self::LastOne => Invariant::NoOversell,
+            Self::Herd | Self::NodeDown => Invariant::NoUndersell,
+            Self::HolderDies | Self::DiesBetween | Self::LostWakeup => Invariant::NoLockout,
+            Self::Nested => Invariant::NoDeadlock,
+            Self::DoubleClick
+            | Self::TwoNodes
+            | Self::EarlyRelease
+            | Self::SlowHolder
+            | Self::OutlivedLease
+            | Self::StalledRelease
+            | Self::ResentRelease
+            | Self::Failover
+            | Self::Amnesia
+            | Self::ClockJump
+            | Self::PausedHolder => Invariant::OnePerUser,
+        }
+    }
+
+    /// What happens, in a sentence.
+    pub const fn story(self) -> &'static str {
+        match self {
+            Self::LastOne => "two buyers both see the last voucher",
+            Self::Herd => "many buyers all read the same stock before any of them writes",
+            Self::DoubleClick => "one user, two requests at once, one process",
+            Self::TwoNodes => "one user, one request to each of two processes",
+            Self::EarlyRelease => "the second request enters between release and commit",
+            Self::HolderDies => "the holder is killed while it holds",
+            Self::DiesBetween => "the holder is killed between the two commands of its acquire",
+            Self::SlowHolder => {
+                "the work outlives the lease; does the late release let a third in?"
+            }
+            Self::OutlivedLease => "the work outlives the lease; does a second get in?",
+            Self::StalledRelease => "the holder pauses in its release, between compare and delete",
+            Self::Nested => "the holder calls code that takes the same lock",
+            Self::LostWakeup => "the release falls between a waiter's miss and its subscription",
+            Self::ResentRelease => {
+                "the reply to a release is lost and it is sent again, with two holds"
+            }
+            Self::NodeDown => "one of the lock's nodes is down: can anyone still buy?",
+            Self::Failover => "the Redis master dies before its replica has the lock",
+            Self::Amnesia => "a lock node restarts empty",
+            Self::ClockJump => "a lock node's clock leaps past the lease",
+            Self::PausedHolder => {
+                "the holder is stopped past its lease, after the last check, before the write"
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! *Idea.* One order per user: count the user's orders before selling.
+//! *Holds.* Sells all there is and nothing else, and refuses a buyer who comes back later.
+//! *Breaks when* one user clicks twice: both requests count before either has written. There is
+//! no row yet that could be locked.
+//! *Next.* Let one in at a time (r06).
+
+use async_trait::async_trait;
+use sqlx::PgPool;
+
+use super::{Answer, Design, Point, RungError, Shop, Visit};
+
+struct CheckThenInsert {
+    database: PgPool,
+}
+
+pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
+    Ok(Box::new(CheckThenInsert { database: shop.database }))
+}
+
+#[async_trait]
+impl Design for CheckThenInsert {
+    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
+        let mut transaction = self.database.begin().await?;
+        let stock: i32 =
+            sqlx::query_scalar("select stock from seckill_vouchers where voucher_id = $1")
+                .bind(visit.voucher.get())
+                .fetch_one(&mut *transaction)
+                .await?;
+        visit.at(Point::StockRead, stock).await;
+        if stock < 1 {
+            return Ok(Answer::SoldOut);
+        }
+        let orders: i64 = sqlx::query_scalar(
+            "select count(*) from orders where user_id = $1 and voucher_id = $2",
+        )
+        .bind(visit.user.get())
+        .bind(visit.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await?;
+        visit.at(Point::OrdersCounted, orders).await;
+        if orders > 0 {
+            return Ok(Answer::AlreadyBought);
+        }
+        let taken = sqlx::query(
+            "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
+        )
+        .bind(visit.voucher.get())
+        .execute(&mut *transaction)
+        .await?;
+        if taken.rows_affected() == 0 {
+            return Ok(Answer::SoldOut);
+        }
+        let order = sqlx::query_scalar(
+            "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
+        )
+        .bind(visit.user.get())
+        .bind(visit.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(Answer::Ordered(order))
+    }
+}

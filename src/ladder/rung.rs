@@ -1,0 +1,88 @@
+//! A row of the registry.
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+
+use super::{Answer, Invariant, RungError, Scenario, Shop, Visit};
+
+/// A way to sell, right or wrong.
+#[async_trait]
+pub trait Design: Send + Sync {
+    /// One attempt.
+    ///
+    /// # Errors
+    /// When it came to no answer.
+    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError>;
+
+    /// Gives back what it holds.
+    async fn shutdown(&self) {}
+}
+
+/// How a rung lets one in at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lock {
+    /// It does not: the database alone judges.
+    None,
+    /// In the memory of one process.
+    Mutex,
+    /// On so many independent Redis servers.
+    Redis(usize),
+    /// In ZooKeeper.
+    ZooKeeper,
+}
+
+/// Whether the database would catch what the rung lets through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tables {
+    /// No unique and no check constraint: the safety net would hide what is taught.
+    Bare,
+    /// The production tables.
+    Guarded,
+}
+
+/// Builds a rung.
+pub type Build = fn(Shop) -> BoxFuture<'static, Result<Box<dyn Design>, RungError>>;
+
+/// One rung: what it is, and what it claims.
+#[derive(Debug, Clone, Copy)]
+pub struct Rung {
+    /// The name, which is that of its file.
+    pub id: &'static str,
+    /// The file.
+    pub source: &'static str,
+    /// Makes one.
+    pub build: Build,
+    /// Its lock.
+    pub lock: Lock,
+    /// Its tables.
+    pub tables: Tables,
+    /// The promises it keeps, whatever happens.
+    pub claims: &'static [Invariant],
+    /// Where it breaks the others.
+    pub breaks: &'static [Scenario],
+}
+
+impl Rung {
+    /// The number: 7 for `r07a_user_mutex_inside_tx`.
+    pub fn number(&self) -> u32 {
+        let digits = self.id.trim_start_matches('r');
+        let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+        digits[..end].parse().unwrap_or(0)
+    }
+
+    /// One of the four lines of its documentation: *Idea*, *Holds*, *Breaks when*, *Next*.
+    pub fn line(&self, name: &str) -> String {
+        let doc = self.source.lines().take_while(|line| line.starts_with("//!"));
+        let text: Vec<&str> = doc.map(|line| line.trim_start_matches("//!").trim()).collect();
+        let text = text.join(" ");
+        let Some((_, rest)) = text.split_once(&format!("*{name}")) else { return String::new() };
+        let rest = rest.trim_start_matches('.').trim_start_matches('*');
+        let ends = ["*Idea", "*Holds", "*Breaks when", "*Next"].iter().filter_map(|m| rest.find(m));
+        rest[..ends.min().unwrap_or(rest.len())].trim().to_owned()
+    }
+
+    /// Whether it claims to survive `scenario`.
+    pub fn claims_to_survive(&self, scenario: Scenario) -> bool {
+        self.claims.contains(&scenario.invariant()) || !self.breaks.contains(&scenario)
+    }
+}

@@ -1,0 +1,59 @@
+//! What a rung is given to work with.
+
+use std::time::Duration;
+
+use sqlx::postgres::{PgPool, PgPoolOptions};
+
+use super::RungError;
+use crate::store::{Keys, Redis};
+
+/// More than any schedule has actors; what a rush has beyond waits in line.
+const MAX_CONNECTIONS: u32 = 12;
+
+/// How long an attempt of a rush waits for a connection: it queues, it does not fail.
+const CONNECT_WITHIN: Duration = Duration::from_secs(60);
+
+/// A rung's database, its lock servers, its names.
+#[derive(Debug, Clone)]
+pub struct Shop {
+    /// PostgreSQL: the tables `seckill_vouchers` and `orders`, with the constraints that the
+    /// rung's row of the registry says.
+    pub database: PgPool,
+    /// The same, as a URL.
+    pub database_url: String,
+    /// The Redis servers of the lock: one, or as many as the rung has nodes.
+    pub redis: Vec<Redis>,
+    /// ZooKeeper, as `host:port`.
+    pub zookeeper: Option<String>,
+    /// Names keys.
+    pub keys: Keys,
+}
+
+impl Shop {
+    /// A shop that connects when it is first used.
+    ///
+    /// # Errors
+    /// When a URL is malformed.
+    pub fn open(
+        database_url: &str,
+        redis_urls: &[String],
+        zookeeper: Option<String>,
+        keys: Keys,
+    ) -> Result<Self, RungError> {
+        let database = PgPoolOptions::new()
+            .max_connections(MAX_CONNECTIONS)
+            .acquire_timeout(CONNECT_WITHIN)
+            .test_before_acquire(false)
+            .connect_lazy(database_url)?;
+        let redis = redis_urls.iter().map(|url| Redis::new(url)).collect::<Result<_, _>>()?;
+        Ok(Self { database, database_url: database_url.to_owned(), redis, zookeeper, keys })
+    }
+
+    /// The first Redis.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn first_redis(&self) -> Result<Redis, RungError> {
+        self.redis.first().cloned().ok_or(RungError::Lacks("a Redis"))
+    }
+}

@@ -1,0 +1,176 @@
+//! A buyer's attempt, as a rung sees it.
+
+use std::fmt::Display;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::lock::LockError;
+use crate::model::{UserId, VoucherId};
+use crate::seckill::PurchaseError;
+use crate::store::StoreError;
+
+/// One attempt to buy.
+#[derive(Clone)]
+pub struct Visit {
+    /// Who buys.
+    pub user: UserId,
+    /// What.
+    pub voucher: VoucherId,
+    /// The lease of the lock that is taken for it, where there is one.
+    pub lease: Duration,
+    /// Another voucher that is bought on the way, by code that takes the same lock.
+    pub also: Option<VoucherId>,
+    /// Who says when it goes on; nobody in a real rush.
+    pub director: Option<Arc<dyn Director>>,
+}
+
+/// Decides when an attempt goes on from a pause point.
+#[async_trait]
+pub trait Director: Send + Sync {
+    /// The attempt is at `point`; returns when it may go on.
+    async fn at(&self, point: Point, detail: String);
+
+    /// The attempt has to wait for somebody else in this process.
+    fn waits(&self, what: &str);
+}
+
+impl Visit {
+    /// A pause point: nothing at all in a real rush.
+    pub async fn at(&self, point: Point, detail: impl Display) {
+        if let Some(director) = &self.director {
+            director.at(point, detail.to_string()).await;
+        }
+    }
+
+    /// Awaits `turn`, and says so when it is not there at once.
+    pub async fn waiting<T>(&self, what: &str, turn: impl Future<Output = T>) -> T {
+        let mut turn = pin!(turn);
+        let mut told = false;
+        poll_fn(|context| {
+            let polled = turn.as_mut().poll(context);
+            if let (Poll::Pending, false, Some(director)) = (&polled, told, &self.director) {
+                told = true;
+                director.waits(what);
+            }
+            polled
+        })
+        .await
+    }
+
+    /// The attempt that is made on the way, if there is one.
+    pub fn inner(&self) -> Option<Self> {
+        let voucher = self.also?;
+        Some(Self { voucher, also: None, ..self.clone() })
+    }
+}
+
+/// The pause points: where a schedule can hold an attempt. The texts are those of the
+/// timelines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Point {
+    /// It has read the stock.
+    StockRead,
+    /// It has counted the user's orders of the voucher.
+    OrdersCounted,
+    /// It has sent the first of two commands that take a lock.
+    KeySet,
+    /// It holds the lock.
+    Locked,
+    /// The lock is somebody else's; it is about to wait for it.
+    Missed,
+    /// It has checked for the last time that it holds the lock, and is about to write.
+    LastCheck,
+    /// The attempt made on the way has come back.
+    InnerDone,
+    /// It has given back the lock, and not committed yet.
+    ReleasedEarly,
+    /// It is about to commit.
+    Committing,
+    /// It is about to give back the lock (between compare and delete where these are two).
+    Releasing,
+}
+
+impl Point {
+    /// What an actor does there, for a timeline.
+    pub fn told(self, detail: &str) -> String {
+        match self {
+            Self::StockRead => format!("reads the stock: {detail}"),
+            Self::OrdersCounted => format!("counts the orders of this user: {detail}"),
+            Self::KeySet => format!("has sent {detail}, and not the next command yet"),
+            Self::Locked => format!("holds the lock: {detail}"),
+            Self::Missed => format!("finds the lock taken, is about to wait: {detail}"),
+            Self::LastCheck => {
+                format!("looks a last time whether the lock is still its own: {detail}")
+            }
+            Self::InnerDone => format!("hears from the purchase made on the way: {detail}"),
+            Self::ReleasedEarly => "has given back the lock, and not committed".to_owned(),
+            Self::Committing => format!("is about to commit: {detail}"),
+            Self::Releasing => format!("is about to give back the lock: {detail}"),
+        }
+    }
+}
+
+/// What a buyer is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Bought: the order.
+    Ordered(i64),
+    /// Nothing is left.
+    SoldOut,
+    /// The user has bought it before.
+    AlreadyBought,
+    /// Another attempt of the user is under way.
+    InProgress,
+}
+
+impl Answer {
+    /// The code that the API has for it.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Ordered(_) => "ordered",
+            Self::SoldOut => "sold_out",
+            Self::AlreadyBought => "already_bought",
+            Self::InProgress => "order_in_progress",
+        }
+    }
+}
+
+impl Display for Answer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(self.code())
+    }
+}
+
+/// An attempt that came to no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RungError {
+    /// The database.
+    #[error("the database: {0}")]
+    Database(#[from] sqlx::Error),
+    /// Redis.
+    #[error("Redis: {0}")]
+    Redis(#[from] StoreError),
+    /// The production lock.
+    #[error("the lock: {0}")]
+    Lock(#[from] LockError),
+    /// The production strategy.
+    #[error("the purchase: {0}")]
+    Purchase(#[from] PurchaseError),
+    /// The rung found that it does not hold its lock any more, and wrote nothing.
+    #[error("the lock was lost before the write")]
+    LockLost,
+    /// The shop lacks what the rung needs.
+    #[error("this rung needs {0}")]
+    Lacks(&'static str),
+    /// ZooKeeper.
+    #[error("ZooKeeper: {0}")]
+    ZooKeeper(String),
+}
