@@ -80,10 +80,24 @@ impl NodeProcess {
             if let Some(act) = self.heard.get_mut(actor).and_then(VecDeque::pop_front) {
                 return Ok(act);
             }
-            if let Said::Acted { actor, act } = self.hear().await? {
-                self.heard.entry(actor).or_default().push_back(act);
-            }
+            self.listen().await?;
         }
+    }
+
+    /// Until somebody here does something. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// When the node has ended.
+    pub async fn listen(&mut self) -> anyhow::Result<()> {
+        if let Said::Acted { actor, act } = self.hear().await? {
+            self.heard.entry(actor).or_default().push_back(act);
+        }
+        Ok(())
+    }
+
+    /// Whether `actor` did something that nobody has asked about yet.
+    pub fn has_heard(&self, actor: &str) -> bool {
+        self.heard.get(actor).is_some_and(|acts| !acts.is_empty())
     }
 
     /// Its process.

@@ -248,6 +248,42 @@ impl<'a> Stage<'a> {
         self.drive(actor, None).await
     }
 
+    /// Lets all of them go on to their ends, the first first. Where they queue for something,
+    /// whoever gets it goes on: the queue's order is not the schedule's.
+    ///
+    /// # Errors
+    /// As [`Stage::until`].
+    pub async fn finish_all(&mut self, actors: &[Actor]) -> anyhow::Result<()> {
+        let mut left = actors.to_vec();
+        while !left.is_empty() {
+            let next = timeout(PATIENCE, self.next_ready(&left)).await;
+            let next = next.with_context(|| format!("nobody went on for {PATIENCE:?}"))??;
+            if self.finish(next).await? != Stop::Waits {
+                left.retain(|actor| *actor != next);
+            }
+        }
+        Ok(())
+    }
+
+    /// The first of `actors` who can go on.
+    async fn next_ready(&mut self, actors: &[Actor]) -> anyhow::Result<Actor> {
+        loop {
+            for actor in actors {
+                let cast = &self.cast[actor.0];
+                let queued = matches!(cast.state, State::QueuedInDatabase | State::QueuedInProcess);
+                if !queued || self.nodes[cast.node].has_heard(cast.name) {
+                    return Ok(*actor);
+                }
+            }
+            for actor in actors {
+                let node = self.cast[actor.0].node;
+                if let Ok(heard) = timeout(LOOK_EVERY, self.nodes[node].listen()).await {
+                    heard?;
+                }
+            }
+        }
+    }
+
     async fn drive(&mut self, actor: Actor, point: Option<Point>) -> anyhow::Result<Stop> {
         loop {
             let (name, node) = (self.cast[actor.0].name, self.cast[actor.0].node);

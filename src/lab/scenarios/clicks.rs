@@ -24,9 +24,7 @@ async fn twice(stage: &mut Stage<'_>, nodes: [Node; 2]) -> anyhow::Result<()> {
     let b = stage.enter("B", nodes[1], Buyer::new(0, voucher)).await?;
     stage.until(a, Point::OrdersCounted).await?;
     stage.until(b, Point::OrdersCounted).await?;
-    stage.finish(a).await?;
-    stage.finish(b).await?;
-    Ok(())
+    stage.finish_all(&[a, b]).await
 }
 
 /// The second request enters when the first has given back the lock: before its commit, where
@@ -38,7 +36,5 @@ pub(super) async fn early_release(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     let b = stage.enter("B", node, Buyer::new(0, voucher)).await?;
     stage.until(a, Point::Committing).await?;
     stage.until(b, Point::OrdersCounted).await?;
-    stage.finish(a).await?;
-    stage.finish(b).await?;
-    Ok(())
+    stage.finish_all(&[a, b]).await
 }

@@ -12,9 +12,7 @@ pub(super) async fn last_one(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     let b = stage.enter("B", node, Buyer::new(1, voucher)).await?;
     stage.until(a, Point::StockRead).await?;
     stage.until(b, Point::StockRead).await?;
-    stage.finish(a).await?;
-    stage.finish(b).await?;
-    Ok(())
+    stage.finish_all(&[a, b]).await
 }
 
 /// Many buyers all read the same stock before any of them writes.
@@ -29,8 +27,5 @@ pub(super) async fn herd(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     for buyer in &buyers {
         stage.until(*buyer, Point::StockRead).await?;
     }
-    for buyer in &buyers {
-        stage.finish(*buyer).await?;
-    }
-    Ok(())
+    stage.finish_all(&buyers).await
 }
