@@ -8,6 +8,7 @@
 
 pub mod faults;
 mod judge;
+mod leases;
 mod node;
 mod node_process;
 mod protocol;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use nix::sys::signal::Signal;
 use sqlx::postgres::PgPool;
 use tokio::time::timeout;
@@ -10,13 +10,16 @@ use tokio::time::timeout;
 use super::node_process::NodeProcess;
 use super::protocol::{Act, Attempt, NodePlan, Order};
 use super::world::World;
-use crate::ladder::{Answer, Lock, Point, Rung};
+use crate::ladder::{Answer, Point, Rung};
 
 /// What takes longer never comes: the cell is unknown.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How often PostgreSQL is asked who waits for a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// The first rung whose holder learns that it has lost its lock.
+const WATCHES_ITSELF: u32 = 13;
 
 /// A lease that no replay outlasts.
 pub const LONG_LEASE: Duration = Duration::from_secs(120);
@@ -237,7 +240,15 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// When its process ends, or nothing happens for half a minute.
     pub async fn until(&mut self, actor: Actor, point: Point) -> anyhow::Result<Stop> {
-        self.drive(actor, Some(point)).await
+        self.drive(actor, &[point]).await
+    }
+
+    /// As [`Stage::until`], to the first of several points.
+    ///
+    /// # Errors
+    /// As [`Stage::until`].
+    pub async fn until_first(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<Stop> {
+        self.drive(actor, points).await
     }
 
     /// Lets the actor go on to its end, or as far as it gets.
@@ -245,7 +256,7 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// As [`Stage::until`].
     pub async fn finish(&mut self, actor: Actor) -> anyhow::Result<Stop> {
-        self.drive(actor, None).await
+        self.drive(actor, &[]).await
     }
 
     /// Lets all of them go on to their ends, the first first. Where they queue for something,
@@ -284,7 +295,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    async fn drive(&mut self, actor: Actor, point: Option<Point>) -> anyhow::Result<Stop> {
+    async fn drive(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<Stop> {
         loop {
             let (name, node) = (self.cast[actor.0].name, self.cast[actor.0].node);
             match self.cast[actor.0].state {
@@ -301,7 +312,7 @@ impl<'a> Stage<'a> {
                 Act::At(at, detail) => {
                     self.cast[actor.0].state = State::Held;
                     self.note(name, at.told(&detail));
-                    if point != Some(at) {
+                    if !points.contains(&at) {
                         continue;
                     }
                     return Ok(Stop::At(at));
@@ -410,9 +421,18 @@ impl<'a> Stage<'a> {
         &self.broken
     }
 
-    /// Whether the rung has a lock at all.
-    pub fn is_locked(&self) -> bool {
-        self.rung.lock != Lock::None
+    /// Where the rung has looked for the last time whether it may write.
+    pub fn last_check(&self) -> Point {
+        if self.rung.number() >= WATCHES_ITSELF { Point::LastCheck } else { Point::OrdersCounted }
+    }
+
+    /// Orders of a voucher.
+    ///
+    /// # Errors
+    /// As any statement.
+    pub async fn orders(&self, voucher: i64) -> anyhow::Result<i64> {
+        let count = sqlx::query_scalar("select count(*) from orders where voucher_id = $1");
+        Ok(count.bind(voucher).fetch_one(&self.database).await?)
     }
 
     /// Ends the stage: its processes, its connections. Returns what happened.
@@ -423,21 +443,5 @@ impl<'a> Stage<'a> {
         }
         self.database.close().await;
         self.timeline
-    }
-}
-
-/// As [`Stop`], where only one is right: the premise of a replay.
-pub trait Premise {
-    /// # Errors
-    /// When the actor is elsewhere.
-    fn must_be_at(self, point: Point) -> anyhow::Result<()>;
-}
-
-impl Premise for Stop {
-    fn must_be_at(self, point: Point) -> anyhow::Result<()> {
-        if self != Self::At(point) {
-            bail!("the replay expected {point:?}, and found {self:?}");
-        }
-        Ok(())
     }
 }
