@@ -44,6 +44,8 @@ pub enum Stop {
     Waits,
     /// It was answered.
     Done(Answer),
+    /// It found that it had lost its lock, and wrote nothing.
+    LostLock,
     /// It came to no answer.
     Failed(String),
 }
@@ -66,6 +68,7 @@ struct Cast {
     node: usize,
     state: State,
     answer: Option<Stop>,
+    may_fail: bool,
 }
 
 /// What an attempt is to be.
@@ -119,6 +122,8 @@ pub struct Stage<'a> {
     nodes: Vec<NodeProcess>,
     cast: Vec<Cast>,
     timeline: Vec<String>,
+    /// The orders written, in the order in which they came.
+    orders: Vec<String>,
     /// Why a promise that the database cannot judge is broken.
     broken: Vec<String>,
 }
@@ -142,6 +147,7 @@ impl<'a> Stage<'a> {
             nodes: Vec::new(),
             cast: Vec::new(),
             timeline: Vec::new(),
+            orders: Vec::new(),
             broken: Vec::new(),
         })
     }
@@ -227,8 +233,24 @@ impl<'a> Stage<'a> {
         let also = also.unwrap_or_default();
         let process = node.0 + 1;
         self.note(name, format!("user {user} wants voucher {nth}{also} (process {process})"));
-        self.cast.push(Cast { name, node: node.0, state: State::Held, answer: None });
+        self.cast.push(Cast {
+            name,
+            node: node.0,
+            state: State::Held,
+            answer: None,
+            may_fail: false,
+        });
         Ok(Actor(self.cast.len() - 1))
+    }
+
+    /// Orders by the order in which they came: the same in every run.
+    fn nth_order(&mut self, id: String) -> String {
+        let known = self.orders.iter().position(|known| *known == id);
+        let nth = known.unwrap_or_else(|| {
+            self.orders.push(id);
+            self.orders.len() - 1
+        });
+        format!("order {}", nth + 1)
     }
 
     fn nth(&self, voucher: i64) -> usize {
@@ -311,6 +333,8 @@ impl<'a> Stage<'a> {
             let stop = match act {
                 Act::At(at, detail) => {
                     self.cast[actor.0].state = State::Held;
+                    let detail =
+                        if at == Point::Committing { self.nth_order(detail) } else { detail };
                     self.note(name, at.told(&detail));
                     if !points.contains(&at) {
                         continue;
@@ -324,6 +348,10 @@ impl<'a> Stage<'a> {
                 Act::Done(answer) => {
                     self.note(name, format!("is told: {answer}"));
                     Stop::Done(answer)
+                }
+                Act::LostLock => {
+                    self.note(name, "has lost its lock and writes nothing");
+                    Stop::LostLock
                 }
                 Act::Failed(error) => {
                     self.note(name, format!("comes to no answer: {error}"));
@@ -414,6 +442,19 @@ impl<'a> Stage<'a> {
             Some(Stop::Done(answer)) => Some((cast.name, answer)),
             _ => None,
         })
+    }
+
+    /// Why somebody came to no answer, which no schedule counts on unless it says so.
+    pub fn failure(&self) -> Option<String> {
+        self.cast.iter().filter(|cast| !cast.may_fail).find_map(|cast| match &cast.answer {
+            Some(Stop::Failed(error)) => Some(format!("{} came to no answer: {error}", cast.name)),
+            _ => None,
+        })
+    }
+
+    /// The schedule counts on the actor's coming to no answer.
+    pub fn may_fail(&mut self, actor: Actor) {
+        self.cast[actor.0].may_fail = true;
     }
 
     /// The promises broken that no database shows.

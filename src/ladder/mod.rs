@@ -55,6 +55,8 @@ rungs! {
     r11_lua_release: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [OutlivedLease, Nested, PausedHolder];
     r12_reentrant: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout, NoDeadlock], breaks [OutlivedLease, PausedHolder];
     r13_watchdog: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout, NoDeadlock], breaks [PausedHolder];
+    r14_multi_lock: Redis(3), Bare, keeps [NoOversell, NoLockout, NoDeadlock], breaks [NodeDown, PausedHolder];
+    r15_redlock: Redis(3), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, Amnesia, ClockJump, PausedHolder];
     r16_fencing: Redis(1), Bare, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout, NoDeadlock], breaks [];
     r18_constraints: Lock::None, Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [];
 }

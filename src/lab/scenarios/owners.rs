@@ -13,6 +13,8 @@ pub(super) async fn nested(stage: &mut Stage<'_>) -> anyhow::Result<()> {
         stage.broken("A waits for a lock that A itself holds");
     } else if stage.orders(on_the_way).await? == 0 {
         stage.broken("A is turned away by the lock that A itself holds");
+    } else if stage.orders(wanted).await? == 0 {
+        stage.broken("A cannot go on after the purchase made on the way");
     }
     Ok(())
 }
