@@ -16,6 +16,7 @@ mod rush;
 pub mod scenarios;
 mod serve;
 mod stage;
+mod timeline;
 mod world;
 
 pub use judge::{Claim, Observed, Verdict};
@@ -23,4 +24,5 @@ pub use node::run as run_node;
 pub use replay::{Cell, cells, replay};
 pub use rush::Rush;
 pub use stage::Stage;
+pub use timeline::Line;
 pub use world::World;
