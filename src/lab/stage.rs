@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::node_process::NodeProcess;
 use super::protocol::{Act, Attempt, NodePlan, Order};
+use super::timeline::Line;
 use super::world::World;
 use crate::ladder::{Answer, Point, Rung};
 
@@ -121,7 +122,7 @@ pub struct Stage<'a> {
     pub first_user: i64,
     nodes: Vec<NodeProcess>,
     cast: Vec<Cast>,
-    timeline: Vec<String>,
+    timeline: Vec<Line>,
     /// The orders written, in the order in which they came.
     orders: Vec<String>,
     /// Why a promise that the database cannot judge is broken.
@@ -154,11 +155,11 @@ impl<'a> Stage<'a> {
 
     /// A line of the timeline that is not an actor's.
     pub fn say(&mut self, text: impl Into<String>) {
-        self.note("", text);
+        self.timeline.push(Line::of_the_lab(text));
     }
 
     fn note(&mut self, who: &str, text: impl Into<String>) {
-        self.timeline.push(format!("{who:<6} {}", text.into()));
+        self.timeline.push(Line::of(who, text));
     }
 
     /// Puts a voucher on sale.
@@ -477,7 +478,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Ends the stage: its processes, its connections. Returns what happened.
-    pub async fn strike(mut self) -> Vec<String> {
+    pub async fn strike(mut self) -> Vec<Line> {
         for node in &mut self.nodes {
             // Gone already, or it is now.
             let _ = node.kill().await;
