@@ -49,10 +49,18 @@ impl Stage<'_> {
         Ok(end)
     }
 
+    /// The name of the user's lock.
+    ///
+    /// # Errors
+    /// When there is no such user.
+    pub fn lock_key(&self, user: i64) -> anyhow::Result<String> {
+        let user = UserId::try_from(self.first_user + user)?;
+        Ok(Keys::with_prefix(&self.key_prefix).order_lock(user))
+    }
+
     async fn redis_lease_over(&self, user: i64) -> anyhow::Result<LeaseEnd> {
-        let Some(user) = UserId::new(self.first_user + user) else { bail!("no such user") };
-        let key = Keys::with_prefix(&self.key_prefix).order_lock(user);
-        let redis = Redis::new(&self.redis_urls[0])?;
+        let key = self.lock_key(user)?;
+        let redis = Redis::new(&self.servers.redis_urls[0])?;
         let deadline = Instant::now() + PATIENCE;
         let (mut last, mut renewed) = (i64::MAX, Duration::ZERO);
         let mut seen = Instant::now();

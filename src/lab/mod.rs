@@ -9,6 +9,7 @@
 pub mod faults;
 mod judge;
 mod leases;
+mod lock_servers;
 mod node;
 mod node_process;
 mod protocol;
@@ -21,6 +22,7 @@ mod timeline;
 mod world;
 
 pub use judge::{Claim, Observed, Verdict};
+pub use lock_servers::LockServers;
 pub use node::run as run_node;
 pub use replay::{Cell, cells, replay};
 pub use rush::Rush;

@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use sqlx::postgres::PgPool;
 use tokio::time::timeout;
 
+use super::lock_servers::LockServers;
 use super::node_process::NodeProcess;
 use super::protocol::{Act, Attempt, NodePlan, Order};
 use super::timeline::Line;
@@ -108,10 +109,8 @@ pub struct Stage<'a> {
     pub world: &'a World,
     /// What is played.
     pub rung: &'static Rung,
-    /// The lock's servers, for the nodes started from now on.
-    pub redis_urls: Vec<String>,
-    /// ZooKeeper, for the nodes started from now on.
-    pub zookeeper: Option<String>,
+    /// The lock's servers, for the processes started from now on.
+    pub servers: LockServers,
     /// The vouchers on sale.
     pub vouchers: Vec<i64>,
     /// PostgreSQL, for the lab's own looks.
@@ -138,8 +137,7 @@ impl<'a> Stage<'a> {
         let (first_user, key_prefix) = world.next_cell();
         Ok(Self {
             database: PgPool::connect(&world.database_url(rung.tables)?).await?,
-            redis_urls: world.redis_urls(rung),
-            zookeeper: None,
+            servers: LockServers::start(world, rung).await?,
             world,
             rung,
             vouchers: Vec::new(),
@@ -194,8 +192,8 @@ impl<'a> Stage<'a> {
         let plan = NodePlan {
             rung: self.rung.id.to_owned(),
             database_url: self.world.database_url(self.rung.tables)?,
-            redis_urls: self.redis_urls.clone(),
-            zookeeper: self.zookeeper.clone(),
+            redis_urls: self.servers.redis_urls.clone(),
+            zookeeper: self.servers.zookeeper.clone(),
             key_prefix: self.key_prefix.clone(),
             http: false,
         };

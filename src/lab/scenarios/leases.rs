@@ -6,7 +6,7 @@ use crate::lab::stage::{Buyer, Node, Stop};
 use crate::ladder::{Answer, Point};
 
 /// How far a second request gets: in, or to the lock's door.
-const IN_OR_AT_THE_DOOR: [Point; 2] = [Point::Missed, Point::OrdersCounted];
+pub(super) const IN_OR_AT_THE_DOOR: [Point; 2] = [Point::Missed, Point::OrdersCounted];
 
 /// The holder is killed while it holds.
 pub(super) async fn holder_dies(stage: &mut Stage<'_>) -> anyhow::Result<()> {

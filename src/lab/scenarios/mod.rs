@@ -8,9 +8,8 @@
 mod clicks;
 mod leases;
 mod owners;
+mod servers;
 mod stock;
-
-use anyhow::bail;
 
 use super::stage::Stage;
 use crate::ladder::{Lock, Rung, Scenario};
@@ -34,7 +33,11 @@ pub async fn play(scenario: Scenario, stage: &mut Stage<'_>) -> anyhow::Result<(
         Scenario::Nested => owners::nested(stage).await,
         Scenario::LostWakeup => owners::lost_wakeup(stage).await,
         Scenario::PausedHolder => leases::paused_holder(stage).await,
-        _ => bail!("not there yet"),
+        Scenario::ResentRelease => servers::resent_release(stage).await,
+        Scenario::NodeDown => servers::node_down(stage).await,
+        Scenario::Failover => servers::failover(stage).await,
+        Scenario::Amnesia => servers::amnesia(stage).await,
+        Scenario::ClockJump => servers::clock_jump(stage).await,
     }
 }
 
@@ -69,6 +72,17 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
         Scenario::LostWakeup => {
             unless(has_lease && number >= 13, "turns a second request away, nobody waits")
         }
-        _ => Some("is not played yet"),
+        Scenario::ResentRelease => unless(
+            matches!(rung.lock, Lock::Redis(1)) && number >= 12,
+            "has no second hold that could be given back by mistake",
+        ),
+        Scenario::NodeDown => unless(
+            matches!(rung.lock, Lock::Redis(2..)),
+            "has one lock server: with it down nobody buys, and everybody hears so",
+        ),
+        Scenario::Failover | Scenario::Amnesia => {
+            unless(matches!(rung.lock, Lock::Redis(_)), "has no lock in Redis")
+        }
+        Scenario::ClockJump => unless(has_lease, "has no lease that a clock could end"),
     }
 }
