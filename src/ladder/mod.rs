@@ -58,6 +58,7 @@ rungs! {
     r14_multi_lock: Redis(3), Bare, keeps [NoOversell, NoLockout, NoDeadlock], breaks [NodeDown, PausedHolder];
     r15_redlock: Redis(3), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, Amnesia, ClockJump, PausedHolder];
     r16_fencing: Redis(1), Bare, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout, NoDeadlock], breaks [];
+    r17_zookeeper: Lock::ZooKeeper, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, PausedHolder];
     r18_constraints: Lock::None, Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [];
 }
 

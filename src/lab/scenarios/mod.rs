@@ -45,7 +45,8 @@ pub async fn play(scenario: Scenario, stage: &mut Stage<'_>) -> anyhow::Result<(
 pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     let number = rung.number();
     let unless = |applies: bool, reason: &'static str| (!applies).then_some(reason);
-    let has_lease = matches!(rung.lock, Lock::Redis(_)) && rung.id != "r08a_setnx";
+    let has_lease =
+        matches!(rung.lock, Lock::Redis(_) | Lock::ZooKeeper) && rung.id != "r08a_setnx";
     if rung.lock == Lock::None {
         let of_stock =
             [Scenario::LastOne, Scenario::Herd, Scenario::DoubleClick, Scenario::TwoNodes];
@@ -83,6 +84,9 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
         Scenario::Failover | Scenario::Amnesia => {
             unless(matches!(rung.lock, Lock::Redis(_)), "has no lock in Redis")
         }
-        Scenario::ClockJump => unless(has_lease, "has no lease that a clock could end"),
+        Scenario::ClockJump => unless(
+            has_lease && rung.lock != Lock::ZooKeeper,
+            "has no lease that the clock of a Redis could end",
+        ),
     }
 }
