@@ -23,6 +23,7 @@ mod embedded;
 mod eventually;
 mod faults;
 mod lab_faults;
+mod lab_replays;
 mod load_generator;
 mod load_servers;
 mod lock;

@@ -70,6 +70,16 @@ impl SmsGateway for KeptSms {
     }
 }
 
+/// Where the run's PostgreSQL and Redis are.
+pub async fn urls() -> (String, String) {
+    tokio::task::spawn_blocking(|| {
+        let servers = &*SERVERS;
+        (servers.database_url().unwrap().to_owned(), servers.redis_url().unwrap().to_owned())
+    })
+    .await
+    .unwrap()
+}
+
 /// One test's own world. Its clock begins at 2026-11-11T00:00:00Z and stands still.
 pub struct World {
     pub database_url: String,
@@ -84,12 +94,7 @@ pub struct World {
 
 impl World {
     pub async fn new() -> Self {
-        let (postgres, redis_url) = tokio::task::spawn_blocking(|| {
-            let servers = &*SERVERS;
-            (servers.database_url().unwrap().to_owned(), servers.redis_url().unwrap().to_owned())
-        })
-        .await
-        .unwrap();
+        let (postgres, redis_url) = urls().await;
         let name = format!("t_{}", uuid::Uuid::new_v4().simple());
         run_sql(&postgres, &format!("create database {name} template {TEMPLATE}")).await;
         let database_url = with_database(&postgres, &name);
