@@ -32,10 +32,14 @@ use crate::lock::Guard;
 use crate::model::{OrderId, Outcome, Refusal};
 use crate::store::orders::{self, Placed, Purchase};
 use crate::store::patience::within;
-use crate::store::{OrderIdError, StoreError, order_batch};
+use crate::store::{Database, OrderIdError, Service, StoreError, order_batch};
 
 /// How long a purchase stands in line. A client that waits longer has given up.
 const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// A connection that is silent for so long may be dead without anybody having noticed: another
+/// one is asked.
+const RESEND_AFTER: Duration = Duration::from_secs(2);
 
 /// Between two tries to learn what became of a batch.
 const RESEND_PAUSE: Duration = Duration::from_millis(50);
@@ -82,7 +86,7 @@ impl Strategy for GroupCommit {
         let (reply, answer) = oneshot::channel();
         let member = Member { request, order_id, guard, reply, since: Instant::now() };
         if let Some(batch) = line.join(member) {
-            let turn = Turn { seller: Arc::clone(&self.seller), line, stuck: false };
+            let turn = Turn { seller: Arc::clone(&self.seller), line };
             // Boxed: every purchase would carry it, and few lead.
             Box::pin(turn.lead(batch)).await;
         }
@@ -99,20 +103,19 @@ impl Strategy for GroupCommit {
     }
 }
 
-/// A leader's place in the line of a voucher. Dropped, also in a panic, it passes to the next.
+/// To lead the line of a voucher. Dropped, also in a panic, it passes to the next.
 struct Turn {
     seller: Arc<Seller>,
     line: Arc<Line>,
-    stuck: bool,
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let batch = self.line.next(self.stuck);
+        let batch = self.line.next();
         // Without a runtime the process ends, and what is dropped here with it.
         if let (false, Ok(runtime)) = (batch.is_empty(), Handle::try_current()) {
             let (seller, line) = (Arc::clone(&self.seller), Arc::clone(&self.line));
-            let next = Self { seller, line, stuck: false };
+            let next = Self { seller, line };
             self.seller.tasks.spawn_on(next.lead(batch), &runtime);
         }
     }
@@ -146,6 +149,9 @@ impl Turn {
         let mut work = self.settle(purchases);
         match within(PATIENCE, &mut work).await {
             Ok(Ok(placements)) => {
+                // Where all are judged the next batch goes before the answers are given out.
+                let whole = placements.iter().all(Option::is_some);
+                let turn = (!whole).then_some(self);
                 let mut unjudged = Vec::new();
                 for (member, placed) in batch.into_iter().zip(placements) {
                     match placed.map(|placed| judge(placed, &member.request.sale)) {
@@ -153,7 +159,9 @@ impl Turn {
                         Some(Err(_)) | None => unjudged.push(member),
                     }
                 }
-                self.judge_singly(unjudged).await;
+                if let Some(turn) = turn {
+                    turn.judge_singly(unjudged).await;
+                }
             }
             Ok(Err(error)) if error.retry_may_help() => {
                 self.seller.breaker.trip();
@@ -253,31 +261,22 @@ impl Turn {
     }
 
     /// Places `purchases`, all in one transaction, and does not rest until it is known what
-    /// became of them.
+    /// became of them: where the answer is lost, they are sent again with the same ids. That
+    /// waits for the row behind the first transaction, or makes it find their orders written;
+    /// in whatever order the two come to the row, each order is written once.
     fn settle(&self, purchases: Vec<Purchase>) -> Work {
         let (seller, line) = (Arc::clone(&self.seller), Arc::clone(&self.line));
         Box::pin(async move {
-            let database = &seller.database;
-            let first = match purchases.as_slice() {
-                [one] => {
-                    let place = database.with_kept(async |c| orders::place(c, one).await);
-                    place.await.map(|placed| vec![Some(placed)])
-                }
-                all => database.with_kept(async |c| order_batch::place_all(c, all).await).await,
-            };
-            let lost = match first {
+            let lost = match place(&seller.database, &purchases, false).await {
                 Err(error) if error.outcome_unknown() => error,
                 known => return known,
             };
             tracing::warn!(error = %lost, "an answer was lost, asking what became of the orders");
             metrics::counter!("seckill_group_settled_total").increment(1);
             loop {
-                let asked = database
-                    .with_kept(async |c| order_batch::place_all(c, &purchases).await)
-                    .await;
-                match asked {
+                match place(&seller.database, &purchases, true).await {
                     Err(error) if error.retry_may_help() => {
-                        // Whoever waits for this waits in vain, for now.
+                        // Whoever waits behind this waits in vain, for now.
                         seller.breaker.trip();
                         line.send_away(|| PurchaseError::DatabaseResting);
                         sleep(RESEND_PAUSE).await;
@@ -290,11 +289,10 @@ impl Turn {
         })
     }
 
-    /// `work` is stuck: its members hear "unknown" while it goes on. Their locks and the
-    /// leader's place stay until it is over: it may still write.
-    fn leave_behind(mut self, work: Work, batch: Vec<Member>) {
+    /// `work` is stuck: its members hear "unknown" while it goes on. Their locks and the turn
+    /// stay until it is over: it may still write.
+    fn leave_behind(self, work: Work, batch: Vec<Member>) {
         self.line.stuck();
-        self.stuck = true;
         let seller = Arc::clone(&self.seller);
         seller.breaker.trip();
         self.line.send_away(|| PurchaseError::DatabaseResting);
@@ -306,6 +304,23 @@ impl Turn {
             join_all(guards.into_iter().map(|guard| seller.let_go(guard))).await;
         });
     }
+}
+
+/// One try. A single purchase takes one statement, unless it was sent before: it must not
+/// take its own order for somebody else's.
+async fn place(
+    database: &Database,
+    purchases: &[Purchase],
+    again: bool,
+) -> Result<Placements, StoreError> {
+    let work = database.with_kept(async |connection| match purchases {
+        [one] if !again => Ok(vec![Some(orders::place(connection, one).await?)]),
+        all => order_batch::place_all(connection, all).await,
+    });
+    within(RESEND_AFTER, work).await.unwrap_or_else(|silence| {
+        let (service, cause) = (Service::Postgres, silence.into());
+        Err(StoreError::Unknown { service, cause })
+    })
 }
 
 impl Member {

@@ -1,8 +1,11 @@
 //! The line before one voucher: purchases that wait to be committed together.
 //!
-//! Whoever comes and finds a leader's place free takes it, and with it everybody who waits:
-//! alone, a purchase goes at once. Whoever finds all places taken waits for the next leader,
-//! who takes over from one that is done. Nothing waits for a timer, or for company.
+//! Whoever comes and finds nobody leading leads: alone, a purchase goes at once. Whoever comes
+//! meanwhile waits, and when the leader is done, the next one takes all of them along. Nothing
+//! waits for a timer, or for company.
+//!
+//! One leader at a time: a second transaction would only wait in the database for the first,
+//! and the two would share between them those whom one could carry.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -13,9 +16,6 @@ use tokio::time::Instant;
 use super::{PurchaseError, Request};
 use crate::lock::Guard;
 use crate::model::{OrderId, Outcome};
-
-/// Transactions of one voucher under way at once.
-const WIDTH: usize = 2;
 
 /// Purchases in one transaction.
 pub(super) const MAX_BATCH: usize = 256;
@@ -60,21 +60,21 @@ pub(super) struct Line {
     max: usize,
 }
 
-/// While anybody waits, all places are taken: somebody comes back for them.
+/// While anybody waits somebody leads, and comes back for them.
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Member>,
-    leaders: usize,
-    /// Of these, how many are stuck in the database.
-    stuck: usize,
+    led: bool,
+    /// The leader is stuck in the database.
+    stuck: bool,
 }
 
 impl State {
     fn check(&self, max: usize) -> Result<(), PurchaseError> {
-        if self.stuck >= WIDTH {
+        if self.stuck {
             return Err(PurchaseError::DatabaseResting);
         }
-        if self.waiting.len() >= max {
+        if self.led && self.waiting.len() >= max {
             return Err(PurchaseError::Overloaded);
         }
         Ok(())
@@ -95,45 +95,41 @@ impl Line {
     /// Whether whoever comes now would lead at once.
     ///
     /// # Errors
-    /// `Overloaded` when too many wait; `DatabaseResting` when those before are all stuck.
+    /// `Overloaded` when too many wait; `DatabaseResting` when the leader is stuck.
     pub(super) fn check(&self) -> Result<bool, PurchaseError> {
         let state = self.state();
-        let leads = state.leaders < WIDTH;
-        if !leads {
-            state.check(self.max)?;
-        }
-        Ok(leads)
+        state.check(self.max)?;
+        Ok(!state.led)
     }
 
-    /// Stands in line. Where that makes a leader of the member: its batch, itself in it; the
-    /// leader's place is taken until [`Line::next`] says that nobody waits. A member that is
-    /// not admitted, for one of the reasons of [`Line::check`], is told so.
+    /// Stands in line. Where that makes a leader of the member: its batch, itself in it; it
+    /// leads until [`Line::next`] says that nobody waits. A member that is not admitted, for
+    /// one of the reasons of [`Line::check`], is told so.
     pub(super) fn join(&self, member: Member) -> Option<Vec<Member>> {
         let mut state = self.state();
-        if state.leaders < WIDTH {
-            state.leaders += 1;
-            state.waiting.push_back(member);
-            return Some(state.batch());
+        if let Err(error) = state.check(self.max) {
+            member.tell(Err(error));
+            return None;
         }
-        match state.check(self.max) {
-            Ok(()) => state.waiting.push_back(member),
-            Err(error) => member.tell(Err(error)),
+        state.waiting.push_back(member);
+        if state.led {
+            return None;
         }
-        None
+        state.led = true;
+        Some(state.batch())
     }
 
-    /// For a leader that is done: the next batch, or empty, and the place is free.
-    pub(super) fn next(&self, was_stuck: bool) -> Vec<Member> {
+    /// For a leader that is done: the next batch to lead, or nobody, and nobody leads.
+    pub(super) fn next(&self) -> Vec<Member> {
         let mut state = self.state();
-        state.stuck -= usize::from(was_stuck);
         let batch = state.batch();
-        state.leaders -= usize::from(batch.is_empty());
+        (state.led, state.stuck) = (!batch.is_empty(), false);
         batch
     }
 
-    /// A leader is stuck in the database until it asks for the next batch.
+    /// The leader is stuck in the database until it asks for the next batch.
     pub(super) fn stuck(&self) {
-        self.state().stuck += 1;
+        self.state().stuck = true;
     }
 
     /// The database, or Redis, failed: all who wait hear so now, instead of one batch after
