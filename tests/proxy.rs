@@ -1,7 +1,8 @@
-//! A proxy between a test and a Redis on a UNIX socket, which breaks the network on order.
+//! A proxy between a test and a server on a UNIX socket, which breaks the network on order.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
@@ -31,6 +32,8 @@ const FAULTS: [Fault; 6] =
 #[derive(Debug)]
 struct State {
     fault: AtomicU8,
+    /// Pieces of the kind that is to be lost which pass before.
+    spared: AtomicUsize,
     changed: Notify,
     /// A connection came that is being held.
     held: Notify,
@@ -57,6 +60,13 @@ impl State {
     /// Whether this piece is the one that `fault` was ordered for; it is, once.
     fn strikes(&self, fault: Fault) -> bool {
         let (from, to) = (fault as u8, Fault::None as u8);
+        if self.fault() != fault {
+            return false;
+        }
+        let spare = |left: usize| left.checked_sub(1);
+        if self.spared.fetch_update(Ordering::SeqCst, Ordering::SeqCst, spare).is_ok() {
+            return false;
+        }
         self.fault.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
@@ -71,10 +81,23 @@ impl Proxy {
     /// In front of the Redis at `url`.
     pub async fn start(url: &str) -> Self {
         let socket = url.strip_prefix("redis+unix://").unwrap().to_owned();
+        Self::before(socket, |address| format!("redis://{address}/")).await
+    }
+
+    /// In front of the PostgreSQL at `url`.
+    pub async fn start_postgres(url: &str) -> Self {
+        let url = url::Url::parse(url).unwrap();
+        let host = url.query_pairs().find(|(name, _)| name == "host").unwrap().1.into_owned();
+        let (socket, database) = (format!("{host}/.s.PGSQL.5432"), url.path().to_owned());
+        Self::before(socket, |address| format!("postgres://postgres@{address}{database}")).await
+    }
+
+    async fn before(socket: String, url: impl FnOnce(SocketAddr) -> String) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let url = format!("redis://{}/", listener.local_addr().unwrap());
+        let url = url(listener.local_addr().unwrap());
         let state = Arc::new(State {
             fault: AtomicU8::new(0),
+            spared: AtomicUsize::new(0),
             changed: Notify::new(),
             held: Notify::new(),
         });
@@ -100,6 +123,12 @@ impl Proxy {
     pub fn break_by(&self, fault: Fault) {
         self.state.fault.store(fault as u8, Ordering::SeqCst);
         self.state.changed.notify_waiters();
+    }
+
+    /// As `LoseRequest` and `LoseAnswer`, but so many of them pass before.
+    pub fn break_after(&self, passing: usize, fault: Fault) {
+        self.state.spared.store(passing, Ordering::SeqCst);
+        self.break_by(fault);
     }
 
     /// Until a connection came that is being held.
