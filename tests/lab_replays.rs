@@ -70,6 +70,7 @@ rungs! {
     r16_fencing
     r17_zookeeper
     r18_constraints
+    r19_group_commit
 }
 
 /// What the code of `built` does, against what `claims` says of itself.

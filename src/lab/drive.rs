@@ -73,6 +73,17 @@ impl Stage<'_> {
         }
     }
 
+    /// Lets the actor go on, and does not look where it gets.
+    ///
+    /// # Errors
+    /// When its process has ended.
+    pub async fn set_out(&mut self, actor: Actor) -> anyhow::Result<()> {
+        let Cast { name, node, .. } = self.cast[actor.0];
+        self.cast[actor.0].state = State::Running;
+        self.note(name, "sets out");
+        self.nodes[node].order(&Order::Go(name.to_owned())).await
+    }
+
     async fn drive(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<Stop> {
         loop {
             let (name, node) = (self.cast[actor.0].name, self.cast[actor.0].node);
