@@ -22,7 +22,7 @@ mod stage;
 mod timeline;
 mod world;
 
-pub use judge::{Claim, Observed, Verdict};
+pub use judge::{Claim, Observed, Verdict, missing};
 pub use lock_servers::LockServers;
 pub use node::run as run_node;
 pub use replay::{Cell, cells, replay};
