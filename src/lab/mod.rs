@@ -4,7 +4,8 @@
 //! In reading order: `scenarios`, what happens to a rung; `stage`, the actors who go on only
 //! when the schedule says so; `judge`, what came of it; `world`, the servers and scratch
 //! databases; `node_process` and `node`, the two sides of a process that sells, with the
-//! `protocol` between them; `faults`, servers to kill, pause and cut off.
+//! `protocol` between them; `faults`, servers to kill, pause and cut off; `report`, what all of
+//! it came to, for a terminal, for a program and as a page.
 
 mod drive;
 pub mod faults;
@@ -15,6 +16,7 @@ mod node;
 mod node_process;
 mod protocol;
 mod replay;
+pub mod report;
 mod rush;
 pub mod scenarios;
 mod serve;
