@@ -25,6 +25,7 @@ mod eventually;
 mod faults;
 mod group_commit;
 mod group_commit_faults;
+mod lab_cli;
 mod lab_faults;
 mod lab_replays;
 mod lab_report;
