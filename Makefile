@@ -29,6 +29,11 @@ demo: release ## a whole flash sale against real servers, audited; ends with a v
 serve: release ## the HTTP API on 127.0.0.1:8080, with a private PostgreSQL and Redis
 	$(SECKILL) serve $(ARGS)
 
+.PHONY: lab
+lab: setup-lab release ## every design of the ladder: what it keeps, and where it breaks; minutes
+	@mkdir -p $(TARGET_DIR)/lab
+	$(SECKILL) lab all --html $(TARGET_DIR)/lab/report.html --json $(TARGET_DIR)/lab/report.json $(ARGS)
+
 .PHONY: test
 test: setup-test ## all tests, against real PostgreSQL and Redis that they start themselves
 	$(CARGO) test --locked $(ARGS)
@@ -73,7 +78,11 @@ release: setup
 
 .PHONY: setup-test
 setup-test:
-	@scripts/setup.sh runtime browser
+	@scripts/setup.sh runtime browser lab
+
+.PHONY: setup-lab
+setup-lab:
+	@scripts/setup.sh runtime lab
 
 .PHONY: setup-lint
 setup-lint:

@@ -5,6 +5,7 @@
 #   scripts/setup.sh runtime    build + the binaries of PostgreSQL and Redis
 #   scripts/setup.sh lint       build + rustfmt, clippy and luacheck
 #   scripts/setup.sh browser    Chromium, for the test that looks at the documentation page
+#   scripts/setup.sh lab        ZooKeeper's classes and a Java runtime, for one rung of the lab
 #   scripts/setup.sh bench      runtime + wrk, pgbench and psql
 #   scripts/setup.sh bench-lock build + Redis and redis-benchmark
 #
@@ -41,7 +42,6 @@ have_pg() {
     return 1
 }
 
-missing=''
 need() { # need NAME CHECK...: remembers NAME, once, when CHECK fails
     name=$1
     shift
@@ -71,6 +71,10 @@ look_for() {
     browser)
         need chromium have_chromium
         ;;
+    lab)
+        need zookeeper have_zookeeper
+        need java have java
+        ;;
     bench)
         look_for runtime
         need wrk have wrk
@@ -83,13 +87,21 @@ look_for() {
         need redis-benchmark have redis-benchmark
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, browser, bench, bench-lock."
+        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, bench-lock."
         ;;
     esac
 }
 
 # The names under which the test looks for it.
 have_chromium() { have chromium || have chromium-browser || have google-chrome; }
+
+# `seckill` looks in the same places.
+have_zookeeper() {
+    for jar in /usr/share/java/zookeeper.jar /opt/zookeeper/lib/zookeeper-*.jar; do
+        [ -e "$jar" ] && return 0
+    done
+    return 1
+}
 
 # rustup puts a `cargo-fmt` in PATH whether or not the component is installed, so ask it.
 have_rustfmt() { cargo fmt --version >/dev/null 2>&1; }
@@ -134,6 +146,12 @@ packages_for() { # packages_for MANAGER NAME
     *:wrk) echo wrk ;;
 
     *:chromium) echo chromium ;;
+
+    # The classes alone: Debian's package `zookeeper` adds a user, scripts and, by way of the
+    # full Java runtime, a desktop's libraries; `zookeeperd` adds a service.
+    apt-get:zookeeper) echo libzookeeper-java ;;
+    apt-get:java) echo default-jre-headless ;;
+    *:zookeeper | *:java) ;; # see `look`
 
     # Debian's server package carries pgbench; its client package carries psql.
     apt-get:pgbench) echo postgresql ;;
@@ -216,6 +234,24 @@ install_with() { # install_with MANAGER PACKAGE...
     esac
 }
 
+# Fills `missing` for these parts. Where nobody packages ZooKeeper it is left out, and Java with
+# it: the lab leaves out what needs them, and so do the tests, so it is no reason to stop.
+look() {
+    missing=''
+    for part in "$@"; do look_for "$part"; done
+    case "$missing " in *' zookeeper '* | *' java '*) ;; *) return 0 ;; esac
+    tool=$(manager)
+    [ -z "$(packages_for "$tool" zookeeper)" ] || return 0
+    $told || say "$tool has no package of ZooKeeper: going on without, and without what of the lab needs it. To have that too, unpack Apache's archive as /opt/zookeeper and install a Java runtime."
+    told=true
+    kept=''
+    for name in $missing; do
+        case $name in zookeeper | java) ;; *) kept="$kept $name" ;; esac
+    done
+    missing=$kept
+}
+told=false
+
 install_missing() {
     components='' packages=''
     tool=$(manager)
@@ -268,13 +304,12 @@ install_missing() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|bench|bench-lock ...'
-for part in "$@"; do look_for "$part"; done
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|bench-lock ...'
+look "$@"
 [ -n "$missing" ] || exit 0
 install_missing
 
 # A package manager that says "done" may still have brought something else, for example
 # binaries in a directory nobody looks in. Better said here than by a build that breaks.
-missing=''
-for part in "$@"; do look_for "$part"; done
+look "$@"
 [ -z "$missing" ] || die "still missing after the installation:$missing. Install by hand, then run this again."

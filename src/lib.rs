@@ -17,6 +17,10 @@
 //! knows of: `ladder`, the designs one by one, each with its flaw; `lab`, the proof of what
 //! each keeps and of where it breaks.
 
+// A purchase under a lock on several servers is a future of many futures: proving it `Send`
+// takes the compiler deeper than its default of 128.
+#![recursion_limit = "256"]
+
 pub mod cli;
 pub mod config;
 pub mod embedded;

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use seckill::lab::faults::{Fault, Proxy};
 use seckill::lock::{Guard, Lease, LockClient, LockError};
 use sqlx::PgPool;
 
 use crate::eventually::{eventually, must};
 use crate::lock_redlock::{NAME, Party, client, exists, hold_by_a_stranger, renewed, start};
-use crate::proxy::{Fault, Proxy};
 use crate::redis_nodes::{DURABLE, Node};
 use crate::world::World;
 
@@ -25,8 +25,8 @@ struct Pair {
 impl Pair {
     async fn start() -> Self {
         let (master, replica) = (Node::start(&[]).await, Node::start(&[]).await);
-        let link = Proxy::start(&master.socket_url()).await;
-        let port = url::Url::parse(&link.url).unwrap().port().unwrap();
+        let link = Proxy::start(&master.socket_url()).await.unwrap();
+        let port = link.port();
         replica.replica_at(port).await;
         Self { master, replica, link }
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use seckill::embedded::{Home, Plan, Server, Servers};
+use seckill::lab::faults::{Fault, Proxy};
 use seckill::lock::{Guard, Lease, LockClient, LockError, LockOptions};
 use seckill::store::Redis;
 
 use crate::eventually::{eventually, must};
 use crate::lock::LONG;
-use crate::proxy::{Fault, Proxy};
 use crate::world::{World, exe};
 
 /// Long enough that a busy machine renews it in time.
@@ -146,11 +146,11 @@ async fn a_watchdog_does_not_take_a_later_grant_of_its_owner_for_its_own() {
 async fn a_holder_cut_off_from_redis_learns_it_by_the_deadline() {
     let world = World::new().await;
     for fault in [Fault::Down, Fault::Deaf] {
-        let proxy = Proxy::start(&world.redis_url).await;
+        let proxy = Proxy::start(&world.redis_url).await.unwrap();
         let name = format!("{}:{fault:?}", world.lock_name());
         let lease = Lease::Fixed(SHORT);
         let locks = LockClient::new(
-            Redis::new(&proxy.url).unwrap(),
+            Redis::new(proxy.url()).unwrap(),
             LockOptions { lease, ..LockOptions::default() },
         );
         let renewed = Lease::Renewed(SHORT);
@@ -172,8 +172,8 @@ async fn a_holder_cut_off_from_redis_learns_it_by_the_deadline() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_went_deaf_is_replaced() {
     let world = World::new().await;
-    let proxy = Proxy::start(&world.redis_url).await;
-    let redis = Redis::new(&proxy.url).unwrap();
+    let proxy = Proxy::start(&world.redis_url).await.unwrap();
+    let redis = Redis::new(proxy.url()).unwrap();
     redis.ping().await.unwrap();
     proxy.break_by(Fault::Deaf);
     assert!(redis.ping().await.unwrap_err().outcome_unknown());
@@ -193,10 +193,10 @@ struct Shared {
 /// A lock held once by an owner who may enter again, behind a proxy.
 async fn held_once_behind_a_proxy() -> Shared {
     let world = World::new().await;
-    let proxy = Proxy::start(&world.redis_url).await;
+    let proxy = Proxy::start(&world.redis_url).await.unwrap();
     let lease = Lease::Renewed(LONG);
     let locks = LockClient::new(
-        Redis::new(&proxy.url).unwrap(),
+        Redis::new(proxy.url()).unwrap(),
         LockOptions { lease, ..LockOptions::default() },
     );
     let name = world.lock_name();

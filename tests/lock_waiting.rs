@@ -7,13 +7,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use seckill::lab::faults::{Fault, Proxy};
 use seckill::lock::{Guard, Lease, LockClient, LockError, LockOptions};
 use seckill::store::Redis;
 use tokio::task::{JoinHandle, JoinSet, yield_now};
 
 use crate::eventually::{eventually, must};
 use crate::lock::LONG;
-use crate::proxy::{Fault, Proxy};
 use crate::world::World;
 
 impl World {
@@ -71,11 +71,11 @@ async fn a_wait_ends_at_its_limit_and_leaves_nothing_behind() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_between_the_miss_and_the_subscription_is_not_slept_through() {
     let world = World::new().await;
-    let proxy = Proxy::start(&world.redis_url).await;
+    let proxy = Proxy::start(&world.redis_url).await.unwrap();
     let holder = world.lock_client(Lease::Renewed(LONG));
     let name = world.lock_name();
     let guard = holder.lock(&name).acquire().await.unwrap();
-    let redis = Redis::new(&proxy.url).unwrap();
+    let redis = Redis::new(proxy.url()).unwrap();
     redis.ping().await.unwrap();
     let locks = LockClient::new(redis, LockOptions::default());
     // The next connection, the one to listen on, is held up on its way.
@@ -177,9 +177,9 @@ async fn a_waiter_of_an_owner_that_got_in_by_another_way_follows_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_survive_the_loss_of_every_connection() {
     let world = World::new().await;
-    let proxy = Proxy::start(&world.redis_url).await;
+    let proxy = Proxy::start(&world.redis_url).await.unwrap();
     let (name, holder) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
-    let locks = LockClient::new(Redis::new(&proxy.url).unwrap(), LockOptions::default());
+    let locks = LockClient::new(Redis::new(proxy.url()).unwrap(), LockOptions::default());
     for fault in [Fault::Down, Fault::Deaf] {
         let guard = holder.lock(&name).acquire().await.unwrap();
         let waiter = waiting(&locks, &name);
@@ -198,10 +198,10 @@ async fn waiters_survive_the_loss_of_every_connection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_fails_when_redis_stays_away_too_long() {
     let world = World::new().await;
-    let proxy = Proxy::start(&world.redis_url).await;
+    let proxy = Proxy::start(&world.redis_url).await.unwrap();
     let options =
         LockOptions { outage_patience: Duration::from_millis(300), ..LockOptions::default() };
-    let locks = LockClient::new(Redis::new(&proxy.url).unwrap(), options);
+    let locks = LockClient::new(Redis::new(proxy.url()).unwrap(), options);
     proxy.break_by(Fault::Down);
     let refused = must("the wait fails", locks.lock("x").acquire()).await;
     assert!(refused.as_ref().is_err_and(LockError::retry_may_help), "{refused:?}");

@@ -103,6 +103,17 @@ fn postgres_in(directory: &Path) -> Option<PostgresBinaries> {
     Some(PostgresBinaries { postgres, initdb, major })
 }
 
+/// The executable of the Redis server, for one who starts it without us.
+///
+/// # Errors
+/// [`EmbeddedError::MissingBinaries`] where there is none.
+pub fn redis_server() -> Result<PathBuf, EmbeddedError> {
+    find_redis().ok_or_else(|| {
+        let install = install_command(false, true, package_tool(), geteuid().is_root());
+        EmbeddedError::MissingBinaries(format!("Redis is not installed: {install}"))
+    })
+}
+
 /// Valkey is Redis under its free licence, and what newer distributions ship.
 fn find_redis() -> Option<PathBuf> {
     ["redis-server", "valkey-server"].into_iter().find_map(|name| {
@@ -117,9 +128,12 @@ fn find_redis() -> Option<PathBuf> {
     })
 }
 
+/// The program of this name, if there is one.
+///
 /// Asks the shell, which knows `PATH`: only `config` reads the environment here.
-fn on_search_path(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(output_of("sh", &["-c", &format!("command -v {name}")])?);
+#[must_use]
+pub fn on_search_path(name: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(output_of("sh", &["-c", r#"command -v "$1""#, "sh", name])?);
     // A link (`/usr/bin/postgres` on some systems) leads to where `initdb` is.
     let path = fs::canonicalize(&path).ok().filter(|_| name == "postgres").unwrap_or(path);
     is_executable(&path).then_some(path)
@@ -222,21 +236,21 @@ fn missing_sentence(postgres: bool, redis: bool, tool: Option<&PackageTool>, roo
         (true, false) => ("PostgreSQL is", "DATABASE_URL"),
         _ => ("Redis is", "REDIS_URL"),
     };
+    let install = install_command(postgres, redis, tool, root);
+    format!("{what} not installed: {install}, or set {urls}")
+}
+
+/// What to do about it, as the part of a sentence.
+fn install_command(postgres: bool, redis: bool, tool: Option<&PackageTool>, root: bool) -> String {
     let Some(tool) = tool else {
-        return format!(
-            "{what} not installed: install with this system's package manager, or set {urls}"
-        );
+        return "install with this system's package manager".to_owned();
     };
     let sudo = if tool.needs_root && !root { "sudo " } else { "" };
     let packages: Vec<&str> = [(postgres, tool.postgres), (redis, tool.redis)]
         .into_iter()
         .filter_map(|(missing, name)| missing.then_some(name))
         .collect();
-    format!(
-        "{what} not installed: run `{sudo}{} {}`, or set {urls}",
-        tool.command,
-        packages.join(" ")
-    )
+    format!("run `{sudo}{} {}`", tool.command, packages.join(" "))
 }
 
 #[cfg(test)]

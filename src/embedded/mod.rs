@@ -21,8 +21,8 @@
 //! In reading order: [`plan`](Plan) says what is wanted, `servers` is the
 //! program's side, `protocol` the lines between, `keeper` the other side;
 //! `home` and `scratch` are the directories, `process` one server's life,
-//! `postgres` and `redis` what differs between the two, `binaries`, `account`
-//! and `inbox` what they all stand on.
+//! `postgres` and `redis` what differs between the two, `binaries`, `account`,
+//! `tie` and `inbox` what they all stand on.
 
 mod account;
 mod binaries;
@@ -38,8 +38,11 @@ mod protocol;
 mod redis;
 mod scratch;
 mod servers;
+mod tie;
 
+pub use binaries::{on_search_path, redis_server};
 pub use error::EmbeddedError;
 pub use keeper::keep_servers;
 pub use plan::{Home, Plan, Server};
 pub use servers::Servers;
+pub use tie::end_with_us;

@@ -2,8 +2,6 @@
 
 use std::{
     fs::{self, File},
-    io,
-    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -11,11 +9,11 @@ use std::{
 };
 
 use nix::{
-    sys::signal::{SigSet, Signal, kill},
+    sys::signal::{Signal, kill},
     unistd::Pid,
 };
 
-use super::{EmbeddedError, Server, account::Account, inbox::Inbox, postgres, redis};
+use super::{EmbeddedError, Server, account::Account, end_with_us, inbox::Inbox, postgres, redis};
 
 /// How long a server may stay silent after its start.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -265,33 +263,10 @@ fn send_output_to(command: &mut Command, log: &Path) -> Result<(), EmbeddedError
     Ok(())
 }
 
-/// Makes `command` run as `account`, and die with the thread that spawns it.
-#[allow(unsafe_code)]
+/// Makes `command` run as `account`, and die with the keeper's thread that spawns it.
 fn tie_to_keeper(command: &mut Command, account: &Account, farewell: Signal) {
     account.apply(command);
-    let keeper = nix::unistd::getpid();
-    let in_the_child = move || -> io::Result<()> {
-        // The keeper blocks signals to receive them in one thread; a mask is inherited.
-        SigSet::empty().thread_set_mask()?;
-        #[cfg(target_os = "linux")]
-        {
-            nix::sys::prctl::set_pdeathsig(farewell)?;
-            // A keeper that died before this line could not send it any more.
-            if nix::unistd::getppid() != keeper {
-                return Err(nix::errno::Errno::ESRCH.into());
-            }
-        }
-        #[cfg(not(target_os = "linux"))]
-        let _ = (keeper, farewell);
-        Ok(())
-    };
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed,
-    // because another thread may have held a lock (the allocator's, say) when
-    // the process was copied. The closure makes three plain system calls
-    // (rt_sigprocmask, prctl, getppid), allocates nothing, takes no lock and
-    // cannot panic. It runs after the change of user, which would clear the
-    // parent-death signal.
-    unsafe { command.pre_exec(in_the_child) };
+    end_with_us(command, farewell);
 }
 
 /// The last lines of a log, for an error message.

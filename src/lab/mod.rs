@@ -8,6 +8,7 @@
 
 pub mod faults;
 mod judge;
+mod leases;
 mod node;
 mod node_process;
 mod protocol;
@@ -16,6 +17,7 @@ mod rush;
 pub mod scenarios;
 mod serve;
 mod stage;
+mod timeline;
 mod world;
 
 pub use judge::{Claim, Observed, Verdict};
@@ -23,4 +25,5 @@ pub use node::run as run_node;
 pub use replay::{Cell, cells, replay};
 pub use rush::Rush;
 pub use stage::Stage;
+pub use timeline::Line;
 pub use world::World;

@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::Semaphore;
 
 use super::protocol::{Act, Attempt, NodePlan, Order, Said};
-use crate::ladder::{self, Design, Director, Point, Shop, Visit};
+use crate::ladder::{self, Design, Director, Point, RungError, Shop, Visit};
 use crate::model::{UserId, VoucherId};
 use crate::store::Keys;
 
@@ -60,6 +60,7 @@ async fn act(design: Arc<dyn Design>, mut lines: Lines<BufReader<Stdin>>) -> any
                     actor.until_told_to_go().await;
                     actor.did(match design.buy(&visit).await {
                         Ok(answer) => Act::Done(answer),
+                        Err(RungError::LockLost) => Act::LostLock,
                         Err(error) => Act::Failed(error.to_string()),
                     });
                 });

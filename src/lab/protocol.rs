@@ -71,6 +71,8 @@ pub enum Act {
     Waits(String),
     /// It is through.
     Done(Answer),
+    /// It found that it had lost its lock, and wrote nothing.
+    LostLock,
     /// It came to no answer.
     Failed(String),
 }

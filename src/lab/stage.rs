@@ -2,21 +2,25 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use nix::sys::signal::Signal;
 use sqlx::postgres::PgPool;
 use tokio::time::timeout;
 
 use super::node_process::NodeProcess;
 use super::protocol::{Act, Attempt, NodePlan, Order};
+use super::timeline::Line;
 use super::world::World;
-use crate::ladder::{Answer, Lock, Point, Rung};
+use crate::ladder::{Answer, Point, Rung};
 
 /// What takes longer never comes: the cell is unknown.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How often PostgreSQL is asked who waits for a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// The first rung whose holder learns that it has lost its lock.
+const WATCHES_ITSELF: u32 = 13;
 
 /// A lease that no replay outlasts.
 pub const LONG_LEASE: Duration = Duration::from_secs(120);
@@ -41,6 +45,8 @@ pub enum Stop {
     Waits,
     /// It was answered.
     Done(Answer),
+    /// It found that it had lost its lock, and wrote nothing.
+    LostLock,
     /// It came to no answer.
     Failed(String),
 }
@@ -63,6 +69,7 @@ struct Cast {
     node: usize,
     state: State,
     answer: Option<Stop>,
+    may_fail: bool,
 }
 
 /// What an attempt is to be.
@@ -115,7 +122,9 @@ pub struct Stage<'a> {
     pub first_user: i64,
     nodes: Vec<NodeProcess>,
     cast: Vec<Cast>,
-    timeline: Vec<String>,
+    timeline: Vec<Line>,
+    /// The orders written, in the order in which they came.
+    orders: Vec<String>,
     /// Why a promise that the database cannot judge is broken.
     broken: Vec<String>,
 }
@@ -139,17 +148,18 @@ impl<'a> Stage<'a> {
             nodes: Vec::new(),
             cast: Vec::new(),
             timeline: Vec::new(),
+            orders: Vec::new(),
             broken: Vec::new(),
         })
     }
 
     /// A line of the timeline that is not an actor's.
     pub fn say(&mut self, text: impl Into<String>) {
-        self.note("", text);
+        self.timeline.push(Line::of_the_lab(text));
     }
 
     fn note(&mut self, who: &str, text: impl Into<String>) {
-        self.timeline.push(format!("{who:<6} {}", text.into()));
+        self.timeline.push(Line::of(who, text));
     }
 
     /// Puts a voucher on sale.
@@ -224,8 +234,24 @@ impl<'a> Stage<'a> {
         let also = also.unwrap_or_default();
         let process = node.0 + 1;
         self.note(name, format!("user {user} wants voucher {nth}{also} (process {process})"));
-        self.cast.push(Cast { name, node: node.0, state: State::Held, answer: None });
+        self.cast.push(Cast {
+            name,
+            node: node.0,
+            state: State::Held,
+            answer: None,
+            may_fail: false,
+        });
         Ok(Actor(self.cast.len() - 1))
+    }
+
+    /// Orders by the order in which they came: the same in every run.
+    fn nth_order(&mut self, id: String) -> String {
+        let known = self.orders.iter().position(|known| *known == id);
+        let nth = known.unwrap_or_else(|| {
+            self.orders.push(id);
+            self.orders.len() - 1
+        });
+        format!("order {}", nth + 1)
     }
 
     fn nth(&self, voucher: i64) -> usize {
@@ -237,7 +263,15 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// When its process ends, or nothing happens for half a minute.
     pub async fn until(&mut self, actor: Actor, point: Point) -> anyhow::Result<Stop> {
-        self.drive(actor, Some(point)).await
+        self.drive(actor, &[point]).await
+    }
+
+    /// As [`Stage::until`], to the first of several points.
+    ///
+    /// # Errors
+    /// As [`Stage::until`].
+    pub async fn until_first(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<Stop> {
+        self.drive(actor, points).await
     }
 
     /// Lets the actor go on to its end, or as far as it gets.
@@ -245,7 +279,7 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// As [`Stage::until`].
     pub async fn finish(&mut self, actor: Actor) -> anyhow::Result<Stop> {
-        self.drive(actor, None).await
+        self.drive(actor, &[]).await
     }
 
     /// Lets all of them go on to their ends, the first first. Where they queue for something,
@@ -284,7 +318,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    async fn drive(&mut self, actor: Actor, point: Option<Point>) -> anyhow::Result<Stop> {
+    async fn drive(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<Stop> {
         loop {
             let (name, node) = (self.cast[actor.0].name, self.cast[actor.0].node);
             match self.cast[actor.0].state {
@@ -300,8 +334,10 @@ impl<'a> Stage<'a> {
             let stop = match act {
                 Act::At(at, detail) => {
                     self.cast[actor.0].state = State::Held;
+                    let detail =
+                        if at == Point::Committing { self.nth_order(detail) } else { detail };
                     self.note(name, at.told(&detail));
-                    if point != Some(at) {
+                    if !points.contains(&at) {
                         continue;
                     }
                     return Ok(Stop::At(at));
@@ -313,6 +349,10 @@ impl<'a> Stage<'a> {
                 Act::Done(answer) => {
                     self.note(name, format!("is told: {answer}"));
                     Stop::Done(answer)
+                }
+                Act::LostLock => {
+                    self.note(name, "has lost its lock and writes nothing");
+                    Stop::LostLock
                 }
                 Act::Failed(error) => {
                     self.note(name, format!("comes to no answer: {error}"));
@@ -405,39 +445,45 @@ impl<'a> Stage<'a> {
         })
     }
 
+    /// Why somebody came to no answer, which no schedule counts on unless it says so.
+    pub fn failure(&self) -> Option<String> {
+        self.cast.iter().filter(|cast| !cast.may_fail).find_map(|cast| match &cast.answer {
+            Some(Stop::Failed(error)) => Some(format!("{} came to no answer: {error}", cast.name)),
+            _ => None,
+        })
+    }
+
+    /// The schedule counts on the actor's coming to no answer.
+    pub fn may_fail(&mut self, actor: Actor) {
+        self.cast[actor.0].may_fail = true;
+    }
+
     /// The promises broken that no database shows.
     pub fn breaches(&self) -> &[String] {
         &self.broken
     }
 
-    /// Whether the rung has a lock at all.
-    pub fn is_locked(&self) -> bool {
-        self.rung.lock != Lock::None
+    /// Where the rung has looked for the last time whether it may write.
+    pub fn last_check(&self) -> Point {
+        if self.rung.number() >= WATCHES_ITSELF { Point::LastCheck } else { Point::OrdersCounted }
+    }
+
+    /// Orders of a voucher.
+    ///
+    /// # Errors
+    /// As any statement.
+    pub async fn orders(&self, voucher: i64) -> anyhow::Result<i64> {
+        let count = sqlx::query_scalar("select count(*) from orders where voucher_id = $1");
+        Ok(count.bind(voucher).fetch_one(&self.database).await?)
     }
 
     /// Ends the stage: its processes, its connections. Returns what happened.
-    pub async fn strike(mut self) -> Vec<String> {
+    pub async fn strike(mut self) -> Vec<Line> {
         for node in &mut self.nodes {
             // Gone already, or it is now.
             let _ = node.kill().await;
         }
         self.database.close().await;
         self.timeline
-    }
-}
-
-/// As [`Stop`], where only one is right: the premise of a replay.
-pub trait Premise {
-    /// # Errors
-    /// When the actor is elsewhere.
-    fn must_be_at(self, point: Point) -> anyhow::Result<()>;
-}
-
-impl Premise for Stop {
-    fn must_be_at(self, point: Point) -> anyhow::Result<()> {
-        if self != Self::At(point) {
-            bail!("the replay expected {point:?}, and found {self:?}");
-        }
-        Ok(())
     }
 }

@@ -30,15 +30,6 @@ impl Design for UserMutexInsideTx {
         if let Some(inner) = visit.inner() {
             visit.at(Point::InnerDone, self.buy(&inner).await?).await;
         }
-        let stock: i32 =
-            sqlx::query_scalar("select stock from seckill_vouchers where voucher_id = $1")
-                .bind(visit.voucher.get())
-                .fetch_one(&mut *transaction)
-                .await?;
-        visit.at(Point::StockRead, stock).await;
-        if stock < 1 {
-            return Ok(Answer::SoldOut);
-        }
         let orders: i64 = sqlx::query_scalar(
             "select count(*) from orders where user_id = $1 and voucher_id = $2",
         )

@@ -4,12 +4,12 @@
 use std::time::{Duration, Instant};
 
 use redis::Script;
+use seckill::lab::faults::{Fault, Proxy};
 use seckill::store::Redis;
 use tokio::runtime;
 use tokio::task::yield_now;
 
 use super::model::{Seen, Verdict};
-use crate::proxy::{Fault, Proxy};
 
 /// Where a client's commands go. The first way is straight.
 pub struct Way {
@@ -67,8 +67,9 @@ impl Ground {
 
     pub async fn new_way(&self) -> Way {
         let url = self.url.clone();
-        let proxy = self.network.spawn(async move { Proxy::start(&url).await }).await.unwrap();
-        Way { redis: Redis::new(&proxy.url).unwrap(), proxy: Some(proxy) }
+        let proxy =
+            self.network.spawn(async move { Proxy::start(&url).await.unwrap() }).await.unwrap();
+        Way { redis: Redis::new(proxy.url()).unwrap(), proxy: Some(proxy) }
     }
 
     pub fn break_by(&self, client: usize, fault: Fault) -> bool {

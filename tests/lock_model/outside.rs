@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use seckill::lab::faults::Fault;
 use seckill::lock::LockError;
 use tokio::time::advance;
 
 use super::model::Verdict;
 use super::run::{Held, Run, Waiter, client_on};
 use super::steps::{Loss, SLICE, Step};
-use crate::proxy::Fault;
 
 impl Run<'_> {
     pub(super) async fn happen(&mut self, step: Step) -> Verdict {

@@ -1,5 +1,7 @@
 //! A cluster of masters.
 
+use seckill::lab::faults::FaultError;
+
 use super::Node;
 use crate::eventually::eventually;
 
@@ -108,7 +110,7 @@ impl Cluster {
 }
 
 async fn meet(node: &Node, other: &Node) {
-    let ports = [other.port.to_string(), other.bus_port.to_string()];
+    let ports = [other.0.port().to_string(), other.0.bus_port().to_string()];
     let words = ["CLUSTER", "MEET", "127.0.0.1", &ports[0], &ports[1]];
     node.command::<()>(&words).await;
 }
@@ -120,7 +122,7 @@ async fn a_node_of_a_cluster_serves_its_own_slots_and_names_the_owner_of_others(
         let owner = cluster.index_of(key).await;
         cluster.node_of(key).await.command::<()>(&["SET", key, "1"]).await;
         let moved = cluster.nodes[(owner + 1) % 3].try_command::<()>(&["SET", key, "2"]).await;
-        let error = moved.unwrap_err();
+        let Err(FaultError::Redis(error)) = moved else { panic!("{moved:?}") };
         assert_eq!(error.redirect_node().unwrap().0, cluster.nodes[owner].address(), "{error}");
     }
 }

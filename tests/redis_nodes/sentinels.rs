@@ -1,8 +1,8 @@
 //! Sentinels that watch one master.
 
-use std::fs;
+use seckill::lab::faults::RedisNode;
 
-use super::{ATTEMPTS, Node};
+use super::Node;
 use crate::eventually::eventually;
 
 /// What the sentinels call the master.
@@ -47,14 +47,7 @@ impl Sentinels {
              sentinel down-after-milliseconds {NAME} 500\n\
              sentinel failover-timeout {NAME} 2000\n"
         );
-        for _ in 0..ATTEMPTS {
-            let mut node = Node::stopped(&["--sentinel"]);
-            fs::write(node.configuration(), &configuration).unwrap();
-            if node.run().await.is_ok() {
-                return node;
-            }
-        }
-        panic!("no free port for a sentinel in {ATTEMPTS} attempts");
+        Node(RedisNode::start_configured(&configuration, &["--sentinel"]).await.unwrap())
     }
 
     /// For `store::Redis`.

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use redis::Script;
+use seckill::lab::faults::{Fault, Proxy};
 use seckill::lock::LockError;
 use seckill::store::{Redis, StoreError};
 
 use super::locks;
 use crate::eventually::{PATIENCE, eventually};
-use crate::proxy::{Fault, Proxy};
 use crate::redis_nodes::{Cluster, Node};
 
 static INCREMENT: LazyLock<Script> =
@@ -27,8 +27,8 @@ async fn increment(redis: &Redis, timeout: Duration) -> Result<(i64, usize), Sto
 /// A master, and its replica behind a proxy that can cut them apart.
 async fn pair() -> (Node, Node, Proxy) {
     let (master, replica) = (Node::start(&[]).await, Node::start(&[]).await);
-    let proxy = Proxy::start(&master.socket_url()).await;
-    let port = url::Url::parse(&proxy.url).unwrap().port().unwrap();
+    let proxy = Proxy::start(&master.socket_url()).await.unwrap();
+    let port = proxy.port();
     replica.replica_at(port).await;
     (master, replica, proxy)
 }

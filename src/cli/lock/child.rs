@@ -1,7 +1,7 @@
 //! The command that runs under the lock: started, told of signals, ended.
 
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
+
+use crate::embedded::end_with_us;
 
 /// What a signal that asks the program to end is passed on as.
 pub(super) struct Signals {
@@ -54,7 +56,9 @@ impl Work {
         if !at_a_terminal {
             command.process_group(0);
         }
-        end_with_us(&mut command);
+        // Should this program be killed, nobody renews the lock: the command must end too. Where
+        // the system cannot do that (only Linux can) the command goes on without the lock.
+        end_with_us(command.as_std_mut(), Signal::SIGTERM);
         let child = command.spawn()?;
         let pid = child.id().map(|pid| Pid::from_raw(pid.cast_signed()));
         let pid = pid.ok_or_else(|| io::Error::other("the command has no process"))?;
@@ -93,29 +97,4 @@ impl Work {
 pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
-}
-
-/// Should this program be killed, nobody renews the lock: the command must end too. Where
-/// the system cannot do that (only Linux can) the command goes on without the lock.
-#[allow(unsafe_code)]
-fn end_with_us(command: &mut Command) {
-    #[cfg(target_os = "linux")]
-    {
-        let parent = nix::unistd::getpid();
-        let in_the_child = move || -> io::Result<()> {
-            nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
-            // A parent that died before this line could not send it any more.
-            if nix::unistd::getppid() != parent {
-                return Err(nix::errno::Errno::ESRCH.into());
-            }
-            Ok(())
-        };
-        // SAFETY: between fork and exec only async-signal-safe calls are allowed, because
-        // another thread may have held a lock when the process was copied. The closure
-        // makes two plain system calls (prctl, getppid), allocates nothing, takes no lock
-        // and cannot panic.
-        unsafe { command.as_std_mut().pre_exec(in_the_child) };
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = command;
 }

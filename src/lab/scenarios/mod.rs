@@ -6,6 +6,8 @@
 //! turns him away.
 
 mod clicks;
+mod leases;
+mod owners;
 mod stock;
 
 use anyhow::bail;
@@ -24,15 +26,49 @@ pub async fn play(scenario: Scenario, stage: &mut Stage<'_>) -> anyhow::Result<(
         Scenario::DoubleClick => clicks::double_click(stage).await,
         Scenario::TwoNodes => clicks::two_nodes(stage).await,
         Scenario::EarlyRelease => clicks::early_release(stage).await,
+        Scenario::HolderDies => leases::holder_dies(stage).await,
+        Scenario::DiesBetween => leases::dies_between(stage).await,
+        Scenario::SlowHolder => leases::slow_holder(stage).await,
+        Scenario::OutlivedLease => leases::outlived_lease(stage).await,
+        Scenario::StalledRelease => leases::stalled_release(stage).await,
+        Scenario::Nested => owners::nested(stage).await,
+        Scenario::LostWakeup => owners::lost_wakeup(stage).await,
+        Scenario::PausedHolder => leases::paused_holder(stage).await,
         _ => bail!("not there yet"),
     }
 }
 
-/// Why `scenario` makes no sense on `rung`; `None` where it does.
+/// Why `scenario` makes no sense on `rung`: "it …"; `None` where it does.
 pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
+    let number = rung.number();
+    let unless = |applies: bool, reason: &'static str| (!applies).then_some(reason);
+    let has_lease = matches!(rung.lock, Lock::Redis(_)) && rung.id != "r08a_setnx";
+    if rung.lock == Lock::None {
+        let of_stock =
+            [Scenario::LastOne, Scenario::Herd, Scenario::DoubleClick, Scenario::TwoNodes];
+        return unless(of_stock.contains(&scenario), "takes no lock");
+    }
     match scenario {
-        Scenario::LastOne | Scenario::Herd | Scenario::DoubleClick | Scenario::TwoNodes => None,
-        Scenario::EarlyRelease => (rung.lock == Lock::None).then_some("takes no lock"),
-        _ => Some("not there yet"),
+        Scenario::LastOne
+        | Scenario::Herd
+        | Scenario::DoubleClick
+        | Scenario::TwoNodes
+        | Scenario::EarlyRelease
+        | Scenario::HolderDies
+        | Scenario::Nested => None,
+        Scenario::DiesBetween => unless(
+            (8..=12).contains(&number) && has_lease,
+            "takes its lock and the lease in one step, or has no lease",
+        ),
+        Scenario::SlowHolder | Scenario::OutlivedLease | Scenario::PausedHolder => {
+            unless(has_lease, "has no lease that the work could outlive")
+        }
+        Scenario::StalledRelease => {
+            unless(has_lease && number >= 10, "compares nothing before it deletes")
+        }
+        Scenario::LostWakeup => {
+            unless(has_lease && number >= 13, "turns a second request away, nobody waits")
+        }
+        _ => Some("is not played yet"),
     }
 }

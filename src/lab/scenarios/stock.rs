@@ -4,14 +4,17 @@ use crate::lab::Stage;
 use crate::lab::stage::Buyer;
 use crate::ladder::Point;
 
+/// What the rungs look at before they write.
+const LOOKED: [Point; 2] = [Point::StockRead, Point::OrdersCounted];
+
 /// Two buyers both see the last voucher.
 pub(super) async fn last_one(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     let voucher = stage.voucher(1).await?;
     let node = stage.node().await?;
     let a = stage.enter("A", node, Buyer::new(0, voucher)).await?;
     let b = stage.enter("B", node, Buyer::new(1, voucher)).await?;
-    stage.until(a, Point::StockRead).await?;
-    stage.until(b, Point::StockRead).await?;
+    stage.until_first(a, &LOOKED).await?;
+    stage.until_first(b, &LOOKED).await?;
     stage.finish_all(&[a, b]).await
 }
 
@@ -25,7 +28,7 @@ pub(super) async fn herd(stage: &mut Stage<'_>) -> anyhow::Result<()> {
         buyers.push(stage.enter(name, node, Buyer::new(user, voucher)).await?);
     }
     for buyer in &buyers {
-        stage.until(*buyer, Point::StockRead).await?;
+        stage.until_first(*buyer, &LOOKED).await?;
     }
     stage.finish_all(&buyers).await
 }

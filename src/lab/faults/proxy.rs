@@ -1,0 +1,248 @@
+//! A proxy before a server, which breaks the network on order.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::Notify;
+use tokio_util::either::Either;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use url::Url;
+
+use super::FaultError;
+
+/// What happens to what passes a [`Proxy`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Fault {
+    /// It passes.
+    None,
+    /// The next request is swallowed, and its connection cut: it never arrives. Then
+    /// [`Fault::None`].
+    LoseRequest,
+    /// The next answer is swallowed, and its connection cut: the request was done. Then
+    /// [`Fault::None`].
+    LoseAnswer,
+    /// The connections there are stay open and deaf for good; new ones work.
+    Deaf,
+    /// New connections are accepted, and carry nothing until this is over.
+    Hold,
+    /// Every connection is cut, new ones at once.
+    Down,
+}
+
+const FAULTS: [Fault; 6] =
+    [Fault::None, Fault::LoseRequest, Fault::LoseAnswer, Fault::Deaf, Fault::Hold, Fault::Down];
+
+#[derive(Debug)]
+struct State {
+    fault: AtomicU8,
+    changed: Notify,
+    /// A connection came that is being held.
+    held: Notify,
+}
+
+impl State {
+    async fn hold(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.fault() != Fault::Hold {
+                return;
+            }
+            self.held.notify_one();
+            changed.await;
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        FAULTS[usize::from(self.fault.load(Ordering::SeqCst))]
+    }
+
+    /// Whether this piece is the one that `fault` was ordered for; it is, once.
+    fn strikes(&self, fault: Fault) -> bool {
+        let (from, to) = (fault as u8, Fault::None as u8);
+        self.fault.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+}
+
+/// Where the server is.
+#[derive(Debug, Clone)]
+enum Behind {
+    /// `host:port`.
+    Tcp(String),
+    Unix(PathBuf),
+}
+
+impl Behind {
+    fn of(info: &ConnectionInfo) -> Result<Self, FaultError> {
+        match info.addr() {
+            ConnectionAddr::Tcp(host, port) => Ok(Self::Tcp(format!("{host}:{port}"))),
+            ConnectionAddr::Unix(path) => Ok(Self::Unix(path.clone())),
+            other => Err(FaultError::NotPlain(other.to_string())),
+        }
+    }
+
+    async fn connect(&self) -> io::Result<Either<TcpStream, UnixStream>> {
+        match self {
+            Self::Tcp(address) => {
+                let stream = TcpStream::connect(address).await?;
+                stream.set_nodelay(true)?;
+                Ok(Either::Left(stream))
+            }
+            Self::Unix(path) => Ok(Either::Right(UnixStream::connect(path).await?)),
+        }
+    }
+}
+
+/// A TCP port on 127.0.0.1 that leads to a server, and on which the network breaks on order.
+///
+/// Before a server that is down, connections are accepted and cut. Dropping it cuts all of
+/// its connections.
+#[derive(Debug)]
+pub struct Proxy {
+    url: String,
+    port: u16,
+    state: Arc<State>,
+    _end: DropGuard,
+}
+
+impl Proxy {
+    /// Before the Redis at `url`: `redis://` or `redis+unix://`. What the URL says of a user, a
+    /// password and a database holds for [`Proxy::url`], too.
+    ///
+    /// # Errors
+    /// A URL that is none, or of a server that wants TLS; no port to be had.
+    pub async fn start(url: &str) -> Result<Self, FaultError> {
+        let info = url.into_connection_info()?;
+        let mut proxy = Self::listen(Behind::of(&info)?).await?;
+        let mut own = Url::parse(&proxy.url)
+            .map_err(|_| FaultError::NotPlain(format!("what is at {}", proxy.url)))?;
+        let redis = info.redis_settings();
+        if redis.db() != 0 {
+            own.set_path(&redis.db().to_string());
+        }
+        // Neither is refused for a URL with a host.
+        let _ = own.set_username(redis.username().unwrap_or_default());
+        let _ = own.set_password(redis.password());
+        proxy.url = own.into();
+        Ok(proxy)
+    }
+
+    /// Before any other server, at `host:port`.
+    ///
+    /// # Errors
+    /// No port to be had.
+    pub async fn before(address: &str) -> Result<Self, FaultError> {
+        Self::listen(Behind::Tcp(address.to_owned())).await
+    }
+
+    async fn listen(behind: Behind) -> Result<Self, FaultError> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))
+            .await
+            .map_err(FaultError::system("listen on 127.0.0.1"))?;
+        let port = listener.local_addr().map_err(FaultError::system("listen on 127.0.0.1"))?.port();
+        let state = Arc::new(State {
+            fault: AtomicU8::new(0),
+            changed: Notify::new(),
+            held: Notify::new(),
+        });
+        let end = CancellationToken::new();
+        let accepting = accept(listener, behind, Arc::clone(&state), end.clone());
+        tokio::spawn(end.clone().run_until_cancelled_owned(accepting));
+        let url = format!("redis://127.0.0.1:{port}/");
+        Ok(Self { url, port, state, _end: end.drop_guard() })
+    }
+
+    /// For a client of the Redis behind it.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The TCP port, on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// As `host:port`, for a client of whatever is behind it.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// From now on, until the next order.
+    pub fn break_by(&self, fault: Fault) {
+        self.state.fault.store(fault as u8, Ordering::SeqCst);
+        self.state.changed.notify_waiters();
+    }
+
+    /// Until a connection came that is being held.
+    pub async fn until_held(&self) {
+        self.state.held.notified().await;
+    }
+}
+
+async fn accept(listener: TcpListener, behind: Behind, state: Arc<State>, end: CancellationToken) {
+    while let Ok((client, _)) = listener.accept().await {
+        if state.fault() == Fault::Down {
+            continue;
+        }
+        // Before a server that is gone: cut.
+        let Ok(server) = behind.connect().await else { continue };
+        let state = Arc::clone(&state);
+        let carrying = async move {
+            state.hold().await;
+            carry(client, server, &state).await;
+        };
+        tokio::spawn(end.clone().run_until_cancelled_owned(carrying));
+    }
+}
+
+/// Carries both ways until either end or a fault ends it.
+async fn carry(
+    mut client: TcpStream,
+    mut server: impl AsyncRead + AsyncWrite + Unpin,
+    state: &State,
+) {
+    // Two small answers in a row would else wait 40 ms for an acknowledgement. One that cannot
+    // be told so is closed already, and found out below.
+    let _ = client.set_nodelay(true);
+    let (mut request, mut answer) = (vec![0; 65_536], vec![0; 65_536]);
+    loop {
+        let changed = state.changed.notified();
+        tokio::pin!(changed);
+        changed.as_mut().enable();
+        match state.fault() {
+            Fault::Down => return,
+            // Both ends stay open until the proxy ends.
+            Fault::Deaf => std::future::pending().await,
+            _ => {}
+        }
+        tokio::select! {
+            () = changed => {}
+            read = client.read(&mut request) => match read {
+                Ok(length @ 1..) if !state.strikes(Fault::LoseRequest) => {
+                    if server.write_all(&request[..length]).await.is_err() {
+                        return;
+                    }
+                }
+                _ => return,
+            },
+            read = server.read(&mut answer) => match read {
+                Ok(length @ 1..) if !state.strikes(Fault::LoseAnswer) => {
+                    if client.write_all(&answer[..length]).await.is_err() {
+                        return;
+                    }
+                }
+                _ => return,
+            },
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What becomes of a lease on a real Redis, seen from outside.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use tokio::time::{Instant, sleep};
+
+use super::stage::{SHORT_LEASE, Stage};
+use crate::ladder::Lock;
+use crate::model::UserId;
+use crate::store::{Keys, Redis};
+
+/// What takes longer never comes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often Redis is asked.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What became of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseEnd {
+    /// It ended, and the lock with it.
+    Ended,
+    /// It would have ended, but was renewed.
+    Renewed,
+    /// It never ends.
+    Never,
+}
+
+impl Stage<'_> {
+    /// Waits until the short lease of the user's lock has ended, or would have ended had
+    /// nobody renewed it.
+    ///
+    /// # Errors
+    /// When there is no such lock, or its servers are gone.
+    pub async fn lease_over(&mut self, user: i64) -> anyhow::Result<LeaseEnd> {
+        let end = match self.rung.lock {
+            Lock::Redis(_) => self.redis_lease_over(user).await?,
+            // The lock of a process ends with the process.
+            Lock::None | Lock::Mutex | Lock::ZooKeeper => LeaseEnd::Ended,
+        };
+        if matches!(self.rung.lock, Lock::Redis(_)) {
+            self.say(match end {
+                LeaseEnd::Ended => "the lease ends",
+                LeaseEnd::Renewed => "the lease would have ended: it has been renewed",
+                LeaseEnd::Never => "the lock has no lease: it never ends",
+            });
+        }
+        Ok(end)
+    }
+
+    async fn redis_lease_over(&self, user: i64) -> anyhow::Result<LeaseEnd> {
+        let Some(user) = UserId::new(self.first_user + user) else { bail!("no such user") };
+        let key = Keys::with_prefix(&self.key_prefix).order_lock(user);
+        let redis = Redis::new(&self.redis_urls[0])?;
+        let deadline = Instant::now() + PATIENCE;
+        let (mut last, mut renewed) = (i64::MAX, Duration::ZERO);
+        let mut seen = Instant::now();
+        while Instant::now() < deadline {
+            let left_ms: i64 = redis.query(redis::cmd("PTTL").arg(&key)).await?;
+            match left_ms {
+                -2 => return Ok(LeaseEnd::Ended),
+                -1 => return Ok(LeaseEnd::Never),
+                _ => {}
+            }
+            if left_ms > last {
+                // Between two renewals the first one's time has passed.
+                renewed += seen.elapsed();
+                seen = Instant::now();
+                if renewed > SHORT_LEASE {
+                    return Ok(LeaseEnd::Renewed);
+                }
+            }
+            last = left_ms;
+            sleep(LOOK_EVERY).await;
+        }
+        bail!("the lease of the lock neither ended nor was renewed within {PATIENCE:?}")
+    }
+}

@@ -1,0 +1,81 @@
+//! *Idea.* `SET … NX PX`: the lock and its lease in one command.
+//! *Holds.* One order per user while the work is shorter than the lease; a dead holder locks
+//! nobody out for longer.
+//! *Breaks when* the work outlives the lease: a second enters, and then the first's `DEL`
+//! deletes the second's lock and lets a third in.
+//! *Next.* Delete only one's own lock (r10).
+
+use async_trait::async_trait;
+use sqlx::PgPool;
+
+use super::{Answer, Design, Point, RungError, Shop, Visit};
+use crate::store::{Keys, Redis};
+
+struct SetNxPx {
+    database: PgPool,
+    redis: Redis,
+    keys: Keys,
+}
+
+pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
+    let redis = shop.first_redis()?;
+    Ok(Box::new(SetNxPx { database: shop.database, redis, keys: shop.keys }))
+}
+
+#[async_trait]
+impl Design for SetNxPx {
+    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
+        let key = self.keys.order_lock(visit.user);
+        let lease_ms = visit.lease.as_millis() as u64;
+        let mut set = redis::cmd("SET");
+        set.arg(&key).arg(1).arg("NX").arg("PX").arg(lease_ms);
+        let taken: Option<String> = self.redis.query(&set).await?;
+        if taken.is_none() {
+            return Ok(Answer::InProgress);
+        }
+        visit.at(Point::Locked, format!("SET NX PX {lease_ms} ms")).await;
+        if let Some(inner) = visit.inner() {
+            visit.at(Point::InnerDone, self.buy(&inner).await?).await;
+        }
+        let answer = self.place(visit).await;
+        visit.at(Point::Releasing, "DEL").await;
+        self.redis.query::<()>(redis::cmd("DEL").arg(&key)).await?;
+        answer
+    }
+}
+
+impl SetNxPx {
+    async fn place(&self, visit: &Visit) -> Result<Answer, RungError> {
+        let mut transaction = self.database.begin().await?;
+        let orders: i64 = sqlx::query_scalar(
+            "select count(*) from orders where user_id = $1 and voucher_id = $2",
+        )
+        .bind(visit.user.get())
+        .bind(visit.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await?;
+        visit.at(Point::OrdersCounted, orders).await;
+        if orders > 0 {
+            return Ok(Answer::AlreadyBought);
+        }
+        let taken = sqlx::query(
+            "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
+        )
+        .bind(visit.voucher.get())
+        .execute(&mut *transaction)
+        .await?;
+        if taken.rows_affected() == 0 {
+            return Ok(Answer::SoldOut);
+        }
+        let order: i64 = sqlx::query_scalar(
+            "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
+        )
+        .bind(visit.user.get())
+        .bind(visit.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await?;
+        visit.at(Point::Committing, order).await;
+        transaction.commit().await?;
+        Ok(Answer::Ordered(order))
+    }
+}

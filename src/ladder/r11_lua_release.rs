@@ -1,0 +1,87 @@
+//! *Idea.* Compare and delete in one Lua script, which Redis runs without a pause.
+//! *Holds.* As r10, and no release ever deletes somebody else's lock.
+//! *Breaks when* the holder calls code that takes the same lock: it is turned away by itself.
+//! And when the work outlives the lease.
+//! *Next.* Count the holds of an owner (r12).
+
+use async_trait::async_trait;
+use sqlx::PgPool;
+use redis::Script;
+use uuid::Uuid;
+
+use super::{Answer, Design, Point, RungError, Shop, Visit};
+use crate::store::{Keys, Redis};
+
+const COMPARE_AND_DELETE: &str = include_str!("../../lua/ladder/compare_and_delete.lua");
+
+struct LuaRelease {
+    database: PgPool,
+    redis: Redis,
+    keys: Keys,
+    release: Script,
+}
+
+pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
+    let redis = shop.first_redis()?;
+    Ok(Box::new(LuaRelease { database: shop.database, redis, keys: shop.keys, release: Script::new(COMPARE_AND_DELETE) }))
+}
+
+#[async_trait]
+impl Design for LuaRelease {
+    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
+        let key = self.keys.order_lock(visit.user);
+        let owner = Uuid::new_v4().to_string();
+        let lease_ms = visit.lease.as_millis() as u64;
+        let mut set = redis::cmd("SET");
+        set.arg(&key).arg(&owner).arg("NX").arg("PX").arg(lease_ms);
+        let taken: Option<String> = self.redis.query(&set).await?;
+        if taken.is_none() {
+            return Ok(Answer::InProgress);
+        }
+        visit.at(Point::Locked, format!("SET NX PX {lease_ms} ms")).await;
+        if let Some(inner) = visit.inner() {
+            visit.at(Point::InnerDone, self.buy(&inner).await?).await;
+        }
+        let answer = self.place(visit).await;
+        visit.at(Point::Releasing, "compare-and-delete, one script").await;
+        let mut release = self.release.key(&key);
+        self.redis.invoke::<()>(release.arg(&owner)).await?;
+        answer
+    }
+}
+
+impl LuaRelease {
+    async fn place(&self, visit: &Visit) -> Result<Answer, RungError> {
+        let mut transaction = self.database.begin().await?;
+        let orders: i64 = sqlx::query_scalar(
+            "select count(*) from orders where user_id = $1 and voucher_id = $2",
+        )
+        .bind(visit.user.get())
+        .bind(visit.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await?;
+        visit.at(Point::OrdersCounted, orders).await;
+        if orders > 0 {
+            return Ok(Answer::AlreadyBought);
+        }
+        let taken = sqlx::query(
+            "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
+        )
+        .bind(visit.voucher.get())
+        .execute(&mut *transaction)
+        .await?;
+        if taken.rows_affected() == 0 {
+            return Ok(Answer::SoldOut);
+        }
+        let order: i64 = sqlx::query_scalar(
+            "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
+        )
+        .bind(visit.user.get())
+        .bind(visit.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await?;
+        visit.at(Point::Committing, order).await;
+        transaction.commit().await?;
+        Ok(Answer::Ordered(order))
+    }
+}

@@ -1,0 +1,95 @@
+//! *Idea.* The lock is a hash of owner and holds: who has it may take it again, and the last
+//! release frees it.
+//! *Holds.* As r11, and code that holds the lock may call code that takes it.
+//! *Breaks when* the reply to a release is lost and it is sent again: one hold too many is
+//! given back. And when the work outlives the lease.
+//! *Next.* Renew the lease while the work goes on, and make the release safe to resend (r13).
+
+use async_trait::async_trait;
+use sqlx::PgPool;
+use redis::Script;
+use uuid::Uuid;
+
+use super::{Answer, Design, Point, RungError, Shop, Visit};
+use crate::store::{Keys, Redis};
+
+const ACQUIRE: &str = include_str!("../../lua/ladder/reentrant_acquire.lua");
+const RELEASE: &str = include_str!("../../lua/ladder/reentrant_release.lua");
+
+struct Reentrant {
+    database: PgPool,
+    redis: Redis,
+    keys: Keys,
+    acquire: Script,
+    release: Script,
+}
+
+pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
+    let redis = shop.first_redis()?;
+    Ok(Box::new(Reentrant { database: shop.database, redis, keys: shop.keys, acquire: Script::new(ACQUIRE), release: Script::new(RELEASE) }))
+}
+
+#[async_trait]
+impl Design for Reentrant {
+    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
+        self.buy_as(visit, &Uuid::new_v4().to_string()).await
+    }
+}
+
+impl Reentrant {
+    async fn buy_as(&self, visit: &Visit, owner: &str) -> Result<Answer, RungError> {
+        let key = self.keys.order_lock(visit.user);
+        let lease_ms = visit.lease.as_millis() as u64;
+        let mut acquire = self.acquire.key(&key);
+        let holds: Option<i64> = self.redis.invoke(acquire.arg(owner).arg(lease_ms)).await?;
+        let Some(holds) = holds else { return Ok(Answer::InProgress) };
+        visit.at(Point::Locked, format!("hold {holds}, for {lease_ms} ms")).await;
+        if let Some(inner) = visit.inner() {
+            visit.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
+        }
+        let answer = self.place(visit).await;
+        visit.at(Point::Releasing, "one hold, one script").await;
+        let mut release = self.release.key(&key);
+        let release = release.arg(owner).arg(lease_ms);
+        // No answer: sent again, as it may not have arrived.
+        match self.redis.invoke::<()>(release).await {
+            Err(error) if error.outcome_unknown() => self.redis.invoke(release).await?,
+            released => released?,
+        }
+        answer
+    }
+
+    async fn place(&self, visit: &Visit) -> Result<Answer, RungError> {
+        let mut transaction = self.database.begin().await?;
+        let orders: i64 = sqlx::query_scalar(
+            "select count(*) from orders where user_id = $1 and voucher_id = $2",
+        )
+        .bind(visit.user.get())
+        .bind(visit.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await?;
+        visit.at(Point::OrdersCounted, orders).await;
+        if orders > 0 {
+            return Ok(Answer::AlreadyBought);
+        }
+        let taken = sqlx::query(
+            "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
+        )
+        .bind(visit.voucher.get())
+        .execute(&mut *transaction)
+        .await?;
+        if taken.rows_affected() == 0 {
+            return Ok(Answer::SoldOut);
+        }
+        let order: i64 = sqlx::query_scalar(
+            "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
+        )
+        .bind(visit.user.get())
+        .bind(visit.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await?;
+        visit.at(Point::Committing, order).await;
+        transaction.commit().await?;
+        Ok(Answer::Ordered(order))
+    }
+}

@@ -1,0 +1,112 @@
+//! *Idea.* The lock on all of several Redis servers that do not depend on each other: whoever
+//! has them all has it.
+//! *Holds.* One order per user, also when one of the servers forgets what it had granted: the
+//! others do not.
+//! *Breaks when* one server is down: nobody gets all, nobody buys. And when the holder is
+//! stopped between its last look and its write.
+//! *Next.* Be content with a majority (r15).
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::PgPool;
+
+use super::{Answer, Design, Point, RungError, Shop, Visit};
+use crate::lock::{Lease, LockClient, LockError, LockOptions, MultiGuard, MultiLock, Owner};
+use crate::store::Keys;
+
+/// How long a second request of a user waits for the first.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct AllNodes {
+    database: PgPool,
+    nodes: Vec<LockClient>,
+    keys: Keys,
+}
+
+pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
+    let node = |redis| LockClient::new(redis, LockOptions::default());
+    let nodes: Vec<_> = shop.redis.into_iter().map(node).collect();
+    Ok(Box::new(AllNodes { database: shop.database, nodes, keys: shop.keys }))
+}
+
+#[async_trait]
+impl Design for AllNodes {
+    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
+        let owner = self.nodes.first().ok_or(RungError::Lacks("a Redis"))?.owner();
+        self.buy_as(visit, &owner).await
+    }
+
+    async fn shutdown(&self) {
+        for node in &self.nodes {
+            node.shutdown().await;
+        }
+    }
+}
+
+impl AllNodes {
+    async fn buy_as(&self, visit: &Visit, owner: &Owner) -> Result<Answer, RungError> {
+        let (name, lease) = (self.keys.order_lock(visit.user), Lease::Renewed(visit.lease));
+        let on = |node: &LockClient| node.lock(name.as_str()).owned_by(owner).lease(lease);
+        let lock = MultiLock::new(self.nodes.iter().map(on).collect())?;
+        let guard = match lock.try_acquire().await? {
+            Some(guard) => guard,
+            None => {
+                visit.at(Point::Missed, "it will hear of the release").await;
+                match visit.waiting("the release", lock.acquire_within(PATIENCE)).await? {
+                    Some(guard) => guard,
+                    None => return Ok(Answer::InProgress),
+                }
+            }
+        };
+        let lease_ms = visit.lease.as_millis();
+        visit.at(Point::Locked, format!("on all nodes, for {lease_ms} ms, renewed")).await;
+        if let Some(inner) = visit.inner() {
+            visit.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
+        }
+        let answer = self.place(visit, &guard).await;
+        visit.at(Point::Releasing, "on every node").await;
+        match guard.release().await {
+            Ok(()) | Err(LockError::NotHeld(_) | LockError::Together(_)) => answer,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn place(&self, visit: &Visit, guard: &MultiGuard) -> Result<Answer, RungError> {
+        let mut transaction = self.database.begin().await?;
+        let orders: i64 = sqlx::query_scalar(
+            "select count(*) from orders where user_id = $1 and voucher_id = $2",
+        )
+        .bind(visit.user.get())
+        .bind(visit.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await?;
+        visit.at(Point::OrdersCounted, orders).await;
+        if orders > 0 {
+            return Ok(Answer::AlreadyBought);
+        }
+        if guard.is_lost() {
+            return Err(RungError::LockLost);
+        }
+        visit.at(Point::LastCheck, "it is").await;
+        let taken = sqlx::query(
+            "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
+        )
+        .bind(visit.voucher.get())
+        .execute(&mut *transaction)
+        .await?;
+        if taken.rows_affected() == 0 {
+            return Ok(Answer::SoldOut);
+        }
+        let order: i64 = sqlx::query_scalar(
+            "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
+        )
+        .bind(visit.user.get())
+        .bind(visit.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await?;
+        visit.at(Point::Committing, order).await;
+        transaction.commit().await?;
+        Ok(Answer::Ordered(order))
+    }
+}
