@@ -19,7 +19,7 @@ use super::verdict::{Terms, Verdict};
 use super::{FAILED, progress, tokens};
 use crate::config::{ConfigError, StoreArgs};
 use crate::http::auth::Tokens;
-use crate::load::crowd::{Buyer, CrowdLine, CrowdPlan, CrowdReport};
+use crate::load::crowd::{Buyer, CrowdPlan, CrowdReport};
 use crate::load::crowd_process;
 use crate::load::rush::MAX_SHOTS;
 use crate::model::{Clock, SystemClock, UserId, Voucher};
