@@ -26,7 +26,7 @@ mod world;
 pub use judge::{Claim, Observed, Verdict};
 pub use node::run as run_node;
 pub use replay::{Cell, cells, replay};
-pub use rush::Rush;
+pub use rush::{Rush, Terms, rush, rush_seeded};
 pub use serve::Market;
 pub use stage::Stage;
 pub use timeline::Line;

@@ -2,6 +2,7 @@
 
 pub mod list;
 pub mod replay;
+pub mod rush;
 pub mod serve;
 
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use clap::Subcommand;
 pub enum LabCommand {
     List(list::ListArgs),
     Replay(replay::ReplayArgs),
+    Rush(rush::RushArgs),
     Serve(serve::ServeArgs),
     /// A process that sells by one rung (started by the lab itself)
     #[command(hide = true)]
@@ -28,6 +30,7 @@ pub async fn run(command: LabCommand) -> anyhow::Result<ExitCode> {
     match command {
         LabCommand::List(args) => list::run(&args).map(|()| ExitCode::SUCCESS),
         LabCommand::Replay(args) => replay::run(args).await,
+        LabCommand::Rush(args) => rush::run(args).await,
         LabCommand::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
         LabCommand::Node => crate::lab::run_node().await.map(|()| ExitCode::SUCCESS),
     }
