@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
-use tokio::time::{Instant, sleep};
+use anyhow::{Context, bail};
+use tokio::time::{Instant, sleep, timeout};
+use zookeeper_client::Client;
 
 use super::stage::{SHORT_LEASE, Stage};
 use crate::ladder::Lock;
@@ -12,6 +13,9 @@ use crate::store::{Keys, Redis};
 
 /// What takes longer never comes.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The shortest session that a rung asks ZooKeeper for.
+const SESSION: Duration = Duration::from_secs(1);
 
 /// How often Redis is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -36,23 +40,43 @@ impl Stage<'_> {
     pub async fn lease_over(&mut self, user: i64) -> anyhow::Result<LeaseEnd> {
         let end = match self.rung.lock {
             Lock::Redis(_) => self.redis_lease_over(user).await?,
+            Lock::ZooKeeper => self.session_over(user).await?,
             // The lock of a process ends with the process.
-            Lock::None | Lock::Mutex | Lock::ZooKeeper => LeaseEnd::Ended,
+            Lock::None | Lock::Mutex => return Ok(LeaseEnd::Ended),
         };
-        if matches!(self.rung.lock, Lock::Redis(_)) {
-            self.say(match end {
-                LeaseEnd::Ended => "the lease ends",
-                LeaseEnd::Renewed => "the lease would have ended: it has been renewed",
-                LeaseEnd::Never => "the lock has no lease: it never ends",
-            });
-        }
+        self.say(match end {
+            LeaseEnd::Ended => "the lease ends",
+            LeaseEnd::Renewed => "the lease would have ended: it has been renewed",
+            LeaseEnd::Never => "the lock has no lease: it never ends",
+        });
         Ok(end)
     }
 
+    /// As [`Stage::lease_over`], for the session that keeps a place in ZooKeeper's queue.
+    async fn session_over(&self, user: i64) -> anyhow::Result<LeaseEnd> {
+        let address = self.servers.zookeeper.as_deref().context("there is no ZooKeeper")?;
+        let client = Client::connect(address).await?;
+        let queue = format!("/{}", self.lock_key(user)?);
+        let first = client.list_children(&queue).await?.into_iter().min();
+        let place = format!("{queue}/{}", first.context("nobody is in the queue")?);
+        let (there, gone) = client.check_and_watch_stat(&place).await?;
+        // Twice the shortest session, which ends a tick later at most.
+        let over = there.is_none() || timeout(2 * SESSION, gone.changed()).await.is_ok();
+        Ok(if over { LeaseEnd::Ended } else { LeaseEnd::Renewed })
+    }
+
+    /// The name of the user's lock.
+    ///
+    /// # Errors
+    /// When there is no such user.
+    pub fn lock_key(&self, user: i64) -> anyhow::Result<String> {
+        let user = UserId::try_from(self.first_user + user)?;
+        Ok(Keys::with_prefix(&self.key_prefix).order_lock(user))
+    }
+
     async fn redis_lease_over(&self, user: i64) -> anyhow::Result<LeaseEnd> {
-        let Some(user) = UserId::new(self.first_user + user) else { bail!("no such user") };
-        let key = Keys::with_prefix(&self.key_prefix).order_lock(user);
-        let redis = Redis::new(&self.redis_urls[0])?;
+        let key = self.lock_key(user)?;
+        let redis = Redis::new(&self.servers.redis_urls[0])?;
         let deadline = Instant::now() + PATIENCE;
         let (mut last, mut renewed) = (i64::MAX, Duration::ZERO);
         let mut seen = Instant::now();

@@ -8,9 +8,11 @@
 //! `rush`, a real crowd on a rung, and `serve`, the rungs over HTTP, which both put vouchers
 //! on `sale`.
 
+mod drive;
 pub mod faults;
 mod judge;
 mod leases;
+mod lock_servers;
 mod node;
 mod node_process;
 mod protocol;
@@ -24,6 +26,7 @@ mod timeline;
 mod world;
 
 pub use judge::{Claim, Observed, Verdict};
+pub use lock_servers::LockServers;
 pub use node::run as run_node;
 pub use replay::{Cell, cells, replay};
 pub use rush::{Rush, Terms, rush, rush_seeded};

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use sqlx::{Connection, Executor, PgConnection};
+use tokio::sync::OnceCell;
 use uuid::Uuid;
 
+use super::faults::{FaultError, ZooKeeperNode};
 use crate::embedded::{Home, Plan, Servers};
-use crate::ladder::{Lock, Rung, Tables};
+use crate::ladder::Tables;
 use crate::store::{Database, Redis};
 
 /// What is done to the lab's databases, and to those of the rungs without a safety net.
@@ -27,6 +29,7 @@ pub struct World {
     redis_url: String,
     /// Begins every name of this run.
     run: String,
+    zookeeper: OnceCell<ZooKeeperNode>,
     cells: std::sync::atomic::AtomicI64,
 }
 
@@ -62,6 +65,7 @@ impl World {
             redis_url: redis_url.context("there is no Redis")?,
             servers,
             run: format!("seckill_lab_{}", &Uuid::new_v4().simple().to_string()[..12]),
+            zookeeper: OnceCell::new(),
             cells: std::sync::atomic::AtomicI64::new(0),
         };
         for tables in [Tables::Bare, Tables::Guarded] {
@@ -111,12 +115,14 @@ impl World {
         &self.redis_url
     }
 
-    /// The Redis servers of `rung` where nothing happens to them.
-    pub fn redis_urls(&self, rung: &Rung) -> Vec<String> {
-        match rung.lock {
-            Lock::Redis(1) | Lock::None => vec![self.redis_url.clone()],
-            Lock::Redis(_) | Lock::Mutex | Lock::ZooKeeper => Vec::new(),
-        }
+    /// The one ZooKeeper of this run, as `host:port`; started when it is first asked for, for
+    /// it takes a second.
+    ///
+    /// # Errors
+    /// When it is not installed, or does not start.
+    pub async fn zookeeper(&self) -> Result<String, FaultError> {
+        let node = self.zookeeper.get_or_try_init(ZooKeeperNode::start).await?;
+        Ok(node.connect_string())
     }
 
     /// A range of users, and the beginning of Redis names, that no other cell has.

@@ -48,17 +48,19 @@ rungs! {
     r06_global_mutex: Mutex, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, Nested];
     r07a_user_mutex_inside_tx: Mutex, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, EarlyRelease, Nested];
     r07b_user_mutex: Mutex, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, Nested];
-    r08a_setnx: Redis(1), Bare, keeps [NoOversell, NoUndersell], breaks [HolderDies, Nested];
-    r08b_setnx_expire: Redis(1), Bare, keeps [NoOversell, NoUndersell], breaks [DiesBetween, SlowHolder, OutlivedLease, Nested, PausedHolder];
-    r09_set_nx_px: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [SlowHolder, OutlivedLease, Nested, PausedHolder];
-    r10_owner_check: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [OutlivedLease, StalledRelease, Nested, PausedHolder];
-    r11_lua_release: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [OutlivedLease, Nested, PausedHolder];
-    r12_reentrant: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout, NoDeadlock], breaks [OutlivedLease, PausedHolder];
-    r13_watchdog: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout, NoDeadlock], breaks [PausedHolder];
+    r08a_setnx: Redis(1), Bare, keeps [NoOversell, NoUndersell], breaks [HolderDies, Nested, Failover, Amnesia];
+    r08b_setnx_expire: Redis(1), Bare, keeps [NoOversell, NoUndersell], breaks [DiesBetween, SlowHolder, OutlivedLease, Nested, PausedHolder, Failover, Amnesia, ClockJump];
+    r09_set_nx_px: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [SlowHolder, OutlivedLease, Nested, PausedHolder, Failover, Amnesia, ClockJump];
+    r10_owner_check: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [OutlivedLease, StalledRelease, Nested, PausedHolder, Failover, Amnesia, ClockJump];
+    r11_lua_release: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [OutlivedLease, Nested, PausedHolder, Failover, Amnesia, ClockJump];
+    r12_reentrant: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout, NoDeadlock], breaks [OutlivedLease, PausedHolder, Failover, Amnesia, ClockJump, ResentRelease];
+    r13_watchdog: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout, NoDeadlock], breaks [PausedHolder, Failover, Amnesia, ClockJump];
     r14_multi_lock: Redis(3), Bare, keeps [NoOversell, NoLockout, NoDeadlock], breaks [NodeDown, PausedHolder];
     r15_redlock: Redis(3), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, Amnesia, ClockJump, PausedHolder];
     r16_fencing: Redis(1), Bare, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout, NoDeadlock], breaks [];
+    r17_zookeeper: Lock::ZooKeeper, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, PausedHolder];
     r18_constraints: Lock::None, Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [];
+    r19_group_commit: Redis(1), Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout], breaks [];
 }
 
 /// The rung with this id, or the only one whose id begins so.

@@ -172,5 +172,5 @@ pub enum RungError {
     Lacks(&'static str),
     /// ZooKeeper.
     #[error("ZooKeeper: {0}")]
-    ZooKeeper(String),
+    ZooKeeper(#[from] zookeeper_client::Error),
 }

@@ -1,5 +1,6 @@
 //! ZooKeeper nodes, and what becomes of their clients' sessions.
 
+use std::io::Write;
 use std::time::Duration;
 
 use seckill::lab::faults::{Fault, FaultError, Proxy, ZooKeeperNode};
@@ -14,10 +15,11 @@ const PLACE: CreateOptions<'static> = CreateMode::EphemeralSequential.with_acls(
 const LONG: Duration = Duration::from_secs(60);
 
 /// A server, unless there is none to be had: then the test is skipped, and says so.
+#[allow(clippy::explicit_write)] // what the macro writes is shown only when a test fails
 async fn start() -> Option<ZooKeeperNode> {
     match ZooKeeperNode::start().await {
         Err(FaultError::Missing(sentence)) => {
-            println!("skipped: {sentence}");
+            writeln!(std::io::stderr(), "skipped a test: {sentence}").unwrap();
             None
         }
         node => Some(node.unwrap()),

@@ -6,7 +6,7 @@ use crate::lab::stage::{Buyer, Node, Stop};
 use crate::ladder::{Answer, Point};
 
 /// How far a second request gets: in, or to the lock's door.
-const IN_OR_AT_THE_DOOR: [Point; 2] = [Point::Missed, Point::OrdersCounted];
+pub(super) const IN_OR_AT_THE_DOOR: [Point; 2] = [Point::Missed, Point::OrdersCounted];
 
 /// The holder is killed while it holds.
 pub(super) async fn holder_dies(stage: &mut Stage<'_>) -> anyhow::Result<()> {
@@ -52,7 +52,7 @@ async fn third_after(stage: &mut Stage<'_>, stopped_at: Point) -> anyhow::Result
     let nodes: [Node; 2] = [stage.node().await?, stage.node().await?];
     let a = stage.enter("A", nodes[0], Buyer::new(0, slow).short()).await?;
     let b = stage.enter("B", nodes[1], Buyer::new(0, wanted)).await?;
-    let c = stage.enter("C", nodes[0], Buyer::new(0, wanted)).await?;
+    let c = stage.enter("C", nodes[1], Buyer::new(0, wanted)).await?;
     stage.until(a, stopped_at).await?;
     stage.lease_over(0).await?;
     stage.until_first(b, &IN_OR_AT_THE_DOOR).await?;

@@ -8,18 +8,24 @@
 mod clicks;
 mod leases;
 mod owners;
+mod production;
+mod servers;
 mod stock;
-
-use anyhow::bail;
 
 use super::stage::Stage;
 use crate::ladder::{Lock, Rung, Scenario};
+
+/// The rung that is the production strategy.
+const PRODUCTION: u32 = 19;
 
 /// Plays `scenario`.
 ///
 /// # Errors
 /// When it could not be played to its end: the cell is unknown.
 pub async fn play(scenario: Scenario, stage: &mut Stage<'_>) -> anyhow::Result<()> {
+    if stage.rung.number() == PRODUCTION {
+        return production::play(scenario, stage).await;
+    }
     match scenario {
         Scenario::LastOne => stock::last_one(stage).await,
         Scenario::Herd => stock::herd(stage).await,
@@ -34,7 +40,11 @@ pub async fn play(scenario: Scenario, stage: &mut Stage<'_>) -> anyhow::Result<(
         Scenario::Nested => owners::nested(stage).await,
         Scenario::LostWakeup => owners::lost_wakeup(stage).await,
         Scenario::PausedHolder => leases::paused_holder(stage).await,
-        _ => bail!("not there yet"),
+        Scenario::ResentRelease => servers::resent_release(stage).await,
+        Scenario::NodeDown => servers::node_down(stage).await,
+        Scenario::Failover => servers::failover(stage).await,
+        Scenario::Amnesia => servers::amnesia(stage).await,
+        Scenario::ClockJump => servers::clock_jump(stage).await,
     }
 }
 
@@ -42,7 +52,11 @@ pub async fn play(scenario: Scenario, stage: &mut Stage<'_>) -> anyhow::Result<(
 pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     let number = rung.number();
     let unless = |applies: bool, reason: &'static str| (!applies).then_some(reason);
-    let has_lease = matches!(rung.lock, Lock::Redis(_)) && rung.id != "r08a_setnx";
+    let has_lease =
+        matches!(rung.lock, Lock::Redis(_) | Lock::ZooKeeper) && rung.id != "r08a_setnx";
+    if number == PRODUCTION {
+        return production::absent(scenario);
+    }
     if rung.lock == Lock::None {
         let of_stock =
             [Scenario::LastOne, Scenario::Herd, Scenario::DoubleClick, Scenario::TwoNodes];
@@ -69,6 +83,20 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
         Scenario::LostWakeup => {
             unless(has_lease && number >= 13, "turns a second request away, nobody waits")
         }
-        _ => Some("is not played yet"),
+        Scenario::ResentRelease => unless(
+            matches!(rung.lock, Lock::Redis(1)) && number >= 12,
+            "has no second hold that could be given back by mistake",
+        ),
+        Scenario::NodeDown => unless(
+            matches!(rung.lock, Lock::Redis(2..)),
+            "has one lock server: with it down nobody buys, and everybody hears so",
+        ),
+        Scenario::Failover | Scenario::Amnesia => {
+            unless(matches!(rung.lock, Lock::Redis(_)), "has no lock in Redis")
+        }
+        Scenario::ClockJump => unless(
+            has_lease && rung.lock != Lock::ZooKeeper,
+            "has no lease that the clock of a Redis could end",
+        ),
     }
 }
