@@ -26,6 +26,8 @@ mod group_commit;
 mod group_commit_faults;
 mod lab_faults;
 mod lab_replays;
+mod lab_rush;
+mod lab_serve;
 mod load_generator;
 mod load_servers;
 mod lock;

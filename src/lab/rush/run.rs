@@ -11,6 +11,7 @@ use sqlx::postgres::PgPool;
 use tokio::time::timeout;
 
 use super::verdict::{Rush, Sale};
+use crate::lab::lock_servers::LockServers;
 use crate::lab::node_process::NodeProcess;
 use crate::lab::protocol::NodePlan;
 use crate::lab::sale;
@@ -96,7 +97,9 @@ pub async fn rush_seeded(
     progress: impl FnMut(u64),
 ) -> anyhow::Result<Rush> {
     let (first_user, key_prefix) = world.next_cell();
-    let node = NodePlan::http(world, rung, key_prefix)?;
+    // They live until this is over.
+    let servers = LockServers::start(world, rung).await?;
+    let node = NodePlan::http(rung, world.database_url(rung.tables)?, &servers, key_prefix);
     let database = sale::connections(&node.database_url)?;
     // Known to the database beforehand: that they sign up is no part of the rush.
     let first = UserId::try_from(first_user)?;
