@@ -224,7 +224,7 @@ async fn a_second_interrupt_is_the_end() {
     assert!(tokio::time::timeout(patience, child.wait()).await.is_err(), "it did not tidy up");
     send(child.id().unwrap(), Signal::SIGINT);
     let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
-    assert_eq!(ended.code(), Some(1));
+    assert_eq!(ended.code(), Some(130));
     send(postgres, Signal::SIGCONT);
     tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
 }

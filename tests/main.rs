@@ -29,6 +29,8 @@ mod lab_cli;
 mod lab_faults;
 mod lab_replays;
 mod lab_report;
+mod lab_rush;
+mod lab_serve;
 mod load_generator;
 mod load_servers;
 mod lock;

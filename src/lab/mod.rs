@@ -4,8 +4,9 @@
 //! In reading order: `scenarios`, what happens to a rung; `stage`, the actors who go on only
 //! when the schedule says so; `judge`, what came of it; `world`, the servers and scratch
 //! databases; `node_process` and `node`, the two sides of a process that sells, with the
-//! `protocol` between them; `faults`, servers to kill, pause and cut off; `report`, what all of
-//! it came to, for a terminal, for a program and as a page.
+//! `protocol` between them; `faults`, servers to kill, pause and cut off. Beside the replays:
+//! `rush`, a real crowd on a rung, and `serve`, the rungs over HTTP, which both put vouchers
+//! on `sale`. `report` is what all of it came to: for a terminal, for a program, and as a page.
 
 mod drive;
 pub mod faults;
@@ -18,6 +19,7 @@ mod protocol;
 mod replay;
 pub mod report;
 mod rush;
+mod sale;
 pub mod scenarios;
 mod serve;
 mod stage;
@@ -28,7 +30,8 @@ pub use judge::{Claim, Observed, Verdict, missing};
 pub use lock_servers::LockServers;
 pub use node::run as run_node;
 pub use replay::{Cell, cells, replay};
-pub use rush::Rush;
+pub use rush::{Rush, Terms, rush, rush_seeded};
+pub use serve::Market;
 pub use stage::Stage;
 pub use timeline::Line;
 pub use world::World;

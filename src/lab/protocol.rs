@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ladder::{Answer, Point};
+use super::lock_servers::LockServers;
+use crate::ladder::{Answer, Point, Rung, RungError, Shop};
+use crate::store::Keys;
 
 /// What a node is to be: the first line it reads.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -19,6 +21,35 @@ pub(super) struct NodePlan {
     pub(super) key_prefix: String,
     /// Serve HTTP, instead of acting as it is told to.
     pub(super) http: bool,
+}
+
+impl NodePlan {
+    /// A node that serves `rung` over HTTP, with `servers` for its lock and names that begin
+    /// with `key_prefix`.
+    pub(super) fn http(
+        rung: &Rung,
+        database_url: String,
+        servers: &LockServers,
+        key_prefix: String,
+    ) -> Self {
+        Self {
+            rung: rung.id.to_owned(),
+            database_url,
+            redis_urls: servers.redis_urls.clone(),
+            zookeeper: servers.zookeeper.clone(),
+            key_prefix,
+            http: true,
+        }
+    }
+
+    /// What the rung is given to work with.
+    ///
+    /// # Errors
+    /// When a URL is malformed.
+    pub(super) fn shop(&self) -> Result<Shop, RungError> {
+        let keys = Keys::with_prefix(&self.key_prefix);
+        Shop::open(&self.database_url, &self.redis_urls, self.zookeeper.clone(), keys)
+    }
 }
 
 /// An order to a node.

@@ -17,7 +17,7 @@ const LAB_SQL: &str = include_str!("../ladder/lab.sql");
 const BARE_SQL: &str = include_str!("../ladder/bare.sql");
 
 /// Users of one cell; each cell has a range of its own.
-const USERS_PER_CELL: i64 = 100_000;
+pub(super) const USERS_PER_CELL: i64 = 100_000;
 
 /// The lab's servers and databases.
 pub struct World {

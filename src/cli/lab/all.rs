@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use rand::RngExt;
 
 use super::progress::Progress;
 use super::session::{in_world, stderr_look, stdout_look};
 use crate::cli::audit::{write_json, write_text};
 use crate::cli::{FAILED, say};
 use crate::config::{ConfigError, StoreArgs};
-use crate::lab::report::{Crowd, Environment, NoRush, Report, html, terminal};
-use crate::lab::{Rush, World, cells, missing, replay};
+use crate::lab::report::{Environment, NoRush, Report, html, terminal};
+use crate::lab::{Terms, World, cells, missing, replay, rush_seeded};
 use crate::ladder::{RUNGS, Rung};
 
 /// Every replay and every rush: the matrix, and whether all came out as claimed
@@ -30,11 +31,16 @@ pub struct AllArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Buyers in each rush
-    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=50_000))]
+    #[arg(long, default_value_t = Terms::default().users,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(Terms::MAX_USERS)))]
     users: u32,
     /// Vouchers in each rush
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(i32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = Terms::default().stock,
+        value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
     stock: i32,
+    /// Decides the order of the attempts in a rush, the same on every rung [default: drawn]
+    #[arg(long)]
+    seed: Option<u64>,
     #[command(flatten)]
     stores: StoreArgs,
 }
@@ -46,9 +52,10 @@ pub struct AllArgs {
 pub(super) async fn run(args: AllArgs) -> anyhow::Result<ExitCode> {
     let rungs = chosen(&args.rungs)?;
     check_files(&args)?;
-    let crowd = Crowd { users: args.users, stock: args.stock };
+    let crowd = Terms { users: args.users, stock: args.stock };
+    let seed = args.seed.unwrap_or_else(|| rand::rng().random());
     let stores = args.stores.clone();
-    let report = in_world(stores, async |world| play(world, rungs, crowd).await).await?;
+    let report = in_world(stores, async |world| play(world, rungs, crowd, seed).await).await?;
     if let Some(path) = &args.json {
         write_json(path, &report)?;
     }
@@ -88,7 +95,12 @@ fn check_files(args: &AllArgs) -> Result<(), ConfigError> {
     Ok(())
 }
 
-async fn play(world: &World, rungs: Vec<&'static Rung>, crowd: Crowd) -> anyhow::Result<Report> {
+async fn play(
+    world: &World,
+    rungs: Vec<&'static Rung>,
+    crowd: Terms,
+    seed: u64,
+) -> anyhow::Result<Report> {
     let cells: Vec<_> =
         cells().filter(|(rung, _)| rungs.iter().any(|asked| asked.id == rung.id)).collect();
     let environment = Environment::of(world).await;
@@ -109,23 +121,22 @@ async fn play(world: &World, rungs: Vec<&'static Rung>, crowd: Crowd) -> anyhow:
     }
     for rung in report.rungs.clone() {
         progress.plays(rung.id, "rush");
-        match rush(world, rung, crowd).await {
-            Ok(Some(rush)) => {
+        match rush_seeded(world, rung, crowd, seed, |_| {}).await {
+            Ok(rush) => {
                 progress.rushed(&rush);
                 report.rushes.push(rush);
             }
-            Ok(None) => {}
-            Err(error) => report.no_rushes.push(no_rush(rung, &error)),
+            Err(error) => {
+                let no_rush = no_rush(rung, &error);
+                progress.not_rushed(&no_rush);
+                report.no_rushes.push(no_rush);
+            }
         }
     }
     // Only now: it is started for the first who needs it.
     report.environment.zookeeper = world.zookeeper_version().await;
     progress.end();
     Ok(report)
-}
-
-async fn rush(_: &World, _: &'static Rung, _: Crowd) -> anyhow::Result<Option<Rush>> {
-    Ok(None)
 }
 
 fn no_rush(rung: &Rung, error: &anyhow::Error) -> NoRush {

@@ -4,6 +4,8 @@ mod all;
 mod list;
 mod progress;
 mod replay;
+pub mod rush;
+pub mod serve;
 mod session;
 
 use std::process::ExitCode;
@@ -19,6 +21,8 @@ use crate::ladder::{self, Rung};
 pub enum LabCommand {
     List(list::ListArgs),
     Replay(replay::ReplayArgs),
+    Rush(rush::RushArgs),
+    Serve(serve::ServeArgs),
     All(all::AllArgs),
     /// A process that sells by one rung (started by the lab itself)
     #[command(hide = true)]
@@ -33,6 +37,8 @@ pub async fn run(command: LabCommand) -> anyhow::Result<ExitCode> {
     match command {
         LabCommand::List(args) => list::run(&args).map(|()| ExitCode::SUCCESS),
         LabCommand::Replay(args) => replay::run(args).await,
+        LabCommand::Rush(args) => rush::run(args).await,
+        LabCommand::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
         LabCommand::All(args) => all::run(args).await,
         LabCommand::Node => crate::lab::run_node().await.map(|()| ExitCode::SUCCESS),
     }

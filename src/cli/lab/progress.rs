@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::session::stderr_look;
-use crate::lab::report::{Environment, Mark};
+use crate::lab::report::{Environment, Mark, NoRush};
 use crate::lab::{Cell, Rush};
 
 pub(super) struct Progress {
@@ -36,6 +36,13 @@ impl Progress {
         let outcome = stderr_look().judged(rush.mark(), !rush.as_claimed, rush.outcome());
         let line = format!("{} rush: {outcome} ({:.0} orders/s)", rush.rung, rush.orders_per_s);
         self.step(&line, !rush.as_claimed);
+    }
+
+    /// Why there is nothing to say of a rush.
+    pub(super) fn not_rushed(&self, rush: &NoRush) {
+        let word = if rush.skipped { Mark::Skipped } else { Mark::Unknown };
+        let outcome = stderr_look().judged(word, !rush.skipped, word.word());
+        self.step(&format!("{} rush: {outcome}: {}", rush.rung, rush.reason), !rush.skipped);
     }
 
     fn step(&self, line: &str, wrong: bool) {

@@ -3,10 +3,8 @@
 
 use anyhow::{Context, anyhow};
 use console::Term;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
-use crate::cli::FAILED;
+use crate::cli::stop;
 use crate::config::StoreArgs;
 use crate::lab::World;
 use crate::lab::report::terminal::Look;
@@ -20,14 +18,14 @@ pub(super) async fn in_world<T>(
     stores: StoreArgs,
     work: impl AsyncFnOnce(&World) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let interrupted = interrupts()?;
+    let stop = stop::requested(false)?;
     let exe = std::env::current_exe().context("cannot find the program's own file")?;
     // Not left in the middle: half a world is nobody's to close.
     let world = World::open(exe, stores.database_url, stores.redis_url).await?;
     let done = tokio::select! {
         biased;
         // Its processes are killed by being dropped.
-        () = interrupted.cancelled() => {
+        () = stop => {
             Err(anyhow!("interrupted: everything that was started is being stopped"))
         }
         done = work(&world) => done,
@@ -39,25 +37,6 @@ pub(super) async fn in_world<T>(
         // What went wrong first is the cause, as a rule of the other, too.
         (Err(error), Err(closed)) => Err(error.context(format!("{closed:#}"))),
     }
-}
-
-/// Ctrl-C and SIGTERM: the first asks for an end in good order, the second is the end. What that
-/// leaves of private servers their keeper stops.
-fn interrupts() -> anyhow::Result<CancellationToken> {
-    let asked = CancellationToken::new();
-    for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
-        let mut signals = signal(kind).context("cannot watch for signals")?;
-        let asked = asked.clone();
-        tokio::spawn(async move {
-            while signals.recv().await.is_some() {
-                if asked.is_cancelled() {
-                    std::process::exit(FAILED.into());
-                }
-                asked.cancel();
-            }
-        });
-    }
-    Ok(asked)
 }
 
 /// How standard output is to be written to.

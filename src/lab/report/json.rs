@@ -3,8 +3,8 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{Crowd, Environment, Report};
-use crate::lab::{Cell, Rush};
+use super::{Environment, Report};
+use crate::lab::{Cell, Rush, Terms};
 use crate::ladder::Scenario;
 
 #[derive(Serialize)]
@@ -20,6 +20,13 @@ struct Json<'a> {
     absent: Vec<Without<'a>>,
     crowd: Crowd,
     environment: &'a Environment,
+}
+
+/// Who came to each rush.
+#[derive(Serialize)]
+struct Crowd {
+    users: u32,
+    stock: i32,
 }
 
 /// Something of which nothing is known, and why.
@@ -49,6 +56,7 @@ impl Serialize for Report {
             scenario: Some(scenario),
             reason,
         });
+        let Terms { users, stock } = self.crowd;
         let json = Json {
             as_claimed: self.is_as_claimed(),
             cells: played,
@@ -56,7 +64,7 @@ impl Serialize for Report {
             rushes_unknown: no_rushes(false).collect(),
             skipped: skipped.chain(no_rushes(true)).collect(),
             absent: absent.collect(),
-            crowd: self.crowd,
+            crowd: Crowd { users, stock },
             environment: &self.environment,
         };
         json.serialize(serializer)

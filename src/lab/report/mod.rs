@@ -8,9 +8,7 @@ pub mod terminal;
 
 pub use environment::Environment;
 
-use serde::Serialize;
-
-use super::{Cell, Rush, scenarios};
+use super::{Cell, Rush, Terms, scenarios};
 use crate::ladder::{Invariant, Rung, Scenario};
 
 /// Everything that a run of the lab found out.
@@ -23,20 +21,11 @@ pub struct Report {
     /// The replays, those that were skipped included.
     pub cells: Vec<Cell>,
     /// Who came to each rush.
-    pub crowd: Crowd,
+    pub crowd: Terms,
     /// The rushes.
     pub rushes: Vec<Rush>,
     /// The rushes of which nothing is known.
     pub no_rushes: Vec<NoRush>,
-}
-
-/// Who comes to a rush.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Crowd {
-    /// Buyers.
-    pub users: u32,
-    /// Vouchers.
-    pub stock: i32,
 }
 
 /// A rush of which nothing is known.
@@ -131,10 +120,7 @@ impl Report {
             .filter(|cell| !cell.is_skipped())
             .map(|cell| cell.invariant)
             .collect();
-        if let Some(rush) = self.rush(rung) {
-            let lost = rush_counts(rush).into_iter().filter(|(count, ..)| *count > 0);
-            broken.extend(lost.map(|(_, _, invariant)| invariant));
-        }
+        broken.extend(self.rush(rung).into_iter().flat_map(|rush| &rush.broken));
         broken.sort_unstable();
         broken.dedup();
         broken
@@ -158,14 +144,4 @@ impl From<&Cell> for Mark {
             Observed::Skipped => Self::Skipped,
         }
     }
-}
-
-/// What a rush counted against each promise.
-fn rush_counts(rush: &Rush) -> [(i64, &'static str, Invariant); 4] {
-    [
-        (rush.oversold, "oversold", Invariant::NoOversell),
-        (rush.duplicates, "sold twice to one buyer", Invariant::OnePerUser),
-        (rush.undersold, "undersold", Invariant::NoUndersell),
-        (rush.lost, "lost", Invariant::NoLostOrder),
-    ]
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Mark, NoRush, Report, rush_counts};
+use super::{Mark, NoRush, Report};
 use crate::lab::{Cell, Claim, Rush};
 use crate::ladder::Rung;
 
@@ -43,12 +43,20 @@ impl Cell {
 impl Rush {
     /// What it counted against the promises: "12 oversold, 3 lost".
     pub fn losses(&self) -> String {
-        let lost = rush_counts(self).into_iter().filter(|(count, ..)| *count != 0);
-        let lost: Vec<String> = lost.map(|(count, word, _)| format!("{count} {word}")).collect();
-        if lost.is_empty() && self.holds {
-            "every promise kept".to_owned()
-        } else {
-            lost.join(", ")
+        let unexpected = i64::try_from(self.unexpected).unwrap_or(i64::MAX);
+        let counts = [
+            (self.oversold, "oversold"),
+            (self.duplicates, "twice to one buyer"),
+            (self.undersold, "undersold"),
+            (self.lost, "lost"),
+            (unexpected, "without a proper answer"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count != 0);
+        let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+        match counts.is_empty() {
+            true if self.holds => "every promise kept".to_owned(),
+            true => self.witnesses.join("; "),
+            false => counts.join(", "),
         }
     }
 
@@ -72,8 +80,9 @@ impl Report {
     pub fn objections(&self) -> Vec<String> {
         let cells = self.cells.iter().filter(|cell| cell.is_wrong()).map(Cell::in_full);
         let rushes = self.rushes.iter().filter(|rush| !rush.as_claimed);
-        let rushes =
-            rushes.map(|rush| format!("{} rush: {}, {}", rush.rung, rush.outcome(), rush.losses()));
+        let rushes = rushes.map(|rush| {
+            format!("{} rush: {} ({})", rush.rung, rush.outcome(), rush.witnesses.join("; "))
+        });
         let failed = self.no_rushes.iter().filter(|rush| !rush.skipped);
         let failed = failed.map(|rush| format!("{} rush: unknown ({})", rush.rung, rush.reason));
         cells.chain(rushes).chain(failed).collect()

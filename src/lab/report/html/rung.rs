@@ -94,7 +94,7 @@ fn rush(report: &Report, rush: &Rush) -> Markup {
                 span.swatch.(class(mark, wrong)) { (sign(mark, wrong)) }
                 span {
                     b { "rush" } " "
-                    span.story { (report.crowd.users) " buyers for " (report.crowd.stock) " vouchers, all at once" }
+                    span.story { (report.crowd.users) " buyers for " (report.crowd.stock) " vouchers, all at once, some of them twice" }
                     br;
                     span.outcome { (rush.outcome()) ": " (rush.losses()) }
                 }
@@ -112,6 +112,7 @@ fn rush(report: &Report, rush: &Rush) -> Markup {
                     (figure("undersold", &rush.undersold.to_string()))
                     (figure("lost", &rush.lost.to_string()))
                 }
+                @for witness in &rush.witnesses { p.witness { (witness) } }
             }
         }
     }

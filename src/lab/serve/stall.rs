@@ -1,0 +1,222 @@
+//! One rung's stall: its design, built when the first buyer comes, and its vouchers.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use anyhow::Context;
+use moka::future::Cache;
+use sqlx::postgres::PgPool;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use super::buyers::Register;
+use super::problem::{Code, Problem};
+use crate::lab::faults::FaultError;
+use crate::lab::lock_servers::LockServers;
+use crate::lab::protocol::NodePlan;
+use crate::lab::sale;
+use crate::lab::world::World;
+use crate::ladder::{Design, Rung, RungError, Shop, Visit};
+use crate::model::{UserId, VoucherId};
+use crate::seckill::audit::VoucherAudit;
+
+/// Vouchers that one stall puts on sale in its life.
+const MAX_VOUCHERS: usize = 10_000;
+
+/// How long it may take until a rung is ready to sell, its servers included.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long a rung that could not be made ready is left alone: the thousands who came
+/// meanwhile hear what the first heard, instead of each waiting for a try of his own.
+const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// How long a rung may take to give back what it holds.
+const SHUT_WITHIN: Duration = Duration::from_secs(10);
+
+/// As long as the production lock's: nobody's purchase takes longer unless something happens
+/// to it.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// Where one rung sells.
+pub(super) struct Stall {
+    pub(super) rung: &'static Rung,
+    supply: Supply,
+    /// For what is not a purchase.
+    looks: PgPool,
+    register: Option<Register>,
+    readiness: Mutex<Readiness>,
+    /// Vouchers that are this rung's for certain.
+    own: Cache<VoucherId, ()>,
+    vouchers: AtomicUsize,
+}
+
+/// Where a rung gets what it works with.
+pub(super) enum Supply {
+    /// It is there.
+    Given(Shop),
+    /// The lock's servers are started when the first buyer comes.
+    Started {
+        /// Gone when all is over.
+        world: Weak<World>,
+        /// The connections that the rung shares with those that have the same tables: a pool
+        /// for each would be more than the server takes.
+        database: PgPool,
+        /// The same, as a URL.
+        database_url: String,
+        /// Names of its own: what one rung writes under a lock's name another cannot read.
+        key_prefix: String,
+    },
+}
+
+enum Readiness {
+    NotTried,
+    Ready(Ready),
+    Failed(Instant, Problem),
+}
+
+/// A rung that can sell.
+struct Ready {
+    design: Arc<dyn Design>,
+    /// They live as long as it does.
+    _servers: LockServers,
+}
+
+impl Stall {
+    pub(super) fn new(
+        rung: &'static Rung,
+        supply: Supply,
+        looks: PgPool,
+        register: Option<Register>,
+    ) -> Self {
+        Self {
+            rung,
+            supply,
+            looks,
+            register,
+            readiness: Mutex::new(Readiness::NotTried),
+            own: Cache::new(MAX_VOUCHERS as u64),
+            vouchers: AtomicUsize::new(0),
+        }
+    }
+
+    /// Makes the rung ready to sell before anybody comes.
+    ///
+    /// # Errors
+    /// When it cannot be built.
+    pub(super) async fn open(&self) -> anyhow::Result<()> {
+        let ready = self.ready().await?;
+        *self.readiness.lock().await = Readiness::Ready(ready);
+        Ok(())
+    }
+
+    async fn ready(&self) -> anyhow::Result<Ready> {
+        let (shop, servers) = match &self.supply {
+            Supply::Given(shop) => (shop.clone(), LockServers::default()),
+            Supply::Started { world, database, database_url, key_prefix } => {
+                let world = world.upgrade().context("the lab is over")?;
+                let servers = LockServers::start(&world, self.rung).await?;
+                let (url, prefix) = (database_url.clone(), key_prefix.clone());
+                let shop = NodePlan::http(self.rung, url, &servers, prefix).shop()?;
+                (Shop { database: database.clone(), ..shop }, servers)
+            }
+        };
+        let design = (self.rung.build)(shop).await?;
+        Ok(Ready { design: design.into(), _servers: servers })
+    }
+
+    async fn design(&self) -> Result<Arc<dyn Design>, Problem> {
+        let mut readiness = self.readiness.lock().await;
+        match &*readiness {
+            Readiness::Ready(ready) => return Ok(Arc::clone(&ready.design)),
+            Readiness::Failed(when, why) if when.elapsed() < TRIED_AGAIN_AFTER => {
+                return Err(why.clone());
+            }
+            Readiness::Failed(..) | Readiness::NotTried => {}
+        }
+        let ready = timeout(READY_WITHIN, self.ready()).await;
+        match ready.map_err(anyhow::Error::from).flatten() {
+            Ok(ready) => {
+                let design = Arc::clone(&ready.design);
+                *readiness = Readiness::Ready(ready);
+                Ok(design)
+            }
+            Err(error) => {
+                let why = not_ready(error);
+                *readiness = Readiness::Failed(Instant::now(), why.clone());
+                Err(why)
+            }
+        }
+    }
+
+    /// Puts a voucher on sale.
+    pub(super) async fn put_on_sale(&self, stock: i32) -> Result<VoucherId, Problem> {
+        if self.vouchers.fetch_add(1, Ordering::Relaxed) >= MAX_VOUCHERS {
+            return Err(Problem::unavailable(format!(
+                "{MAX_VOUCHERS} vouchers are enough for one run of the lab: start it anew"
+            )));
+        }
+        let voucher = sale::put_on_sale(&self.looks, self.rung, stock).await?;
+        self.own.insert(voucher, ()).await;
+        Ok(voucher)
+    }
+
+    /// What the books of one of the rung's vouchers say.
+    pub(super) async fn books(&self, voucher: VoucherId) -> Result<VoucherAudit, Problem> {
+        self.check(voucher).await?;
+        let books = sale::books(&self.looks, voucher).await?;
+        books.ok_or_else(|| self.no_such(voucher))
+    }
+
+    /// Whether the rung sells `voucher`.
+    pub(super) async fn check(&self, voucher: VoucherId) -> Result<(), Problem> {
+        let asked = self.own.try_get_with(voucher, async {
+            match sale::is_of(&self.looks, self.rung, voucher).await {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(self.no_such(voucher)),
+                Err(error) => Err(error.into()),
+            }
+        });
+        asked.await.map_err(|problem: Arc<Problem>| Problem::clone(&problem))
+    }
+
+    fn no_such(&self, voucher: VoucherId) -> Problem {
+        let problem = Problem::new(Code::VoucherNotFound);
+        problem.detail(format!("voucher {voucher} is not on sale at {}", self.rung.id))
+    }
+
+    /// One attempt to buy.
+    pub(super) async fn buy(&self, user: UserId, voucher: VoucherId) -> Result<i64, Problem> {
+        let design = self.design().await?;
+        let visit = Visit { user, voucher, lease: LEASE, also: None, director: None };
+        let order = Problem::refusal(design.buy(&visit).await?)?;
+        if let Some(register) = &self.register {
+            register.bought(user).await;
+        }
+        Ok(order)
+    }
+
+    /// Has the rung give back what it holds.
+    pub(super) async fn close(&self) {
+        let readiness = self.readiness.lock().await;
+        if let Readiness::Ready(ready) = &*readiness
+            && timeout(SHUT_WITHIN, ready.design.shutdown()).await.is_err()
+        {
+            tracing::warn!(rung = self.rung.id, "the rung did not shut down in time");
+        }
+    }
+}
+
+/// Why nobody can buy here. What a rung lacks, and how to come by it, is said in a sentence.
+fn not_ready(error: anyhow::Error) -> Problem {
+    match error.downcast::<RungError>() {
+        Ok(error) => error.into(),
+        Err(error) => {
+            tracing::warn!(%error, "a rung is not ready to sell");
+            match error.downcast::<FaultError>() {
+                Ok(error) => Problem::unavailable(error.to_string()),
+                Err(_) => Problem::unavailable("the rung could not be made ready to sell"),
+            }
+        }
+    }
+}
