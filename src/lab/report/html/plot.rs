@@ -138,7 +138,11 @@ fn drawing(points: &[Point], promises: usize) -> Markup {
                 line.row x1=(LEFT) x2=(WIDTH - RIGHT) y1=(middle) y2=(middle) {}
                 text.tick x=(LEFT - 12.0) y=(middle + 4.0) text-anchor="end" { (kept) " of " (promises) }
             }
-            @for (point, level) in points.iter().zip(&levels) {
+            // What is not as claimed comes last, and so on top.
+            @let wrong_last = [false, true].into_iter().flat_map(|wrong| {
+                points.iter().zip(&levels).filter(move |(point, _)| point.wrong == wrong)
+            });
+            @for (point, level) in wrong_last {
                 (drawn(point, *level, x(point.rate), y(point.kept), promises))
             }
         }
