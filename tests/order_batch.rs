@@ -27,8 +27,13 @@ fn purchases(voucher: VoucherId, first: i64, users: &[i64]) -> Vec<Purchase> {
 
 impl World {
     async fn place_all(&self, purchases: &[Purchase]) -> Vec<Option<Placed>> {
-        let place =
-            self.database.with_kept(async |connection| place_all(connection, purchases).await);
+        self.send(purchases, false).await
+    }
+
+    async fn send(&self, purchases: &[Purchase], sent_before: bool) -> Vec<Option<Placed>> {
+        let place = self
+            .database
+            .with_kept(async |connection| place_all(connection, purchases, sent_before).await);
         place.await.unwrap()
     }
 }
@@ -116,10 +121,13 @@ async fn the_same_batch_again_says_the_same_and_changes_nothing() {
     assert_eq!(placed, [sold(&all[0]), has(90), sold(&all[2]), Some(Placed::SoldOut)]);
     let audit = world.audit().await;
     for _ in 0..2 {
-        assert_eq!(world.place_all(&all).await, placed);
+        assert_eq!(world.send(&all, true).await, placed);
         assert_eq!(world.audit().await, audit);
     }
     assert!(audit.holds && audit.orders == 3, "{audit:?}");
+    // Somebody else's with the same ids is told what is there.
+    let others = world.place_all(&all).await;
+    assert_eq!(others, [has(1), has(90), has(3), Some(Placed::SoldOut)]);
 }
 
 #[tokio::test]
@@ -159,8 +167,8 @@ async fn batches_beside_batches_and_single_orders_keep_the_books() {
                 if let [one] = all.as_slice() {
                     told.push(Some(orders::place(&mut connection, one).await.unwrap()));
                 }
-                told.extend(place_all(&mut connection, &all).await.unwrap());
-                told.extend(place_all(&mut connection, &all).await.unwrap());
+                told.extend(place_all(&mut connection, &all, false).await.unwrap());
+                told.extend(place_all(&mut connection, &all, true).await.unwrap());
             }
             told
         });

@@ -193,15 +193,12 @@ impl Turn {
 
     /// `None` when the turn went along with a purchase that is stuck.
     async fn judge_one(self, mut member: Member) -> Option<Self> {
-        // Other ids that were sent for it: an order under one of them is its own, too.
-        let mut before = Vec::new();
         for _ in 0..MAX_ATTEMPTS {
             if let Err(error) = self.draw_ids(std::slice::from_mut(&mut member)).await {
                 member.tell(Err(error.into()));
                 return Some(self);
             }
             let Some(purchase) = member.purchase() else { break };
-            let own = |id: &OrderId| *id == purchase.order_id || before.contains(id);
             let mut work = self.settle(vec![purchase]);
             let placed = match within(PATIENCE, &mut work).await {
                 Ok(Ok(mut placements)) => placements.pop().flatten(),
@@ -218,12 +215,6 @@ impl Turn {
                     return None;
                 }
             };
-            let placed = match placed {
-                Some(Placed::AlreadyBought(id)) if own(&id) => {
-                    Some(Placed::Ordered(orders::ordered(&Purchase { order_id: id, ..purchase })))
-                }
-                placed => placed,
-            };
             match placed.map(|placed| judge(placed, &member.request.sale)) {
                 Some(Ok(outcome)) => {
                     member.tell(Ok(outcome));
@@ -231,7 +222,7 @@ impl Turn {
                 }
                 Some(Err(Again::OtherId)) => {
                     tracing::warn!(taken = %purchase.order_id, "an order id was taken, using another");
-                    before.extend(member.order_id.take());
+                    member.order_id = None;
                 }
                 Some(Err(Again::SameId)) | None => {}
             }
@@ -306,16 +297,15 @@ impl Turn {
     }
 }
 
-/// One try. A single purchase takes one statement, unless it was sent before: it must not
-/// take its own order for somebody else's.
+/// One try, and the last word unless the answer is lost.
 async fn place(
     database: &Database,
     purchases: &[Purchase],
-    again: bool,
+    sent_before: bool,
 ) -> Result<Placements, StoreError> {
     let work = database.with_kept(async |connection| match purchases {
-        [one] if !again => Ok(vec![Some(orders::place(connection, one).await?)]),
-        all => order_batch::place_all(connection, all).await,
+        [one] if !sent_before => Ok(vec![Some(orders::place(connection, one).await?)]),
+        all => order_batch::place_all(connection, all, sent_before).await,
     });
     within(RESEND_AFTER, work).await.unwrap_or_else(|silence| {
         let (service, cause) = (Service::Postgres, silence.into());

@@ -14,8 +14,10 @@ use crate::model::OrderId;
 /// this returns. What became of each, by its place; `None` where that does not follow from
 /// what was seen: judge that purchase by itself.
 ///
-/// Sent again with the same ids it changes nothing and says the same: an order that is there
-/// under the purchase's own id is that purchase's. Whoever lost the answer asks so.
+/// Sent again with the same ids it changes nothing, and with `sent_before` says the same: an
+/// order that the user has under the purchase's own id is that purchase's. Whoever lost the
+/// answer asks so. Sent for the first time such an order is another's: of a process that drew
+/// the same id when Redis had lost the counter, for the same user.
 ///
 /// # One message, two statements
 ///
@@ -37,6 +39,7 @@ use crate::model::OrderId;
 pub async fn place_all(
     connection: &mut PgConnection,
     purchases: &[Purchase],
+    sent_before: bool,
 ) -> Result<Vec<Option<Placed>>, StoreError> {
     let Some(voucher) = purchases.first().map(|purchase| purchase.voucher_id) else {
         return Ok(Vec::new());
@@ -79,7 +82,7 @@ pub async fn place_all(
     );
     let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).fetch_all(connection).await?;
     let defect = || StoreError::defect(Service::Postgres, "a batch of orders has no result");
-    Ok(Books::read(rows.last().ok_or_else(defect)?)?.judge(purchases))
+    Ok(Books::read(rows.last().ok_or_else(defect)?)?.judge(purchases, sent_before))
 }
 
 /// What the second statement says.
@@ -106,19 +109,18 @@ impl Books {
         })
     }
 
-    fn judge(self, purchases: &[Purchase]) -> Vec<Option<Placed>> {
+    fn judge(self, purchases: &[Purchase], sent_before: bool) -> Vec<Option<Placed>> {
         if usize::try_from(self.sold) == Ok(purchases.len()) {
             return purchases.iter().map(|one| Some(Placed::Ordered(ordered(one)))).collect();
         }
         let sold: HashSet<i64> = self.sold_ids.into_iter().collect();
-        let mut orders = HashMap::new();
-        for purchase in purchases.iter().filter(|one| sold.contains(&one.order_id.get())) {
-            orders.insert(purchase.user_id.get(), purchase.order_id.get());
-        }
-        orders.extend(self.bought);
-        let judge = |purchase: &Purchase| match orders.get(&purchase.user_id.get()) {
-            Some(order) if *order == purchase.order_id.get() => {
-                Some(Placed::Ordered(ordered(purchase)))
+        let is_sold = |one: &&Purchase| sold.contains(&one.order_id.get());
+        let mut orders: HashMap<i64, i64> = self.bought;
+        let now = purchases.iter().filter(is_sold);
+        orders.extend(now.map(|one| (one.user_id.get(), one.order_id.get())));
+        let judge = |one: &Purchase| match orders.get(&one.user_id.get()) {
+            Some(order) if *order == one.order_id.get() && (sent_before || is_sold(&one)) => {
+                Some(Placed::Ordered(ordered(one)))
             }
             // Before this batch, or in it by another purchase of the same user.
             Some(order) => OrderId::new(*order).map(Placed::AlreadyBought),
