@@ -121,9 +121,8 @@ impl Drop for Turn {
     }
 }
 
-/// What became of purchases, in their order; `None`: judge that one by itself.
-type Placements = Vec<Option<Placed>>;
-type Work = Pin<Box<dyn Future<Output = Result<Placements, StoreError>> + Send>>;
+/// Brings what became of purchases, in their order.
+type Work = Pin<Box<dyn Future<Output = Result<Vec<Placed>, StoreError>> + Send>>;
 
 impl Turn {
     /// Gives everybody in `batch` an answer.
@@ -148,15 +147,17 @@ impl Turn {
         metrics::histogram!("seckill_group_size").record(purchases.len() as f64);
         let mut work = self.settle(purchases);
         match within(PATIENCE, &mut work).await {
-            Ok(Ok(placements)) => {
-                // Where all are judged the next batch goes before the answers are given out.
-                let whole = placements.iter().all(Option::is_some);
-                let turn = (!whole).then_some(self);
+            Ok(Ok(placed)) => {
+                let outcomes = placed.into_iter().zip(&batch);
+                let outcomes: Vec<_> =
+                    outcomes.map(|(placed, one)| judge(placed, &one.request.sale)).collect();
+                // The next batch goes before the answers are given out.
+                let turn = outcomes.iter().any(Result::is_err).then_some(self);
                 let mut unjudged = Vec::new();
-                for (member, placed) in batch.into_iter().zip(placements) {
-                    match placed.map(|placed| judge(placed, &member.request.sale)) {
-                        Some(Ok(outcome)) => member.tell(Ok(outcome)),
-                        Some(Err(_)) | None => unjudged.push(member),
+                for (member, outcome) in batch.into_iter().zip(outcomes) {
+                    match outcome {
+                        Ok(outcome) => member.tell(Ok(outcome)),
+                        Err(_) => unjudged.push(member),
                     }
                 }
                 if let Some(turn) = turn {
@@ -201,7 +202,7 @@ impl Turn {
             let Some(purchase) = member.purchase() else { break };
             let mut work = self.settle(vec![purchase]);
             let placed = match within(PATIENCE, &mut work).await {
-                Ok(Ok(mut placements)) => placements.pop().flatten(),
+                Ok(Ok(mut placed)) => placed.pop(),
                 Ok(Err(error)) => {
                     if error.retry_may_help() {
                         self.seller.breaker.trip();
@@ -302,9 +303,9 @@ async fn place(
     database: &Database,
     purchases: &[Purchase],
     sent_before: bool,
-) -> Result<Placements, StoreError> {
+) -> Result<Vec<Placed>, StoreError> {
     let work = database.with_kept(async |connection| match purchases {
-        [one] if !sent_before => Ok(vec![Some(orders::place(connection, one).await?)]),
+        [one] if !sent_before => Ok(vec![orders::place(connection, one).await?]),
         all => order_batch::place_all(connection, all, sent_before).await,
     });
     within(RESEND_AFTER, work).await.unwrap_or_else(|silence| {
