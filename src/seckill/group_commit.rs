@@ -65,7 +65,11 @@ impl GroupCommit {
     }
 
     async fn draw_if(&self, now: bool) -> Result<Option<OrderId>, OrderIdError> {
-        if now { self.seller.order_ids.next().await.map(Some) } else { Ok(None) }
+        if !now {
+            return Ok(None);
+        }
+        // Boxed: in a rush few draw for themselves, and all would carry it.
+        Box::pin(self.seller.order_ids.next()).await.map(Some)
     }
 }
 
