@@ -15,7 +15,7 @@ const LATENCY_BOUNDS_SECONDS: [f64; 13] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
 
 /// Upper bounds of the histogram of batches, in purchases.
-const GROUP_BOUNDS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+const GROUP_BOUNDS: [f64; 8] = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
 /// How often histograms are tidied.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -74,7 +74,10 @@ fn describe() {
         "seckill_breaker_tripped_total",
         "How often the database failed and was given a rest."
     );
-    describe_histogram!("seckill_group_size", "Purchases that were committed together.");
+    describe_histogram!(
+        "seckill_group_size",
+        "Purchases in a transaction, of those with two or more."
+    );
     describe_counter!(
         "seckill_group_broken_up_total",
         "Batches that the database refused, so that their members were judged singly."
