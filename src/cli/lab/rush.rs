@@ -113,8 +113,18 @@ fn table(rushes: &[Rush]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([
-        "RUNG", "ORDERS", "LEFT", "OVERSOLD", "TWICE", "UNSOLD", "LOST", "ODD", "ORDERS/S",
-        "P50 MS", "P99 MS", "VERDICT",
+        "RUNG",
+        "ORDERS",
+        "LEFT",
+        "OVERSOLD",
+        "TWICE",
+        "UNSOLD",
+        "LOST",
+        "NO ANSWER",
+        "ORDERS/S",
+        "P50 MS",
+        "P99 MS",
+        "VERDICT",
     ]);
     for rush in rushes {
         let latency = |of: fn(&crate::load::latency::LatencyMs) -> f64| {

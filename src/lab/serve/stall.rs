@@ -1,6 +1,6 @@
 //! One rung's stall: its design, built when the first buyer comes, and its vouchers.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -49,6 +49,8 @@ pub(super) struct Stall {
     /// Vouchers that are this rung's for certain.
     own: Cache<VoucherId, ()>,
     vouchers: AtomicUsize,
+    /// Whether a failure has been told aloud.
+    told: AtomicBool,
 }
 
 /// Where a rung gets what it works with.
@@ -97,6 +99,7 @@ impl Stall {
             readiness: Mutex::new(Readiness::NotTried),
             own: Cache::new(MAX_VOUCHERS as u64),
             vouchers: AtomicUsize::new(0),
+            told: AtomicBool::new(false),
         }
     }
 
@@ -189,11 +192,21 @@ impl Stall {
     pub(super) async fn buy(&self, user: UserId, voucher: VoucherId) -> Result<i64, Problem> {
         let design = self.design().await?;
         let visit = Visit { user, voucher, lease: LEASE, also: None, director: None };
-        let order = Problem::refusal(design.buy(&visit).await?)?;
+        let answer = design.buy(&visit).await.inspect_err(|error| self.tell(error))?;
+        let order = Problem::refusal(answer)?;
         if let Some(register) = &self.register {
             register.bought(user).await;
         }
         Ok(order)
+    }
+
+    /// Says why there is no answer: aloud once, because the next thousand have the same reason.
+    fn tell(&self, error: &RungError) {
+        if self.told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(rung = self.rung.id, %error, "answered 503");
+        } else {
+            tracing::error!(rung = self.rung.id, %error, "the first to be answered 503");
+        }
     }
 
     /// Has the rung give back what it holds.
@@ -210,7 +223,10 @@ impl Stall {
 /// Why nobody can buy here. What a rung lacks, and how to come by it, is said in a sentence.
 fn not_ready(error: anyhow::Error) -> Problem {
     match error.downcast::<RungError>() {
-        Ok(error) => error.into(),
+        Ok(error) => {
+            tracing::warn!(%error, "a rung is not ready to sell");
+            error.into()
+        }
         Err(error) => {
             tracing::warn!(%error, "a rung is not ready to sell");
             match error.downcast::<FaultError>() {
