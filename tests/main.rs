@@ -23,6 +23,7 @@ mod embedded;
 mod eventually;
 mod faults;
 mod lab_faults;
+mod ladder_docs;
 mod load_generator;
 mod load_servers;
 mod lock;
