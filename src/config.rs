@@ -113,7 +113,7 @@ pub struct ServerArgs {
     #[arg(long, env = "SECKILL_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
 
-    /// How to sell: locked
+    /// How to sell: locked, group-commit or group-commit-unlocked
     #[arg(long, env = "SECKILL_STRATEGY", value_name = "NAME", default_value_t)]
     pub strategy: StrategyName,
 

@@ -15,7 +15,10 @@ async fn arguments_that_make_no_sense_are_refused() {
         (&["serve", "--listen", "8080"], "--listen"),
         (&["serve", "--listen", "localhost:8080"], "--listen"),
         (&["serve", "--listen", "127.0.0.1:65536"], "--listen"),
-        (&["serve", "--strategy", "lucky"], "there is no strategy \"lucky\"; there is: locked"),
+        (
+            &["serve", "--strategy", "lucky"],
+            "there is no strategy \"lucky\"; there are: locked, group-commit",
+        ),
         (&["serve", "--strategy", ""], "there is no strategy"),
         (&["serve", "--admin-phones", "13900000001,nobody"], "--admin-phones"),
         (&["serve", "--trusted-proxies", "10.0.0.0/33"], "--trusted-proxies"),

@@ -266,3 +266,62 @@ async fn a_counter_that_is_none_is_an_error_and_left_alone() {
     world.set_counter(day("2026-11-11"), "-5").await;
     assert!(ids.next().await.unwrap().sequence() > 0);
 }
+
+#[tokio::test]
+async fn ids_that_are_drawn_together_are_in_a_row() {
+    let world = World::new().await;
+    let ids = world.order_ids(None);
+    let first = ids.next().await.unwrap();
+    let many = ids.next_many(5).await.unwrap();
+    let numbers: Vec<_> = many.iter().map(|id| (id.second(), id.sequence())).collect();
+    let second = second_of(midnight());
+    assert_eq!(numbers, [2, 3, 4, 5, 6].map(|number| (second, number)));
+    assert_eq!(many[0].get(), first.get() + 1);
+    assert_eq!(world.counter(day("2026-11-11")).await, Some(6));
+    assert_eq!(ids.next_many(0).await.unwrap(), []);
+    assert_eq!(ids.next().await.unwrap().sequence(), 7);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn ids_drawn_one_by_one_and_together_never_meet() {
+    let world = World::new().await;
+    let mut tasks = JoinSet::new();
+    let mut expected = 0;
+    for _ in 0..2 {
+        let ids = Arc::new(world.order_ids(None));
+        for task in 0..20 {
+            let ids = Arc::clone(&ids);
+            expected += (0..20).map(|round| (task + round) % 7).sum::<usize>();
+            tasks.spawn(async move {
+                let mut drawn = Vec::new();
+                for round in 0..20 {
+                    match (task + round) % 7 {
+                        1 => drawn.push(ids.next().await.unwrap().get()),
+                        count => {
+                            let many = ids.next_many(count as u32).await.unwrap();
+                            drawn.extend(many.into_iter().map(OrderId::get));
+                        }
+                    }
+                }
+                drawn
+            });
+        }
+    }
+    unique(tasks, expected).await;
+}
+
+#[tokio::test]
+async fn many_ids_of_which_the_last_would_overflow_are_refused_together() {
+    let world = World::new().await;
+    let ids = world.order_ids(None);
+    let today = day("2026-11-11");
+    world.set_counter(today, &(OrderId::MAX_SEQUENCE - 3).to_string()).await;
+    let refused = ids.next_many(4).await;
+    assert!(matches!(refused, Err(OrderIdError::SequenceExhausted(_))), "{refused:?}");
+    world.set_counter(today, &(OrderId::MAX_SEQUENCE - 3).to_string()).await;
+    let last = *world.order_ids(None).next_many(3).await.unwrap().last().unwrap();
+    assert_eq!(last.sequence(), OrderId::MAX_SEQUENCE);
+    world.set_counter(today, &(i64::MAX - 3).to_string()).await;
+    let refused = ids.next_many(4).await;
+    assert!(matches!(refused, Err(OrderIdError::SequenceExhausted(i64::MAX))), "{refused:?}");
+}

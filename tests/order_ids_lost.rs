@@ -215,3 +215,18 @@ async fn requests_that_are_given_up_leave_gaps_and_nothing_else() {
     assert!(drawn.len() > 500, "only {} ids", drawn.len());
     all_different(&drawn);
 }
+
+#[tokio::test]
+async fn a_counter_lost_among_ids_drawn_together_gives_no_id_twice() {
+    let world = World::new().await;
+    let ids = world.order_ids(None);
+    let mut made = Vec::new();
+    for count in 1..30 {
+        let (first, (), second, third) =
+            tokio::join!(ids.next_many(count), lose_counter(&world), ids.next(), ids.next_many(40));
+        made.extend(first.unwrap());
+        made.push(second.unwrap());
+        made.extend(third.unwrap());
+    }
+    all_different(&made);
+}

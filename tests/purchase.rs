@@ -14,11 +14,11 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::eventually::eventually;
-use crate::world::{World, midnight, user};
+use crate::world::{World, each_strategy, midnight, user};
 
 impl World {
     pub async fn shop(&self) -> Arc<Purchases> {
-        Arc::new(self.purchases(PurchasesOptions::default()).await)
+        Arc::new(self.purchases(self.options()).await)
     }
 
     /// Whether any of users 1 to `users` holds the lock of purchases.
@@ -72,153 +72,168 @@ pub async fn rush(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn fifty_buyers_with_four_attempts_each_get_exactly_the_twenty_there_are() {
-    let world = World::new().await;
-    world.users(50).await;
-    let voucher = world.voucher(20).await;
-    let shop = world.shop().await;
-    let (codes, sold) = rush(&[Arc::clone(&shop)], voucher.id, 50, 4).await;
-    let allowed = ["ordered", "sold_out", "already_bought", "order_in_progress"];
-    assert!(codes.keys().all(|code| allowed.contains(code)), "{codes:?}");
-    assert_eq!(codes["ordered"], 20, "{codes:?}");
-    assert_eq!(sold.iter().map(|order| order.user_id).collect::<HashSet<_>>().len(), 20);
-    for order in &sold {
-        let kept = orders::find(world.database.pool(), order.id).await.unwrap();
-        assert_eq!(kept.as_ref(), Some(order), "what the buyer was told is what is kept");
-    }
-    let audit = world.audit().await;
-    assert!(audit.holds, "{audit:?}");
-    assert_eq!((audit.orders, audit.stock), (20, 0));
-    shop.shutdown().await;
-    assert!(!world.any_lock(50).await);
+    each_strategy(async |world| {
+        world.users(50).await;
+        let voucher = world.voucher(20).await;
+        let shop = world.shop().await;
+        let (codes, sold) = rush(&[Arc::clone(&shop)], voucher.id, 50, 4).await;
+        let allowed = ["ordered", "sold_out", "already_bought", "order_in_progress"];
+        assert!(codes.keys().all(|code| allowed.contains(code)), "{codes:?}");
+        assert_eq!(codes["ordered"], 20, "{codes:?}");
+        assert_eq!(sold.iter().map(|order| order.user_id).collect::<HashSet<_>>().len(), 20);
+        for order in &sold {
+            let kept = orders::find(world.database.pool(), order.id).await.unwrap();
+            assert_eq!(kept.as_ref(), Some(order), "what the buyer was told is what is kept");
+        }
+        let audit = world.audit().await;
+        assert!(audit.holds, "{audit:?}");
+        assert_eq!((audit.orders, audit.stock), (20, 0));
+        shop.shutdown().await;
+        assert!(!world.any_lock(50).await);
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_nodes_on_one_database_sell_what_one_would() {
-    let world = World::new().await;
-    world.users(50).await;
-    let voucher = world.voucher(20).await;
-    let shops = [world.shop().await, world.shop().await];
-    let (codes, sold) = rush(&shops, voucher.id, 50, 4).await;
-    assert_eq!((codes["ordered"], sold.len()), (20, 20), "{codes:?}");
-    let audit = world.audit().await;
-    assert!(audit.holds && audit.stock == 0, "{audit:?}");
-    for shop in shops {
-        shop.shutdown().await;
-    }
-    assert!(!world.any_lock(50).await);
+    each_strategy(async |world| {
+        world.users(50).await;
+        let voucher = world.voucher(20).await;
+        let shops = [world.shop().await, world.shop().await];
+        let (codes, sold) = rush(&shops, voucher.id, 50, 4).await;
+        assert_eq!((codes["ordered"], sold.len()), (20, 20), "{codes:?}");
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.stock == 0, "{audit:?}");
+        for shop in shops {
+            shop.shutdown().await;
+        }
+        assert!(!world.any_lock(50).await);
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_user_fifty_times_at_once_gets_one_order() {
-    let world = World::new().await;
-    world.users(1).await;
-    let voucher = world.voucher(50).await;
-    let shop = world.shop().await;
-    let (codes, sold) = rush(&[Arc::clone(&shop)], voucher.id, 1, 50).await;
-    assert_eq!(codes["ordered"], 1, "{codes:?}");
-    let allowed = ["ordered", "already_bought", "order_in_progress"];
-    assert!(codes.keys().all(|code| allowed.contains(code)), "{codes:?}");
-    let again = shop.buy(user(1), voucher.id).await.unwrap();
-    let order_id = sold[0].id;
-    assert_eq!(again, Outcome::Refused(Refusal::AlreadyBought { order_id }));
-    let audit = world.audit().await;
-    assert!(audit.holds && audit.stock == 49, "{audit:?}");
+    each_strategy(async |world| {
+        world.users(1).await;
+        let voucher = world.voucher(50).await;
+        let shop = world.shop().await;
+        let (codes, sold) = rush(&[Arc::clone(&shop)], voucher.id, 1, 50).await;
+        assert_eq!(codes["ordered"], 1, "{codes:?}");
+        let allowed = ["ordered", "already_bought", "order_in_progress"];
+        assert!(codes.keys().all(|code| allowed.contains(code)), "{codes:?}");
+        let again = shop.buy(user(1), voucher.id).await.unwrap();
+        let order_id = sold[0].id;
+        assert_eq!(again, Outcome::Refused(Refusal::AlreadyBought { order_id }));
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.stock == 49, "{audit:?}");
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_stock_one_and_more_than_there_are_users() {
     for (stock, sold) in [(0, 0), (1, 1), (30, 10)] {
-        let world = World::new().await;
-        world.users(10).await;
-        let voucher = world.voucher(stock).await;
-        let (codes, orders) = rush(&[world.shop().await], voucher.id, 10, 3).await;
-        assert_eq!(orders.len(), sold, "{codes:?}");
-        // While stock remains nobody is told that there is none.
-        assert_eq!(codes.contains_key("sold_out"), stock < 10, "{codes:?}");
-        let audit = world.audit().await;
-        assert!(audit.holds && audit.orders == sold as i64, "{audit:?}");
+        each_strategy(async |world| {
+            world.users(10).await;
+            let voucher = world.voucher(stock).await;
+            let (codes, orders) = rush(&[world.shop().await], voucher.id, 10, 3).await;
+            assert_eq!(orders.len(), sold, "{codes:?}");
+            // While stock remains nobody is told that there is none.
+            assert_eq!(codes.contains_key("sold_out"), stock < 10, "{codes:?}");
+            let audit = world.audit().await;
+            assert!(audit.holds && audit.orders == sold as i64, "{audit:?}");
+        })
+        .await;
     }
 }
 
 #[tokio::test]
 async fn a_sale_begins_and_ends_to_the_microsecond() {
-    let world = World::new().await;
-    world.users(4).await;
-    let (begin_time, end_time) =
-        (midnight() + TimeDelta::hours(1), midnight() + TimeDelta::hours(2));
-    let voucher = world.voucher_between(10, begin_time, end_time).await;
-    let shop = world.shop().await;
-    let microsecond = TimeDelta::microseconds(1);
-    world.clock.set(begin_time - microsecond);
-    let early = shop.buy(user(1), voucher.id).await.unwrap();
-    assert_eq!(early, Outcome::Refused(Refusal::SaleNotStarted { begin_time }));
-    for (number, now) in [(1, begin_time), (2, end_time - microsecond)] {
-        world.clock.set(now);
-        let Outcome::Ordered(order) = shop.buy(user(number), voucher.id).await.unwrap() else {
-            panic!("the sale is on at {now}");
-        };
-        assert_eq!((order.created_at, order.user_id), (now, user(number)));
-    }
-    for late in [end_time, end_time + microsecond] {
-        world.clock.set(late);
-        let late = shop.buy(user(3), voucher.id).await.unwrap();
-        assert_eq!(late, Outcome::Refused(Refusal::SaleEnded));
-    }
-    assert_eq!(world.audit().await.orders, 2);
+    each_strategy(async |world| {
+        world.users(4).await;
+        let (begin_time, end_time) =
+            (midnight() + TimeDelta::hours(1), midnight() + TimeDelta::hours(2));
+        let voucher = world.voucher_between(10, begin_time, end_time).await;
+        let shop = world.shop().await;
+        let microsecond = TimeDelta::microseconds(1);
+        world.clock.set(begin_time - microsecond);
+        let early = shop.buy(user(1), voucher.id).await.unwrap();
+        assert_eq!(early, Outcome::Refused(Refusal::SaleNotStarted { begin_time }));
+        for (number, now) in [(1, begin_time), (2, end_time - microsecond)] {
+            world.clock.set(now);
+            let Outcome::Ordered(order) = shop.buy(user(number), voucher.id).await.unwrap() else {
+                panic!("the sale is on at {now}");
+            };
+            assert_eq!((order.created_at, order.user_id), (now, user(number)));
+        }
+        for late in [end_time, end_time + microsecond] {
+            world.clock.set(late);
+            let late = shop.buy(user(3), voucher.id).await.unwrap();
+            assert_eq!(late, Outcome::Refused(Refusal::SaleEnded));
+        }
+        assert_eq!(world.audit().await.orders, 2);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_voucher_that_is_not_there_is_not_sold_and_one_that_appears_is() {
-    let world = World::new().await;
-    world.users(2).await;
-    let shop = world.shop().await;
-    let next = VoucherId::new(1).unwrap();
-    for unknown in [next, VoucherId::new(i64::MAX).unwrap()] {
-        let answer = shop.buy(user(1), unknown).await.unwrap();
-        assert_eq!(answer, Outcome::Refused(Refusal::VoucherNotFound));
-    }
-    assert_eq!(world.voucher(1).await.id, next);
-    eventually("the new voucher is sold", async || {
-        matches!(shop.buy(user(1), next).await.unwrap(), Outcome::Ordered(_))
+    each_strategy(async |world| {
+        world.users(2).await;
+        let shop = world.shop().await;
+        let next = VoucherId::new(1).unwrap();
+        for unknown in [next, VoucherId::new(i64::MAX).unwrap()] {
+            let answer = shop.buy(user(1), unknown).await.unwrap();
+            assert_eq!(answer, Outcome::Refused(Refusal::VoucherNotFound));
+        }
+        assert_eq!(world.voucher(1).await.id, next);
+        eventually("the new voucher is sold", async || {
+            matches!(shop.buy(user(1), next).await.unwrap(), Outcome::Ordered(_))
+        })
+        .await;
+        assert!(!world.any_lock(2).await);
     })
     .await;
-    assert!(!world.any_lock(2).await);
 }
 
 #[tokio::test]
 async fn sold_out_is_remembered_until_there_is_more() {
-    let world = World::new().await;
-    world.users(10).await;
-    let voucher = world.voucher(1).await;
-    let shop = world.shop().await;
-    assert_eq!(shop.buy(user(1), voucher.id).await.unwrap().code(), "ordered");
-    assert_eq!(shop.buy(user(2), voucher.id).await.unwrap().code(), "sold_out");
-    world.restock(voucher.id, 1).await;
-    eventually("the restocked voucher is sold", async || {
-        shop.buy(user(2), voucher.id).await.unwrap().code() == "ordered"
+    each_strategy(async |world| {
+        world.users(10).await;
+        let voucher = world.voucher(1).await;
+        let shop = world.shop().await;
+        assert_eq!(shop.buy(user(1), voucher.id).await.unwrap().code(), "ordered");
+        assert_eq!(shop.buy(user(2), voucher.id).await.unwrap().code(), "sold_out");
+        world.restock(voucher.id, 1).await;
+        eventually("the restocked voucher is sold", async || {
+            shop.buy(user(2), voucher.id).await.unwrap().code() == "ordered"
+        })
+        .await;
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.orders == 2, "{audit:?}");
     })
     .await;
-    let audit = world.audit().await;
-    assert!(audit.holds && audit.orders == 2, "{audit:?}");
 }
 
 /// On a runtime of one thread all are asked before any of them gets on.
 #[tokio::test]
 async fn more_than_may_be_under_way_are_refused_at_once() {
-    let world = World::new().await;
-    world.users(20).await;
-    let voucher = world.voucher(20).await;
-    let shop =
-        world.purchases(PurchasesOptions { max_under_way: 1, ..PurchasesOptions::default() }).await;
-    shop.sale(voucher.id).await.unwrap();
-    let answers = join_all((1..=20).map(|number| shop.buy(user(number), voucher.id))).await;
-    let ordered = answers.iter().filter(|answer| matches!(answer, Ok(Outcome::Ordered(_))));
-    assert_eq!(ordered.count(), 1);
-    let overloaded = |answer: &&Answer| matches!(answer, Err(PurchaseError::Overloaded));
-    assert_eq!(answers.iter().filter(overloaded).count(), 19);
-    // The place is free again.
-    let Outcome::Ordered(_) = shop.buy(user(20), voucher.id).await.unwrap() else { panic!() };
-    assert!(world.audit().await.holds);
+    each_strategy(async |world| {
+        world.users(20).await;
+        let voucher = world.voucher(20).await;
+        let shop = world.purchases(PurchasesOptions { max_under_way: 1, ..world.options() }).await;
+        shop.sale(voucher.id).await.unwrap();
+        let answers = join_all((1..=20).map(|number| shop.buy(user(number), voucher.id))).await;
+        let ordered = answers.iter().filter(|answer| matches!(answer, Ok(Outcome::Ordered(_))));
+        assert_eq!(ordered.count(), 1);
+        let overloaded = |answer: &&Answer| matches!(answer, Err(PurchaseError::Overloaded));
+        assert_eq!(answers.iter().filter(overloaded).count(), 19);
+        // The place is free again.
+        let Outcome::Ordered(_) = shop.buy(user(20), voucher.id).await.unwrap() else { panic!() };
+        assert!(world.audit().await.holds);
+    })
+    .await;
 }
 
 /// One statement on a connection of its own, past every lock, all at the same moment.

@@ -14,7 +14,7 @@ use tokio::task::{JoinSet, yield_now};
 
 use crate::eventually::{eventually, must};
 use crate::purchase::rush;
-use crate::world::{World, midnight, user};
+use crate::world::{World, each_strategy, midnight, user};
 
 async fn orders_of(world: &World, number: i64) -> Vec<Order> {
     orders::list_of_user(world.database.pool(), user(number), None, 10).await.unwrap()
@@ -22,54 +22,60 @@ async fn orders_of(world: &World, number: i64) -> Vec<Order> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn buyers_who_leave_at_any_moment_leave_an_order_whole_or_none() {
-    let seed: u64 = rand::random();
-    println!("seed {seed}");
-    let world = Arc::new(World::new().await);
-    world.users(200).await;
-    let voucher = world.voucher(60).await;
-    let shop = world.shop().await;
-    let mut tasks = JoinSet::new();
-    for number in 1..=200 {
-        let shop = Arc::clone(&shop);
-        let mut random = StdRng::seed_from_u64(seed.wrapping_add(number));
-        tasks.spawn(async move {
-            for _ in 0..3 {
-                let mut attempt = Box::pin(shop.buy(user(number.cast_signed()), voucher.id));
-                for _ in 0..random.random_range(0..8) {
-                    if let Poll::Ready(answer) = futures_util::poll!(&mut attempt) {
-                        return answer.is_ok_and(|outcome| matches!(outcome, Outcome::Ordered(_)));
+    each_strategy(async |world| {
+        let seed: u64 = rand::random();
+        println!("seed {seed}");
+        let world = Arc::new(world);
+        world.users(200).await;
+        let voucher = world.voucher(60).await;
+        let shop = world.shop().await;
+        let mut tasks = JoinSet::new();
+        for number in 1..=200 {
+            let shop = Arc::clone(&shop);
+            let mut random = StdRng::seed_from_u64(seed.wrapping_add(number));
+            tasks.spawn(async move {
+                for _ in 0..3 {
+                    let mut attempt = Box::pin(shop.buy(user(number.cast_signed()), voucher.id));
+                    for _ in 0..random.random_range(0..8) {
+                        if let Poll::Ready(answer) = futures_util::poll!(&mut attempt) {
+                            return answer
+                                .is_ok_and(|outcome| matches!(outcome, Outcome::Ordered(_)));
+                        }
+                        yield_now().await;
                     }
-                    yield_now().await;
                 }
-            }
-            false
-        });
-    }
-    tasks.join_all().await;
-    eventually("every lock is free", async || !world.any_lock(200).await).await;
-    shop.shutdown().await;
-    let audit = world.audit().await;
-    assert!(audit.holds, "{audit:?}");
-    // What was begun was ended: the same again changes nothing.
-    assert_eq!(world.audit().await, audit);
-    assert!(!world.any_lock(200).await);
+                false
+            });
+        }
+        tasks.join_all().await;
+        eventually("every lock is free", async || !world.any_lock(200).await).await;
+        shop.shutdown().await;
+        let audit = world.audit().await;
+        assert!(audit.holds, "{audit:?}");
+        // What was begun was ended: the same again changes nothing.
+        assert_eq!(world.audit().await, audit);
+        assert!(!world.any_lock(200).await);
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn after_a_shutdown_nothing_is_under_way() {
-    let world = World::new().await;
-    world.users(100).await;
-    let voucher = world.voucher(100).await;
-    let shop = world.shop().await;
-    shop.sale(voucher.id).await.unwrap();
-    for number in 1..=100 {
-        // Begun, and left at once.
-        assert!(futures_util::poll!(Box::pin(shop.buy(user(number), voucher.id))).is_pending());
-    }
-    must("the shutdown ends", shop.shutdown()).await;
-    assert!(!world.any_lock(100).await);
-    let audit = world.audit().await;
-    assert!(audit.holds && audit.orders == 100, "what was begun is bought: {audit:?}");
+    each_strategy(async |world| {
+        world.users(100).await;
+        let voucher = world.voucher(100).await;
+        let shop = world.shop().await;
+        shop.sale(voucher.id).await.unwrap();
+        for number in 1..=100 {
+            // Begun, and left at once.
+            assert!(futures_util::poll!(Box::pin(shop.buy(user(number), voucher.id))).is_pending());
+        }
+        must("the shutdown ends", shop.shutdown()).await;
+        assert!(!world.any_lock(100).await);
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.orders == 100, "what was begun is bought: {audit:?}");
+    })
+    .await;
 }
 
 /// Writes orders of somebody else with the `count` numbers that come next.
@@ -97,30 +103,36 @@ async fn stock(world: &World, voucher: VoucherId) -> i64 {
 
 #[tokio::test]
 async fn an_order_id_that_is_taken_is_replaced() {
-    let world = World::new().await;
-    world.users(2).await;
-    let voucher = world.voucher(5).await;
-    let shop = world.shop().await;
-    let taken = take_ids(&world, 2).await;
-    let Outcome::Ordered(order) = shop.buy(user(1), voucher.id).await.unwrap() else { panic!() };
-    assert!(order.id > taken[1]);
-    assert_eq!(orders_of(&world, 1).await, [order]);
-    assert_eq!(stock(&world, voucher.id).await, 4);
+    each_strategy(async |world| {
+        world.users(2).await;
+        let voucher = world.voucher(5).await;
+        let shop = world.shop().await;
+        let taken = take_ids(&world, 2).await;
+        let Outcome::Ordered(order) = shop.buy(user(1), voucher.id).await.unwrap() else {
+            panic!()
+        };
+        assert!(order.id > taken[1]);
+        assert_eq!(orders_of(&world, 1).await, [order]);
+        assert_eq!(stock(&world, voucher.id).await, 4);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn too_many_taken_ids_in_a_row_are_an_error_that_costs_nothing() {
-    let world = World::new().await;
-    world.users(2).await;
-    let voucher = world.voucher(5).await;
-    let shop = world.shop().await;
-    take_ids(&world, 4).await;
-    let failed = shop.buy(user(1), voucher.id).await;
-    assert!(failed.as_ref().is_err_and(PurchaseError::retry_may_help), "{failed:?}");
-    assert!(!failed.is_err_and(|error| error.outcome_unknown()));
-    assert_eq!(stock(&world, voucher.id).await, 5);
-    assert!(!world.any_lock(2).await);
-    assert_eq!(shop.buy(user(1), voucher.id).await.unwrap().code(), "ordered");
+    each_strategy(async |world| {
+        world.users(2).await;
+        let voucher = world.voucher(5).await;
+        let shop = world.shop().await;
+        take_ids(&world, 4).await;
+        let failed = shop.buy(user(1), voucher.id).await;
+        assert!(failed.as_ref().is_err_and(PurchaseError::retry_may_help), "{failed:?}");
+        assert!(!failed.is_err_and(|error| error.outcome_unknown()));
+        assert_eq!(stock(&world, voucher.id).await, 5);
+        assert!(!world.any_lock(2).await);
+        assert_eq!(shop.buy(user(1), voucher.id).await.unwrap().code(), "ordered");
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,69 +169,77 @@ async fn a_purchase_stuck_in_the_database_is_unknown_and_keeps_its_lock_until_it
 /// again and again, the constraints still keep the books.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_redis_that_forgets_everything_in_the_rush_oversells_nothing() {
-    let world = Arc::new(World::new().await);
-    world.users(20).await;
-    let voucher = world.voucher(15).await;
-    let shops = [world.shop().await, world.shop().await];
-    let done = Arc::new(AtomicBool::new(false));
-    let (forgetful, stop) = (Arc::clone(&world), Arc::clone(&done));
-    let forgetting = tokio::spawn(async move {
-        while !stop.load(Ordering::SeqCst) {
-            let mut command = redis::cmd("DEL");
-            command.arg(forgetful.keys.order_counter(forgetful.clock.now().date_naive()));
-            for number in 1..=20 {
-                command.arg(forgetful.keys.order_lock(user(number)));
-            }
-            forgetful.redis.query::<()>(&command).await.unwrap();
-        }
-    });
-    let mut tasks = JoinSet::new();
-    for attempt in 0..10 {
-        for number in 1..=20 {
-            let shop = Arc::clone(&shops[attempt % 2]);
-            tasks.spawn(async move {
-                match shop.buy(user(number), voucher.id).await {
-                    Ok(outcome) => i64::from(outcome.code() == "ordered"),
-                    // Too many taken ids, a counter that keeps falling: never a wrong answer.
-                    Err(error) => {
-                        assert!(error.retry_may_help() && !error.outcome_unknown(), "{error:?}");
-                        0
-                    }
+    each_strategy(async |world| {
+        let world = Arc::new(world);
+        world.users(20).await;
+        let voucher = world.voucher(15).await;
+        let shops = [world.shop().await, world.shop().await];
+        let done = Arc::new(AtomicBool::new(false));
+        let (forgetful, stop) = (Arc::clone(&world), Arc::clone(&done));
+        let forgetting = tokio::spawn(async move {
+            while !stop.load(Ordering::SeqCst) {
+                let mut command = redis::cmd("DEL");
+                command.arg(forgetful.keys.order_counter(forgetful.clock.now().date_naive()));
+                for number in 1..=20 {
+                    command.arg(forgetful.keys.order_lock(user(number)));
                 }
-            });
+                forgetful.redis.query::<()>(&command).await.unwrap();
+            }
+        });
+        let mut tasks = JoinSet::new();
+        for attempt in 0..10 {
+            for number in 1..=20 {
+                let shop = Arc::clone(&shops[attempt % 2]);
+                tasks.spawn(async move {
+                    match shop.buy(user(number), voucher.id).await {
+                        Ok(outcome) => i64::from(outcome.code() == "ordered"),
+                        // Too many taken ids, a counter that keeps falling: never a wrong answer.
+                        Err(error) => {
+                            assert!(
+                                error.retry_may_help() && !error.outcome_unknown(),
+                                "{error:?}"
+                            );
+                            0
+                        }
+                    }
+                });
+            }
         }
-    }
-    let told: i64 = must("everybody has an answer", tasks.join_all()).await.into_iter().sum();
-    done.store(true, Ordering::SeqCst);
-    forgetting.await.unwrap();
-    let audit = world.audit().await;
-    assert!(audit.holds && audit.orders == told, "{told} were told, {audit:?}");
-    // Once Redis remembers again the rest is sold.
-    for number in 1..=20 {
-        shops[0].buy(user(number), voucher.id).await.unwrap();
-    }
-    let audit = world.audit().await;
-    assert!(audit.holds && audit.orders == 15, "{audit:?}");
+        let told: i64 = must("everybody has an answer", tasks.join_all()).await.into_iter().sum();
+        done.store(true, Ordering::SeqCst);
+        forgetting.await.unwrap();
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.orders == told, "{told} were told, {audit:?}");
+        // Once Redis remembers again the rest is sold.
+        for number in 1..=20 {
+            shops[0].buy(user(number), voucher.id).await.unwrap();
+        }
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.orders == 15, "{audit:?}");
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn stock_that_comes_in_the_rush_is_sold_and_no_more_than_that() {
-    let world = World::new().await;
-    world.users(60).await;
-    let voucher = world.voucher(5).await;
-    let shop = world.shop().await;
-    let shops = [Arc::clone(&shop)];
-    let restocking = async {
-        for _ in 0..10 {
-            world.restock(voucher.id, 3).await;
-        }
-    };
-    let (_, ()) = tokio::join!(rush(&shops, voucher.id, 60, 3), restocking);
-    eventually("the restocked vouchers are sold", async || {
-        rush(&shops, voucher.id, 60, 1).await;
-        world.audit().await.stock == 0
+    each_strategy(async |world| {
+        world.users(60).await;
+        let voucher = world.voucher(5).await;
+        let shop = world.shop().await;
+        let shops = [Arc::clone(&shop)];
+        let restocking = async {
+            for _ in 0..10 {
+                world.restock(voucher.id, 3).await;
+            }
+        };
+        let (_, ()) = tokio::join!(rush(&shops, voucher.id, 60, 3), restocking);
+        eventually("the restocked vouchers are sold", async || {
+            rush(&shops, voucher.id, 60, 1).await;
+            world.audit().await.stock == 0
+        })
+        .await;
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.orders == 35, "{audit:?}");
     })
     .await;
-    let audit = world.audit().await;
-    assert!(audit.holds && audit.orders == 35, "{audit:?}");
 }

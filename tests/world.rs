@@ -13,7 +13,7 @@ use seckill::http::sms::SmsGateway;
 use seckill::http::{App, AppParts, router, server};
 use seckill::lock::{LockClient, LockOptions};
 use seckill::model::{Clock, ManualClock, OrderId, UserId, Voucher};
-use seckill::seckill::{Purchases, PurchasesOptions};
+use seckill::seckill::{Purchases, PurchasesOptions, StrategyName};
 use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, Keys, OrderIds, Redis, users};
 use sqlx::{Connection, Executor, PgConnection};
@@ -70,6 +70,16 @@ impl SmsGateway for KeptSms {
     }
 }
 
+/// Where the run's PostgreSQL and Redis are.
+pub async fn urls() -> (String, String) {
+    tokio::task::spawn_blocking(|| {
+        let servers = &*SERVERS;
+        (servers.database_url().unwrap().to_owned(), servers.redis_url().unwrap().to_owned())
+    })
+    .await
+    .unwrap()
+}
+
 /// One test's own world. Its clock begins at 2026-11-11T00:00:00Z and stands still.
 pub struct World {
     pub database_url: String,
@@ -80,16 +90,26 @@ pub struct World {
     pub clock: Arc<ManualClock>,
     pub sms: KeptSms,
     pub secret: String,
+    /// How this world's shops sell.
+    pub strategy: StrategyName,
+}
+
+/// The same test in a world of each of `strategies`, one after the other.
+pub async fn each_of<const N: usize>(strategies: [StrategyName; N], test: impl AsyncFn(World)) {
+    for strategy in strategies {
+        println!("strategy {strategy}");
+        test(World { strategy, ..World::new().await }).await;
+    }
+}
+
+/// The same test for each strategy.
+pub async fn each_strategy(test: impl AsyncFn(World)) {
+    each_of(StrategyName::ALL, test).await;
 }
 
 impl World {
     pub async fn new() -> Self {
-        let (postgres, redis_url) = tokio::task::spawn_blocking(|| {
-            let servers = &*SERVERS;
-            (servers.database_url().unwrap().to_owned(), servers.redis_url().unwrap().to_owned())
-        })
-        .await
-        .unwrap();
+        let (postgres, redis_url) = urls().await;
         let name = format!("t_{}", uuid::Uuid::new_v4().simple());
         run_sql(&postgres, &format!("create database {name} template {TEMPLATE}")).await;
         let database_url = with_database(&postgres, &name);
@@ -100,6 +120,7 @@ impl World {
             clock: Arc::new(ManualClock::starting_at(midnight())),
             sms: KeptSms::default(),
             secret: "a secret of the tests, long enough".to_owned(),
+            strategy: StrategyName::default(),
             database_url,
             redis_url,
         }
@@ -157,6 +178,11 @@ impl World {
             .unwrap()
     }
 
+    /// As this world's shops sell, and otherwise by default.
+    pub fn options(&self) -> PurchasesOptions {
+        PurchasesOptions { strategy: self.strategy, ..PurchasesOptions::default() }
+    }
+
     /// The state of an API. Phone `13900000001` is an admin's.
     pub async fn app(&self) -> App {
         App::new(AppParts {
@@ -164,7 +190,7 @@ impl World {
             redis: self.redis.clone(),
             keys: self.keys.clone(),
             clock: self.clock.clone(),
-            purchases: self.purchases(PurchasesOptions::default()).await,
+            purchases: self.purchases(self.options()).await,
             tokens: self.tokens(),
             sms: Box::new(self.sms.clone()),
             admin_phones: ["13900000001".to_owned()].into(),

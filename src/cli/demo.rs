@@ -55,7 +55,7 @@ pub struct DemoArgs {
     /// Server processes
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
     nodes: u32,
-    /// How to sell: locked
+    /// How to sell: locked, group-commit or group-commit-unlocked
     #[arg(long, env = "SECKILL_STRATEGY", value_name = "NAME", default_value_t)]
     strategy: StrategyName,
     /// Write the result as JSON (- for standard output)

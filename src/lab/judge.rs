@@ -59,7 +59,7 @@ impl Verdict {
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn judge(stage: &Stage<'_>, invariant: Invariant) -> anyhow::Result<Verdict> {
+pub(super) async fn judge(stage: &Stage<'_>, invariant: Invariant) -> anyhow::Result<Verdict> {
     let mut witnesses: Vec<String> = stage.breaches().to_vec();
     for (nth, voucher) in stage.vouchers.iter().enumerate() {
         let audits = audit::run(&stage.database, VoucherId::new(*voucher)).await?;

@@ -26,11 +26,7 @@ impl LockServers {
                 Ok(Self { redis_urls: vec![world.redis_url().to_owned()], ..Self::default() })
             }
             Lock::Redis(several) => Self::fresh(several).await,
-            // The production strategy has its lock, and its ids, in Redis.
-            Lock::None => {
-                Ok(Self { redis_urls: vec![world.redis_url().to_owned()], ..Self::default() })
-            }
-            Lock::Mutex => Ok(Self::default()),
+            Lock::None | Lock::Mutex => Ok(Self::default()),
             Lock::ZooKeeper => {
                 Ok(Self { zookeeper: Some(world.zookeeper().await?), ..Self::default() })
             }

@@ -6,6 +6,7 @@
 //! databases; `node_process` and `node`, the two sides of a process that sells, with the
 //! `protocol` between them; `faults`, servers to kill, pause and cut off.
 
+mod drive;
 pub mod faults;
 mod judge;
 mod leases;

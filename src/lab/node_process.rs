@@ -15,14 +15,14 @@ use super::protocol::{Act, NodePlan, Order, Said};
 
 /// A running node. It ends with this, and with the lab's process, whatever ends that: it
 /// watches the pipe that is its standard input.
-pub struct NodeProcess {
+pub(super) struct NodeProcess {
     child: Child,
     stdin: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
     /// What was heard of actors that nobody has asked about yet.
     heard: HashMap<String, VecDeque<Act>>,
     /// Where it listens, when it serves HTTP.
-    pub address: Option<String>,
+    pub(super) address: Option<String>,
 }
 
 impl NodeProcess {
@@ -30,7 +30,7 @@ impl NodeProcess {
     ///
     /// # Errors
     /// When it does not come up; what it said is on standard error.
-    pub async fn start(exe: &Path, plan: &NodePlan) -> anyhow::Result<Self> {
+    pub(super) async fn start(exe: &Path, plan: &NodePlan) -> anyhow::Result<Self> {
         let mut child = Command::new(exe)
             .args(["lab", "node"])
             .env("RUST_LOG", "error")
@@ -56,7 +56,7 @@ impl NodeProcess {
     ///
     /// # Errors
     /// When the node has ended.
-    pub async fn order(&mut self, order: &Order) -> anyhow::Result<()> {
+    pub(super) async fn order(&mut self, order: &Order) -> anyhow::Result<()> {
         self.send(order).await
     }
 
@@ -75,7 +75,7 @@ impl NodeProcess {
     ///
     /// # Errors
     /// When the node has ended.
-    pub async fn next_act(&mut self, actor: &str) -> anyhow::Result<Act> {
+    pub(super) async fn next_act(&mut self, actor: &str) -> anyhow::Result<Act> {
         loop {
             if let Some(act) = self.heard.get_mut(actor).and_then(VecDeque::pop_front) {
                 return Ok(act);
@@ -88,7 +88,7 @@ impl NodeProcess {
     ///
     /// # Errors
     /// When the node has ended.
-    pub async fn listen(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn listen(&mut self) -> anyhow::Result<()> {
         if let Said::Acted { actor, act } = self.hear().await? {
             self.heard.entry(actor).or_default().push_back(act);
         }
@@ -96,12 +96,12 @@ impl NodeProcess {
     }
 
     /// Whether `actor` did something that nobody has asked about yet.
-    pub fn has_heard(&self, actor: &str) -> bool {
+    pub(super) fn has_heard(&self, actor: &str) -> bool {
         self.heard.get(actor).is_some_and(|acts| !acts.is_empty())
     }
 
     /// Its process.
-    pub fn pid(&self) -> Option<u32> {
+    pub(super) fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
@@ -109,7 +109,7 @@ impl NodeProcess {
     ///
     /// # Errors
     /// When it has ended.
-    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+    pub(super) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let pid = self.pid().context("a node of the lab has ended")?;
         kill(Pid::from_raw(pid.cast_signed()), signal).context("cannot signal a node of the lab")
     }
@@ -118,7 +118,7 @@ impl NodeProcess {
     ///
     /// # Errors
     /// When it cannot be killed.
-    pub async fn kill(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("cannot kill a node of the lab")
     }
 
@@ -126,7 +126,7 @@ impl NodeProcess {
     ///
     /// # Errors
     /// When it ended badly.
-    pub async fn stop(mut self) -> anyhow::Result<()> {
+    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
         drop(self.stdin);
         let status = self.child.wait().await?;
         if !status.success() {

@@ -6,25 +6,25 @@ use crate::ladder::{Answer, Point};
 
 /// What a node is to be: the first line it reads.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct NodePlan {
+pub(super) struct NodePlan {
     /// The rung that it sells by.
-    pub rung: String,
+    pub(super) rung: String,
     /// PostgreSQL.
-    pub database_url: String,
+    pub(super) database_url: String,
     /// The lock's Redis servers.
-    pub redis_urls: Vec<String>,
+    pub(super) redis_urls: Vec<String>,
     /// ZooKeeper, as `host:port`.
-    pub zookeeper: Option<String>,
+    pub(super) zookeeper: Option<String>,
     /// What all keys begin with.
-    pub key_prefix: String,
+    pub(super) key_prefix: String,
     /// Serve HTTP, instead of acting as it is told to.
-    pub http: bool,
+    pub(super) http: bool,
 }
 
 /// An order to a node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub(super) enum Order {
     /// A new attempt, which waits until it is told to go.
     Enter(Attempt),
     /// The actor goes on to its next pause point.
@@ -33,23 +33,23 @@ pub enum Order {
 
 /// An attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Attempt {
+pub(super) struct Attempt {
     /// Who is meant from now on.
-    pub actor: String,
+    pub(super) actor: String,
     /// As in `ladder::Visit`.
-    pub user: i64,
+    pub(super) user: i64,
     /// As in `ladder::Visit`.
-    pub voucher: i64,
+    pub(super) voucher: i64,
     /// As in `ladder::Visit`.
-    pub also: Option<i64>,
+    pub(super) also: Option<i64>,
     /// As in `ladder::Visit`.
-    pub lease_ms: u64,
+    pub(super) lease_ms: u64,
 }
 
 /// What a node says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub(super) enum Said {
     /// It listens: for orders, or at this address.
     Ready(Option<String>),
     /// An actor did something.
@@ -64,7 +64,7 @@ pub enum Said {
 /// What an actor did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Act {
+pub(super) enum Act {
     /// It is at a pause point, and stays there until it is told to go.
     At(Point, String),
     /// It waits for another actor of its process.

@@ -9,25 +9,22 @@ use tokio::time::timeout;
 
 use super::lock_servers::LockServers;
 use super::node_process::NodeProcess;
-use super::protocol::{Act, Attempt, NodePlan, Order};
+use super::protocol::{Attempt, NodePlan, Order};
 use super::timeline::Line;
 use super::world::World;
 use crate::ladder::{Answer, Point, Rung};
 
 /// What takes longer never comes: the cell is unknown.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How often PostgreSQL is asked who waits for a lock.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The first rung whose holder learns that it has lost its lock.
 const WATCHES_ITSELF: u32 = 13;
 
 /// A lease that no replay outlasts.
-pub const LONG_LEASE: Duration = Duration::from_secs(120);
+pub(super) const LONG_LEASE: Duration = Duration::from_secs(120);
 
 /// A lease whose end a replay waits for.
-pub const SHORT_LEASE: Duration = Duration::from_millis(500);
+pub(super) const SHORT_LEASE: Duration = Duration::from_millis(500);
 
 /// One of the stage's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +32,7 @@ pub struct Node(usize);
 
 /// One of the stage's attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Actor(usize);
+pub struct Actor(pub(super) usize);
 
 /// Where an attempt came to a stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +49,9 @@ pub enum Stop {
     Failed(String),
 }
 
+/// What an actor is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     /// At a pause point, or not begun.
     Held,
     /// It waits in the database.
@@ -62,14 +60,16 @@ enum State {
     QueuedInProcess,
     /// It goes on by itself.
     Running,
+    /// It was answered, or its process is gone.
     Over,
 }
 
-struct Cast {
-    name: &'static str,
-    node: usize,
-    state: State,
-    answer: Option<Stop>,
+/// An actor and what became of it.
+pub(super) struct Cast {
+    pub(super) name: &'static str,
+    pub(super) node: usize,
+    pub(super) state: State,
+    pub(super) answer: Option<Stop>,
     may_fail: bool,
 }
 
@@ -119,8 +119,8 @@ pub struct Stage<'a> {
     pub key_prefix: String,
     /// The first user of the cell.
     pub first_user: i64,
-    nodes: Vec<NodeProcess>,
-    cast: Vec<Cast>,
+    pub(super) nodes: Vec<NodeProcess>,
+    pub(super) cast: Vec<Cast>,
     timeline: Vec<Line>,
     /// The orders written, in the order in which they came.
     orders: Vec<String>,
@@ -156,7 +156,7 @@ impl<'a> Stage<'a> {
         self.timeline.push(Line::of_the_lab(text));
     }
 
-    fn note(&mut self, who: &str, text: impl Into<String>) {
+    pub(super) fn note(&mut self, who: &str, text: impl Into<String>) {
         self.timeline.push(Line::of(who, text));
     }
 
@@ -243,7 +243,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Orders by the order in which they came: the same in every run.
-    fn nth_order(&mut self, id: String) -> String {
+    pub(super) fn nth_order(&mut self, id: String) -> String {
         let known = self.orders.iter().position(|known| *known == id);
         let nth = known.unwrap_or_else(|| {
             self.orders.push(id);
@@ -254,143 +254,6 @@ impl<'a> Stage<'a> {
 
     fn nth(&self, voucher: i64) -> usize {
         self.vouchers.iter().position(|known| *known == voucher).map_or(0, |nth| nth + 1)
-    }
-
-    /// Lets the actor go on until it is at `point`, or as far as it gets.
-    ///
-    /// # Errors
-    /// When its process ends, or nothing happens for half a minute.
-    pub async fn until(&mut self, actor: Actor, point: Point) -> anyhow::Result<Stop> {
-        self.drive(actor, &[point]).await
-    }
-
-    /// As [`Stage::until`], to the first of several points.
-    ///
-    /// # Errors
-    /// As [`Stage::until`].
-    pub async fn until_first(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<Stop> {
-        self.drive(actor, points).await
-    }
-
-    /// Lets the actor go on to its end, or as far as it gets.
-    ///
-    /// # Errors
-    /// As [`Stage::until`].
-    pub async fn finish(&mut self, actor: Actor) -> anyhow::Result<Stop> {
-        self.drive(actor, &[]).await
-    }
-
-    /// Lets all of them go on to their ends, the first first. Where they queue for something,
-    /// whoever gets it goes on: the queue's order is not the schedule's.
-    ///
-    /// # Errors
-    /// As [`Stage::until`].
-    pub async fn finish_all(&mut self, actors: &[Actor]) -> anyhow::Result<()> {
-        let mut left = actors.to_vec();
-        while !left.is_empty() {
-            let next = timeout(PATIENCE, self.next_ready(&left)).await;
-            let next = next.with_context(|| format!("nobody went on for {PATIENCE:?}"))??;
-            if self.finish(next).await? != Stop::Waits {
-                left.retain(|actor| *actor != next);
-            }
-        }
-        Ok(())
-    }
-
-    /// The first of `actors` who can go on.
-    async fn next_ready(&mut self, actors: &[Actor]) -> anyhow::Result<Actor> {
-        loop {
-            for actor in actors {
-                let cast = &self.cast[actor.0];
-                let queued = matches!(cast.state, State::QueuedInDatabase | State::QueuedInProcess);
-                if !queued || self.nodes[cast.node].has_heard(cast.name) {
-                    return Ok(*actor);
-                }
-            }
-            for actor in actors {
-                let node = self.cast[actor.0].node;
-                if let Ok(heard) = timeout(LOOK_EVERY, self.nodes[node].listen()).await {
-                    heard?;
-                }
-            }
-        }
-    }
-
-    async fn drive(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<Stop> {
-        loop {
-            let (name, node) = (self.cast[actor.0].name, self.cast[actor.0].node);
-            match self.cast[actor.0].state {
-                State::Held => {
-                    self.cast[actor.0].state = State::Running;
-                    self.nodes[node].order(&Order::Go(name.to_owned())).await?;
-                }
-                State::Over => return Ok(self.cast[actor.0].answer.clone().unwrap_or(Stop::Waits)),
-                State::QueuedInDatabase | State::QueuedInProcess | State::Running => {}
-            }
-            let act = timeout(PATIENCE, self.next_act(actor)).await;
-            let act = act.with_context(|| format!("{name} did nothing for {PATIENCE:?}"))??;
-            let stop = match act {
-                Act::At(at, detail) => {
-                    self.cast[actor.0].state = State::Held;
-                    let detail =
-                        if at == Point::Committing { self.nth_order(detail) } else { detail };
-                    self.note(name, at.told(&detail));
-                    if !points.contains(&at) {
-                        continue;
-                    }
-                    return Ok(Stop::At(at));
-                }
-                Act::Waits(what) => {
-                    self.note(name, format!("waits for {what}"));
-                    return Ok(Stop::Waits);
-                }
-                Act::Done(answer) => {
-                    self.note(name, format!("is told: {answer}"));
-                    Stop::Done(answer)
-                }
-                Act::LostLock => {
-                    self.note(name, "has lost its lock and writes nothing");
-                    Stop::LostLock
-                }
-                Act::Failed(error) => {
-                    self.note(name, format!("comes to no answer: {error}"));
-                    Stop::Failed(error)
-                }
-            };
-            self.cast[actor.0].state = State::Over;
-            self.cast[actor.0].answer = Some(stop.clone());
-            return Ok(stop);
-        }
-    }
-
-    /// What the actor does next. That it waits for somebody else's row is something that
-    /// only PostgreSQL knows.
-    async fn next_act(&mut self, actor: Actor) -> anyhow::Result<Act> {
-        let cast = &self.cast[actor.0];
-        let (name, node, was) = (cast.name, cast.node, cast.state);
-        let queued = |cast: &&Cast| cast.state == State::QueuedInDatabase;
-        let known = self.cast.iter().filter(queued).count() as i64;
-        loop {
-            if let Ok(act) = timeout(LOOK_EVERY, self.nodes[node].next_act(name)).await {
-                let act = act?;
-                if matches!(act, Act::Waits(_)) {
-                    self.cast[actor.0].state = State::QueuedInProcess;
-                }
-                return Ok(act);
-            }
-            if was == State::Running && self.waiting_in_database().await? > known {
-                self.cast[actor.0].state = State::QueuedInDatabase;
-                return Ok(Act::Waits("a row that another transaction has locked".to_owned()));
-            }
-        }
-    }
-
-    async fn waiting_in_database(&self) -> anyhow::Result<i64> {
-        let waiting = sqlx::query_scalar(
-            "select count(*) from pg_stat_activity
-             where datname = current_database() and wait_event_type = 'Lock'",
-        );
-        Ok(waiting.fetch_one(&self.database).await?)
     }
 
     /// `kill -9` of a process; its actors are over.

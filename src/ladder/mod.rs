@@ -60,6 +60,7 @@ rungs! {
     r16_fencing: Redis(1), Bare, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout, NoDeadlock], breaks [];
     r17_zookeeper: Lock::ZooKeeper, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, PausedHolder];
     r18_constraints: Lock::None, Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [];
+    r19_group_commit: Redis(1), Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout], breaks [];
 }
 
 /// The rung with this id, or the only one whose id begins so.

@@ -6,51 +6,32 @@
 //! when a lease is lost.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::timeout;
-use tokio_util::task::TaskTracker;
 
-use super::admission::{Breaker, Stuck};
+use super::admission::Stuck;
+use super::seller::{ABANDON_AFTER, Again, MAX_ATTEMPTS, PATIENCE, Seller, judge};
 use super::{PurchaseError, Request, Strategy};
-use crate::lock::{Guard, LockClient, LockError};
+use crate::lock::Guard;
 use crate::model::{OrderId, Outcome, Refusal};
 use crate::store::orders::{self, Placed, Purchase};
 use crate::store::patience::within;
-use crate::store::{Database, Keys, OrderIds, StoreError};
-
-/// How long a buyer waits for the statement. It takes a millisecond; one that takes this
-/// long is stuck, and the buyer hears "unknown" while it goes on.
-const PATIENCE: Duration = Duration::from_millis(800);
-
-/// A statement that is not answered by now never will be: the server ends its statements
-/// after five seconds.
-const ABANDON_AFTER: Duration = Duration::from_secs(10);
-
-/// An order id that is taken, or stock that came back between two statements: tried again
-/// this often.
-const MAX_ATTEMPTS: usize = 4;
+use crate::store::{Database, StoreError};
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(super) struct Locked {
-    pub(super) database: Database,
-    pub(super) locks: LockClient,
-    pub(super) order_ids: OrderIds,
-    pub(super) keys: Keys,
-    pub(super) breaker: Arc<Breaker>,
-    pub(super) tasks: TaskTracker,
-}
+pub(super) struct Locked(pub(super) Seller);
 
 #[async_trait]
 impl Strategy for Locked {
     async fn purchase(&self, request: Request) -> Result<Outcome, PurchaseError> {
-        self.breaker.check()?;
-        let lock = self.locks.lock(self.keys.order_lock(request.user)).try_acquire();
+        let seller = &self.0;
+        seller.breaker.check()?;
+        let lock = seller.lock(request.user);
         // Sent side by side, which takes one round trip. A number is skipped when the lock is
         // not granted; numbers have gaps.
-        let (guard, order_id) = tokio::join!(lock, self.order_ids.next());
+        let (guard, order_id) = tokio::join!(lock, seller.order_ids.next());
         let Some(guard) = guard? else {
             return Ok(Outcome::Refused(Refusal::OrderInProgress));
         };
@@ -67,9 +48,7 @@ impl Strategy for Locked {
     }
 
     async fn shutdown(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
-        self.locks.shutdown().await;
+        self.0.shutdown().await;
     }
 }
 
@@ -87,7 +66,7 @@ impl Locked {
                 Attempt::Stuck(statement, stuck) => {
                     // The lock and the place stay until the statement is over: it may still
                     // write.
-                    self.tasks.spawn(async move {
+                    self.0.tasks.spawn(async move {
                         let _ = timeout(ABANDON_AFTER, statement).await;
                         drop(stuck);
                         let _ = guard.release().await;
@@ -95,36 +74,27 @@ impl Locked {
                     return Err(PurchaseError::StillWaiting);
                 }
             };
-            let outcome = match placed {
-                Ok(Placed::Ordered(order)) => Ok(Outcome::Ordered(order)),
-                Ok(Placed::AlreadyBought(order_id)) => {
-                    Ok(Outcome::Refused(Refusal::AlreadyBought { order_id }))
-                }
-                Ok(Placed::SoldOut) => {
-                    request.sale.mark_sold_out();
-                    Ok(Outcome::Refused(Refusal::SoldOut))
-                }
-                Ok(Placed::NoVoucher) => Ok(Outcome::Refused(Refusal::VoucherNotFound)),
-                Ok(Placed::StockCameBack) => continue,
-                Ok(Placed::IdTaken) => match self.order_ids.next().await {
-                    Ok(next) => {
-                        tracing::warn!(%order_id, "an order id was taken, using another");
-                        order_id = next;
+            let outcome = match placed.map(|placed| judge(placed, &request.sale)) {
+                Ok(Ok(outcome)) => Ok(outcome),
+                Ok(Err(Again::SameId)) => continue,
+                Ok(Err(Again::OtherId)) => match self.0.other_id(order_id).await {
+                    Ok(other) => {
+                        order_id = other;
                         continue;
                     }
-                    Err(error) => Err(error.into()),
+                    Err(error) => Err(error),
                 },
                 Err(error) => Err(error),
             };
-            self.let_go(guard).await;
+            self.0.let_go(guard).await;
             return outcome;
         }
-        self.let_go(guard).await;
+        self.0.let_go(guard).await;
         Err(PurchaseError::Overloaded)
     }
 
     async fn attempt(&self, request: &Request, order_id: OrderId) -> Attempt {
-        let place = match self.breaker.wait_for(&request.sale.hot_row).await {
+        let place = match self.0.breaker.wait_for(&request.sale.hot_row).await {
             Ok(place) => place,
             Err(error) => return Attempt::Done(Err(error)),
         };
@@ -134,34 +104,22 @@ impl Locked {
             voucher_id: request.sale.voucher.id,
             at: request.at,
         };
-        let mut statement = Box::pin(run(self.database.clone(), purchase));
+        let mut statement = Box::pin(run(self.0.database.clone(), purchase));
         match within(PATIENCE, &mut statement).await {
             Ok(placed) => {
                 if placed.as_ref().is_err_and(StoreError::retry_may_help) {
                     // Before the place is free: whoever is next in line must not take it, and
                     // wait as long again.
-                    self.breaker.trip();
+                    self.0.breaker.trip();
                 }
                 drop(place);
                 Attempt::Done(placed.map_err(PurchaseError::from))
             }
             Err(_) => {
                 let stuck = Arc::clone(&request.sale.hot_row).stuck(place);
-                self.breaker.trip();
+                self.0.breaker.trip();
                 Attempt::Stuck(statement, stuck)
             }
-        }
-    }
-
-    /// Release that never costs the buyer the answer: what fails here is made good by the
-    /// clean-up worker, or by the end of the lease.
-    async fn let_go(&self, guard: Guard) {
-        match guard.release().await {
-            Ok(()) => {}
-            Err(error @ LockError::NotHeld(_)) => {
-                tracing::warn!(%error, "a purchase outlived its lock; the constraints judged it");
-            }
-            Err(error) => tracing::debug!(%error, "a lock is released in the background"),
         }
     }
 }

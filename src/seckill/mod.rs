@@ -8,7 +8,10 @@ pub mod admission;
 pub mod audit;
 pub mod catalog;
 mod error;
+mod group_commit;
+mod line;
 mod locked;
+mod seller;
 mod service;
 mod strategy;
 

@@ -8,7 +8,9 @@ use tokio_util::task::TaskTracker;
 
 use super::admission::Breaker;
 use super::catalog::{Catalog, Sale};
+use super::group_commit::GroupCommit;
 use super::locked::Locked;
+use super::seller::Seller;
 use super::{PurchaseError, Request, Strategy, StrategyName};
 use crate::lock::{Lease, LockClient, LockOptions};
 use crate::model::{Outcome, Refusal, SaleStatus, SharedClock, UserId, VoucherId};
@@ -27,6 +29,8 @@ pub struct PurchasesOptions {
     /// Purchases of one voucher in the database at once. More than two only queue for the
     /// row's lock, and wake each other for nothing.
     pub hot_row_width: usize,
+    /// Purchases of one voucher that wait to be committed together; one more is refused.
+    pub max_in_line: usize,
 }
 
 impl Default for PurchasesOptions {
@@ -36,6 +40,7 @@ impl Default for PurchasesOptions {
             lease: Duration::from_secs(5),
             max_under_way: 10_000,
             hot_row_width: 2,
+            max_in_line: 10_000,
         }
     }
 }
@@ -67,13 +72,13 @@ impl Purchases {
         let lease = Lease::Renewed(options.lease);
         let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
         let tasks = TaskTracker::new();
-        let catalog = Catalog::new(database.clone(), options.hot_row_width);
+        let catalog = Catalog::new(database.clone(), options.hot_row_width, options.max_in_line);
         let breaker = Arc::new(Breaker::default());
+        let seller = Seller { database, locks, order_ids, keys, breaker, tasks: tasks.clone() };
         let strategy: Arc<dyn Strategy> = match options.strategy {
-            StrategyName::Locked => {
-                let tasks = tasks.clone();
-                Arc::new(Locked { database, locks, order_ids, keys, breaker, tasks })
-            }
+            StrategyName::Locked => Arc::new(Locked(seller)),
+            StrategyName::GroupCommit => Arc::new(GroupCommit::new(seller, true)),
+            StrategyName::GroupCommitUnlocked => Arc::new(GroupCommit::new(seller, false)),
         };
         let under_way = Arc::new(Semaphore::new(options.max_under_way));
         Ok(Self { catalog, clock, strategy, under_way, tasks })

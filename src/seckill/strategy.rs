@@ -42,18 +42,27 @@ pub enum StrategyName {
     /// A lock per user, one statement per order.
     #[default]
     Locked,
+    /// A lock per user; orders of one voucher that wait go into one transaction.
+    GroupCommit,
+    /// The same without the lock: who clicks twice at once meets the database's constraint.
+    GroupCommitUnlocked,
 }
 
 /// No strategy has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no strategy {0:?}; there is: locked")]
+#[error("there is no strategy {0:?}; there are: {names}", names = StrategyName::ALL.map(StrategyName::as_str).join(", "))]
 pub struct UnknownStrategy(String);
 
 impl StrategyName {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Locked, Self::GroupCommit, Self::GroupCommitUnlocked];
+
     /// The name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Locked => "locked",
+            Self::GroupCommit => "group-commit",
+            Self::GroupCommitUnlocked => "group-commit-unlocked",
         }
     }
 }
@@ -67,9 +76,7 @@ impl fmt::Display for StrategyName {
 impl FromStr for StrategyName {
     type Err = UnknownStrategy;
     fn from_str(name: &str) -> Result<Self, UnknownStrategy> {
-        match name {
-            "locked" => Ok(Self::Locked),
-            _ => Err(UnknownStrategy(name.to_owned())),
-        }
+        let found = Self::ALL.into_iter().find(|strategy| strategy.as_str() == name);
+        found.ok_or_else(|| UnknownStrategy(name.to_owned()))
     }
 }

@@ -3,6 +3,7 @@
 pub mod error;
 pub mod keys;
 pub mod login_codes;
+pub mod order_batch;
 pub mod order_ids;
 pub mod orders;
 pub mod patience;

@@ -10,7 +10,8 @@
 //! another had drawn before; `orders_pkey` then refuses the second order, and the purchase
 //! takes another id. From the next second on they cannot meet.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Mutex;
 
 use chrono::{DateTime, NaiveDate, Utc};
@@ -36,6 +37,15 @@ pub enum OrderIdError {
 }
 
 impl OrderIdError {
+    /// The same for another of those for whom it was drawn together.
+    pub fn alike(&self) -> Self {
+        match self {
+            Self::ClockOutOfRange(now) => Self::ClockOutOfRange(*now),
+            Self::SequenceExhausted(sequence) => Self::SequenceExhausted(*sequence),
+            Self::Store(error) => Self::Store(error.alike()),
+        }
+    }
+
     /// Whether the same request may succeed a little later.
     pub const fn retry_may_help(&self) -> bool {
         match self {
@@ -65,10 +75,11 @@ struct Floor {
     losses: u64,
     /// From which floor the requests under way started, and how many from each.
     starts: BTreeMap<i64, usize>,
-    /// The numbers of `second`'s day above the lowest of `starts` that were handed out.
-    /// Answers overtake each other, so a number below `sequence` may be a good one; this
-    /// tells it from one that a counter which fell back gives a second time.
-    handed_out: BTreeSet<i64>,
+    /// The numbers of `second`'s day above the lowest of `starts` that were handed out, as
+    /// ranges that do not meet: the last number of each by its first. Answers overtake each
+    /// other, so a number below `sequence` may be a good one; this tells it from one that a
+    /// counter which fell back gives a second time.
+    handed_out: BTreeMap<i64, i64>,
 }
 
 impl Floor {
@@ -82,6 +93,13 @@ impl Floor {
         }
         self.second = self.second.max(second);
         self.sequence = self.sequence.max(sequence);
+    }
+
+    /// Whether a number of `numbers` is among those that were handed out.
+    fn gave_any_of(&self, numbers: &RangeInclusive<i64>) -> bool {
+        // They do not meet, so of all that begin early enough the last one reaches furthest.
+        let before = self.handed_out.range(..=*numbers.end()).next_back();
+        before.is_some_and(|(_, last)| last >= numbers.start())
     }
 
     /// The highest number handed out on `day`.
@@ -99,12 +117,13 @@ struct Attempt<'a> {
     losses: u64,
 }
 
-/// What became of a number.
+/// What became of numbers.
 enum Drawn {
-    Fresh(OrderId),
-    /// Redis lost the counter: the number was handed out before. Seen in this second.
+    /// Ids with these numbers, in this second.
+    Fresh(i64, RangeInclusive<i64>),
+    /// Redis lost the counter: one of the numbers was handed out before. Seen in this second.
     FellBack(i64),
-    /// Midnight passed or Redis lost the counter meanwhile: the number is of no use.
+    /// Midnight passed or Redis lost the counter meanwhile: the numbers are of no use.
     Overtaken,
 }
 
@@ -117,23 +136,40 @@ impl OrderIds {
             sequence: last.map_or(0, OrderId::sequence),
             losses: 0,
             starts: BTreeMap::new(),
-            handed_out: BTreeSet::new(),
+            handed_out: BTreeMap::new(),
         };
         Self { redis, keys, clock, floor: Mutex::new(floor) }
     }
 
-    /// The next id: one `INCR`, one round trip.
+    /// The next id: one `INCRBY`, one round trip.
     ///
     /// # Errors
     /// Never a wrong id: an error when the clock or the counter is outside its field, or
     /// when Redis does not answer (a number may then be skipped; numbers have gaps).
     pub async fn next(&self) -> Result<OrderId, OrderIdError> {
+        let (second, numbers) = self.draw(1).await?;
+        id_of(second, *numbers.start())
+    }
+
+    /// The next `count` ids, in a row, the smallest first: still one `INCRBY`, one round trip.
+    ///
+    /// # Errors
+    /// As [`OrderIds::next`]; also when only the last of them would be outside its field.
+    pub async fn next_many(&self, count: u32) -> Result<Vec<OrderId>, OrderIdError> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let (second, numbers) = self.draw(count).await?;
+        numbers.map(|sequence| id_of(second, sequence)).collect()
+    }
+
+    async fn draw(&self, count: u32) -> Result<(i64, RangeInclusive<i64>), OrderIdError> {
         for _ in 0..MAX_ATTEMPTS {
             let attempt = self.begin()?;
             let key = self.keys.order_counter(attempt.day);
-            let sequence = self.increment(&key).await?;
-            match attempt.judge(sequence)? {
-                Drawn::Fresh(id) => return Ok(id),
+            let last = self.increment(&key, count).await?;
+            match attempt.judge(last - i64::from(count) + 1..=last)? {
+                Drawn::Fresh(second, numbers) => return Ok((second, numbers)),
                 Drawn::FellBack(second) => self.leave_behind(&key, attempt.day, second).await?,
                 Drawn::Overtaken => {}
             }
@@ -159,9 +195,9 @@ impl OrderIds {
         })
     }
 
-    async fn increment(&self, key: &str) -> Result<i64, OrderIdError> {
-        match self.redis.query(redis::cmd("INCR").arg(key)).await {
-            // INCR refuses to pass 2^63 - 1; the counter is far beyond its field then.
+    async fn increment(&self, key: &str, count: u32) -> Result<i64, OrderIdError> {
+        match self.redis.query(redis::cmd("INCRBY").arg(key).arg(count)).await {
+            // Redis refuses to pass 2^63 - 1; the counter is far beyond its field then.
             Err(StoreError::Defect { cause, .. }) if cause.to_string().contains("overflow") => {
                 Err(OrderIdError::SequenceExhausted(i64::MAX))
             }
@@ -203,8 +239,9 @@ impl Attempt<'_> {
     /// Why no id comes twice: each has the floor's second, which never goes back, and
     /// within a second (so within a day) a number is refused if it was handed out before
     /// this attempt began (it is at most `used`) or since (it is in `handed_out`, from
-    /// which nothing above the start of an attempt under way is removed).
-    fn judge(&self, sequence: i64) -> Result<Drawn, OrderIdError> {
+    /// which nothing above the start of an attempt under way is removed). Numbers that are
+    /// drawn together are refused together.
+    fn judge(&self, numbers: RangeInclusive<i64>) -> Result<Drawn, OrderIdError> {
         self.ids.with_floor(|floor| {
             let second = self.second.max(floor.second);
             // After a loss, `second` may hold forgotten numbers of other processes.
@@ -212,14 +249,14 @@ impl Attempt<'_> {
                 return Ok(Drawn::Overtaken);
             }
             let same_day = day_of(floor.second) == Some(self.day);
-            if sequence <= self.used || same_day && floor.handed_out.contains(&sequence) {
+            let (first, last) = (*numbers.start(), *numbers.end());
+            if first <= self.used || same_day && floor.gave_any_of(&numbers) {
                 return Ok(Drawn::FellBack(second));
             }
-            let id = OrderId::from_parts(second, sequence)
-                .ok_or(OrderIdError::SequenceExhausted(sequence))?;
-            floor.raise(second, sequence);
-            floor.handed_out.insert(sequence);
-            Ok(Drawn::Fresh(id))
+            id_of(second, last)?;
+            floor.raise(second, last);
+            floor.handed_out.insert(first, last);
+            Ok(Drawn::Fresh(second, numbers))
         })
     }
 }
@@ -234,11 +271,15 @@ impl Drop for Attempt<'_> {
                 }
             }
             let lowest = floor.starts.first_key_value().map_or(i64::MAX, |(start, _)| *start);
-            while floor.handed_out.first().is_some_and(|number| *number <= lowest) {
+            while floor.handed_out.first_key_value().is_some_and(|(_, last)| *last <= lowest) {
                 floor.handed_out.pop_first();
             }
         });
     }
+}
+
+fn id_of(second: i64, sequence: i64) -> Result<OrderId, OrderIdError> {
+    OrderId::from_parts(second, sequence).ok_or(OrderIdError::SequenceExhausted(sequence))
 }
 
 /// The UTC day that `second` of the order-id epoch falls on.

@@ -69,16 +69,7 @@ pub async fn place(
     .execute(&mut *connection)
     .await;
     match written {
-        Ok(done) if done.rows_affected() == 1 => Ok(Placed::Ordered(Order {
-            id: purchase.order_id,
-            user_id: purchase.user_id,
-            voucher_id: purchase.voucher_id,
-            status: OrderStatus::Unpaid,
-            created_at: purchase.at,
-            paid_at: None,
-            used_at: None,
-            refunded_at: None,
-        })),
+        Ok(done) if done.rows_affected() == 1 => Ok(Placed::Ordered(ordered(purchase))),
         Ok(_) => why_not(connection, purchase).await,
         Err(sqlx::Error::Database(error)) if error.constraint() == Some("orders_pkey") => {
             Ok(Placed::IdTaken)
@@ -87,6 +78,20 @@ pub async fn place(
             why_not(connection, purchase).await
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The order that `purchase` became.
+pub fn ordered(purchase: &Purchase) -> Order {
+    Order {
+        id: purchase.order_id,
+        user_id: purchase.user_id,
+        voucher_id: purchase.voucher_id,
+        status: OrderStatus::Unpaid,
+        created_at: purchase.at,
+        paid_at: None,
+        used_at: None,
+        refunded_at: None,
     }
 }
 

@@ -72,7 +72,8 @@ struct Kept {
     closed: bool,
 }
 
-/// A connection on which somebody stopped listening for an answer is of no use any more.
+/// A connection on which work failed, or somebody stopped listening for an answer, is of no
+/// use any more.
 struct CloseIfAbandoned(Option<PoolConnection<Postgres>>);
 
 impl Drop for CloseIfAbandoned {
@@ -136,7 +137,8 @@ impl Database {
     }
 
     /// Runs `work`, one or more whole statements, on a connection that is kept for the next
-    /// such work when this succeeds. Dropped half-way, the connection is closed.
+    /// such work when this succeeds. When it fails or is dropped half-way, the connection is
+    /// closed: nobody knows what state it is in.
     ///
     /// # Errors
     /// `Unavailable` without a connection; what `work` returns.
@@ -153,16 +155,20 @@ impl Database {
         let Some(raw) = &mut connection.0 else {
             return Err(StoreError::defect(Service::Postgres, "a connection vanished"));
         };
-        let done = work(raw).await;
+        let done = match work(raw).await {
+            Ok(done) => done,
+            Err(error) => {
+                // The others are likely as old, and as dead, as this one.
+                self.kept().idle.clear();
+                return Err(error);
+            }
+        };
         let connection = connection.0.take();
         let mut kept = self.kept();
-        if done.is_err() {
-            // The others are likely as old, and as dead, as this one.
-            kept.idle.clear();
-        } else if kept.idle.len() < MAX_KEPT && !kept.closed {
+        if kept.idle.len() < MAX_KEPT && !kept.closed {
             kept.idle.extend(connection.map(|connection| (connection, Instant::now())));
         }
-        done
+        Ok(done)
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {

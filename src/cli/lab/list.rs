@@ -13,7 +13,7 @@ pub struct ListArgs {}
 ///
 /// # Errors
 /// When standard output is closed.
-pub fn run(_: &ListArgs) -> anyhow::Result<()> {
+pub(super) fn run(_: &ListArgs) -> anyhow::Result<()> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["rung", "idea", "keeps", "breaks in"]);

@@ -27,7 +27,7 @@ pub struct ReplayArgs {
 ///
 /// # Errors
 /// When it could not be carried out; a cell that came out otherwise is an exit status.
-pub async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     let chosen = chosen(&args).map_err(|why| ConfigError(why.to_string()))?;
     let exe = std::env::current_exe().context("cannot find the program's own file")?;
     let world = World::open(exe, args.stores.database_url, args.stores.redis_url).await?;

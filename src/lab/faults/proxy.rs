@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -41,6 +41,8 @@ const FAULTS: [Fault; 6] =
 #[derive(Debug)]
 struct State {
     fault: AtomicU8,
+    /// Pieces of the kind that is to be lost which pass before.
+    spared: AtomicUsize,
     changed: Notify,
     /// A connection came that is being held.
     held: Notify,
@@ -67,6 +69,13 @@ impl State {
     /// Whether this piece is the one that `fault` was ordered for; it is, once.
     fn strikes(&self, fault: Fault) -> bool {
         let (from, to) = (fault as u8, Fault::None as u8);
+        if self.fault() != fault {
+            return false;
+        }
+        let spare = |left: usize| left.checked_sub(1);
+        if self.spared.fetch_update(Ordering::SeqCst, Ordering::SeqCst, spare).is_ok() {
+            return false;
+        }
         self.fault.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
@@ -142,6 +151,14 @@ impl Proxy {
         Self::listen(Behind::Tcp(address.to_owned())).await
     }
 
+    /// Before any other server, at a UNIX socket.
+    ///
+    /// # Errors
+    /// No port to be had.
+    pub async fn before_socket(path: PathBuf) -> Result<Self, FaultError> {
+        Self::listen(Behind::Unix(path)).await
+    }
+
     async fn listen(behind: Behind) -> Result<Self, FaultError> {
         let listener = TcpListener::bind(("127.0.0.1", 0))
             .await
@@ -149,6 +166,7 @@ impl Proxy {
         let port = listener.local_addr().map_err(FaultError::system("listen on 127.0.0.1"))?.port();
         let state = Arc::new(State {
             fault: AtomicU8::new(0),
+            spared: AtomicUsize::new(0),
             changed: Notify::new(),
             held: Notify::new(),
         });
@@ -181,6 +199,12 @@ impl Proxy {
     pub fn break_by(&self, fault: Fault) {
         self.state.fault.store(fault as u8, Ordering::SeqCst);
         self.state.changed.notify_waiters();
+    }
+
+    /// As `LoseRequest` and `LoseAnswer`, but so many of them pass before.
+    pub fn break_after(&self, passing: usize, fault: Fault) {
+        self.state.spared.store(passing, Ordering::SeqCst);
+        self.break_by(fault);
     }
 
     /// Until a connection came that is being held.

@@ -8,17 +8,24 @@
 mod clicks;
 mod leases;
 mod owners;
+mod production;
 mod servers;
 mod stock;
 
 use super::stage::Stage;
 use crate::ladder::{Lock, Rung, Scenario};
 
+/// The rung that is the production strategy.
+const PRODUCTION: u32 = 19;
+
 /// Plays `scenario`.
 ///
 /// # Errors
 /// When it could not be played to its end: the cell is unknown.
 pub async fn play(scenario: Scenario, stage: &mut Stage<'_>) -> anyhow::Result<()> {
+    if stage.rung.number() == PRODUCTION {
+        return production::play(scenario, stage).await;
+    }
     match scenario {
         Scenario::LastOne => stock::last_one(stage).await,
         Scenario::Herd => stock::herd(stage).await,
@@ -47,6 +54,9 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     let unless = |applies: bool, reason: &'static str| (!applies).then_some(reason);
     let has_lease =
         matches!(rung.lock, Lock::Redis(_) | Lock::ZooKeeper) && rung.id != "r08a_setnx";
+    if number == PRODUCTION {
+        return production::absent(scenario);
+    }
     if rung.lock == Lock::None {
         let of_stock =
             [Scenario::LastOne, Scenario::Herd, Scenario::DoubleClick, Scenario::TwoNodes];

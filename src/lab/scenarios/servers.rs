@@ -28,24 +28,49 @@ pub(super) async fn node_down(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The master dies before its replica has heard of the lock, and the replica is promoted.
-pub(super) async fn failover(stage: &mut Stage<'_>) -> anyhow::Result<()> {
-    let voucher = stage.voucher(2).await?;
+/// A master among the lock's servers, the first, and its replica.
+pub(super) struct Pair {
+    replica: RedisNode,
+    link: Proxy,
+}
+
+/// Gives the first of the lock's servers a replica that is in step.
+pub(super) async fn replicated(stage: &mut Stage<'_>) -> anyhow::Result<Pair> {
     stage.servers = LockServers::fresh(count(stage)).await?;
     let replica = RedisNode::start(&[]).await?;
     let link = Proxy::start(&stage.servers.nodes[0].socket_url()).await?;
     replica.replica_at(link.port()).await?;
+    Ok(Pair { replica, link })
+}
+
+impl Pair {
+    pub(super) async fn cut(&self, stage: &mut Stage<'_>) -> anyhow::Result<()> {
+        self.link.break_by(Fault::Down);
+        self.replica.until_cut_off().await?;
+        stage.say("the link from the master to its replica is cut");
+        Ok(())
+    }
+
+    /// The master dies, and the replica is what processes find that start from now on.
+    pub(super) async fn promote(&self, stage: &mut Stage<'_>) -> anyhow::Result<()> {
+        stage.servers.nodes[0].kill();
+        stage.say("the master is killed (SIGKILL)");
+        self.replica.promote().await?;
+        stage.say("the replica is promoted");
+        stage.servers.redis_urls[0] = self.replica.url();
+        Ok(())
+    }
+}
+
+/// The master dies before its replica has heard of the lock, and the replica is promoted.
+pub(super) async fn failover(stage: &mut Stage<'_>) -> anyhow::Result<()> {
+    let voucher = stage.voucher(2).await?;
+    let pair = replicated(stage).await?;
     let first = stage.node().await?;
     let a = stage.enter("A", first, Buyer::new(0, voucher)).await?;
-    link.break_by(Fault::Down);
-    replica.until_cut_off().await?;
-    stage.say("the link from the master to its replica is cut");
+    pair.cut(stage).await?;
     stage.until(a, Point::OrdersCounted).await?;
-    stage.servers.nodes[0].kill();
-    stage.say("the master is killed (SIGKILL)");
-    replica.promote().await?;
-    stage.say("the replica is promoted");
-    stage.servers.redis_urls[0] = replica.url();
+    pair.promote(stage).await?;
     let second = stage.node().await?;
     let b = stage.enter("B", second, Buyer::new(0, voucher)).await?;
     // It writes, and then finds nobody to give the lock back to.

@@ -1,0 +1,52 @@
+//! *Idea.* The production strategy: the purchases of one voucher that wait for its row go into
+//! one transaction, which is committed once for all of them; the lock per user and the
+//! constraints stay.
+//! *Holds.* Everything, and faster the greater the crowd: the row is locked, and the disk is
+//! waited for, once a batch.
+//! *Breaks when* nothing breaks it. It is the most code of all the rungs, and with one buyer at
+//! a time no faster than r18.
+//! *Next.* More vouchers, more nodes: `docs/benchmarks.md` says where the next limit is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Answer, Design, RungError, Shop, Visit};
+use crate::model::{Outcome, Refusal, SystemClock};
+use crate::seckill::{PurchaseError, Purchases, PurchasesOptions, StrategyName};
+use crate::store::Database;
+
+const LEASE: Duration = Duration::from_secs(1);
+
+struct GroupCommit {
+    purchases: Purchases,
+}
+
+pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
+    let database = Database::new(&shop.database_url)?;
+    let (redis, clock) = (shop.first_redis()?, Arc::new(SystemClock));
+    let strategy = StrategyName::GroupCommit;
+    // A lease shorter than in production: the lab waits for its end.
+    let options = PurchasesOptions { strategy, lease: LEASE, ..PurchasesOptions::default() };
+    let purchases = Purchases::start(database, redis, shop.keys, clock, options).await?;
+    Ok(Box::new(GroupCommit { purchases }))
+}
+
+#[async_trait]
+impl Design for GroupCommit {
+    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
+        match self.purchases.buy(visit.user, visit.voucher).await? {
+            Outcome::Ordered(order) => Ok(Answer::Ordered(order.id.get())),
+            Outcome::Refused(Refusal::AlreadyBought { .. }) => Ok(Answer::AlreadyBought),
+            Outcome::Refused(Refusal::OrderInProgress) => Ok(Answer::InProgress),
+            Outcome::Refused(Refusal::SoldOut) => Ok(Answer::SoldOut),
+            // A voucher that is not on sale is no design's business.
+            Outcome::Refused(_) => Err(PurchaseError::Overloaded.into()),
+        }
+    }
+
+    async fn shutdown(&self) {
+        self.purchases.shutdown().await;
+    }
+}

@@ -1,0 +1,227 @@
+//! Strategy `group-commit`: purchases that wait go together, and each is judged for itself.
+//! What it promises with every strategy is in `purchase`.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use seckill::model::{Outcome, Refusal, VoucherId};
+use seckill::seckill::{PurchaseError, Purchases, PurchasesOptions, StrategyName};
+use sqlx::{Connection, PgConnection};
+use tokio::task::JoinSet;
+
+use crate::eventually::{eventually, must};
+use crate::purchase::rush;
+use crate::world::{World, each_of, user};
+
+/// The strategies that commit together.
+pub const GROUPS: [StrategyName; 2] =
+    [StrategyName::GroupCommit, StrategyName::GroupCommitUnlocked];
+
+pub type Answer = Result<Outcome, PurchaseError>;
+
+impl World {
+    /// By how many transactions the orders of `voucher` were written.
+    async fn transactions(&self, voucher: VoucherId) -> i64 {
+        sqlx::query_scalar("select count(distinct xmin::text) from orders where voucher_id = $1")
+            .bind(voucher.get())
+            .fetch_one(self.database.pool())
+            .await
+            .unwrap()
+    }
+
+    /// Locks the voucher's row: whoever buys waits in the database until `row` is given back.
+    pub async fn hold_the_row(&self) -> PgConnection {
+        let mut row = PgConnection::connect(&self.database_url).await.unwrap();
+        let hold = "begin; select from seckill_vouchers for update";
+        sqlx::raw_sql(hold).execute(&mut row).await.unwrap();
+        row
+    }
+
+    /// Until a purchase waits for the row.
+    pub async fn until_one_waits(&self) {
+        eventually("a purchase waits for the row", async || {
+            let waiting: i64 = sqlx::query_scalar(
+                "select count(*) from pg_stat_activity
+                 where datname = current_database() and application_name = 'seckill'
+                   and wait_event_type = 'Lock'",
+            )
+            .fetch_one(self.database.pool())
+            .await
+            .unwrap();
+            waiting > 0
+        })
+        .await;
+    }
+}
+
+/// Users `first` to `last`, each once, in tasks of their own.
+pub fn buyers(
+    shop: &Arc<Purchases>,
+    voucher: VoucherId,
+    first: i64,
+    last: i64,
+) -> JoinSet<(i64, Answer)> {
+    let mut tasks = JoinSet::new();
+    for number in first..=last {
+        let shop = Arc::clone(shop);
+        tasks.spawn(async move { (number, shop.buy(user(number), voucher).await) });
+    }
+    tasks
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_waits_is_committed_together_and_who_comes_alone_goes_alone() {
+    each_of(GROUPS, async |world| {
+        world.users(210).await;
+        let voucher = world.voucher(1000).await;
+        let shop = world.shop().await;
+        for number in 201..=210 {
+            assert_eq!(shop.buy(user(number), voucher.id).await.unwrap().code(), "ordered");
+        }
+        assert_eq!(world.transactions(voucher.id).await, 10);
+        let (codes, orders) = rush(&[Arc::clone(&shop)], voucher.id, 200, 1).await;
+        assert_eq!((codes["ordered"], orders.len()), (200, 200));
+        let transactions = world.transactions(voucher.id).await - 10;
+        println!("200 orders in {transactions} transactions");
+        assert!(transactions < 100, "{transactions}");
+        assert!(world.audit().await.holds);
+    })
+    .await;
+}
+
+/// A trigger of the database refuses one user's orders.
+async fn poison(world: &World, number: i64) {
+    let statement = format!(
+        "create function refuse() returns trigger language plpgsql as
+         $$ begin raise exception 'poisoned'; end $$;
+         create trigger refuse before insert on orders for each row
+         when (new.user_id = {number}) execute function refuse()"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(world.database.pool()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_poisoned_member_fails_alone() {
+    each_of(GROUPS, async |world| {
+        world.users(60).await;
+        let voucher = world.voucher(100).await;
+        let shop = world.shop().await;
+        shop.sale(voucher.id).await.unwrap();
+        poison(&world, 30).await;
+        let row = world.hold_the_row().await;
+        let first = buyers(&shop, voucher.id, 1, 1);
+        world.until_one_waits().await;
+        let others = buyers(&shop, voucher.id, 2, 60);
+        row.close().await.unwrap();
+        let (first, others) = (first.join_all().await, others.join_all().await);
+        for (number, answer) in first.into_iter().chain(others) {
+            if number == 30 {
+                assert!(answer.is_err_and(|error| !error.retry_may_help()), "the poisoned one");
+            } else {
+                assert_eq!(answer.unwrap().code(), "ordered", "{number}");
+            }
+        }
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.orders == 59, "{audit:?}");
+        assert!(!world.any_lock(60).await);
+    })
+    .await;
+}
+
+/// On a runtime of one thread all are asked before any of them gets on.
+#[tokio::test]
+async fn a_user_twice_in_one_batch_buys_once_and_is_named_the_order() {
+    let world = World { strategy: StrategyName::GroupCommitUnlocked, ..World::new().await };
+    world.users(10).await;
+    let voucher = world.voucher(50).await;
+    let shop = world.shop().await;
+    shop.sale(voucher.id).await.unwrap();
+    let attempts = (0..50).map(|attempt| shop.buy(user(attempt % 10 + 1), voucher.id));
+    let mut orders = std::collections::HashMap::new();
+    for answer in join_all(attempts).await {
+        match answer.unwrap() {
+            Outcome::Ordered(order) => {
+                assert!(orders.insert(order.user_id, order.id).is_none(), "{order:?}");
+            }
+            Outcome::Refused(Refusal::AlreadyBought { order_id }) => {
+                let kept = seckill::store::orders::find(world.database.pool(), order_id).await;
+                assert!(kept.unwrap().is_some());
+            }
+            refused => panic!("{refused:?}"),
+        }
+    }
+    assert_eq!(orders.len(), 10);
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.stock == 40, "{audit:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_more_than_may_stand_in_line_is_refused_at_once() {
+    each_of(GROUPS, async |world| {
+        world.users(20).await;
+        let voucher = world.voucher(20).await;
+        let options = PurchasesOptions { max_in_line: 3, ..world.options() };
+        let shop = Arc::new(world.purchases(options).await);
+        shop.sale(voucher.id).await.unwrap();
+        let row = world.hold_the_row().await;
+        let mut tasks = buyers(&shop, voucher.id, 1, 20);
+        // One is in the database, three wait, and the others need not.
+        for _ in 0..16 {
+            let (_, answer) = tasks.join_next().await.unwrap().unwrap();
+            let error = answer.unwrap_err();
+            assert!(matches!(error, PurchaseError::Overloaded), "{error:?}");
+            assert!(error.retry_may_help() && !error.outcome_unknown());
+        }
+        row.close().await.unwrap();
+        for (_, answer) in tasks.join_all().await {
+            assert_eq!(answer.unwrap().code(), "ordered");
+        }
+        assert!(!world.any_lock(20).await);
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.orders == 4, "{audit:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nodes_of_all_strategies_sell_side_by_side_what_one_would() {
+    let world = World::new().await;
+    world.users(150).await;
+    let voucher = world.voucher(100).await;
+    let mut shops = Vec::new();
+    for strategy in StrategyName::ALL.into_iter().chain(GROUPS) {
+        let options = PurchasesOptions { strategy, ..world.options() };
+        shops.push(Arc::new(world.purchases(options).await));
+    }
+    let (codes, orders) = rush(&shops, voucher.id, 150, 5).await;
+    assert_eq!((codes["ordered"], orders.len()), (100, 100), "{codes:?}");
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.stock == 0, "{audit:?}");
+    for shop in shops {
+        shop.shutdown().await;
+    }
+    assert!(!world.any_lock(150).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_shutdown_waits_for_those_in_line() {
+    each_of(GROUPS, async |world| {
+        world.users(100).await;
+        let voucher = world.voucher(100).await;
+        let shop = world.shop().await;
+        shop.sale(voucher.id).await.unwrap();
+        let row = world.hold_the_row().await;
+        let tasks = buyers(&shop, voucher.id, 1, 100);
+        world.until_one_waits().await;
+        let shutdown = async {
+            must("the shutdown ends", shop.shutdown()).await;
+            world.audit().await
+        };
+        let (at_the_end, ()) = tokio::join!(shutdown, async { row.close().await.unwrap() });
+        let told = tasks.join_all().await;
+        let ordered = told.iter().filter(|(_, answer)| matches!(answer, Ok(Outcome::Ordered(_))));
+        assert_eq!(at_the_end.orders, ordered.count() as i64, "{told:?}");
+        assert!(at_the_end.holds && !world.any_lock(100).await);
+    })
+    .await;
+}

@@ -1,0 +1,269 @@
+//! Group commits whose connection is cut, goes deaf or finds nobody: who has bought is told so,
+//! and nothing is guessed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seckill::lab::faults::{Fault, Proxy};
+use seckill::model::Outcome;
+use seckill::seckill::{PurchaseError, Purchases, PurchasesOptions};
+use seckill::store::{Database, Redis, orders};
+use sqlx::Connection;
+
+use crate::eventually::{eventually, must};
+use crate::group_commit::{Answer, GROUPS, buyers};
+use crate::world::{World, each_of, user};
+
+/// A shop whose ways to the stores can be broken.
+struct Linked {
+    shop: Arc<Purchases>,
+    database: Proxy,
+    redis: Proxy,
+}
+
+impl World {
+    async fn linked_shop(&self) -> Linked {
+        let url = url::Url::parse(&self.database_url).unwrap();
+        let socket = url.query_pairs().find(|(name, _)| name == "host").unwrap().1;
+        let socket = Path::new(&*socket).join(".s.PGSQL.5432");
+        let database = Proxy::before_socket(socket).await.unwrap();
+        let database_url = format!("postgres://postgres@{}{}", database.address(), url.path());
+        let redis = Proxy::start(&self.redis_url).await.unwrap();
+        let options = PurchasesOptions { lease: Duration::from_secs(1), ..self.options() };
+        let shop = Purchases::start(
+            Database::new(&database_url).unwrap(),
+            Redis::new(redis.url()).unwrap(),
+            self.keys.clone(),
+            self.clock.clone(),
+            options,
+        );
+        Linked { shop: Arc::new(shop.await.unwrap()), database, redis }
+    }
+
+    /// Everybody bought, what each was told is what is there, and no lock is left.
+    async fn all_bought(&self, told: Vec<(i64, Answer)>) {
+        let count = told.len() as i64;
+        for (number, answer) in told {
+            let Ok(Outcome::Ordered(order)) = answer else { panic!("{number}: {answer:?}") };
+            assert_eq!(order.user_id, user(number));
+            let kept = orders::find(self.database.pool(), order.id).await.unwrap();
+            assert_eq!(kept, Some(order));
+        }
+        let audit = self.audit().await;
+        assert!(audit.holds && audit.orders == count, "{audit:?}");
+        eventually("every lock is free", async || !self.any_lock(count).await).await;
+    }
+}
+
+/// The first purchase waits in the database and the others behind it in line, when `break_it`
+/// is called; then the first gets on.
+async fn cut(world: &World, break_it: impl FnOnce(&Linked)) -> Vec<(i64, Answer)> {
+    world.users(30).await;
+    let voucher = world.voucher(100).await.id;
+    let linked = world.linked_shop().await;
+    // The statements are prepared, and the sale is known.
+    assert_eq!(linked.shop.buy(user(30), voucher).await.unwrap().code(), "ordered");
+    let row = world.hold_the_row().await;
+    let mut told = buyers(&linked.shop, voucher, 1, 1);
+    world.until_one_waits().await;
+    let others = buyers(&linked.shop, voucher, 2, 29);
+    if world.strategy == GROUPS[0] {
+        eventually("the others have their locks", async || world.locks_held(29).await == 29).await;
+    }
+    break_it(&linked);
+    row.close().await.unwrap();
+    let mut answers = told.join_all().await;
+    told = others;
+    answers.extend(told.join_all().await);
+    answers.push((30, linked.shop.buy(user(30), voucher).await));
+    must("the shutdown ends", linked.shop.shutdown()).await;
+    answers
+}
+
+impl World {
+    async fn locks_held(&self, users: i64) -> i64 {
+        let mut command = redis::cmd("EXISTS");
+        for number in 1..=users {
+            command.arg(self.keys.order_lock(user(number)));
+        }
+        self.redis.query(&command).await.unwrap()
+    }
+
+    /// As [`World::all_bought`]; the last one bought before, and is named it.
+    async fn settled(&self, mut told: Vec<(i64, Answer)>) {
+        let (_, again) = told.pop().unwrap();
+        assert_eq!(again.unwrap().code(), "already_bought");
+        let first = orders::list_of_user(self.database.pool(), user(30), None, 2).await.unwrap();
+        told.push((30, Ok(Outcome::Ordered(first[0].clone()))));
+        self.all_bought(told).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_commit_whose_answer_is_lost_is_found_and_told() {
+    each_of(GROUPS, async |world| {
+        // The first answer is that of the purchase before the batch.
+        let told = cut(&world, |linked| linked.database.break_after(1, Fault::LoseAnswer)).await;
+        world.settled(told).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_batch_that_never_arrived_is_sent_again() {
+    each_of(GROUPS, async |world| {
+        let told = cut(&world, |linked| linked.database.break_by(Fault::LoseRequest)).await;
+        world.settled(told).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_single_order_whose_answer_is_lost_is_found_and_told() {
+    each_of(GROUPS, async |world| {
+        let told = cut(&world, |linked| linked.database.break_by(Fault::LoseAnswer)).await;
+        world.settled(told).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_session_that_is_ended_in_the_batch_costs_nobody_an_order() {
+    each_of(GROUPS, async |world| {
+        world.users(20).await;
+        let voucher = world.voucher(100).await.id;
+        let shop = world.shop().await;
+        shop.sale(voucher).await.unwrap();
+        let row = world.hold_the_row().await;
+        let tasks = buyers(&shop, voucher, 1, 20);
+        world.until_one_waits().await;
+        let end = sqlx::query(
+            "select pg_terminate_backend(pid) from pg_stat_activity
+             where datname = current_database() and wait_event_type = 'Lock'",
+        );
+        end.execute(world.database.pool()).await.unwrap();
+        row.close().await.unwrap();
+        world.all_bought(tasks.join_all().await).await;
+    })
+    .await;
+}
+
+/// Its members hear that nobody knows, at once; the orders are written over another
+/// connection all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_connection_that_went_deaf_is_given_up_and_the_batch_settled_on_another() {
+    each_of(GROUPS, async |world| {
+        world.users(20).await;
+        let voucher = world.voucher(100).await.id;
+        let linked = world.linked_shop().await;
+        linked.shop.sale(voucher).await.unwrap();
+        let row = world.hold_the_row().await;
+        let tasks = buyers(&linked.shop, voucher, 1, 20);
+        world.until_one_waits().await;
+        linked.database.break_by(Fault::Deaf);
+        let (mut unknown, mut unsaid) = (0, 0);
+        for (_, answer) in tasks.join_all().await {
+            match answer {
+                Err(PurchaseError::StillWaiting) => unknown += 1,
+                Err(PurchaseError::DatabaseResting) => unsaid += 1,
+                answer => panic!("{answer:?}"),
+            }
+        }
+        // The connections that come now are not deaf; that which has the batch stays so.
+        linked.database.break_by(Fault::None);
+        row.close().await.unwrap();
+        assert!(unknown > 0, "{unsaid} were sent away");
+        must("the shutdown ends", linked.shop.shutdown()).await;
+        assert!(!world.any_lock(20).await);
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.orders == unknown, "{unknown} in doubt: {audit:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_database_that_is_away_costs_a_503_and_no_order() {
+    each_of(GROUPS, async |world| {
+        let told = cut(&world, |linked| linked.database.break_by(Fault::Down)).await;
+        let mut doubtful = 0;
+        for (number, answer) in told {
+            let error = answer.unwrap_err();
+            assert!(error.retry_may_help(), "{number}: {error:?}");
+            doubtful += i64::from(error.outcome_unknown());
+        }
+        // At most the one that was in the database.
+        assert!(doubtful <= 1, "{doubtful}");
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.orders <= 2, "{audit:?}");
+        // By another way it goes on.
+        let shop = world.shop().await;
+        eventually("the lock of the one in doubt is free", async || !world.any_lock(30).await)
+            .await;
+        let voucher = audit.voucher_id;
+        for (_, answer) in buyers(&shop, voucher, 1, 30).join_all().await {
+            assert!(matches!(answer.unwrap().code(), "ordered" | "already_bought"));
+        }
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.orders == 30, "{audit:?}");
+    })
+    .await;
+}
+
+/// Who waits has a lock and no id yet: there can be no order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_redis_that_goes_away_before_the_ids_costs_a_503_and_no_order() {
+    let world = World { strategy: GROUPS[0], ..World::new().await };
+    let mut told = cut(&world, |linked| linked.redis.break_by(Fault::Down)).await;
+    let (_, again) = told.pop().unwrap();
+    assert!(again.is_err_and(|error| error.retry_may_help() && !error.outcome_unknown()));
+    let (_, first) = told.remove(0);
+    assert_eq!(first.unwrap().code(), "ordered", "it had all it needed");
+    for (number, answer) in told {
+        let error = answer.unwrap_err();
+        assert!(error.retry_may_help() && !error.outcome_unknown(), "{number}: {error:?}");
+    }
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.orders == 2, "{audit:?}");
+    // The locks that could not be given back end by themselves.
+    eventually("every lock is free", async || !world.any_lock(30).await).await;
+    let shop = world.shop().await;
+    for (_, answer) in buyers(&shop, audit.voucher_id, 2, 29).join_all().await {
+        assert_eq!(answer.unwrap().code(), "ordered");
+    }
+    assert!(world.audit().await.holds);
+}
+
+/// Its buyers are told within their patience, those who come then at once, and what was begun
+/// is written when the row is free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_batch_stuck_in_the_database_is_unknown_and_is_written_when_it_can_be() {
+    each_of(GROUPS, async |world| {
+        world.users(5).await;
+        let voucher = world.voucher(5).await.id;
+        let shop = world.shop().await;
+        let row = world.hold_the_row().await;
+        let stuck = shop.buy(user(1), voucher).await;
+        assert!(matches!(stuck, Err(PurchaseError::StillWaiting)), "{stuck:?}");
+        for number in [1, 2] {
+            let refused = shop.buy(user(number), voucher).await;
+            assert!(matches!(refused, Err(PurchaseError::DatabaseResting)), "{refused:?}");
+        }
+        assert_eq!(world.any_lock(5).await, world.strategy == GROUPS[0]);
+        row.close().await.unwrap();
+        eventually("the next one buys", async || match shop.buy(user(2), voucher).await {
+            Ok(outcome) => outcome.code() == "ordered",
+            Err(error) => {
+                assert!(matches!(error, PurchaseError::DatabaseResting), "{error:?}");
+                false
+            }
+        })
+        .await;
+        let again = shop.buy(user(1), voucher).await.unwrap();
+        assert_eq!(again.code(), "already_bought");
+        must("the shutdown ends", shop.shutdown()).await;
+        assert!(!world.any_lock(5).await);
+        assert!(world.audit().await.holds);
+    })
+    .await;
+}

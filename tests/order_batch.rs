@@ -1,0 +1,180 @@
+//! Many orders in one transaction: what becomes of each, and that asking again changes nothing.
+
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use seckill::model::{OrderId, VoucherId};
+use seckill::store::order_batch::place_all;
+use seckill::store::orders::{self, Placed, Purchase, ordered};
+use sqlx::{Connection, PgConnection};
+use tokio::task::JoinSet;
+
+use crate::world::{World, midnight, user};
+
+/// Purchases by these users, with ids from `first` on.
+fn purchases(voucher: VoucherId, first: i64, users: &[i64]) -> Vec<Purchase> {
+    let purchase = |(order_id, number): (i64, &i64)| Purchase {
+        order_id: OrderId::new(order_id).unwrap(),
+        user_id: user(*number),
+        voucher_id: voucher,
+        at: midnight() + TimeDelta::microseconds(order_id * 1_000_001),
+    };
+    (first..).zip(users).map(purchase).collect()
+}
+
+impl World {
+    async fn place_all(&self, purchases: &[Purchase]) -> Vec<Option<Placed>> {
+        let place =
+            self.database.with_kept(async |connection| place_all(connection, purchases).await);
+        place.await.unwrap()
+    }
+}
+
+fn sold(purchase: &Purchase) -> Option<Placed> {
+    Some(Placed::Ordered(ordered(purchase)))
+}
+
+fn has(order_id: i64) -> Option<Placed> {
+    OrderId::new(order_id).map(Placed::AlreadyBought)
+}
+
+#[tokio::test]
+async fn the_first_in_the_batch_get_the_last_vouchers() {
+    let world = World::new().await;
+    world.users(300).await;
+    let voucher = world.voucher(200).await;
+    let all = purchases(voucher.id, 1, &(1..=256).collect::<Vec<_>>());
+    let placed = world.place_all(&all).await;
+    for (place, (purchase, placed)) in all.iter().zip(placed).enumerate() {
+        assert_eq!(placed, if place < 200 { sold(purchase) } else { Some(Placed::SoldOut) });
+    }
+    // To the microsecond, as a single order is kept.
+    let kept = orders::find(world.database.pool(), all[17].order_id).await.unwrap();
+    assert_eq!(kept, Some(ordered(&all[17])));
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.stock == 0, "{audit:?}");
+    let updated: bool = sqlx::query_scalar("select bool_and(updated_at = created_at) from orders")
+        .fetch_one(world.database.pool())
+        .await
+        .unwrap();
+    assert!(updated);
+}
+
+#[tokio::test]
+async fn who_has_bought_is_named_the_order_before_the_batch_or_in_it() {
+    let world = World::new().await;
+    world.users(4).await;
+    let voucher = world.voucher(10).await;
+    world.place_all(&purchases(voucher.id, 1, &[1])).await;
+    let all = purchases(voucher.id, 11, &[2, 1, 2, 3, 2]);
+    let placed = world.place_all(&all).await;
+    assert_eq!(placed, [sold(&all[0]), has(1), has(11), sold(&all[3]), has(11)]);
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.stock == 7, "{audit:?}");
+}
+
+#[tokio::test]
+async fn nobody_is_told_sold_out_while_a_voucher_is_left() {
+    let world = World::new().await;
+    world.users(4).await;
+    let voucher = world.voucher(2).await;
+    // The second of user 1 uses up the limit: user 2 is to be judged again.
+    let all = purchases(voucher.id, 1, &[1, 1, 2]);
+    assert_eq!(world.place_all(&all).await, [sold(&all[0]), has(1), None]);
+    assert_eq!(world.audit().await.stock, 1);
+    assert_eq!(world.place_all(&all[2..]).await, [sold(&all[2])]);
+    // Sold out, to those who have none.
+    let late = purchases(voucher.id, 11, &[3, 1]);
+    assert_eq!(world.place_all(&late).await, [Some(Placed::SoldOut), has(1)]);
+    assert!(world.audit().await.holds);
+}
+
+#[tokio::test]
+async fn an_id_that_is_taken_is_not_taken_for_an_order_of_the_user() {
+    let world = World::new().await;
+    world.users(4).await;
+    let (other, voucher) = (world.voucher(5).await, world.voucher(5).await);
+    world.place_all(&purchases(other.id, 2, &[2])).await;
+    let all = purchases(voucher.id, 1, &[1, 2, 3]);
+    assert_eq!(world.place_all(&all).await, [sold(&all[0]), None, sold(&all[2])]);
+    let audits = seckill::seckill::audit::run(world.database.pool(), None).await.unwrap();
+    assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
+    assert_eq!(audits[1].stock, 3);
+}
+
+#[tokio::test]
+async fn the_same_batch_again_says_the_same_and_changes_nothing() {
+    let world = World::new().await;
+    world.users(8).await;
+    let voucher = world.voucher(3).await;
+    world.place_all(&purchases(voucher.id, 90, &[4])).await;
+    let all = purchases(voucher.id, 1, &[1, 4, 2, 3]);
+    let placed = world.place_all(&all).await;
+    assert_eq!(placed, [sold(&all[0]), has(90), sold(&all[2]), Some(Placed::SoldOut)]);
+    let audit = world.audit().await;
+    for _ in 0..2 {
+        assert_eq!(world.place_all(&all).await, placed);
+        assert_eq!(world.audit().await, audit);
+    }
+    assert!(audit.holds && audit.orders == 3, "{audit:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_sold_of_a_voucher_that_is_not_there() {
+    let world = World::new().await;
+    world.users(2).await;
+    let all = purchases(VoucherId::new(9).unwrap(), 1, &[1, 2]);
+    let placed = world.place_all(&all).await;
+    assert_eq!(placed, [Some(Placed::NoVoucher), Some(Placed::NoVoucher)]);
+    assert_eq!(world.place_all(&[]).await, []);
+    let audits = seckill::seckill::audit::run(world.database.pool(), None).await.unwrap();
+    assert!(audits.is_empty(), "{audits:?}");
+}
+
+/// Batches and single statements of overlapping users, on connections of their own, each sent
+/// twice as after a lost answer, in an order that the seed says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn batches_beside_batches_and_single_orders_keep_the_books() {
+    let seed: u64 = rand::random();
+    println!("seed {seed}");
+    let world = Arc::new(World::new().await);
+    world.users(60).await;
+    let voucher = world.voucher(37).await.id;
+    let mut tasks = JoinSet::new();
+    for task in 0..12 {
+        let url = world.database_url.clone();
+        tasks.spawn(async move {
+            let mut random = StdRng::seed_from_u64(seed.wrapping_add(task));
+            let mut connection = PgConnection::connect(&url).await.unwrap();
+            let mut told = Vec::new();
+            for round in 0..10 {
+                let mut users: Vec<i64> = (1..=60).collect();
+                users.shuffle(&mut random);
+                users.truncate(random.random_range(1..30));
+                let first = (task.cast_signed() * 100 + round + 1) * 1000;
+                let all = purchases(voucher, first, &users);
+                if let [one] = all.as_slice() {
+                    told.push(Some(orders::place(&mut connection, one).await.unwrap()));
+                }
+                told.extend(place_all(&mut connection, &all).await.unwrap());
+                told.extend(place_all(&mut connection, &all).await.unwrap());
+            }
+            told
+        });
+    }
+    let told: Vec<_> = tasks.join_all().await.into_iter().flatten().flatten().collect();
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.stock == 0, "{audit:?}");
+    for placed in told {
+        let (Placed::Ordered(seckill::model::Order { id, .. }) | Placed::AlreadyBought(id)) =
+            placed
+        else {
+            assert_eq!(placed, Placed::SoldOut);
+            continue;
+        };
+        assert!(orders::find(world.database.pool(), id).await.unwrap().is_some(), "{id}");
+    }
+}
