@@ -1,6 +1,7 @@
 //! The course in words, in both languages, against the ladder itself: what it prints is what the
 //! lab prints today, what it quotes is in the file it names, what it tabulates is the registry.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
@@ -169,12 +170,12 @@ async fn every_timeline_is_what_the_lab_prints_today() {
             continue;
         }
         let key = (rung.id, scenario);
-        if !cells.contains_key(&key) {
-            cells.insert(key, printed(&replay(&world, rung, scenario).await));
-        }
-        if steady(&cells[&key]) != steady(&block.lines) {
-            let printed = cells[&key].join("\n");
-            wrong.push(format!("{}: the lab prints\n{printed}", block.place));
+        let printed = match cells.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(printed(&replay(&world, rung, scenario).await)),
+        };
+        if steady(printed) != steady(&block.lines) {
+            wrong.push(format!("{}: the lab prints\n{}", block.place, printed.join("\n")));
         }
     }
     world.close().await.unwrap();
