@@ -31,6 +31,7 @@ mod lab_replays;
 mod lab_report;
 mod lab_rush;
 mod lab_serve;
+mod ladder_docs;
 mod load_generator;
 mod load_servers;
 mod lock;
