@@ -94,7 +94,7 @@ impl Stage<'_> {
     pub async fn set_out(&mut self, actor: Actor) -> anyhow::Result<()> {
         let Cast { name, node, .. } = self.cast[actor.0];
         self.cast[actor.0].state = State::Running;
-        self.note(name, "sets out");
+        self.note(name, "goes on");
         self.nodes[node].order(&Order::Go(name.to_owned())).await
     }
 

@@ -110,7 +110,7 @@ impl Stage<'_> {
                 sleep(LOOK_EVERY).await;
             }
         }
-        self.say("the lease ends");
+        self.say("the lab ends the lease, as time would");
         Ok(())
     }
 
