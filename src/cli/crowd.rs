@@ -1,5 +1,4 @@
-//! `seckill crowd` (hidden): the process of its own from which `seckill demo` sends its
-//! crowd. One [`CrowdPlan`] as JSON on stdin, [`CrowdLine`]s on stdout.
+//! `seckill crowd` (hidden): the process of its own from which a crowd is sent. One [`CrowdPlan`] as JSON on stdin, [`CrowdLine`]s on stdout.
 //!
 //! It cannot outlive its owner by much: a line is written ten times a second whether or
 //! not there is anything new, and the first that finds no reader ends the process.

@@ -1,7 +1,7 @@
 //! `seckill demo`: the main job end to end, on real processes and real servers.
 
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,19 +10,17 @@ use chrono::TimeDelta;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use futures_util::future::try_join_all;
-use indicatif::{ProgressBar, ProgressStyle};
 use rand::RngExt;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::Command;
 
 use super::audit::write_json;
 use super::nodes::Node;
 use super::stores::{Stores, fresh_secret};
-use super::verdict::{Terms, Verdict, count_lost};
-use super::{FAILED, tokens};
+use super::verdict::{Terms, Verdict};
+use super::{FAILED, progress, tokens};
 use crate::config::{ConfigError, StoreArgs};
 use crate::http::auth::Tokens;
-use crate::load::crowd::{Buyer, CrowdLine, CrowdPlan, CrowdReport};
+use crate::load::crowd::{Buyer, CrowdPlan, CrowdReport};
+use crate::load::crowd_process;
 use crate::load::rush::MAX_SHOTS;
 use crate::model::{Clock, SystemClock, UserId, Voucher};
 use crate::seckill::{StrategyName, audit};
@@ -128,7 +126,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<Verdict> {
 
     let audits = audit::run(database.pool(), Some(voucher.id)).await?;
     let audit = audits.first().context("the voucher is gone from the database")?;
-    let lost = count_lost(database.pool(), voucher.id, &crowd).await?;
+    let lost = audit::count_lost(database.pool(), voucher.id, &crowd.acknowledged_ids()).await?;
     let terms = Terms {
         stock: args.stock.into(),
         users: args.users.into(),
@@ -177,6 +175,7 @@ fn plan(
     let buyer = |(user, token): &(UserId, String)| Buyer {
         user_id: user.to_string().into(),
         token: token.as_str().into(),
+        attempts: None,
     };
     CrowdPlan {
         nodes: nodes.iter().map(|node| node.address).collect(),
@@ -193,42 +192,10 @@ fn plan(
 /// Lets a process of its own send the crowd, and shows how far it is.
 async fn send_crowd(plan: CrowdPlan) -> anyhow::Result<CrowdReport> {
     let exe = std::env::current_exe().context("cannot find the program's own file")?;
-    let mut child = Command::new(exe)
-        .arg("crowd")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-        .context("cannot start the crowd")?;
-    let mut stdin = child.stdin.take().context("the crowd has no input")?;
-    stdin.write_all(&serde_json::to_vec(&plan)?).await.context("the crowd ended early")?;
-    drop(stdin);
-    let bar = progress_bar(plan.total());
-    let stdout = child.stdout.take().context("the crowd has no output")?;
-    let mut lines = BufReader::new(stdout).lines();
-    let mut report = None;
-    while let Some(line) = lines.next_line().await? {
-        match serde_json::from_str(&line).context("the crowd says something strange")? {
-            CrowdLine::Progress { done, .. } => bar.set_position(done),
-            CrowdLine::Report(result) => report = Some(result),
-        }
-    }
-    let status = child.wait().await?;
+    let bar = progress::of_attempts("The rush", plan.total());
+    let report = crowd_process::send(&exe, &plan, |done| bar.set_position(done)).await;
     bar.finish_and_clear();
-    report.with_context(|| format!("the crowd gave no report and ended with {status}"))
-}
-
-/// Drawn on a terminal only.
-fn progress_bar(total: u64) -> ProgressBar {
-    let style =
-        ProgressStyle::with_template("The rush  {wide_bar} {pos}/{len} attempts  {elapsed}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
-    let bar = ProgressBar::new(total).with_style(style);
-    if bar.is_hidden() {
-        eprintln!("The rush: {total} attempts");
-    }
-    bar
+    Ok(report?)
 }
 
 fn print(verdict: &Verdict) {

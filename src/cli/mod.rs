@@ -17,7 +17,9 @@ pub mod lab;
 pub mod lock;
 pub mod migrate;
 pub mod nodes;
+pub mod progress;
 pub mod serve;
+pub mod stop;
 pub mod stores;
 pub mod tokens;
 pub mod verdict;
@@ -62,7 +64,7 @@ pub enum Command {
     /// Own the private servers of another process (started by the program itself)
     #[command(hide = true)]
     KeepServers,
-    /// Send a crowd (started by `seckill demo`)
+    /// Send a crowd (started by the program itself)
     #[command(hide = true)]
     Crowd,
 }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use tokio::io::AsyncReadExt;
-use tokio::signal::unix::{SignalKind, signal};
 
+use super::stop;
 use super::stores::{Stores, secret_is_required};
 use crate::config::{HomeArgs, SecretArgs, ServerArgs, StoreArgs};
 use crate::http::auth::Tokens;
@@ -47,7 +46,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         return Err(secret_is_required().into());
     }
     // First of all, so that an interrupt during the start is not lost.
-    let stop = stop_requested(args.until_stdin_closes)?;
+    let stop = stop::requested(args.until_stdin_closes)?;
     telemetry::start_metrics();
     let listener = server::listen(args.server.listen)
         .with_context(|| format!("cannot listen at {}", args.server.listen))?;
@@ -106,33 +105,4 @@ async fn app(
         admin_phones: args.admin_phones.0.clone(),
         trusted_proxies: args.trusted_proxies.0.clone(),
     }))
-}
-
-/// Resolves at the first interrupt or request to end; a second one ends the process at once.
-fn stop_requested(with_stdin: bool) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            () = end_of_stdin(), if with_stdin => {}
-        }
-        let _ = stop.send(());
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        std::process::exit(130);
-    });
-    Ok(async move {
-        let _ = stopped.await;
-    })
-}
-
-async fn end_of_stdin() {
-    let mut stdin = tokio::io::stdin();
-    let mut ignored = [0; 256];
-    while matches!(stdin.read(&mut ignored).await, Ok(read) if read > 0) {}
 }

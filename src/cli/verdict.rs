@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use sqlx::postgres::PgPool;
 
 use crate::load::crowd::CrowdReport;
 use crate::load::latency::LatencyMs;
@@ -64,7 +63,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Judges: `audit` is what the database holds, `lost` comes from [`count_lost`].
+    /// Judges: `audit` is what the database holds, `lost` comes from [`count_lost`](crate::seckill::audit::count_lost).
     pub fn new(terms: Terms, audit: &VoucherAudit, lost: i64, crowd: CrowdReport) -> Self {
         let unexpected = crowd
             .outcomes
@@ -121,35 +120,6 @@ impl Verdict {
         ];
         all.into_iter().filter(|(broken, _)| *broken).map(|(_, words)| words).collect()
     }
-}
-
-/// How many acknowledged orders the database does not hold with the same id for the same
-/// user and voucher.
-///
-/// # Errors
-/// As any statement.
-pub async fn count_lost(
-    pool: &PgPool,
-    voucher: VoucherId,
-    crowd: &CrowdReport,
-) -> anyhow::Result<i64> {
-    let number = |text: &str| text.parse::<i64>().unwrap_or(-1);
-    let users: Vec<i64> = crowd.acknowledged.iter().map(|told| number(&told.user_id)).collect();
-    let orders: Vec<i64> =
-        crowd.acknowledged.iter().map(|told| told.order_id.as_deref().map_or(-1, number)).collect();
-    let lost = sqlx::query_scalar(
-        "select count(*) from unnest($1::bigint[], $2::bigint[]) as told (user_id, order_id)
-         where not exists (
-           select from orders o
-           where o.id = told.order_id and o.user_id = told.user_id and o.voucher_id = $3
-         )",
-    )
-    .bind(users)
-    .bind(orders)
-    .bind(voucher.get())
-    .fetch_one(pool)
-    .await?;
-    Ok(lost)
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@
 //! In reading order: `scenarios`, what happens to a rung; `stage`, the actors who go on only
 //! when the schedule says so; `judge`, what came of it; `world`, the servers and scratch
 //! databases; `node_process` and `node`, the two sides of a process that sells, with the
-//! `protocol` between them; `faults`, servers to kill, pause and cut off.
+//! `protocol` between them; `faults`, servers to kill, pause and cut off. Beside the replays:
+//! `rush`, a real crowd on a rung, and `serve`, the rungs over HTTP, which both put vouchers
+//! on `sale`.
 
 mod drive;
 pub mod faults;
@@ -16,6 +18,7 @@ mod node_process;
 mod protocol;
 mod replay;
 mod rush;
+mod sale;
 pub mod scenarios;
 mod serve;
 mod stage;
@@ -27,6 +30,7 @@ pub use lock_servers::LockServers;
 pub use node::run as run_node;
 pub use replay::{Cell, cells, replay};
 pub use rush::Rush;
+pub use serve::Market;
 pub use stage::Stage;
 pub use timeline::Line;
 pub use world::World;

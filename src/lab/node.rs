@@ -12,9 +12,8 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::Semaphore;
 
 use super::protocol::{Act, Attempt, NodePlan, Order, Said};
-use crate::ladder::{self, Design, Director, Point, RungError, Shop, Visit};
+use crate::ladder::{self, Design, Director, Point, RungError, Visit};
 use crate::model::{UserId, VoucherId};
-use crate::store::Keys;
 
 /// Runs the subcommand on this process' standard input and output.
 ///
@@ -25,15 +24,13 @@ pub async fn run() -> anyhow::Result<()> {
     let plan = lines.next_line().await?.context("no plan on standard input")?;
     let plan: NodePlan = serde_json::from_str(&plan).context("the plan cannot be read")?;
     let rung = ladder::find(&plan.rung)?;
-    let keys = Keys::with_prefix(&plan.key_prefix);
-    let shop = Shop::open(&plan.database_url, &plan.redis_urls, plan.zookeeper.clone(), keys)?;
     if plan.http {
-        return super::serve::node(rung, shop, async move {
+        return super::serve::node(&plan, async move {
             while lines.next_line().await.is_ok_and(|line| line.is_some()) {}
         })
         .await;
     }
-    let design: Arc<dyn Design> = (rung.build)(shop).await?.into();
+    let design: Arc<dyn Design> = (rung.build)(plan.shop()?).await?.into();
     say(&Said::Ready(None));
     act(design, lines).await
 }

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ladder::{Answer, Point};
+use super::world::World;
+use crate::ladder::{Answer, Point, Rung, RungError, Shop};
+use crate::store::Keys;
 
 /// What a node is to be: the first line it reads.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -19,6 +21,33 @@ pub(super) struct NodePlan {
     pub(super) key_prefix: String,
     /// Serve HTTP, instead of acting as it is told to.
     pub(super) http: bool,
+}
+
+impl NodePlan {
+    /// A node that serves `rung` over HTTP, with servers to which nothing happens and names
+    /// that begin with `key_prefix`.
+    ///
+    /// # Errors
+    /// When the URL of the database is malformed.
+    pub fn http(world: &World, rung: &Rung, key_prefix: String) -> anyhow::Result<Self> {
+        Ok(Self {
+            rung: rung.id.to_owned(),
+            database_url: world.database_url(rung.tables)?,
+            redis_urls: world.redis_urls(rung),
+            zookeeper: None,
+            key_prefix,
+            http: true,
+        })
+    }
+
+    /// What the rung is given to work with.
+    ///
+    /// # Errors
+    /// When a URL is malformed.
+    pub fn shop(&self) -> Result<Shop, RungError> {
+        let keys = Keys::with_prefix(&self.key_prefix);
+        Shop::open(&self.database_url, &self.redis_urls, self.zookeeper.clone(), keys)
+    }
 }
 
 /// An order to a node.

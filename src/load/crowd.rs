@@ -30,8 +30,8 @@ pub struct CrowdPlan {
     pub path: Arc<str>,
     /// Who wants to buy; each user once.
     pub buyers: Vec<Buyer>,
-    /// Attempts of each buyer. Attempt *k* of buyer *i* goes to node (*i* + *k*) mod
-    /// nodes, both counted from 0.
+    /// Attempts of each buyer who does not say otherwise. Attempt *k* of buyer *i* goes to
+    /// node (*i* + *k*) mod nodes, both counted from 0.
     pub attempts: usize,
     /// The most connections to open, over all nodes.
     pub max_connections: usize,
@@ -61,6 +61,9 @@ pub struct Buyer {
     pub user_id: Arc<str>,
     /// Sent as `authorization: Bearer <token>`.
     pub token: Arc<str>,
+    /// How often this one tries, where it is not as often as the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<usize>,
 }
 
 impl CrowdPlan {
@@ -73,7 +76,7 @@ impl CrowdPlan {
     /// is made.
     pub fn rush_plan(&self) -> Result<RushPlan, LoadError> {
         let nodes = self.nodes.len();
-        let shots = self.buyers.len().saturating_mul(self.attempts);
+        let shots = self.shots();
         if shots > MAX_SHOTS {
             return Err(LoadError::TooManyShots { shots, max: MAX_SHOTS });
         }
@@ -89,7 +92,7 @@ impl CrowdPlan {
         Ok(RushPlan {
             nodes: self.nodes.clone(),
             shots: (0..self.buyers.len())
-                .flat_map(|buyer| (0..self.attempts).map(move |attempt| shot(buyer, attempt)))
+                .flat_map(|buyer| (0..self.attempts_of(buyer)).map(move |k| shot(buyer, k)))
                 .collect(),
             max_connections: self.max_connections,
             answer_timeout: Duration::from_millis(self.answer_timeout_ms),
@@ -101,7 +104,15 @@ impl CrowdPlan {
     /// Shots in the plan, the `total` of its progress.
     #[must_use]
     pub fn total(&self) -> u64 {
-        (self.buyers.len() as u64).saturating_mul(self.attempts as u64)
+        self.shots() as u64
+    }
+
+    fn shots(&self) -> usize {
+        (0..self.buyers.len()).fold(0, |sum, buyer| sum.saturating_add(self.attempts_of(buyer)))
+    }
+
+    fn attempts_of(&self, buyer: usize) -> usize {
+        self.buyers[buyer].attempts.unwrap_or(self.attempts)
     }
 }
 
@@ -202,6 +213,17 @@ impl CrowdReport {
         }
     }
 
+    /// Every 201 as the numbers of its user and its order; -1 for what is not a number, which
+    /// is neither's.
+    #[must_use]
+    pub fn acknowledged_ids(&self) -> Vec<(i64, i64)> {
+        let number = |text: &str| text.parse().unwrap_or(-1);
+        let ids = |told: &Acknowledged| {
+            (number(&told.user_id), told.order_id.as_deref().map_or(-1, number))
+        };
+        self.acknowledged.iter().map(ids).collect()
+    }
+
     /// How many buyers without an order got `code` at least once.
     #[must_use]
     pub fn refused_buyers_told(&self, code: &str) -> u64 {
@@ -255,6 +277,20 @@ mod tests {
         assert_eq!(aimed, [(0, 0), (0, 1), (0, 2), (0, 0), (1, 1), (1, 2), (1, 0), (1, 1)]);
         assert_eq!(rush.answer_timeout, Duration::from_secs(10));
         assert_eq!(rush.total_timeout, Duration::from_secs(120));
+    }
+
+    #[test]
+    fn a_buyer_who_says_so_tries_more_or_less_often_than_the_others() {
+        let mut plan = plan(3, 1);
+        plan.buyers[0].attempts = Some(3);
+        plan.buyers[1].attempts = Some(0);
+        let rush = plan.rush_plan().unwrap();
+        let aimed: Vec<_> = rush.shots.iter().map(|shot| (shot.buyer, shot.node)).collect();
+        assert_eq!(aimed, [(0, 0), (0, 1), (0, 2), (2, 2)]);
+        assert_eq!(plan.total(), 4);
+        let again: CrowdPlan =
+            serde_json::from_value(serde_json::to_value(&plan).unwrap()).unwrap();
+        assert_eq!(again.total(), 4);
     }
 
     #[test]

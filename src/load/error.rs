@@ -8,7 +8,8 @@ use nix::errno::Errno;
 
 /// Why a load could not be made.
 ///
-/// Every variant but [`LoadError::LaneDied`] comes up before the first shot.
+/// Every variant but [`LoadError::LaneDied`] and [`LoadError::CrowdEnded`] comes up before
+/// the first shot.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The plan has no shot, or no node to send it to.
@@ -83,6 +84,12 @@ pub enum LoadError {
     /// A task of the generator panicked, after the clock started.
     #[error("a connection of the load generator died")]
     LaneDied(#[source] tokio::task::JoinError),
+    /// The process of the crowd could not be started, or not be told what to do.
+    #[error("cannot start the crowd")]
+    CrowdStart(#[source] io::Error),
+    /// The process of the crowd ended without a report; what it said is on standard error.
+    #[error("the crowd gave no report and ended with {0}")]
+    CrowdEnded(std::process::ExitStatus),
 }
 
 impl LoadError {
@@ -96,6 +103,6 @@ impl LoadError {
     /// of them.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
-        matches!(self, Self::LaneDied(_))
+        matches!(self, Self::LaneDied(_) | Self::CrowdEnded(_))
     }
 }

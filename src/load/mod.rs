@@ -11,9 +11,11 @@
 //! 5. [`latency`]: the histogram and its summary.
 //! 6. [`crowd`]: the plan and the report of a rush as JSON, for the process of its
 //!    own in which the load is made.
+//! 7. [`crowd_process`]: that process, as who starts it sees it.
 
 mod connection;
 pub mod crowd;
+pub mod crowd_process;
 mod error;
 mod lane;
 pub mod latency;

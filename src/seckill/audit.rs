@@ -120,3 +120,28 @@ pub async fn run(pool: &PgPool, only: Option<VoucherId>) -> Result<Vec<VoucherAu
         })
         .collect()
 }
+
+/// How many of the orders that buyers were told of, as (user, order), the database does not
+/// hold for that user and voucher. One that two were told of is held for one of them.
+///
+/// # Errors
+/// As any statement.
+pub async fn count_lost(
+    pool: &PgPool,
+    voucher: VoucherId,
+    told: &[(i64, i64)],
+) -> Result<i64, StoreError> {
+    let (users, orders): (Vec<i64>, Vec<i64>) = told.iter().copied().unzip();
+    let lost = sqlx::query_scalar(
+        "select count(*) - count(distinct o.id)
+         from unnest($1::bigint[], $2::bigint[]) as told (user_id, order_id)
+         left join orders o on o.id = told.order_id
+           and o.user_id = told.user_id and o.voucher_id = $3",
+    )
+    .bind(users)
+    .bind(orders)
+    .bind(voucher.get())
+    .fetch_one(pool)
+    .await?;
+    Ok(lost)
+}

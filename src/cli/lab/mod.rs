@@ -1,7 +1,8 @@
 //! `seckill lab`: the ladder and the proof.
 
-mod list;
-mod replay;
+pub mod list;
+pub mod replay;
+pub mod serve;
 
 use std::process::ExitCode;
 
@@ -13,6 +14,7 @@ use clap::Subcommand;
 pub enum LabCommand {
     List(list::ListArgs),
     Replay(replay::ReplayArgs),
+    Serve(serve::ServeArgs),
     /// A process that sells by one rung (started by the lab itself)
     #[command(hide = true)]
     Node,
@@ -26,6 +28,7 @@ pub async fn run(command: LabCommand) -> anyhow::Result<ExitCode> {
     match command {
         LabCommand::List(args) => list::run(&args).map(|()| ExitCode::SUCCESS),
         LabCommand::Replay(args) => replay::run(args).await,
+        LabCommand::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
         LabCommand::Node => crate::lab::run_node().await.map(|()| ExitCode::SUCCESS),
     }
 }

@@ -1,0 +1,86 @@
+//! `seckill lab serve`.
+
+use std::net::SocketAddr;
+
+use anyhow::Context;
+use clap::Args;
+
+use crate::cli::{say, stop};
+use crate::config::StoreArgs;
+use crate::http::server;
+use crate::lab::{Market, World};
+use crate::ladder::Tables;
+
+/// Serve every rung over HTTP, to watch it oversell with k6, JMeter, wrk or plain curl
+///
+/// POST /lab/RUNG/vouchers/ID/orders buys: as the user N with `Authorization: Bearer N`, as
+/// somebody new without. GET /lab/RUNG/vouchers/ID shows what the books say; POST
+/// /lab/RUNG/vouchers {"stock":N} puts another voucher on sale. All is gone when it stops.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Address to listen at; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    stores: StoreArgs,
+    /// Stop when standard input ends, so that it does not outlive who started it
+    #[arg(long, hide = true)]
+    until_stdin_closes: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the address is taken, or the lab's servers cannot be started or reached.
+pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
+    // First of all, so that an interrupt during the start is not lost.
+    let stop = stop::requested(args.until_stdin_closes)?;
+    let listener =
+        server::listen(args.listen).with_context(|| format!("cannot listen at {}", args.listen))?;
+    let address = listener.local_addr()?;
+    let exe = std::env::current_exe().context("cannot find the program's own file")?;
+    let world = World::open(exe, args.stores.database_url, args.stores.redis_url).await?;
+    let served = async {
+        let market = Market::open(&world, address).await?;
+        // Who does not read what is on sale may buy all the same.
+        let _ = say(format_args!("listening on http://{address}"));
+        let _ = say(list(&world, &market)?);
+        market.serve(listener, stop).await
+    }
+    .await;
+    world.close().await?;
+    served
+}
+
+/// What is on sale, and where the books are.
+fn list(world: &World, market: &Market) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for on_sale in market.on_sale() {
+        text += &format!(
+            "\n{}: {}\n    {}\n",
+            on_sale.rung.id,
+            on_sale.rung.line("Idea"),
+            on_sale.curl
+        );
+    }
+    text += "\nEvery request without `Authorization: Bearer N` comes from a new user. What a \
+             voucher's books say: GET /lab/RUNG/vouchers/ID, or";
+    for (tables, what) in [
+        (Tables::Bare, "the rungs without a safety net"),
+        (Tables::Guarded, "those with the production tables' constraints"),
+    ] {
+        let url = without_password(&world.database_url(tables)?)?;
+        text += &format!("\n    DATABASE_URL='{url}' seckill audit    # {what}");
+    }
+    Ok(text + "\nCtrl-C stops it and drops everything.")
+}
+
+/// Passwords are not for screens.
+fn without_password(url: &str) -> anyhow::Result<String> {
+    let mut url = url::Url::parse(url)?;
+    if url.password().is_some() {
+        // Refused only by URLs that cannot have one.
+        let _ = url.set_password(Some("PASSWORD"));
+    }
+    Ok(url.into())
+}

@@ -1,0 +1,187 @@
+//! All rungs' stalls in one process; and the one stall of a node.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::PgPool;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+
+use super::buyers::{Numbers, Register};
+use super::routes;
+use super::stall::Stall;
+use crate::http::server;
+use crate::lab::node::say;
+use crate::lab::protocol::{NodePlan, Said};
+use crate::lab::sale;
+use crate::lab::world::World;
+use crate::ladder::{self, RUNGS, Rung, Shop, Tables};
+use crate::load;
+use crate::model::VoucherId;
+
+/// Files that are not connections of clients: each rung may have some to its servers.
+const OTHER_FILES: u64 = 512;
+/// Connections at once, where the system allows that many open files.
+const MAX_CONNECTIONS: u64 = 16_384;
+/// Purchases under way, those included whose buyers have left.
+const MAX_PURCHASES: usize = 16_384;
+/// How long the end waits for purchases under way.
+const FINISHED_WITHIN: Duration = Duration::from_secs(30);
+/// How long connections to the database may take to close.
+const CLOSED_WITHIN: Duration = Duration::from_secs(5);
+/// The users without a number of their own begin above this, so that they are nobody who has
+/// one; those of each node above a multiple of it.
+const STRANGERS: i64 = 1_000_000_000;
+/// What is on sale at every stall from the beginning.
+pub(super) const FIRST_STOCK: i32 = 100;
+
+/// Where rungs sell.
+pub struct Market {
+    state: Arc<State>,
+    /// Pools that are closed in the end.
+    pools: Vec<PgPool>,
+    _registers: Vec<AbortOnDropHandle<()>>,
+}
+
+/// What all requests share.
+pub(super) struct State {
+    pub(super) stalls: Vec<Arc<Stall>>,
+    /// One on sale at each, in the stalls' order; none at a node's.
+    pub(super) first: Vec<VoucherId>,
+    pub(super) strangers: Numbers,
+    pub(super) address: SocketAddr,
+    pub(super) purchases: TaskTracker,
+    pub(super) places: Arc<Semaphore>,
+}
+
+/// What is on sale at a stall, for who wants to say so.
+#[derive(Debug)]
+pub struct OnSale {
+    /// The rung.
+    pub rung: &'static Rung,
+    /// The voucher.
+    pub voucher: VoucherId,
+    /// A command that buys it.
+    pub curl: String,
+}
+
+impl State {
+    fn new(address: SocketAddr, stalls: Vec<Stall>, strangers: i64) -> Self {
+        Self {
+            stalls: stalls.into_iter().map(Arc::new).collect(),
+            first: Vec::new(),
+            strangers: Numbers::from(strangers + 1),
+            address,
+            purchases: TaskTracker::new(),
+            places: Arc::new(Semaphore::new(MAX_PURCHASES)),
+        }
+    }
+
+    /// Each rung and what is on sale there.
+    pub(super) fn on_sale(&self) -> impl Iterator<Item = OnSale> {
+        self.stalls.iter().zip(&self.first).map(|(stall, voucher)| OnSale {
+            rung: stall.rung,
+            voucher: *voucher,
+            curl: format!(
+                "curl -X POST http://{}/lab/{}/vouchers/{voucher}/orders",
+                self.address, stall.rung.id
+            ),
+        })
+    }
+}
+
+impl Market {
+    /// Every rung on the lab's servers, each with a voucher on sale; `address` is where they
+    /// will be served.
+    ///
+    /// # Errors
+    /// When the lab's database cannot be reached.
+    pub async fn open(world: &World, address: SocketAddr) -> anyhow::Result<Self> {
+        let (mut pools, mut registers) = (Vec::new(), Vec::new());
+        let mut open = |tables| -> anyhow::Result<(PgPool, PgPool, Register)> {
+            let url = world.database_url(tables)?;
+            let looks = sale::connections(&url)?;
+            let sales = Shop::open(&url, &[], None, Default::default())?.database;
+            let (register, writing) = Register::open(looks.clone());
+            registers.push(writing);
+            pools.extend([looks.clone(), sales.clone()]);
+            Ok((looks, sales, register))
+        };
+        let (bare, guarded) = (open(Tables::Bare)?, open(Tables::Guarded)?);
+        let mut stalls = Vec::new();
+        for rung in RUNGS {
+            let (looks, sales, register) = match rung.tables {
+                Tables::Bare => bare.clone(),
+                Tables::Guarded => guarded.clone(),
+            };
+            // Names of its own: what one rung writes under a lock's name another cannot read.
+            let (_, key_prefix) = world.next_cell();
+            let mut shop = NodePlan::http(world, rung, key_prefix)?.shop()?;
+            // Connections it shares: twenty pools would be more than the server takes.
+            shop.database = sales;
+            stalls.push(Stall::new(rung, shop, looks, Some(register)));
+        }
+        let mut state = State::new(address, stalls, STRANGERS);
+        for stall in &state.stalls {
+            let (looks, ..) = match stall.rung.tables {
+                Tables::Bare => &bare,
+                Tables::Guarded => &guarded,
+            };
+            state.first.push(sale::put_on_sale(looks, stall.rung, FIRST_STOCK).await?);
+        }
+        Ok(Self { state: Arc::new(state), pools, _registers: registers })
+    }
+
+    /// What is on sale.
+    pub fn on_sale(&self) -> impl Iterator<Item = OnSale> {
+        self.state.on_sale()
+    }
+
+    /// Serves until `stop` resolves, then finishes what was begun.
+    ///
+    /// # Errors
+    /// When the limit on open files cannot be read.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        stop: impl Future<Output = ()>,
+    ) -> anyhow::Result<()> {
+        let files = load::raise_open_files_limit()?;
+        let connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
+        let router = routes::router(Arc::clone(&self.state));
+        server::serve(listener, router, connections as usize, stop).await;
+        // Also the purchases of those who left before they were answered.
+        self.state.purchases.close();
+        if timeout(FINISHED_WITHIN, self.state.purchases.wait()).await.is_err() {
+            tracing::warn!("purchases that were not through in time are cut off");
+        }
+        for stall in &self.state.stalls {
+            stall.close().await;
+        }
+        for pool in &self.pools {
+            let _ = timeout(CLOSED_WITHIN, pool.close()).await;
+        }
+        Ok(())
+    }
+}
+
+/// Serves the rung of `plan` alone, on a free port, until `stop` resolves.
+pub(in crate::lab) async fn node(
+    plan: &NodePlan,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let rung = ladder::find(&plan.rung)?;
+    let listener = server::listen((Ipv4Addr::LOCALHOST, 0).into())?;
+    let address = listener.local_addr()?;
+    let (shop, looks) = (plan.shop()?, sale::connections(&plan.database_url)?);
+    let pools = vec![looks.clone(), shop.database.clone()];
+    let stall = Stall::new(rung, shop, looks, None);
+    stall.open().await?;
+    let strangers = STRANGERS.saturating_mul(1 + i64::from(std::process::id()));
+    let state = Arc::new(State::new(address, vec![stall], strangers));
+    say(&Said::Ready(Some(address.to_string())));
+    Market { state, pools, _registers: Vec::new() }.serve(listener, stop).await
+}
