@@ -18,7 +18,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "Arguments for a command: make demo ARGS='--stock 500 --users 5000'"
 
 .PHONY: demo
@@ -41,6 +41,10 @@ test: setup-test ## all tests, against real PostgreSQL and Redis that they start
 .PHONY: test-lock-model
 test-lock-model: setup-test ## 10,000 random sequences of lock operations against a model; minutes
 	$(CARGO) test --locked --test integration lock_model:: -- --ignored --nocapture $(ARGS)
+
+.PHONY: test-kill-rounds
+test-kill-rounds: setup-test ## 50 rounds of kill -9 in the middle of group commits; minutes
+	$(CARGO) test --locked --test integration kill_rounds:: -- --ignored --nocapture $(ARGS)
 
 .PHONY: lint
 lint: fmt clippy doc lua ## formatting, clippy, documentation, Lua; warnings are errors

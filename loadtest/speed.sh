@@ -32,6 +32,22 @@ users=${USERS:-$((duration * 60000))}
 wrk_threads=${WRK_THREADS:-2}
 binaries=${CARGO_TARGET_DIR:-target}/release
 seckill=${SECKILL:-$binaries/seckill}
+# What the strategy has to reach at 256 connections, as a multiple of PostgreSQL's rate.
+strategy=locked
+for ((i = 1; i <= $#; i++)); do
+    case ${!i} in
+        --strategy=*) strategy=${!i#*=} ;;
+        --strategy)
+            next=$((i + 1))
+            strategy=${!next:-}
+            ;;
+    esac
+done
+case $strategy in
+    group-commit) wanted=7 ;;
+    group-commit-unlocked) wanted=11 ;;
+    *) wanted=0.9 ;;
+esac
 bare_handler=${BARE_HANDLER:-$binaries/examples/bare_handler}
 
 # A measurement must never reach somebody's real servers, nor be bent by a setting of the shell
@@ -182,8 +198,9 @@ rate() { awk -v count="$(field "$1")" -v us="$(field duration_us)" 'BEGIN { prin
 
 watch='' # what to do while an attack lasts
 attack() { # attack BASE_URL VOUCHER CONNECTIONS
-    start "$work/wrk.log" wrk -t"$wrk_threads" -c"$3" -d"${duration}s" --timeout 5s -s "$here/wrk/buy.lua" \
-        "$1/api/vouchers/$2/orders" -- "$work/tokens.csv" "$wrk_threads"
+    local threads=$((wrk_threads < $3 ? wrk_threads : $3))
+    start "$work/wrk.log" wrk -t"$threads" -c"$3" -d"${duration}s" --timeout 5s -s "$here/wrk/buy.lua" \
+        "$1/api/vouchers/$2/orders" -- "$work/tokens.csv" "$threads"
     [[ -z $watch ]] || "$watch"
     finish
     [[ -n $(field requests) ]] || die 'wrk gave no result.'
@@ -290,8 +307,8 @@ duration=$duration_asked
 
 # The order turns round from round to round, so that what one measurement does to the next (a warm
 # cache, a hot processor, a busy disk) does not always hit the same ones.
-forth=(pgbench 'orders 64' 'orders 256' 'refusals 64' 'bare 64' 'refusals 256' 'bare 256' memory)
-back=(memory 'bare 256' 'refusals 256' 'bare 64' 'refusals 64' 'orders 256' 'orders 64' pgbench)
+forth=(pgbench 'orders 1' 'orders 64' 'orders 256' 'refusals 64' 'bare 64' 'refusals 256' 'bare 256' memory)
+back=(memory 'bare 256' 'refusals 256' 'bare 64' 'refusals 64' 'orders 256' 'orders 64' 'orders 1' pgbench)
 for ((round = 1; round <= repeats; round++)); do
     ((round % 2)) && plan=("${forth[@]}") || plan=("${back[@]}")
     for measurement in "${plan[@]}"; do
@@ -336,7 +353,7 @@ cat <<REPORT
 
 REPORT
 
-awk -v repeats="$repeats" '
+awk -v repeats="$repeats" -v wanted="$wanted" '
     { value[$1, $2] = $3; if (!($2 in seen)) seen[$2] = 1 }
 
     # Sorts the values of a key over all rounds into list[1..n].
@@ -373,6 +390,7 @@ awk -v repeats="$repeats" '
         print "| measurement | median | min–max | p50 ms | p99 ms |"
         print "| --- | ---: | ---: | ---: | ---: |"
         row("PostgreSQL, one hot row, 8 clients (orders/s)", "pgbench", "%.0f")
+        row("confirmed orders, 1 connection (orders/s)", "orders1", "%.0f")
         row("confirmed orders, 64 connections (orders/s)", "orders64", "%.0f")
         row("confirmed orders, 256 connections (orders/s)", "orders256", "%.0f")
         row("bare handler, 64 connections (answers/s)", "bare64", "%.0f")
@@ -383,8 +401,10 @@ awk -v repeats="$repeats" '
         print ""
         print "| target | median | min–max over rounds | wanted | |"
         print "| --- | ---: | ---: | --- | --- |"
+        # Commits that carry many need many who wait: with fewer connections there is no target but
+        # that of single orders.
         ratio("orders, 64 connections / PostgreSQL", "orders64", "pgbench", 0.9)
-        ratio("orders, 256 connections / PostgreSQL", "orders256", "pgbench", 0.9)
+        ratio("orders, 256 connections / PostgreSQL", "orders256", "pgbench", wanted)
         ratio("refusals / bare handler, 64 connections", "refused64", "bare64", 0.7)
         ratio("refusals / bare handler, 256 connections", "refused256", "bare256", 0.7)
         collect("memory")

@@ -14,6 +14,9 @@ use tracing_subscriber::EnvFilter;
 const LATENCY_BOUNDS_SECONDS: [f64; 13] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
 
+/// Upper bounds of the histogram of batches, in purchases.
+const GROUP_BOUNDS: [f64; 8] = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+
 /// How often histograms are tidied.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
@@ -35,13 +38,12 @@ pub fn start_logs(filter: EnvFilter) {
 pub fn start_metrics() {
     METRICS.get_or_init(|| {
         let latency = Matcher::Suffix("_seconds".to_owned());
-        let builder = match PrometheusBuilder::new()
+        let group = Matcher::Full("seckill_group_size".to_owned());
+        let builder = PrometheusBuilder::new()
             .set_buckets_for_metric(latency, &LATENCY_BOUNDS_SECONDS)
-        {
-            Ok(builder) => builder,
+            .and_then(|builder| builder.set_buckets_for_metric(group, &GROUP_BOUNDS))
             // Only an empty list of bounds is refused.
-            Err(_) => PrometheusBuilder::new(),
-        };
+            .unwrap_or_else(|_| PrometheusBuilder::new());
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
         if metrics::set_global_recorder(recorder).is_err() {
@@ -71,6 +73,18 @@ fn describe() {
     describe_counter!(
         "seckill_breaker_tripped_total",
         "How often the database failed and was given a rest."
+    );
+    describe_histogram!(
+        "seckill_group_size",
+        "Purchases in a transaction, of those with two or more."
+    );
+    describe_counter!(
+        "seckill_group_broken_up_total",
+        "Batches that the database refused, so that their members were judged singly."
+    );
+    describe_counter!(
+        "seckill_group_settled_total",
+        "Batches whose answer was lost and had to be asked for again."
     );
     describe_counter!("seckill_lock_acquired_total", "Locks acquired.");
     describe_counter!(

@@ -1,49 +1,17 @@
 //! The page that describes the API, in a real browser that reaches nothing but us.
 
-use std::process::Stdio;
-
-use tokio::process::Command;
-
-use crate::api_client::{Api, PATIENCE};
+use crate::api_client::Api;
+use crate::browser;
 
 /// Not a loopback name: for those Swagger UI leaves out what it fetches from elsewhere.
 const HOST: &str = "seckill.test";
 
-/// What Chromium is called here.
-fn chromium() -> &'static str {
-    let runs = |name: &&str| std::process::Command::new(name).arg("--version").output().is_ok();
-    ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs).expect(
-        "this test needs Chromium on the PATH (chromium, chromium-browser or google-chrome): \
-         run scripts/setup.sh browser",
-    )
-}
-
 /// The page as it stands when its scripts have done their work.
 async fn rendered(api: &Api) -> String {
-    let profile = tempfile::tempdir().unwrap();
-    let browser = Command::new(chromium())
-        // No sandbox: as root, and in containers, it has none to offer. The page is ours.
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-        .args(["--no-first-run", "--disable-background-networking", "--disable-component-update"])
-        .args([
-            "--disable-sync",
-            "--disable-quic",
-            "--disable-default-apps",
-            "--disable-extensions",
-        ])
-        .args(["--virtual-time-budget=30000", "--window-size=1200,2000", "--dump-dom"])
-        .arg(format!(
-            "--host-resolver-rules=MAP {HOST} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-        ))
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        .arg(format!("http://{HOST}:{}/docs/", api.address.port()))
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(PATIENCE, browser).await.expect("the browser hangs").unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {errors}", output.status);
-    String::from_utf8(output.stdout).unwrap()
+    let only_us =
+        format!("--host-resolver-rules=MAP {HOST} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
+    let url = format!("http://{HOST}:{}/docs/", api.address.port());
+    browser::rendered(&url, &["--window-size=1200,2000", &only_us]).await
 }
 
 /// The values of `attribute` in `html`.

@@ -6,6 +6,7 @@
 mod clients;
 mod crowd;
 mod kept_home;
+mod kill_rounds;
 mod nodes;
 mod postgres;
 mod redis;

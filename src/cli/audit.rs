@@ -68,11 +68,19 @@ pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// When it cannot be written.
 pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(value)?;
+    write_text(path, &serde_json::to_string_pretty(value)?)
+}
+
+/// Writes `text` and a line's end, as [`write_json`] does.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
     if path == Path::new("-") {
         return super::say(text);
     }
-    std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
+    std::fs::write(path, format!("{text}\n"))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn table(audits: &[VoucherAudit]) -> Table {

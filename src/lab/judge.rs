@@ -3,6 +3,7 @@
 use anyhow::Context;
 use serde::Serialize;
 
+use super::faults::FaultError;
 use super::stage::Stage;
 use crate::ladder::{Answer, Invariant};
 use crate::model::VoucherId;
@@ -28,6 +29,15 @@ pub enum Observed {
     Breaks,
     /// The replay did not come to its end; never counted as either.
     Unknown,
+    /// Not played: this machine lacks something that it needs. Neither, and no failure.
+    Skipped,
+}
+
+/// Why `error` says nothing about the ladder: this machine lacks something. The sentence says
+/// what, and how to get it.
+pub fn missing(error: &anyhow::Error) -> Option<String> {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<FaultError>());
+    causes.find(|cause| cause.is_missing()).map(ToString::to_string)
 }
 
 /// A verdict and what it rests on.
@@ -51,6 +61,19 @@ impl Verdict {
     /// Nothing can be said.
     pub const fn unknown(why: String) -> Self {
         Self { observed: Observed::Unknown, witness: Some(why) }
+    }
+
+    /// Nothing was played; `how` says how to get what is missing.
+    pub const fn skipped(how: String) -> Self {
+        Self { observed: Observed::Skipped, witness: Some(how) }
+    }
+
+    /// What a replay that failed amounts to: what is not installed proves nothing.
+    pub fn of_failure(error: &anyhow::Error) -> Self {
+        match missing(error) {
+            Some(how) => Self::skipped(how),
+            None => Self::unknown(format!("{error:#}")),
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! databases; `node_process` and `node`, the two sides of a process that sells, with the
 //! `protocol` between them; `faults`, servers to kill, pause and cut off. Beside the replays:
 //! `rush`, a real crowd on a rung, and `serve`, the rungs over HTTP, which both put vouchers
-//! on `sale`.
+//! on `sale`. `report` is what all of it came to: for a terminal, for a program, and as a page.
 
 mod drive;
 pub mod faults;
@@ -17,6 +17,7 @@ mod node;
 mod node_process;
 mod protocol;
 mod replay;
+pub mod report;
 mod rush;
 mod sale;
 pub mod scenarios;
@@ -25,11 +26,11 @@ mod stage;
 mod timeline;
 mod world;
 
-pub use judge::{Claim, Observed, Verdict};
+pub use judge::{Claim, Observed, Verdict, missing};
 pub use lock_servers::LockServers;
 pub use node::run as run_node;
 pub use replay::{Cell, cells, replay};
-pub use rush::Rush;
+pub use rush::{Rush, Terms, rush, rush_seeded};
 pub use serve::Market;
 pub use stage::Stage;
 pub use timeline::Line;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::world::World;
+use super::lock_servers::LockServers;
 use crate::ladder::{Answer, Point, Rung, RungError, Shop};
 use crate::store::Keys;
 
@@ -24,27 +24,29 @@ pub(super) struct NodePlan {
 }
 
 impl NodePlan {
-    /// A node that serves `rung` over HTTP, with servers to which nothing happens and names
-    /// that begin with `key_prefix`.
-    ///
-    /// # Errors
-    /// When the URL of the database is malformed.
-    pub fn http(world: &World, rung: &Rung, key_prefix: String) -> anyhow::Result<Self> {
-        Ok(Self {
+    /// A node that serves `rung` over HTTP, with `servers` for its lock and names that begin
+    /// with `key_prefix`.
+    pub(super) fn http(
+        rung: &Rung,
+        database_url: String,
+        servers: &LockServers,
+        key_prefix: String,
+    ) -> Self {
+        Self {
             rung: rung.id.to_owned(),
-            database_url: world.database_url(rung.tables)?,
-            redis_urls: world.redis_urls(rung),
-            zookeeper: None,
+            database_url,
+            redis_urls: servers.redis_urls.clone(),
+            zookeeper: servers.zookeeper.clone(),
             key_prefix,
             http: true,
-        })
+        }
     }
 
     /// What the rung is given to work with.
     ///
     /// # Errors
     /// When a URL is malformed.
-    pub fn shop(&self) -> Result<Shop, RungError> {
+    pub(super) fn shop(&self) -> Result<Shop, RungError> {
         let keys = Keys::with_prefix(&self.key_prefix);
         Shop::open(&self.database_url, &self.redis_urls, self.zookeeper.clone(), keys)
     }

@@ -40,6 +40,17 @@ impl Cell {
             (Claim::Holds, Observed::Holds) | (Claim::Breaks, Observed::Breaks)
         )
     }
+
+    /// Whether it was not played, for want of something.
+    pub fn is_skipped(&self) -> bool {
+        self.observed == Observed::Skipped
+    }
+
+    /// Whether it speaks against the ladder: it came out otherwise than claimed, or nobody
+    /// knows how.
+    pub fn is_wrong(&self) -> bool {
+        !self.is_as_claimed() && !self.is_skipped()
+    }
 }
 
 /// Every cell there is: those that make sense.
@@ -59,11 +70,11 @@ pub async fn replay(world: &World, rung: &'static Rung, scenario: Scenario) -> C
         Ok(mut stage) => {
             let verdict = match play(&mut stage, scenario).await {
                 Ok(verdict) => verdict,
-                Err(error) => Verdict::unknown(format!("{error:#}")),
+                Err(error) => Verdict::of_failure(&error),
             };
             (verdict, stage.strike().await)
         }
-        Err(error) => (Verdict::unknown(format!("{error:#}")), Vec::new()),
+        Err(error) => (Verdict::of_failure(&error), Vec::new()),
     };
     Cell {
         rung: rung.id,

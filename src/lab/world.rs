@@ -17,7 +17,7 @@ const LAB_SQL: &str = include_str!("../ladder/lab.sql");
 const BARE_SQL: &str = include_str!("../ladder/bare.sql");
 
 /// Users of one cell; each cell has a range of its own.
-const USERS_PER_CELL: i64 = 100_000;
+pub(super) const USERS_PER_CELL: i64 = 100_000;
 
 /// The lab's servers and databases.
 pub struct World {
@@ -68,10 +68,21 @@ impl World {
             zookeeper: OnceCell::new(),
             cells: std::sync::atomic::AtomicI64::new(0),
         };
-        for tables in [Tables::Bare, Tables::Guarded] {
-            world.make_database(tables).await?;
+        match world.make_databases().await {
+            Ok(()) => Ok(world),
+            Err(error) => {
+                // What went wrong is the news; that it is in the way of tidying up, too, is not.
+                let _ = world.close().await;
+                Err(error)
+            }
         }
-        Ok(world)
+    }
+
+    async fn make_databases(&self) -> anyhow::Result<()> {
+        for tables in [Tables::Bare, Tables::Guarded] {
+            self.make_database(tables).await?;
+        }
+        Ok(())
     }
 
     async fn make_database(&self, tables: Tables) -> anyhow::Result<()> {
@@ -131,23 +142,40 @@ impl World {
         (1 + cell * USERS_PER_CELL, format!("{}:{cell}:", self.run))
     }
 
-    /// Drops what was made, and stops private servers.
+    /// The version of that ZooKeeper, where it was asked for.
+    pub async fn zookeeper_version(&self) -> Option<String> {
+        self.zookeeper.get()?.version().await
+    }
+
+    /// Drops what was made, and stops private servers, with which goes what is on them.
     ///
     /// # Errors
-    /// When a server is gone.
+    /// When a server is gone. What can be removed is removed all the same.
     pub async fn close(self) -> anyhow::Result<()> {
+        let private = |url: fn(&Servers) -> Option<&str>| self.servers.as_ref().and_then(url);
+        let dropped = match private(Servers::database_url) {
+            Some(_) => Ok(()),
+            None => self.drop_databases().await,
+        };
+        // After the databases: whoever was killed a moment ago is gone by now, and writes no key.
+        let forgotten = match private(Servers::redis_url) {
+            Some(_) => Ok(()),
+            None => self.forget_keys().await,
+        };
         if let Some(servers) = self.servers {
-            // What is on private servers goes with them.
-            return Ok(tokio::task::spawn_blocking(move || servers.stop()).await??);
+            tokio::task::spawn_blocking(move || servers.stop()).await??;
         }
+        dropped.and(forgotten)
+    }
+
+    async fn drop_databases(&self) -> anyhow::Result<()> {
         let mut admin = PgConnection::connect(&self.admin_url).await?;
         for tables in [Tables::Bare, Tables::Guarded] {
             let name = self.database_name(tables);
             let drop = format!("drop database if exists {name} with (force)");
             admin.execute(sqlx::AssertSqlSafe(drop)).await?;
         }
-        admin.close().await?;
-        self.forget_keys().await
+        Ok(admin.close().await?)
     }
 
     async fn forget_keys(&self) -> anyhow::Result<()> {

@@ -56,7 +56,9 @@ async fn send(lock: &Lock, owner: Owner, under_way: TaskTrackerToken) -> Result<
     }
     // Armed just before it is sent: from there on, whoever drops this future leaves the
     // hold to the clean-up worker, whether it was granted or not.
-    Armed { lock, claim: Some(claim), sent_on: OnceLock::new(), _under_way: under_way }.send().await
+    let armed = Armed { lock, claim: Some(claim), sent_on: OnceLock::new(), _under_way: under_way };
+    // Boxed: it is the rarer way, and all who enter by the other one would carry it.
+    Box::pin(armed.send()).await
 }
 
 /// Waits until `deadline`, or for ever. `None`: the deadline came first.

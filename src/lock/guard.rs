@@ -113,7 +113,8 @@ impl ArmedRelease<'_> {
             Some(batches) if job.claim.is_plain() => {
                 batches.release(&job.claim, self.inner.under_way.token()).await
             }
-            _ => scripts::release(&self.inner.redis, &job.claim).await,
+            // Boxed: the rarer way, which every release would carry.
+            _ => Box::pin(scripts::release(&self.inner.redis, &job.claim)).await,
         };
         match answer {
             Ok(holds) => {

@@ -65,7 +65,11 @@ impl GroupCommit {
     }
 
     async fn draw_if(&self, now: bool) -> Result<Option<OrderId>, OrderIdError> {
-        if now { self.seller.order_ids.next().await.map(Some) } else { Ok(None) }
+        if !now {
+            return Ok(None);
+        }
+        // Boxed: in a rush few draw for themselves, and all would carry it.
+        Box::pin(self.seller.order_ids.next()).await.map(Some)
     }
 }
 
@@ -121,9 +125,8 @@ impl Drop for Turn {
     }
 }
 
-/// What became of purchases, in their order; `None`: judge that one by itself.
-type Placements = Vec<Option<Placed>>;
-type Work = Pin<Box<dyn Future<Output = Result<Placements, StoreError>> + Send>>;
+/// Brings what became of purchases, in their order.
+type Work = Pin<Box<dyn Future<Output = Result<Vec<Placed>, StoreError>> + Send>>;
 
 impl Turn {
     /// Gives everybody in `batch` an answer.
@@ -148,15 +151,17 @@ impl Turn {
         metrics::histogram!("seckill_group_size").record(purchases.len() as f64);
         let mut work = self.settle(purchases);
         match within(PATIENCE, &mut work).await {
-            Ok(Ok(placements)) => {
-                // Where all are judged the next batch goes before the answers are given out.
-                let whole = placements.iter().all(Option::is_some);
-                let turn = (!whole).then_some(self);
+            Ok(Ok(placed)) => {
+                let outcomes = placed.into_iter().zip(&batch);
+                let outcomes: Vec<_> =
+                    outcomes.map(|(placed, one)| judge(placed, &one.request.sale)).collect();
+                // The next batch goes before the answers are given out.
+                let turn = outcomes.iter().any(Result::is_err).then_some(self);
                 let mut unjudged = Vec::new();
-                for (member, placed) in batch.into_iter().zip(placements) {
-                    match placed.map(|placed| judge(placed, &member.request.sale)) {
-                        Some(Ok(outcome)) => member.tell(Ok(outcome)),
-                        Some(Err(_)) | None => unjudged.push(member),
+                for (member, outcome) in batch.into_iter().zip(outcomes) {
+                    match outcome {
+                        Ok(outcome) => member.tell(Ok(outcome)),
+                        Err(_) => unjudged.push(member),
                     }
                 }
                 if let Some(turn) = turn {
@@ -193,18 +198,15 @@ impl Turn {
 
     /// `None` when the turn went along with a purchase that is stuck.
     async fn judge_one(self, mut member: Member) -> Option<Self> {
-        // Other ids that were sent for it: an order under one of them is its own, too.
-        let mut before = Vec::new();
         for _ in 0..MAX_ATTEMPTS {
             if let Err(error) = self.draw_ids(std::slice::from_mut(&mut member)).await {
                 member.tell(Err(error.into()));
                 return Some(self);
             }
             let Some(purchase) = member.purchase() else { break };
-            let own = |id: &OrderId| *id == purchase.order_id || before.contains(id);
             let mut work = self.settle(vec![purchase]);
             let placed = match within(PATIENCE, &mut work).await {
-                Ok(Ok(mut placements)) => placements.pop().flatten(),
+                Ok(Ok(mut placed)) => placed.pop(),
                 Ok(Err(error)) => {
                     if error.retry_may_help() {
                         self.seller.breaker.trip();
@@ -218,12 +220,6 @@ impl Turn {
                     return None;
                 }
             };
-            let placed = match placed {
-                Some(Placed::AlreadyBought(id)) if own(&id) => {
-                    Some(Placed::Ordered(orders::ordered(&Purchase { order_id: id, ..purchase })))
-                }
-                placed => placed,
-            };
             match placed.map(|placed| judge(placed, &member.request.sale)) {
                 Some(Ok(outcome)) => {
                     member.tell(Ok(outcome));
@@ -231,7 +227,7 @@ impl Turn {
                 }
                 Some(Err(Again::OtherId)) => {
                     tracing::warn!(taken = %purchase.order_id, "an order id was taken, using another");
-                    before.extend(member.order_id.take());
+                    member.order_id = None;
                 }
                 Some(Err(Again::SameId)) | None => {}
             }
@@ -306,16 +302,15 @@ impl Turn {
     }
 }
 
-/// One try. A single purchase takes one statement, unless it was sent before: it must not
-/// take its own order for somebody else's.
+/// One try, and the last word unless the answer is lost.
 async fn place(
     database: &Database,
     purchases: &[Purchase],
-    again: bool,
-) -> Result<Placements, StoreError> {
+    sent_before: bool,
+) -> Result<Vec<Placed>, StoreError> {
     let work = database.with_kept(async |connection| match purchases {
-        [one] if !again => Ok(vec![Some(orders::place(connection, one).await?)]),
-        all => order_batch::place_all(connection, all).await,
+        [one] if !sent_before => Ok(vec![orders::place(connection, one).await?]),
+        all => order_batch::place_all(connection, all, sent_before).await,
     });
     within(RESEND_AFTER, work).await.unwrap_or_else(|silence| {
         let (service, cause) = (Service::Postgres, silence.into());

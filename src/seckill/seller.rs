@@ -61,8 +61,11 @@ pub(super) fn judge(placed: Placed, sale: &Sale) -> Result<Outcome, Again> {
 
 impl Seller {
     /// Takes the lock of `user`'s purchases, if it is free. `None`: another one is under way.
-    pub(super) async fn lock(&self, user: UserId) -> Result<Option<Guard>, LockError> {
-        self.locks.lock(self.keys.order_lock(user)).try_acquire().await
+    pub(super) fn lock(
+        &self,
+        user: UserId,
+    ) -> impl Future<Output = Result<Option<Guard>, LockError>> + Send + use<> {
+        self.locks.lock(self.keys.order_lock(user)).try_acquire()
     }
 
     /// Another id in place of one that is taken.

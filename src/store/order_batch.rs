@@ -11,19 +11,21 @@ use super::{Service, StoreError};
 use crate::model::OrderId;
 
 /// Sells to all of `purchases`, which are of one voucher, in their order, in one transaction: committed when
-/// this returns. What became of each, by its place; `None` where that does not follow from
-/// what was seen: judge that purchase by itself.
+/// this returns. What became of each, by its place.
 ///
-/// Sent again with the same ids it changes nothing and says the same: an order that is there
-/// under the purchase's own id is that purchase's. Whoever lost the answer asks so.
+/// Sent again with the same ids it changes nothing, and with `sent_before` says the same: an
+/// order that the user has under the purchase's own id is that purchase's. Whoever lost the
+/// answer asks so. Sent for the first time such an order is another's: of a process that drew
+/// the same id when Redis had lost the counter, for the same user.
 ///
 /// # One message, two statements
 ///
 /// The first waits for the row and locks it, the second sees, with a snapshot of its own,
 /// everything that was committed before. In one statement it would see the time before it
 /// waited. As long as the row is locked nobody else writes orders of this voucher; so who has
-/// bought, and how many are left, is exact, and a `limit` sells the last voucher to whoever
-/// came first.
+/// bought, and how many are left, is exact, a `limit` sells the last voucher to whoever came
+/// first, and the insert is a plain one. (`on conflict do nothing` would look into both indexes
+/// once more for each order.)
 ///
 /// Both travel in one message of the simple protocol, which the server runs as one
 /// transaction. The row is then never locked across a round trip: a process that is stopped,
@@ -34,16 +36,23 @@ use crate::model::OrderId;
 ///
 /// # Errors
 /// `Unknown` when the connection broke after sending: all of them may be there, or none.
+/// `Defect` when one of them could not be written, because another order has its id, say: then
+/// none is.
 pub async fn place_all(
     connection: &mut PgConnection,
     purchases: &[Purchase],
-) -> Result<Vec<Option<Placed>>, StoreError> {
+    sent_before: bool,
+) -> Result<Vec<Placed>, StoreError> {
     let Some(voucher) = purchases.first().map(|purchase| purchase.voucher_id) else {
         return Ok(Vec::new());
     };
-    let ids = list(purchases, |purchase| purchase.order_id.get());
-    let users = list(purchases, |purchase| purchase.user_id.get());
-    let times = list(purchases, |purchase| purchase.at.timestamp_micros());
+    // Of a user who comes twice the first is sent.
+    let mut users = HashSet::with_capacity(purchases.len());
+    let firsts: Vec<&Purchase> =
+        purchases.iter().filter(|purchase| users.insert(purchase.user_id)).collect();
+    let ids = list(&firsts, |purchase| purchase.order_id.get());
+    let users = list(&firsts, |purchase| purchase.user_id.get());
+    let times = list(&firsts, |purchase| purchase.at.timestamp_micros());
     let statements = format!(
         "select from seckill_vouchers where voucher_id = {voucher} for no key update;
 
@@ -62,7 +71,6 @@ pub async fn place_all(
            order by place
            -- Without a voucher null, which would be no limit.
            limit coalesce((select stock from seckill_vouchers where voucher_id = {voucher}), 0)
-           on conflict do nothing
            returning id
          ), taken as (
            update seckill_vouchers set stock = stock - (select count(*) from inserted)
@@ -79,7 +87,7 @@ pub async fn place_all(
     );
     let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).fetch_all(connection).await?;
     let defect = || StoreError::defect(Service::Postgres, "a batch of orders has no result");
-    Ok(Books::read(rows.last().ok_or_else(defect)?)?.judge(purchases))
+    Ok(Books::read(rows.last().ok_or_else(defect)?)?.judge(purchases, sent_before))
 }
 
 /// What the second statement says.
@@ -106,34 +114,33 @@ impl Books {
         })
     }
 
-    fn judge(self, purchases: &[Purchase]) -> Vec<Option<Placed>> {
+    fn judge(self, purchases: &[Purchase], sent_before: bool) -> Vec<Placed> {
         if usize::try_from(self.sold) == Ok(purchases.len()) {
-            return purchases.iter().map(|one| Some(Placed::Ordered(ordered(one)))).collect();
+            return purchases.iter().map(|one| Placed::Ordered(ordered(one))).collect();
         }
         let sold: HashSet<i64> = self.sold_ids.into_iter().collect();
-        let mut orders = HashMap::new();
-        for purchase in purchases.iter().filter(|one| sold.contains(&one.order_id.get())) {
-            orders.insert(purchase.user_id.get(), purchase.order_id.get());
-        }
-        orders.extend(self.bought);
-        let judge = |purchase: &Purchase| match orders.get(&purchase.user_id.get()) {
-            Some(order) if *order == purchase.order_id.get() => {
-                Some(Placed::Ordered(ordered(purchase)))
+        let is_sold = |one: &&Purchase| sold.contains(&one.order_id.get());
+        let mut orders: HashMap<i64, i64> = self.bought;
+        let now = purchases.iter().filter(is_sold);
+        orders.extend(now.map(|one| (one.user_id.get(), one.order_id.get())));
+        let judge = |one: &Purchase| match orders.get(&one.user_id.get()) {
+            Some(order) if *order == one.order_id.get() && (sent_before || is_sold(&one)) => {
+                Placed::Ordered(ordered(one))
             }
             // Before this batch, or in it by another purchase of the same user.
-            Some(order) => OrderId::new(*order).map(Placed::AlreadyBought),
+            Some(order) => OrderId::new(*order).map_or(Placed::IdTaken, Placed::AlreadyBought),
             None => match self.stock {
-                None => Some(Placed::NoVoucher),
-                Some(0) => Some(Placed::SoldOut),
-                // Its id is taken, or a user who came twice used up the limit.
-                Some(_) => None,
+                None => Placed::NoVoucher,
+                Some(0) => Placed::SoldOut,
+                // Not under the row's lock: but nobody is told "sold out" while there is some.
+                Some(_) => Placed::StockCameBack,
             },
         };
         purchases.iter().map(judge).collect()
     }
 }
 
-fn list(purchases: &[Purchase], number: impl Fn(&Purchase) -> i64) -> String {
+fn list(purchases: &[&Purchase], number: impl Fn(&Purchase) -> i64) -> String {
     let mut text = String::with_capacity(purchases.len() * 20);
     for purchase in purchases {
         let comma = if text.is_empty() { "" } else { "," };

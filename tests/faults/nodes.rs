@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use tokio::net::TcpStream;
 
 use super::crowd::{Crowd, What, in_progress, only};
-use super::stage::Stage;
+use super::stage::{SOLD_BY, Stage};
 use crate::processes::eventually;
 
 /// Orders that make a sale one that is under way.
@@ -21,71 +21,77 @@ async fn closed(address: SocketAddr) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_node_locks_its_buyers_out_no_longer_than_one_lease() {
-    let stage = Stage::new().await;
-    let (living, mut dying) = (stage.node().await, stage.node().await);
-    // Buyers with even numbers ask the second node.
-    let crowd = Crowd::start(&stage, &[living.address, dying.address]);
-    eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
+    for strategy in SOLD_BY {
+        let stage = Stage::new(strategy).await;
+        let (living, mut dying) = (stage.node().await, stage.node().await);
+        // Buyers with even numbers ask the second node.
+        let crowd = Crowd::start(&stage, &[living.address, dying.address]);
+        eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
 
-    let row = stage.hold_the_row().await;
-    stage.waiting_for_the_row(4).await;
-    dying.send(Signal::SIGKILL);
-    assert!(!dying.ended().await.success());
-    let killed = Instant::now();
-    let mut victims = stage.locked();
-    victims.retain(|buyer, _| buyer % 2 == 0);
-    assert!(!victims.is_empty(), "the node died with purchases under way");
-    for (buyer, left_ms) in &victims {
-        assert!((1..=5000).contains(left_ms), "buyer {buyer} is locked out for {left_ms} ms");
-    }
-    // What the dead node had in the database ends without an order, and the row is free.
-    stage.end_those_waiting_for_the_row().await;
-    row.rollback().await.unwrap();
+        let row = stage.hold_the_row().await;
+        stage.waiting_for_the_row(2 * stage.at_the_row()).await;
+        dying.send(Signal::SIGKILL);
+        assert!(!dying.ended().await.success());
+        let killed = Instant::now();
+        let mut victims = stage.locked();
+        victims.retain(|buyer, _| buyer % 2 == 0);
+        assert!(!victims.is_empty(), "the node died with purchases under way");
+        for (buyer, left_ms) in &victims {
+            assert!((1..=5000).contains(left_ms), "buyer {buyer} is locked out for {left_ms} ms");
+        }
+        // What the dead node had in the database ends without an order, and the row is free.
+        stage.end_those_waiting_for_the_row().await;
+        row.rollback().await.unwrap();
 
-    for buyer in victims.keys() {
-        let mut told = Vec::new();
-        eventually("a buyer of the dead node buys at the other", async || {
-            told.push(stage.buy(living.address, *buyer).await);
-            matches!(told.last(), Some(What::Ordered(_)))
-        })
-        .await;
-        told.dedup();
-        let after = killed.elapsed().as_millis();
-        eprintln!("figures: killed node: buyer {buyer} bought {after} ms after it died: {told:?}");
+        for buyer in victims.keys() {
+            let mut told = Vec::new();
+            eventually("a buyer of the dead node buys at the other", async || {
+                told.push(stage.buy(living.address, *buyer).await);
+                matches!(told.last(), Some(What::Ordered(_)))
+            })
+            .await;
+            told.dedup();
+            let after = killed.elapsed().as_millis();
+            eprintln!(
+                "figures: killed node: buyer {buyer} bought {after} ms after it died: {told:?}"
+            );
+        }
+        crowd.orders_after(killed, 100).await;
+        let answers = crowd.go_home().await;
+        only(&answers, &[What::Unavailable, What::Nothing, in_progress()]);
+        let nothing = |answer: &&super::crowd::Answer| answer.what == What::Nothing;
+        assert!(answers.iter().filter(nothing).all(|answer| answer.worker % 2 == 1));
+        stage.settle(&answers).await;
+        stage.end().await;
     }
-    crowd.orders_after(killed, 100).await;
-    let answers = crowd.go_home().await;
-    only(&answers, &[What::Unavailable, What::Nothing, in_progress()]);
-    let nothing = |answer: &&super::crowd::Answer| answer.what == What::Nothing;
-    assert!(answers.iter().filter(nothing).all(|answer| answer.worker % 2 == 1));
-    stage.settle(&answers).await;
-    stage.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_told_to_end_finishes_what_it_began() {
-    let stage = Stage::new().await;
-    let mut node = stage.node().await;
-    let address = node.address;
-    let crowd = Crowd::start(&stage, &[address]);
-    eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
+    for strategy in SOLD_BY {
+        let stage = Stage::new(strategy).await;
+        let mut node = stage.node().await;
+        let address = node.address;
+        let crowd = Crowd::start(&stage, &[address]);
+        eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
 
-    let row = stage.hold_the_row().await;
-    stage.waiting_for_the_row(2).await;
-    let begun = stage.locked();
-    assert!(begun.len() >= 2, "{begun:?}");
-    node.send(Signal::SIGTERM);
-    closed(address).await;
-    row.rollback().await.unwrap();
-    let status = node.ended().await;
+        let row = stage.hold_the_row().await;
+        stage.waiting_for_the_row(stage.at_the_row()).await;
+        let begun = stage.locked();
+        assert!(begun.len() >= 2, "{begun:?}");
+        node.send(Signal::SIGTERM);
+        closed(address).await;
+        row.rollback().await.unwrap();
+        let status = node.ended().await;
 
-    assert_eq!(status.code(), Some(0));
-    assert!(stage.locked().is_empty(), "{:?}", stage.locked());
-    let answers = crowd.go_home().await;
-    only(&answers, &[What::Unavailable, What::Nothing, in_progress()]);
-    stage.settle(&answers).await;
-    served_or_told_that_it_is_unknown(&stage, &begun, &answers).await;
-    stage.end().await;
+        assert_eq!(status.code(), Some(0));
+        assert!(stage.locked().is_empty(), "{:?}", stage.locked());
+        let answers = crowd.go_home().await;
+        only(&answers, &[What::Unavailable, What::Nothing, in_progress()]);
+        stage.settle(&answers).await;
+        served_or_told_that_it_is_unknown(&stage, &begun, &answers).await;
+        stage.end().await;
+    }
 }
 
 /// Every purchase that had begun has its answer: the order, or within the buyer's patience
@@ -107,30 +113,32 @@ async fn served_or_told_that_it_is_unknown(
         .fetch_one(&stage.pool)
         .await
         .unwrap();
-    assert!(orders >= 2, "the two that were in the database are written: {orders}");
+    assert!(orders >= stage.at_the_row(), "what was in the database is written: {orders}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_told_twice_to_end_ends_at_once() {
-    let stage = Stage::new().await;
-    let mut node = stage.node().await;
-    let crowd = Crowd::start(&stage, &[node.address]);
-    eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
+    for strategy in SOLD_BY {
+        let stage = Stage::new(strategy).await;
+        let mut node = stage.node().await;
+        let crowd = Crowd::start(&stage, &[node.address]);
+        eventually("the sale is under way", async || stage.orders().await >= UNDER_WAY).await;
 
-    // With the row held it cannot finish what it began: only the second signal ends it.
-    let row = stage.hold_the_row().await;
-    stage.waiting_for_the_row(2).await;
-    node.send(Signal::SIGTERM);
-    closed(node.address).await;
-    let told = Instant::now();
-    node.send(Signal::SIGTERM);
-    let status = node.ended().await;
-    eprintln!("figures: second SIGTERM: ended after {} ms", told.elapsed().as_millis());
+        // With the row held it cannot finish what it began: only the second signal ends it.
+        let row = stage.hold_the_row().await;
+        stage.waiting_for_the_row(stage.at_the_row()).await;
+        node.send(Signal::SIGTERM);
+        closed(node.address).await;
+        let told = Instant::now();
+        node.send(Signal::SIGTERM);
+        let status = node.ended().await;
+        eprintln!("figures: second SIGTERM: ended after {} ms", told.elapsed().as_millis());
 
-    assert_eq!(status.code(), Some(130));
-    row.rollback().await.unwrap();
-    let answers = crowd.go_home().await;
-    only(&answers, &[What::Unavailable, What::Nothing, in_progress()]);
-    stage.settle(&answers).await;
-    stage.end().await;
+        assert_eq!(status.code(), Some(130));
+        row.rollback().await.unwrap();
+        let answers = crowd.go_home().await;
+        only(&answers, &[What::Unavailable, What::Nothing, in_progress()]);
+        stage.settle(&answers).await;
+        stage.end().await;
+    }
 }

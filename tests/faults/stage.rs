@@ -11,7 +11,7 @@ use reqwest::Client;
 use seckill::embedded::{Home, Plan, Server, Servers};
 use seckill::http::auth::Tokens;
 use seckill::model::{Clock, SystemClock, VoucherId};
-use seckill::seckill::audit;
+use seckill::seckill::{StrategyName, audit};
 use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, users};
 use sqlx::postgres::{PgPool, PgPoolOptions};
@@ -27,27 +27,32 @@ const USERS: u32 = 50_000;
 /// How long a client waits. Whoever is not answered by then was left hanging.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
 
+/// The strategies that every fault is tried with.
+pub const SOLD_BY: [StrategyName; 2] = [StrategyName::Locked, StrategyName::GroupCommit];
+
 /// A sale that does not sell out, with nobody selling yet.
 pub struct Stage {
     pub servers: Servers,
     pub pool: PgPool,
     pub voucher: VoucherId,
     pub client: Client,
+    strategy: StrategyName,
     tokens: Arc<Tokens>,
 }
 
 impl Stage {
     /// On servers that may lose the last moments before they are killed.
-    pub async fn new() -> Self {
-        Self::on(false).await
+    pub async fn new(strategy: StrategyName) -> Self {
+        Self::on(false, strategy).await
     }
 
     /// On servers that lose nothing.
-    pub async fn durable() -> Self {
-        Self::on(true).await
+    pub async fn durable(strategy: StrategyName) -> Self {
+        Self::on(true, strategy).await
     }
 
-    async fn on(durable: bool) -> Self {
+    async fn on(durable: bool, strategy: StrategyName) -> Self {
+        eprintln!("strategy {strategy}");
         let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable };
         let started = tokio::task::spawn_blocking(move || Servers::start(exe(), &plan));
         let servers = started.await.unwrap().unwrap();
@@ -68,16 +73,22 @@ impl Stage {
         let tokens = Arc::new(Tokens::new(SECRET.as_bytes(), Arc::new(SystemClock)));
         // No proxy that the developer's environment may name stands before 127.0.0.1.
         let client = Client::builder().no_proxy().timeout(CLIENT_PATIENCE).build().unwrap();
-        Self { servers, pool, voucher, client, tokens }
+        Self { servers, pool, voucher, client, strategy, tokens }
     }
 
     pub async fn node(&self) -> Node {
         let mut command = seckill(&["serve", "--listen", "127.0.0.1:0"]);
+        command.args(["--strategy", self.strategy.as_str()]);
         command
             .env("DATABASE_URL", self.servers.database_url().unwrap())
             .env("REDIS_URL", self.servers.redis_url().unwrap())
             .env("SECKILL_SECRET", SECRET);
         Node::start(&mut command).await
+    }
+
+    /// Transactions of a node that may wait for the row at once.
+    pub fn at_the_row(&self) -> i64 {
+        if self.strategy == StrategyName::Locked { 2 } else { 1 }
     }
 
     pub fn token(&self, number: i64) -> String {

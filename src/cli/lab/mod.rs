@@ -1,12 +1,19 @@
 //! `seckill lab`: the ladder and the proof.
 
-pub mod list;
-pub mod replay;
+mod all;
+mod list;
+mod progress;
+mod replay;
+pub mod rush;
 pub mod serve;
+mod session;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
+
+use crate::config::ConfigError;
+use crate::ladder::{self, Rung};
 
 /// The ladder of designs: how each breaks, and what mends it, on real servers
 #[derive(Debug, Subcommand)]
@@ -14,7 +21,9 @@ use clap::Subcommand;
 pub enum LabCommand {
     List(list::ListArgs),
     Replay(replay::ReplayArgs),
+    Rush(rush::RushArgs),
     Serve(serve::ServeArgs),
+    All(all::AllArgs),
     /// A process that sells by one rung (started by the lab itself)
     #[command(hide = true)]
     Node,
@@ -28,7 +37,14 @@ pub async fn run(command: LabCommand) -> anyhow::Result<ExitCode> {
     match command {
         LabCommand::List(args) => list::run(&args).map(|()| ExitCode::SUCCESS),
         LabCommand::Replay(args) => replay::run(args).await,
+        LabCommand::Rush(args) => rush::run(args).await,
         LabCommand::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
+        LabCommand::All(args) => all::run(args).await,
         LabCommand::Node => crate::lab::run_node().await.map(|()| ExitCode::SUCCESS),
     }
+}
+
+/// The rung that a user means.
+fn rung(name: &str) -> Result<&'static Rung, ConfigError> {
+    ladder::find(name).map_err(|error| ConfigError(error.to_string()))
 }

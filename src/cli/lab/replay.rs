@@ -2,13 +2,15 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
 
-use crate::cli::FAILED;
+use super::session::{in_world, stdout_look};
+use crate::cli::{FAILED, say};
 use crate::config::{ConfigError, StoreArgs};
-use crate::lab::{Observed, World, cells, replay, scenarios};
-use crate::ladder::{self, Rung, Scenario};
+use crate::lab::report::Mark;
+use crate::lab::report::terminal::{Look, filled};
+use crate::lab::{Cell, World, cells, replay, scenarios};
+use crate::ladder::{Rung, Scenario};
 
 /// Play one cell, a rung's cells, or all, each with its timeline
 ///
@@ -28,36 +30,68 @@ pub struct ReplayArgs {
 /// # Errors
 /// When it could not be carried out; a cell that came out otherwise is an exit status.
 pub(super) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
-    let chosen = chosen(&args).map_err(|why| ConfigError(why.to_string()))?;
-    let exe = std::env::current_exe().context("cannot find the program's own file")?;
-    let world = World::open(exe, args.stores.database_url, args.stores.redis_url).await?;
-    let mut wrong = 0;
-    for (rung, scenario) in &chosen {
-        let cell = replay(&world, rung, *scenario).await;
-        crate::cli::say(format_args!("\n{}  {}: {}", rung.id, scenario, scenario.story()))?;
-        for line in &cell.timeline {
-            crate::cli::say(format_args!("    {line}"))?;
-        }
-        let verdict = match cell.observed {
-            Observed::Holds => format!("{} HOLDS", cell.invariant),
-            Observed::Breaks => format!("{} BREAKS", cell.invariant),
-            Observed::Unknown => format!("{}: unknown", cell.invariant),
-        };
-        let claimed = if cell.is_as_claimed() { "as claimed" } else { "NOT as claimed" };
-        let witness = cell.witness.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-        crate::cli::say(format_args!("  {verdict}, {claimed}{witness} ({} ms)", cell.elapsed_ms))?;
-        wrong += u32::from(!cell.is_as_claimed());
-    }
-    world.close().await?;
-    Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    let chosen = chosen(args.rung.as_deref(), args.scenario)?;
+    let played = in_world(args.stores, async |world| play(world, &chosen).await).await?;
+    say(format_args!("\n{}", summary(&played)))?;
+    let wrong = played.iter().any(Cell::is_wrong);
+    Ok(if wrong { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
-fn chosen(args: &ReplayArgs) -> anyhow::Result<Vec<(&'static Rung, Scenario)>> {
-    let Some(name) = &args.rung else { return Ok(cells().collect()) };
-    let rung = ladder::find(name)?;
-    if let Some(scenario) = args.scenario {
+async fn play(world: &World, chosen: &[(&'static Rung, Scenario)]) -> anyhow::Result<Vec<Cell>> {
+    let look = stdout_look();
+    let mut played = Vec::new();
+    for (rung, scenario) in chosen {
+        let cell = replay(world, rung, *scenario).await;
+        say(told(&cell, look))?;
+        played.push(cell);
+    }
+    Ok(played)
+}
+
+/// A cell with its timeline.
+fn told(cell: &Cell, look: Look) -> String {
+    let title = look.heading(&format!("{}  {}", cell.rung, cell.scenario));
+    let mut lines = vec![String::new(), format!("{title}: {}", cell.scenario.story())];
+    lines.extend(cell.timeline.iter().map(|line| match &line.actor {
+        Some(actor) => format!("    {} {}", look.actor(&format!("{actor:<6}")), line.text),
+        None => look.aside(&format!("    {line}")),
+    }));
+    let outcome = look.judged(Mark::from(cell), cell.is_wrong(), &cell.outcome());
+    lines.push(format!("  {} {outcome} ({} ms)", cell.invariant, cell.elapsed_ms));
+    lines.extend(cell.witness.as_deref().map(|witness| filled(witness, "    ", look)));
+    lines.join("\n")
+}
+
+/// "41 cells: 41 as claimed".
+fn summary(cells: &[Cell]) -> String {
+    let count = |which: fn(&Cell) -> bool| cells.iter().filter(|cell| which(cell)).count();
+    let mut counts = vec![format!("{} as claimed", count(Cell::is_as_claimed))];
+    let names = |which: fn(&Cell) -> bool| {
+        let names = cells.iter().filter(|cell| which(cell));
+        names.map(|cell| format!("{} {}", cell.rung, cell.scenario)).collect::<Vec<_>>().join(", ")
+    };
+    for (word, which) in
+        [("NOT as claimed", Cell::is_wrong as fn(&Cell) -> bool), ("skipped", Cell::is_skipped)]
+    {
+        if count(which) > 0 {
+            counts.push(format!("{} {word} ({})", count(which), names(which)));
+        }
+    }
+    let plural = if cells.len() == 1 { "" } else { "s" };
+    format!("{} cell{plural}: {}", cells.len(), counts.join(", "))
+}
+
+/// The cells asked for.
+fn chosen(
+    rung: Option<&str>,
+    scenario: Option<Scenario>,
+) -> Result<Vec<(&'static Rung, Scenario)>, ConfigError> {
+    let Some(name) = rung else { return Ok(cells().collect()) };
+    let rung = super::rung(name)?;
+    if let Some(scenario) = scenario {
         if let Some(reason) = scenarios::absent(scenario, rung) {
-            anyhow::bail!("{scenario} makes no sense on {}: it {reason}", rung.id);
+            let sentence = format!("{scenario} makes no sense on {}: it {reason}", rung.id);
+            return Err(ConfigError(sentence));
         }
         return Ok(vec![(rung, scenario)]);
     }

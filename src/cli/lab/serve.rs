@@ -1,6 +1,7 @@
 //! `seckill lab serve`.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
@@ -40,6 +41,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let exe = std::env::current_exe().context("cannot find the program's own file")?;
     let world = World::open(exe, args.stores.database_url, args.stores.redis_url).await?;
+    let world = Arc::new(world);
     let served = async {
         let market = Market::open(&world, address).await?;
         // Who does not read what is on sale may buy all the same.
@@ -48,7 +50,10 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         market.serve(listener, stop).await
     }
     .await;
-    world.close().await?;
+    // Whoever would still hold it was told above that it is over.
+    if let Some(world) = Arc::into_inner(world) {
+        world.close().await?;
+    }
     served
 }
 

@@ -140,6 +140,13 @@ impl ZooKeeperNode {
         said.is_ok_and(|said| said.is_ok_and(|text| text.contains(&ours)))
     }
 
+    /// Its version, while it answers.
+    pub async fn version(&self) -> Option<String> {
+        let said = timeout(SILENCE, self.four_letters("srvr")).await.ok()?.ok()?;
+        let version = said.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
+        version.split(['-', ',']).next().map(str::to_owned)
+    }
+
     async fn four_letters(&self, word: &str) -> io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
         stream.write_all(word.as_bytes()).await?;

@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn who_says_nothing_is_somebody_new() {
         let numbers = Numbers::from(100);
-        let mut who = || numbers.who(&HeaderMap::new()).ok().map(UserId::get);
+        let who = || numbers.who(&HeaderMap::new()).ok().map(UserId::get);
         assert_eq!([who(), who()], [Some(100), Some(101)]);
     }
 }

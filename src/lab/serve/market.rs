@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use sqlx::postgres::PgPool;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -12,7 +13,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::buyers::{Numbers, Register};
 use super::routes;
-use super::stall::Stall;
+use super::stall::{Stall, Supply};
 use crate::http::server;
 use crate::lab::node::say;
 use crate::lab::protocol::{NodePlan, Said};
@@ -21,6 +22,7 @@ use crate::lab::world::World;
 use crate::ladder::{self, RUNGS, Rung, Shop, Tables};
 use crate::load;
 use crate::model::VoucherId;
+use crate::store::Keys;
 
 /// Files that are not connections of clients: each rung may have some to its servers.
 const OTHER_FILES: u64 = 512;
@@ -68,6 +70,25 @@ pub struct OnSale {
     pub curl: String,
 }
 
+/// What the rungs with the same tables share.
+struct Floor {
+    url: String,
+    /// For what is not a purchase.
+    looks: PgPool,
+    sales: PgPool,
+    register: Register,
+    writing: AbortOnDropHandle<()>,
+}
+
+impl Floor {
+    fn open(url: String) -> anyhow::Result<Self> {
+        let looks = sale::connections(&url)?;
+        let sales = Shop::open(&url, &[], None, Keys::default())?.database;
+        let (register, writing) = Register::open(looks.clone());
+        Ok(Self { url, looks, sales, register, writing })
+    }
+}
+
 impl State {
     fn new(address: SocketAddr, stalls: Vec<Stall>, strangers: i64) -> Self {
         Self {
@@ -99,39 +120,33 @@ impl Market {
     ///
     /// # Errors
     /// When the lab's database cannot be reached.
-    pub async fn open(world: &World, address: SocketAddr) -> anyhow::Result<Self> {
-        let (mut pools, mut registers) = (Vec::new(), Vec::new());
-        let mut open = |tables| -> anyhow::Result<(PgPool, PgPool, Register)> {
-            let url = world.database_url(tables)?;
-            let looks = sale::connections(&url)?;
-            let sales = Shop::open(&url, &[], None, Default::default())?.database;
-            let (register, writing) = Register::open(looks.clone());
-            registers.push(writing);
-            pools.extend([looks.clone(), sales.clone()]);
-            Ok((looks, sales, register))
-        };
-        let (bare, guarded) = (open(Tables::Bare)?, open(Tables::Guarded)?);
+    pub async fn open(world: &Arc<World>, address: SocketAddr) -> anyhow::Result<Self> {
+        let bare = Floor::open(world.database_url(Tables::Bare)?)?;
+        let guarded = Floor::open(world.database_url(Tables::Guarded)?)?;
         let mut stalls = Vec::new();
         for rung in RUNGS {
-            let (looks, sales, register) = match rung.tables {
-                Tables::Bare => bare.clone(),
-                Tables::Guarded => guarded.clone(),
-            };
-            // Names of its own: what one rung writes under a lock's name another cannot read.
-            let (_, key_prefix) = world.next_cell();
-            let mut shop = NodePlan::http(world, rung, key_prefix)?.shop()?;
-            // Connections it shares: twenty pools would be more than the server takes.
-            shop.database = sales;
-            stalls.push(Stall::new(rung, shop, looks, Some(register)));
-        }
-        let mut state = State::new(address, stalls, STRANGERS);
-        for stall in &state.stalls {
-            let (looks, ..) = match stall.rung.tables {
+            let floor = match rung.tables {
                 Tables::Bare => &bare,
                 Tables::Guarded => &guarded,
             };
-            state.first.push(sale::put_on_sale(looks, stall.rung, FIRST_STOCK).await?);
+            let (_, key_prefix) = world.next_cell();
+            let supply = Supply::Started {
+                world: Arc::downgrade(world),
+                database: floor.sales.clone(),
+                database_url: floor.url.clone(),
+                key_prefix,
+            };
+            let (looks, register) = (floor.looks.clone(), floor.register.clone());
+            stalls.push(Stall::new(rung, supply, looks, Some(register)));
         }
+        let mut state = State::new(address, stalls, STRANGERS);
+        for stall in &state.stalls {
+            // Nobody is there yet who could be told in other words.
+            let voucher = stall.put_on_sale(FIRST_STOCK).await;
+            state.first.push(voucher.map_err(|why| anyhow!("cannot put on sale: {why:?}"))?);
+        }
+        let pools = [&bare, &guarded].map(|floor| [floor.looks.clone(), floor.sales.clone()]);
+        let (pools, registers) = (pools.concat(), vec![bare.writing, guarded.writing]);
         Ok(Self { state: Arc::new(state), pools, _registers: registers })
     }
 
@@ -178,7 +193,7 @@ pub(in crate::lab) async fn node(
     let address = listener.local_addr()?;
     let (shop, looks) = (plan.shop()?, sale::connections(&plan.database_url)?);
     let pools = vec![looks.clone(), shop.database.clone()];
-    let stall = Stall::new(rung, shop, looks, None);
+    let stall = Stall::new(rung, Supply::Given(shop), looks, None);
     stall.open().await?;
     let strangers = STRANGERS.saturating_mul(1 + i64::from(std::process::id()));
     let state = Arc::new(State::new(address, vec![stall], strangers));

@@ -107,23 +107,22 @@ impl From<RungError> for Problem {
         match error {
             // What it lacks is the lab's to say; that it lost its lock is what it teaches.
             RungError::Lacks(_) | RungError::LockLost => Self::unavailable(error.to_string()),
-            error => {
-                tracing::warn!(%error, "answered 503");
-                Self::new(Code::Unavailable)
-            }
+            _ => Self::new(Code::Unavailable),
         }
     }
 }
 
+/// What the lab's own look at the database came to.
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        RungError::from(error).into()
+        tracing::warn!(%error, "answered 503");
+        Self::new(Code::Unavailable)
     }
 }
 
 impl From<sqlx::Error> for Problem {
     fn from(error: sqlx::Error) -> Self {
-        RungError::from(error).into()
+        StoreError::from(error).into()
     }
 }
 

@@ -1,9 +1,10 @@
 //! One rung's stall: its design, built when the first buyer comes, and its vouchers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use anyhow::Context;
 use moka::future::Cache;
 use sqlx::postgres::PgPool;
 use tokio::sync::Mutex;
@@ -11,7 +12,11 @@ use tokio::time::{Instant, timeout};
 
 use super::buyers::Register;
 use super::problem::{Code, Problem};
+use crate::lab::faults::FaultError;
+use crate::lab::lock_servers::LockServers;
+use crate::lab::protocol::NodePlan;
 use crate::lab::sale;
+use crate::lab::world::World;
 use crate::ladder::{Design, Rung, RungError, Shop, Visit};
 use crate::model::{UserId, VoucherId};
 use crate::seckill::audit::VoucherAudit;
@@ -19,8 +24,8 @@ use crate::seckill::audit::VoucherAudit;
 /// Vouchers that one stall puts on sale in its life.
 const MAX_VOUCHERS: usize = 10_000;
 
-/// How long it may take until a rung is ready to sell.
-const BUILT_WITHIN: Duration = Duration::from_secs(10);
+/// How long it may take until a rung is ready to sell, its servers included.
+const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// How long a rung that could not be made ready is left alone: the thousands who came
 /// meanwhile hear what the first heard, instead of each waiting for a try of his own.
@@ -36,7 +41,7 @@ const LEASE: Duration = Duration::from_secs(30);
 /// Where one rung sells.
 pub(super) struct Stall {
     pub(super) rung: &'static Rung,
-    shop: Shop,
+    supply: Supply,
     /// For what is not a purchase.
     looks: PgPool,
     register: Option<Register>,
@@ -44,29 +49,57 @@ pub(super) struct Stall {
     /// Vouchers that are this rung's for certain.
     own: Cache<VoucherId, ()>,
     vouchers: AtomicUsize,
+    /// Whether a failure has been told aloud.
+    told: AtomicBool,
+}
+
+/// Where a rung gets what it works with.
+pub(super) enum Supply {
+    /// It is there.
+    Given(Shop),
+    /// The lock's servers are started when the first buyer comes.
+    Started {
+        /// Gone when all is over.
+        world: Weak<World>,
+        /// The connections that the rung shares with those that have the same tables: a pool
+        /// for each would be more than the server takes.
+        database: PgPool,
+        /// The same, as a URL.
+        database_url: String,
+        /// Names of its own: what one rung writes under a lock's name another cannot read.
+        key_prefix: String,
+    },
 }
 
 enum Readiness {
     NotTried,
-    Ready(Arc<dyn Design>),
+    Ready(Ready),
     Failed(Instant, Problem),
+}
+
+/// A rung that can sell.
+struct Ready {
+    design: Arc<dyn Design>,
+    /// They live as long as it does.
+    _servers: LockServers,
 }
 
 impl Stall {
     pub(super) fn new(
         rung: &'static Rung,
-        shop: Shop,
+        supply: Supply,
         looks: PgPool,
         register: Option<Register>,
     ) -> Self {
         Self {
             rung,
-            shop,
+            supply,
             looks,
             register,
             readiness: Mutex::new(Readiness::NotTried),
             own: Cache::new(MAX_VOUCHERS as u64),
             vouchers: AtomicUsize::new(0),
+            told: AtomicBool::new(false),
         }
     }
 
@@ -74,33 +107,45 @@ impl Stall {
     ///
     /// # Errors
     /// When it cannot be built.
-    pub(super) async fn open(&self) -> Result<(), RungError> {
-        let design = self.build().await?;
-        *self.readiness.lock().await = Readiness::Ready(design);
+    pub(super) async fn open(&self) -> anyhow::Result<()> {
+        let ready = self.ready().await?;
+        *self.readiness.lock().await = Readiness::Ready(ready);
         Ok(())
     }
 
-    async fn build(&self) -> Result<Arc<dyn Design>, RungError> {
-        let built = timeout(BUILT_WITHIN, (self.rung.build)(self.shop.clone())).await;
-        Ok(built.map_err(|_| RungError::Lacks("servers that answer"))??.into())
+    async fn ready(&self) -> anyhow::Result<Ready> {
+        let (shop, servers) = match &self.supply {
+            Supply::Given(shop) => (shop.clone(), LockServers::default()),
+            Supply::Started { world, database, database_url, key_prefix } => {
+                let world = world.upgrade().context("the lab is over")?;
+                let servers = LockServers::start(&world, self.rung).await?;
+                let (url, prefix) = (database_url.clone(), key_prefix.clone());
+                let shop = NodePlan::http(self.rung, url, &servers, prefix).shop()?;
+                (Shop { database: database.clone(), ..shop }, servers)
+            }
+        };
+        let design = (self.rung.build)(shop).await?;
+        Ok(Ready { design: design.into(), _servers: servers })
     }
 
     async fn design(&self) -> Result<Arc<dyn Design>, Problem> {
         let mut readiness = self.readiness.lock().await;
         match &*readiness {
-            Readiness::Ready(design) => return Ok(Arc::clone(design)),
+            Readiness::Ready(ready) => return Ok(Arc::clone(&ready.design)),
             Readiness::Failed(when, why) if when.elapsed() < TRIED_AGAIN_AFTER => {
                 return Err(why.clone());
             }
             Readiness::Failed(..) | Readiness::NotTried => {}
         }
-        match self.build().await {
-            Ok(design) => {
-                *readiness = Readiness::Ready(Arc::clone(&design));
+        let ready = timeout(READY_WITHIN, self.ready()).await;
+        match ready.map_err(anyhow::Error::from).flatten() {
+            Ok(ready) => {
+                let design = Arc::clone(&ready.design);
+                *readiness = Readiness::Ready(ready);
                 Ok(design)
             }
             Err(error) => {
-                let why = Problem::from(error);
+                let why = not_ready(error);
                 *readiness = Readiness::Failed(Instant::now(), why.clone());
                 Err(why)
             }
@@ -147,20 +192,47 @@ impl Stall {
     pub(super) async fn buy(&self, user: UserId, voucher: VoucherId) -> Result<i64, Problem> {
         let design = self.design().await?;
         let visit = Visit { user, voucher, lease: LEASE, also: None, director: None };
-        let order = Problem::refusal(design.buy(&visit).await?)?;
+        let answer = design.buy(&visit).await.inspect_err(|error| self.tell(error))?;
+        let order = Problem::refusal(answer)?;
         if let Some(register) = &self.register {
             register.bought(user).await;
         }
         Ok(order)
     }
 
+    /// Says why there is no answer: aloud once, because the next thousand have the same reason.
+    fn tell(&self, error: &RungError) {
+        if self.told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(rung = self.rung.id, %error, "answered 503");
+        } else {
+            tracing::error!(rung = self.rung.id, %error, "the first to be answered 503");
+        }
+    }
+
     /// Has the rung give back what it holds.
     pub(super) async fn close(&self) {
         let readiness = self.readiness.lock().await;
-        if let Readiness::Ready(design) = &*readiness
-            && timeout(SHUT_WITHIN, design.shutdown()).await.is_err()
+        if let Readiness::Ready(ready) = &*readiness
+            && timeout(SHUT_WITHIN, ready.design.shutdown()).await.is_err()
         {
             tracing::warn!(rung = self.rung.id, "the rung did not shut down in time");
+        }
+    }
+}
+
+/// Why nobody can buy here. What a rung lacks, and how to come by it, is said in a sentence.
+fn not_ready(error: anyhow::Error) -> Problem {
+    match error.downcast::<RungError>() {
+        Ok(error) => {
+            tracing::warn!(%error, "a rung is not ready to sell");
+            error.into()
+        }
+        Err(error) => {
+            tracing::warn!(%error, "a rung is not ready to sell");
+            match error.downcast::<FaultError>() {
+                Ok(error) => Problem::unavailable(error.to_string()),
+                Err(_) => Problem::unavailable("the rung could not be made ready to sell"),
+            }
         }
     }
 }

@@ -1,0 +1,156 @@
+//! `seckill lab rush`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use rand::RngExt;
+use serde_json::json;
+
+use crate::cli::audit::write_json;
+use crate::cli::{FAILED, progress, say, stop};
+use crate::config::{ConfigError, StoreArgs};
+use crate::lab::{Rush, Terms, World, rush_seeded};
+use crate::ladder::{self, RUNGS, Rung};
+
+/// Put the same real crowd on every rung: what it keeps, what it breaks, how fast it is
+///
+/// Two processes sell by the rung; every fourth buyer comes twice, to both, and every eighth a
+/// third time. Exit status 0 only when every promise was kept that a rung claims.
+#[derive(Debug, Args)]
+pub struct RushArgs {
+    /// The rungs, by their names or the beginnings of them (r04); all when none is named
+    #[arg(value_name = "RUNG")]
+    rungs: Vec<String>,
+    /// Buyers
+    #[arg(long, default_value_t = Terms::default().users,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(Terms::MAX_USERS)))]
+    users: u32,
+    /// Vouchers on sale
+    #[arg(long, default_value_t = Terms::default().stock,
+        value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
+    stock: i32,
+    /// Decides the order of the attempts, the same on every rung [default: drawn]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Write the results as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    stores: StoreArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When it could not be carried out; a promise not kept is an exit status.
+pub async fn run(args: RushArgs) -> anyhow::Result<ExitCode> {
+    let rungs = chosen(&args.rungs)?;
+    let stop = stop::requested(false)?;
+    let exe = std::env::current_exe().context("cannot find the program's own file")?;
+    let world = World::open(exe, args.stores.database_url.clone(), args.stores.redis_url.clone());
+    let world = world.await?;
+    let done = tokio::select! {
+        done = all(&world, &rungs, &args) => Some(done),
+        // Dropped, a rush ends its processes.
+        () = stop => None,
+    };
+    world.close().await?;
+    let Some((rushes, failed)) = done else {
+        bail!("interrupted: everything that was started has been stopped");
+    };
+    // Standard output is the JSON's alone when it goes there.
+    if args.json.as_deref() == Some(Path::new("-")) {
+        eprintln!("{}", table(&rushes));
+    } else {
+        say(table(&rushes))?;
+    }
+    for rush in rushes.iter().filter(|rush| !rush.witnesses.is_empty()) {
+        eprintln!("{}: {}", rush.rung, rush.witnesses.join("; "));
+    }
+    if let Some(path) = &args.json {
+        write_json(path, &json!({ "rushes": rushes }))?;
+    }
+    let good = !failed && rushes.iter().all(|rush| rush.as_claimed);
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Rung>, ConfigError> {
+    if names.is_empty() {
+        return Ok(RUNGS.iter().collect());
+    }
+    let found = names.iter().map(|name| ladder::find(name));
+    found.collect::<Result<_, _>>().map_err(|unknown| ConfigError(unknown.to_string()))
+}
+
+/// One rush after the other, and whether any could not be carried out.
+async fn all(world: &World, rungs: &[&'static Rung], args: &RushArgs) -> (Vec<Rush>, bool) {
+    let terms = Terms { users: args.users, stock: args.stock };
+    let seed = args.seed.unwrap_or_else(|| rand::rng().random());
+    eprintln!(
+        "On sale: {} vouchers. Buyers: {}, some of them twice. Nodes: 2. Seed: {seed}.",
+        terms.stock, terms.users
+    );
+    let (mut rushes, mut failed) = (Vec::new(), false);
+    for rung in rungs {
+        let bar = progress::of_attempts(rung.id, terms.attempts_of_all());
+        let rushed = rush_seeded(world, rung, terms, seed, |done| bar.set_position(done)).await;
+        bar.finish_and_clear();
+        match rushed {
+            Ok(rush) => rushes.push(rush),
+            Err(error) => {
+                failed = true;
+                eprintln!("{}: could not be tried: {error:#}", rung.id);
+            }
+        }
+    }
+    (rushes, failed)
+}
+
+fn table(rushes: &[Rush]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "RUNG",
+        "ORDERS",
+        "LEFT",
+        "OVERSOLD",
+        "TWICE",
+        "UNSOLD",
+        "LOST",
+        "NO ANSWER",
+        "ORDERS/S",
+        "P50 MS",
+        "P99 MS",
+        "VERDICT",
+    ]);
+    for rush in rushes {
+        let latency = |of: fn(&crate::load::latency::LatencyMs) -> f64| {
+            rush.latency_ms.as_ref().map_or_else(|| "-".to_owned(), |ms| format!("{:.0}", of(ms)))
+        };
+        let kept = if rush.holds { "holds" } else { "BREAKS" };
+        let claim = if rush.as_claimed { "as claimed" } else { "NOT as claimed" };
+        table.add_row([
+            rush.rung.to_owned(),
+            rush.orders.to_string(),
+            rush.remaining.to_string(),
+            rush.oversold.to_string(),
+            rush.duplicates.to_string(),
+            rush.undersold.to_string(),
+            rush.lost.to_string(),
+            rush.unexpected.to_string(),
+            format!("{:.0}", rush.orders_per_s),
+            latency(|ms| ms.p50),
+            latency(|ms| ms.p99),
+            format!("{kept}, {claim}"),
+        ]);
+    }
+    for column in 1..=10 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt()
+}
