@@ -1,5 +1,5 @@
 // A rung of the ladder, before everybody's eyes: the crowd of rush.js against `seckill lab serve`.
-// r01 oversells, r04 does not; with CLICKS=2 and more r05 sells twice to one user, r07b does not.
+// r01 oversells, r04 does not; with USERS=2 CLICKS=100 r05 sells twice to one user, r18 does not.
 //
 //   seckill lab serve
 //   k6 run -e RUNG=r01 loadtest/k6/lab.js
