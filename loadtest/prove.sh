@@ -142,8 +142,13 @@ prove() {
     shift 4
     local name=$tool-$test-${where//[^a-zA-Z0-9]/-}
     say "$tool $test, $where"
-    run "$reports/$name.txt" env REPORT="$reports/$name$([[ $tool == k6 ]] && echo .html)" "$@"
-    verdict=$(grep -oE '(HOLDS|FAILED): .*' "$reports/$name.txt" | tail -n 1) || true
+    # A crowd breaks what is broken by luck, however good the luck is: up to three crowds.
+    for ((crowds = 1; crowds <= 3; crowds++)); do
+        run "$reports/$name.txt" env REPORT="$reports/$name$([[ $tool == k6 ]] && echo .html)" "$@"
+        verdict=$(grep -oE '(HOLDS|FAILED): .*' "$reports/$name.txt" | tail -n 1) || true
+        [[ $wanted != holds && $status -eq 0 ]] || break
+    done
+    ((crowds == 1)) || verdict+=" (crowd $((crowds > 3 ? 3 : crowds)) of 3)"
     if [[ $wanted == holds ]]; then
         if ((status == 0)) && [[ $verdict == HOLDS* || $tool == seckill ]]; then good=true; fi
         [[ $tool != seckill ]] || verdict=$( ((status == 0)) && echo 'every voucher holds' || echo BROKEN)
@@ -200,8 +205,8 @@ serve lab serve
 crowd=(USERS="$((users / 2))" STOCK=100)
 with_k6 lab 'r01 oversells' 'audit_oversold [1-9]' "${crowd[@]}" RUNG=r01
 with_k6 lab 'r04 does not' holds "${crowd[@]}" RUNG=r04
-with_k6 lab 'r05 sells twice' 'audit_duplicates [1-9]' USERS=2 CLICKS=100 STOCK=1000 RUNG=r05
-with_k6 lab 'r18 does not' holds USERS=2 CLICKS=100 STOCK=1000 RUNG=r18
+with_k6 lab 'r05 sells twice' 'audit_duplicates [1-9]' USERS=20 CLICKS=20 STOCK=1000 RUNG=r05
+with_k6 lab 'r18 does not' holds USERS=20 CLICKS=20 STOCK=1000 RUNG=r18
 with_jmeter rush 'r01 oversells' 'audit_oversold [1-9]' "${crowd[@]}" RUNG=r01
 with_jmeter rush 'r04 does not' holds "${crowd[@]}" RUNG=r04
 with_jmeter double_click 'r05 sells twice' 'audit_duplicates [1-9]' USERS=10 CLICKS=50 STOCK=1000 RUNG=r05

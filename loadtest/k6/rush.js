@@ -53,7 +53,7 @@ export function setup() {
 }
 
 export default function (sale) {
-  waitForBegin(sale);
+  waitForBegin(sale, ATTEMPTS);
   buy(sale, tokens[exec.scenario.iterationInTest], ATTEMPTS, EXPECTED);
 }
 

@@ -280,9 +280,13 @@ export function bearer(token) {
   return { headers: { Authorization: `Bearer ${token}` } };
 }
 
-/** Opens the connection, then waits for the moment at which the sale begins. */
-export function waitForBegin(sale) {
-  http.get(sale.hello, { tags: { name: 'hello' }, responseType: 'none' });
+/**
+ * Opens a connection for each click, then waits for the moment at which the sale begins. Without
+ * that the first click would be through before the second had a connection.
+ */
+export function waitForBegin(sale, clicks) {
+  const params = { tags: { name: 'hello' }, responseType: 'none', timeout: '30s' };
+  http.batch(Array(clicks).fill(['GET', sale.hello, null, params]));
   const left = sale.begin - Date.now();
   if (left > 0) sleep(left / 1000);
 }
