@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use nix::sys::signal::Signal;
+use seckill::embedded::{Home, Plan, Servers};
 use seckill::lab::{Rush, Terms, World as Lab, rush_seeded};
 use seckill::ladder::{self, Invariant};
+use seckill::store::Redis;
 use serde_json::Value;
+use sqlx::PgPool;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::processes::{DEADLINE, descendants_of, eventually, is_alive, place, seckill, send};
@@ -83,19 +86,21 @@ async fn where_there_is_enough_for_everybody_something_is_left() {
     lab.close().await.unwrap();
 }
 
-/// The lab's databases on the server of a test's world.
-async fn scratch(world: &World) -> BTreeSet<String> {
-    let names =
-        sqlx::query_scalar("select datname from pg_database where datname ~ '^seckill_lab'")
-            .fetch_all(world.database.pool())
-            .await;
-    names.unwrap().into_iter().collect()
-}
-
 fn on(world: &World, arguments: &[&str]) -> tokio::process::Command {
     let mut command = seckill(arguments);
     command.env("DATABASE_URL", &world.database_url).env("REDIS_URL", &world.redis_url);
     command
+}
+
+/// The lab's databases and keys on servers that nobody else uses.
+async fn left(database: &PgPool, redis: &Redis) -> (usize, usize) {
+    let databases: Vec<String> =
+        sqlx::query_scalar("select datname from pg_database where datname ~ '^seckill_lab'")
+            .fetch_all(database)
+            .await
+            .unwrap();
+    let keys: Vec<String> = redis.query(redis::cmd("KEYS").arg("*")).await.unwrap();
+    (databases.len(), keys.len())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,19 +135,27 @@ async fn the_command_prints_a_table_and_writes_json_and_drops_its_databases() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_rush_leaves_no_process_and_no_database() {
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        let world = World::new().await;
+async fn an_interrupted_rush_leaves_no_process_no_database_and_no_key() {
+    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
+    let started = tokio::task::spawn_blocking(move || Servers::start(exe(), &plan));
+    let servers = started.await.unwrap().unwrap();
+    let urls = (servers.database_url().unwrap(), servers.redis_url().unwrap());
+    let (database, redis) = (PgPool::connect(urls.0).await.unwrap(), Redis::new(urls.1).unwrap());
+    // The second has lock servers of its own.
+    for (signal, rung) in [(Signal::SIGINT, "r02_row_lock"), (Signal::SIGTERM, "r15_redlock")] {
         // More than is over soon.
-        let mut child = on(&world, &["lab", "rush", "r02", "--users", "20000"])
+        let mut child = seckill(&["lab", "rush", rung, "--users", "20000"])
+            .env("DATABASE_URL", urls.0)
+            .env("REDIS_URL", urls.1)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let pid = child.id().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let begins = format!("{rung}: ");
         while let Some(line) = lines.next_line().await.unwrap() {
-            if line.starts_with("r02_row_lock: ") {
+            if line.starts_with(&begins) {
                 break;
             }
         }
@@ -150,17 +163,19 @@ async fn an_interrupted_rush_leaves_no_process_and_no_database() {
         let mut started = BTreeSet::new();
         eventually("two nodes and the crowd run", async || {
             started.extend(descendants_of(pid));
-            started.len() >= 3
+            started.len() >= if rung == "r15_redlock" { 6 } else { 3 }
         })
         .await;
-        let of_children = |names: &BTreeSet<String>| names.len() >= 2;
-        assert!(of_children(&scratch(&world).await));
+        assert_eq!(left(&database, &redis).await.0, 2);
         send(pid, signal);
         let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
         assert_eq!(ended.code(), Some(1), "{signal}");
+        assert_eq!(left(&database, &redis).await, (0, 0), "{signal}");
         eventually("all that it started is gone", async || {
             started.iter().all(|pid| !is_alive(*pid))
         })
         .await;
     }
+    database.close().await;
+    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
 }

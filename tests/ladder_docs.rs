@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 
 use seckill::lab::faults::ZooKeeperNode;
-use seckill::lab::{Cell, Observed, replay, scenarios};
+use seckill::lab::{Cell, replay, scenarios};
 use seckill::ladder::{Invariant, Lock, RUNGS, Rung, Scenario, find};
 
 use crate::lab_replays::lab;
@@ -80,14 +80,8 @@ fn played(block: &Block) -> Option<(&'static Rung, Scenario)> {
 fn printed(cell: &Cell) -> Vec<String> {
     let mut lines = vec![format!("{}  {}: {}", cell.rung, cell.scenario, cell.scenario.story())];
     lines.extend(cell.timeline.iter().map(|line| format!("    {line}").trim_end().to_owned()));
-    let observed = match cell.observed {
-        Observed::Holds => "HOLDS",
-        Observed::Breaks => "BREAKS",
-        _ => "is unknown",
-    };
-    let claimed = if cell.is_as_claimed() { "as claimed" } else { "NOT as claimed" };
-    let witness = cell.witness.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-    lines.push(format!("  {} {observed}, {claimed}{witness}", cell.invariant));
+    lines.push(format!("  {} {}", cell.invariant, cell.outcome()));
+    lines.extend(cell.witness.as_deref().map(|witness| format!("    {witness}")));
     lines
 }
 

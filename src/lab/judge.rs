@@ -84,6 +84,7 @@ impl Verdict {
 /// When the database cannot be asked.
 pub(super) async fn judge(stage: &Stage<'_>, invariant: Invariant) -> anyhow::Result<Verdict> {
     let mut witnesses: Vec<String> = stage.breaches().to_vec();
+    witnesses.extend(lost(stage).await?);
     for (nth, voucher) in stage.vouchers.iter().enumerate() {
         let audits = audit::run(&stage.database, VoucherId::new(*voucher)).await?;
         let audit = audits.first().context("a voucher is gone from the database")?;
@@ -99,6 +100,35 @@ pub(super) async fn judge(stage: &Stage<'_>, invariant: Invariant) -> anyhow::Re
         true => Verdict::HOLDS,
         false => Verdict::breaks(witnesses.join("; ")),
     })
+}
+
+/// Whatever is at stake: who was told "ordered" has an order, and one of his own.
+async fn lost(stage: &Stage<'_>) -> anyhow::Result<Vec<String>> {
+    let told: Vec<(&str, i64)> = stage
+        .answers()
+        .filter_map(|(name, answer)| match answer {
+            Answer::Ordered(id) => Some((name, id)),
+            _ => None,
+        })
+        .collect();
+    let ids: Vec<i64> = told.iter().map(|(_, id)| *id).collect();
+    let kept: Vec<i64> = sqlx::query_scalar("select id from orders where id = any($1)")
+        .bind(&ids)
+        .fetch_all(&stage.database)
+        .await?;
+    let mut seen = Vec::new();
+    let mut witnesses = Vec::new();
+    for (name, id) in told {
+        if !kept.contains(&id) {
+            witnesses
+                .push(format!("no_lost_order: {name} was told of order {id}, which is not there"));
+        }
+        if seen.contains(&id) {
+            witnesses.push(format!("no_lost_order: {name} was told of order {id}, as another was"));
+        }
+        seen.push(id);
+    }
+    Ok(witnesses)
 }
 
 /// Orders against stock, not the stock column alone: lost updates hide there.

@@ -4,6 +4,27 @@
 //! claim made here, and every break.
 
 mod claims;
+mod r01_naive;
+mod r02_row_lock;
+mod r03_version_cas;
+mod r04_stock_guard;
+mod r05_check_then_insert;
+mod r06_global_mutex;
+mod r07a_user_mutex_inside_tx;
+mod r07b_user_mutex;
+mod r08a_setnx;
+mod r08b_setnx_expire;
+mod r09_set_nx_px;
+mod r10_owner_check;
+mod r11_lua_release;
+mod r12_reentrant;
+mod r13_watchdog;
+mod r14_multi_lock;
+mod r15_redlock;
+mod r16_fencing;
+mod r17_zookeeper;
+mod r18_constraints;
+mod r19_group_commit;
 mod rung;
 mod shop;
 mod turns;
@@ -19,11 +40,9 @@ use Lock::{Mutex, Redis};
 use Scenario::*;
 use Tables::{Bare, Guarded};
 
-/// Declares the rungs' modules and the registry: `file: lock, tables, keeps […], breaks in […]`.
+/// The registry: `file: lock, tables, keeps […], breaks in […]`.
 macro_rules! rungs {
     ($($id:ident: $lock:expr, $tables:expr, keeps $claims:expr, breaks $breaks:expr;)+) => {
-        $(mod $id;)+
-
         /// The ladder, rung by rung.
         pub const RUNGS: &[Rung] = &[$(Rung {
             id: stringify!($id),

@@ -22,11 +22,12 @@ pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
 impl Design for RowLock {
     async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
-        let stock: i32 =
-            sqlx::query_scalar("select stock from seckill_vouchers where voucher_id = $1 for update")
-                .bind(visit.voucher.get())
-                .fetch_one(&mut *transaction)
-                .await?;
+        let stock: i32 = sqlx::query_scalar(
+            "select stock from seckill_vouchers where voucher_id = $1 for update",
+        )
+        .bind(visit.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await?;
         visit.at(Point::StockRead, stock).await;
         if stock < 1 {
             return Ok(Answer::SoldOut);

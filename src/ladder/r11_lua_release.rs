@@ -5,8 +5,8 @@
 //! *Next.* Count the holds of an owner (r12).
 
 use async_trait::async_trait;
-use sqlx::PgPool;
 use redis::Script;
+use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::{Answer, Design, Point, RungError, Shop, Visit};
@@ -23,7 +23,12 @@ struct LuaRelease {
 
 pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
     let redis = shop.first_redis()?;
-    Ok(Box::new(LuaRelease { database: shop.database, redis, keys: shop.keys, release: Script::new(COMPARE_AND_DELETE) }))
+    Ok(Box::new(LuaRelease {
+        database: shop.database,
+        redis,
+        keys: shop.keys,
+        release: Script::new(COMPARE_AND_DELETE),
+    }))
 }
 
 #[async_trait]

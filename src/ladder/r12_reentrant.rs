@@ -6,8 +6,8 @@
 //! *Next.* Renew the lease while the work goes on, and make the release safe to resend (r13).
 
 use async_trait::async_trait;
-use sqlx::PgPool;
 use redis::Script;
+use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::{Answer, Design, Point, RungError, Shop, Visit};
@@ -26,7 +26,13 @@ struct Reentrant {
 
 pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
     let redis = shop.first_redis()?;
-    Ok(Box::new(Reentrant { database: shop.database, redis, keys: shop.keys, acquire: Script::new(ACQUIRE), release: Script::new(RELEASE) }))
+    Ok(Box::new(Reentrant {
+        database: shop.database,
+        redis,
+        keys: shop.keys,
+        acquire: Script::new(ACQUIRE),
+        release: Script::new(RELEASE),
+    }))
 }
 
 #[async_trait]

@@ -12,9 +12,7 @@ use async_trait::async_trait;
 use sqlx::PgPool;
 
 use super::{Answer, Design, Point, RungError, Shop, Visit};
-use crate::lock::{
-    Lease, LockClient, LockOptions, QuorumGuard, RedLock, RedLockOptions,
-};
+use crate::lock::{Lease, LockClient, LockOptions, QuorumGuard, RedLock, RedLockOptions};
 use crate::store::Keys;
 
 /// How long a second request of a user waits for the first.
@@ -50,7 +48,9 @@ impl Design for Majority {
             }
         };
         let lease_ms = visit.lease.as_millis();
-        visit.at(Point::Locked, format!("on {} nodes, for {lease_ms} ms, renewed", guard.granted())).await;
+        visit
+            .at(Point::Locked, format!("on {} nodes, for {lease_ms} ms, renewed", guard.granted()))
+            .await;
         if let Some(inner) = visit.inner() {
             visit.at(Point::InnerDone, self.buy(&inner).await?).await;
         }

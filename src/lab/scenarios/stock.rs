@@ -4,8 +4,9 @@ use crate::lab::Stage;
 use crate::lab::stage::Buyer;
 use crate::ladder::Point;
 
-/// What the rungs look at before they write.
-const LOOKED: [Point; 2] = [Point::StockRead, Point::OrdersCounted];
+/// Where the rungs have looked at the stock, or at the orders, and not written yet; or, where they
+/// do not look, have written and not committed.
+const LOOKED: [Point; 3] = [Point::StockRead, Point::OrdersCounted, Point::Committing];
 
 /// Two buyers both see the last voucher.
 pub(super) async fn last_one(stage: &mut Stage<'_>) -> anyhow::Result<()> {
