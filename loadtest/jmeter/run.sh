@@ -1,0 +1,278 @@
+#!/usr/bin/env bash
+# Runs a plan of JMeter's without a window, and judges what came out: JMeter itself exits 0
+# whatever it found.
+#
+#   seckill voucher add --title rush --stock 100
+#   seckill tokens --users 1000 --out tokens.csv
+#   loadtest/jmeter/run.sh rush                    everyone at once
+#   loadtest/jmeter/run.sh double_click            each user clicks many times at once
+#   RUNG=r01 loadtest/jmeter/run.sh rush           a rung of the lab, see `seckill lab serve`
+#   loadtest/jmeter/run.sh my.jmx                  a plan of one's own that takes the same properties
+#
+#   BASE_URL       the server (default http://127.0.0.1:8080; for a rung http://127.0.0.1:8081)
+#   VOUCHER        what is bought (default: the newest voucher)
+#   TOKENS         the CSV of `seckill tokens` (default tokens.csv)
+#   USERS          how many come (default: rush 1000, on a rung 500; double_click 10)
+#   CLICKS         of each user in double_click (default 50)
+#   RUNG           buy at this rung of `seckill lab serve` instead, with a voucher of its own of
+#   STOCK          so many (default 100); there are no tokens then: a user's number is his token
+#   EXPECT_ORDERS  exactly so many orders, or the run fails (default: only the other checks)
+#   REPORT         where the results go, without an ending (default jmeter-PLAN): .jtl, every
+#                  sample; .log, JMeter's own
+#   TIME_LIMIT     seconds after which JMeter is stopped (default 180)
+#   JMETER_HOME    JMeter 3 or later; without it the `jmeter` in PATH, Debian's 2.13 included
+#
+# Exit status 0: every check held. 1: one did not (an oversell among them). 2: could not run. The
+# users must not hold the voucher yet, and nobody else may buy it meanwhile.
+set -euo pipefail
+export LC_ALL=C # decimal points, and awk that reads them
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+die() {
+    printf 'jmeter: %s\n' "$*" >&2
+    exit 2
+}
+
+# --- What is asked for -----------------------------------------------------------------------
+
+[[ $# -eq 1 && $1 != -* ]] || die 'usage: loadtest/jmeter/run.sh rush|double_click|PLAN.jmx; what is set by variables stands at the top of this file.'
+plan=$1
+[[ -e $plan || $plan == *.jmx ]] || plan=$here/$1.jmx
+[[ -r $plan ]] || die "there is no plan '$plan'."
+name=$(basename "$plan" .jmx)
+
+whole() { # whole NAME DEFAULT LEAST: the variable's value, a whole number
+    local said=${!1:-$2}
+    [[ $said =~ ^(0|[1-9][0-9]{0,8})$ && $said -ge $3 ]] || die "$1='$said' is not a whole number from $3 on."
+    echo "$said"
+}
+rung=${RUNG:-}
+case $name in
+double_click)
+    users=$(whole USERS 10 1)
+    clicks=$(whole CLICKS 50 2)
+    ;;
+*)
+    users=$(whole USERS "$([[ -n $rung ]] && echo 500 || echo 1000)" 1)
+    clicks=1
+    ;;
+esac
+lab_stock=$(whole STOCK 100 0)
+time_limit=$(whole TIME_LIMIT 180 1)
+expect_orders=''
+[[ -z ${EXPECT_ORDERS:-} ]] || expect_orders=$(whole EXPECT_ORDERS 0 0)
+url=${BASE_URL:-http://127.0.0.1:$([[ -n $rung ]] && echo 8081 || echo 8080)}
+url=${url%/}
+[[ $url =~ ^(https?)://(\[[0-9a-fA-F:]+\]|[^][/?#:[:space:]]+)(:([0-9]+))?$ ]] ||
+    die "BASE_URL='$url' is not an address such as http://127.0.0.1:8080."
+scheme=${BASH_REMATCH[1]} host=${BASH_REMATCH[2]} port=${BASH_REMATCH[4]}
+[[ -n $port ]] || port=$([[ $scheme == https ]] && echo 443 || echo 80)
+report=${REPORT:-jmeter-$name}
+[[ ${VOUCHER:-0} =~ ^[0-9]+$ ]] || die "VOUCHER='${VOUCHER:-}' is not the number of a voucher."
+[[ $rung =~ ^[A-Za-z0-9_]*$ ]] || die "RUNG='$rung' is not the name of a rung."
+
+command -v curl >/dev/null || die 'curl is missing: run scripts/setup.sh loadtest.'
+command -v java >/dev/null || [[ -n ${JAVA_HOME:-} ]] || die 'java is missing: run scripts/setup.sh loadtest.'
+
+# Debian's is known by what starts it; it needs help, see debian.bsh.
+debian=/usr/share/jmeter
+if [[ -n ${JMETER_HOME:-} ]]; then
+    [[ -x $JMETER_HOME/bin/jmeter ]] || die "JMETER_HOME='$JMETER_HOME' has no bin/jmeter."
+    jmeter=("$JMETER_HOME/bin/jmeter")
+elif found=$(command -v jmeter); then
+    jmeter=("$found")
+    if grep -q "jmeter.home=$debian" "$found"; then
+        [[ -e $debian/lib/ext/ApacheJMeter_http.jar ]] || die 'JMeter lacks its HTTP part: run scripts/setup.sh loadtest.'
+        [[ -e /usr/share/java/bsh.jar ]] || die 'BeanShell (/usr/share/java/bsh.jar) is missing: run scripts/setup.sh loadtest.'
+        jmeter=(java -Xmx1g -Djava.awt.headless=true "-Djmeter.home=$debian"
+            -cp "$debian/bin/ApacheJMeter.jar:$debian/lib/ext/*:$debian/lib/jorphan.jar:/usr/share/java/bsh.jar"
+            bsh.Interpreter "$here/debian.bsh")
+    fi
+else
+    die 'jmeter is missing: run scripts/setup.sh loadtest, or set JMETER_HOME.'
+fi
+
+work=$(mktemp -d)
+child=''
+clean_up() {
+    local status=$?
+    trap - EXIT
+    trap '' INT TERM
+    if [[ -n $child ]]; then
+        kill -TERM "$child" 2>/dev/null || true
+        for ((tenths = 0; tenths < 50; tenths++)); do
+            kill -0 "$child" 2>/dev/null || break
+            sleep 0.1
+        done
+        kill -KILL "$child" 2>/dev/null || true
+    fi
+    rm -rf "$work"
+    exit "$status"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# --- The sale --------------------------------------------------------------------------------
+
+ask() { # ask CURL'S ARGUMENTS...: sets `status`, 0 when nothing answers, and `answer`
+    status=$(curl -sS --globoff --max-time 10 -o "$work/answer" -w '%{http_code}' "$@" 2>"$work/curl.err") || status=0
+    answer=$(cat "$work/answer" 2>/dev/null || true)
+    [[ $status != 0 && $status != 000 ]] ||
+        die "nothing answers at $url ($(tail -n 1 "$work/curl.err")): start it with 'seckill $([[ -n $rung ]] && echo 'lab ')serve', or set BASE_URL."
+}
+member() { # member NAME: the first such member of `answer` that is a number or a plain string
+    sed -En 's/.*[{,]"'"$1"'":("([^"\\]*)"|(-?[0-9]+)).*/\2\3/p' <<<"$answer" | head -n 1
+}
+add='"seckill voucher add --title T --stock 100" puts one on sale'
+
+if [[ -n $rung ]]; then
+    ask -X POST "$url/lab/$rung/vouchers" -d "{\"stock\":$lab_stock}"
+    [[ $(member code) != rung_not_found ]] || die "there is no rung '$rung': seckill lab list shows them."
+    [[ $status == 201 ]] || die "$url/lab/$rung/vouchers answered $status: is that 'seckill lab serve'?"
+    voucher=$(member voucher_id) rung=$(member rung) before=$lab_stock
+    path=/lab/$rung/vouchers/$voucher books=$url/lab/$rung/vouchers/$voucher
+    what="$rung, voucher $voucher at $url"
+    tokens=$work/tokens.csv
+    awk -v n="$users" 'BEGIN { print "user_id,token"; for (i = 1; i <= n; i++) print i "," i }' >"$tokens"
+else
+    tokens=${TOKENS:-tokens.csv}
+    how="\"seckill tokens --users $users --out $tokens\" writes it"
+    [[ -r $tokens ]] || die "TOKENS: there is no '$tokens': $how."
+    [[ $(head -n 1 "$tokens" | tr -d '\r') == user_id,token ]] || die "TOKENS: the first line of '$tokens' is not user_id,token: $how."
+    lines=$(($(grep -c . "$tokens") - 1))
+    ((lines >= users)) || die "TOKENS: '$tokens' has $lines tokens, and this needs $users: $how."
+    tokens=$(cd "$(dirname "$tokens")" && pwd)/$(basename "$tokens") # JMeter would look beside the plan
+    if [[ -n ${VOUCHER:-} ]]; then ask "$url/api/vouchers/$VOUCHER"; else ask "$url/api/vouchers?limit=1"; fi
+    [[ $status != 404 && $answer != '[]' ]] || die "there is no voucher ${VOUCHER:-}at $url: $add."
+    voucher=$(member id) before=$(member stock)
+    [[ $status == 200 && -n $voucher && -n $before ]] || die "$url answered $status, and no voucher."
+    sale=$(member status)
+    [[ $sale == on_sale || $sale == sold_out ]] || die "voucher $voucher is not on sale ($sale): $add."
+    path=/api/vouchers/$voucher books=$url/api/vouchers/$voucher
+    what="voucher $voucher at $url"
+    ask -H "Authorization: Bearer $(sed -n '2s/^[0-9]*,\([^,"[:space:]]*\).*/\1/p' "$tokens")" "$url/api/me"
+    [[ $status == 200 ]] || die "$url does not take the first token ($(member code)): mint them with the same data directory or secret that the server has."
+fi
+if [[ $name == double_click ]] && ((before < users)); then
+    die "$what has $before left, too few for $users users: set USERS, or put another voucher on sale."
+fi
+
+# --- The run ---------------------------------------------------------------------------------
+
+jtl=$report.jtl log=$report.log
+rm -f "$jtl" "$log" # JMeter would write behind what is there
+printf 'jmeter %s: %s\n  %s users, %s click(s) each, all at once; stock %s before' "$name" "$what" "$users" "$clicks" "$before"
+save=jmeter.save.saveservice
+# In the background and waited for: bash handles no signal while it waits for a program in the
+# foreground. Nothing is sent twice: a purchase is not to be bought again by the client.
+timeout --signal TERM --kill-after 10 "$time_limit" "${jmeter[@]}" -n -t "$plan" -l "$jtl" -j "$log" \
+    -Jscheme="$scheme" -Jhost="$host" -Jport="$port" -Jpath="$path/orders" \
+    -Jtokens="$tokens" -Jusers="$users" -Jclicks="$clicks" \
+    -Jsample_variables=user_id,code -Jhttpclient4.retrycount=0 -Jjmeterengine.nongui.port=0 \
+    -J$save.output_format=csv -J$save.print_field_names=true -J$save.default_delimiter=, \
+    -J$save.assertion_results_failure_message=false >"$work/jmeter.out" 2>&1 </dev/null &
+child=$!
+status=0
+wait "$child" || status=$?
+child=''
+if ((status != 0)) || [[ ! -s $jtl ]]; then
+    printf '\n'
+    tail -n 5 "$work/jmeter.out" >&2
+    ((status != 124)) || die "JMeter was not done after $time_limit s: set TIME_LIMIT."
+    die "JMeter ended with status $status${log:+; see $log}."
+fi
+
+# --- The verdict -----------------------------------------------------------------------------
+
+[[ -n $rung ]] || sleep 1.2 # what the API shows is at most a second old
+ask "$books"
+after=$(member stock)
+[[ $status == 200 && -n $after ]] || die "$books answered $status, and no stock."
+printf ', %s after\n\n' "$after"
+
+awk -v name="$name" -v users="$users" -v clicks="$clicks" -v before="$before" -v after="$after" \
+    -v expect="$expect_orders" -v rung="$rung" -v audit_orders="$(member orders)" \
+    -v audit_oversold="$(member oversold)" -v audit_duplicates="$(member duplicates)" '
+    # Fields of a line of CSV: commas within quotation marks part nothing.
+    function split_csv(line,    n, quoted, i, c) {
+        n = 1; field[1] = ""; quoted = 0
+        for (i = 1; i <= length(line); i++) {
+            c = substr(line, i, 1)
+            if (c == "\"") quoted = !quoted
+            else if (c == "," && !quoted) field[++n] = ""
+            else field[n] = field[n] c
+        }
+        return n
+    }
+    { sub(/\r$/, "") }
+    NR == 1 { n = split_csv($0); for (i = 1; i <= n; i++) at[field[i]] = i; next }
+    $0 == "" { next }
+    {
+        # The long way only where there is a quotation mark.
+        if (index($0, "\"")) split_csv($0); else split($0, field, ",")
+        samples++
+        status = field[at["responseCode"]]; code = field[at["code"]]
+        if (field[at["success"]] != "true") failed++
+        if (status == "201" && code == "none") {
+            code = "ordered"
+            if (++orders_of[field[at["user_id"]]] > 1) twice++
+        } else if (status !~ /^[0-9]+$/) code = "no_answer"
+        else if (code == "none") code = "unknown_answer"
+        if (!(code in times)) list[++codes] = code
+        times[code]++
+        if (code != "ordered" && code != "already_bought" && code != "order_in_progress" &&
+            (code != "sold_out" || name == "double_click")) unexpected++
+        elapsed[samples] = field[at["elapsed"]] + 0
+        begin = field[at["timeStamp"]] + 0; end = begin + elapsed[samples]
+        if (!first || begin < first) first = begin
+        if (end > last) last = end
+    }
+    function check(name, value, limit, ok, meaning) {
+        printf "  %s %-21s %8d  %-8s  %s\n", ok ? "ok  " : "FAIL", name, value, limit, meaning
+        if (!ok) broken = broken (broken ? ", " : "") name " " value
+    }
+    function exact(name, value, wanted, meaning) { check(name, value, "=" wanted, value == wanted, meaning) }
+    function sift(i, n,    child, swap) {
+        while ((child = 2 * i) <= n) {
+            if (child < n && elapsed[child + 1] > elapsed[child]) child++
+            if (elapsed[i] >= elapsed[child]) return
+            swap = elapsed[i]; elapsed[i] = elapsed[child]; elapsed[child] = swap
+            i = child
+        }
+    }
+    function sort(n,    i, swap) {
+        for (i = int(n / 2); i >= 1; i--) sift(i, n)
+        for (i = n; i > 1; i--) { swap = elapsed[1]; elapsed[1] = elapsed[i]; elapsed[i] = swap; sift(1, i - 1) }
+    }
+    function percentile(p,    i) { i = int(samples * p / 100); if (i < samples * p / 100) i++; return elapsed[i < 1 ? 1 : i] }
+    END {
+        order = "ordered sold_out already_bought order_in_progress"
+        n = split(order, known, " ")
+        for (i = 1; i <= n; i++) if (known[i] in times) { printf "  %-26s %10d\n", known[i], times[known[i]]; shown[known[i]] = 1 }
+        for (i = 1; i <= codes; i++) if (!(list[i] in shown)) printf "  %-26s %10d\n", list[i], times[list[i]]
+        sort(samples)
+        printf "\n  latency ms   p50 %d   p95 %d   p99 %d   max %d   in %.1f s\n\n",
+            percentile(50), percentile(95), percentile(99), elapsed[samples], (last - first) / 1000
+
+        orders = times["ordered"] + 0
+        check("orders_beyond_stock", orders - before, "<=0", orders <= before, "orders confirmed, less what there was: above zero is an oversell")
+        exact("double_sales", twice + 0, 0, "orders confirmed to one user beyond the first")
+        exact("unbalanced", orders - (before - after), 0, "orders confirmed, less what went from the stock")
+        if (name != "double_click" && users >= before) exact("left_unsold", after > 0 ? after : 0, 0, "vouchers left although enough people came")
+        if (users <= before) exact("sold_out_too_early", times["sold_out"] + 0, 0, "\"sold out\" although there was enough for everybody")
+        if (name == "double_click") exact("ordered", orders, users, "orders confirmed: one a user")
+        if (expect != "") exact("ordered", orders, expect, "orders confirmed, as EXPECT_ORDERS has it")
+        if (rung != "") {
+            exact("audit_oversold", audit_oversold, 0, "audit: orders in the database beyond the stock")
+            exact("audit_duplicates", audit_duplicates, 0, "audit: orders in the database beyond one a user")
+            exact("audit_lost", orders - audit_orders, 0, "orders confirmed, less those in the database")
+        }
+        exact("unexpected", unexpected + 0, 0, "answers with a code that has no place here")
+        exact("failed_samples", failed + 0, 0, "samples that an assertion of the plan did not like")
+        exact("samples", samples, users * clicks, "attempts made and answered")
+        printf "\n  %s\n", broken ? "FAILED: " broken "." : "HOLDS: every check did."
+        exit broken != ""
+    }' "$jtl" && status=0 || status=1
+printf '  %s\n\n' "$jtl"
+exit "$status"
