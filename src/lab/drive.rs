@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tokio::time::timeout;
 
 use super::protocol::{Act, Order};
@@ -27,6 +27,20 @@ impl Stage<'_> {
     /// As [`Stage::until`].
     pub async fn until_first(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<Stop> {
         self.drive(actor, points).await
+    }
+
+    /// As [`Stage::until_first`], where the story is none unless the actor gets there.
+    ///
+    /// # Errors
+    /// When it does not, too: the cell is unknown.
+    pub async fn must_reach(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<()> {
+        match self.until_first(actor, points).await? {
+            Stop::At(_) => Ok(()),
+            elsewhere => {
+                let name = self.cast[actor.0].name;
+                bail!("{name} was to come to {points:?}, and came to {elsewhere:?}")
+            }
+        }
     }
 
     /// Lets the actor go on to its end, or as far as it gets.
@@ -80,7 +94,7 @@ impl Stage<'_> {
     pub async fn set_out(&mut self, actor: Actor) -> anyhow::Result<()> {
         let Cast { name, node, .. } = self.cast[actor.0];
         self.cast[actor.0].state = State::Running;
-        self.note(name, "sets out");
+        self.note(name, "goes on");
         self.nodes[node].order(&Order::Go(name.to_owned())).await
     }
 

@@ -83,8 +83,11 @@ impl Verdict {
 /// # Errors
 /// When the database cannot be asked.
 pub(super) async fn judge(stage: &Stage<'_>, invariant: Invariant) -> anyhow::Result<Verdict> {
+    // Whatever the rung claims to break, this it may not.
+    if let Some(lost) = lost(stage).await? {
+        return Ok(Verdict::unknown(lost));
+    }
     let mut witnesses: Vec<String> = stage.breaches().to_vec();
-    witnesses.extend(lost(stage).await?);
     for (nth, voucher) in stage.vouchers.iter().enumerate() {
         let audits = audit::run(&stage.database, VoucherId::new(*voucher)).await?;
         let audit = audits.first().context("a voucher is gone from the database")?;
@@ -102,33 +105,27 @@ pub(super) async fn judge(stage: &Stage<'_>, invariant: Invariant) -> anyhow::Re
     })
 }
 
-/// Whatever is at stake: who was told "ordered" has an order, and one of his own.
-async fn lost(stage: &Stage<'_>) -> anyhow::Result<Vec<String>> {
-    let told: Vec<(&str, i64)> = stage
-        .answers()
-        .filter_map(|(name, answer)| match answer {
-            Answer::Ordered(id) => Some((name, id)),
-            _ => None,
-        })
-        .collect();
-    let ids: Vec<i64> = told.iter().map(|(_, id)| *id).collect();
-    let kept: Vec<i64> = sqlx::query_scalar("select id from orders where id = any($1)")
-        .bind(&ids)
-        .fetch_all(&stage.database)
-        .await?;
+/// `no_lost_order`: who was told "ordered" has an order, and one of his own. No scenario puts it
+/// at stake, and none may cost it.
+async fn lost(stage: &Stage<'_>) -> anyhow::Result<Option<String>> {
     let mut seen = Vec::new();
-    let mut witnesses = Vec::new();
-    for (name, id) in told {
-        if !kept.contains(&id) {
-            witnesses
-                .push(format!("no_lost_order: {name} was told of order {id}, which is not there"));
-        }
-        if seen.contains(&id) {
-            witnesses.push(format!("no_lost_order: {name} was told of order {id}, as another was"));
+    for (cast, answer) in stage.answered() {
+        let Answer::Ordered(id) = answer else { continue };
+        let orders: i64 = sqlx::query_scalar(
+            "select count(*) from orders where id = $1 and user_id = $2 and voucher_id = $3",
+        )
+        .bind(id)
+        .bind(cast.user)
+        .bind(cast.voucher)
+        .fetch_one(&stage.database)
+        .await?;
+        if orders == 0 || seen.contains(&id) {
+            let name = cast.name;
+            return Ok(Some(format!("no_lost_order: {name} was told of order {id}, and has none")));
         }
         seen.push(id);
     }
-    Ok(witnesses)
+    Ok(None)
 }
 
 /// Orders against stock, not the stock column alone: lost updates hide there.

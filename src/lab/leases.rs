@@ -74,6 +74,46 @@ impl Stage<'_> {
         Ok(Keys::with_prefix(&self.key_prefix).order_lock(user))
     }
 
+    /// Waits until somebody holds the user's lock.
+    ///
+    /// # Errors
+    /// When nobody does in time.
+    pub async fn until_locked(&self, user: i64) -> anyhow::Result<()> {
+        let (key, redis) = (self.lock_key(user)?, Redis::new(&self.servers.redis_urls[0])?);
+        let deadline = Instant::now() + PATIENCE;
+        while redis.query::<i64>(redis::cmd("EXISTS").arg(&key)).await? == 0 {
+            if Instant::now() > deadline {
+                bail!("nobody takes the lock");
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
+    /// Ends the lease of the user's lock on each of its servers, without waiting for it.
+    ///
+    /// # Errors
+    /// When a server is gone, or the lock is not there.
+    pub async fn end_lease(&mut self, user: i64) -> anyhow::Result<()> {
+        let key = self.lock_key(user)?;
+        for url in &self.servers.redis_urls {
+            let redis = Redis::new(url)?;
+            let ended: i64 = redis.query(redis::cmd("PEXPIRE").arg(&key).arg(1)).await?;
+            if ended == 0 {
+                bail!("there is no lock whose lease could end");
+            }
+            let deadline = Instant::now() + PATIENCE;
+            while redis.query::<i64>(redis::cmd("EXISTS").arg(&key)).await? == 1 {
+                if Instant::now() > deadline {
+                    bail!("a lease of a millisecond does not end");
+                }
+                sleep(LOOK_EVERY).await;
+            }
+        }
+        self.say("the lab ends the lease, as time would");
+        Ok(())
+    }
+
     async fn redis_lease_over(&self, user: i64) -> anyhow::Result<LeaseEnd> {
         let key = self.lock_key(user)?;
         let redis = Redis::new(&self.servers.redis_urls[0])?;

@@ -17,7 +17,7 @@ use crate::ladder::{Answer, Point, Rung};
 /// What takes longer never comes: the cell is unknown.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The first rung whose holder learns that it has lost its lock.
+/// The first rung whose lock is renewed, and whose holder learns that it has lost it.
 const WATCHES_ITSELF: u32 = 13;
 
 /// A lease that no replay outlasts.
@@ -67,6 +67,9 @@ pub(super) enum State {
 /// An actor and what became of it.
 pub(super) struct Cast {
     pub(super) name: &'static str,
+    /// Who it is in the database, and what it wants.
+    pub(super) user: i64,
+    pub(super) voucher: i64,
     pub(super) node: usize,
     pub(super) state: State,
     pub(super) answer: Option<Stop>,
@@ -234,6 +237,8 @@ impl<'a> Stage<'a> {
         self.note(name, format!("user {user} wants voucher {nth}{also} (process {process})"));
         self.cast.push(Cast {
             name,
+            user: self.first_user + buyer.user,
+            voucher: buyer.voucher,
             node: node.0,
             state: State::Held,
             answer: None,
@@ -300,8 +305,12 @@ impl<'a> Stage<'a> {
 
     /// Everybody who was answered, and how.
     pub fn answers(&self) -> impl Iterator<Item = (&'static str, Answer)> {
+        self.answered().map(|(cast, answer)| (cast.name, answer))
+    }
+
+    pub(super) fn answered(&self) -> impl Iterator<Item = (&Cast, Answer)> {
         self.cast.iter().filter_map(|cast| match cast.answer {
-            Some(Stop::Done(answer)) => Some((cast.name, answer)),
+            Some(Stop::Done(answer)) => Some((cast, answer)),
             _ => None,
         })
     }
@@ -326,7 +335,12 @@ impl<'a> Stage<'a> {
 
     /// Where the rung has looked for the last time whether it may write.
     pub fn last_check(&self) -> Point {
-        if self.rung.number() >= WATCHES_ITSELF { Point::LastCheck } else { Point::OrdersCounted }
+        if self.renews() { Point::LastCheck } else { Point::OrdersCounted }
+    }
+
+    /// Whether the holder's lease is renewed while it lives.
+    pub fn renews(&self) -> bool {
+        self.rung.number() >= WATCHES_ITSELF
     }
 
     /// Orders of a voucher.

@@ -67,8 +67,8 @@ named! {
         NoOversell = "no_oversell",
         /// One user holds at most one order of a voucher.
         OnePerUser = "one_per_user",
-        /// While stock remains, a first-time buyer is not sent away; orders + stock = initial
-        /// stock.
+        /// While stock remains, a first-time buyer is not told "sold out", nor sent away because
+        /// one of several servers of a lock is down; orders + stock = initial stock.
         NoUndersell = "no_undersell",
         /// An acknowledged order is in the database.
         NoLostOrder = "no_lost_order",

@@ -49,18 +49,11 @@ impl Design for ZooKeeper {
         let (_, number) = session.create(&format!("{queue}/place-"), b"", &PLACE).await?;
         let place = format!("place-{number}");
         let own = format!("{queue}/{place}");
-        match timeout(PATIENCE, first_in(session, &queue, &place, visit)).await {
-            Ok(turn) => turn?,
-            Err(_) => {
-                session.delete(&own, None).await?;
-                return Ok(Answer::InProgress);
-            }
-        }
-        visit.at(Point::Locked, "the first in the queue").await;
-        if let Some(inner) = visit.inner() {
-            visit.at(Point::InnerDone, self.buy(&inner).await?).await;
-        }
-        let answer = self.place(visit, session).await;
+        let answer = match timeout(PATIENCE, first_in(session, &queue, &place, visit)).await {
+            Ok(Ok(())) => self.buy_first(visit, session).await,
+            Ok(Err(error)) => Err(error),
+            Err(_) => Ok(Answer::InProgress),
+        };
         visit.at(Point::Releasing, "its place in the queue").await;
         // What fails here ends with the session.
         let _ = session.delete(&own, None).await;
@@ -90,6 +83,14 @@ async fn first_in(
 }
 
 impl ZooKeeper {
+    async fn buy_first(&self, visit: &Visit, session: &Client) -> Result<Answer, RungError> {
+        visit.at(Point::Locked, "the first in the queue").await;
+        if let Some(inner) = visit.inner() {
+            visit.at(Point::InnerDone, self.buy(&inner).await?).await;
+        }
+        self.place(visit, session).await
+    }
+
     async fn place(&self, visit: &Visit, session: &Client) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
         let orders: i64 = sqlx::query_scalar(

@@ -106,7 +106,8 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_) => {
                 Self::Unavailable { service, cause: error.into() }
             }
-            sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed => {
+            // Also of a server that was cut off in the middle of a word, in the handshake, say.
+            sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => {
                 Self::Unknown { service, cause: error.into() }
             }
             sqlx::Error::Database(answer) => match answer.code().as_deref() {

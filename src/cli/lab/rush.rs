@@ -3,22 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use rand::RngExt;
 use serde_json::json;
 
+use super::session::in_world;
 use crate::cli::audit::write_json;
-use crate::cli::{FAILED, progress, say, stop};
+use crate::cli::{FAILED, progress, say};
 use crate::config::{ConfigError, StoreArgs};
-use crate::lab::{Rush, Terms, World, rush_seeded};
-use crate::ladder::{self, RUNGS, Rung};
+use crate::lab::{Rush, Terms, World, missing, rush_seeded};
+use crate::ladder::{RUNGS, Rung};
 
 /// Put the same real crowd on every rung: what it keeps, what it breaks, how fast it is
 ///
 /// Two processes sell by the rung; every fourth buyer comes twice, to both, and every eighth a
-/// third time. Exit status 0 only when every promise was kept that a rung claims.
+/// third time. Exit status 0 only when every promise was kept that a rung claims. A rung for
+/// which something is not installed is skipped, and named.
 #[derive(Debug, Args)]
 pub struct RushArgs {
     /// The rungs, by their names or the beginnings of them (r04); all when none is named
@@ -48,19 +49,9 @@ pub struct RushArgs {
 /// When it could not be carried out; a promise not kept is an exit status.
 pub async fn run(args: RushArgs) -> anyhow::Result<ExitCode> {
     let rungs = chosen(&args.rungs)?;
-    let stop = stop::requested(false)?;
-    let exe = std::env::current_exe().context("cannot find the program's own file")?;
-    let world = World::open(exe, args.stores.database_url.clone(), args.stores.redis_url.clone());
-    let world = world.await?;
-    let done = tokio::select! {
-        done = all(&world, &rungs, &args) => Some(done),
-        // Dropped, a rush ends its processes.
-        () = stop => None,
-    };
-    world.close().await?;
-    let Some((rushes, failed)) = done else {
-        bail!("interrupted: everything that was started has been stopped");
-    };
+    let stores = args.stores.clone();
+    let (rushes, failed) =
+        in_world(stores, async |world| Ok(all(world, &rungs, &args).await)).await?;
     // Standard output is the JSON's alone when it goes there.
     if args.json.as_deref() == Some(Path::new("-")) {
         eprintln!("{}", table(&rushes));
@@ -73,7 +64,8 @@ pub async fn run(args: RushArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.json {
         write_json(path, &json!({ "rushes": rushes }))?;
     }
-    let good = !failed && rushes.iter().all(|rush| rush.as_claimed);
+    // Where all was skipped nothing was shown.
+    let good = !failed && !rushes.is_empty() && rushes.iter().all(|rush| rush.as_claimed);
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
@@ -81,11 +73,10 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Rung>, ConfigError> {
     if names.is_empty() {
         return Ok(RUNGS.iter().collect());
     }
-    let found = names.iter().map(|name| ladder::find(name));
-    found.collect::<Result<_, _>>().map_err(|unknown| ConfigError(unknown.to_string()))
+    names.iter().map(|name| super::rung(name)).collect()
 }
 
-/// One rush after the other, and whether any could not be carried out.
+/// One rush after the other, and whether any that could be tried came to no end.
 async fn all(world: &World, rungs: &[&'static Rung], args: &RushArgs) -> (Vec<Rush>, bool) {
     let terms = Terms { users: args.users, stock: args.stock };
     let seed = args.seed.unwrap_or_else(|| rand::rng().random());
@@ -100,10 +91,13 @@ async fn all(world: &World, rungs: &[&'static Rung], args: &RushArgs) -> (Vec<Ru
         bar.finish_and_clear();
         match rushed {
             Ok(rush) => rushes.push(rush),
-            Err(error) => {
-                failed = true;
-                eprintln!("{}: could not be tried: {error:#}", rung.id);
-            }
+            Err(error) => match missing(&error) {
+                Some(how) => eprintln!("{}: skipped: {how}", rung.id),
+                None => {
+                    failed = true;
+                    eprintln!("{}: could not be tried: {error:#}", rung.id);
+                }
+            },
         }
     }
     (rushes, failed)

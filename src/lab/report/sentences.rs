@@ -65,13 +65,18 @@ impl Rush {
         match (self.holds, self.as_claimed) {
             (true, _) => "holds",
             (false, true) => "breaks, as claimed",
+            (false, false) if self.broken.is_empty() => "unknown, NOT as claimed",
             (false, false) => "breaks, NOT as claimed",
         }
     }
 
     /// How it is shown in a matrix.
     pub fn mark(&self) -> Mark {
-        if self.holds { Mark::Holds } else { Mark::Breaks }
+        match self.holds {
+            true => Mark::Holds,
+            false if self.broken.is_empty() => Mark::Unknown,
+            false => Mark::Breaks,
+        }
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) async fn early_release(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     let node = stage.node().await?;
     let a = stage.enter("A", node, Buyer::new(0, voucher)).await?;
     let b = stage.enter("B", node, Buyer::new(0, voucher)).await?;
-    stage.until(a, Point::Committing).await?;
+    stage.must_reach(a, &[Point::Committing]).await?;
     stage.until(b, Point::OrdersCounted).await?;
     stage.finish_all(&[a, b]).await
 }

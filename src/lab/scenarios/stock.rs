@@ -14,7 +14,7 @@ pub(super) async fn last_one(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     let node = stage.node().await?;
     let a = stage.enter("A", node, Buyer::new(0, voucher)).await?;
     let b = stage.enter("B", node, Buyer::new(1, voucher)).await?;
-    stage.until_first(a, &LOOKED).await?;
+    stage.must_reach(a, &LOOKED).await?;
     stage.until_first(b, &LOOKED).await?;
     stage.finish_all(&[a, b]).await
 }
@@ -28,7 +28,8 @@ pub(super) async fn herd(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     for (user, name) in (0..).zip(HERD) {
         buyers.push(stage.enter(name, node, Buyer::new(user, voucher)).await?);
     }
-    for buyer in &buyers {
+    stage.must_reach(buyers[0], &LOOKED).await?;
+    for buyer in &buyers[1..] {
         stage.until_first(*buyer, &LOOKED).await?;
     }
     stage.finish_all(&buyers).await
