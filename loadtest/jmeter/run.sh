@@ -144,7 +144,7 @@ else
     ((lines >= users)) || die "TOKENS: '$tokens' has $lines tokens, and this needs $users: $how."
     tokens=$(cd "$(dirname "$tokens")" && pwd)/$(basename "$tokens") # JMeter would look beside the plan
     if [[ -n ${VOUCHER:-} ]]; then ask "$url/api/vouchers/$VOUCHER"; else ask "$url/api/vouchers?limit=1"; fi
-    [[ $status != 404 && $answer != '[]' ]] || die "there is no voucher ${VOUCHER:-}at $url: $add."
+    [[ $status != 404 && $answer != '[]' ]] || die "there is no voucher ${VOUCHER:+$VOUCHER }at $url: $add."
     voucher=$(member id) before=$(member stock)
     [[ $status == 200 && -n $voucher && -n $before ]] || die "$url answered $status, and no voucher."
     sale=$(member status)

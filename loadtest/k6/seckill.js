@@ -180,7 +180,7 @@ export function production(tokens) {
     const where = id ? `/api/vouchers/${id}` : '/api/vouchers?limit=1';
     const { status, document } = demandAnswer(ask('GET', url + where), url, 'seckill serve');
     const voucher = id ? document : document[0];
-    if (status === 404 || (status === 200 && !voucher)) stop(`there is no voucher ${id} at ${url}: ${add}.`);
+    if (status === 404 || (status === 200 && !voucher)) stop(`there is no voucher ${id ? `${id} ` : ''}at ${url}: ${add}.`);
     if (status !== 200 || typeof voucher.stock !== 'number') stop(`${url}${where} answered ${status}, and no voucher.`);
     return voucher;
   }
