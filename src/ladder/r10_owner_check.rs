@@ -1,5 +1,5 @@
 //! *Idea.* The value says whose lock it is: look before deleting it.
-//! *Holds.* As r09, and a late release no longer deletes somebody else's lock. Almost never.
+//! *Holds.* As r09, and a late release hardly ever deletes somebody else's lock.
 //! *Breaks when* the lease ends between the look and the delete. And when the work outlives the
 //! lease: a second enters while the first goes on.
 //! *Next.* Look and delete in one step (r11).
