@@ -18,15 +18,7 @@ impl Stage<'_> {
     /// # Errors
     /// When its process ends, or nothing happens for half a minute.
     pub async fn until(&mut self, actor: Actor, point: Point) -> anyhow::Result<Stop> {
-        self.drive(actor, &[point]).await
-    }
-
-    /// As [`Stage::until`], to the first of several points.
-    ///
-    /// # Errors
-    /// As [`Stage::until`].
-    pub async fn until_first(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<Stop> {
-        self.drive(actor, points).await
+        self.until_first(actor, &[point]).await
     }
 
     /// As [`Stage::until_first`], where the story is none unless the actor gets there.
@@ -48,7 +40,7 @@ impl Stage<'_> {
     /// # Errors
     /// As [`Stage::until`].
     pub async fn finish(&mut self, actor: Actor) -> anyhow::Result<Stop> {
-        self.drive(actor, &[]).await
+        self.until_first(actor, &[]).await
     }
 
     /// Lets all of them go on to their ends, the first first. Where they queue for something,
@@ -98,7 +90,11 @@ impl Stage<'_> {
         self.nodes[node].order(&Order::Go(name.to_owned())).await
     }
 
-    async fn drive(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<Stop> {
+    /// As [`Stage::until`], to the first of several points.
+    ///
+    /// # Errors
+    /// As [`Stage::until`].
+    pub async fn until_first(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<Stop> {
         loop {
             let (name, node) = (self.cast[actor.0].name, self.cast[actor.0].node);
             match self.cast[actor.0].state {

@@ -79,39 +79,35 @@ impl Stage<'_> {
     /// # Errors
     /// When nobody does in time.
     pub async fn until_locked(&self, user: i64) -> anyhow::Result<()> {
-        let (key, redis) = (self.lock_key(user)?, Redis::new(&self.servers.redis_urls[0])?);
-        let deadline = Instant::now() + PATIENCE;
-        while redis.query::<i64>(redis::cmd("EXISTS").arg(&key)).await? == 0 {
-            if Instant::now() > deadline {
-                bail!("nobody takes the lock");
-            }
-            sleep(LOOK_EVERY).await;
-        }
-        Ok(())
+        let redis = Redis::new(&self.servers.redis_urls[0])?;
+        until_there(&redis, &self.lock_key(user)?, true).await.context("nobody takes the lock")
     }
 
     /// Ends the lease of the user's lock on each of its servers, without waiting for it.
     ///
     /// # Errors
-    /// When a server is gone, or the lock is not there.
+    /// As [`Stage::expire`].
     pub async fn end_lease(&mut self, user: i64) -> anyhow::Result<()> {
-        let key = self.lock_key(user)?;
-        for url in &self.servers.redis_urls {
-            let redis = Redis::new(url)?;
-            let ended: i64 = redis.query(redis::cmd("PEXPIRE").arg(&key).arg(1)).await?;
-            if ended == 0 {
-                bail!("there is no lock whose lease could end");
-            }
-            let deadline = Instant::now() + PATIENCE;
-            while redis.query::<i64>(redis::cmd("EXISTS").arg(&key)).await? == 1 {
-                if Instant::now() > deadline {
-                    bail!("a lease of a millisecond does not end");
-                }
-                sleep(LOOK_EVERY).await;
-            }
+        for server in 0..self.servers.redis_urls.len() {
+            self.expire(user, server).await?;
         }
         self.say("the lab ends the lease, as time would");
         Ok(())
+    }
+
+    /// Ends the lease of the user's lock on one of its servers: `PEXPIRE` to a millisecond does
+    /// to the key what a leap of that server's clock would do.
+    ///
+    /// # Errors
+    /// When the server is gone, or the lock is not there.
+    pub async fn expire(&self, user: i64, server: usize) -> anyhow::Result<()> {
+        let key = self.lock_key(user)?;
+        let redis = Redis::new(&self.servers.redis_urls[server])?;
+        let ended: i64 = redis.query(redis::cmd("PEXPIRE").arg(&key).arg(1)).await?;
+        if ended == 0 {
+            bail!("there is no lock whose lease could end");
+        }
+        until_there(&redis, &key, false).await.context("a lease of a millisecond does not end")
     }
 
     async fn redis_lease_over(&self, user: i64) -> anyhow::Result<LeaseEnd> {
@@ -140,4 +136,16 @@ impl Stage<'_> {
         }
         bail!("the lease of the lock neither ended nor was renewed within {PATIENCE:?}")
     }
+}
+
+/// Waits until the key is there, or is not.
+async fn until_there(redis: &Redis, key: &str, there: bool) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while (redis.query::<i64>(redis::cmd("EXISTS").arg(key)).await? == 1) != there {
+        if Instant::now() > deadline {
+            bail!("waited for {PATIENCE:?}");
+        }
+        sleep(LOOK_EVERY).await;
+    }
+    Ok(())
 }

@@ -229,6 +229,7 @@ impl<'a> Stage<'a> {
         .bind(attempt.user)
         .execute(&self.database)
         .await?;
+        let in_the_books = attempt.user;
         self.nodes[node.0].order(&Order::Enter(attempt)).await?;
         let (user, nth) = (buyer.user + 1, self.nth(buyer.voucher));
         let also = buyer.also.map(|also| format!(", and on the way voucher {}", self.nth(also)));
@@ -237,7 +238,7 @@ impl<'a> Stage<'a> {
         self.note(name, format!("user {user} wants voucher {nth}{also} (process {process})"));
         self.cast.push(Cast {
             name,
-            user: self.first_user + buyer.user,
+            user: in_the_books,
             voucher: buyer.voucher,
             node: node.0,
             state: State::Held,

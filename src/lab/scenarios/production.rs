@@ -6,7 +6,7 @@ use anyhow::bail;
 use sqlx::{Postgres, Transaction};
 
 use super::ONE_SERVER;
-use super::servers::{leap, replicated};
+use super::servers::replicated;
 use crate::lab::Stage;
 use crate::lab::lock_servers::LockServers;
 use crate::lab::stage::{Actor, Buyer, Node, Stop};
@@ -186,7 +186,7 @@ async fn forgotten(stage: &mut Stage<'_>, scenario: Scenario) -> anyhow::Result<
         stage.servers.nodes[0].restart_empty().await?;
         stage.say("Redis 1 is restarted, and is empty");
     } else {
-        leap(stage, 0).await?;
+        stage.expire(0, 0).await?;
         stage.say("the clock of Redis 1 leaps past the lease");
     }
     meet(stage, row, a, nodes[1], voucher).await

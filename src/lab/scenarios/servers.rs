@@ -99,30 +99,13 @@ pub(super) async fn amnesia(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     meet(stage, a, b).await
 }
 
-/// The clock of a server of the lock leaps past the lease. (`PEXPIRE` to a millisecond does to
-/// the key what the leap would do.)
+/// The clock of a server of the lock leaps past the lease.
 pub(super) async fn clock_jump(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     let (a, b) = held_by_as_few_as_possible(stage).await?;
     let leaps = stage.servers.nodes.len().min(2) - 1;
-    leap(stage, leaps).await?;
+    stage.expire(0, leaps).await?;
     stage.say(format!("the clock of Redis {} leaps past the lease", leaps + 1));
     meet(stage, a, b).await
-}
-
-/// To the key of the user's lock happens what a leap of that server's clock would do to it.
-pub(super) async fn leap(stage: &Stage<'_>, server: usize) -> anyhow::Result<()> {
-    let key = stage.lock_key(0)?;
-    let node = &stage.servers.nodes[server];
-    if node.command::<i64>(&["PEXPIRE", &key, "1"]).await? == 0 {
-        bail!("there is no lock whose lease could end");
-    }
-    let gone = async {
-        while node.command::<i64>(&["EXISTS", &key]).await? == 1 {
-            sleep(LOOK_EVERY).await;
-        }
-        anyhow::Ok(())
-    };
-    timeout(PATIENCE, gone).await.context("a lease of a millisecond does not end")?
 }
 
 /// A holds the lock, on a bare majority where the rung is content with that: the last server is
