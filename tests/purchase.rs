@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use futures_util::future::join_all;
 use seckill::model::{Order, OrderId, Outcome, Refusal, UserId, VoucherId};
-use seckill::seckill::{PurchaseError, Purchases, PurchasesOptions};
+use seckill::seckill::{GateOptions, PurchaseError, Purchases, PurchasesOptions};
 use seckill::store::orders::{self, Placed, Purchase};
 use sqlx::{Connection, PgConnection};
 use tokio::sync::Barrier;
@@ -222,7 +223,9 @@ async fn more_than_may_be_under_way_are_refused_at_once() {
     each_strategy(async |world| {
         world.users(20).await;
         let voucher = world.voucher(20).await;
-        let shop = world.purchases(PurchasesOptions { max_under_way: 1, ..world.options() }).await;
+        let wait = Duration::from_millis(25);
+        let gate = GateOptions { always: 1, most: 1, wait, burst: 0 };
+        let shop = world.purchases(PurchasesOptions { gate, ..world.options() }).await;
         shop.sale(voucher.id).await.unwrap();
         let answers = join_all((1..=20).map(|number| shop.buy(user(number), voucher.id))).await;
         let ordered = answers.iter().filter(|answer| matches!(answer, Ok(Outcome::Ordered(_))));

@@ -10,7 +10,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use seckill::embedded::{Home, Plan, Servers};
 use seckill::http::auth::Tokens;
 use seckill::http::sms::SmsGateway;
-use seckill::http::{App, AppParts, router, server};
+use seckill::http::{App, AppParts, HotPath, server};
 use seckill::lock::{LockClient, LockOptions};
 use seckill::model::{Clock, ManualClock, OrderId, UserId, Voucher};
 use seckill::seckill::{Purchases, PurchasesOptions, StrategyName};
@@ -204,7 +204,7 @@ impl World {
         seckill::telemetry::start_metrics();
         let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(server::serve(listener, router(app), 4096, std::future::pending()));
+        tokio::spawn(server::serve(listener, HotPath::new(app), 4096, std::future::pending()));
         address
     }
 

@@ -10,7 +10,7 @@ use super::stores::{Stores, secret_is_required};
 use crate::config::{HomeArgs, SecretArgs, ServerArgs, StoreArgs};
 use crate::http::auth::Tokens;
 use crate::http::sms::LogSms;
-use crate::http::{App, AppParts, router, server};
+use crate::http::{App, AppParts, HotPath, server};
 use crate::model::{SharedClock, SystemClock};
 use crate::seckill::{Purchases, PurchasesOptions};
 use crate::store::{Database, Keys, Redis};
@@ -65,7 +65,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     // For who starts nodes and reads where they are; nobody else has to.
     let _ = super::say(format_args!("listening on http://{address}"));
     tracing::info!("the API is described at http://{address}/docs; Ctrl-C stops");
-    server::serve(listener, router(app.clone()), max_connections as usize, stop).await;
+    let service = HotPath::new(app.clone());
+    server::serve(listener, service, max_connections as usize, stop).await;
 
     tracing::info!("stopping: finishing what was begun");
     app.purchases.shutdown().await;

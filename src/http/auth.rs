@@ -69,7 +69,7 @@ impl Tokens {
         jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.sign)
     }
 
-    fn session(&self, headers: &HeaderMap) -> Result<Session, ApiError> {
+    pub(super) fn session(&self, headers: &HeaderMap) -> Result<Session, ApiError> {
         let refused = |detail| ApiError::new(Code::Unauthenticated).detail(detail);
         let token = headers
             .get(header::AUTHORIZATION)

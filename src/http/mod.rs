@@ -1,9 +1,11 @@
 //! The JSON API. [`mod@router`] lists every route; one file a resource; [`problem`] holds the
-//! one error type that becomes a response, so handlers return it and nothing else.
+//! one error type that becomes a response, so handlers return it and nothing else. [`HotPath`]
+//! answers what a rush consists of without the router.
 
 pub mod address;
 pub mod auth;
 pub mod body;
+pub mod hot_path;
 pub mod openapi;
 pub mod operations;
 pub mod orders;
@@ -15,6 +17,7 @@ pub mod sms;
 pub mod state;
 pub mod vouchers;
 
+pub use hot_path::HotPath;
 pub use problem::ApiError;
 pub use router::router;
 pub use state::{App, AppParts};

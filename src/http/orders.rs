@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,6 +14,7 @@ use super::problem::Code;
 use super::vouchers::{Page, PathId, next_page};
 use super::{ApiError, App};
 use crate::model::{Order, OrderId, OrderStatus, Outcome, UserId, VoucherId};
+use crate::seckill::PurchaseError;
 use crate::store::orders;
 
 /// What the buyer of a voucher is told.
@@ -96,16 +98,23 @@ pub async fn buy(
     session: Session,
     PathId(voucher): PathId<VoucherId>,
     OptionalJsonBody(body): OptionalJsonBody<BuyBody>,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Json<OrderedBody>), ApiError> {
+) -> Response {
     if body.and_then(|body| body.user_id).is_some_and(|user| user != session.user) {
-        return Err(ApiError::new(Code::Forbidden).detail("you buy as the user of your token"));
+        let forbidden = ApiError::new(Code::Forbidden);
+        return forbidden.detail("you buy as the user of your token").into_response();
     }
-    match app.purchases.buy(session.user, voucher).await? {
-        Outcome::Ordered(order) => {
+    answer(app.purchases.buy(session.user, voucher).await)
+}
+
+/// What a buyer is told.
+pub(super) fn answer(outcome: Result<Outcome, PurchaseError>) -> Response {
+    match outcome {
+        Ok(Outcome::Ordered(order)) => {
             let location = [(header::LOCATION, format!("/api/orders/{}", order.id))];
-            Ok((StatusCode::CREATED, location, Json(OrderBody::from(order).ordered)))
+            (StatusCode::CREATED, location, Json(OrderBody::from(order).ordered)).into_response()
         }
-        Outcome::Refused(refusal) => Err(refusal.into()),
+        Ok(Outcome::Refused(refusal)) => ApiError::from(refusal).into_response(),
+        Err(error) => ApiError::from(error).into_response(),
     }
 }
 

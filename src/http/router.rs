@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 use tower_http::trace::TraceLayer;
 
-use super::problem::Code;
+use super::problem::{Code, Language};
 use super::{ApiError, App, body, openapi, operations, orders, problem, sessions, vouchers};
 use crate::telemetry;
 
@@ -49,18 +49,33 @@ async fn around(request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let language = problem::preferred_language(request.headers());
     let matched = request.extensions().get::<MatchedPath>().cloned();
-    let answered = AssertUnwindSafe(async {
+    let answered = async {
         match body::refuse_oversized(request).await {
             Ok(request) => next.run(request).await,
             Err(error) => error.into_response(),
         }
-    });
-    let response = answered.catch_unwind().await.unwrap_or_else(|_| {
+    };
+    let response = unless_it_panics(answered).await;
+    let route = matched.as_ref().map_or("none", MatchedPath::as_str);
+    finish(response, language, route, begun)
+}
+
+/// What `answered` answers; a problem where it panics.
+pub(super) async fn unless_it_panics(answered: impl Future<Output = Response>) -> Response {
+    AssertUnwindSafe(answered).catch_unwind().await.unwrap_or_else(|_| {
         // The panic's own message is on standard error.
         ApiError::new(Code::Internal).into_response()
-    });
+    })
+}
+
+/// The last that is done to every answer.
+pub(super) fn finish(
+    response: Response,
+    language: Language,
+    route: &str,
+    begun: Instant,
+) -> Response {
     let response = problem::write(response, language);
-    let route = matched.as_ref().map_or("none", MatchedPath::as_str);
     telemetry::request_answered(route, response.status(), begun.elapsed());
     response
 }

@@ -1,11 +1,13 @@
 //! Accepts connections, bounds how long they may be silent, and stops without dropping a request.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::response::Response;
+use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -13,7 +15,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
-use tower::ServiceExt;
+use tower::{Service, ServiceExt};
 
 use super::address::Peer;
 
@@ -39,13 +41,17 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves `router` until `stop` resolves, then finishes what was begun.
-pub async fn serve(
+/// Serves `service`, a router for example, until `stop` resolves, then finishes what was begun.
+pub async fn serve<S>(
     listener: TcpListener,
-    router: Router,
+    service: S,
     max_connections: usize,
     stop: impl Future<Output = ()>,
-) {
+) where
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send,
+{
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(max_connections));
     let mut http = http1::Builder::new();
@@ -71,7 +77,7 @@ pub async fn serve(
             }
         };
         let _ = stream.set_nodelay(true);
-        let service = router.clone().map_request(move |mut request: hyper::Request<Incoming>| {
+        let service = service.clone().map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer));
             request
         });

@@ -51,6 +51,17 @@ impl Refusal {
 }
 
 impl Outcome {
+    /// Every code, of which an outcome has one.
+    pub const CODES: [&str; 7] = [
+        "ordered",
+        "voucher_not_found",
+        "sale_not_started",
+        "sale_ended",
+        "sold_out",
+        "already_bought",
+        "order_in_progress",
+    ];
+
     /// `ordered`, or the refusal's code.
     pub const fn code(&self) -> &'static str {
         match self {

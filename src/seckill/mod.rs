@@ -1,13 +1,16 @@
 //! The purchase: what a buyer's request goes through between the API and the database.
 //!
-//! [`Purchases`] is the service. It answers from memory what it can ([`catalog`]), bounds
-//! what is under way ([`admission`]), and hands the rest to a [`Strategy`], one file each.
+//! [`Purchases`] is the service. It answers from memory what it can ([`catalog`]), refuses what
+//! is too much ([`gate`]), and hands the rest to a [`Strategy`], one file each. [`admission`] keeps
+//! them away from a database that has failed.
 //! [`audit`] judges the result from the database alone.
 
 pub mod admission;
 pub mod audit;
+mod bought;
 pub mod catalog;
 mod error;
+pub mod gate;
 mod group_commit;
 mod line;
 mod locked;
@@ -16,5 +19,6 @@ mod service;
 mod strategy;
 
 pub use error::PurchaseError;
+pub use gate::GateOptions;
 pub use service::{Purchases, PurchasesOptions};
 pub use strategy::{Request, Strategy, StrategyName, UnknownStrategy};

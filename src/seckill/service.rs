@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use metrics::Counter;
 use tokio_util::task::TaskTracker;
 
 use super::admission::Breaker;
+use super::bought::Bought;
 use super::catalog::{Catalog, Sale};
+use super::gate::{Gate, GateOptions};
 use super::group_commit::GroupCommit;
 use super::locked::Locked;
 use super::seller::Seller;
@@ -24,8 +26,8 @@ pub struct PurchasesOptions {
     /// The lease of a purchase's lock, renewed while the purchase runs: how long a killed
     /// process can lock its buyers out.
     pub lease: Duration,
-    /// Purchases under way at once in this process; one more is refused.
-    pub max_under_way: usize,
+    /// What may be under way in this process; one more is refused.
+    pub gate: GateOptions,
     /// Purchases of one voucher in the database at once. More than two only queue for the
     /// row's lock, and wake each other for nothing.
     pub hot_row_width: usize,
@@ -38,7 +40,12 @@ impl Default for PurchasesOptions {
         Self {
             strategy: StrategyName::default(),
             lease: Duration::from_secs(5),
-            max_under_way: 10_000,
+            gate: GateOptions {
+                always: 256,
+                most: 10_000,
+                wait: Duration::from_millis(25),
+                burst: 5_000,
+            },
             hot_row_width: 2,
             max_in_line: 10_000,
         }
@@ -50,9 +57,11 @@ impl Default for PurchasesOptions {
 pub struct Purchases {
     catalog: Catalog,
     clock: SharedClock,
+    bought: Bought,
     strategy: Arc<dyn Strategy>,
-    under_way: Arc<Semaphore>,
+    gate: Arc<Gate>,
     tasks: TaskTracker,
+    counted: Counted,
 }
 
 impl Purchases {
@@ -80,8 +89,9 @@ impl Purchases {
             StrategyName::GroupCommit => Arc::new(GroupCommit::new(seller, true)),
             StrategyName::GroupCommitUnlocked => Arc::new(GroupCommit::new(seller, false)),
         };
-        let under_way = Arc::new(Semaphore::new(options.max_under_way));
-        Ok(Self { catalog, clock, strategy, under_way, tasks })
+        let gate = Arc::new(Gate::new(options.gate));
+        let (bought, counted) = (Bought::new(), Counted::new());
+        Ok(Self { catalog, clock, bought, strategy, gate, tasks, counted })
     }
 
     /// One attempt of `user` to buy `voucher`.
@@ -92,40 +102,74 @@ impl Purchases {
     /// # Errors
     /// See [`PurchaseError`]; never for an expected "no", which is `Outcome::Refused`.
     pub async fn buy(&self, user: UserId, voucher: VoucherId) -> Result<Outcome, PurchaseError> {
-        let outcome = self.judge(user, voucher).await;
-        let code = match &outcome {
-            Ok(outcome) => outcome.code(),
-            Err(error) if error.retry_may_help() => "unavailable",
-            Err(_) => "internal_error",
+        let looked = match self.look(user, voucher) {
+            Some(looked) => looked,
+            None => match self.catalog.sale(voucher).await {
+                Ok(Some(sale)) => self.look_at(user, sale),
+                Ok(None) => Err(self.refused(Refusal::VoucherNotFound)),
+                Err(error) => return self.count(Err(error.into())),
+            },
         };
-        metrics::counter!("seckill_purchases_total", "outcome" => code).increment(1);
-        outcome
+        match looked {
+            Ok(request) => self.sell(request).await,
+            Err(refusal) => Ok(Outcome::Refused(refusal)),
+        }
     }
 
-    async fn judge(&self, user: UserId, voucher: VoucherId) -> Result<Outcome, PurchaseError> {
-        let Some(sale) = self.catalog.sale(voucher).await? else {
-            return Ok(Outcome::Refused(Refusal::VoucherNotFound));
-        };
+    /// What memory says of an attempt of `user` to buy `voucher`: a refusal, a request to
+    /// [`Purchases::sell`] to, or nothing, and then [`Purchases::buy`] asks the database.
+    pub fn look(&self, user: UserId, voucher: VoucherId) -> Option<Result<Request, Refusal>> {
+        self.catalog.known(voucher).map(|sale| self.look_at(user, sale))
+    }
+
+    fn look_at(&self, user: UserId, sale: Arc<Sale>) -> Result<Request, Refusal> {
         let at = self.clock.now();
-        match sale.status_at(at) {
-            SaleStatus::OnSale => {}
-            SaleStatus::Upcoming => {
-                let begin_time = sale.voucher.begin_time;
-                return Ok(Outcome::Refused(Refusal::SaleNotStarted { begin_time }));
-            }
-            SaleStatus::SoldOut => return Ok(Outcome::Refused(Refusal::SoldOut)),
-            SaleStatus::Ended => return Ok(Outcome::Refused(Refusal::SaleEnded)),
-        }
-        let under_way = Arc::clone(&self.under_way)
-            .try_acquire_owned()
-            .map_err(|_| PurchaseError::Overloaded)?;
-        let strategy = Arc::clone(&self.strategy);
+        let refusal = match sale.status_at(at) {
+            SaleStatus::OnSale => match self.bought.order(user, sale.voucher.id) {
+                Some(order_id) => Refusal::AlreadyBought { order_id },
+                None => return Ok(Request { user, sale, at }),
+            },
+            SaleStatus::Upcoming => Refusal::SaleNotStarted { begin_time: sale.voucher.begin_time },
+            SaleStatus::SoldOut => Refusal::SoldOut,
+            SaleStatus::Ended => Refusal::SaleEnded,
+        };
+        Err(self.refused(refusal))
+    }
+
+    fn refused(&self, refusal: Refusal) -> Refusal {
+        self.counted.count(refusal.code());
+        refusal
+    }
+
+    /// Sells to a request that memory had nothing against. As [`Purchases::buy`], of which it is
+    /// the second half.
+    ///
+    /// # Errors
+    /// See [`PurchaseError`].
+    pub async fn sell(&self, request: Request) -> Result<Outcome, PurchaseError> {
+        let Some(pass) = self.gate.enter() else {
+            return self.count(Err(PurchaseError::Overloaded));
+        };
+        let (strategy, bought) = (Arc::clone(&self.strategy), self.bought.clone());
         let purchase = self.tasks.spawn(async move {
-            let outcome = strategy.purchase(Request { user, sale, at }).await;
-            drop(under_way);
+            let (user, voucher) = (request.user, request.sale.voucher.id);
+            let outcome = strategy.purchase(request).await;
+            if let Ok(outcome) = &outcome {
+                bought.remember(user, voucher, outcome);
+            }
+            drop(pass);
             outcome
         });
-        purchase.await.unwrap_or(Err(PurchaseError::Panicked))
+        self.count(purchase.await.unwrap_or(Err(PurchaseError::Panicked)))
+    }
+
+    fn count(&self, outcome: Result<Outcome, PurchaseError>) -> Result<Outcome, PurchaseError> {
+        self.counted.count(match &outcome {
+            Ok(outcome) => outcome.code(),
+            Err(error) if error.retry_may_help() => UNAVAILABLE,
+            Err(_) => INTERNAL_ERROR,
+        });
+        outcome
     }
 
     /// A voucher as the process knows it, at most a second old.
@@ -141,5 +185,31 @@ impl Purchases {
         self.tasks.close();
         self.tasks.wait().await;
         self.strategy.shutdown().await;
+    }
+}
+
+const UNAVAILABLE: &str = "unavailable";
+const INTERNAL_ERROR: &str = "internal_error";
+
+/// The counters by outcome. To look one up costs more than to count, so they are at hand.
+struct Counted(Vec<(&'static str, Counter)>);
+
+impl std::fmt::Debug for Counted {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Counted").finish_non_exhaustive()
+    }
+}
+
+impl Counted {
+    fn new() -> Self {
+        let codes = Outcome::CODES.into_iter().chain([UNAVAILABLE, INTERNAL_ERROR]);
+        let counter = |code| metrics::counter!("seckill_purchases_total", "outcome" => code);
+        Self(codes.map(|code| (code, counter(code))).collect())
+    }
+
+    fn count(&self, code: &str) {
+        if let Some((_, counter)) = self.0.iter().find(|(name, _)| *name == code) {
+            counter.increment(1);
+        }
     }
 }

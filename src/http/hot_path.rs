@@ -1,0 +1,92 @@
+//! The short way of a purchase: by the ten thousand a second, and most of them refused.
+//!
+//! The router matches, extracts and boxes, layer by layer, for each request anew; that costs more
+//! than to know that a voucher is sold out. So a purchase in its usual form (a good token, no
+//! body) is answered here. Everything else, whatever is wrong with it included, is the router's,
+//! which says the same of the usual form, only later.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::http::Method;
+use axum::response::{IntoResponse, Response};
+use axum::routing::future::RouteFuture;
+use futures_util::future::Either;
+use hyper::Request;
+use hyper::body::{Body as _, Incoming};
+use tokio::time::Instant;
+use tower::Service;
+
+use super::router::{finish, unless_it_panics};
+use super::{ApiError, App, orders, problem, router};
+use crate::model::{UserId, VoucherId};
+
+/// The router's route for the same; also what the metrics call it.
+const BUY: &str = "/api/vouchers/{id}/orders";
+
+/// The whole API: the router, and the short way past it.
+#[derive(Debug, Clone)]
+pub struct HotPath {
+    app: App,
+    router: Router,
+}
+
+impl HotPath {
+    /// The API of `app`.
+    pub fn new(app: App) -> Self {
+        Self { router: router(app.clone()), app }
+    }
+
+    /// Who wants to buy what, if the request is a purchase in its usual form.
+    fn purchase(&self, request: &Request<Incoming>) -> Option<(UserId, VoucherId)> {
+        if request.method() != Method::POST || !request.body().is_end_stream() {
+            return None;
+        }
+        let (before, after) = BUY.split_once("{id}")?;
+        let voucher = request.uri().path().strip_prefix(before)?.strip_suffix(after)?;
+        let session = self.app.tokens.session(request.headers()).ok()?;
+        Some((session.user, voucher.parse().ok()?))
+    }
+}
+
+type Answer = Result<Response, Infallible>;
+type Buying = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+impl Service<Request<Incoming>> for HotPath {
+    type Response = Response;
+    type Error = Infallible;
+    /// From memory, from the purchase, or from the router: the first is not even boxed.
+    type Future = Either<Ready<Answer>, Either<Buying, RouteFuture<Infallible>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        // As the router, which is always ready.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+        let begun = Instant::now();
+        let Some((user, voucher)) = self.purchase(&request) else {
+            return Either::Right(Either::Right(self.router.call(request)));
+        };
+        let language = problem::preferred_language(request.headers());
+        let looked = self.app.purchases.look(user, voucher);
+        if let Some(Err(refusal)) = looked {
+            let refused = ApiError::from(refusal).into_response();
+            return Either::Left(ready(Ok(finish(refused, language, BUY, begun))));
+        }
+        let app = self.app.clone();
+        let buying = async move {
+            let bought = async {
+                orders::answer(match looked {
+                    Some(Ok(request)) => app.purchases.sell(request).await,
+                    _ => app.purchases.buy(user, voucher).await,
+                })
+            };
+            Ok(finish(unless_it_panics(bought).await, language, BUY, begun))
+        };
+        Either::Right(Either::Left(Box::pin(buying)))
+    }
+}
