@@ -1,9 +1,12 @@
 //! Buying: every answer that the product names.
 
 use chrono::TimeDelta;
+use reqwest::RequestBuilder;
+use seckill::http::{router, server};
 use serde_json::json;
 
 use crate::api_client::{Answer, Api};
+use crate::eventually::eventually;
 use crate::world::midnight;
 
 async fn buy_with(api: &Api, voucher: impl std::fmt::Display, body: &'static [u8]) -> Answer {
@@ -225,4 +228,88 @@ async fn the_body_may_be_left_out_in_every_way() {
     }
     let id = api.world.voucher(5).await.id;
     api.send(api.buying(1, id).header("content-length", "0")).await.is(201);
+}
+
+/// The same API without the short way: the router alone.
+async fn by_the_router(api: &Api) -> std::net::SocketAddr {
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = router(api.world.app().await);
+    tokio::spawn(server::serve(listener, router, 16, std::future::pending()));
+    address
+}
+
+#[tokio::test]
+async fn the_short_way_says_what_the_router_says() {
+    let api = Api::new().await;
+    api.world.users(3).await;
+    let (now, hour) = (midnight(), TimeDelta::hours(1));
+    let on_sale = api.world.voucher(5).await.id;
+    let sold_out = api.world.voucher(1).await.id;
+    let upcoming = api.world.voucher_between(1, now + hour, now + hour * 2).await.id;
+    let ended = api.world.voucher_between(1, now - hour * 2, now - hour).await.id;
+    let there = by_the_router(&api).await;
+    api.buy(1, on_sale).await.is(201);
+    api.buy(2, sold_out).await.is(201);
+
+    let token = api.world.token(1);
+    let path = |voucher: &dyn std::fmt::Display| format!("/api/vouchers/{voucher}/orders");
+    let post = |path: &str| api.request("POST", path);
+    let good = |voucher| post(&path(&voucher)).bearer_auth(&token);
+    let requests: Vec<(RequestBuilder, u16)> = vec![
+        (good(on_sale), 409),
+        (good(sold_out).header("accept-language", "zh"), 409),
+        (good(upcoming), 409),
+        (good(ended).header("accept-language", "fr, zh;q=0.1"), 409),
+        (post(&(path(&on_sale) + "?a=b")).bearer_auth(&token), 409),
+        (post(&path(&999)).bearer_auth(&token), 404),
+        (post(&path(&"0")).bearer_auth(&token), 422),
+        (post(&path(&"1%20")).bearer_auth(&token), 422),
+        (post(&path(&"99999999999999999999")).bearer_auth(&token), 422),
+        (post(&path(&sold_out)), 401),
+        (post(&path(&sold_out)).bearer_auth("x.y.z"), 401),
+        (post(&path(&sold_out)).header("authorization", "Basic eA=="), 401),
+        (good(sold_out).body("{\"user_id\": \"2\"}"), 403),
+        (good(sold_out).body("x"), 422),
+        (good(sold_out).body(vec![b'x'; 20_000]), 413),
+        (api.request("DELETE", &path(&sold_out)).bearer_auth(&token), 405),
+        (post(&(path(&sold_out) + "/")).bearer_auth(&token), 404),
+        (post("/api/vouchers//orders").bearer_auth(&token), 404),
+    ];
+    for (request, status) in requests {
+        let short = api.send(request.try_clone().unwrap()).await;
+        short.is(status);
+        let (client, request) = request.build_split();
+        let mut request = request.unwrap();
+        request.url_mut().set_port(Some(there.port())).unwrap();
+        let routed = client.execute(request).await.unwrap();
+        assert_eq!(routed.status().as_u16(), status);
+        let mut headers = [short.headers.clone(), routed.headers().clone()];
+        headers.iter_mut().for_each(|headers| drop(headers.remove("date")));
+        assert_eq!(headers[0], headers[1], "{short:?}");
+        assert_eq!(short.text, routed.text().await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn both_ways_are_counted_under_one_route() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let voucher = api.world.voucher(0).await.id;
+    let body = json!({ "user_id": "1" });
+    // The metrics are the process's, which other tests count in, too.
+    let counted = async || {
+        let text = api.get("/metrics").await.text;
+        let route = "seckill_http_request_seconds_count{route=\"/api/vouchers/{id}/orders\",\
+                     status=\"409\"}";
+        let line = text.lines().find_map(|line| line.strip_prefix(route));
+        line.map_or(0, |count| count.trim().parse::<u64>().unwrap())
+    };
+    for routed in [false, true] {
+        let before = counted().await;
+        let request = api.buying(1, voucher);
+        let request = if routed { request.json(&body) } else { request };
+        api.send(request).await.problem(409, "sold_out");
+        eventually("the answer is counted", async || counted().await > before).await;
+    }
 }

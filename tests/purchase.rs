@@ -217,6 +217,46 @@ async fn sold_out_is_remembered_until_there_is_more() {
     .await;
 }
 
+/// From memory: the database has no order any more, and is not asked. Then it is.
+#[tokio::test]
+async fn who_has_bought_hears_so_from_memory_and_is_forgotten_within_a_second() {
+    each_strategy(async |world| {
+        world.users(1).await;
+        let voucher = world.voucher(5).await;
+        let shop = world.shop().await;
+        let Outcome::Ordered(order) = shop.buy(user(1), voucher.id).await.unwrap() else {
+            panic!("the first attempt did not buy");
+        };
+        sqlx::query("delete from orders").execute(world.database.pool()).await.unwrap();
+        let again = Refusal::AlreadyBought { order_id: order.id };
+        assert_eq!(shop.buy(user(1), voucher.id).await.unwrap(), Outcome::Refused(again));
+        eventually("the order is forgotten", async || {
+            shop.buy(user(1), voucher.id).await.unwrap().code() == "ordered"
+        })
+        .await;
+    })
+    .await;
+}
+
+/// The database refuses the second attempt, and memory the third.
+#[tokio::test]
+async fn whom_the_database_has_refused_memory_refuses() {
+    each_strategy(async |world| {
+        world.users(1).await;
+        let voucher = world.voucher(5).await;
+        let elsewhere = world.shop().await;
+        let Outcome::Ordered(order) = elsewhere.buy(user(1), voucher.id).await.unwrap() else {
+            panic!("the first attempt did not buy");
+        };
+        let shop = world.shop().await;
+        let again = Outcome::Refused(Refusal::AlreadyBought { order_id: order.id });
+        assert_eq!(shop.buy(user(1), voucher.id).await.unwrap(), again);
+        sqlx::query("delete from orders").execute(world.database.pool()).await.unwrap();
+        assert_eq!(shop.buy(user(1), voucher.id).await.unwrap(), again);
+    })
+    .await;
+}
+
 /// On a runtime of one thread all are asked before any of them gets on.
 #[tokio::test]
 async fn more_than_may_be_under_way_are_refused_at_once() {
