@@ -225,3 +225,70 @@ async fn a_shutdown_waits_for_those_in_line() {
     })
     .await;
 }
+
+/// Whoever holds one row keeps nobody from another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn while_one_voucher_is_stuck_the_others_are_sold() {
+    each_of(GROUPS, async |world| {
+        world.users(40).await;
+        let (stuck, free) = (world.voucher(50).await.id, world.voucher(50).await.id);
+        let shop = world.shop().await;
+        for voucher in [stuck, free] {
+            shop.sale(voucher).await.unwrap();
+        }
+        let mut row = PgConnection::connect(&world.database_url).await.unwrap();
+        let hold = "begin; select from seckill_vouchers where voucher_id = 1 for update";
+        assert_eq!(stuck.get(), 1);
+        sqlx::raw_sql(hold).execute(&mut row).await.unwrap();
+        let unknown = shop.buy(user(1), stuck).await;
+        assert!(matches!(unknown, Err(PurchaseError::StillWaiting)), "{unknown:?}");
+        eventually("the other voucher is sold", async || shop.buy(user(2), free).await.is_ok())
+            .await;
+        let resting = shop.buy(user(3), stuck).await;
+        assert!(matches!(resting, Err(PurchaseError::DatabaseResting)), "{resting:?}");
+        let sold = buyers(&shop, free, 10, 40).join_all().await;
+        assert!(sold.iter().all(|(_, answer)| answer.is_ok()), "{sold:?}");
+        row.close().await.unwrap();
+        eventually("the voucher is sold again", async || shop.buy(user(3), stuck).await.is_ok())
+            .await;
+        must("the shutdown ends", shop.shutdown()).await;
+        let audits = seckill::seckill::audit::run(world.database.pool(), None).await.unwrap();
+        assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
+        // Who heard "unknown" has an order: it was only late.
+        assert_eq!((audits[0].orders, audits[1].orders), (2, 32));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_vouchers_on_sale_at_once_share_transactions() {
+    each_of(GROUPS, async |world| {
+        world.users(200).await;
+        let mut vouchers = Vec::new();
+        for _ in 0..20 {
+            vouchers.push(world.voucher(5).await.id);
+        }
+        let shop = world.shop().await;
+        let mut tasks = JoinSet::new();
+        for number in 1..=200 {
+            let shop = Arc::clone(&shop);
+            let voucher = vouchers[number as usize % 20];
+            tasks.spawn(async move { shop.buy(user(number), voucher).await.unwrap().code() });
+        }
+        let codes = tasks.join_all().await;
+        assert_eq!(codes.iter().filter(|code| **code == "ordered").count(), 100, "{codes:?}");
+        assert!(codes.iter().all(|code| matches!(*code, "ordered" | "sold_out")));
+        let audits = seckill::seckill::audit::run(world.database.pool(), None).await.unwrap();
+        assert!(audits.iter().all(|audit| audit.holds && audit.stock == 0), "{audits:?}");
+        let (transactions, vouchers): (i64, i64) = sqlx::query_as(
+            "select count(*), max(vouchers)
+             from (select count(distinct voucher_id) as vouchers from orders group by xmin::text) t",
+        )
+        .fetch_one(world.database.pool())
+        .await
+        .unwrap();
+        println!("100 orders in {transactions} transactions, up to {vouchers} vouchers in one");
+        assert!(vouchers > 1, "{transactions}");
+    })
+    .await;
+}

@@ -142,28 +142,35 @@ async fn nothing_is_sold_of_a_voucher_that_is_not_there() {
     assert!(audits.is_empty(), "{audits:?}");
 }
 
-/// Batches and single statements of overlapping users, on connections of their own, each sent
-/// twice as after a lost answer, in an order that the seed says.
+/// Batches and single statements of overlapping users and vouchers, on connections of their own,
+/// each sent twice as after a lost answer, in an order that the seed says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn batches_beside_batches_and_single_orders_keep_the_books() {
     let seed: u64 = rand::random();
     println!("seed {seed}");
     let world = Arc::new(World::new().await);
     world.users(60).await;
-    let voucher = world.voucher(37).await.id;
+    let mut vouchers = Vec::new();
+    for stock in [37, 20, 55] {
+        vouchers.push(world.voucher(stock).await.id);
+    }
     let mut tasks = JoinSet::new();
     for task in 0..12 {
-        let url = world.database_url.clone();
+        let (url, vouchers) = (world.database_url.clone(), vouchers.clone());
         tasks.spawn(async move {
             let mut random = StdRng::seed_from_u64(seed.wrapping_add(task));
             let mut connection = PgConnection::connect(&url).await.unwrap();
             let mut told = Vec::new();
             for round in 0..10 {
-                let mut users: Vec<i64> = (1..=60).collect();
-                users.shuffle(&mut random);
-                users.truncate(random.random_range(1..30));
+                let pairs =
+                    vouchers.iter().flat_map(|voucher| (1..=60).map(|user| (*voucher, user)));
+                let mut pairs: Vec<(VoucherId, i64)> = pairs.collect();
+                pairs.shuffle(&mut random);
+                pairs.truncate(random.random_range(1..30));
                 let first = (task.cast_signed() * 100 + round + 1) * 1000;
-                let all = purchases(voucher, first, &users);
+                let all = (first..).zip(pairs);
+                let all = all.flat_map(|(id, (voucher, user))| purchases(voucher, id, &[user]));
+                let all: Vec<Purchase> = all.collect();
                 if let [one] = all.as_slice() {
                     told.push(orders::place(&mut connection, one).await.unwrap());
                 }
@@ -174,8 +181,8 @@ async fn batches_beside_batches_and_single_orders_keep_the_books() {
         });
     }
     let told: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
-    let audit = world.audit().await;
-    assert!(audit.holds && audit.stock == 0, "{audit:?}");
+    let audits = seckill::seckill::audit::run(world.database.pool(), None).await.unwrap();
+    assert!(audits.iter().all(|audit| audit.holds && audit.stock == 0), "{audits:?}");
     for placed in told {
         let (Placed::Ordered(seckill::model::Order { id, .. }) | Placed::AlreadyBought(id)) =
             placed
@@ -185,4 +192,49 @@ async fn batches_beside_batches_and_single_orders_keep_the_books() {
         };
         assert!(orders::find(world.database.pool(), id).await.unwrap().is_some(), "{id}");
     }
+}
+
+/// Each voucher's rest goes to whoever came first for it, and who has bought one may buy another.
+#[tokio::test]
+async fn many_vouchers_are_sold_in_one_transaction_each_by_its_own_books() {
+    let world = World::new().await;
+    world.users(4).await;
+    let (one, many, none) =
+        (world.voucher(1).await, world.voucher(9).await, world.voucher(0).await);
+    let gone = VoucherId::new(999).unwrap();
+    world.place_all(&purchases(many.id, 100, &[3])).await;
+    let mut all = Vec::new();
+    for (place, (voucher, number)) in [
+        (many.id, 1),
+        (one.id, 2),
+        (none.id, 1),
+        (one.id, 1),
+        (many.id, 3),
+        (gone, 1),
+        (many.id, 2),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        all.extend(purchases(voucher, 1 + place as i64, &[number]));
+    }
+    // In the batch again: of the same voucher, not of another.
+    all.extend(purchases(one.id, 8, &[2]));
+    let placed = world.place_all(&all).await;
+    let expected = [
+        sold(&all[0]),
+        sold(&all[1]),
+        Placed::SoldOut,
+        Placed::SoldOut,
+        has(100),
+        Placed::NoVoucher,
+        sold(&all[6]),
+        has(2),
+    ];
+    assert_eq!(placed, expected);
+    assert_eq!(world.send(&all, true).await, expected);
+    let audits = seckill::seckill::audit::run(world.database.pool(), None).await.unwrap();
+    assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
+    let stocks: Vec<i64> = audits.iter().map(|audit| audit.stock).collect();
+    assert_eq!(stocks, [0, 6, 0]);
 }

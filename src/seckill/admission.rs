@@ -8,7 +8,6 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::PurchaseError;
-use super::line::Line;
 
 /// How long the database is left alone after it failed. Short: a request that comes just
 /// after it is back waits no longer than this.
@@ -82,18 +81,15 @@ impl Breaker {
 /// The places at one voucher's row: lets few purchases touch it at once.
 #[derive(Debug)]
 pub struct HotRow {
-    /// For strategies whose purchases do not come to the row one by one.
-    pub(super) line: Arc<Line>,
     places: Arc<Semaphore>,
     width: usize,
     stuck: AtomicUsize,
 }
 
 impl HotRow {
-    /// A row with `width` places, and a line of at most `max_in_line` before it.
-    pub fn new(width: usize, max_in_line: usize) -> Self {
-        let line = Arc::new(Line::new(max_in_line));
-        Self { line, places: Arc::new(Semaphore::new(width)), width, stuck: AtomicUsize::new(0) }
+    /// A row with `width` places.
+    pub fn new(width: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(width)), width, stuck: AtomicUsize::new(0) }
     }
 
     /// The statement that holds `place` is stuck, until what this returns is dropped. Called
@@ -127,7 +123,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_sends_away_those_who_wait_and_those_who_come_within_the_rest() {
-        let (breaker, row) = (Breaker::default(), HotRow::new(1, 0));
+        let (breaker, row) = (Breaker::default(), HotRow::new(1));
         let place = breaker.wait_for(&row).await;
         assert!(matches!(place, Ok(Some(_))));
         let (waited, ()) = tokio::join!(breaker.wait_for(&row), async { breaker.trip() });
@@ -139,7 +135,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_behind_statements_that_are_all_stuck() {
-        let (breaker, row) = (Breaker::default(), Arc::new(HotRow::new(2, 0)));
+        let (breaker, row) = (Breaker::default(), Arc::new(HotRow::new(2)));
         let (Ok(one), Ok(two)) = (breaker.wait_for(&row).await, breaker.wait_for(&row).await)
         else {
             unreachable!("there are two places");

@@ -53,22 +53,21 @@ impl Sale {
 pub struct Catalog {
     database: Database,
     hot_row_width: usize,
-    max_in_line: usize,
     sales: Cache<VoucherId, Option<Arc<Sale>>>,
     hot_rows: Cache<VoucherId, Arc<HotRow>>,
 }
 
 impl Catalog {
     /// A catalog of what `database` holds; `hot_row_width` purchases of a voucher may be
-    /// in the database at once, and `max_in_line` wait to go there together.
-    pub fn new(database: Database, hot_row_width: usize, max_in_line: usize) -> Self {
+    /// in the database at once.
+    pub fn new(database: Database, hot_row_width: usize) -> Self {
         let sales =
             Cache::builder().max_capacity(MAX_REMEMBERED).time_to_live(REMEMBERED_FOR).build();
         let hot_rows = Cache::builder()
             .max_capacity(MAX_REMEMBERED)
             .time_to_idle(Duration::from_secs(600))
             .build();
-        Self { database, hot_row_width, max_in_line, sales, hot_rows }
+        Self { database, hot_row_width, sales, hot_rows }
     }
 
     /// The voucher's sale, if memory has it.
@@ -107,7 +106,7 @@ impl Catalog {
         let Some(voucher) = vouchers::find(self.database.pool(), id).await? else {
             return Ok(None);
         };
-        let new = async { Arc::new(HotRow::new(self.hot_row_width, self.max_in_line)) };
+        let new = async { Arc::new(HotRow::new(self.hot_row_width)) };
         let hot_row = self.hot_rows.get_with(id, new).await;
         Ok(Some(Arc::new(Sale { voucher, hot_row, sold_out: AtomicBool::new(false), read_at })))
     }

@@ -1,6 +1,5 @@
-//! Strategy `group-commit`: the same lock and the same ids as `locked`, but purchases of one
-//! voucher that wait for the row go there together, in one transaction and with ids from one
-//! `INCRBY`. One commit after another is what limits `locked`; here each carries many.
+//! Strategy `group-commit`: the same lock and the same ids as `locked`, but purchases that wait
+//! for the database go there together, in one transaction and with ids from one `INCRBY`. One commit after another is what limits `locked`; here each carries many.
 //!
 //! A purchase that finds the way free is not kept waiting for company: it draws lock and id
 //! side by side and runs the single statement, exactly as `locked` does. Only who comes while
@@ -48,12 +47,13 @@ const RESEND_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct GroupCommit {
     seller: Arc<Seller>,
+    line: Arc<Line>,
     with_lock: bool,
 }
 
 impl GroupCommit {
-    pub(super) fn new(seller: Seller, with_lock: bool) -> Self {
-        Self { seller: Arc::new(seller), with_lock }
+    pub(super) fn new(seller: Seller, max_in_line: usize, with_lock: bool) -> Self {
+        Self { seller: Arc::new(seller), line: Arc::new(Line::new(max_in_line)), with_lock }
     }
 
     /// The lock, where there is one; `None`: another purchase of the user is under way.
@@ -77,8 +77,7 @@ impl GroupCommit {
 impl Strategy for GroupCommit {
     async fn purchase(&self, request: Request) -> Result<Outcome, PurchaseError> {
         self.seller.breaker.check()?;
-        let line = Arc::clone(&request.sale.hot_row.line);
-        let at_once = line.check()?;
+        let at_once = self.line.check(request.sale.voucher.id)?;
         // Side by side, which takes one round trip. In line, the leader draws for all.
         let (entered, order_id) = tokio::join!(self.enter(&request), self.draw_if(at_once));
         let Some(guard) = entered? else {
@@ -89,8 +88,9 @@ impl Strategy for GroupCommit {
         let order_id = order_id?;
         let (reply, answer) = oneshot::channel();
         let member = Member { request, order_id, guard, reply, since: Instant::now() };
-        if let Some(batch) = line.join(member) {
-            let turn = Turn { seller: Arc::clone(&self.seller), line };
+        if let Some(batch) = self.line.join(member) {
+            let (seller, line) = (Arc::clone(&self.seller), Arc::clone(&self.line));
+            let turn = Turn { seller, line };
             // Boxed: every purchase would carry it, and few lead.
             Box::pin(turn.lead(batch)).await;
         }
@@ -107,7 +107,7 @@ impl Strategy for GroupCommit {
     }
 }
 
-/// To lead the line of a voucher. Dropped, also in a panic, it passes to the next.
+/// To lead the line. Dropped, also in a panic, it passes to the next.
 struct Turn {
     seller: Arc<Seller>,
     line: Arc<Line>,
@@ -285,18 +285,19 @@ impl Turn {
         })
     }
 
-    /// `work` is stuck: its members hear "unknown" while it goes on. Their locks and the turn
-    /// stay until it is over: it may still write.
+    /// `work` is stuck: its members hear "unknown" while it goes on, and whoever comes for the
+    /// same vouchers that it is of no use. Their locks stay until it is over: it may still write.
+    /// The turn passes on, for other rows may be free.
     fn leave_behind(self, work: Work, batch: Vec<Member>) {
-        self.line.stuck();
-        let seller = Arc::clone(&self.seller);
-        seller.breaker.trip();
-        self.line.send_away(|| PurchaseError::DatabaseResting);
+        self.seller.breaker.trip();
+        let vouchers = batch.iter().map(|member| member.request.sale.voucher.id).collect();
+        self.line.stuck(&vouchers);
+        let (seller, line) = (Arc::clone(&self.seller), Arc::clone(&self.line));
         let guards: Vec<Guard> = batch.into_iter().filter_map(Member::tell_unknown).collect();
         let tasks = seller.tasks.clone();
         tasks.spawn(async move {
             let _ = timeout(ABANDON_AFTER, work).await;
-            drop(self);
+            line.freed(&vouchers);
             join_all(guards.into_iter().map(|guard| seller.let_go(guard))).await;
         });
     }

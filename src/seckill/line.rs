@@ -1,4 +1,5 @@
-//! The line before one voucher: purchases that wait to be committed together.
+//! The line before the database: purchases that wait to be committed together, of whatever
+//! vouchers. With a line for each voucher many on sale would mean many small transactions.
 //!
 //! Whoever comes and finds nobody leading leads: alone, a purchase goes at once. Whoever comes
 //! meanwhile waits, and when the leader is done, the next one takes all of them along. Nothing
@@ -7,7 +8,7 @@
 //! One leader at a time: a second transaction would only wait in the database for the first,
 //! and the two would share between them those whom one could carry.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::oneshot;
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 
 use super::{PurchaseError, Request};
 use crate::lock::Guard;
-use crate::model::{OrderId, Outcome};
+use crate::model::{OrderId, Outcome, VoucherId};
 
 /// Purchases in one transaction.
 pub(super) const MAX_BATCH: usize = 256;
@@ -53,7 +54,7 @@ impl Member {
     }
 }
 
-/// One voucher's line.
+/// One process's line.
 #[derive(Debug)]
 pub(super) struct Line {
     state: Mutex<State>,
@@ -65,13 +66,13 @@ pub(super) struct Line {
 struct State {
     waiting: VecDeque<Member>,
     led: bool,
-    /// The leader is stuck in the database.
-    stuck: bool,
+    /// Of these vouchers a batch is stuck in the database. The others go on without them.
+    stuck: HashSet<VoucherId>,
 }
 
 impl State {
-    fn check(&self, max: usize) -> Result<(), PurchaseError> {
-        if self.stuck {
+    fn check(&self, voucher: VoucherId, max: usize) -> Result<(), PurchaseError> {
+        if self.stuck.contains(&voucher) {
             return Err(PurchaseError::DatabaseResting);
         }
         if self.led && self.waiting.len() >= max {
@@ -95,10 +96,11 @@ impl Line {
     /// Whether whoever comes now would lead at once.
     ///
     /// # Errors
-    /// `Overloaded` when too many wait; `DatabaseResting` when the leader is stuck.
-    pub(super) fn check(&self) -> Result<bool, PurchaseError> {
+    /// `Overloaded` when too many wait; `DatabaseResting` when a batch with `voucher` in it is
+    /// stuck.
+    pub(super) fn check(&self, voucher: VoucherId) -> Result<bool, PurchaseError> {
         let state = self.state();
-        state.check(self.max)?;
+        state.check(voucher, self.max)?;
         Ok(!state.led)
     }
 
@@ -107,7 +109,7 @@ impl Line {
     /// one of the reasons of [`Line::check`], is told so.
     pub(super) fn join(&self, member: Member) -> Option<Vec<Member>> {
         let mut state = self.state();
-        if let Err(error) = state.check(self.max) {
+        if let Err(error) = state.check(member.request.sale.voucher.id, self.max) {
             member.tell(Err(error));
             return None;
         }
@@ -123,13 +125,25 @@ impl Line {
     pub(super) fn next(&self) -> Vec<Member> {
         let mut state = self.state();
         let batch = state.batch();
-        (state.led, state.stuck) = (!batch.is_empty(), false);
+        state.led = !batch.is_empty();
         batch
     }
 
-    /// The leader is stuck in the database until it asks for the next batch.
-    pub(super) fn stuck(&self) {
-        self.state().stuck = true;
+    /// A batch with `vouchers` in it is stuck in the database: whoever waits for them hears so.
+    pub(super) fn stuck(&self, vouchers: &HashSet<VoucherId>) {
+        let mut state = self.state();
+        state.stuck.extend(vouchers);
+        let in_vain = |member: &Member| vouchers.contains(&member.request.sale.voucher.id);
+        let (away, waiting) = state.waiting.drain(..).partition(in_vain);
+        state.waiting = waiting;
+        drop(state);
+        let away: VecDeque<Member> = away;
+        away.into_iter().for_each(|member| member.tell(Err(PurchaseError::DatabaseResting)));
+    }
+
+    /// It is not any more.
+    pub(super) fn freed(&self, vouchers: &HashSet<VoucherId>) {
+        self.state().stuck.retain(|voucher| !vouchers.contains(voucher));
     }
 
     /// The database, or Redis, failed: all who wait hear so now, instead of one batch after

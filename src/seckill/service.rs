@@ -31,7 +31,7 @@ pub struct PurchasesOptions {
     /// Purchases of one voucher in the database at once. More than two only queue for the
     /// row's lock, and wake each other for nothing.
     pub hot_row_width: usize,
-    /// Purchases of one voucher that wait to be committed together; one more is refused.
+    /// Purchases that wait to be committed together; one more is refused.
     pub max_in_line: usize,
 }
 
@@ -81,13 +81,17 @@ impl Purchases {
         let lease = Lease::Renewed(options.lease);
         let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
         let tasks = TaskTracker::new();
-        let catalog = Catalog::new(database.clone(), options.hot_row_width, options.max_in_line);
+        let catalog = Catalog::new(database.clone(), options.hot_row_width);
         let breaker = Arc::new(Breaker::default());
         let seller = Seller { database, locks, order_ids, keys, breaker, tasks: tasks.clone() };
         let strategy: Arc<dyn Strategy> = match options.strategy {
             StrategyName::Locked => Arc::new(Locked(seller)),
-            StrategyName::GroupCommit => Arc::new(GroupCommit::new(seller, true)),
-            StrategyName::GroupCommitUnlocked => Arc::new(GroupCommit::new(seller, false)),
+            StrategyName::GroupCommit => {
+                Arc::new(GroupCommit::new(seller, options.max_in_line, true))
+            }
+            StrategyName::GroupCommitUnlocked => {
+                Arc::new(GroupCommit::new(seller, options.max_in_line, false))
+            }
         };
         let gate = Arc::new(Gate::new(options.gate));
         let (bought, counted) = (Bought::new(), Counted::new());

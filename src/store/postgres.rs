@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions, Connection, Postgres};
 use tokio::time::Instant;
 
 use super::patience::within;
-use super::{Service, StoreError};
+use super::{Service, StoreError, order_batch};
 
 /// How long a request waits for a connection. Below a second, so that a buyer hears
 /// "unavailable" within one when the database is gone.
@@ -113,6 +113,14 @@ impl Database {
                         return Ok(true);
                     }
                     Ok(matches!(within(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))))
+                })
+            })
+            // A connection from before the migration cannot know the tables yet: it learns the
+            // statements when they are first used.
+            .after_connect(|connection, _| {
+                Box::pin(async move {
+                    let _ = order_batch::prepare(connection).await;
+                    Ok(())
                 })
             })
             .connect_lazy_with(options);
