@@ -75,7 +75,11 @@ impl GroupCommit {
 
 #[async_trait]
 impl Strategy for GroupCommit {
-    async fn purchase(&self, request: Request) -> Result<Outcome, PurchaseError> {
+    /// A purchase has no task of its own: who stands in line is carried along by the leader,
+    /// whether there is still somebody to tell or not, and a guard that is dropped is given back.
+    async fn purchase(self: Arc<Self>, request: Request) -> Result<Outcome, PurchaseError> {
+        // A shutdown waits until this is dropped.
+        let _under_way = self.seller.tasks.token();
         self.seller.breaker.check()?;
         let at_once = self.line.check(request.sale.voucher.id)?;
         // Side by side, which takes one round trip. In line, the leader draws for all.
@@ -90,9 +94,8 @@ impl Strategy for GroupCommit {
         let member = Member { request, order_id, guard, reply, since: Instant::now() };
         if let Some(batch) = self.line.join(member) {
             let (seller, line) = (Arc::clone(&self.seller), Arc::clone(&self.line));
-            let turn = Turn { seller, line };
-            // Boxed: every purchase would carry it, and few lead.
-            Box::pin(turn.lead(batch)).await;
+            // Whoever leads may leave, and the purchases of the others not with him.
+            self.seller.tasks.spawn(Turn { seller, line }.lead(batch));
         }
         // Without an answer the leader panicked; what it held is given back.
         let Answer { outcome, guard } = answer.await.map_err(|_| PurchaseError::Panicked)?;

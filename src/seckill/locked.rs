@@ -25,7 +25,21 @@ pub(super) struct Locked(pub(super) Seller);
 
 #[async_trait]
 impl Strategy for Locked {
-    async fn purchase(&self, request: Request) -> Result<Outcome, PurchaseError> {
+    async fn purchase(self: Arc<Self>, request: Request) -> Result<Outcome, PurchaseError> {
+        let tasks = self.0.tasks.clone();
+        tasks.spawn(async move { self.sell(request).await }).await.unwrap_or_else(|_panic| {
+            // What it held is given back.
+            Err(PurchaseError::Panicked)
+        })
+    }
+
+    async fn shutdown(&self) {
+        self.0.shutdown().await;
+    }
+}
+
+impl Locked {
+    async fn sell(&self, request: Request) -> Result<Outcome, PurchaseError> {
         let seller = &self.0;
         seller.breaker.check()?;
         let lock = seller.lock(request.user);
@@ -47,12 +61,6 @@ impl Strategy for Locked {
         self.place(request, order_id, guard).await
     }
 
-    async fn shutdown(&self) {
-        self.0.shutdown().await;
-    }
-}
-
-impl Locked {
     /// The transaction, and only after it the release.
     async fn place(
         &self,

@@ -60,7 +60,6 @@ pub struct Purchases {
     bought: Bought,
     strategy: Arc<dyn Strategy>,
     gate: Arc<Gate>,
-    tasks: TaskTracker,
     counted: Counted,
 }
 
@@ -80,10 +79,10 @@ impl Purchases {
         let order_ids = OrderIds::new(redis.clone(), keys.clone(), Arc::clone(&clock), last);
         let lease = Lease::Renewed(options.lease);
         let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
-        let tasks = TaskTracker::new();
         let catalog = Catalog::new(database.clone(), options.hot_row_width);
         let breaker = Arc::new(Breaker::default());
-        let seller = Seller { database, locks, order_ids, keys, breaker, tasks: tasks.clone() };
+        let seller =
+            Seller { database, locks, order_ids, keys, breaker, tasks: TaskTracker::new() };
         let strategy: Arc<dyn Strategy> = match options.strategy {
             StrategyName::Locked => Arc::new(Locked(seller)),
             StrategyName::GroupCommit => {
@@ -95,13 +94,13 @@ impl Purchases {
         };
         let gate = Arc::new(Gate::new(options.gate));
         let (bought, counted) = (Bought::new(), Counted::new());
-        Ok(Self { catalog, clock, bought, strategy, gate, tasks, counted })
+        Ok(Self { catalog, clock, bought, strategy, gate, counted })
     }
 
     /// One attempt of `user` to buy `voucher`.
     ///
-    /// Once it is past what memory can answer it runs to its end in a task of its own:
-    /// dropping this future (the buyer left) does not leave half a purchase.
+    /// Dropping this future (the buyer left) does not leave half a purchase: what has begun to
+    /// be written is written.
     ///
     /// # Errors
     /// See [`PurchaseError`]; never for an expected "no", which is `Outcome::Refused`.
@@ -154,17 +153,13 @@ impl Purchases {
         let Some(pass) = self.gate.enter() else {
             return self.count(Err(PurchaseError::Overloaded));
         };
-        let (strategy, bought) = (Arc::clone(&self.strategy), self.bought.clone());
-        let purchase = self.tasks.spawn(async move {
-            let (user, voucher) = (request.user, request.sale.voucher.id);
-            let outcome = strategy.purchase(request).await;
-            if let Ok(outcome) = &outcome {
-                bought.remember(user, voucher, outcome);
-            }
-            drop(pass);
-            outcome
-        });
-        self.count(purchase.await.unwrap_or(Err(PurchaseError::Panicked)))
+        let (user, voucher) = (request.user, request.sale.voucher.id);
+        let outcome = Arc::clone(&self.strategy).purchase(request).await;
+        drop(pass);
+        if let Ok(outcome) = &outcome {
+            self.bought.remember(user, voucher, outcome);
+        }
+        self.count(outcome)
     }
 
     fn count(&self, outcome: Result<Outcome, PurchaseError>) -> Result<Outcome, PurchaseError> {
@@ -186,8 +181,6 @@ impl Purchases {
 
     /// Waits until every purchase that began is over and every lock is given back.
     pub async fn shutdown(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
         self.strategy.shutdown().await;
     }
 }

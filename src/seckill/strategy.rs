@@ -25,12 +25,13 @@ pub struct Request {
 /// A way to sell that keeps every promise of the product.
 #[async_trait]
 pub trait Strategy: Send + Sync + fmt::Debug {
-    /// Sells, or says why not. Runs in a task of its own to its end, whatever becomes of
-    /// the buyer's connection.
+    /// Sells, or says why not. The buyer may leave at any moment, and this is dropped: what
+    /// writes to the database goes on to its end in a task of its own, and every lock is given
+    /// back.
     ///
     /// # Errors
     /// See [`PurchaseError`].
-    async fn purchase(&self, request: Request) -> Result<Outcome, PurchaseError>;
+    async fn purchase(self: Arc<Self>, request: Request) -> Result<Outcome, PurchaseError>;
 
     /// Waits until nothing of it is under way.
     async fn shutdown(&self);
