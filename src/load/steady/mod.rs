@@ -1,0 +1,32 @@
+//! A steady load, for measuring: the same kind of request over and over for a given time,
+//! in one of two ways (Schroeder, Wierman, Harchol-Balter, "Open Versus Closed: A
+//! Cautionary Tale", NSDI 2006).
+//!
+//! - **Closed**: every connection sends its next request as soon as the one before it has
+//!   its outcome. It finds what the server can do at the most, and says little of what a
+//!   user would see: a server that is slow is asked less often.
+//! - **Open**: requests are due at the times of a Poisson process of a given rate, whatever
+//!   the server does. So do crowds behave. One that finds all connections taken waits in the
+//!   generator for the next free one.
+//!
+//! **What a latency is.** It counts from the moment the request was *due* to the whole
+//! answer, not from when a connection was free to send it. A generator that starts its
+//! clock with the sending leaves out exactly the requests that a stalled server kept from
+//! being sent, and reports the one stall as one slow request: *coordinated omission* (Gil
+//! Tene, "How NOT to Measure Latency", 2013; his generator wrk2 counts as this one does).
+//! What counts from the sending is reported beside it as *service* time; the difference is
+//! the wait in the generator.
+//!
+//! In the closed load a request is due when the one before it on its connection has its
+//! outcome: when the connection has to be reopened first, that counts.
+//!
+//! One request is sent at most once, and has exactly one [outcome](super::outcome). One that
+//! could not be sent within the answer's time-out is `not_sent`.
+//!
+//! In reading order: `plan`, what is to be done; `report`, what came of it.
+
+mod plan;
+mod report;
+
+pub use plan::{Arrival, Pairing, Phase, SteadyPlan};
+pub use report::{PhaseReport, SteadyLine, SteadyReport, Window};
