@@ -19,6 +19,7 @@ pub mod migrate;
 pub mod nodes;
 pub mod progress;
 pub mod serve;
+pub mod steady;
 pub mod stop;
 pub mod stores;
 pub mod tokens;
@@ -67,6 +68,9 @@ pub enum Command {
     /// Send a crowd (started by the program itself)
     #[command(hide = true)]
     Crowd,
+    /// Make a steady load (started by the program itself)
+    #[command(hide = true)]
+    Steady,
 }
 
 /// Runs the program: parses, refuses what is unusable, does the work.
@@ -117,6 +121,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Lab(command) => lab::run(command).await,
         Command::KeepServers => Ok(keep_servers::run()),
         Command::Crowd => crowd::run().await.map(|()| ExitCode::SUCCESS),
+        Command::Steady => steady::run().await.map(|()| ExitCode::SUCCESS),
     }
 }
 
