@@ -21,6 +21,7 @@ pub mod migrate;
 pub mod nodes;
 pub mod progress;
 pub mod serve;
+pub mod steady;
 pub mod stop;
 pub mod stores;
 pub mod tokens;
@@ -73,6 +74,9 @@ pub enum Command {
     /// Refuse everybody (started by the program itself)
     #[command(hide = true)]
     Bare,
+    /// Make a steady load (started by the program itself)
+    #[command(hide = true)]
+    Steady,
 }
 
 /// Runs the program: parses, refuses what is unusable, does the work.
@@ -125,6 +129,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::KeepServers => Ok(keep_servers::run()),
         Command::Crowd => crowd::run().await.map(|()| ExitCode::SUCCESS),
         Command::Bare => bare::run().await.map(|()| ExitCode::SUCCESS),
+        Command::Steady => steady::run().await.map(|()| ExitCode::SUCCESS),
     }
 }
 

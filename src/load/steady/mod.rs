@@ -23,10 +23,23 @@
 //! One request is sent at most once, and has exactly one [outcome](super::outcome). One that
 //! could not be sent within the answer's time-out is `not_sent`.
 //!
-//! In reading order: `plan`, what is to be done; `report`, what came of it.
+//! In reading order: `plan`, what is to be done; `report`, what came of it; `schedule`, when
+//! requests are due; `run`, from the plan to the report; `driver`, one thread of it; `link`, one
+//! connection; `answer`, what came over it; `tally` and `sum`, counting; `alarm`, waking up in
+//! time.
 
+mod alarm;
+mod answer;
+mod driver;
+mod link;
 mod plan;
 mod report;
+mod run;
+mod schedule;
+mod sum;
+mod tally;
 
+pub use super::rush::Progress;
 pub use plan::{Arrival, Pairing, Phase, SteadyPlan};
 pub use report::{PhaseReport, SteadyLine, SteadyReport, Window};
+pub use run::{run, run_on};

@@ -1,9 +1,32 @@
 //! What a steady load is to do, as it is told to the process in which it is made.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
+use hyper::header::HeaderValue;
+use hyper::http::uri::PathAndQuery;
 use serde::{Deserialize, Serialize};
+
+use crate::load::LoadError;
+
+/// The longest a steady load may be, in milliseconds: an hour. Its windows are held in memory.
+const MAX_TOTAL_MS: u64 = 60 * 60 * 1_000;
+
+/// The longest an answer is waited for, in milliseconds: what falls due in this time may all
+/// have to wait in the generator.
+const MAX_ANSWER_TIMEOUT_MS: u64 = 60 * 1_000;
+
+/// The most arrivals a second: far more than one machine answers, and with
+/// [`MAX_ANSWER_TIMEOUT_MS`] what bounds the line of those who wait.
+const MAX_PER_S: f64 = 200_000.0;
+
+/// The fewest arrivals a second: one an hour.
+const MIN_PER_S: f64 = 1.0 / 3_600.0;
+
+/// The most phases. Each has histograms of its own.
+const MAX_PHASES: usize = 64;
 
 /// A steady load. Without `Debug`: a token is as good as its user.
 #[derive(Clone, Serialize, Deserialize)]
@@ -37,12 +60,85 @@ impl SteadyPlan {
     /// How long requests become due, in milliseconds: the `total` of its progress.
     #[must_use]
     pub fn total_ms(&self) -> u64 {
-        match &self.arrival {
-            Arrival::Closed { duration_ms } => *duration_ms,
-            Arrival::Open { phases } => {
-                phases.iter().fold(0, |sum, phase| sum.saturating_add(phase.duration_ms))
+        self.durations_ms().fold(0, u64::saturating_add)
+    }
+
+    fn durations_ms(&self) -> impl Iterator<Item = u64> {
+        let (closed, phases) = match &self.arrival {
+            Arrival::Closed { duration_ms } => (Some(*duration_ms), &[][..]),
+            Arrival::Open { phases } => (None, phases.as_slice()),
+        };
+        closed.into_iter().chain(phases.iter().map(|phase| phase.duration_ms))
+    }
+
+    /// When each phase begins and ends, since the start.
+    pub(super) fn spans(&self) -> Vec<Range<Duration>> {
+        let mut end = Duration::ZERO;
+        let span = |duration_ms| {
+            let start = end;
+            end += Duration::from_millis(duration_ms);
+            start..end
+        };
+        self.durations_ms().map(span).collect()
+    }
+
+    /// How many requests the plan has pairs for; `None` when it has them without end.
+    pub(super) fn pairs(&self) -> Option<u64> {
+        let pairs = self.paths.len().saturating_mul(self.tokens.len()) as u64;
+        (self.pairing != Pairing::Again).then_some(pairs)
+    }
+
+    /// Path and token of request `k`, which is below [`SteadyPlan::pairs`].
+    pub(super) fn pair(&self, k: u64) -> (&str, &str) {
+        let (paths, tokens) = (self.paths.len() as u64, self.tokens.len() as u64);
+        let (path, token) = match self.pairing {
+            Pairing::PathAfterPath => (k / tokens, k % tokens),
+            Pairing::PathsInTurn => (k % paths, k / paths),
+            Pairing::Again => (k % paths, k % tokens),
+        };
+        (&self.paths[path as usize], &self.tokens[token as usize])
+    }
+
+    /// Refuses, before anything is opened, what could not be carried out later.
+    pub(super) fn check(&self) -> Result<(), LoadError> {
+        let is_short = |lacks: bool, what| if lacks { Err(LoadError::Lacks(what)) } else { Ok(()) };
+        is_short(self.nodes.is_empty(), "node")?;
+        is_short(self.paths.is_empty(), "path")?;
+        is_short(self.tokens.is_empty(), "token")?;
+        is_short(self.connections == 0, "connection")?;
+        let bad = self.paths.iter().position(|path| !is_path(path));
+        let bad = bad.map(|index| ("path", index));
+        let is_token = |token: &Arc<str>| HeaderValue::from_str(token).is_ok();
+        let bad_token = || self.tokens.iter().position(|token| !is_token(token));
+        if let Some((what, index)) = bad.or_else(|| bad_token().map(|index| ("token", index))) {
+            return Err(LoadError::Unwritable { what, index });
+        }
+        let timeout_ms = self.answer_timeout_ms as f64;
+        within("the answer's time-out in ms", timeout_ms, 1.0, MAX_ANSWER_TIMEOUT_MS as f64)?;
+        within("the load's duration in ms", self.total_ms() as f64, 1.0, MAX_TOTAL_MS as f64)?;
+        if let Arrival::Open { phases } = &self.arrival {
+            within("the number of phases", phases.len() as f64, 1.0, MAX_PHASES as f64)?;
+            for phase in phases {
+                within("a phase's arrivals a second", phase.per_s, MIN_PER_S, MAX_PER_S)?;
             }
         }
+        Ok(())
+    }
+}
+
+/// Whether `path` can stand in a request line as it is.
+fn is_path(path: &str) -> bool {
+    // A fragment (`#…`) is parsed and dropped, and then it is not what was asked for.
+    let read = path.parse::<PathAndQuery>();
+    path.starts_with('/') && read.is_ok_and(|read| read.as_str() == path)
+}
+
+/// Whether a number is within bounds; what is no number never is.
+fn within(what: &'static str, value: f64, least: f64, most: f64) -> Result<(), LoadError> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(LoadError::OutOfBounds { what, value, least, most })
     }
 }
 
