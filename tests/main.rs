@@ -13,6 +13,7 @@ mod api_orders;
 mod api_tokens;
 mod api_vouchers;
 mod browser;
+mod ceiling;
 mod cli;
 mod cli_audit;
 mod cli_lock;

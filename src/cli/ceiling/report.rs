@@ -7,7 +7,9 @@ use super::hot_row::BATCH_ORDERS;
 use super::lock_script;
 use super::machine::Machine;
 use super::overload::{Overload, PHASES};
-use super::rounds::{BATCH_CLIENTS, HOT_ROW_CLIENTS, Measurement, REFERENCE_CLIENTS};
+use super::rounds::{
+    BATCH_CLIENTS, CONNECTIONS, HOT_ROW_CLIENTS, Measurement, REFERENCE_CLIENTS, counted,
+};
 use super::shares::{Share, of_batches, of_hot_row, share, shares};
 use super::sheet::Sheet;
 use super::terms::Terms;
@@ -129,9 +131,9 @@ impl Report {
             sheet.row(row);
         }
         let method = format!(
-            "{} rounds, {} a measurement, order reversed every other round; medians, in brackets \
+            "{}, {} a measurement, order reversed every other round; medians, in brackets \
              the extremes; load, nodes, PostgreSQL and Redis on the same processors",
-            self.terms.repeats,
+            counted(self.terms.repeats, "round"),
             humantime::format_duration(self.terms.lasting)
         );
         sheet.row(["method".to_owned(), method]);
@@ -258,6 +260,13 @@ impl Report {
         let mut sheet = Sheet::new("Five times the peak", &columns).with_text(&["refused/s"]);
         for strategy in &self.terms.overloaded {
             let overloads = self.book.overloads(*strategy);
+            let peaks: Vec<f64> = overloads.iter().map(|overload| overload.peak_per_s).collect();
+            if let Some(peak) = Spread::of(&peaks) {
+                let name = format!("{strategy}, the peak, closed load, {CONNECTIONS} connections");
+                let mut cells = vec!["-".to_owned(); columns.len()];
+                (cells[0], cells[3]) = (name, rate(peak.median));
+                sheet.row(cells);
+            }
             for (place, phase) in PHASES.into_iter().enumerate() {
                 if let Some(row) = phase_row(&overloads, place) {
                     sheet.row([format!("{strategy}, {phase}")].into_iter().chain(row));

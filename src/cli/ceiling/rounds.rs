@@ -125,7 +125,7 @@ impl Measurement {
             Self::ManyVouchers { strategy } => format!("{strategy}, {VOUCHERS} vouchers"),
             Self::Nodes { strategy, nodes } => format!("{strategy}, {nodes} nodes"),
             Self::Memory { strategy } => {
-                format!("{strategy}, memory with {MEMORY_CONNECTIONS} connections")
+                format!("{strategy}, memory with 1,000 connections")
             }
             Self::Overload { strategy } => format!("{strategy}, overload"),
         }

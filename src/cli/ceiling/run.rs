@@ -16,7 +16,7 @@ use crate::cli::stores::Stores;
 use crate::cli::{FAILED, progress, say};
 use crate::config::{ConfigError, StoreArgs};
 use crate::embedded::Benchmarks;
-use crate::store::Redis;
+use crate::store::{Database, Redis};
 
 /// Runs the command.
 ///
@@ -85,7 +85,21 @@ async fn measure_all(
     );
     let stores = Stores::open(stores, None).await?;
     let database = stores.migrated_database().await?;
-    let machine = Machine::of(&stores, &database, &Redis::new(&stores.redis_url)?).await;
+    let report = measure_on(&stores, &database, terms, benchmarks).await;
+    // Whatever came of it: nobody must be asked any more when the servers stop.
+    database.close().await;
+    let report = report?;
+    stores.close().await?;
+    Ok(report)
+}
+
+async fn measure_on(
+    stores: &Stores,
+    database: &Database,
+    terms: Terms,
+    benchmarks: Benchmarks,
+) -> anyhow::Result<Report> {
+    let machine = Machine::of(stores, database, &Redis::new(&stores.redis_url)?).await;
     for [name, value] in machine.rows() {
         eprintln!("{name}: {value}");
     }
@@ -94,7 +108,7 @@ async fn measure_all(
         eprintln!("VOID: {objection}");
     }
     eprintln!("Minting {} buyers, starting the nodes", terms.users);
-    let mut stage = Stage::set(terms.clone(), benchmarks, &stores, database.clone()).await?;
+    let mut stage = Stage::set(terms.clone(), benchmarks, stores, database.clone()).await?;
     let book = play(&mut stage, &mut void).await?;
     let mut notes = Vec::new();
     if stage.redis_benchmark.is_none() {
@@ -107,8 +121,6 @@ async fn measure_all(
     eprintln!("Auditing what was sold");
     let (audited, violations) = stage.close().await?;
     void.extend(violations);
-    database.close().await;
-    stores.close().await?;
     Ok(Report { machine, terms, book, void, notes, audited })
 }
 

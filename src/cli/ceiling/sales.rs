@@ -42,16 +42,15 @@ impl Stage {
         strategy: StrategyName,
     ) -> anyhow::Result<Found> {
         let needed = (AT_MOST_PER_S * self.terms.lasting.as_secs_f64()) as usize + CONNECTIONS;
-        // Each request has another voucher than the one before it, and another buyer: a buyer
-        // who is at two vouchers at once is refused at one of them. As the number of vouchers is
-        // a power of two and that of buyers is odd, no buyer comes to one voucher twice before
-        // all have been to all.
-        let buyers = (needed.div_ceil(VOUCHERS) + CONNECTIONS).min(self.tokens.len());
-        let buyers = (buyers - 1) | 1;
+        // Each request has another voucher than the one before it, and another buyer: one who is
+        // at two vouchers at once is refused at one of them. As the number of vouchers is a power
+        // of two and that of buyers is odd, nobody comes to one voucher twice before all have
+        // been to all; as they are many, nobody comes again while he is under way.
+        let buyers = (needed.min(self.tokens.len()) - 1) | 1;
         let sale = Sale {
             nodes: self.addresses(strategy, 1),
             count: VOUCHERS,
-            tokens: self.tokens.iter().take(buyers.min(self.tokens.len())).cloned().collect(),
+            tokens: self.tokens.iter().take(buyers).cloned().collect(),
             pairing: Pairing::Again,
             connections: CONNECTIONS,
         };
@@ -112,7 +111,7 @@ impl Stage {
         let mut spoiled = Vec::new();
         let mut spoil = |what: String| spoiled.push(format!("{}: {what}", measurement.label()));
         if refused > 0 {
-            spoil(format!("{refused} purchases were refused: {:?}", codes(&report.phases)));
+            spoil(format!("{refused} purchases were refused: {}", codes(&report.phases)));
         }
         if unanswered > 0 {
             spoil(format!("{unanswered} purchases were not answered"));
@@ -179,10 +178,8 @@ impl Stage {
         let mut spoiled = Vec::new();
         if others > 0 {
             let codes = codes(&report.phases);
-            spoiled.push(format!(
-                "{}: {others} answers are not {code:?}: {codes:?}",
-                measurement.label()
-            ));
+            spoiled
+                .push(format!("{}: {others} answers are not {code}: {codes}", measurement.label()));
         }
         let answers = total(&report.phases, |other| other == code);
         Ok((figure(&report.phases, code).counting("answers", answers), spoiled))
@@ -210,8 +207,10 @@ pub(super) fn total(phases: &[PhaseReport], kind: impl Fn(&str) -> bool) -> u64 
 }
 
 /// The outcomes of the first phase, which is the only one of a closed load.
-fn codes(phases: &[PhaseReport]) -> impl std::fmt::Debug + '_ {
-    phases.first().map(|phase| &phase.outcomes)
+fn codes(phases: &[PhaseReport]) -> String {
+    let outcomes = phases.iter().take(1).flat_map(|phase| &phase.outcomes);
+    let told: Vec<String> = outcomes.map(|(code, count)| format!("{code} {count}")).collect();
+    told.join(", ")
 }
 
 /// Answers of one kind a second that came within the time, and their latency.
