@@ -54,7 +54,7 @@ enum Source {
     /// Every outcome before this time brings another request.
     Outcomes { until: Duration },
     /// The clock brings them.
-    Clock { schedule: Peekable<Schedule>, until: Duration },
+    Clock { schedule: Box<Peekable<Schedule>>, until: Duration },
     /// There are none any more.
     Dry,
 }
@@ -108,7 +108,8 @@ impl Driver {
             Arrival::Open { phases } => {
                 let share = 1.0 / parts as f64;
                 let seed = job.plan.seed.wrapping_add(part as u64);
-                Source::Clock { schedule: Schedule::new(phases, share, seed).peekable(), until }
+                let schedule = Schedule::new(phases, share, seed).peekable();
+                Source::Clock { schedule: Box::new(schedule), until }
             }
         };
         Ok(Self {
