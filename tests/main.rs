@@ -35,6 +35,7 @@ mod lab_serve;
 mod ladder_docs;
 mod load_generator;
 mod load_servers;
+mod load_steady;
 mod load_tools;
 mod lock;
 mod lock_batches;

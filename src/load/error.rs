@@ -110,11 +110,11 @@ pub enum LoadError {
     /// A task of the generator panicked, after the clock started.
     #[error("a connection of the load generator died")]
     LaneDied(#[source] tokio::task::JoinError),
-    /// The process of the crowd could not be started, or not be told what to do.
-    #[error("cannot start the crowd")]
+    /// The process of its own could not be started, or not be told what to do.
+    #[error("cannot start the process that makes the load")]
     CrowdStart(#[source] io::Error),
-    /// The process of the crowd ended without a report; what it said is on standard error.
-    #[error("the crowd gave no report and ended with {0}")]
+    /// The process of its own ended without a report; what it said is on standard error.
+    #[error("the process that makes the load gave no report and ended with {0}")]
     CrowdEnded(std::process::ExitStatus),
 }
 

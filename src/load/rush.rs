@@ -132,9 +132,9 @@ impl Progress {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// As far as that.
+    /// As far as that; several threads may say so, in any order.
     pub(super) fn reach(&self, done: u64) {
-        self.done.store(done, Ordering::Relaxed);
+        self.done.fetch_max(done, Ordering::Relaxed);
     }
 }
 

@@ -173,3 +173,85 @@ impl Codes {
         self.names.len() - 1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOLD_OUT: &[u8] = b"HTTP/1.1 409 Conflict\r\nContent-Type: application/problem+json\r\n\
+        CONTENT-LENGTH: 19\r\n\r\n{\"code\":\"sold_out\"}";
+
+    #[test]
+    fn an_answer_ends_with_its_last_byte_and_not_before() {
+        for end in 0..SOLD_OUT.len() {
+            assert_eq!(read(&SOLD_OUT[..end]), Answer::Partial, "{end} bytes");
+        }
+        let body = Some(&b"{\"code\":\"sold_out\"}"[..]);
+        let whole = Answer::Whole { status: 409, is_problem: true, body, is_kept: true };
+        assert_eq!(read(SOLD_OUT), whole);
+    }
+
+    #[test]
+    fn a_connection_is_kept_only_when_both_sides_know_where_the_next_answer_begins() {
+        let is_kept = |answer: &[u8]| match read(answer) {
+            Answer::Whole { is_kept, .. } => Some(is_kept),
+            _ => None,
+        };
+        let ends: [&[u8]; 5] = [
+            b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: Close\r\n\r\n",
+            b"HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 65537\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\nHTTP/1.1 200 OK\r\n",
+        ];
+        for answer in ends {
+            assert_eq!(is_kept(answer), Some(false), "{}", answer.escape_ascii());
+        }
+        assert_eq!(is_kept(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n"), Some(true));
+    }
+
+    #[test]
+    fn a_head_without_end_is_no_answer() {
+        let mut endless = b"HTTP/1.1 200 OK\r\nx: ".to_vec();
+        endless.resize(MAX_HEAD_BYTES - 1, b'x');
+        assert_eq!(read(&endless), Answer::Partial);
+        endless.push(b'x');
+        assert_eq!(read(&endless), Answer::Garbage);
+        assert_eq!(read(b"220 smtp.example.org\r\n"), Answer::Garbage);
+    }
+
+    #[test]
+    fn an_answer_counts_as_the_rush_counts_it_however_often_it_comes() {
+        let mut codes = Codes::default();
+        for _ in 0..2 {
+            for (status, is_problem, body, code) in [
+                (201, false, Some(&b"{}"[..]), "ordered"),
+                (201, false, Some(b""), "ordered"),
+                (201, false, None, "http_201"),
+                (409, true, Some(b"{\"code\":\"sold_out\"}"), "sold_out"),
+                (409, false, Some(b"{\"code\":\"sold_out\"}"), "http_409"),
+                (503, true, Some(b"{\"code\":\"unavailable\"}"), "unavailable"),
+                (503, true, None, "http_503"),
+                (0, true, Some(b"{\"code\":\"sold_out\"}"), "http_0"),
+            ] {
+                let index = codes.of(status, is_problem, body);
+                assert_eq!(codes.names()[index], code);
+            }
+        }
+        assert_eq!(codes.names()[..3], ["ordered", "no_answer", "not_sent"]);
+    }
+
+    #[test]
+    fn a_server_that_makes_up_codes_does_not_fill_the_memory() {
+        let mut codes = Codes::default();
+        for number in 0..1_000 {
+            let body = format!("{{\"code\":\"c{number}\"}}");
+            codes.of(409, true, Some(body.as_bytes()));
+        }
+        assert_eq!(codes.names().len(), MAX_CODES + 1);
+        assert_eq!(codes.names()[MAX_CODES], "http_other");
+        let known = codes.of(409, true, Some(b"{\"code\":\"c60\"}"));
+        assert_eq!(codes.names()[known], "c60");
+        assert_eq!(codes.remembered.len(), MAX_REMEMBERED);
+    }
+}

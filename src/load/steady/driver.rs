@@ -25,8 +25,10 @@ use crate::load::rush::Progress;
 /// connect again, the end.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Arrivals that are less than this apart may share a waking up: it costs as much as a request.
-const SHORTEST_PAUSE: Duration = Duration::from_micros(50);
+/// The generator does not wake up for an arrival sooner than this after it has fallen asleep: a
+/// waking costs more than a request. An arrival is sent late by at most this, and that counts
+/// into its latency as any other wait does.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
 
 /// Events that are taken at a time.
 const MAX_EVENTS: usize = 1_024;
@@ -52,7 +54,7 @@ enum Source {
     /// Every outcome before this time brings another request.
     Outcomes { until: Duration },
     /// The clock brings them.
-    Clock { schedule: Peekable<Schedule>, until: Duration },
+    Clock { schedule: Box<Peekable<Schedule>>, until: Duration },
     /// There are none any more.
     Dry,
 }
@@ -106,7 +108,8 @@ impl Driver {
             Arrival::Open { phases } => {
                 let share = 1.0 / parts as f64;
                 let seed = job.plan.seed.wrapping_add(part as u64);
-                Source::Clock { schedule: Schedule::new(phases, share, seed).peekable(), until }
+                let schedule = Schedule::new(phases, share, seed).peekable();
+                Source::Clock { schedule: Box::new(schedule), until }
             }
         };
         Ok(Self {

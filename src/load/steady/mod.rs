@@ -2,8 +2,8 @@
 //! in one of two ways (Schroeder, Wierman, Harchol-Balter, "Open Versus Closed: A
 //! Cautionary Tale", NSDI 2006).
 //!
-//! - **Closed**: every connection sends its next request as soon as the one before it has
-//!   its outcome. It finds what the server can do at the most, and says little of what a
+//! - **Closed**: as soon as a request has its outcome, the next one is sent, on every
+//!   connection. It finds what the server can do at the most, and says little of what a
 //!   user would see: a server that is slow is asked less often.
 //! - **Open**: requests are due at the times of a Poisson process of a given rate, whatever
 //!   the server does. So do crowds behave. One that finds all connections taken waits in the
@@ -17,11 +17,18 @@
 //! What counts from the sending is reported beside it as *service* time; the difference is
 //! the wait in the generator.
 //!
-//! In the closed load a request is due when the one before it on its connection has its
-//! outcome: when the connection has to be reopened first, that counts.
+//! In the closed load a request is due when another one has got its outcome; when a connection
+//! has to be reopened first, that counts. There are as many under way or waiting as connections
+//! were asked for, never more.
 //!
 //! One request is sent at most once, and has exactly one [outcome](super::outcome). One that
-//! could not be sent within the answer's time-out is `not_sent`.
+//! could not be sent within the answer's time-out is `not_sent`. Of an answer no more is read
+//! than its outcome takes: orders are counted and not told, and an answer whose length is not
+//! given (or is more than 64 KiB) counts as `http_<status>`, a 201 too, because nobody knows
+//! whether it came whole. Further outcomes after 64 are all counted as `http_other`.
+//!
+//! A connection that breaks is opened again, at once and then after growing pauses, for as
+//! long as the load lasts. Meanwhile its requests go over the others.
 //!
 //! In reading order: `plan`, what is to be done; `report`, what came of it; `schedule`, when
 //! requests are due; `run`, from the plan to the report; `driver`, one thread of it; `link`, one

@@ -160,7 +160,7 @@ pub enum Pairing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Arrival {
-    /// On every connection, as soon as the request before it has its outcome.
+    /// One on every connection at the start, and one whenever another has got its outcome.
     Closed {
         /// How long new requests are sent, in milliseconds.
         duration_ms: u64,
@@ -180,4 +180,58 @@ pub struct Phase {
     pub per_s: f64,
     /// How long it lasts, in milliseconds.
     pub duration_ms: u64,
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use std::collections::HashSet;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn plan(pairing: &str) -> SteadyPlan {
+        let plan = json!({
+            "nodes": ["127.0.0.1:1"], "paths": ["/0", "/1", "/2"], "tokens": ["a", "b"],
+            "pairing": pairing, "connections": 1, "seed": 1,
+            "arrival": {"open": {"phases": [
+                {"per_s": 10.0, "duration_ms": 5}, {"per_s": 1.0, "duration_ms": 7}
+            ]}},
+        });
+        serde_json::from_value(plan).unwrap()
+    }
+
+    #[test]
+    fn a_plan_reads_as_it_is_documented_and_comes_back_as_it_was() {
+        let mut written = serde_json::to_value(plan("again")).unwrap();
+        assert_eq!(written["answer_timeout_ms"], 10_000);
+        let read: SteadyPlan = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!((read.total_ms(), read.pairing), (12, Pairing::Again));
+        assert!(read.check().is_ok());
+        written["arrival"] = json!({"closed": {"duration_ms": 9}});
+        let read: SteadyPlan = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(read.total_ms(), 9);
+        written["duration_ms"] = json!(1);
+        assert!(serde_json::from_value::<SteadyPlan>(written).is_err());
+    }
+
+    #[test]
+    fn phases_follow_one_another_without_a_pause() {
+        let ms = Duration::from_millis;
+        assert_eq!(plan("again").spans(), [ms(0)..ms(5), ms(5)..ms(12)]);
+    }
+
+    #[test]
+    fn all_pairs_come_once_by_either_way_and_the_third_has_no_end() {
+        for pairing in ["path_after_path", "paths_in_turn"] {
+            let plan = plan(pairing);
+            let pairs: HashSet<_> = (0..6).map(|k| plan.pair(k)).collect();
+            assert_eq!((plan.pairs(), pairs.len()), (Some(6), 6), "{pairing}");
+        }
+        assert_eq!(plan("path_after_path").pair(2), ("/1", "a"));
+        assert_eq!(plan("paths_in_turn").pair(3), ("/0", "b"));
+        let again = plan("again");
+        assert_eq!((again.pairs(), again.pair(u64::MAX)), (None, ("/0", "b")));
+    }
 }

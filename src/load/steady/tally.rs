@@ -166,3 +166,97 @@ fn by_name<T>(
     let named = names.iter().map(|name| name.to_string()).zip(places);
     named.filter(|(_, counted)| is_any(counted)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOLD_OUT: CodeIndex = 3;
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    /// Requests as (due, sent, outcome's time, code), in the order of their outcomes.
+    fn counted(requests: &[(u64, Option<u64>, u64, CodeIndex)]) -> Counted {
+        let mut tally = Tally::new(vec![ms(0)..ms(150), ms(150)..ms(250)]);
+        let mut codes = Codes::default();
+        assert_eq!(codes.of(409, true, Some(b"{\"code\":\"sold_out\"}")), SOLD_OUT);
+        for &(due, sent, at, code) in requests {
+            tally.due(ms(due));
+            tally.outcome(Timing { due: ms(due), sent: sent.map(ms) }, ms(at), code);
+        }
+        tally.finish(&codes)
+    }
+
+    fn requests() -> Counted {
+        counted(&[
+            (0, Some(0), 10, ORDERED_INDEX),
+            (10, Some(100), 120, ORDERED_INDEX),
+            (140, Some(141), 160, SOLD_OUT),
+            (160, Some(161), 300, NO_ANSWER_INDEX),
+            (200, Some(201), 301, SOLD_OUT),
+            (240, None, 340, NOT_SENT_INDEX),
+        ])
+    }
+
+    #[test]
+    fn outcomes_belong_to_the_phase_of_the_request_and_answers_to_the_one_they_came_in() {
+        let report = requests().report(&[ms(0)..ms(150), ms(150)..ms(250)], 4, false);
+        let [first, second] = &report.phases[..] else { panic!("{report:?}") };
+        assert_eq!((first.due, second.due), (3, 3));
+        assert_eq!((first.outcomes["ordered"], first.outcomes["sold_out"]), (2, 1));
+        assert_eq!(first.answers.values().sum::<u64>(), 2);
+        // One answer came too late for any phase, and two requests have none.
+        assert_eq!((second.answers.len(), second.answers["sold_out"]), (1, 1));
+        assert_eq!(second.outcomes.len(), 3);
+        assert_eq!((report.elapsed_ms, report.connections), (340.0, 4));
+    }
+
+    #[test]
+    fn a_latency_begins_when_the_request_was_due_and_a_service_when_it_was_sent() {
+        let report = requests().report(&[ms(0)..ms(150), ms(150)..ms(250)], 4, false);
+        let near = |figure: f64, expected: f64| (figure - expected).abs() <= expected / 500.0;
+        let first = &report.phases[0];
+        assert!(near(first.latency_ms["ordered"].max, 110.0), "{first:?}");
+        assert!(near(first.service_ms["ordered"].max, 20.0), "{first:?}");
+        let second = &report.phases[1];
+        assert!(near(second.latency_ms["not_sent"].max, 100.0), "{second:?}");
+        assert_eq!(second.service_ms.get("not_sent"), None);
+    }
+
+    #[test]
+    fn a_window_has_what_became_due_and_what_ended_in_it() {
+        let report = requests().report(&[ms(0)..ms(150), ms(150)..ms(250)], 4, false);
+        let due: Vec<_> = report.windows.iter().map(|window| window.due).collect();
+        assert_eq!(due, [2, 2, 2, 0]);
+        let ended: Vec<u64> = report.windows.iter().map(|w| w.outcomes.values().sum()).collect();
+        assert_eq!(ended, [1, 2, 0, 3]);
+        let p99 = |window: usize| report.windows[window].ordered_p99_ms.unwrap_or_default();
+        assert!((9.9..=10.1).contains(&p99(0)) && (109.0..=111.0).contains(&p99(1)), "{report:?}");
+        assert_eq!(report.windows[3].ordered_p99_ms, None);
+    }
+
+    #[test]
+    fn two_threads_count_as_one() {
+        let spans = [ms(0)..ms(150), ms(150)..ms(250)];
+        let mut both = counted(&[
+            (0, Some(0), 10, ORDERED_INDEX),
+            (140, Some(141), 160, SOLD_OUT),
+            (200, Some(201), 301, SOLD_OUT),
+        ]);
+        both.add(counted(&[
+            (10, Some(100), 120, ORDERED_INDEX),
+            (160, Some(161), 300, NO_ANSWER_INDEX),
+            (240, None, 340, NOT_SENT_INDEX),
+        ]));
+        assert_eq!(both.report(&spans, 4, false), requests().report(&spans, 4, false));
+    }
+
+    #[test]
+    fn a_load_that_ran_dry_has_lasted_to_its_last_outcome() {
+        let spans = [ms(0)..ms(150), ms(150)..ms(60_000)];
+        assert_eq!(requests().report(&spans, 1, true).elapsed_ms, 340.0);
+        assert_eq!(requests().report(&spans, 1, false).elapsed_ms, 60_000.0);
+    }
+}
