@@ -55,6 +55,10 @@ bench: ## measured speed against the ceilings of this machine; a few minutes
 	$(CARGO) build --locked --release --bin seckill --example bare_handler
 	CARGO_TARGET_DIR=$(TARGET_DIR) loadtest/speed.sh
 
+.PHONY: ceiling
+ceiling: setup-ceiling release ## is my number normal? this machine's limits, and each strategy's share of them; minutes
+	$(SECKILL) ceiling $(ARGS)
+
 .PHONY: loadtest
 loadtest: ## k6 and JMeter against the server, which holds, and against rungs that do not; minutes
 	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh loadtest
@@ -93,6 +97,10 @@ setup-test:
 .PHONY: setup-lab
 setup-lab:
 	@scripts/setup.sh runtime lab
+
+.PHONY: setup-ceiling
+setup-ceiling:
+	@scripts/setup.sh ceiling
 
 .PHONY: setup-lint
 setup-lint:

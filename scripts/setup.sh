@@ -7,6 +7,7 @@
 #   scripts/setup.sh browser    Chromium, for the test that looks at the documentation page
 #   scripts/setup.sh lab        ZooKeeper's classes and a Java runtime, for one rung of the lab
 #   scripts/setup.sh bench      runtime + wrk, pgbench and psql
+#   scripts/setup.sh ceiling    runtime + pgbench and redis-benchmark
 #   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
 #   scripts/setup.sh bench-lock build + Redis and redis-benchmark
 #
@@ -82,6 +83,11 @@ look_for() {
         need pgbench have_pg pgbench
         need psql have_pg psql
         ;;
+    ceiling)
+        look_for runtime
+        need pgbench have_pg pgbench
+        need redis-benchmark have redis-benchmark
+        ;;
     loadtest)
         look_for runtime
         need curl have curl
@@ -96,7 +102,7 @@ look_for() {
         need redis-benchmark have redis-benchmark
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, bench-lock."
+        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, ceiling, loadtest, bench-lock."
         ;;
     esac
 }

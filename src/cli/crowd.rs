@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -18,7 +20,7 @@ use crate::load::rush::{self, Progress};
 const MAX_PLAN_BYTES: u64 = 512 * 1024 * 1024;
 
 /// Between two lines of progress.
-const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+pub(super) const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs the subcommand on this process' stdin and stdout.
 ///
@@ -38,7 +40,7 @@ pub async fn run_on(
     input: impl AsyncRead + Unpin,
     mut output: impl AsyncWrite + Unpin,
 ) -> anyhow::Result<()> {
-    let plan = read_plan(input).await?;
+    let plan: CrowdPlan = read_plan(input, "a crowd's").await?;
     let progress = Arc::new(Progress::default());
     let mut rush = pin!(rush::run(plan.rush_plan()?, Arc::clone(&progress)));
     let mut tick = interval(PROGRESS_EVERY);
@@ -55,19 +57,24 @@ pub async fn run_on(
     write_line(&mut output, &CrowdLine::Report(CrowdReport::new(&plan, result))).await
 }
 
-async fn read_plan(input: impl AsyncRead + Unpin) -> anyhow::Result<CrowdPlan> {
+/// Reads a plan from `input` to its end. `whose` says in a refusal what it is not.
+pub(super) async fn read_plan<P: DeserializeOwned>(
+    input: impl AsyncRead + Unpin,
+    whose: &str,
+) -> anyhow::Result<P> {
     let mut json = Vec::new();
     input.take(MAX_PLAN_BYTES + 1).read_to_end(&mut json).await.context("cannot read the plan")?;
     ensure!(json.len() as u64 <= MAX_PLAN_BYTES, "the plan is longer than {MAX_PLAN_BYTES} bytes");
-    serde_json::from_slice(&json).context("the plan on stdin is not a crowd's plan")
+    serde_json::from_slice(&json).with_context(|| format!("the plan on stdin is not {whose} plan"))
 }
 
-async fn write_line(
+/// Writes one line, and lets it out at once.
+pub(super) async fn write_line(
     output: &mut (impl AsyncWrite + Unpin),
-    line: &CrowdLine,
+    line: &impl Serialize,
 ) -> anyhow::Result<()> {
     let mut text = serde_json::to_vec(line).context("cannot write a line as JSON")?;
     text.push(b'\n');
-    output.write_all(&text).await.context("nobody reads the crowd's output")?;
-    output.flush().await.context("nobody reads the crowd's output")
+    output.write_all(&text).await.context("nobody reads the load's output")?;
+    output.flush().await.context("nobody reads the load's output")
 }

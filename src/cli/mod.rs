@@ -9,6 +9,8 @@ use crate::config::{self, ConfigError};
 use crate::embedded::EmbeddedError;
 
 pub mod audit;
+pub mod bare;
+pub mod ceiling;
 pub mod crowd;
 pub mod demo;
 pub mod keep_servers;
@@ -19,6 +21,7 @@ pub mod migrate;
 pub mod nodes;
 pub mod progress;
 pub mod serve;
+pub mod steady;
 pub mod stop;
 pub mod stores;
 pub mod tokens;
@@ -56,6 +59,7 @@ pub enum Command {
     Voucher(voucher::VoucherCommand),
     Tokens(tokens::TokensArgs),
     Audit(audit::AuditArgs),
+    Ceiling(Box<ceiling::CeilingArgs>),
     #[command(subcommand)]
     Lock(lock::LockCommand),
     #[cfg(feature = "lab")]
@@ -67,6 +71,12 @@ pub enum Command {
     /// Send a crowd (started by the program itself)
     #[command(hide = true)]
     Crowd,
+    /// Refuse everybody (started by the program itself)
+    #[command(hide = true)]
+    Bare,
+    /// Make a steady load (started by the program itself)
+    #[command(hide = true)]
+    Steady,
 }
 
 /// Runs the program: parses, refuses what is unusable, does the work.
@@ -112,11 +122,14 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Voucher(command) => voucher::run(command).await.map(|()| ExitCode::SUCCESS),
         Command::Tokens(args) => tokens::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Audit(args) => audit::run(args).await,
+        Command::Ceiling(args) => ceiling::run(*args).await,
         Command::Lock(command) => lock::run(command).await,
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(command).await,
         Command::KeepServers => Ok(keep_servers::run()),
         Command::Crowd => crowd::run().await.map(|()| ExitCode::SUCCESS),
+        Command::Bare => bare::run().await.map(|()| ExitCode::SUCCESS),
+        Command::Steady => steady::run().await.map(|()| ExitCode::SUCCESS),
     }
 }
 

@@ -17,6 +17,12 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// A node has finished what it began, or it is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 
+/// This program, to be run once more.
+fn own_program() -> anyhow::Result<Command> {
+    let exe = std::env::current_exe().context("cannot find the program's own file")?;
+    Ok(Command::new(exe))
+}
+
 /// One running `seckill serve`. It stops with this process, whatever ends it: it watches
 /// the pipe that is its standard input.
 #[derive(Debug)]
@@ -28,7 +34,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node on free port and waits until it listens.
+    /// Starts a node on a free port and waits until it listens.
     ///
     /// # Errors
     /// When it does not come up; what it said is on standard error.
@@ -37,15 +43,31 @@ impl Node {
         secret: &str,
         strategy: StrategyName,
     ) -> anyhow::Result<Self> {
-        let exe = std::env::current_exe().context("cannot find the program's own file")?;
-        let mut child = Command::new(exe)
+        let mut command = own_program()?;
+        command
             .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-closes"])
             .args(["--strategy", strategy.as_str()])
             // In the environment, where other users of the machine cannot read them.
             .env("DATABASE_URL", &stores.database_url)
             .env("REDIS_URL", &stores.redis_url)
             .env("SECKILL_SECRET", secret)
-            .env("RUST_LOG", "warn")
+            .env("RUST_LOG", "warn");
+        Self::spawn(command).await
+    }
+
+    /// Starts the process that refuses everybody (`seckill bare`) on a free port.
+    ///
+    /// # Errors
+    /// As [`Node::start`].
+    pub async fn start_bare() -> anyhow::Result<Self> {
+        let mut command = own_program()?;
+        command.arg("bare");
+        Self::spawn(command).await
+    }
+
+    /// Waits for the line that says where it listens.
+    async fn spawn(mut command: Command) -> anyhow::Result<Self> {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Ctrl-C is for us: we stop it when we no longer need it.
@@ -61,6 +83,14 @@ impl Node {
             bail!("a node ended before it listened");
         };
         Ok(Self { address: address.1.parse()?, child, stdin })
+    }
+
+    /// What it has resident in memory, in bytes; `None` where the system does not say so.
+    pub fn resident_bytes(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+        Some(kib * 1024)
     }
 
     /// Its process.

@@ -1,4 +1,4 @@
-//! Finding the servers' executables, and saying how to install missing ones.
+//! Finding the servers' executables, and those that measure them.
 
 use std::{
     ffi::OsStr,
@@ -10,6 +10,7 @@ use std::{
 
 use nix::unistd::geteuid;
 
+use super::packages::{install_command, missing_sentence, no_benchmarks_sentence, package_tool};
 use super::{EmbeddedError, Plan};
 
 /// An installed PostgreSQL.
@@ -114,9 +115,49 @@ pub fn redis_server() -> Result<PathBuf, EmbeddedError> {
     })
 }
 
+/// The programs by which the servers themselves are measured. Each comes with its server, or in
+/// a package beside it.
+#[derive(Debug, Clone)]
+pub struct Benchmarks {
+    /// PostgreSQL's `pgbench`.
+    pub pgbench: PathBuf,
+    /// Redis's `redis-benchmark`.
+    pub redis_benchmark: PathBuf,
+}
+
+impl Benchmarks {
+    /// Finds both.
+    ///
+    /// # Errors
+    /// [`EmbeddedError::MissingBinaries`] where one of them is not installed.
+    pub fn find() -> Result<Self, EmbeddedError> {
+        // Debian's `pgbench` on the search path is a script that looks for one of these.
+        let beside_the_server =
+            || postgres_directories().into_iter().map(|directory| directory.join("pgbench"));
+        let pgbench = beside_the_server()
+            .find(|path| is_executable(path))
+            .or_else(|| on_search_path("pgbench"));
+        let redis_benchmark = find_usual(["redis-benchmark", "valkey-benchmark"]);
+        match (pgbench, redis_benchmark) {
+            (Some(pgbench), Some(redis_benchmark)) => Ok(Self { pgbench, redis_benchmark }),
+            (pgbench, redis) => Err(EmbeddedError::MissingBinaries(no_benchmarks_sentence(
+                pgbench.is_none(),
+                redis.is_none(),
+                package_tool(),
+                geteuid().is_root(),
+            ))),
+        }
+    }
+}
+
 /// Valkey is Redis under its free licence, and what newer distributions ship.
 fn find_redis() -> Option<PathBuf> {
-    ["redis-server", "valkey-server"].into_iter().find_map(|name| {
+    find_usual(["redis-server", "valkey-server"])
+}
+
+/// The first of `names` that is on the search path, or where packages put programs.
+fn find_usual(names: [&str; 2]) -> Option<PathBuf> {
+    names.into_iter().find_map(|name| {
         let usual =
             ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin"];
         on_search_path(name).or_else(|| {
@@ -162,124 +203,10 @@ pub(super) fn first_number(text: &str) -> Option<u32> {
     digits[..to].parse().ok()
 }
 
-/// A package manager: its command, and its names for the two packages.
-struct PackageTool {
-    command: &'static str,
-    postgres: &'static str,
-    redis: &'static str,
-    needs_root: bool,
-}
-
-fn package_tool() -> Option<&'static PackageTool> {
-    const TOOLS: &[(&str, PackageTool)] = &[
-        (
-            "apt-get",
-            PackageTool {
-                command: "apt-get install -y",
-                postgres: "postgresql",
-                redis: "redis-server",
-                needs_root: true,
-            },
-        ),
-        (
-            "dnf",
-            PackageTool {
-                command: "dnf install -y",
-                postgres: "postgresql-server",
-                redis: "redis",
-                needs_root: true,
-            },
-        ),
-        (
-            "apk",
-            PackageTool {
-                command: "apk add",
-                postgres: "postgresql",
-                redis: "redis",
-                needs_root: true,
-            },
-        ),
-        (
-            "pacman",
-            PackageTool {
-                command: "pacman -S --noconfirm",
-                postgres: "postgresql",
-                redis: "redis",
-                needs_root: true,
-            },
-        ),
-        (
-            "zypper",
-            PackageTool {
-                command: "zypper install -y",
-                postgres: "postgresql-server",
-                redis: "redis",
-                needs_root: true,
-            },
-        ),
-        (
-            "brew",
-            PackageTool {
-                command: "brew install",
-                postgres: "postgresql@17",
-                redis: "redis",
-                needs_root: false,
-            },
-        ),
-    ];
-    TOOLS.iter().find(|(name, _)| on_search_path(name).is_some()).map(|(_, tool)| tool)
-}
-
-fn missing_sentence(postgres: bool, redis: bool, tool: Option<&PackageTool>, root: bool) -> String {
-    let (what, urls) = match (postgres, redis) {
-        (true, true) => ("PostgreSQL and Redis are", "DATABASE_URL and REDIS_URL"),
-        (true, false) => ("PostgreSQL is", "DATABASE_URL"),
-        _ => ("Redis is", "REDIS_URL"),
-    };
-    let install = install_command(postgres, redis, tool, root);
-    format!("{what} not installed: {install}, or set {urls}")
-}
-
-/// What to do about it, as the part of a sentence.
-fn install_command(postgres: bool, redis: bool, tool: Option<&PackageTool>, root: bool) -> String {
-    let Some(tool) = tool else {
-        return "install with this system's package manager".to_owned();
-    };
-    let sudo = if tool.needs_root && !root { "sudo " } else { "" };
-    let packages: Vec<&str> = [(postgres, tool.postgres), (redis, tool.redis)]
-        .into_iter()
-        .filter_map(|(missing, name)| missing.then_some(name))
-        .collect();
-    format!("run `{sudo}{} {}`", tool.command, packages.join(" "))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-
-    const APT: PackageTool = PackageTool {
-        command: "apt-get install -y",
-        postgres: "postgresql",
-        redis: "redis-server",
-        needs_root: true,
-    };
-
-    #[test]
-    fn the_sentence_names_what_is_missing_and_the_command() {
-        assert_eq!(
-            missing_sentence(true, true, Some(&APT), true),
-            "PostgreSQL and Redis are not installed: run `apt-get install -y postgresql redis-server`, \
-             or set DATABASE_URL and REDIS_URL"
-        );
-        assert_eq!(
-            missing_sentence(false, true, Some(&APT), false),
-            "Redis is not installed: run `sudo apt-get install -y redis-server`, or set REDIS_URL"
-        );
-        assert!(
-            missing_sentence(true, false, None, false).contains("this system's package manager")
-        );
-    }
 
     #[test]
     fn the_highest_version_comes_first_by_number() {

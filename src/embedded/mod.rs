@@ -21,8 +21,8 @@
 //! In reading order: [`plan`](Plan) says what is wanted, `servers` is the
 //! program's side, `protocol` the lines between, `keeper` the other side;
 //! `home` and `scratch` are the directories, `process` one server's life,
-//! `postgres` and `redis` what differs between the two, `binaries`, `account`,
-//! `tie` and `inbox` what they all stand on.
+//! `postgres` and `redis` what differs between the two, `binaries` and `packages`,
+//! `account`, `tie` and `inbox` what they all stand on.
 
 mod account;
 mod binaries;
@@ -30,6 +30,7 @@ mod error;
 mod home;
 mod inbox;
 mod keeper;
+mod packages;
 mod plan;
 mod postgres;
 mod postgres_session;
@@ -40,7 +41,7 @@ mod scratch;
 mod servers;
 mod tie;
 
-pub use binaries::{on_search_path, redis_server};
+pub use binaries::{Benchmarks, on_search_path, redis_server};
 pub use error::EmbeddedError;
 pub use keeper::keep_servers;
 pub use plan::{Home, Plan, Server};

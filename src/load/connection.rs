@@ -20,14 +20,14 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// The longest answer that is read, in bytes.
-const MAX_BODY_BYTES: usize = 64 * 1024;
+pub(super) const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// How long one attempt to connect may take. With a full listen backlog Linux drops the
 /// SYN and sends it again after 1 s and 3 s; this leaves room for the second.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The pause before the second attempt to connect; it doubles with every further one.
-const FIRST_CONNECT_PAUSE: Duration = Duration::from_millis(20);
+pub(super) const FIRST_CONNECT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A request as the generator sends it: without a body.
 pub(super) type EmptyRequest = Request<Empty<Bytes>>;
@@ -60,31 +60,9 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects to `node`, trying up to `tries` times with growing pauses, until
-    /// `deadline`. Returns the last error when none succeeds.
+    /// Connects to `node` as [`open_stream`] does.
     pub(super) async fn open(node: SocketAddr, tries: u32, deadline: Instant) -> io::Result<Self> {
-        let mut pause = FIRST_CONNECT_PAUSE;
-        let mut tried = 1;
-        loop {
-            let patience = deadline.min(Instant::now() + CONNECT_TIMEOUT);
-            let refusal = match timeout_at(patience, Self::open_once(node)).await {
-                Ok(Ok(connection)) => return Ok(connection),
-                Ok(Err(error)) => error,
-                Err(_elapsed) => io::ErrorKind::TimedOut.into(),
-            };
-            let next = Instant::now() + pause;
-            if tried >= tries || next >= deadline {
-                return Err(refusal);
-            }
-            sleep_until(next).await;
-            tried += 1;
-            pause *= 2;
-        }
-    }
-
-    async fn open_once(node: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(node).await?;
-        stream.set_nodelay(true)?;
+        let stream = open_stream(node, tries, deadline).await?;
         let (sender, driver) =
             http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
         Ok(Self { sender, driver, ended: false })
@@ -121,6 +99,38 @@ impl Connection {
     }
 }
 
+/// Connects to `node`, trying up to `tries` times with growing pauses, until `deadline`.
+/// Returns the last error when none succeeds.
+pub(super) async fn open_stream(
+    node: SocketAddr,
+    tries: u32,
+    deadline: Instant,
+) -> io::Result<TcpStream> {
+    let mut pause = FIRST_CONNECT_PAUSE;
+    let mut tried = 1;
+    loop {
+        let patience = deadline.min(Instant::now() + CONNECT_TIMEOUT);
+        let refusal = match timeout_at(patience, open_once(node)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => error,
+            Err(_elapsed) => io::ErrorKind::TimedOut.into(),
+        };
+        let next = Instant::now() + pause;
+        if tried >= tries || next >= deadline {
+            return Err(refusal);
+        }
+        sleep_until(next).await;
+        tried += 1;
+        pause *= 2;
+    }
+}
+
+async fn open_once(node: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(node).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 async fn read(response: Response<Incoming>) -> Exchange {
     let status = response.status();
     let content_type = response.headers().get(CONTENT_TYPE);
@@ -135,7 +145,7 @@ async fn read(response: Response<Incoming>) -> Exchange {
 }
 
 /// Whether a `content-type` is that of RFC 9457, with or without parameters.
-fn is_problem(content_type: &[u8]) -> bool {
+pub(super) fn is_problem(content_type: &[u8]) -> bool {
     let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
     essence.trim_ascii().eq_ignore_ascii_case(b"application/problem+json")
 }

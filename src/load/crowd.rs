@@ -116,19 +116,22 @@ impl CrowdPlan {
     }
 }
 
-/// One line of a crowd's output: `{"progress":{…}}` or, last, `{"report":{…}}`.
+/// One line of a crowd's output.
+pub type CrowdLine = Line<CrowdReport>;
+
+/// One line of a load's output: `{"progress":{…}}` or, last, `{"report":{…}}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CrowdLine {
+pub enum Line<R> {
     /// How far it has come.
     Progress {
-        /// Shots that have their outcome.
+        /// Shots that have their outcome; of a steady load, milliseconds since its start.
         done: u64,
-        /// Shots in the plan.
+        /// Shots in the plan; of a steady load, its milliseconds.
         total: u64,
     },
     /// The end.
-    Report(CrowdReport),
+    Report(R),
 }
 
 /// What came of it.

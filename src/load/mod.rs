@@ -9,9 +9,11 @@
 //! 3. `connection`: one HTTP/1.1 connection, and what is known when it breaks.
 //! 4. [`outcome`]: what an answer, or none, is counted as.
 //! 5. [`latency`]: the histogram and its summary.
-//! 6. [`crowd`]: the plan and the report of a rush as JSON, for the process of its
+//! 6. [`steady`]: requests at a steady rate, or one after another, for as long as told.
+//! 7. [`crowd`]: the plan and the report of a rush as JSON, for the process of its
 //!    own in which the load is made.
-//! 7. [`crowd_process`]: that process, as who starts it sees it.
+//! 8. [`crowd_process`]: that process, and the one of a steady load, as who starts them
+//!    sees them.
 
 mod connection;
 pub mod crowd;
@@ -22,6 +24,7 @@ pub mod latency;
 mod open_files;
 pub mod outcome;
 pub mod rush;
+pub mod steady;
 
 pub use error::LoadError;
 pub use open_files::raise_open_files_limit;

@@ -40,10 +40,10 @@ pub const MAX_SHOTS: usize = 1_000_000;
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Connections that are being opened at any time. Fewer than any usual listen backlog.
-const OPENING_AT_ONCE: usize = 64;
+pub(super) const OPENING_AT_ONCE: usize = 64;
 
 /// Tries to open a connection before the clock starts.
-const OPEN_TRIES: u32 = 6;
+pub(super) const OPEN_TRIES: u32 = 6;
 
 /// Tries to open a connection again once the clock runs.
 const REOPEN_TRIES: u32 = 3;
@@ -118,7 +118,7 @@ pub struct RushResult {
     pub elapsed: Duration,
 }
 
-/// How far a rush has come. An atomic that is read when somebody wants to know, because a
+/// How far a load has come. An atomic that is read when somebody wants to know, because a
 /// message for every answer would be work in the middle of what is measured.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -126,10 +126,15 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shots that have their outcome.
+    /// Shots that have their outcome; of a steady load, milliseconds since its start.
     #[must_use]
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
+    }
+
+    /// As far as that; several threads may say so, in any order.
+    pub(super) fn reach(&self, done: u64) {
+        self.done.fetch_max(done, Ordering::Relaxed);
     }
 }
 

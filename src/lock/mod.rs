@@ -178,3 +178,4 @@ pub use handle::{Acknowledged, Lock, LockState};
 pub use multi::{MultiGuard, MultiLock};
 pub use owner::Owner;
 pub use redlock::{QuorumGuard, QuorumLock, RedLock, RedLockOptions};
+pub use scripts::ACQUIRE_LUA;

@@ -22,6 +22,9 @@ script!(RENEW, "renew.lua");
 script!(INSPECT, "inspect.lua");
 script!(FORCE_RELEASE, "force_release.lua");
 
+/// The script that takes a lock, for who measures what Redis makes of it.
+pub const ACQUIRE_LUA: &str = include_str!("../../lua/lock/acquire.lua");
+
 /// How long the record of an owner's grants outlives their leases. A release is sent again
 /// until the lease has ended, and no longer.
 const RECORD_MARGIN: Duration = Duration::from_secs(60);

@@ -1,0 +1,25 @@
+//! `seckill ceiling`: is my number normal?
+//!
+//! In reading order: `terms`, what was asked for; `run`, the whole of it; `rounds`, what is measured and in which order; `stage`, on what; the
+//! ceilings, `hot_row` (PostgreSQL) and `lock_script` (Redis), by other people's programs
+//! (`child`); `sales`, the strategies over HTTP, and the handler that they are compared with;
+//! `overload`; `figures`, what was found; `shares`, what that is of what, and what it should be;
+//! `machine`, on what it ran; `report` and `sheet`, how all of it is told.
+
+mod child;
+mod figures;
+mod hot_row;
+mod lock_script;
+mod machine;
+mod overload;
+mod report;
+mod rounds;
+mod run;
+mod sales;
+mod shares;
+mod sheet;
+mod stage;
+mod terms;
+
+pub use run::run;
+pub use terms::CeilingArgs;

@@ -1,0 +1,261 @@
+//! More than can be served: what is still sold meanwhile, how long those wait who are served,
+//! and how soon it is over when the crowd is gone.
+//!
+//! First the peak: as much as is sold when each of 256 buyers comes again as soon as the last
+//! one is served. Then one load of three phases, in which buyers arrive at random times whatever
+//! the server does: half the peak, five times the peak, and half the peak again.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::figures::quotient;
+use super::rounds::{CONNECTIONS, Measurement};
+use super::sales::total;
+use super::stage::{Load, Stage, path};
+use crate::load::outcome::{NOT_SENT, ORDERED};
+use crate::load::steady::{Arrival, Pairing, Phase, PhaseReport, SteadyReport, Window};
+use crate::seckill::StrategyName;
+
+/// Connections of the three phases: buyers beyond these wait for the first free one.
+pub(super) const OVERLOAD_CONNECTIONS: usize = 1_024;
+/// The three phases, as parts of the peak.
+const OF_THE_PEAK: [f64; 3] = [0.5, 5.0, 0.5];
+/// Their names.
+pub(super) const PHASES: [&str; 3] = ["half load", "overload", "half load again"];
+/// How long a window of the report is.
+const WINDOW_MS: f64 = 100.0;
+/// So many good windows in a row are a recovery: one that is good by chance is none, and a hiccup
+/// seconds later is none of the overload's.
+const GOOD_WINDOWS: usize = 10;
+/// What is slow in a window, as a multiple of the half load's 99th percentile.
+const SLOWER_BY: f64 = 2.0;
+/// Arrivals at random are now and then a few more than their mean.
+const SPARE: f64 = 1.1;
+
+/// What came of it.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Overload {
+    /// Confirmed orders a second, closed load.
+    pub(super) peak_per_s: f64,
+    pub(super) connections: usize,
+    pub(super) phases: Vec<PhaseFigures>,
+    /// Confirmed orders a second during the overload, as a share of the peak.
+    pub(super) goodput_share: Option<f64>,
+    /// The 99th percentile of the orders, from due, during the overload, as a multiple of that
+    /// at half load.
+    pub(super) p99_ratio: Option<f64>,
+    /// From the end of the overload until ten windows of 100 ms in a row had nothing but orders,
+    /// and a 99th percentile of at most twice that at half load; `null` when that never came.
+    pub(super) recovery_ms: Option<f64>,
+}
+
+/// One phase.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct PhaseFigures {
+    pub(super) name: &'static str,
+    pub(super) duration_ms: f64,
+    /// Arrivals a second that were asked for.
+    pub(super) planned_per_s: f64,
+    /// Arrivals a second that there were.
+    pub(super) offered_per_s: f64,
+    pub(super) due: u64,
+    /// Arrivals that found no free connection as long as they were willing to wait.
+    pub(super) not_sent: u64,
+    /// 201s a second that came within the phase.
+    pub(super) accepted_per_s: f64,
+    /// All arrivals of the phase by what became of them.
+    pub(super) outcomes: BTreeMap<String, u64>,
+    /// Of the orders, from the moment their buyer arrived, the wait for a free connection
+    /// included.
+    pub(super) accepted_p50_from_due_ms: Option<f64>,
+    pub(super) accepted_p99_from_due_ms: Option<f64>,
+    /// Of the orders, from the sending of the request: the server's own time.
+    pub(super) accepted_p99_from_sending_ms: Option<f64>,
+    /// The most memory the node had, in megabytes.
+    pub(super) resident_mb: Option<f64>,
+}
+
+impl Overload {
+    /// What was sold during the overload, a second.
+    pub(super) fn goodput_per_s(&self) -> Option<f64> {
+        self.phases.get(1).map(|phase| phase.accepted_per_s)
+    }
+}
+
+impl Stage {
+    /// Finds the peak, and asks for five times as much.
+    pub(super) async fn overload(
+        &mut self,
+        measurement: Measurement,
+        strategy: StrategyName,
+    ) -> anyhow::Result<(Overload, Vec<String>)> {
+        let lasting = self.terms.lasting;
+        // A burst is no peak: it would be over before the first checkpoint.
+        self.terms.lasting = self.terms.half_load / 2;
+        let peak = self.orders(measurement, strategy, 1, CONNECTIONS).await;
+        self.terms.lasting = lasting;
+        let (peak, mut spoiled) = peak?;
+        let half_ms = self.terms.half_load.as_millis() as u64;
+        let durations_ms = [half_ms, self.terms.overload.as_millis() as u64, half_ms];
+        let phases: Vec<Phase> = OF_THE_PEAK
+            .into_iter()
+            .zip(durations_ms)
+            .map(|(part, duration_ms)| Phase { per_s: (peak.value * part).max(1.0), duration_ms })
+            .collect();
+        let arrivals: f64 =
+            phases.iter().map(|phase| phase.per_s * phase.duration_ms as f64 / 1e3).sum();
+        let needed = (arrivals * SPARE) as usize + OVERLOAD_CONNECTIONS;
+        let vouchers = self.put_on_sale(measurement, needed.div_ceil(self.tokens.len())).await?;
+        let last = self.last_order().await?;
+        let load = Load {
+            nodes: self.addresses(strategy, 1),
+            paths: vouchers.iter().copied().map(path).collect(),
+            tokens: self.tokens.clone(),
+            pairing: Pairing::PathAfterPath,
+            arrival: Arrival::Open { phases: phases.clone() },
+            connections: OVERLOAD_CONNECTIONS,
+        };
+        let mut resident_bytes = [0_u64; 3];
+        let look = |passed_ms| {
+            let now = self.nodes(strategy).first().and_then(|node| node.resident_bytes());
+            let most = &mut resident_bytes[phase_at(passed_ms, &durations_ms)];
+            *most = now.unwrap_or_default().max(*most);
+        };
+        let report = self.send(load, look).await?;
+        let confirmed = total(&report.phases, |code| code == ORDERED);
+        let sent: u64 = total(&report.phases, |code| code != NOT_SENT);
+        let stored = self.stored(&vouchers, last).await?;
+        if report.exhausted {
+            spoiled.push(format!("{}: there were not enough buyers", measurement.label()));
+        }
+        // Who was not answered, or told that nobody knows, may have an order all the same.
+        if stored < confirmed || stored > sent {
+            spoiled.push(format!(
+                "{}: {confirmed} orders confirmed, but {stored} in the database",
+                measurement.label()
+            ));
+        }
+        Ok((judge(peak.value, &phases, &report, resident_bytes), spoiled))
+    }
+}
+
+/// The phase at a time since the start; the last one goes on until everything is answered.
+fn phase_at(passed_ms: u64, durations_ms: &[u64; 3]) -> usize {
+    let mut end_ms = 0;
+    let ends = durations_ms.iter().map(|duration_ms| {
+        end_ms += duration_ms;
+        end_ms
+    });
+    ends.into_iter().position(|end_ms| passed_ms < end_ms).unwrap_or(2)
+}
+
+fn judge(
+    peak_per_s: f64,
+    planned: &[Phase],
+    report: &SteadyReport,
+    resident_bytes: [u64; 3],
+) -> Overload {
+    let phases: Vec<PhaseFigures> = PHASES
+        .into_iter()
+        .zip(planned)
+        .zip(&report.phases)
+        .zip(resident_bytes)
+        .map(|(((name, planned), came), bytes)| phase_figures(name, planned, came, bytes))
+        .collect();
+    let p99 = |phase: usize| phases.get(phase).and_then(|phase| phase.accepted_p99_from_due_ms);
+    let (half_p99_ms, overload_p99_ms) = (p99(0), p99(1));
+    let until_ms: u64 = planned.iter().take(2).map(|phase| phase.duration_ms).sum();
+    let goodput = phases.get(1).map(|phase| phase.accepted_per_s);
+    Overload {
+        peak_per_s,
+        connections: report.connections,
+        goodput_share: quotient(goodput, Some(peak_per_s)),
+        p99_ratio: quotient(overload_p99_ms, half_p99_ms),
+        recovery_ms: half_p99_ms.and_then(|half_p99_ms| {
+            recovery_ms(&report.windows, until_ms as f64, half_p99_ms * SLOWER_BY)
+        }),
+        phases,
+    }
+}
+
+fn phase_figures(
+    name: &'static str,
+    planned: &Phase,
+    came: &PhaseReport,
+    resident_bytes: u64,
+) -> PhaseFigures {
+    let a_second = |count: u64| count as f64 * 1e3 / came.duration_ms;
+    let from_due = came.latency_ms.get(ORDERED);
+    PhaseFigures {
+        name,
+        duration_ms: came.duration_ms,
+        planned_per_s: planned.per_s,
+        offered_per_s: a_second(came.due),
+        due: came.due,
+        not_sent: came.outcomes.get(NOT_SENT).copied().unwrap_or_default(),
+        accepted_per_s: a_second(came.answers.get(ORDERED).copied().unwrap_or_default()),
+        outcomes: came.outcomes.clone(),
+        accepted_p50_from_due_ms: from_due.map(|latency| latency.p50),
+        accepted_p99_from_due_ms: from_due.map(|latency| latency.p99),
+        accepted_p99_from_sending_ms: came.service_ms.get(ORDERED).map(|latency| latency.p99),
+        resident_mb: (resident_bytes > 0).then_some(resident_bytes as f64 / 1e6),
+    }
+}
+
+/// From `until_ms` to the first of ten good windows in a row, or of as many as are left.
+fn recovery_ms(windows: &[Window], until_ms: f64, slow_ms: f64) -> Option<f64> {
+    let first = (until_ms / WINDOW_MS).ceil() as usize;
+    let after = windows.get(first..)?;
+    let good = |window: &Window| {
+        window.outcomes.iter().all(|(code, count)| code == ORDERED || *count == 0)
+            && window.outcomes.contains_key(ORDERED)
+            && window.ordered_p99_ms.is_none_or(|p99_ms| p99_ms <= slow_ms)
+    };
+    // After the last arrival there is nobody left to be served.
+    let busy = after.iter().rposition(|window| window.due > 0).map_or(0, |last| last + 1);
+    let after = &after[..busy];
+    let in_a_row = GOOD_WINDOWS.min(after.len()).max(1);
+    let recovered = after.windows(in_a_row).position(|windows| windows.iter().all(good))?;
+    Some((first + recovered) as f64 * WINDOW_MS - until_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(code: &str, p99_ms: f64) -> Window {
+        Window { due: 10, outcomes: [(code.to_owned(), 10)].into(), ordered_p99_ms: Some(p99_ms) }
+    }
+
+    #[test]
+    fn a_recovery_is_ten_good_windows_in_a_row() {
+        let mut windows = vec![window(ORDERED, 1.0); 5]; // before the end of the overload
+        windows.extend(vec![window("unavailable", 1.0); 2]);
+        windows.push(window(ORDERED, 1.0)); // by chance
+        windows.push(window(ORDERED, 9.0)); // slow
+        windows.extend(vec![window(ORDERED, 2.0); 10]);
+        windows.push(window("unavailable", 1.0)); // a hiccup, later
+        assert_eq!(recovery_ms(&windows, 500.0, 2.0), Some(400.0));
+        assert_eq!(recovery_ms(&windows, 500.0, 1.5), None);
+        // In the middle of a window: it counts from the next.
+        assert_eq!(recovery_ms(&windows, 450.0, 2.0), Some(450.0));
+        assert_eq!(recovery_ms(&windows[..7], 500.0, 2.0), None);
+        assert_eq!(recovery_ms(&windows[..5], 500.0, 2.0), None);
+        assert_eq!(recovery_ms(&[], 500.0, 2.0), None);
+    }
+
+    #[test]
+    fn what_comes_after_the_last_arrival_is_no_recovery_and_hinders_none() {
+        let mut windows = vec![window(ORDERED, 1.0); 3];
+        let empty = Window { due: 0, outcomes: BTreeMap::new(), ordered_p99_ms: None };
+        windows.extend(vec![empty; 4]);
+        assert_eq!(recovery_ms(&windows, 0.0, 2.0), Some(0.0));
+    }
+
+    #[test]
+    fn a_moment_belongs_to_its_phase() {
+        let at = |passed_ms| phase_at(passed_ms, &[100, 300, 100]);
+        assert_eq!([0, 99, 100, 399, 400, 499, 9_999].map(at), [0, 0, 1, 1, 2, 2, 2]);
+    }
+}

@@ -1,0 +1,225 @@
+//! What is measured, and in which order.
+
+use serde::{Serialize, Serializer};
+
+use super::terms::Part;
+use crate::seckill::StrategyName;
+
+/// Connections of those who are refused, and of the handler they are compared with.
+pub(super) const REFUSED_CONNECTIONS: [usize; 2] = [64, 256];
+/// Connections of those who buy.
+pub(super) const BUYING_CONNECTIONS: [usize; 3] = [1, 64, 256];
+/// Where nothing else is said.
+pub(super) const CONNECTIONS: usize = 256;
+/// Of PostgreSQL's own client. What the strategies are compared with is measured by
+/// [`REFERENCE_CLIENTS`].
+pub(super) const HOT_ROW_CLIENTS: [u32; 4] = [1, 2, 8, 32];
+/// Fewer would not keep the disk busy, more get into each other's way at the row.
+pub(super) const REFERENCE_CLIENTS: u32 = 8;
+/// Of PostgreSQL's own client, where each sends batches.
+pub(super) const BATCH_CLIENTS: [u32; 3] = [1, 2, 4];
+/// Acquires in flight on each connection of Redis's own client.
+pub(super) const IN_FLIGHT: [u32; 2] = [1, 16];
+/// Vouchers on sale at once, where it is not one.
+pub(super) const VOUCHERS: usize = 64;
+/// Processes that serve, where it is not one.
+pub(super) const NODES: [usize; 2] = [2, 4];
+/// Connections while the memory is looked at.
+pub(super) const MEMORY_CONNECTIONS: usize = 1_000;
+
+/// Why somebody is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    SoldOut,
+    AlreadyBought,
+    NotStarted,
+    Ended,
+}
+
+impl Refused {
+    /// The code in the answer.
+    pub(super) const fn code(self) -> &'static str {
+        match self {
+            Self::SoldOut => "sold_out",
+            Self::AlreadyBought => "already_bought",
+            Self::NotStarted => "sale_not_started",
+            Self::Ended => "sale_ended",
+        }
+    }
+}
+
+/// One thing to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measurement {
+    /// Answers of a handler that does nothing else.
+    Bare { connections: usize },
+    /// The lock's script, by Redis's own client.
+    LockScript { in_flight: u32 },
+    /// One statement an order, by PostgreSQL's own client.
+    HotRow { clients: u32 },
+    /// Many orders a transaction, by PostgreSQL's own client.
+    Batches { clients: u32 },
+    /// Confirmed orders of one voucher after another.
+    Orders { strategy: StrategyName, connections: usize },
+    /// Refusals.
+    Refusals { strategy: StrategyName, refused: Refused, connections: usize },
+    /// Confirmed orders with many vouchers on sale.
+    ManyVouchers { strategy: StrategyName },
+    /// Confirmed orders through several nodes.
+    Nodes { strategy: StrategyName, nodes: usize },
+    /// A node's memory while many buy.
+    Memory { strategy: StrategyName },
+    /// More than can be served.
+    Overload { strategy: StrategyName },
+}
+
+impl Measurement {
+    /// Its name in the JSON.
+    pub(super) fn id(self) -> String {
+        match self {
+            Self::Bare { connections } => format!("bare/{connections}"),
+            Self::LockScript { in_flight } => format!("redis_lock_script/{in_flight}"),
+            Self::HotRow { clients } => format!("postgresql_hot_row/{clients}"),
+            Self::Batches { clients } => format!("postgresql_batches/{clients}"),
+            Self::Orders { strategy, connections } => format!("{strategy}/orders/{connections}"),
+            Self::Refusals { strategy, refused, connections } => {
+                format!("{strategy}/{}/{connections}", refused.code())
+            }
+            Self::ManyVouchers { strategy } => format!("{strategy}/vouchers/{VOUCHERS}"),
+            Self::Nodes { strategy, nodes } => format!("{strategy}/nodes/{nodes}"),
+            Self::Memory { strategy } => format!("{strategy}/memory/{MEMORY_CONNECTIONS}"),
+            Self::Overload { strategy } => format!("{strategy}/overload"),
+        }
+    }
+
+    /// What its figure counts.
+    pub(super) const fn unit(self) -> &'static str {
+        match self {
+            Self::Bare { .. } | Self::Refusals { .. } => "answers/s",
+            Self::LockScript { .. } => "calls/s",
+            Self::Memory { .. } => "MB",
+            _ => "orders/s",
+        }
+    }
+
+    /// In words.
+    pub(super) fn label(self) -> String {
+        match self {
+            Self::Bare { connections } => format!("bare handler, {connections} connections"),
+            Self::LockScript { in_flight: 1 } => "Redis, the lock's script".to_owned(),
+            Self::LockScript { in_flight } => {
+                format!("Redis, the lock's script, {in_flight} in flight a connection")
+            }
+            Self::HotRow { clients } => {
+                format!("PostgreSQL, one hot row, {}", counted(clients as usize, "client"))
+            }
+            Self::Batches { clients } => {
+                format!("PostgreSQL, batches, {}", counted(clients as usize, "client"))
+            }
+            Self::Orders { strategy, connections } => {
+                format!("{strategy}, {}", counted(connections, "connection"))
+            }
+            Self::Refusals { strategy, refused, connections } => {
+                format!("{strategy}, {}, {connections} connections", refused.code())
+            }
+            Self::ManyVouchers { strategy } => format!("{strategy}, {VOUCHERS} vouchers"),
+            Self::Nodes { strategy, nodes } => format!("{strategy}, {nodes} nodes"),
+            Self::Memory { strategy } => {
+                format!("{strategy}, memory with 1,000 connections")
+            }
+            Self::Overload { strategy } => format!("{strategy}, overload"),
+        }
+    }
+}
+
+impl Serialize for Measurement {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.id())
+    }
+}
+
+pub(super) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// All that one round measures. What is compared stands close together, and every other round
+/// goes back the way: what one measurement does to the next (a warm cache, a hot processor, a
+/// busy disk) then does not always hit the same ones.
+pub(super) fn round(
+    number: usize,
+    strategies: &[StrategyName],
+    overloaded: &[StrategyName],
+    parts: &[Part],
+) -> Vec<Measurement> {
+    let mut plan: Vec<Measurement> = Vec::new();
+    plan.extend(IN_FLIGHT.map(|in_flight| Measurement::LockScript { in_flight }));
+    plan.extend(HOT_ROW_CLIENTS.map(|clients| Measurement::HotRow { clients }));
+    for connections in BUYING_CONNECTIONS {
+        plan.extend(
+            strategies
+                .iter()
+                .map(|strategy| Measurement::Orders { strategy: *strategy, connections }),
+        );
+    }
+    plan.extend(BATCH_CLIENTS.map(|clients| Measurement::Batches { clients }));
+    for strategy in strategies.iter().copied() {
+        if parts.contains(&Part::Vouchers) {
+            plan.push(Measurement::ManyVouchers { strategy });
+        }
+        if parts.contains(&Part::Nodes) {
+            plan.extend(NODES.map(|nodes| Measurement::Nodes { strategy, nodes }));
+        }
+        if parts.contains(&Part::Memory) {
+            plan.push(Measurement::Memory { strategy });
+        }
+    }
+    for connections in REFUSED_CONNECTIONS {
+        plan.push(Measurement::Bare { connections });
+        plan.extend(strategies.iter().map(|strategy| Measurement::Refusals {
+            strategy: *strategy,
+            refused: Refused::SoldOut,
+            connections,
+        }));
+    }
+    for strategy in strategies.iter().copied() {
+        plan.extend(
+            [Refused::AlreadyBought, Refused::NotStarted, Refused::Ended].map(|refused| {
+                Measurement::Refusals { strategy, refused, connections: CONNECTIONS }
+            }),
+        );
+    }
+    if number.is_multiple_of(2) {
+        plan.reverse();
+    }
+    // Last in each round: what it leaves behind takes longest to settle.
+    if parts.contains(&Part::Overload) {
+        plan.extend(
+            overloaded.iter().map(|strategy| Measurement::Overload { strategy: *strategy }),
+        );
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_other_round_goes_back_the_way() {
+        let of = |number| round(number, &StrategyName::ALL, &[], &[]);
+        let mut back = of(2);
+        back.reverse();
+        assert_eq!(of(1), back);
+        assert_eq!(of(1), of(3));
+        assert_eq!(of(1).len(), 11 + 3 * 8);
+    }
+
+    #[test]
+    fn each_measurement_has_a_name_of_its_own() {
+        let all = round(1, &StrategyName::ALL, &StrategyName::ALL, &Part::ALL);
+        let mut ids: Vec<String> = all.iter().map(|measurement| measurement.id()).collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), all.len());
+    }
+}

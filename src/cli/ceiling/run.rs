@@ -1,0 +1,196 @@
+//! All of it: before, round by round, and after.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::bail;
+
+use super::figures::{Book, Figure};
+use super::machine::Machine;
+use super::report::{Report, rate};
+use super::rounds::{self, Measurement, counted};
+use super::stage::Stage;
+use super::terms::{CeilingArgs, Terms};
+use crate::cli::audit::{write_json, write_text};
+use crate::cli::stores::Stores;
+use crate::cli::{FAILED, progress, say};
+use crate::config::{ConfigError, StoreArgs};
+use crate::embedded::Benchmarks;
+use crate::store::{Database, Redis};
+
+/// Runs the command.
+///
+/// # Errors
+/// When it could not be carried out; what is void is an exit status.
+pub async fn run(args: CeilingArgs) -> anyhow::Result<ExitCode> {
+    check_files(&args)?;
+    let terms = Terms::of(&args);
+    let benchmarks = Benchmarks::find()?;
+    let measured = tokio::select! {
+        measured = measure_all(terms, benchmarks, &args.stores) => measured,
+        // Whatever runs is stopped by being dropped; the servers by their keeper.
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            bail!("interrupted: everything that was started is being stopped");
+        }
+    };
+    let report = measured?;
+    if let Some(path) = &args.json {
+        write_json(path, &report.json())?;
+    }
+    if let Some(path) = &args.markdown {
+        write_text(path, &report.markdown())?;
+    }
+    let text = report.text();
+    // Standard output is the file's alone when it goes there.
+    let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+    if to_stdout(&args.json) || to_stdout(&args.markdown) {
+        eprintln!("{text}");
+    } else {
+        say(text)?;
+    }
+    let failed = report.is_void() || (args.strict && report.misses_a_target());
+    Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// Before the work of minutes, not after it.
+fn check_files(args: &CeilingArgs) -> Result<(), ConfigError> {
+    if args.json.is_some() && args.json == args.markdown {
+        return Err(ConfigError("--json and --markdown name the same file".to_owned()));
+    }
+    for file in [&args.json, &args.markdown].into_iter().flatten() {
+        let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if directory.is_some_and(|directory| !directory.is_dir()) || file.is_dir() {
+            return Err(ConfigError(format!(
+                "cannot write {}: no such directory, or it is one",
+                file.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+async fn measure_all(
+    terms: Terms,
+    benchmarks: Benchmarks,
+    stores: &StoreArgs,
+) -> anyhow::Result<Report> {
+    let each = humantime::format_duration(terms.lasting);
+    let minutes = terms.estimate().as_secs_f64() / 60.0;
+    eprintln!(
+        "{} of {} measurements, {each} each: this takes about {}.",
+        counted(terms.repeats, "round"),
+        terms.round(1).len(),
+        counted(minutes.ceil() as usize, "minute")
+    );
+    let stores = Stores::open(stores, None).await?;
+    let database = stores.migrated_database().await?;
+    let report = measure_on(&stores, &database, terms, benchmarks).await;
+    // Whatever came of it: nobody must be asked any more when the servers stop.
+    database.close().await;
+    let report = report?;
+    stores.close().await?;
+    Ok(report)
+}
+
+async fn measure_on(
+    stores: &Stores,
+    database: &Database,
+    terms: Terms,
+    benchmarks: Benchmarks,
+) -> anyhow::Result<Report> {
+    let machine = Machine::of(stores, database, &Redis::new(&stores.redis_url)?).await;
+    for [name, value] in machine.rows() {
+        eprintln!("{name}: {value}");
+    }
+    let mut void = machine.objections();
+    for objection in &void {
+        eprintln!("VOID: {objection}");
+    }
+    eprintln!("Minting {} buyers, starting the nodes", terms.users);
+    let mut stage = Stage::set(terms.clone(), benchmarks, stores, database.clone()).await?;
+    let book = play(&mut stage, &mut void).await?;
+    let mut notes = Vec::new();
+    if stage.redis_benchmark.is_none() {
+        notes.push(
+            "Redis was not measured by itself: redis-benchmark takes one server, no TLS, and no \
+             password that nobody else sees"
+                .to_owned(),
+        );
+    }
+    eprintln!("Auditing what was sold");
+    let (audited, violations) = stage.close().await?;
+    void.extend(violations);
+    Ok(Report { machine, terms, book, void, notes, audited })
+}
+
+/// Measures everything, round by round.
+async fn play(stage: &mut Stage, void: &mut Vec<String>) -> anyhow::Result<Book> {
+    let (repeats, mut book) = (stage.terms.repeats, Book::default());
+    let bar = progress::of_steps((stage.terms.round(1).len() * repeats) as u64);
+    for number in 1..=repeats {
+        book.begin_round();
+        for measurement in stage.terms.round(number) {
+            bar.set_message(measurement.label());
+            let Some((told, spoiled)) = stage.measure(measurement, &mut book).await? else {
+                bar.inc(1);
+                continue;
+            };
+            let line = format!("round {number} of {repeats}: {}: {told}", measurement.label());
+            progress::tell(&bar, &line, false);
+            for what in spoiled {
+                progress::tell(&bar, &format!("VOID: {what}"), true);
+                void.push(format!("round {number}: {what}"));
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(book)
+}
+
+impl Stage {
+    /// Measures one thing and writes it down. Returns it in words, and what spoils it; `None`
+    /// where it cannot be measured here.
+    async fn measure(
+        &mut self,
+        measurement: Measurement,
+        book: &mut Book,
+    ) -> anyhow::Result<Option<(String, Vec<String>)>> {
+        let lasting = self.terms.lasting;
+        let alone = |figure: Figure| (figure, Vec::new());
+        let (figure, spoiled) = match measurement {
+            Measurement::Bare { connections } => self.bare(measurement, connections).await?,
+            Measurement::LockScript { in_flight } => match &mut self.redis_benchmark {
+                Some(redis) => alone(redis.calls(in_flight, lasting).await?),
+                None => return Ok(None),
+            },
+            Measurement::HotRow { clients } => alone(self.pgbench.hot_row(clients, lasting).await?),
+            Measurement::Batches { clients } => {
+                alone(self.pgbench.batches(clients, lasting).await?)
+            }
+            Measurement::Orders { strategy, connections } => {
+                self.orders(measurement, strategy, 1, connections).await?
+            }
+            Measurement::Refusals { strategy, refused, connections } => {
+                self.refusals(measurement, strategy, refused, connections).await?
+            }
+            Measurement::ManyVouchers { strategy } => {
+                self.many_vouchers(measurement, strategy).await?
+            }
+            Measurement::Nodes { strategy, nodes } => {
+                self.orders(measurement, strategy, nodes, rounds::CONNECTIONS).await?
+            }
+            Measurement::Memory { strategy } => self.memory(measurement, strategy).await?,
+            Measurement::Overload { strategy } => {
+                let (overload, spoiled) = self.overload(measurement, strategy).await?;
+                let told = overload.in_words();
+                book.record_overload(strategy, overload);
+                return Ok(Some((told, spoiled)));
+            }
+        };
+        let told = format!("{} {}", rate(figure.value), measurement.unit());
+        book.record(measurement, figure);
+        Ok(Some((told, spoiled)))
+    }
+}

@@ -1,0 +1,225 @@
+//! The strategies over HTTP: what they sell, and how fast they refuse.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::figures::Figure;
+use super::rounds::{CONNECTIONS, MEMORY_CONNECTIONS, Measurement, Refused, VOUCHERS};
+use super::stage::{Load, Stage, path};
+use crate::cli::nodes::Node;
+use crate::load::outcome::{NO_ANSWER, NOT_SENT, ORDERED};
+use crate::load::steady::{Arrival, Pairing, PhaseReport};
+use crate::seckill::StrategyName;
+
+/// More than any strategy sells on any machine that we know of, a second; what is prepared is
+/// enough for that.
+const AT_MOST_PER_S: f64 = 120_000.0;
+
+/// A figure, and what spoils it.
+pub(super) type Found = (Figure, Vec<String>);
+
+impl Stage {
+    /// Confirmed orders a second through `nodes` nodes; `vouchers` on sale at once.
+    pub(super) async fn orders(
+        &mut self,
+        measurement: Measurement,
+        strategy: StrategyName,
+        nodes: usize,
+        connections: usize,
+    ) -> anyhow::Result<Found> {
+        let needed = (AT_MOST_PER_S * self.terms.lasting.as_secs_f64()) as usize + connections;
+        let count = needed.div_ceil(self.tokens.len());
+        let tokens = self.tokens.iter().take(needed).cloned().collect();
+        let nodes = self.addresses(strategy, nodes);
+        let sale = Sale { nodes, count, tokens, pairing: Pairing::PathAfterPath, connections };
+        self.sell(measurement, sale).await
+    }
+
+    /// Confirmed orders a second with many vouchers on sale at once.
+    pub(super) async fn many_vouchers(
+        &mut self,
+        measurement: Measurement,
+        strategy: StrategyName,
+    ) -> anyhow::Result<Found> {
+        let needed = (AT_MOST_PER_S * self.terms.lasting.as_secs_f64()) as usize + CONNECTIONS;
+        // Each request has another voucher than the one before it, and another buyer: one who is
+        // at two vouchers at once is refused at one of them. As the number of vouchers is a power
+        // of two and that of buyers is odd, nobody comes to one voucher twice before all have
+        // been to all; as they are many, nobody comes again while he is under way.
+        let buyers = (needed.min(self.tokens.len()) - 1) | 1;
+        let sale = Sale {
+            nodes: self.addresses(strategy, 1),
+            count: VOUCHERS,
+            tokens: self.tokens.iter().take(buyers).cloned().collect(),
+            pairing: Pairing::Again,
+            connections: CONNECTIONS,
+        };
+        self.sell(measurement, sale).await
+    }
+
+    /// The largest part of memory that a node has while very many buy, in megabytes.
+    pub(super) async fn memory(
+        &mut self,
+        measurement: Measurement,
+        strategy: StrategyName,
+    ) -> anyhow::Result<Found> {
+        let needed =
+            (AT_MOST_PER_S * self.terms.lasting.as_secs_f64()) as usize + MEMORY_CONNECTIONS;
+        let sale = Sale {
+            nodes: self.addresses(strategy, 1),
+            count: needed.div_ceil(self.tokens.len()),
+            tokens: self.tokens.iter().take(needed).cloned().collect(),
+            pairing: Pairing::PathAfterPath,
+            connections: MEMORY_CONNECTIONS,
+        };
+        let (figure, spoiled) = self.sell(measurement, sale).await?;
+        let bytes = figure.counts.get("resident_bytes").copied().unwrap_or_default();
+        let per_s = figure.value.round() as u64;
+        Ok((
+            Figure { value: bytes as f64 / 1e6, ..figure }.counting("orders_per_s", per_s),
+            spoiled,
+        ))
+    }
+
+    /// Sells, and looks into the books.
+    async fn sell(&mut self, measurement: Measurement, sale: Sale) -> anyhow::Result<Found> {
+        let vouchers = self.put_on_sale(measurement, sale.count).await?;
+        let last = self.last_order().await?;
+        let connections = sale.connections;
+        let pairs = (sale.tokens.len() * vouchers.len()) as u64;
+        let load = Load {
+            nodes: sale.nodes.clone(),
+            paths: vouchers.iter().copied().map(path).collect(),
+            tokens: sale.tokens,
+            pairing: sale.pairing,
+            arrival: self.closed(),
+            connections,
+        };
+        let watched = self.all_nodes().filter(|node| sale.nodes.contains(&node.address));
+        let watched: Vec<&Node> = watched.collect();
+        let mut resident_bytes = 0;
+        let look = |_| {
+            let now = watched.iter().filter_map(|node| node.resident_bytes()).max();
+            resident_bytes = now.unwrap_or_default().max(resident_bytes);
+        };
+        let report = self.send(load, look).await?;
+        let confirmed = total(&report.phases, |code| code == ORDERED);
+        let unanswered = total(&report.phases, |code| code == NO_ANSWER);
+        let refused = total(&report.phases, |code| ![ORDERED, NO_ANSWER, NOT_SENT].contains(&code));
+        let due: u64 = report.phases.iter().map(|phase| phase.due).sum();
+        let stored = self.stored(&vouchers, last).await?;
+        let mut spoiled = Vec::new();
+        let mut spoil = |what: String| spoiled.push(format!("{}: {what}", measurement.label()));
+        if refused > 0 {
+            spoil(format!("{refused} purchases were refused: {}", codes(&report.phases)));
+        }
+        if unanswered > 0 {
+            spoil(format!("{unanswered} purchases were not answered"));
+        }
+        if report.exhausted || due > pairs {
+            spoil("there were not enough buyers: raise --users".to_owned());
+        }
+        // Requests under way at the end become orders, too, whose answers nobody has counted.
+        if stored < confirmed || stored > confirmed + connections as u64 {
+            spoil(format!("{confirmed} orders confirmed, but {stored} in the database"));
+        }
+        let figure = figure(&report.phases, ORDERED)
+            .counting("confirmed", confirmed)
+            .counting("stored", stored)
+            .counting("resident_bytes", resident_bytes);
+        Ok((figure, spoiled))
+    }
+
+    /// Refusals a second.
+    pub(super) async fn refusals(
+        &mut self,
+        measurement: Measurement,
+        strategy: StrategyName,
+        refused: Refused,
+        connections: usize,
+    ) -> anyhow::Result<Found> {
+        let load = Load {
+            nodes: self.addresses(strategy, 1),
+            paths: vec![self.refusing(refused)],
+            tokens: self.who_bought(),
+            pairing: Pairing::Again,
+            arrival: self.closed(),
+            connections,
+        };
+        self.refuse(measurement, load, refused).await
+    }
+
+    /// Answers a second of the handler that does nothing else.
+    pub(super) async fn bare(
+        &mut self,
+        measurement: Measurement,
+        connections: usize,
+    ) -> anyhow::Result<Found> {
+        let load = Load {
+            nodes: vec![self.bare.address],
+            paths: vec![self.refusing(Refused::SoldOut)],
+            tokens: self.who_bought(),
+            pairing: Pairing::Again,
+            arrival: self.closed(),
+            connections,
+        };
+        self.refuse(measurement, load, Refused::SoldOut).await
+    }
+
+    async fn refuse(
+        &mut self,
+        measurement: Measurement,
+        load: Load,
+        refused: Refused,
+    ) -> anyhow::Result<Found> {
+        let report = self.send(load, |_| ()).await?;
+        let code = refused.code();
+        let others = total(&report.phases, |other| other != code);
+        let mut spoiled = Vec::new();
+        if others > 0 {
+            let codes = codes(&report.phases);
+            spoiled
+                .push(format!("{}: {others} answers are not {code}: {codes}", measurement.label()));
+        }
+        let answers = total(&report.phases, |other| other == code);
+        Ok((figure(&report.phases, code).counting("answers", answers), spoiled))
+    }
+
+    fn closed(&self) -> Arrival {
+        Arrival::Closed { duration_ms: self.terms.lasting.as_millis() as u64 }
+    }
+}
+
+/// A sale to measure.
+struct Sale {
+    nodes: Vec<SocketAddr>,
+    /// Vouchers.
+    count: usize,
+    tokens: Vec<Arc<str>>,
+    pairing: Pairing,
+    connections: usize,
+}
+
+/// How many requests had an outcome of this kind.
+pub(super) fn total(phases: &[PhaseReport], kind: impl Fn(&str) -> bool) -> u64 {
+    let all = phases.iter().flat_map(|phase| &phase.outcomes);
+    all.filter(|(code, _)| kind(code)).map(|(_, count)| count).sum()
+}
+
+/// The outcomes of the first phase, which is the only one of a closed load.
+fn codes(phases: &[PhaseReport]) -> String {
+    let outcomes = phases.iter().take(1).flat_map(|phase| &phase.outcomes);
+    let told: Vec<String> = outcomes.map(|(code, count)| format!("{code} {count}")).collect();
+    told.join(", ")
+}
+
+/// Answers of one kind a second that came within the time, and their latency.
+fn figure(phases: &[PhaseReport], code: &str) -> Figure {
+    let Some(phase) = phases.first() else { return Figure::default() };
+    let answers = phase.answers.get(code).copied().unwrap_or_default();
+    Figure {
+        value: answers as f64 * 1e3 / phase.duration_ms,
+        latency_ms: phase.latency_ms.get(code).copied(),
+        ..Figure::default()
+    }
+}

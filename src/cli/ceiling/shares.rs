@@ -1,0 +1,290 @@
+//! What is how much of what, and what it should be.
+
+use serde::Serialize;
+use serde::ser::SerializeStruct;
+
+use super::figures::{Book, Round, Spread, quotient};
+use super::overload::Overload;
+use super::rounds::{
+    BATCH_CLIENTS, BUYING_CONNECTIONS, CONNECTIONS, Measurement, NODES, REFERENCE_CLIENTS,
+    REFUSED_CONNECTIONS, Refused,
+};
+use super::terms::{Part, Terms};
+use crate::seckill::StrategyName;
+
+/// What a figure has to be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+    Below(f64),
+}
+
+impl Bound {
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) => value >= bound,
+            Self::AtMost(bound) => value <= bound,
+            Self::Below(bound) => value < bound,
+        }
+    }
+
+    pub(super) fn in_words(self) -> String {
+        match self {
+            Self::AtLeast(bound) => format!("at least {bound}"),
+            Self::AtMost(bound) => format!("at most {bound}"),
+            Self::Below(bound) => format!("below {bound}"),
+        }
+    }
+}
+
+/// A share, or another figure of which something is wanted.
+#[derive(Debug)]
+pub(super) struct Share {
+    /// In words.
+    pub(super) name: String,
+    /// Names of what is divided by what; of what is no share, the one.
+    pub(super) above: String,
+    pub(super) below: Option<String>,
+    /// Of each round.
+    pub(super) rounds: Vec<f64>,
+    pub(super) target: Option<Bound>,
+    /// Whether the worst round counts, and not the median: what may never happen.
+    pub(super) by_worst: bool,
+    /// Rounds in which it should have been found and was not.
+    pub(super) never: usize,
+}
+
+impl Share {
+    pub(super) fn spread(&self) -> Option<Spread> {
+        Spread::of(&self.rounds)
+    }
+
+    /// `None` without a target.
+    pub(super) fn is_met(&self) -> Option<bool> {
+        let target = self.target?;
+        let Some(spread) = self.spread() else { return Some(false) };
+        let counts = match (self.by_worst, target) {
+            (false, _) => spread.median,
+            (true, Bound::AtLeast(_)) => spread.min,
+            (true, _) => spread.max,
+        };
+        Some(self.never == 0 && target.is_met(counts))
+    }
+}
+
+impl Serialize for Share {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut share = serializer.serialize_struct("Share", 7)?;
+        share.serialize_field("name", &self.name)?;
+        share.serialize_field("above", &self.above)?;
+        share.serialize_field("below", &self.below)?;
+        share.serialize_field("rounds", &self.rounds)?;
+        share.serialize_field("spread", &self.spread())?;
+        share.serialize_field("target", &self.target.map(Bound::in_words))?;
+        share.serialize_field("met", &self.is_met())?;
+        share.end()
+    }
+}
+
+/// What `strategy` has to reach at 256 connections, as a multiple of PostgreSQL's own rate.
+const fn wanted_of(strategy: StrategyName) -> f64 {
+    match strategy {
+        StrategyName::Locked => 1.0,
+        StrategyName::GroupCommit => 7.0,
+        StrategyName::GroupCommitUnlocked => 11.0,
+    }
+}
+
+/// What is divided by what.
+pub(super) fn of_hot_row(strategy: StrategyName, connections: usize) -> [Measurement; 2] {
+    let hot_row = Measurement::HotRow { clients: REFERENCE_CLIENTS };
+    [Measurement::Orders { strategy, connections }, hot_row]
+}
+
+/// Of the best that PostgreSQL does in batches, round by round.
+pub(super) fn of_batches(book: &Book, orders: Measurement) -> Vec<f64> {
+    book.each_round(|round| quotient(round.value(orders), best_batches(round)))
+}
+
+fn best_batches(round: Round<'_>) -> Option<f64> {
+    round.best(BATCH_CLIENTS.into_iter().map(|clients| Measurement::Batches { clients }))
+}
+
+/// One figure as a share of another, round by round.
+pub(super) fn share(book: &Book, [above, below]: [Measurement; 2]) -> Vec<f64> {
+    book.each_round(|round| quotient(round.value(above), round.value(below)))
+}
+
+/// All of them.
+pub(super) fn shares(book: &Book, terms: &Terms) -> Vec<Share> {
+    let mut shares = Vec::new();
+    for strategy in terms.strategies.iter().copied() {
+        shares.extend(selling(book, strategy));
+    }
+    if StrategyName::ALL[..2].iter().all(|strategy| terms.strategies.contains(strategy)) {
+        shares.push(alone(book));
+    }
+    for strategy in terms.strategies.iter().copied() {
+        shares.extend(refusing(book, strategy));
+    }
+    for strategy in terms.strategies.iter().copied() {
+        shares.extend(further(book, terms, strategy));
+    }
+    for strategy in terms.overloaded.iter().copied() {
+        shares.extend(overloaded(strategy, &book.overloads(strategy)));
+    }
+    shares
+}
+
+fn plain(book: &Book, name: String, pair: [Measurement; 2], target: Option<Bound>) -> Share {
+    Share {
+        name,
+        above: pair[0].id(),
+        below: Some(pair[1].id()),
+        rounds: share(book, pair),
+        target,
+        by_worst: false,
+        never: 0,
+    }
+}
+
+fn selling(book: &Book, strategy: StrategyName) -> Vec<Share> {
+    let mut shares = Vec::new();
+    for connections in BUYING_CONNECTIONS {
+        let pair = of_hot_row(strategy, connections);
+        let name = format!("{} / {}", pair[0].label(), pair[1].label());
+        // Commits that carry many need many who wait.
+        let target = (connections == CONNECTIONS).then(|| Bound::AtLeast(wanted_of(strategy)));
+        shares.push(plain(book, name, pair, target));
+        if strategy != StrategyName::Locked {
+            shares.push(Share {
+                name: format!("{} / PostgreSQL, batches, the best", pair[0].label()),
+                above: pair[0].id(),
+                below: Some("postgresql_batches/best".to_owned()),
+                rounds: of_batches(book, pair[0]),
+                target: None,
+                by_worst: false,
+                never: 0,
+            });
+        }
+    }
+    shares
+}
+
+/// Who comes alone must not pay for the others.
+fn alone(book: &Book) -> Share {
+    let [locked, grouped] = [StrategyName::Locked, StrategyName::GroupCommit]
+        .map(|strategy| Measurement::Orders { strategy, connections: 1 });
+    Share {
+        name: "group-commit's p50 at 1 connection / locked's".to_owned(),
+        above: format!("{}/p50_ms", grouped.id()),
+        below: Some(format!("{}/p50_ms", locked.id())),
+        rounds: book.each_round(|round| quotient(round.p50(grouped), round.p50(locked))),
+        target: Some(Bound::AtMost(1.1)),
+        by_worst: false,
+        never: 0,
+    }
+}
+
+fn refusing(book: &Book, strategy: StrategyName) -> Vec<Share> {
+    let of_bare = |refused: Refused, connections, target| {
+        let refusals = Measurement::Refusals { strategy, refused, connections };
+        let name = format!("{} / bare handler", refusals.label());
+        plain(book, name, [refusals, Measurement::Bare { connections }], target)
+    };
+    let sold_out = REFUSED_CONNECTIONS
+        .map(|connections| of_bare(Refused::SoldOut, connections, Some(Bound::AtLeast(0.85))));
+    let others = [Refused::AlreadyBought, Refused::NotStarted, Refused::Ended]
+        .map(|refused| of_bare(refused, CONNECTIONS, None));
+    sold_out.into_iter().chain(others).collect()
+}
+
+fn further(book: &Book, terms: &Terms, strategy: StrategyName) -> Vec<Share> {
+    let one = Measurement::Orders { strategy, connections: CONNECTIONS };
+    let mut shares = Vec::new();
+    let mut against_one = |measurement: Measurement, what: &str| {
+        let name = format!("{} / {what}", measurement.label());
+        shares.push(plain(book, name, [measurement, one], Some(Bound::AtLeast(1.0))));
+    };
+    if terms.parts.contains(&Part::Vouchers) {
+        against_one(Measurement::ManyVouchers { strategy }, "one voucher");
+    }
+    if terms.parts.contains(&Part::Nodes) {
+        for nodes in NODES {
+            against_one(Measurement::Nodes { strategy, nodes }, "one node");
+        }
+    }
+    if terms.parts.contains(&Part::Memory) {
+        let memory = Measurement::Memory { strategy };
+        shares.push(Share {
+            name: format!("{} (MB, the worst round)", memory.label()),
+            above: memory.id(),
+            below: None,
+            rounds: book.each_round(|round| round.value(memory)),
+            target: Some(Bound::Below(64.0)),
+            by_worst: true,
+            never: 0,
+        });
+    }
+    shares
+}
+
+fn overloaded(strategy: StrategyName, overloads: &[&Overload]) -> Vec<Share> {
+    if overloads.is_empty() {
+        return Vec::new();
+    }
+    let id = Measurement::Overload { strategy }.id();
+    let of = |name: &str, field: &str, read: fn(&Overload) -> Option<f64>, target, by_worst| {
+        let rounds: Vec<f64> = overloads.iter().filter_map(|overload| read(overload)).collect();
+        Share {
+            name: format!("{strategy}, overload: {name}"),
+            above: format!("{id}/{field}"),
+            below: None,
+            never: overloads.len() - rounds.len(),
+            rounds,
+            target: Some(target),
+            by_worst,
+        }
+    };
+    vec![
+        of("goodput / peak", "goodput_share", |it| it.goodput_share, Bound::AtLeast(0.9), false),
+        of(
+            "p99 of the orders, from due / that at half load",
+            "p99_ratio",
+            |it| it.p99_ratio,
+            Bound::AtMost(5.0),
+            false,
+        ),
+        of(
+            "recovery (ms, the worst round)",
+            "recovery_ms",
+            |it| it.recovery_ms,
+            Bound::Below(2_000.0),
+            true,
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share_of(rounds: &[f64], target: Bound, by_worst: bool, never: usize) -> Option<bool> {
+        let (name, above, below) = (String::new(), String::new(), None);
+        let (rounds, target) = (rounds.to_vec(), Some(target));
+        Share { name, above, below, rounds, target, by_worst, never }.is_met()
+    }
+
+    #[test]
+    fn a_target_is_met_by_the_median_or_by_every_round() {
+        let rounds = [0.5, 1.0, 2.0];
+        assert_eq!(share_of(&rounds, Bound::AtLeast(1.0), false, 0), Some(true));
+        assert_eq!(share_of(&rounds, Bound::AtLeast(1.0), true, 0), Some(false));
+        assert_eq!(share_of(&rounds, Bound::AtMost(1.0), false, 0), Some(true));
+        assert_eq!(share_of(&rounds, Bound::Below(2.0), true, 0), Some(false));
+        // What never came was not soon enough, and nothing proves nothing.
+        assert_eq!(share_of(&rounds, Bound::Below(9.0), true, 1), Some(false));
+        assert_eq!(share_of(&[], Bound::Below(9.0), true, 0), Some(false));
+    }
+}

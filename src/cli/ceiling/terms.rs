@@ -1,0 +1,163 @@
+//! What is asked for: the arguments, and what they come to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::rounds::{self, Measurement};
+use crate::config::StoreArgs;
+use crate::seckill::StrategyName;
+
+/// What one measurement costs beside its time: vouchers to put on sale, a process to start, a
+/// checkpoint.
+const ASIDE: Duration = Duration::from_millis(350);
+/// What starting, minting and the audit cost.
+const AROUND: Duration = Duration::from_secs(12);
+
+/// Is my number normal? The limits of this machine, and how close the strategies come
+///
+/// Everything takes its turn on the same machine, in each of several rounds, every other round in
+/// the reverse order; what counts are medians, and shares taken within a round.
+///
+/// Ceilings: answers a second of the same HTTP server with a handler that does nothing else;
+/// calls a second of the lock's script (redis-benchmark); commits a second on one hot row, and
+/// orders a second in batches (pgbench).
+///
+/// Against them, for each strategy over HTTP, from server processes and a load of a process of
+/// its own: confirmed orders a second at 1, 64 and 256 connections; and refusals a second of a
+/// voucher that is sold out, bought already, not yet or no longer on sale.
+///
+/// A run is void, and the exit status 1, when the database does not hold what was confirmed, a
+/// buyer was refused, commits do not wait for a disk, or the audit at the end does not hold. A
+/// missed target is no failure, unless --strict.
+///
+/// With DATABASE_URL and REDIS_URL it measures those servers, and leaves its sales there.
+#[derive(Debug, Args)]
+pub struct CeilingArgs {
+    /// Rounds: how often everything is measured
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(super) repeats: u16,
+    /// How long each measurement takes (pgbench rounds it up to whole seconds)
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = lasting)]
+    pub(super) duration: Duration,
+    /// Only these strategies: locked, group-commit, group-commit-unlocked
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(super) strategy: Vec<StrategyName>,
+    /// Further parts
+    #[arg(long, value_name = "PART", value_delimiter = ',', conflicts_with = "full")]
+    pub(super) also: Vec<Part>,
+    /// All further parts
+    #[arg(long)]
+    pub(super) full: bool,
+    /// Buyers; each buys a voucher once, so that a long measurement needs several vouchers
+    #[arg(long, default_value_t = 300_000, value_parser = clap::value_parser!(u32).range(1_000..=2_000_000))]
+    pub(super) users: u32,
+    /// Half load, before and after the overload
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = lasting)]
+    pub(super) half_load: Duration,
+    /// The overload
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lasting)]
+    pub(super) overload: Duration,
+    /// Write every figure of every round as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Write the tables as Markdown (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(super) markdown: Option<PathBuf>,
+    /// Exit status 1 when a target is missed, too
+    #[arg(long)]
+    pub(super) strict: bool,
+    #[command(flatten)]
+    pub(super) stores: StoreArgs,
+}
+
+/// What is measured where it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Part {
+    /// Five times what can be sold: what is still sold, and how soon it is over (of `locked`
+    /// where no strategy is named)
+    Overload,
+    /// 64 vouchers on sale at once, against one
+    Vouchers,
+    /// Two and four nodes, against one
+    Nodes,
+    /// A node's memory while 1,000 connections buy
+    Memory,
+}
+
+impl Part {
+    pub(super) const ALL: [Self; 4] = [Self::Overload, Self::Vouchers, Self::Nodes, Self::Memory];
+}
+
+/// How it is measured.
+#[derive(Debug, Clone)]
+pub(super) struct Terms {
+    pub(super) repeats: usize,
+    pub(super) lasting: Duration,
+    pub(super) strategies: Vec<StrategyName>,
+    pub(super) overloaded: Vec<StrategyName>,
+    pub(super) parts: Vec<Part>,
+    pub(super) users: u32,
+    pub(super) half_load: Duration,
+    pub(super) overload: Duration,
+}
+
+impl Terms {
+    pub(super) fn of(args: &CeilingArgs) -> Self {
+        let named = |strategy: &StrategyName| args.strategy.contains(strategy);
+        let all = StrategyName::ALL.into_iter();
+        let strategies: Vec<_> = match args.strategy.is_empty() {
+            true => all.collect(),
+            false => all.filter(named).collect(),
+        };
+        let overloaded = match args.strategy.is_empty() {
+            true => vec![StrategyName::default()],
+            false => strategies.clone(),
+        };
+        let asked = |part: &Part| args.full || args.also.contains(part);
+        Self {
+            repeats: args.repeats.into(),
+            lasting: args.duration,
+            strategies,
+            overloaded,
+            parts: Part::ALL.into_iter().filter(asked).collect(),
+            users: args.users,
+            half_load: args.half_load,
+            overload: args.overload,
+        }
+    }
+
+    pub(super) fn round(&self, number: usize) -> Vec<Measurement> {
+        rounds::round(number, &self.strategies, &self.overloaded, &self.parts)
+    }
+
+    pub(super) fn measures_nodes(&self) -> bool {
+        self.parts.contains(&Part::Nodes)
+    }
+
+    /// How long all of it will take, more or less.
+    pub(super) fn estimate(&self) -> Duration {
+        let one = |measurement: Measurement| match measurement {
+            // The peak before it takes half a half load.
+            Measurement::Overload { .. } => self.half_load * 5 / 2 + self.overload + ASIDE * 8,
+            Measurement::HotRow { .. } | Measurement::Batches { .. } => {
+                self.lasting.max(Duration::from_secs(1)) + ASIDE
+            }
+            _ => self.lasting + ASIDE,
+        };
+        let round: Duration = self.round(1).into_iter().map(one).sum();
+        AROUND + round * self.repeats as u32
+    }
+}
+
+fn lasting(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let allowed = Duration::from_millis(100)..=Duration::from_secs(600);
+    if !allowed.contains(&time) {
+        return Err("it is not between 100ms and 10m".to_owned());
+    }
+    Ok(time)
+}

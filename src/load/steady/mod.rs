@@ -1,0 +1,52 @@
+//! A steady load, for measuring: the same kind of request over and over for a given time,
+//! in one of two ways (Schroeder, Wierman, Harchol-Balter, "Open Versus Closed: A
+//! Cautionary Tale", NSDI 2006).
+//!
+//! - **Closed**: as soon as a request has its outcome, the next one is sent, on every
+//!   connection. It finds what the server can do at the most, and says little of what a
+//!   user would see: a server that is slow is asked less often.
+//! - **Open**: requests are due at the times of a Poisson process of a given rate, whatever
+//!   the server does. So do crowds behave. One that finds all connections taken waits in the
+//!   generator for the next free one.
+//!
+//! **What a latency is.** It counts from the moment the request was *due* to the whole
+//! answer, not from when a connection was free to send it. A generator that starts its
+//! clock with the sending leaves out exactly the requests that a stalled server kept from
+//! being sent, and reports the one stall as one slow request: *coordinated omission* (Gil
+//! Tene, "How NOT to Measure Latency", 2013; his generator wrk2 counts as this one does).
+//! What counts from the sending is reported beside it as *service* time; the difference is
+//! the wait in the generator.
+//!
+//! In the closed load a request is due when another one has got its outcome; when a connection
+//! has to be reopened first, that counts. There are as many under way or waiting as connections
+//! were asked for, never more.
+//!
+//! One request is sent at most once, and has exactly one [outcome](super::outcome). One that
+//! could not be sent within the answer's time-out is `not_sent`. Of an answer no more is read
+//! than its outcome takes: orders are counted and not told, and an answer whose length is not
+//! given (or is more than 64 KiB) counts as `http_<status>`, a 201 too, because nobody knows
+//! whether it came whole. Further outcomes after 64 are all counted as `http_other`.
+//!
+//! A connection that breaks is opened again, at once and then after growing pauses, for as
+//! long as the load lasts. Meanwhile its requests go over the others.
+//!
+//! In reading order: `plan`, what is to be done; `report`, what came of it; `schedule`, when
+//! requests are due; `run`, from the plan to the report; `driver`, one thread of it; `link`, one
+//! connection; `answer`, what came over it; `tally` and `sum`, counting; `alarm`, waking up in
+//! time.
+
+mod alarm;
+mod answer;
+mod driver;
+mod link;
+mod plan;
+mod report;
+mod run;
+mod schedule;
+mod sum;
+mod tally;
+
+pub use super::rush::Progress;
+pub use plan::{Arrival, Pairing, Phase, SteadyPlan};
+pub use report::{PhaseReport, SteadyLine, SteadyReport, Window};
+pub use run::{run, run_on};

@@ -1,0 +1,100 @@
+//! A steady load from its plan to its report: connections are opened, threads started, and
+//! what they have counted is put together.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use tokio::task::JoinSet;
+
+use super::driver::{Driver, Job};
+use super::plan::SteadyPlan;
+use super::report::SteadyReport;
+use super::sum::Counted;
+use crate::load::connection::open_stream;
+use crate::load::open_files::check_connections;
+use crate::load::rush::{OPEN_TRIES, OPENING_AT_ONCE, Progress};
+use crate::load::{LoadError, raise_open_files_limit};
+
+/// How long the opening of all connections may take.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The fewest connections worth a thread.
+const MIN_CONNECTIONS_A_THREAD: usize = 16;
+
+/// Carries out the plan and waits for all outcomes. Dropping the future ends the load.
+/// `progress` tells the milliseconds since its start.
+///
+/// # Errors
+///
+/// A [`LoadError`] when the plan cannot be carried out; then nothing has been sent, unless
+/// [`LoadError::outcome_unknown`]. What servers answer is no error.
+pub async fn run(plan: SteadyPlan, progress: Arc<Progress>) -> Result<SteadyReport, LoadError> {
+    // Half of the machine is the server's.
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = (cores / 2).min(plan.connections / MIN_CONNECTIONS_A_THREAD).max(1);
+    run_on(threads, plan, progress).await
+}
+
+/// The same on so many threads, of which each has its share of the connections and of the
+/// arrivals, and a line of its own.
+///
+/// # Errors
+///
+/// As [`run`].
+pub async fn run_on(
+    threads: usize,
+    plan: SteadyPlan,
+    progress: Arc<Progress>,
+) -> Result<SteadyReport, LoadError> {
+    plan.check()?;
+    let (connections, spans) = (plan.connections, plan.spans());
+    check_connections(connections, raise_open_files_limit()?)?;
+    let deadline = tokio::time::Instant::now() + OPENING_TIMEOUT;
+    let opening = (0..connections).map(|index| {
+        let node = index % plan.nodes.len();
+        let address = plan.nodes[node];
+        async move {
+            let stream = open_stream(address, OPEN_TRIES, deadline).await;
+            let stream = stream.and_then(tokio::net::TcpStream::into_std);
+            let stream = stream.map_err(|source| LoadError::Connect { node: address, source })?;
+            Ok::<_, LoadError>((node, mio::net::TcpStream::from_std(stream)))
+        }
+    });
+    let opening = stream::iter(opening).buffered(OPENING_AT_ONCE);
+    let mut streams: Vec<_> = opening.try_collect().await?;
+
+    let threads = threads.clamp(1, connections);
+    let job = Arc::new(Job {
+        plan,
+        start: Instant::now(),
+        next: AtomicU64::new(0),
+        exhausted: AtomicBool::new(false),
+        abandoned: AtomicBool::new(false),
+        progress,
+    });
+    let _abandon = AbandonOnDrop(Arc::clone(&job));
+    let mut running = JoinSet::new();
+    for part in (0..threads).rev() {
+        let share = streams.split_off(connections * part / threads);
+        let driver =
+            Driver::new(Arc::clone(&job), (part, threads), share).map_err(LoadError::Wait)?;
+        running.spawn_blocking(move || driver.run());
+    }
+    let mut counted = Counted::default();
+    while let Some(ended) = running.join_next().await {
+        counted.add(ended.map_err(LoadError::LaneDied)?.map_err(LoadError::Wait)?);
+    }
+    Ok(counted.report(&spans, connections, job.exhausted.load(Ordering::Relaxed)))
+}
+
+/// Threads are not ended by being dropped: they are told.
+struct AbandonOnDrop(Arc<Job>);
+
+impl Drop for AbandonOnDrop {
+    fn drop(&mut self) {
+        self.0.abandoned.store(true, Ordering::Relaxed);
+    }
+}
