@@ -1,139 +1,151 @@
 //! Load shedding: how many purchases may be under way, so that those that are stay fast.
 //!
-//! By Little's law (L = λW) a purchase waits for as long as the purchases before it take, and as
-//! many as are under way divided by those that end in a second is how long. So the gate lets in as
-//! many as end within [`GateOptions::wait`], and refuses the surplus at once: it would only make
-//! everybody wait, itself included, and be sold nothing sooner.
+//! Many at once are no overload. At the beginning of a sale everybody comes within a moment, and
+//! is to be served; a thousand who each wait for their answer are, too. It is an overload when
+//! more come than end, and go on coming. Then everybody would wait for longer and longer and be
+//! sold nothing sooner, so the surplus is refused at once.
 //!
-//! The beginning of a sale is no overload. Everybody comes within a moment, and is to be served: a
-//! burst is let in beyond the limit. What it may be is used up by an overload that lasts, and
-//! comes back within a second after nobody has been refused.
+//! How many stay follows from Little's law (L = λW): as many as end within
+//! [`GateOptions::wait`] are as many as wait for that long. Whoever stood in line before the
+//! overload was noticed, and has waited for twice as long, makes way, too: a queue that stands
+//! helps nobody (the idea of CoDel, RFC 8289).
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Between two looks at how many purchases end in a second.
+/// Between two looks at how many come and how many end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// In how long a burst that was used up comes back.
-const REST: Duration = Duration::from_secs(1);
+/// So many looks in a row must show a surplus: a rush that is over by then was none.
+const LOOKS: u32 = 2;
 
-/// How much of the last look is kept in the next, where that shows a lower rate: a pause of a
-/// moment, for a checkpoint say, is no reason to refuse.
+/// A surplus: more than so many come for each that ends.
+const SURPLUS: f64 = 1.25;
+
+/// How much of the last look's rate is kept in the next, where that shows a lower one: a pause of
+/// a moment, for a checkpoint say, is no reason to refuse more.
 const KEPT: f64 = 0.8;
 
 /// What a gate lets in.
 #[derive(Debug, Clone, Copy)]
 pub struct GateOptions {
-    /// So many may always be under way.
-    pub always: usize,
+    /// So many may be under way in the worst overload.
+    pub least: usize,
     /// Never more than so many.
     pub most: usize,
-    /// How long a purchase may take under a load that lasts.
+    /// How long a purchase may take in an overload.
     pub wait: Duration,
-    /// Purchases that may come at once, beyond the limit.
-    pub burst: usize,
 }
 
 /// Counts who is under way, and refuses the surplus.
 #[derive(Debug)]
 pub struct Gate {
     options: GateOptions,
-    begun: Instant,
     under_way: AtomicUsize,
+    came: AtomicU64,
     ended: AtomicU64,
     limit: AtomicUsize,
-    burst_left: AtomicUsize,
-    /// When the last was refused, in milliseconds after `begun`.
-    refused_at_ms: AtomicU64,
+    overloaded: AtomicBool,
     look: Mutex<Look>,
 }
 
-/// The last look at the rate.
+/// What the last look saw.
 #[derive(Debug)]
 struct Look {
     at: Instant,
+    came: u64,
     ended: u64,
     per_s: f64,
+    /// Looks in a row that showed a surplus.
+    surplus: u32,
 }
 
 /// To be under way, until this is dropped.
 #[derive(Debug)]
-pub struct Pass(Arc<Gate>);
+pub struct Pass {
+    gate: Arc<Gate>,
+    turned_away: bool,
+}
+
+impl Pass {
+    /// Whoever had this was refused after all. It does not count as one who was served: a queue
+    /// that is sent away would look like one that is worked off.
+    pub fn turn_away(mut self) {
+        self.turned_away = true;
+    }
+}
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.0.ended.fetch_add(1, Ordering::Relaxed);
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+        if !self.turned_away {
+            self.gate.ended.fetch_add(1, Ordering::Relaxed);
+        }
+        self.gate.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Gate {
     /// A gate that nobody has passed.
     pub fn new(options: GateOptions) -> Self {
-        let begun = Instant::now();
+        let look = Look { at: Instant::now(), came: 0, ended: 0, per_s: 0.0, surplus: 0 };
         Self {
-            begun,
             under_way: AtomicUsize::new(0),
+            came: AtomicU64::new(0),
             ended: AtomicU64::new(0),
-            limit: AtomicUsize::new(options.always),
-            burst_left: AtomicUsize::new(options.burst),
-            refused_at_ms: AtomicU64::new(0),
-            look: Mutex::new(Look { at: begun, ended: 0, per_s: 0.0 }),
+            limit: AtomicUsize::new(options.most),
+            overloaded: AtomicBool::new(false),
+            look: Mutex::new(look),
             options,
         }
     }
 
     /// Lets one in; `None` when that would be one too many.
     pub fn enter(self: &Arc<Self>) -> Option<Pass> {
+        self.came.fetch_add(1, Ordering::Relaxed);
         let under_way = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
-        if under_way <= self.options.always || self.is_let_in(under_way) {
-            return Some(Pass(Arc::clone(self)));
+        if under_way > self.options.least {
+            self.look();
+        }
+        // The limit is never below the least.
+        if under_way <= self.limit.load(Ordering::Relaxed) {
+            return Some(Pass { gate: Arc::clone(self), turned_away: false });
         }
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         None
     }
 
-    fn is_let_in(&self, under_way: usize) -> bool {
-        let now = Instant::now();
-        self.look(now);
-        let in_burst = || {
-            let less = |left: usize| left.checked_sub(1);
-            let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-            under_way <= self.options.most && self.burst_left.fetch_update(set, fetch, less).is_ok()
-        };
-        if under_way <= self.limit.load(Ordering::Relaxed) || in_burst() {
-            return true;
-        }
-        let ms = now.duration_since(self.begun).as_millis() as u64;
-        self.refused_at_ms.store(ms, Ordering::Relaxed);
-        false
+    /// Whether who has stood in line for so long is to make way for those who have not.
+    pub fn is_too_long(&self, waited: Duration) -> bool {
+        waited > self.options.wait * 2
+            && self.overloaded.load(Ordering::Relaxed)
+            && self.under_way.load(Ordering::Relaxed) > self.options.least
     }
 
-    /// Looks at the rate, if it is time, and sets the limit by it.
-    fn look(&self, now: Instant) {
+    /// Looks, if it is time, whether more come than end, and sets the limit by it.
+    fn look(&self) {
         // Who finds another looking goes by what was seen last.
         let Ok(mut look) = self.look.try_lock() else { return };
+        let now = Instant::now();
         let since = now.duration_since(look.at);
         if since < LOOK_EVERY {
             return;
         }
-        let ended = self.ended.load(Ordering::Relaxed);
-        let per_s = (ended - look.ended) as f64 / since.as_secs_f64();
+        let (came, ended) = (self.came.load(Ordering::Relaxed), self.ended.load(Ordering::Relaxed));
+        let (comers, enders) = ((came - look.came) as f64, (ended - look.ended) as f64);
+        // Nobody looked for a while: it was quiet, and the average says nothing of now.
+        let stale = since > LOOK_EVERY * 3;
+        let surplus = if !stale && comers > SURPLUS * enders { look.surplus + 1 } else { 0 };
+        let per_s = enders / since.as_secs_f64();
         let per_s = per_s.max(KEPT * look.per_s + (1.0 - KEPT) * per_s);
-        let refused_at =
-            self.begun + Duration::from_millis(self.refused_at_ms.load(Ordering::Relaxed));
-        let calm = now.saturating_duration_since(look.at.max(refused_at));
-        *look = Look { at: now, ended, per_s };
-        let limit = (per_s * self.options.wait.as_secs_f64()) as usize;
-        let most = self.options.most.max(self.options.always);
-        self.limit.store(limit.clamp(self.options.always, most), Ordering::Relaxed);
-        let back = self.options.burst as f64 * (calm.as_secs_f64() / REST.as_secs_f64()).min(1.0);
-        let more = |left: usize| Some((left + back as usize).min(self.options.burst));
-        let _ = self.burst_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        *look = Look { at: now, came, ended, per_s, surplus };
+        let overloaded = surplus >= LOOKS;
+        let within_wait = (per_s * self.options.wait.as_secs_f64()) as usize;
+        let limit = if overloaded { within_wait.max(self.options.least) } else { usize::MAX };
+        self.limit.store(limit.min(self.options.most), Ordering::Relaxed);
+        self.overloaded.store(overloaded, Ordering::Relaxed);
     }
 }
 
@@ -142,68 +154,87 @@ mod tests {
     use super::*;
 
     const OPTIONS: GateOptions =
-        GateOptions { always: 4, most: 100, wait: Duration::from_millis(20), burst: 10 };
+        GateOptions { least: 4, most: 1000, wait: Duration::from_millis(20) };
 
     fn enter(gate: &Arc<Gate>, count: usize) -> Vec<Pass> {
         (0..count).map_while(|_| gate.enter()).collect()
     }
 
-    /// `per_100_ms` purchases end in each of the next `looks` tenths of a second.
-    async fn work(gate: &Arc<Gate>, per_100_ms: usize, looks: usize) {
+    /// In each of the next `looks` tenths of a second `come` purchases come, one of them at its
+    /// end, and `end` of all that are under way end.
+    async fn work(gate: &Arc<Gate>, inside: &mut Vec<Pass>, come: usize, end: usize, looks: usize) {
         for _ in 0..looks {
-            for _ in 0..per_100_ms {
-                drop(enter(gate, 1));
-            }
+            inside.extend((1..come).filter_map(|_| gate.enter()));
+            inside.drain(..end.min(inside.len()));
             tokio::time::advance(LOOK_EVERY).await;
-            gate.look(Instant::now());
+            inside.extend(gate.enter());
         }
     }
 
+    fn limit(gate: &Gate) -> usize {
+        gate.limit.load(Ordering::Relaxed)
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn a_burst_is_let_in_and_the_surplus_is_not() {
+    async fn a_rush_is_let_in_up_to_the_most() {
         let gate = Arc::new(Gate::new(OPTIONS));
-        let inside = enter(&gate, 1000);
-        assert_eq!(inside.len(), OPTIONS.always + OPTIONS.burst);
+        let inside = enter(&gate, 2000);
+        assert_eq!(inside.len(), OPTIONS.most);
         drop(inside);
-        // The burst is used up; what may always be under way is not.
-        assert_eq!(enter(&gate, 1000).len(), OPTIONS.always);
+        assert_eq!(enter(&gate, 2000).len(), OPTIONS.most);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn under_a_load_that_lasts_as_many_are_under_way_as_end_within_the_wait() {
-        let gate = Arc::new(Gate::new(GateOptions { burst: 0, ..OPTIONS }));
-        // 2,000 a second, of which 40 end within 20 ms.
-        work(&gate, 200, 1).await;
-        assert_eq!(enter(&gate, 1000).len(), 40);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_burst_comes_back_only_when_nobody_is_refused_any_more() {
+    async fn who_comes_again_when_he_is_answered_is_never_refused() {
         let gate = Arc::new(Gate::new(OPTIONS));
-        drop(enter(&gate, 1000));
-        for _ in 0..50 {
-            tokio::time::advance(LOOK_EVERY).await;
-            // Refused, and refused again: an overload that lasts.
-            let inside = enter(&gate, 1000);
-            assert!(inside.len() <= OPTIONS.always + 1, "{}", inside.len());
-        }
-        tokio::time::advance(REST).await;
-        assert_eq!(enter(&gate, 1000).len(), OPTIONS.always + OPTIONS.burst);
+        let mut inside = enter(&gate, 500);
+        // A hundred a second end, and as many come: the queue stands, and gets no longer.
+        work(&gate, &mut inside, 10, 10, 100).await;
+        assert_eq!((inside.len(), limit(&gate)), (500, OPTIONS.most));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_of_a_moment_hardly_lowers_the_limit_and_a_long_one_does() {
+    async fn when_more_come_than_end_as_many_stay_as_end_within_the_wait() {
         let gate = Arc::new(Gate::new(OPTIONS));
-        work(&gate, 200, 1).await;
-        work(&gate, 0, 1).await;
-        assert_eq!(gate.limit.load(Ordering::Relaxed), 32);
-        work(&gate, 0, 20).await;
-        assert_eq!(gate.limit.load(Ordering::Relaxed), OPTIONS.always);
+        let mut inside = Vec::new();
+        // 1,000 a second end, of which 20 within 20 ms; five times as many come.
+        work(&gate, &mut inside, 500, 100, 1).await;
+        assert_eq!(limit(&gate), OPTIONS.most, "it may be a rush");
+        assert!(!gate.is_too_long(Duration::from_secs(1)));
+        work(&gate, &mut inside, 500, 100, 1).await;
+        assert_eq!(limit(&gate), 20);
+        assert!(gate.is_too_long(Duration::from_millis(41)));
+        assert!(!gate.is_too_long(Duration::from_millis(40)));
+        // Those before the overload are sent away: they have not been served.
+        inside.drain(..).for_each(Pass::turn_away);
+        work(&gate, &mut inside, 500, 100, 10).await;
+        assert!(limit(&gate) <= 20, "{}", limit(&gate));
+        assert!(inside.len() <= 20, "{}", inside.len());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn there_are_never_more_than_the_most() {
-        let gate = Arc::new(Gate::new(GateOptions { burst: 1_000_000, ..OPTIONS }));
-        assert_eq!(enter(&gate, 1000).len(), OPTIONS.most);
+    async fn when_it_is_over_everybody_is_let_in_again() {
+        let gate = Arc::new(Gate::new(OPTIONS));
+        let mut inside = Vec::new();
+        work(&gate, &mut inside, 500, 10, 5).await;
+        assert_eq!(limit(&gate), OPTIONS.least);
+        work(&gate, &mut inside, 10, 10, 1).await;
+        assert_eq!(limit(&gate), OPTIONS.most);
+        // Or when nobody came for a while.
+        work(&gate, &mut inside, 500, 10, 5).await;
+        inside.clear();
+        assert!(!gate.is_too_long(Duration::from_secs(1)), "there is no queue");
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(enter(&gate, 2000).len(), OPTIONS.most);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_of_a_moment_hardly_lowers_the_limit() {
+        let gate = Arc::new(Gate::new(OPTIONS));
+        let mut inside = Vec::new();
+        work(&gate, &mut inside, 500, 200, 3).await;
+        work(&gate, &mut inside, 500, 0, 1).await;
+        let after = limit(&gate);
+        assert!((30..40).contains(&after), "{after}");
     }
 }

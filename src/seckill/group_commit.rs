@@ -134,7 +134,11 @@ type Work = Pin<Box<dyn Future<Output = Result<Vec<Placed>, StoreError>> + Send>
 impl Turn {
     /// Gives everybody in `batch` an answer.
     async fn lead(self, mut batch: Vec<Member>) {
-        let overdue = batch.extract_if(.., |member| member.since.elapsed() > MAX_WAIT);
+        let gate = &self.seller.gate;
+        let overdue = batch.extract_if(.., |member| {
+            let waited = member.since.elapsed();
+            waited > MAX_WAIT || gate.is_too_long(waited)
+        });
         overdue.for_each(|member| member.tell(Err(PurchaseError::Overloaded)));
         if batch.len() > 1 {
             self.judge_together(batch).await;

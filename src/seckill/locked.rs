@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::admission::Stuck;
 use super::seller::{ABANDON_AFTER, Again, MAX_ATTEMPTS, PATIENCE, Seller, judge};
@@ -102,7 +102,11 @@ impl Locked {
     }
 
     async fn attempt(&self, request: &Request, order_id: OrderId) -> Attempt {
+        let since = Instant::now();
         let place = match self.0.breaker.wait_for(&request.sale.hot_row).await {
+            Ok(_) if self.0.gate.is_too_long(since.elapsed()) => {
+                return Attempt::Done(Err(PurchaseError::Overloaded));
+            }
             Ok(place) => place,
             Err(error) => return Attempt::Done(Err(error)),
         };

@@ -8,6 +8,7 @@ use tokio_util::task::TaskTracker;
 use super::PurchaseError;
 use super::admission::Breaker;
 use super::catalog::Sale;
+use super::gate::Gate;
 use crate::lock::{Guard, LockClient, LockError};
 use crate::model::{OrderId, Outcome, Refusal, UserId};
 use crate::store::orders::Placed;
@@ -33,6 +34,7 @@ pub(super) struct Seller {
     pub(super) order_ids: OrderIds,
     pub(super) keys: Keys,
     pub(super) breaker: Arc<Breaker>,
+    pub(super) gate: Arc<Gate>,
     pub(super) tasks: TaskTracker,
 }
 

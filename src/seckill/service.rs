@@ -40,12 +40,7 @@ impl Default for PurchasesOptions {
         Self {
             strategy: StrategyName::default(),
             lease: Duration::from_secs(5),
-            gate: GateOptions {
-                always: 256,
-                most: 10_000,
-                wait: Duration::from_millis(25),
-                burst: 5_000,
-            },
+            gate: GateOptions { least: 32, most: 10_000, wait: Duration::from_millis(20) },
             hot_row_width: 2,
             max_in_line: 10_000,
         }
@@ -81,8 +76,16 @@ impl Purchases {
         let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
         let catalog = Catalog::new(database.clone(), options.hot_row_width);
         let breaker = Arc::new(Breaker::default());
-        let seller =
-            Seller { database, locks, order_ids, keys, breaker, tasks: TaskTracker::new() };
+        let gate = Arc::new(Gate::new(options.gate));
+        let seller = Seller {
+            database,
+            locks,
+            order_ids,
+            keys,
+            breaker,
+            gate: Arc::clone(&gate),
+            tasks: TaskTracker::new(),
+        };
         let strategy: Arc<dyn Strategy> = match options.strategy {
             StrategyName::Locked => Arc::new(Locked(seller)),
             StrategyName::GroupCommit => {
@@ -92,7 +95,6 @@ impl Purchases {
                 Arc::new(GroupCommit::new(seller, options.max_in_line, false))
             }
         };
-        let gate = Arc::new(Gate::new(options.gate));
         let (bought, counted) = (Bought::new(), Counted::new());
         Ok(Self { catalog, clock, bought, strategy, gate, counted })
     }
@@ -155,9 +157,10 @@ impl Purchases {
         };
         let (user, voucher) = (request.user, request.sale.voucher.id);
         let outcome = Arc::clone(&self.strategy).purchase(request).await;
-        drop(pass);
-        if let Ok(outcome) = &outcome {
-            self.bought.remember(user, voucher, outcome);
+        match &outcome {
+            Ok(outcome) => self.bought.remember(user, voucher, outcome),
+            Err(PurchaseError::Overloaded) => pass.turn_away(),
+            Err(_) => {}
         }
         self.count(outcome)
     }

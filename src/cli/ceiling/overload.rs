@@ -6,6 +6,7 @@
 //! the server does: half the peak, five times the peak, and half the peak again.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -19,6 +20,9 @@ use crate::seckill::StrategyName;
 
 /// Connections of the three phases: buyers beyond these wait for the first free one.
 pub(super) const OVERLOAD_CONNECTIONS: usize = 1_024;
+/// How long one waits, for a free connection or for the answer: whoever clicks has clicked again
+/// by then. It also bounds what is left of the overload when it is over.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// The three phases, as parts of the peak.
 const OF_THE_PEAK: [f64; 3] = [0.5, 5.0, 0.5];
 /// Their names.
@@ -115,6 +119,7 @@ impl Stage {
             pairing: Pairing::PathAfterPath,
             arrival: Arrival::Open { phases: phases.clone() },
             connections: OVERLOAD_CONNECTIONS,
+            answer_within: PATIENCE,
         };
         let mut resident_bytes = [0_u64; 3];
         let look = |passed_ms| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::figures::Figure;
 use super::rounds::{CONNECTIONS, MEMORY_CONNECTIONS, Measurement, Refused, VOUCHERS};
-use super::stage::{Load, Stage, path};
+use super::stage::{ANSWER_WITHIN, Load, Stage, path};
 use crate::cli::nodes::Node;
 use crate::load::outcome::{NO_ANSWER, NOT_SENT, ORDERED};
 use crate::load::steady::{Arrival, Pairing, PhaseReport};
@@ -94,6 +94,7 @@ impl Stage {
             pairing: sale.pairing,
             arrival: self.closed(),
             connections,
+            answer_within: ANSWER_WITHIN,
         };
         let watched = self.all_nodes().filter(|node| sale.nodes.contains(&node.address));
         let watched: Vec<&Node> = watched.collect();
@@ -145,6 +146,7 @@ impl Stage {
             pairing: Pairing::Again,
             arrival: self.closed(),
             connections,
+            answer_within: ANSWER_WITHIN,
         };
         self.refuse(measurement, load, refused).await
     }
@@ -162,6 +164,7 @@ impl Stage {
             pairing: Pairing::Again,
             arrival: self.closed(),
             connections,
+            answer_within: ANSWER_WITHIN,
         };
         self.refuse(measurement, load, Refused::SoldOut).await
     }

@@ -34,7 +34,7 @@ const STOCK: i32 = 100_000_000;
 /// that none is refused for coming twice at a time.
 const BOUGHT_BY: usize = 3_000;
 /// How long one answer may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// What the process of the load needs beside its time: to read its plan, connect, and wait for
 /// the last answers.
 const GRACE: Duration = Duration::from_secs(60);
@@ -49,6 +49,8 @@ pub(super) struct Load {
     pub(super) pairing: Pairing,
     pub(super) arrival: Arrival,
     pub(super) connections: usize,
+    /// How long one waits for an answer, or for a connection to ask over.
+    pub(super) answer_within: Duration,
 }
 
 /// Everything that runs.
@@ -178,7 +180,7 @@ impl Stage {
             pairing: load.pairing,
             arrival: load.arrival,
             connections: load.connections,
-            answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
+            answer_timeout_ms: load.answer_within.as_millis() as u64,
             seed: rand::rng().random(),
         };
         let within = Duration::from_millis(plan.total_ms()) + GRACE;
@@ -223,6 +225,7 @@ impl Stage {
                 pairing: Pairing::PathAfterPath,
                 arrival: Arrival::Closed { duration_ms: ALL_BUY_WITHIN.as_millis() as u64 },
                 connections: 32,
+                answer_within: ANSWER_WITHIN,
             };
             let report = self.send(load, |_| ()).await?;
             let told: u64 =

@@ -32,9 +32,9 @@ const MIN_CONNECTIONS_A_THREAD: usize = 16;
 /// A [`LoadError`] when the plan cannot be carried out; then nothing has been sent, unless
 /// [`LoadError::outcome_unknown`]. What servers answer is no error.
 pub async fn run(plan: SteadyPlan, progress: Arc<Progress>) -> Result<SteadyReport, LoadError> {
-    // Half of the machine is the server's.
+    // One for each core, as the server has: with fewer, server and load would take turns.
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = (cores / 2).min(plan.connections / MIN_CONNECTIONS_A_THREAD).max(1);
+    let threads = cores.min(plan.connections / MIN_CONNECTIONS_A_THREAD).max(1);
     run_on(threads, plan, progress).await
 }
 
