@@ -50,13 +50,7 @@ test-kill-rounds: setup-test ## 50 rounds of kill -9 in the middle of group comm
 lint: fmt clippy doc lua ## formatting, clippy, documentation, Lua; warnings are errors
 
 .PHONY: bench
-bench: ## measured speed against the ceilings of this machine; a few minutes
-	@scripts/setup.sh bench
-	$(CARGO) build --locked --release --bin seckill --example bare_handler
-	CARGO_TARGET_DIR=$(TARGET_DIR) loadtest/speed.sh
-
-.PHONY: ceiling
-ceiling: setup-ceiling release ## is my number normal? this machine's limits, and each strategy's share of them; minutes
+bench: setup-bench release ## is my number normal? this machine's limits, and each strategy's share of them; minutes
 	$(SECKILL) ceiling $(ARGS)
 
 .PHONY: loadtest
@@ -98,9 +92,9 @@ setup-test:
 setup-lab:
 	@scripts/setup.sh runtime lab
 
-.PHONY: setup-ceiling
-setup-ceiling:
-	@scripts/setup.sh ceiling
+.PHONY: setup-bench
+setup-bench:
+	@scripts/setup.sh bench
 
 .PHONY: setup-lint
 setup-lint:

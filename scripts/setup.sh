@@ -6,8 +6,7 @@
 #   scripts/setup.sh lint       build + rustfmt, clippy and luacheck
 #   scripts/setup.sh browser    Chromium, for the test that looks at the documentation page
 #   scripts/setup.sh lab        ZooKeeper's classes and a Java runtime, for one rung of the lab
-#   scripts/setup.sh bench      runtime + wrk, pgbench and psql
-#   scripts/setup.sh ceiling    runtime + pgbench and redis-benchmark
+#   scripts/setup.sh bench      runtime + pgbench and redis-benchmark
 #   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
 #   scripts/setup.sh bench-lock build + Redis and redis-benchmark
 #
@@ -79,12 +78,6 @@ look_for() {
         ;;
     bench)
         look_for runtime
-        need wrk have wrk
-        need pgbench have_pg pgbench
-        need psql have_pg psql
-        ;;
-    ceiling)
-        look_for runtime
         need pgbench have_pg pgbench
         need redis-benchmark have redis-benchmark
         ;;
@@ -102,7 +95,7 @@ look_for() {
         need redis-benchmark have redis-benchmark
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, ceiling, loadtest, bench-lock."
+        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, bench-lock."
         ;;
     esac
 }
@@ -175,8 +168,6 @@ packages_for() { # packages_for MANAGER NAME
     apt-get:luacheck) echo lua-check ;;
     *:luacheck) echo luacheck ;;
 
-    *:wrk) echo wrk ;;
-
     *:chromium) echo chromium ;;
 
     *:curl) echo curl ;;
@@ -194,14 +185,12 @@ packages_for() { # packages_for MANAGER NAME
     apt-get:java) echo default-jre-headless ;;
     *:zookeeper | *:java) ;; # see `look`
 
-    # Debian's server package carries pgbench; its client package carries psql.
+    # Debian's server package carries it.
     apt-get:pgbench) echo postgresql ;;
-    apt-get:psql) echo postgresql-client ;;
     dnf:pgbench | zypper:pgbench) echo postgresql-contrib ;;
     apk:pgbench) echo postgresql-contrib ;;
-    apk:psql) echo postgresql-client ;;
-    brew:pgbench | brew:psql) echo postgresql@17 ;;
-    *:pgbench | *:psql) echo postgresql ;;
+    brew:pgbench) echo postgresql@17 ;;
+    *:pgbench) echo postgresql ;;
     esac
 }
 

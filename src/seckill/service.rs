@@ -40,7 +40,7 @@ impl Default for PurchasesOptions {
         Self {
             strategy: StrategyName::default(),
             lease: Duration::from_secs(5),
-            gate: GateOptions { least: 32, most: 10_000, wait: Duration::from_millis(20) },
+            gate: GateOptions { least: 32, most: 10_000, wait: Duration::from_millis(10) },
             hot_row_width: 2,
             max_in_line: 10_000,
         }

@@ -18,8 +18,9 @@ use crate::load::outcome::{NOT_SENT, ORDERED};
 use crate::load::steady::{Arrival, Pairing, Phase, PhaseReport, SteadyReport, Window};
 use crate::seckill::StrategyName;
 
-/// Connections of the three phases: buyers beyond these wait for the first free one.
-pub(super) const OVERLOAD_CONNECTIONS: usize = 1_024;
+/// Connections of the three phases, so many that buyers hardly ever wait for one: a load that
+/// does is one that the server closes.
+pub(super) const OVERLOAD_CONNECTIONS: usize = 8_192;
 /// How long one waits, for a free connection or for the answer: whoever clicks has clicked again
 /// by then. It also bounds what is left of the overload when it is over.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -65,7 +65,7 @@ pub(super) enum Measurement {
     Refusals { strategy: StrategyName, refused: Refused, connections: usize },
     /// Confirmed orders with many vouchers on sale.
     ManyVouchers { strategy: StrategyName },
-    /// Confirmed orders through several nodes.
+    /// Confirmed orders through several nodes, each with as many buyers as one has alone.
     Nodes { strategy: StrategyName, nodes: usize },
     /// A node's memory while many buy.
     Memory { strategy: StrategyName },
@@ -123,7 +123,9 @@ impl Measurement {
                 format!("{strategy}, {}, {connections} connections", refused.code())
             }
             Self::ManyVouchers { strategy } => format!("{strategy}, {VOUCHERS} vouchers"),
-            Self::Nodes { strategy, nodes } => format!("{strategy}, {nodes} nodes"),
+            Self::Nodes { strategy, nodes } => {
+                format!("{strategy}, {nodes} nodes, 256 connections each")
+            }
             Self::Memory { strategy } => {
                 format!("{strategy}, memory with 1,000 connections")
             }

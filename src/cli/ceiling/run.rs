@@ -179,7 +179,7 @@ impl Stage {
                 self.many_vouchers(measurement, strategy).await?
             }
             Measurement::Nodes { strategy, nodes } => {
-                self.orders(measurement, strategy, nodes, rounds::CONNECTIONS).await?
+                self.orders(measurement, strategy, nodes, nodes * rounds::CONNECTIONS).await?
             }
             Measurement::Memory { strategy } => self.memory(measurement, strategy).await?,
             Measurement::Overload { strategy } => {

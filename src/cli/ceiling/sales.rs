@@ -11,6 +11,8 @@ use crate::load::outcome::{NO_ANSWER, NOT_SENT, ORDERED};
 use crate::load::steady::{Arrival, Pairing, PhaseReport};
 use crate::seckill::StrategyName;
 
+/// What a buyer may hear who comes twice at a time.
+const ORDER_IN_PROGRESS: &str = "order_in_progress";
 /// More than any strategy sells on any machine that we know of, a second; what is prepared is
 /// enough for that.
 const AT_MOST_PER_S: f64 = 120_000.0;
@@ -177,7 +179,11 @@ impl Stage {
     ) -> anyhow::Result<Found> {
         let report = self.send(load, |_| ()).await?;
         let code = refused.code();
-        let others = total(&report.phases, |other| other != code);
+        // Who comes twice at a time may be refused for that.
+        let is_fair = |other: &str| {
+            other == code || refused == Refused::AlreadyBought && other == ORDER_IN_PROGRESS
+        };
+        let others = total(&report.phases, |other| !is_fair(other));
         let mut spoiled = Vec::new();
         if others > 0 {
             let codes = codes(&report.phases);
