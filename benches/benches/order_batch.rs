@@ -33,6 +33,8 @@ fn main() -> ExitCode {
 fn compare() -> anyhow::Result<()> {
     // As `#[tokio::main]` makes it.
     let runtime = Runtime::new()?;
+    // The connections need it where they end, also in a panic.
+    let _inside = runtime.enter();
     let shop = Arc::new(Shop::open(&runtime)?);
     let sale = runtime.block_on(shop.put_on_sale("a batch", SaleStatus::OnSale))?;
     let table = sqlx::raw_sql("create table plain_orders (like orders including all)");

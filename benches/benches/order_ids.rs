@@ -28,6 +28,8 @@ fn main() -> ExitCode {
 fn compare() -> anyhow::Result<()> {
     // As `#[tokio::main]` makes it.
     let runtime = Runtime::new()?;
+    // The connections need it where they end, also in a panic.
+    let _inside = runtime.enter();
     let shop = Shop::open(&runtime)?;
     let redis = shop.redis.clone();
     let keys = Keys::default();

@@ -32,6 +32,8 @@ fn main() -> ExitCode {
 fn compare() -> anyhow::Result<()> {
     // As `#[tokio::main]` makes it.
     let runtime = Runtime::new()?;
+    // The connections need it where they end, also in a panic.
+    let _inside = runtime.enter();
     let shop = Arc::new(Shop::open(&runtime)?);
     // They are counted in a server, too.
     runtime.block_on(async { telemetry::start_metrics() });

@@ -32,7 +32,7 @@ pub struct Shop {
     /// The machine's.
     pub clock: SharedClock,
     buyers: AtomicI64,
-    _servers: Servers,
+    servers: Servers,
 }
 
 /// A voucher on sale, and what is known of its books beside the database.
@@ -52,6 +52,7 @@ impl Sale {
 
 impl Shop {
     /// Starts the servers, empty but for the tables, and says on stderr what runs where.
+    /// To be called, and the shop to be dropped, with the runtime entered.
     ///
     /// # Errors
     /// When a server is missing or does not start, or would not write to disk.
@@ -61,14 +62,11 @@ impl Shop {
         let database_url = servers.database_url().context("the plan has a PostgreSQL")?;
         let redis_url = servers.redis_url().context("the plan has a Redis")?;
         let shop = Self {
-            database: {
-                let _inside = runtime.enter();
-                Database::new(database_url)?
-            },
+            database: Database::new(database_url)?,
             redis: Redis::new(redis_url)?,
             clock: Arc::new(SystemClock),
             buyers: AtomicI64::new(1),
-            _servers: servers,
+            servers,
         };
         runtime.block_on(shop.set_up())?;
         Ok(shop)
@@ -76,7 +74,7 @@ impl Shop {
 
     async fn set_up(&self) -> anyhow::Result<()> {
         self.database.migrate().await?;
-        let redis_url = self._servers.redis_url().unwrap_or_default();
+        let redis_url = self.servers.redis_url().unwrap_or_default();
         write_to_disk(redis_url).await?;
         let fsync: String =
             sqlx::query_scalar("show fsync").fetch_one(self.database.pool()).await?;
@@ -93,7 +91,7 @@ impl Shop {
             machine.memory_gb,
             machine.system,
             machine.redis,
-            machine::file_system(self._servers.directory()),
+            machine::file_system(self.servers.directory()),
             machine.rustc,
         );
         Ok(())
