@@ -62,13 +62,19 @@ loadtest: ## k6 and JMeter against the server, which holds, and against rungs th
 # A package of its own, built beside the program: criterion and the peers stay out of its way.
 # Absolute, because criterion writes there, too, from the package's directory.
 # Not `--locked`: its lock file fixes the peers, and follows what this package depends on.
-LOCK_BENCH := CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/benches $(CARGO)
+BENCHES := CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/benches $(CARGO)
 
 .PHONY: bench-lock
 bench-lock: ## the lock's speed beside that of its peers and of Redis itself; a few minutes
 	@scripts/setup.sh bench-lock
-	$(LOCK_BENCH) bench --manifest-path benches/Cargo.toml --bench lock
-	$(LOCK_BENCH) run --release --manifest-path benches/Cargo.toml -- $(ARGS)
+	$(BENCHES) bench --manifest-path benches/Cargo.toml --bench lock
+	$(BENCHES) run --release --manifest-path benches/Cargo.toml -- $(ARGS)
+
+# Not in /tmp: where that is in memory, fsync costs nothing and every figure is a dream.
+.PHONY: bench-purchase
+bench-purchase: ## a purchase in parts: order ids, batches, all of it without HTTP; a few minutes
+	@scripts/setup.sh runtime
+	TMPDIR=/var/tmp $(BENCHES) bench --manifest-path benches/Cargo.toml --bench order_ids --bench order_batch --bench purchase
 
 .PHONY: setup
 setup: ## what building and running need: compiler, PostgreSQL, Redis; only what is missing

@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use tracing_subscriber::EnvFilter;
 
 use crate::model::normalized_phone;
-use crate::seckill::StrategyName;
+use crate::seckill::{DEFAULT_BURST, StrategyName};
 use crate::store::RedisUrl;
 
 /// A configuration that cannot be used: the sentence to print before exit status 2.
@@ -106,6 +106,9 @@ pub struct SecretArgs {
     pub secret: Option<String>,
 }
 
+/// The largest burst: as many connections as one process takes.
+pub const MAX_BURST: u32 = 16_384;
+
 /// How the API is served.
 #[derive(Debug, Clone, Args)]
 pub struct ServerArgs {
@@ -116,6 +119,12 @@ pub struct ServerArgs {
     /// How to sell: locked, group-commit or group-commit-unlocked
     #[arg(long, env = "SECKILL_STRATEGY", value_name = "NAME", default_value_t)]
     pub strategy: StrategyName,
+
+    /// Purchases that may come at once; beyond them, when more come than are served, the surplus
+    /// is refused with 503
+    #[arg(long, env = "SECKILL_BURST", value_name = "N", default_value_t = DEFAULT_BURST as u32,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BURST)))]
+    pub burst: u32,
 
     /// Phones whose users may put vouchers on sale, separated by commas
     #[arg(long, env = "SECKILL_ADMIN_PHONES", value_name = "PHONES", default_value = "")]

@@ -111,7 +111,7 @@ fn assert_overloaded(report: &Value) {
 }
 
 fn assert_document(markdown: &str) {
-    for title in ["Conditions", "Ceilings of this machine", "Five times the peak", "Targets"] {
+    for title in ["Conditions", "Ceilings of this machine", "5 times the peak", "Targets"] {
         assert!(markdown.contains(&format!("### {title}\n\n| ")), "{title}: {markdown}");
     }
     // All rows of a table are as wide as its head.

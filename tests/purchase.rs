@@ -264,7 +264,7 @@ async fn more_than_may_be_under_way_are_refused_at_once() {
         world.users(20).await;
         let voucher = world.voucher(20).await;
         let wait = Duration::from_millis(25);
-        let gate = GateOptions { least: 1, most: 1, wait };
+        let gate = GateOptions { least: 1, burst: 1, most: 1, wait };
         let shop = world.purchases(PurchasesOptions { gate, ..world.options() }).await;
         shop.sale(voucher.id).await.unwrap();
         let answers = join_all((1..=20).map(|number| shop.buy(user(number), voucher.id))).await;

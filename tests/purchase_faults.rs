@@ -7,7 +7,7 @@ use std::task::Poll;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use seckill::model::{Clock, Order, OrderId, Outcome, VoucherId};
-use seckill::seckill::PurchaseError;
+use seckill::seckill::{PurchaseError, StrategyName};
 use seckill::store::orders;
 use sqlx::Connection;
 use tokio::task::{JoinSet, yield_now};
@@ -137,7 +137,7 @@ async fn too_many_taken_ids_in_a_row_are_an_error_that_costs_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_purchase_stuck_in_the_database_is_unknown_and_keeps_its_lock_until_it_ends() {
-    let world = World::new().await;
+    let world = World { strategy: StrategyName::Locked, ..World::new().await };
     world.users(1).await;
     let voucher = world.voucher(5).await;
     let shop = world.shop().await;

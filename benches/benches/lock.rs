@@ -8,24 +8,14 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 use seckill_benches::contender::{Contender, Ours, Rlock, Rslock};
-use seckill_benches::pairs;
-use seckill_benches::server::{KEEP_SERVERS, Server};
+use seckill_benches::server::{Server, keep_or};
+use seckill_benches::{pairs, together};
 use tokio::runtime::Runtime;
 
 const TASKS: [usize; 3] = [1, 50, 500];
 
 fn main() -> ExitCode {
-    // Before there is any thread.
-    if std::env::args().nth(1).is_some_and(|argument| argument == KEEP_SERVERS) {
-        return seckill::embedded::keep_servers();
-    }
-    match compare() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("lock: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    keep_or("lock", compare)
 }
 
 fn compare() -> anyhow::Result<()> {
@@ -60,11 +50,7 @@ fn bench<C: Contender>(
 ) {
     group.bench_function(BenchmarkId::from_parameter(C::NAME), |bencher| {
         bencher.iter_custom(|rounds| {
-            match runtime.block_on(pairs::run(contender, tasks, rounds)) {
-                Ok(took) => took,
-                // criterion knows no failure.
-                Err(error) => panic!("{}: {error:#}", C::NAME),
-            }
+            together::or_panic(runtime, C::NAME, pairs::run(contender, tasks, rounds))
         });
     });
 }

@@ -59,6 +59,11 @@ fn first_line(program: &str, arguments: &[&str]) -> String {
     text.and_then(|text| text.lines().next().map(str::to_owned)).unwrap_or_else(unknown)
 }
 
+/// The kind of file system that `directory` is on, where the machine has GNU's `stat`.
+pub fn file_system(directory: &Path) -> String {
+    first_line("stat", &["-f", "-c", "%T", &directory.display().to_string()])
+}
+
 /// Where this package lay when it was built.
 fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

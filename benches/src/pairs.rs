@@ -1,12 +1,9 @@
 //! Uncontended: acquire and release in turn, in many tasks, each with a name of its own.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use tokio::sync::Barrier;
-use tokio::task::JoinSet;
+use std::time::Duration;
 
 use crate::contender::Contender;
+use crate::together;
 
 /// How long `tasks` tasks take for `rounds` pairs each.
 ///
@@ -17,27 +14,19 @@ pub async fn run<C: Contender>(
     tasks: usize,
     rounds: u64,
 ) -> anyhow::Result<Duration> {
-    let start = Arc::new(Barrier::new(tasks + 1));
-    let mut running = JoinSet::new();
-    for task in 0..tasks {
-        let (contender, start) = (contender.clone(), Arc::clone(&start));
+    together::run(tasks, |task| {
+        let contender = contender.clone();
         // The length of the names that the purchase locks.
         let name = format!("{}:order:{task:06}", C::NAME);
-        running.spawn(async move {
-            start.wait().await;
+        async move {
             for _ in 0..rounds {
                 let held = contender.acquire(&name).await?;
                 C::release(held).await?;
             }
-            anyhow::Ok(())
-        });
-    }
-    start.wait().await;
-    let begun = Instant::now();
-    while let Some(ended) = running.join_next().await {
-        ended??;
-    }
-    Ok(begun.elapsed())
+            Ok(())
+        }
+    })
+    .await
 }
 
 /// Pairs a second, from a measurement of about this duration.

@@ -1,6 +1,7 @@
 //! The private Redis of a run: on a UNIX socket, in memory only, gone with the process.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -13,6 +14,21 @@ pub const KEEP_SERVERS: &str = "keep-servers";
 
 /// For an answer to what prepares a measurement.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The `main` of a benchmark: keeps the servers of another process of it, or measures.
+pub fn keep_or(name: &str, measure: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
+    // Before there is any thread.
+    if std::env::args().nth(1).is_some_and(|argument| argument == KEEP_SERVERS) {
+        return seckill::embedded::keep_servers();
+    }
+    match measure() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{name}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// A Redis of one's own.
 #[derive(Debug)]

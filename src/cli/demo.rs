@@ -23,7 +23,7 @@ use crate::load::crowd::{Buyer, CrowdPlan, CrowdReport};
 use crate::load::crowd_process;
 use crate::load::rush::MAX_SHOTS;
 use crate::model::{Clock, SystemClock, UserId, Voucher};
-use crate::seckill::{StrategyName, audit};
+use crate::seckill::{DEFAULT_BURST, StrategyName, audit};
 use crate::store::vouchers::{self, NewVoucher};
 use crate::store::{Database, StoreError};
 
@@ -114,7 +114,10 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<Verdict> {
     let buyers = tokens::mint(&database, &tokens, None, args.users).await?;
     let voucher = put_on_sale(&database, args.stock).await?;
 
-    let starting = (0..args.nodes).map(|_| Node::start(&stores, &secret, args.strategy));
+    // Everybody comes at once, which is what is shown, and nobody comes again.
+    let burst = (args.users as usize * args.attempts as usize).max(DEFAULT_BURST);
+    let start = |_| Node::start(&stores, &secret, args.strategy, burst);
+    let starting = (0..args.nodes).map(start);
     let nodes = try_join_all(starting).await?;
     for (position, node) in nodes.iter().enumerate() {
         let pid = node.pid().unwrap_or_default();

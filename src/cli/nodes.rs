@@ -10,6 +10,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
 use super::stores::Stores;
+use crate::config::MAX_BURST;
 use crate::seckill::StrategyName;
 
 /// A node is ready, or it never will be.
@@ -42,11 +43,13 @@ impl Node {
         stores: &Stores,
         secret: &str,
         strategy: StrategyName,
+        burst: usize,
     ) -> anyhow::Result<Self> {
         let mut command = own_program()?;
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-closes"])
             .args(["--strategy", strategy.as_str()])
+            .args(["--burst", &burst.clamp(1, MAX_BURST as usize).to_string()])
             // In the environment, where other users of the machine cannot read them.
             .env("DATABASE_URL", &stores.database_url)
             .env("REDIS_URL", &stores.redis_url)

@@ -7,19 +7,19 @@ use clap::Args;
 
 use super::stop;
 use super::stores::{Stores, secret_is_required};
-use crate::config::{HomeArgs, SecretArgs, ServerArgs, StoreArgs};
+use crate::config::{HomeArgs, MAX_BURST, SecretArgs, ServerArgs, StoreArgs};
 use crate::http::auth::Tokens;
 use crate::http::sms::LogSms;
 use crate::http::{App, AppParts, HotPath, server};
 use crate::model::{SharedClock, SystemClock};
-use crate::seckill::{Purchases, PurchasesOptions};
+use crate::seckill::{GateOptions, Purchases, PurchasesOptions};
 use crate::store::{Database, Keys, Redis};
 use crate::{load, telemetry};
 
 /// Files that are not connections of clients.
 const OTHER_FILES: u64 = 128;
 /// Connections at once, where the system allows that many open files.
-const MAX_CONNECTIONS: u64 = 16_384;
+const MAX_CONNECTIONS: u64 = MAX_BURST as u64;
 
 /// Serve the HTTP API
 #[derive(Debug, Args)]
@@ -86,7 +86,11 @@ async fn app(
     }
     let clock: SharedClock = Arc::new(SystemClock);
     let keys = Keys::default();
-    let options = PurchasesOptions { strategy: args.strategy, ..PurchasesOptions::default() };
+    let burst = args.burst as usize;
+    let usual = PurchasesOptions::default();
+    let most = usual.gate.most.max(burst);
+    let gate = GateOptions { burst, most, ..usual.gate };
+    let options = PurchasesOptions { strategy: args.strategy, gate, max_in_line: most, ..usual };
     let purchases = Purchases::start(
         database.clone(),
         redis.clone(),

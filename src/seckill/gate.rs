@@ -2,8 +2,9 @@
 //!
 //! Many at once are no overload. At the beginning of a sale everybody comes within a moment, and
 //! is to be served; a thousand who each wait for their answer are, too. It is an overload when
-//! more come than end, and go on coming. Then everybody would wait for longer and longer and be
-//! sold nothing sooner, so the surplus is refused at once.
+//! more come than end, and more have come than a rush is expected to bring. Then everybody would
+//! wait for longer and longer and be sold nothing sooner, so the surplus is refused at once, for
+//! as long as there is one.
 //!
 //! How many stay follows from Little's law (L = λW): as many as end within
 //! [`GateOptions::wait`] are as many as wait for that long. Whoever stood in line before the
@@ -19,9 +20,6 @@ use tokio::time::Instant;
 /// Between two looks at how many come and how many end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// So many looks in a row must show a surplus: a rush that is over by then was none.
-const LOOKS: u32 = 2;
-
 /// A surplus: more than so many come for each that ends.
 const SURPLUS: f64 = 1.25;
 
@@ -34,6 +32,8 @@ const KEPT: f64 = 0.8;
 pub struct GateOptions {
     /// So many may be under way in the worst overload.
     pub least: usize,
+    /// So many may come in a rush: beyond them it is an overload if more come than end.
+    pub burst: usize,
     /// Never more than so many.
     pub most: usize,
     /// How long a purchase may take in an overload.
@@ -59,8 +59,6 @@ struct Look {
     came: u64,
     ended: u64,
     per_s: f64,
-    /// Looks in a row that showed a surplus.
-    surplus: u32,
 }
 
 /// To be under way, until this is dropped.
@@ -90,7 +88,7 @@ impl Drop for Pass {
 impl Gate {
     /// A gate that nobody has passed.
     pub fn new(options: GateOptions) -> Self {
-        let look = Look { at: Instant::now(), came: 0, ended: 0, per_s: 0.0, surplus: 0 };
+        let look = Look { at: Instant::now(), came: 0, ended: 0, per_s: 0.0 };
         Self {
             under_way: AtomicUsize::new(0),
             came: AtomicU64::new(0),
@@ -137,11 +135,12 @@ impl Gate {
         let (comers, enders) = ((came - look.came) as f64, (ended - look.ended) as f64);
         // Nobody looked for a while: it was quiet, and the average says nothing of now.
         let stale = since > LOOK_EVERY * 3;
-        let surplus = if !stale && comers > SURPLUS * enders { look.surplus + 1 } else { 0 };
+        let surplus = !stale && comers > SURPLUS * enders;
         let per_s = enders / since.as_secs_f64();
         let per_s = per_s.max(KEPT * look.per_s + (1.0 - KEPT) * per_s);
-        *look = Look { at: now, came, ended, per_s, surplus };
-        let overloaded = surplus >= LOOKS;
+        *look = Look { at: now, came, ended, per_s };
+        let is_crowd = self.under_way.load(Ordering::Relaxed) > self.options.burst;
+        let overloaded = surplus && (is_crowd || self.overloaded.load(Ordering::Relaxed));
         let within_wait = (per_s * self.options.wait.as_secs_f64()) as usize;
         let limit = if overloaded { within_wait.max(self.options.least) } else { usize::MAX };
         self.limit.store(limit.min(self.options.most), Ordering::Relaxed);
@@ -154,7 +153,7 @@ mod tests {
     use super::*;
 
     const OPTIONS: GateOptions =
-        GateOptions { least: 4, most: 1000, wait: Duration::from_millis(20) };
+        GateOptions { least: 4, burst: 600, most: 1000, wait: Duration::from_millis(20) };
 
     fn enter(gate: &Arc<Gate>, count: usize) -> Vec<Pass> {
         (0..count).map_while(|_| gate.enter()).collect()
@@ -191,6 +190,14 @@ mod tests {
         // A hundred a second end, and as many come: the queue stands, and gets no longer.
         work(&gate, &mut inside, 10, 10, 100).await;
         assert_eq!((inside.len(), limit(&gate)), (500, OPTIONS.most));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rush_that_takes_its_time_is_none_the_less_a_rush() {
+        let gate = Arc::new(Gate::new(OPTIONS));
+        let mut inside = Vec::new();
+        work(&gate, &mut inside, 100, 1, 6).await;
+        assert_eq!((inside.len(), limit(&gate)), (594, OPTIONS.most));
     }
 
     #[tokio::test(start_paused = true)]

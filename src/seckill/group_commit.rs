@@ -75,13 +75,27 @@ impl GroupCommit {
 
 #[async_trait]
 impl Strategy for GroupCommit {
-    /// A purchase has no task of its own: who stands in line is carried along by the leader,
-    /// whether there is still somebody to tell or not, and a guard that is dropped is given back.
     async fn purchase(self: Arc<Self>, request: Request) -> Result<Outcome, PurchaseError> {
-        // A shutdown waits until this is dropped.
-        let _under_way = self.seller.tasks.token();
         self.seller.breaker.check()?;
         let at_once = self.line.check(request.sale.voucher.id)?;
+        if !self.with_lock && !at_once {
+            // In line before it waits for anything, and whoever leads carries it along whether
+            // there is still somebody to tell or not: it needs no task of its own.
+            return self.stand_in_line(request, None, None).await;
+        }
+        let tasks = self.seller.tasks.clone();
+        let purchase = tasks.spawn(async move { self.enter_line(request, at_once).await });
+        // In a panic what it held is given back.
+        purchase.await.unwrap_or(Err(PurchaseError::Panicked))
+    }
+
+    async fn shutdown(&self) {
+        self.seller.shutdown().await;
+    }
+}
+
+impl GroupCommit {
+    async fn enter_line(&self, request: Request, at_once: bool) -> Result<Outcome, PurchaseError> {
         // Side by side, which takes one round trip. In line, the leader draws for all.
         let (entered, order_id) = tokio::join!(self.enter(&request), self.draw_if(at_once));
         let Some(guard) = entered? else {
@@ -89,7 +103,15 @@ impl Strategy for GroupCommit {
         };
         // On an error the guard is dropped, and so given back in the background: a Redis that
         // did not answer this would keep the buyer waiting once more.
-        let order_id = order_id?;
+        self.stand_in_line(request, order_id?, guard).await
+    }
+
+    async fn stand_in_line(
+        &self,
+        request: Request,
+        order_id: Option<OrderId>,
+        guard: Option<Guard>,
+    ) -> Result<Outcome, PurchaseError> {
         let (reply, answer) = oneshot::channel();
         let member = Member { request, order_id, guard, reply, since: Instant::now() };
         if let Some(batch) = self.line.join(member) {
@@ -103,10 +125,6 @@ impl Strategy for GroupCommit {
             self.seller.let_go(guard).await;
         }
         outcome
-    }
-
-    async fn shutdown(&self) {
-        self.seller.shutdown().await;
     }
 }
 

@@ -20,5 +20,5 @@ mod strategy;
 
 pub use error::PurchaseError;
 pub use gate::GateOptions;
-pub use service::{Purchases, PurchasesOptions};
+pub use service::{DEFAULT_BURST, Purchases, PurchasesOptions};
 pub use strategy::{Request, Strategy, StrategyName, UnknownStrategy};

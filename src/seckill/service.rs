@@ -18,6 +18,9 @@ use crate::lock::{Lease, LockClient, LockOptions};
 use crate::model::{Outcome, Refusal, SaleStatus, SharedClock, UserId, VoucherId};
 use crate::store::{Database, Keys, OrderIds, Redis, StoreError, orders};
 
+/// Purchases that may come at once before it may be an overload.
+pub const DEFAULT_BURST: usize = 4_096;
+
 /// Settings of the purchase service.
 #[derive(Debug, Clone, Copy)]
 pub struct PurchasesOptions {
@@ -40,7 +43,12 @@ impl Default for PurchasesOptions {
         Self {
             strategy: StrategyName::default(),
             lease: Duration::from_secs(5),
-            gate: GateOptions { least: 32, most: 10_000, wait: Duration::from_millis(10) },
+            gate: GateOptions {
+                least: 32,
+                burst: DEFAULT_BURST,
+                most: 10_000,
+                wait: Duration::from_millis(10),
+            },
             hot_row_width: 2,
             max_in_line: 10_000,
         }

@@ -43,7 +43,7 @@ async fn holds(arguments: &[&str], shape: Shape, urls: Option<(&str, &str)>) -> 
     ] {
         assert_eq!(number(&verdict, field), figure, "{field}: {verdict}");
     }
-    assert_eq!(verdict["strategy"], "locked");
+    assert_eq!(verdict["strategy"], "group-commit");
     assert_eq!(verdict["holds"], true);
     for field in ["p50", "p95", "p99", "max"] {
         assert!(verdict["latency_ms"][field].as_f64().unwrap() > 0.0, "{field}: {verdict}");

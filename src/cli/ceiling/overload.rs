@@ -3,7 +3,7 @@
 //!
 //! First the peak: as much as is sold when each of 256 buyers comes again as soon as the last
 //! one is served. Then one load of three phases, in which buyers arrive at random times whatever
-//! the server does: half the peak, five times the peak, and half the peak again.
+//! the server does: half the peak, several times the peak, and half the peak again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,8 +24,6 @@ pub(super) const OVERLOAD_CONNECTIONS: usize = 8_192;
 /// How long one waits, for a free connection or for the answer: whoever clicks has clicked again
 /// by then. It also bounds what is left of the overload when it is over.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The three phases, as parts of the peak.
-const OF_THE_PEAK: [f64; 3] = [0.5, 5.0, 0.5];
 /// Their names.
 pub(super) const PHASES: [&str; 3] = ["half load", "overload", "half load again"];
 /// How long a window of the report is.
@@ -89,7 +87,7 @@ impl Overload {
 }
 
 impl Stage {
-    /// Finds the peak, and asks for five times as much.
+    /// Finds the peak, and asks for several times as much.
     pub(super) async fn overload(
         &mut self,
         measurement: Measurement,
@@ -103,7 +101,8 @@ impl Stage {
         let (peak, mut spoiled) = peak?;
         let half_ms = self.terms.half_load.as_millis() as u64;
         let durations_ms = [half_ms, self.terms.overload.as_millis() as u64, half_ms];
-        let phases: Vec<Phase> = OF_THE_PEAK
+        let of_the_peak = [0.5, f64::from(self.terms.overload_by), 0.5];
+        let phases: Vec<Phase> = of_the_peak
             .into_iter()
             .zip(durations_ms)
             .map(|(part, duration_ms)| Phase { per_s: (peak.value * part).max(1.0), duration_ms })

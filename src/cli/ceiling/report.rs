@@ -257,7 +257,8 @@ impl Report {
             "MB",
             "refused/s",
         ];
-        let mut sheet = Sheet::new("Five times the peak", &columns).with_text(&["refused/s"]);
+        let mut sheet = Sheet::new(format!("{} times the peak", self.terms.overload_by), &columns)
+            .with_text(&["refused/s"]);
         for strategy in &self.terms.overloaded {
             let overloads = self.book.overloads(*strategy);
             let peaks: Vec<f64> = overloads.iter().map(|overload| overload.peak_per_s).collect();

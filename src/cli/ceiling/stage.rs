@@ -24,7 +24,7 @@ use crate::load::crowd_process;
 use crate::load::outcome::ORDERED;
 use crate::load::steady::{Arrival, Pairing, SteadyPlan, SteadyReport};
 use crate::model::{Clock, SystemClock, VoucherId};
-use crate::seckill::{StrategyName, audit};
+use crate::seckill::{DEFAULT_BURST, StrategyName, audit};
 use crate::store::Database;
 use crate::store::vouchers::{self, NewVoucher};
 
@@ -97,7 +97,8 @@ impl Stage {
         let needed = if terms.measures_nodes() { NODES.into_iter().max().unwrap_or(1) } else { 1 };
         let mut nodes = Vec::new();
         for strategy in terms.strategies.iter().copied() {
-            let starting = (0..needed).map(|_| Node::start(stores, &secret, strategy));
+            let starting =
+                (0..needed).map(|_| Node::start(stores, &secret, strategy, DEFAULT_BURST));
             nodes.push((strategy, try_join_all(starting).await?));
         }
         let bare = Node::start_bare().await?;

@@ -60,6 +60,9 @@ pub struct CeilingArgs {
     /// The overload
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lasting)]
     pub(super) overload: Duration,
+    /// How many times the peak the overload is
+    #[arg(long, value_name = "TIMES", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=20))]
+    pub(super) overload_by: u8,
     /// Write every figure of every round as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
@@ -77,7 +80,7 @@ pub struct CeilingArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Part {
-    /// Five times what can be sold: what is still sold, and how soon it is over (of `locked`
+    /// Several times what can be sold: what is still sold, and how soon it is over (of the default
     /// where no strategy is named)
     Overload,
     /// 64 vouchers on sale at once, against one
@@ -103,6 +106,7 @@ pub(super) struct Terms {
     pub(super) users: u32,
     pub(super) half_load: Duration,
     pub(super) overload: Duration,
+    pub(super) overload_by: u8,
 }
 
 impl Terms {
@@ -127,6 +131,7 @@ impl Terms {
             users: args.users,
             half_load: args.half_load,
             overload: args.overload,
+            overload_by: args.overload_by,
         }
     }
 
