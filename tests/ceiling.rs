@@ -48,11 +48,10 @@ fn assert_measured(report: &Value) {
         let is_ceiling = !name.starts_with("group-commit/");
         assert!(number(&figure["value"]) > 0.0 || !is_ceiling, "{measurement}");
         assert_eq!(measurement["spread"]["median"], figure["value"], "{measurement}");
-        if let Some(connections) = name.strip_prefix("group-commit/orders/") {
-            let connections: u64 = connections.parse().unwrap();
+        if name.starts_with("group-commit/orders/") {
             let (confirmed, stored) = (count(&figure["confirmed"]), count(&figure["stored"]));
             assert!(confirmed > 0, "{measurement}");
-            assert!((confirmed..=confirmed + connections).contains(&stored), "{measurement}");
+            assert_eq!(stored, confirmed, "{measurement}");
             assert!(number(&figure["latency_ms"]["p99"]) >= number(&figure["latency_ms"]["p50"]));
         }
     }

@@ -238,3 +238,42 @@ async fn many_vouchers_are_sold_in_one_transaction_each_by_its_own_books() {
     let stocks: Vec<i64> = audits.iter().map(|audit| audit.stock).collect();
     assert_eq!(stocks, [0, 6, 0]);
 }
+
+/// Made when the table has a page or two, it is still the plan when it has thousands.
+#[tokio::test]
+async fn the_plan_reads_no_table_from_end_to_end() {
+    let world = World::new().await;
+    world.users(100).await;
+    let voucher = world.voucher(200).await;
+    world.place_all(&purchases(voucher.id, 1, &(1..=60).collect::<Vec<_>>())).await;
+    let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
+    sqlx::raw_sql("analyze").execute(&mut connection).await.unwrap();
+    place_all(&mut connection, &purchases(voucher.id, 100, &[61, 62]), false).await.unwrap();
+    sqlx::raw_sql("set plan_cache_mode = force_generic_plan")
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    let explain = "explain execute seckill_batch_place('{1}', '{1}', '{1}', '{1}', '{1}', 1)";
+    let plan: Vec<String> = sqlx::query_scalar(explain).fetch_all(&mut connection).await.unwrap();
+    let plan = plan.join("\n");
+    assert!(plan.contains("orders_one_per_user") && !plan.contains("Seq Scan"), "{plan}");
+}
+
+#[tokio::test]
+async fn a_row_that_somebody_holds_fails_the_batch_and_writes_nothing() {
+    let world = World::new().await;
+    world.users(4).await;
+    let (free, held) = (world.voucher(5).await.id, world.voucher(5).await.id);
+    let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
+    let hold = "begin; select from seckill_vouchers where voucher_id = 2 for update";
+    sqlx::raw_sql(hold).execute(&mut holder).await.unwrap();
+    let mut all = purchases(free, 1, &[1, 2]);
+    all.extend(purchases(held, 3, &[3]));
+    assert_eq!(held.get(), 2);
+    let place = world.database.with_kept(async |c| place_all(c, &all, false).await);
+    let failed = place.await.unwrap_err();
+    assert!(!failed.retry_may_help() && !failed.outcome_unknown(), "{failed:?}");
+    holder.close().await.unwrap();
+    let expected: Vec<Placed> = all.iter().map(sold).collect();
+    assert_eq!(world.place_all(&all).await, expected);
+}

@@ -222,14 +222,20 @@ async fn sold_out_is_remembered_until_there_is_more() {
 async fn who_has_bought_hears_so_from_memory_and_is_forgotten_within_a_second() {
     each_strategy(async |world| {
         world.users(1).await;
-        let voucher = world.voucher(5).await;
+        let voucher = world.voucher(100).await;
         let shop = world.shop().await;
-        let Outcome::Ordered(order) = shop.buy(user(1), voucher.id).await.unwrap() else {
-            panic!("the first attempt did not buy");
-        };
-        sqlx::query("delete from orders").execute(world.database.pool()).await.unwrap();
-        let again = Refusal::AlreadyBought { order_id: order.id };
-        assert_eq!(shop.buy(user(1), voucher.id).await.unwrap(), Outcome::Refused(again));
+        // A machine that is busy may take longer than the memory lasts: then once more.
+        eventually("memory refuses", async || {
+            let Outcome::Ordered(order) = shop.buy(user(1), voucher.id).await.unwrap() else {
+                return false;
+            };
+            sqlx::query("delete from orders").execute(world.database.pool()).await.unwrap();
+            let again = Outcome::Refused(Refusal::AlreadyBought { order_id: order.id });
+            let refused = shop.buy(user(1), voucher.id).await.unwrap() == again;
+            sqlx::query("delete from orders").execute(world.database.pool()).await.unwrap();
+            refused
+        })
+        .await;
         eventually("the order is forgotten", async || {
             shop.buy(user(1), voucher.id).await.unwrap().code() == "ordered"
         })
@@ -243,16 +249,21 @@ async fn who_has_bought_hears_so_from_memory_and_is_forgotten_within_a_second() 
 async fn whom_the_database_has_refused_memory_refuses() {
     each_strategy(async |world| {
         world.users(1).await;
-        let voucher = world.voucher(5).await;
-        let elsewhere = world.shop().await;
-        let Outcome::Ordered(order) = elsewhere.buy(user(1), voucher.id).await.unwrap() else {
-            panic!("the first attempt did not buy");
-        };
+        let voucher = world.voucher(100).await;
         let shop = world.shop().await;
-        let again = Outcome::Refused(Refusal::AlreadyBought { order_id: order.id });
-        assert_eq!(shop.buy(user(1), voucher.id).await.unwrap(), again);
-        sqlx::query("delete from orders").execute(world.database.pool()).await.unwrap();
-        assert_eq!(shop.buy(user(1), voucher.id).await.unwrap(), again);
+        eventually("memory refuses", async || {
+            let elsewhere = world.shop().await;
+            let bought = elsewhere.buy(user(1), voucher.id).await.unwrap();
+            let Outcome::Ordered(order) = bought else { panic!("{bought:?}") };
+            let again = Outcome::Refused(Refusal::AlreadyBought { order_id: order.id });
+            let by_the_database = shop.buy(user(1), voucher.id).await.unwrap();
+            sqlx::query("delete from orders").execute(world.database.pool()).await.unwrap();
+            // A machine that is busy may take longer than the memory lasts: then once more.
+            let by_memory = shop.buy(user(1), voucher.id).await.unwrap();
+            sqlx::query("delete from orders").execute(world.database.pool()).await.unwrap();
+            by_the_database == again && by_memory == again
+        })
+        .await;
     })
     .await;
 }

@@ -18,8 +18,8 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ("embedded", &[]),
     ("load", &["model"]),
     ("telemetry", &[]),
-    // A phone, a URL and the name of a strategy are values of the configuration.
-    ("config", &["model", "store::RedisUrl", "seckill::StrategyName"]),
+    // A phone, a URL, the name of a strategy and a burst are values of the configuration.
+    ("config", &["model", "store::RedisUrl", "seckill::StrategyName", "seckill::DEFAULT_BURST"]),
     (
         "cli",
         &[

@@ -8,8 +8,8 @@
 //!
 //! How many stay follows from Little's law (L = λW): as many as end within
 //! [`GateOptions::wait`] are as many as wait for that long. Whoever stood in line before the
-//! overload was noticed, and has waited for twice as long, makes way, too: a queue that stands
-//! helps nobody (the idea of CoDel, RFC 8289).
+//! overload was noticed, and has waited for several times as long, makes way, too: a queue that
+//! stands helps nobody (the idea of CoDel, RFC 8289).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,8 +20,9 @@ use tokio::time::Instant;
 /// Between two looks at how many come and how many end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A surplus: more than so many come for each that ends.
-const SURPLUS: f64 = 1.25;
+/// A surplus: more than so many come for each that is served. Those who come again when they are
+/// answered are as many, give or take what a batch brings at once.
+const SURPLUS: f64 = 1.1;
 
 /// How much of the last look's rate is kept in the next, where that shows a lower one: a pause of
 /// a moment, for a checkpoint say, is no reason to refuse more.
@@ -30,7 +31,8 @@ const KEPT: f64 = 0.8;
 /// What a gate lets in.
 #[derive(Debug, Clone, Copy)]
 pub struct GateOptions {
-    /// So many may be under way in the worst overload.
+    /// So many may be under way in the worst overload. With fewer than the strategy needs to work
+    /// at its best, fewer would be served, and then fewer let in.
     pub least: usize,
     /// So many may come in a rush: beyond them it is an overload if more come than end.
     pub burst: usize,
@@ -46,7 +48,7 @@ pub struct Gate {
     options: GateOptions,
     under_way: AtomicUsize,
     came: AtomicU64,
-    ended: AtomicU64,
+    served: AtomicU64,
     limit: AtomicUsize,
     overloaded: AtomicBool,
     look: Mutex<Look>,
@@ -57,42 +59,29 @@ pub struct Gate {
 struct Look {
     at: Instant,
     came: u64,
-    ended: u64,
+    served: u64,
     per_s: f64,
 }
 
-/// To be under way, until this is dropped.
+/// To be under way, until this is dropped. It goes where the work goes: a buyer who leaves does
+/// not make room while his purchase is still in line.
 #[derive(Debug)]
-pub struct Pass {
-    gate: Arc<Gate>,
-    turned_away: bool,
-}
-
-impl Pass {
-    /// Whoever had this was refused after all. It does not count as one who was served: a queue
-    /// that is sent away would look like one that is worked off.
-    pub fn turn_away(mut self) {
-        self.turned_away = true;
-    }
-}
+pub struct Pass(Arc<Gate>);
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        if !self.turned_away {
-            self.gate.ended.fetch_add(1, Ordering::Relaxed);
-        }
-        self.gate.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Gate {
     /// A gate that nobody has passed.
     pub fn new(options: GateOptions) -> Self {
-        let look = Look { at: Instant::now(), came: 0, ended: 0, per_s: 0.0 };
+        let look = Look { at: Instant::now(), came: 0, served: 0, per_s: 0.0 };
         Self {
             under_way: AtomicUsize::new(0),
             came: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
+            served: AtomicU64::new(0),
             limit: AtomicUsize::new(options.most),
             overloaded: AtomicBool::new(false),
             look: Mutex::new(look),
@@ -109,15 +98,21 @@ impl Gate {
         }
         // The limit is never below the least.
         if under_way <= self.limit.load(Ordering::Relaxed) {
-            return Some(Pass { gate: Arc::clone(self), turned_away: false });
+            return Some(Pass(Arc::clone(self)));
         }
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         None
     }
 
+    /// A buyer has got an answer. Not whoever was refused, or has left, after all: a queue that is
+    /// sent away would look like one that is worked off.
+    pub fn served(&self) {
+        self.served.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Whether who has stood in line for so long is to make way for those who have not.
     pub fn is_too_long(&self, waited: Duration) -> bool {
-        waited > self.options.wait * 2
+        waited > self.options.wait * 5
             && self.overloaded.load(Ordering::Relaxed)
             && self.under_way.load(Ordering::Relaxed) > self.options.least
     }
@@ -131,14 +126,15 @@ impl Gate {
         if since < LOOK_EVERY {
             return;
         }
-        let (came, ended) = (self.came.load(Ordering::Relaxed), self.ended.load(Ordering::Relaxed));
-        let (comers, enders) = ((came - look.came) as f64, (ended - look.ended) as f64);
+        let (came, served) =
+            (self.came.load(Ordering::Relaxed), self.served.load(Ordering::Relaxed));
+        let (comers, leavers) = ((came - look.came) as f64, (served - look.served) as f64);
         // Nobody looked for a while: it was quiet, and the average says nothing of now.
         let stale = since > LOOK_EVERY * 3;
-        let surplus = !stale && comers > SURPLUS * enders;
-        let per_s = enders / since.as_secs_f64();
+        let surplus = !stale && comers > SURPLUS * leavers;
+        let per_s = leavers / since.as_secs_f64();
         let per_s = per_s.max(KEPT * look.per_s + (1.0 - KEPT) * per_s);
-        *look = Look { at: now, came, ended, per_s };
+        *look = Look { at: now, came, served, per_s };
         let is_crowd = self.under_way.load(Ordering::Relaxed) > self.options.burst;
         let overloaded = surplus && (is_crowd || self.overloaded.load(Ordering::Relaxed));
         let within_wait = (per_s * self.options.wait.as_secs_f64()) as usize;
@@ -164,7 +160,7 @@ mod tests {
     async fn work(gate: &Arc<Gate>, inside: &mut Vec<Pass>, come: usize, end: usize, looks: usize) {
         for _ in 0..looks {
             inside.extend((1..come).filter_map(|_| gate.enter()));
-            inside.drain(..end.min(inside.len()));
+            inside.drain(..end.min(inside.len())).for_each(|_| gate.served());
             tokio::time::advance(LOOK_EVERY).await;
             inside.extend(gate.enter());
         }
@@ -210,10 +206,10 @@ mod tests {
         assert!(!gate.is_too_long(Duration::from_secs(1)));
         work(&gate, &mut inside, 500, 100, 1).await;
         assert_eq!(limit(&gate), 20);
-        assert!(gate.is_too_long(Duration::from_millis(41)));
-        assert!(!gate.is_too_long(Duration::from_millis(40)));
+        assert!(gate.is_too_long(Duration::from_millis(101)));
+        assert!(!gate.is_too_long(Duration::from_millis(100)));
         // Those before the overload are sent away: they have not been served.
-        inside.drain(..).for_each(Pass::turn_away);
+        inside.clear();
         work(&gate, &mut inside, 500, 100, 10).await;
         assert!(limit(&gate) <= 20, "{}", limit(&gate));
         assert!(inside.len() <= 20, "{}", inside.len());

@@ -14,6 +14,7 @@
 //! ids: the constraints alone make "once" true. Whoever clicks twice at once is told of the
 //! one order by the database, not by the lock.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use super::line::{Answer, Line, Member};
 use super::seller::{ABANDON_AFTER, Again, MAX_ATTEMPTS, PATIENCE, Seller, judge};
 use super::{PurchaseError, Request, Strategy};
 use crate::lock::Guard;
-use crate::model::{OrderId, Outcome, Refusal};
+use crate::model::{OrderId, Outcome, Refusal, VoucherId};
 use crate::store::orders::{self, Placed, Purchase};
 use crate::store::patience::within;
 use crate::store::{Database, OrderIdError, Service, StoreError, order_batch};
@@ -316,15 +317,34 @@ impl Turn {
     fn leave_behind(self, work: Work, batch: Vec<Member>) {
         self.seller.breaker.trip();
         let vouchers = batch.iter().map(|member| member.request.sale.voucher.id).collect();
-        self.line.stuck(&vouchers);
-        let (seller, line) = (Arc::clone(&self.seller), Arc::clone(&self.line));
+        let stuck = Stuck::new(&self.line, vouchers);
+        let seller = Arc::clone(&self.seller);
         let guards: Vec<Guard> = batch.into_iter().filter_map(Member::tell_unknown).collect();
         let tasks = seller.tasks.clone();
         tasks.spawn(async move {
             let _ = timeout(ABANDON_AFTER, work).await;
-            line.freed(&vouchers);
+            drop(stuck);
             join_all(guards.into_iter().map(|guard| seller.let_go(guard))).await;
         });
+    }
+}
+
+/// Vouchers of which a batch is stuck, until this is dropped, also in a panic.
+struct Stuck {
+    line: Arc<Line>,
+    vouchers: HashSet<VoucherId>,
+}
+
+impl Stuck {
+    fn new(line: &Arc<Line>, vouchers: HashSet<VoucherId>) -> Self {
+        line.stuck(&vouchers);
+        Self { line: Arc::clone(line), vouchers }
+    }
+}
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        self.line.freed(&self.vouchers);
     }
 }
 

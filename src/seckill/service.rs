@@ -11,6 +11,7 @@ use super::bought::Bought;
 use super::catalog::{Catalog, Sale};
 use super::gate::{Gate, GateOptions};
 use super::group_commit::GroupCommit;
+use super::line::MAX_BATCH;
 use super::locked::Locked;
 use super::seller::Seller;
 use super::{PurchaseError, Request, Strategy, StrategyName};
@@ -19,7 +20,7 @@ use crate::model::{Outcome, Refusal, SaleStatus, SharedClock, UserId, VoucherId}
 use crate::store::{Database, Keys, OrderIds, Redis, StoreError, orders};
 
 /// Purchases that may come at once before it may be an overload.
-pub const DEFAULT_BURST: usize = 4_096;
+pub const DEFAULT_BURST: usize = 3_000;
 
 /// Settings of the purchase service.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +85,13 @@ impl Purchases {
         let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
         let catalog = Catalog::new(database.clone(), options.hot_row_width);
         let breaker = Arc::new(Breaker::default());
-        let gate = Arc::new(Gate::new(options.gate));
+        let least = match options.strategy {
+            StrategyName::Locked => options.gate.least,
+            // Two batches: one in the database, one that becomes full meanwhile.
+            _ => options.gate.least.max(2 * MAX_BATCH),
+        };
+        let gate = GateOptions { least: least.min(options.gate.most), ..options.gate };
+        let gate = Arc::new(Gate::new(gate));
         let seller = Seller {
             database,
             locks,
@@ -140,7 +147,7 @@ impl Purchases {
         let refusal = match sale.status_at(at) {
             SaleStatus::OnSale => match self.bought.order(user, sale.voucher.id) {
                 Some(order_id) => Refusal::AlreadyBought { order_id },
-                None => return Ok(Request { user, sale, at }),
+                None => return Ok(Request { user, sale, at, pass: None }),
             },
             SaleStatus::Upcoming => Refusal::SaleNotStarted { begin_time: sale.voucher.begin_time },
             SaleStatus::SoldOut => Refusal::SoldOut,
@@ -159,16 +166,18 @@ impl Purchases {
     ///
     /// # Errors
     /// See [`PurchaseError`].
-    pub async fn sell(&self, request: Request) -> Result<Outcome, PurchaseError> {
-        let Some(pass) = self.gate.enter() else {
+    pub async fn sell(&self, mut request: Request) -> Result<Outcome, PurchaseError> {
+        request.pass = self.gate.enter();
+        if request.pass.is_none() {
             return self.count(Err(PurchaseError::Overloaded));
-        };
+        }
         let (user, voucher) = (request.user, request.sale.voucher.id);
         let outcome = Arc::clone(&self.strategy).purchase(request).await;
-        match &outcome {
-            Ok(outcome) => self.bought.remember(user, voucher, outcome),
-            Err(PurchaseError::Overloaded) => pass.turn_away(),
-            Err(_) => {}
+        if let Ok(outcome) = &outcome {
+            self.bought.remember(user, voucher, outcome);
+        }
+        if !matches!(outcome, Err(PurchaseError::Overloaded)) {
+            self.gate.served();
         }
         self.count(outcome)
     }

@@ -9,10 +9,11 @@ use chrono::{DateTime, Utc};
 
 use super::PurchaseError;
 use super::catalog::Sale;
+use super::gate::Pass;
 use crate::model::{Outcome, UserId};
 
 /// One attempt to buy that was not answered from memory.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Request {
     /// Who buys.
     pub user: UserId,
@@ -20,6 +21,8 @@ pub struct Request {
     pub sale: Arc<Sale>,
     /// When the attempt was admitted.
     pub at: DateTime<Utc>,
+    /// What lets it be under way, once it is.
+    pub pass: Option<Pass>,
 }
 
 /// A way to sell that keeps every promise of the product.

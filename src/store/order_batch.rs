@@ -52,6 +52,11 @@ select (select count(*) from inserted) as sold,
 
 /// PostgreSQL's `invalid_sql_statement_name`: this connection has not prepared them yet.
 const NOT_PREPARED: &str = "26000";
+/// PostgreSQL's `lock_not_available`: somebody held a row for longer than [`LOCK_TIMEOUT`].
+const LOCK_NOT_AVAILABLE: &str = "55P03";
+/// How long a batch waits for its rows. Other processes' batches take a hundredth of that; whoever
+/// holds one row for longer would hold up everybody in the batch, and keep the other rows locked.
+const LOCK_TIMEOUT: &str = "400ms";
 
 /// Sells to all of `purchases` in their order, in one transaction: committed when this returns.
 /// What became of each, by its place.
@@ -79,8 +84,8 @@ const NOT_PREPARED: &str = "26000";
 ///
 /// # Errors
 /// `Unknown` when the connection broke after sending: all of them may be there, or none.
-/// `Defect` when one of them could not be written, because another order has its id, say: then
-/// none is.
+/// `Defect` when one of them could not be written, because another order has its id, say, or
+/// somebody holds its voucher's row: then none is.
 pub async fn place_all(
     connection: &mut PgConnection,
     purchases: &[Purchase],
@@ -89,15 +94,23 @@ pub async fn place_all(
     if purchases.is_empty() {
         return Ok(Vec::new());
     }
-    let message = message(purchases);
-    let rows = match send(connection, &message).await {
+    let message = message(purchases, sent_before);
+    let sent = match send(connection, &message).await {
         Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(NOT_PREPARED) => {
             // Nothing was done. As with a script that Redis does not know: say it, and again.
             prepare(connection).await?;
             send(connection, &message).await
         }
         sent => sent,
-    }?;
+    };
+    let rows = match sent {
+        Err(sqlx::Error::Database(error))
+            if error.code().as_deref() == Some(LOCK_NOT_AVAILABLE) && !sent_before =>
+        {
+            return Err(StoreError::defect(Service::Postgres, "somebody holds a row of the batch"));
+        }
+        sent => sent?,
+    };
     let defect = || StoreError::defect(Service::Postgres, "a batch of orders has no result");
     Ok(Books::read(rows.last().ok_or_else(defect)?)?.judge(purchases, sent_before))
 }
@@ -111,14 +124,21 @@ pub(super) async fn prepare(connection: &mut PgConnection) -> Result<(), sqlx::E
 }
 
 /// Of a user who comes twice for a voucher the first is sent.
-fn message(purchases: &[Purchase]) -> String {
+///
+/// The plan is one for all batches, and is made when the tables may be nearly empty: without
+/// `enable_seqscan = off` it would read them from end to end when they are not any more. Whoever
+/// asks what became of a batch waits for its rows however long it takes.
+fn message(purchases: &[Purchase], sent_before: bool) -> String {
     let mut buyers = HashSet::with_capacity(purchases.len());
     let firsts = purchases.iter().filter(|one| buyers.insert((one.user_id, one.voucher_id)));
     let firsts: Vec<&Purchase> = firsts.collect();
     let vouchers: BTreeSet<VoucherId> = firsts.iter().map(|one| one.voucher_id).collect();
     let vouchers = array(vouchers);
+    let lock_timeout = if sent_before { "0" } else { LOCK_TIMEOUT };
     format!(
         "set local plan_cache_mode = force_generic_plan;
+         set local enable_seqscan = off;
+         set local lock_timeout = '{lock_timeout}';
          execute seckill_batch_lock({vouchers});
          execute seckill_batch_place({}, {}, {}, {}, {vouchers}, {})",
         array(firsts.iter().map(|one| one.order_id)),

@@ -119,8 +119,10 @@ impl Database {
             // statements when they are first used.
             .after_connect(|connection, _| {
                 Box::pin(async move {
-                    let _ = order_batch::prepare(connection).await;
-                    Ok(())
+                    match order_batch::prepare(connection).await {
+                        Err(sqlx::Error::Database(_)) => Ok(()),
+                        done => done,
+                    }
                 })
             })
             .connect_lazy_with(options);

@@ -14,7 +14,7 @@ use super::figures::quotient;
 use super::rounds::{CONNECTIONS, Measurement};
 use super::sales::total;
 use super::stage::{Load, Stage, path};
-use crate::load::outcome::{NOT_SENT, ORDERED};
+use crate::load::outcome::{NO_ANSWER, NOT_SENT, ORDERED};
 use crate::load::steady::{Arrival, Pairing, Phase, PhaseReport, SteadyReport, Window};
 use crate::seckill::StrategyName;
 
@@ -24,7 +24,9 @@ pub(super) const OVERLOAD_CONNECTIONS: usize = 8_192;
 /// How long one waits, for a free connection or for the answer: whoever clicks has clicked again
 /// by then. It also bounds what is left of the overload when it is over.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Their names.
+/// What a buyer hears whose purchase may have come through, or was not begun.
+const UNAVAILABLE: &str = "unavailable";
+/// The names of the phases.
 pub(super) const PHASES: [&str; 3] = ["half load", "overload", "half load again"];
 /// How long a window of the report is.
 const WINDOW_MS: f64 = 100.0;
@@ -129,13 +131,13 @@ impl Stage {
         };
         let report = self.send(load, look).await?;
         let confirmed = total(&report.phases, |code| code == ORDERED);
-        let sent: u64 = total(&report.phases, |code| code != NOT_SENT);
+        let unsure: u64 = total(&report.phases, |code| [NO_ANSWER, UNAVAILABLE].contains(&code));
         let stored = self.stored(&vouchers, last).await?;
         if report.exhausted {
             spoiled.push(format!("{}: there were not enough buyers", measurement.label()));
         }
         // Who was not answered, or told that nobody knows, may have an order all the same.
-        if stored < confirmed || stored > sent {
+        if stored < confirmed || stored > confirmed + unsure {
             spoiled.push(format!(
                 "{}: {confirmed} orders confirmed, but {stored} in the database",
                 measurement.label()

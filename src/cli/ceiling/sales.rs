@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use anyhow::ensure;
+
 use super::figures::Figure;
 use super::rounds::{CONNECTIONS, MEMORY_CONNECTIONS, Measurement, Refused, VOUCHERS};
 use super::stage::{ANSWER_WITHIN, Load, Stage, path};
@@ -76,6 +78,7 @@ impl Stage {
         };
         let (figure, spoiled) = self.sell(measurement, sale).await?;
         let bytes = figure.counts.get("resident_bytes").copied().unwrap_or_default();
+        ensure!(bytes > 0, "this system does not tell how much memory a process has");
         let per_s = figure.value.round() as u64;
         Ok((
             Figure { value: bytes as f64 / 1e6, ..figure }.counting("orders_per_s", per_s),
@@ -122,8 +125,8 @@ impl Stage {
         if report.exhausted || due > pairs {
             spoil("there were not enough buyers: raise --users".to_owned());
         }
-        // Requests under way at the end become orders, too, whose answers nobody has counted.
-        if stored < confirmed || stored > confirmed + connections as u64 {
+        // Every request is waited for; only one without an answer may have become an order.
+        if stored < confirmed || stored > confirmed + unanswered {
             spoil(format!("{confirmed} orders confirmed, but {stored} in the database"));
         }
         let figure = figure(&report.phases, ORDERED)
