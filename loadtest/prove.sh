@@ -2,7 +2,7 @@
 # Do k6 and JMeter find the server good, and would they notice if it were not?
 #
 #   make loadtest                         builds, installs what is missing, then comes here
-#   STRATEGY=locked make loadtest      
+#   STRATEGY=locked make loadtest
 #
 #   STRATEGY    what sells, see `seckill serve --help` (default: the server's own)
 #   USERS       buyers of a rush (default 1000; at a rung half as many)

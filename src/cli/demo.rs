@@ -36,8 +36,8 @@ const RUSH_WITHIN: Duration = Duration::from_secs(600);
 
 /// Sell out: real server processes, a real crowd, and a verdict from the database
 ///
-/// Starts N server processes, puts a voucher on sale, lets every user try at once over
-/// HTTP through all nodes, and audits the database. Exit status 0 only when every promise
+/// Starts N server processes, which expect the whole crowd in one burst, puts a voucher on sale,
+/// lets every user try at once over HTTP through all nodes, and audits the database. Exit status 0 only when every promise
 /// was kept.
 #[derive(Debug, Args)]
 pub struct DemoArgs {

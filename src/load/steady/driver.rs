@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::iter::Peekable;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
@@ -38,8 +38,8 @@ const ALARM: Token = Token(usize::MAX - 1);
 /// What all threads share.
 pub(super) struct Job {
     pub(super) plan: SteadyPlan,
-    /// Times are counted from here.
-    pub(super) start: Instant,
+    /// Times are counted from here: when the first thread sets out, with every connection ready.
+    pub(super) start: OnceLock<Instant>,
     /// Number of the next request.
     pub(super) next: AtomicU64,
     /// A request was due for which there is no pair.
@@ -47,6 +47,13 @@ pub(super) struct Job {
     /// Nobody wants to know any more.
     pub(super) abandoned: AtomicBool,
     pub(super) progress: Arc<Progress>,
+}
+
+impl Job {
+    /// Since the start.
+    fn elapsed(&self) -> Duration {
+        self.start.get_or_init(Instant::now).elapsed()
+    }
 }
 
 /// Where further requests come from.
@@ -139,7 +146,7 @@ impl Driver {
             (0..self.links.len()).for_each(|_| self.arrive(Duration::ZERO));
         }
         loop {
-            let now = self.job.start.elapsed();
+            let now = self.job.elapsed();
             self.take_due(now);
             self.send(now);
             if now >= self.next_look {
@@ -226,7 +233,7 @@ impl Driver {
         for part in ["content-length: 0\r\nauthorization: Bearer ", token, "\r\n\r\n"] {
             self.request.extend_from_slice(part.as_bytes());
         }
-        let now = self.job.start.elapsed();
+        let now = self.job.elapsed();
         let timing = Timing { due: waiting.due, sent: Some(now) };
         let has_left = link.ask(&self.request, timing);
         if !has_left {
@@ -243,7 +250,7 @@ impl Driver {
             Happened::Nothing => {}
             Happened::Connected => self.idle.push_back(index),
             Happened::Answered { timing, code, is_kept } => {
-                let now = self.job.start.elapsed();
+                let now = self.job.elapsed();
                 self.asked -= 1;
                 if is_kept {
                     self.idle.push_back(index);
@@ -253,7 +260,7 @@ impl Driver {
                 self.conclude(timing, now, code);
             }
             Happened::Broke(timing) => {
-                let now = self.job.start.elapsed();
+                let now = self.job.elapsed();
                 link.reopen(now, self.poll.registry());
                 if was_idle {
                     self.idle.retain(|&idle| idle != index);

@@ -2,9 +2,9 @@
 //! what they have counted is put together.
 
 use std::num::NonZero;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::task::JoinSet;
@@ -69,18 +69,21 @@ pub async fn run_on(
     let threads = threads.clamp(1, connections);
     let job = Arc::new(Job {
         plan,
-        start: Instant::now(),
+        start: OnceLock::new(),
         next: AtomicU64::new(0),
         exhausted: AtomicBool::new(false),
         abandoned: AtomicBool::new(false),
         progress,
     });
     let _abandon = AbandonOnDrop(Arc::clone(&job));
-    let mut running = JoinSet::new();
+    let (mut drivers, mut running) = (Vec::with_capacity(threads), JoinSet::new());
     for part in (0..threads).rev() {
         let share = streams.split_off(connections * part / threads);
-        let driver =
-            Driver::new(Arc::clone(&job), (part, threads), share).map_err(LoadError::Wait)?;
+        drivers
+            .push(Driver::new(Arc::clone(&job), (part, threads), share).map_err(LoadError::Wait)?);
+    }
+    // To make thousands of connections ready takes a while that is not the server's.
+    for driver in drivers {
         running.spawn_blocking(move || driver.run());
     }
     let mut counted = Counted::default();
