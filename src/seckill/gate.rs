@@ -11,7 +11,7 @@
 //! overload was noticed, and has waited for several times as long, makes way, too: a queue that
 //! stands helps nobody (the idea of CoDel, RFC 8289).
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -50,7 +50,9 @@ pub struct Gate {
     came: AtomicU64,
     served: AtomicU64,
     limit: AtomicUsize,
-    overloaded: AtomicBool,
+    begun: Instant,
+    /// Since when there is an overload, in milliseconds after `begun`; 0: there is none.
+    overloaded_since_ms: AtomicU64,
     look: Mutex<Look>,
 }
 
@@ -83,7 +85,8 @@ impl Gate {
             came: AtomicU64::new(0),
             served: AtomicU64::new(0),
             limit: AtomicUsize::new(options.most),
-            overloaded: AtomicBool::new(false),
+            begun: look.at,
+            overloaded_since_ms: AtomicU64::new(0),
             look: Mutex::new(look),
             options,
         }
@@ -110,11 +113,12 @@ impl Gate {
         self.served.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether who has stood in line for so long is to make way for those who have not.
-    pub fn is_too_long(&self, waited: Duration) -> bool {
-        waited > self.options.wait * 5
-            && self.overloaded.load(Ordering::Relaxed)
-            && self.under_way.load(Ordering::Relaxed) > self.options.least
+    /// Whether who stands in line since then is to make way for those who do not: he came before
+    /// the overload was noticed. Whoever came later was let in because there is room.
+    pub fn is_too_long(&self, since: Instant) -> bool {
+        let overloaded_since_ms = self.overloaded_since_ms.load(Ordering::Relaxed);
+        let came_before = || self.begun + Duration::from_millis(overloaded_since_ms) > since;
+        overloaded_since_ms > 0 && came_before() && since.elapsed() > self.options.wait * 5
     }
 
     /// Looks, if it is time, whether more come than end, and sets the limit by it.
@@ -136,11 +140,18 @@ impl Gate {
         let per_s = per_s.max(KEPT * look.per_s + (1.0 - KEPT) * per_s);
         *look = Look { at: now, came, served, per_s };
         let is_crowd = self.under_way.load(Ordering::Relaxed) > self.options.burst;
-        let overloaded = surplus && (is_crowd || self.overloaded.load(Ordering::Relaxed));
+        let since_ms = self.overloaded_since_ms.load(Ordering::Relaxed);
+        let overloaded = surplus && (is_crowd || since_ms > 0);
         let within_wait = (per_s * self.options.wait.as_secs_f64()) as usize;
         let limit = if overloaded { within_wait.max(self.options.least) } else { usize::MAX };
         self.limit.store(limit.min(self.options.most), Ordering::Relaxed);
-        self.overloaded.store(overloaded, Ordering::Relaxed);
+        let now_ms = || (now.duration_since(self.begun).as_millis() as u64).max(1);
+        let since_ms = match (overloaded, since_ms) {
+            (true, 0) => now_ms(),
+            (true, since_ms) => since_ms,
+            (false, _) => 0,
+        };
+        self.overloaded_since_ms.store(since_ms, Ordering::Relaxed);
     }
 }
 
@@ -203,11 +214,13 @@ mod tests {
         // 1,000 a second end, of which 20 within 20 ms; five times as many come.
         work(&gate, &mut inside, 500, 100, 1).await;
         assert_eq!(limit(&gate), OPTIONS.most, "it may be a rush");
-        assert!(!gate.is_too_long(Duration::from_secs(1)));
+        let early = Instant::now();
+        assert!(!gate.is_too_long(early));
         work(&gate, &mut inside, 500, 100, 1).await;
         assert_eq!(limit(&gate), 20);
-        assert!(gate.is_too_long(Duration::from_millis(101)));
-        assert!(!gate.is_too_long(Duration::from_millis(100)));
+        let late = Instant::now();
+        tokio::time::advance(OPTIONS.wait * 5).await;
+        assert!(gate.is_too_long(early) && !gate.is_too_long(late));
         // Those before the overload are sent away: they have not been served.
         inside.clear();
         work(&gate, &mut inside, 500, 100, 10).await;
@@ -226,7 +239,6 @@ mod tests {
         // Or when nobody came for a while.
         work(&gate, &mut inside, 500, 10, 5).await;
         inside.clear();
-        assert!(!gate.is_too_long(Duration::from_secs(1)), "there is no queue");
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(enter(&gate, 2000).len(), OPTIONS.most);
     }

@@ -155,8 +155,7 @@ impl Turn {
     async fn lead(self, mut batch: Vec<Member>) {
         let gate = &self.seller.gate;
         let overdue = batch.extract_if(.., |member| {
-            let waited = member.since.elapsed();
-            waited > MAX_WAIT || gate.is_too_long(waited)
+            member.since.elapsed() > MAX_WAIT || gate.is_too_long(member.since)
         });
         overdue.for_each(|member| member.tell(Err(PurchaseError::Overloaded)));
         if batch.len() > 1 {

@@ -104,7 +104,7 @@ impl Locked {
     async fn attempt(&self, request: &Request, order_id: OrderId) -> Attempt {
         let since = Instant::now();
         let place = match self.0.breaker.wait_for(&request.sale.hot_row).await {
-            Ok(_) if self.0.gate.is_too_long(since.elapsed()) => {
+            Ok(_) if self.0.gate.is_too_long(since) => {
                 return Attempt::Done(Err(PurchaseError::Overloaded));
             }
             Ok(place) => place,
