@@ -1,9 +1,12 @@
 //! `seckill serve`.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 
 use super::stop;
 use super::stores::{Stores, secret_is_required};
@@ -48,7 +51,9 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     // First of all, so that an interrupt during the start is not lost.
     let stop = stop::requested(args.until_stdin_closes)?;
     telemetry::start_metrics();
-    let listener = server::listen(args.server.listen)
+    let connections = Connections::new().context("cannot start the threads of the connections")?;
+    let listener = connections
+        .listen(args.server.listen)
         .with_context(|| format!("cannot listen at {}", args.server.listen))?;
     let address = listener.local_addr()?;
     let stores = Stores::open(&args.stores, Some(&args.home)).await?;
@@ -66,12 +71,47 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let _ = super::say(format_args!("listening on http://{address}"));
     tracing::info!("the API is described at http://{address}/docs; Ctrl-C stops");
     let service = HotPath::new(app.clone());
-    server::serve(listener, service, max_connections as usize, stop).await;
+    let serving = server::serve(listener, service, max_connections as usize, stop);
+    connections.run(serving).await.context("the server failed on a defect")?;
 
     tracing::info!("stopping: finishing what was begun");
     app.purchases.shutdown().await;
     app.database.close().await;
     stores.close().await
+}
+
+/// The threads of the connections, which are not those of the purchases. Of ten thousand who are
+/// refused each is served in turn; a purchase, which takes several turns, would come to nothing
+/// among them.
+struct Connections(Option<Runtime>);
+
+impl Connections {
+    fn new() -> std::io::Result<Self> {
+        let mut threads = tokio::runtime::Builder::new_multi_thread();
+        threads.thread_name("http").enable_all().build().map(|runtime| Self(Some(runtime)))
+    }
+
+    /// Listens on behalf of these threads, which are to accept.
+    fn listen(&self, address: SocketAddr) -> std::io::Result<TcpListener> {
+        let _entered = self.0.as_ref().map(Runtime::enter);
+        server::listen(address)
+    }
+
+    async fn run(&self, serving: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
+        if let Some(runtime) = &self.0 {
+            runtime.spawn(serving).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Connections {
+    fn drop(&mut self) {
+        // A runtime must not be dropped where others may not wait.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 async fn app(

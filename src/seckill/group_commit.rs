@@ -84,8 +84,8 @@ impl Strategy for GroupCommit {
             // there is still somebody to tell or not: it needs no task of its own.
             return self.stand_in_line(request, None, None).await;
         }
-        let tasks = self.seller.tasks.clone();
-        let purchase = tasks.spawn(async move { self.enter_line(request, at_once).await });
+        let seller = Arc::clone(&self.seller);
+        let purchase = seller.spawn(async move { self.enter_line(request, at_once).await });
         // In a panic what it held is given back.
         purchase.await.unwrap_or(Err(PurchaseError::Panicked))
     }
@@ -118,7 +118,7 @@ impl GroupCommit {
         if let Some(batch) = self.line.join(member) {
             let (seller, line) = (Arc::clone(&self.seller), Arc::clone(&self.line));
             // Whoever leads may leave, and the purchases of the others not with him.
-            self.seller.tasks.spawn(Turn { seller, line }.lead(batch));
+            self.seller.spawn(Turn { seller, line }.lead(batch));
         }
         // Without an answer the leader panicked; what it held is given back.
         let Answer { outcome, guard } = answer.await.map_err(|_| PurchaseError::Panicked)?;

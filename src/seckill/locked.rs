@@ -26,8 +26,8 @@ pub(super) struct Locked(pub(super) Seller);
 #[async_trait]
 impl Strategy for Locked {
     async fn purchase(self: Arc<Self>, request: Request) -> Result<Outcome, PurchaseError> {
-        let tasks = self.0.tasks.clone();
-        tasks.spawn(async move { self.sell(request).await }).await.unwrap_or_else(|_panic| {
+        let strategy = Arc::clone(&self);
+        strategy.0.spawn(async move { self.sell(request).await }).await.unwrap_or_else(|_panic| {
             // What it held is given back.
             Err(PurchaseError::Panicked)
         })

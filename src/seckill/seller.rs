@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::PurchaseError;
@@ -36,6 +38,9 @@ pub(super) struct Seller {
     pub(super) breaker: Arc<Breaker>,
     pub(super) gate: Arc<Gate>,
     pub(super) tasks: TaskTracker,
+    /// Where purchases run, wherever they are asked for: not behind ten thousand connections that
+    /// are refused.
+    pub(super) runtime: Handle,
 }
 
 /// Why a purchase has no outcome yet.
@@ -68,6 +73,14 @@ impl Seller {
         user: UserId,
     ) -> impl Future<Output = Result<Option<Guard>, LockError>> + Send + use<> {
         self.locks.lock(self.keys.order_lock(user)).try_acquire()
+    }
+
+    /// Runs `work` in a task of its own, for which a shutdown waits.
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.tasks.spawn_on(work, &self.runtime)
     }
 
     /// Another id in place of one that is taken.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::Counter;
+use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
 use super::admission::Breaker;
@@ -68,7 +69,8 @@ pub struct Purchases {
 }
 
 impl Purchases {
-    /// The service. Reads from the database where the order ids continue.
+    /// The service. Reads from the database where the order ids continue. Purchases run on the
+    /// runtime on which this is called.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -100,6 +102,7 @@ impl Purchases {
             breaker,
             gate: Arc::clone(&gate),
             tasks: TaskTracker::new(),
+            runtime: Handle::current(),
         };
         let strategy: Arc<dyn Strategy> = match options.strategy {
             StrategyName::Locked => Arc::new(Locked(seller)),
