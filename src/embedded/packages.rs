@@ -13,75 +13,77 @@ pub(super) struct PackageTool {
     needs_root: bool,
 }
 
+/// Package managers, by the name of their program.
+const TOOLS: &[(&str, PackageTool)] = &[
+    (
+        "apt-get",
+        PackageTool {
+            command: "apt-get install -y",
+            postgres: "postgresql",
+            redis: "redis-server",
+            pgbench: "postgresql",
+            redis_benchmark: "redis-tools",
+            needs_root: true,
+        },
+    ),
+    (
+        "dnf",
+        PackageTool {
+            command: "dnf install -y",
+            postgres: "postgresql-server",
+            redis: "redis",
+            pgbench: "postgresql-contrib",
+            redis_benchmark: "redis",
+            needs_root: true,
+        },
+    ),
+    (
+        "apk",
+        PackageTool {
+            command: "apk add",
+            postgres: "postgresql",
+            redis: "redis",
+            pgbench: "postgresql-contrib",
+            redis_benchmark: "redis",
+            needs_root: true,
+        },
+    ),
+    (
+        "pacman",
+        PackageTool {
+            command: "pacman -S --noconfirm",
+            postgres: "postgresql",
+            redis: "redis",
+            pgbench: "postgresql",
+            redis_benchmark: "redis",
+            needs_root: true,
+        },
+    ),
+    (
+        "zypper",
+        PackageTool {
+            command: "zypper install -y",
+            postgres: "postgresql-server",
+            redis: "redis",
+            pgbench: "postgresql-contrib",
+            redis_benchmark: "redis",
+            needs_root: true,
+        },
+    ),
+    (
+        "brew",
+        PackageTool {
+            command: "brew install",
+            postgres: "postgresql@17",
+            redis: "redis",
+            pgbench: "postgresql@17",
+            redis_benchmark: "redis",
+            needs_root: false,
+        },
+    ),
+];
+
 pub(super) fn package_tool() -> Option<&'static PackageTool> {
-    const TOOLS: &[(&str, PackageTool)] = &[
-        (
-            "apt-get",
-            PackageTool {
-                command: "apt-get install -y",
-                postgres: "postgresql",
-                redis: "redis-server",
-                pgbench: "postgresql",
-                redis_benchmark: "redis-tools",
-                needs_root: true,
-            },
-        ),
-        (
-            "dnf",
-            PackageTool {
-                command: "dnf install -y",
-                postgres: "postgresql-server",
-                redis: "redis",
-                pgbench: "postgresql-contrib",
-                redis_benchmark: "redis",
-                needs_root: true,
-            },
-        ),
-        (
-            "apk",
-            PackageTool {
-                command: "apk add",
-                postgres: "postgresql",
-                redis: "redis",
-                pgbench: "postgresql-contrib",
-                redis_benchmark: "redis",
-                needs_root: true,
-            },
-        ),
-        (
-            "pacman",
-            PackageTool {
-                command: "pacman -S --noconfirm",
-                postgres: "postgresql",
-                redis: "redis",
-                pgbench: "postgresql",
-                redis_benchmark: "redis",
-                needs_root: true,
-            },
-        ),
-        (
-            "zypper",
-            PackageTool {
-                command: "zypper install -y",
-                postgres: "postgresql-server",
-                redis: "redis",
-                pgbench: "postgresql-contrib",
-                redis_benchmark: "redis",
-                needs_root: true,
-            },
-        ),
-        (
-            "brew",
-            PackageTool {
-                command: "brew install",
-                postgres: "postgresql@17",
-                redis: "redis",
-                pgbench: "postgresql@17",
-                redis_benchmark: "redis",
-                needs_root: false,
-            },
-        ),
-    ];
     TOOLS.iter().find(|(name, _)| on_search_path(name).is_some()).map(|(_, tool)| tool)
 }
 

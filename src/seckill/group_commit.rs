@@ -1,5 +1,6 @@
 //! Strategy `group-commit`: the same lock and the same ids as `locked`, but purchases that wait
-//! for the database go there together, in one transaction and with ids from one `INCRBY`. One commit after another is what limits `locked`; here each carries many.
+//! for the database go there together, in one transaction and with ids from one `INCRBY`. One
+//! commit after another is what limits `locked`; here each carries many.
 //!
 //! A purchase that finds the way free is not kept waiting for company: it draws lock and id
 //! side by side and runs the single statement, exactly as `locked` does. Only who comes while

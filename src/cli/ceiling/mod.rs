@@ -1,10 +1,11 @@
 //! `seckill ceiling`: is my number normal?
 //!
-//! In reading order: `terms`, what was asked for; `run`, the whole of it; `rounds`, what is measured and in which order; `stage`, on what; the
-//! ceilings, `hot_row` (PostgreSQL) and `lock_script` (Redis), by other people's programs
-//! (`child`); `sales`, the strategies over HTTP, and the handler that they are compared with;
-//! `overload`; `figures`, what was found; `shares`, what that is of what, and what it should be;
-//! `machine`, on what it ran; `report` and `sheet`, how all of it is told.
+//! In reading order: `terms`, what was asked for; `run`, the whole of it; `rounds`, what is
+//! measured and in which order; `stage`, on what; the ceilings, `hot_row` (PostgreSQL) and
+//! `lock_script` (Redis), by other people's programs (`child`); `sales`, the strategies over HTTP,
+//! and the handler that they are compared with; `overload`; `figures`, what was found; `shares`,
+//! what that is of what, and what it should be; `machine`, on what it ran; `report` and `sheet`,
+//! how all of it is told.
 
 mod child;
 mod figures;
