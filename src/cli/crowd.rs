@@ -1,4 +1,5 @@
-//! `seckill crowd` (hidden): the process of its own from which a crowd is sent. One [`CrowdPlan`] as JSON on stdin, [`CrowdLine`]s on stdout.
+//! `seckill crowd` (hidden): the process of its own from which a crowd is sent. One
+//! [`CrowdPlan`] as JSON on stdin, [`CrowdLine`]s on stdout.
 //!
 //! It cannot outlive its owner by much: a line is written ten times a second whether or
 //! not there is anything new, and the first that finds no reader ends the process.
