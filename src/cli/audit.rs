@@ -9,7 +9,7 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 
 use super::stores::Stores;
-use crate::config::{HomeArgs, StoreArgs};
+use crate::config::{ConfigError, HomeArgs, StoreArgs};
 use crate::model::VoucherId;
 use crate::seckill::audit::{self, VoucherAudit};
 
@@ -61,6 +61,21 @@ pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED) })
+}
+
+/// Looks, before the work of minutes, whether its result can be written to `file`.
+///
+/// # Errors
+/// When it lies in no directory, or is one.
+pub fn check_writable(file: &Path) -> Result<(), ConfigError> {
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if directory.is_some_and(|directory| !directory.is_dir()) || file.is_dir() {
+        return Err(ConfigError(format!(
+            "cannot write {}: no such directory, or it is one",
+            file.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Writes `value` to a file, or to standard output when the path is `-`.

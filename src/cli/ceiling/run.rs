@@ -11,7 +11,7 @@ use super::report::{Report, rate};
 use super::rounds::{self, Measurement, counted};
 use super::stage::Stage;
 use super::terms::{CeilingArgs, Terms};
-use crate::cli::audit::{write_json, write_text};
+use crate::cli::audit::{check_writable, write_json, write_text};
 use crate::cli::stores::Stores;
 use crate::cli::{FAILED, progress, say};
 use crate::config::{ConfigError, StoreArgs};
@@ -59,13 +59,7 @@ fn check_files(args: &CeilingArgs) -> Result<(), ConfigError> {
         return Err(ConfigError("--json and --markdown name the same file".to_owned()));
     }
     for file in [&args.json, &args.markdown].into_iter().flatten() {
-        let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-        if directory.is_some_and(|directory| !directory.is_dir()) || file.is_dir() {
-            return Err(ConfigError(format!(
-                "cannot write {}: no such directory, or it is one",
-                file.display()
-            )));
-        }
+        check_writable(file)?;
     }
     Ok(())
 }

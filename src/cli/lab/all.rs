@@ -8,7 +8,7 @@ use rand::RngExt;
 
 use super::progress::Progress;
 use super::session::{in_world, stderr_look, stdout_look};
-use crate::cli::audit::{write_json, write_text};
+use crate::cli::audit::{check_writable, write_json, write_text};
 use crate::cli::{FAILED, say};
 use crate::config::{ConfigError, StoreArgs};
 use crate::lab::report::{Environment, NoRush, Report, html, terminal};
@@ -84,13 +84,7 @@ fn check_files(args: &AllArgs) -> Result<(), ConfigError> {
         return Err(ConfigError(format!("--json and --html both name {}", json.display())));
     }
     for file in files {
-        let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-        if directory.is_some_and(|directory| !directory.is_dir()) || file.is_dir() {
-            return Err(ConfigError(format!(
-                "cannot write {}: no such directory, or it is one",
-                file.display()
-            )));
-        }
+        check_writable(file)?;
     }
     Ok(())
 }
