@@ -37,6 +37,7 @@ fn plan(nodes: Vec<SocketAddr>, (paths, tokens, step): (usize, usize, usize)) ->
         arrival: UNTIL_EXHAUSTED,
         connections: 1,
         answer_timeout_ms: 60_000,
+        connection_timeout_ms: None,
         seed: 1,
     }
 }

@@ -204,7 +204,8 @@ impl World {
         seckill::telemetry::start_metrics();
         let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(server::serve(listener, HotPath::new(app), 4096, std::future::pending()));
+        let service = HotPath::new(app, &tokio::runtime::Handle::current());
+        tokio::spawn(server::serve(listener, service, 4096, std::future::pending()));
         address
     }
 

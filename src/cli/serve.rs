@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Args;
 use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 use super::stop;
 use super::stores::{Stores, secret_is_required};
@@ -70,9 +70,9 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     // For who starts nodes and reads where they are; nobody else has to.
     let _ = super::say(format_args!("listening on http://{address}"));
     tracing::info!("the API is described at http://{address}/docs; Ctrl-C stops");
-    let service = HotPath::new(app.clone());
+    let service = HotPath::new(app.clone(), &connections.threads);
     let serving = server::serve(listener, service, max_connections as usize, stop);
-    connections.run(serving).await.context("the server failed on a defect")?;
+    connections.threads.spawn(serving).await.context("the server failed on a defect")?;
 
     tracing::info!("stopping: finishing what was begun");
     app.purchases.shutdown().await;
@@ -83,32 +83,29 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
 /// The threads of the connections, which are not those of the purchases. Of ten thousand who are
 /// refused each is served in turn; a purchase, which takes several turns, would come to nothing
 /// among them.
-struct Connections(Option<Runtime>);
+struct Connections {
+    threads: Handle,
+    runtime: Option<Runtime>,
+}
 
 impl Connections {
     fn new() -> std::io::Result<Self> {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
-        threads.thread_name("http").enable_all().build().map(|runtime| Self(Some(runtime)))
+        let runtime = threads.thread_name("http").enable_all().global_queue_interval(3).build()?;
+        Ok(Self { threads: runtime.handle().clone(), runtime: Some(runtime) })
     }
 
     /// Listens on behalf of these threads, which are to accept.
     fn listen(&self, address: SocketAddr) -> std::io::Result<TcpListener> {
-        let _entered = self.0.as_ref().map(Runtime::enter);
+        let _entered = self.threads.enter();
         server::listen(address)
-    }
-
-    async fn run(&self, serving: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        if let Some(runtime) = &self.0 {
-            runtime.spawn(serving).await?;
-        }
-        Ok(())
     }
 }
 
 impl Drop for Connections {
     fn drop(&mut self) {
         // A runtime must not be dropped where others may not wait.
-        if let Some(runtime) = self.0.take() {
+        if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }

@@ -8,10 +8,25 @@ use axum::http::{HeaderMap, request::Parts};
 use ipnet::IpNet;
 
 use super::App;
+use super::bench::Bench;
 
 /// The other end of the connection; the server puts it into every request.
-#[derive(Debug, Clone, Copy)]
-pub struct Peer(pub SocketAddr);
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// How not to listen to it for a while.
+    pub bench: Bench,
+}
+
+impl Peer {
+    /// Whether it is in one of `networks`.
+    pub(super) fn is_one_of(&self, networks: &[IpNet]) -> bool {
+        // An IPv6 socket shows an IPv4 peer as ::ffff:192.0.2.1.
+        let address = self.address.ip().to_canonical();
+        networks.iter().any(|network| network.contains(&address))
+    }
+}
 
 /// The client's address: the peer's, or, where the peer is a trusted proxy, what the
 /// proxies say in `X-Forwarded-For`.
@@ -22,7 +37,7 @@ impl FromRequestParts<App> for ClientAddress {
     type Rejection = Infallible;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
         let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let peer = parts.extensions.get::<Peer>().map_or(unspecified, |peer| peer.0.ip());
+        let peer = parts.extensions.get::<Peer>().map_or(unspecified, |peer| peer.address.ip());
         // An IPv6 socket shows an IPv4 peer as ::ffff:192.0.2.1.
         let peer = peer.to_canonical();
         Ok(Self(client_address(peer, &parts.headers, &app.trusted_proxies)))

@@ -17,12 +17,15 @@ use axum::routing::future::RouteFuture;
 use futures_util::future::Either;
 use hyper::Request;
 use hyper::body::{Body as _, Incoming};
+use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::time::Instant;
 use tower::Service;
 
+use super::address::Peer;
 use super::router::{finish, unless_it_panics};
-use super::{ApiError, App, orders, problem, router};
+use super::{ApiError, App, bench, orders, problem, router};
 use crate::model::{UserId, VoucherId};
+use crate::seckill::{self, Comer, PurchaseError};
 
 /// The router's route for the same; also what the metrics call it.
 const BUY: &str = "/api/vouchers/{id}/orders";
@@ -32,12 +35,13 @@ const BUY: &str = "/api/vouchers/{id}/orders";
 pub struct HotPath {
     app: App,
     router: Router,
+    connections: RuntimeMetrics,
 }
 
 impl HotPath {
-    /// The API of `app`.
-    pub fn new(app: App) -> Self {
-        Self { router: router(app.clone()), app }
+    /// The API of `app`, to be served on the threads of `connections`.
+    pub fn new(app: App, connections: &Handle) -> Self {
+        Self { router: router(app.clone()), app, connections: connections.metrics() }
     }
 
     /// Who wants to buy what, if the request is a purchase in its usual form.
@@ -49,6 +53,30 @@ impl HotPath {
         let voucher = request.uri().path().strip_prefix(before)?.strip_suffix(after)?;
         let session = self.app.tokens.session(request.headers()).ok()?;
         Some((session.user, voucher.parse().ok()?))
+    }
+
+    /// Lets a purchase be under way. If so many are refused that it is asked for, who sent it is
+    /// told to come later than usual, and not listened to meanwhile.
+    fn admit(
+        &self,
+        mut purchase: seckill::Request,
+        is_early: bool,
+        peer: Option<&Peer>,
+    ) -> Result<seckill::Request, ApiError> {
+        let comer = Comer { behind: self.connections.global_queue_depth(), is_early };
+        let Err(benched) = self.app.purchases.admit(&mut purchase, comer) else {
+            return Ok(purchase);
+        };
+        let refused = ApiError::from(PurchaseError::Overloaded);
+        // A proxy's connection is that of many, most of whom have not been told anything.
+        let peer = peer.filter(|peer| !peer.is_one_of(&self.app.trusted_proxies));
+        Err(match (peer, benched) {
+            (Some(peer), Some(benched)) => {
+                peer.bench.take(benched);
+                refused.retry_after(bench::COME_BACK_AFTER)
+            }
+            _ => refused,
+        })
     }
 }
 
@@ -68,21 +96,30 @@ impl Service<Request<Incoming>> for HotPath {
 
     fn call(&mut self, request: Request<Incoming>) -> Self::Future {
         let begun = Instant::now();
+        let peer: Option<&Peer> = request.extensions().get();
+        let is_early = peer.is_some_and(|peer| peer.bench.was_early());
         let Some((user, voucher)) = self.purchase(&request) else {
             return Either::Right(Either::Right(self.router.call(request)));
         };
         let language = problem::preferred_language(request.headers());
-        let looked = self.app.purchases.look(user, voucher);
-        if let Some(Err(refusal)) = looked {
-            let refused = ApiError::from(refusal).into_response();
-            return Either::Left(ready(Ok(finish(refused, language, BUY, begun))));
-        }
+        let looked = match self.app.purchases.look(user, voucher) {
+            Some(Ok(looked)) => self.admit(looked, is_early, peer).map(Some),
+            Some(Err(refusal)) => Err(refusal.into()),
+            None => Ok(None),
+        };
+        let looked = match looked {
+            Ok(looked) => looked,
+            Err(refused) => {
+                let refused = finish(refused.into_response(), language, BUY, begun);
+                return Either::Left(ready(Ok(refused)));
+            }
+        };
         let app = self.app.clone();
         let buying = async move {
             let bought = async {
                 orders::answer(match looked {
-                    Some(Ok(request)) => app.purchases.sell(request).await,
-                    _ => app.purchases.buy(user, voucher).await,
+                    Some(request) => app.purchases.sell(request).await,
+                    None => app.purchases.buy(user, voucher).await,
                 })
             };
             Ok(finish(unless_it_panics(bought).await, language, BUY, begun))

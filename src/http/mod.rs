@@ -4,6 +4,7 @@
 
 pub mod address;
 pub mod auth;
+pub mod bench;
 pub mod body;
 pub mod hot_path;
 pub mod openapi;

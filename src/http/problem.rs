@@ -183,6 +183,11 @@ impl ApiError {
         Self { retry_after: Some(wait), ..Self::new(Code::TooManyRequests) }
     }
 
+    /// The same, to be asked again after `wait`.
+    pub(super) fn retry_after(self, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..self }
+    }
+
     /// Cannot be answered now.
     pub fn unavailable() -> Self {
         Self { retry_after: Some(Duration::from_secs(1)), ..Self::new(Code::Unavailable) }

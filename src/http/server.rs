@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use tower::{Service, ServiceExt};
 
 use super::address::Peer;
+use super::bench::Listening;
 
 /// Connections that may wait to be accepted: a rush arrives within a moment.
 const BACKLOG: u32 = 8192;
@@ -67,7 +68,7 @@ pub async fn serve<S>(
             accepted = accepted => accepted,
             () = &mut stop => break,
         };
-        let (stream, peer) = match accepted {
+        let (stream, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, most likely: a pause lets some be closed.
@@ -77,8 +78,10 @@ pub async fn serve<S>(
             }
         };
         let _ = stream.set_nodelay(true);
+        let (stream, bench) = Listening::to(stream);
+        let peer = Peer { address, bench };
         let service = service.clone().map_request(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(peer.clone());
             request
         });
         let connection =

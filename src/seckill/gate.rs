@@ -11,7 +11,7 @@
 //! overload was noticed, and has waited for several times as long, makes way, too: a queue that
 //! stands helps nobody (the idea of CoDel, RFC 8289).
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +23,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A surplus: more than so many come for each that is served. Those who come again when they are
 /// answered are as many, give or take what a batch brings at once.
 const SURPLUS: f64 = 1.1;
+
+/// A crowd that is there for so many looks in a row is no rush any more, even if no more come than
+/// end: each of them waits for longer than he has to.
+const STANDS_FOR: u32 = 5;
 
 /// How much of the last look's rate is kept in the next, where that shows a lower one: a pause of
 /// a moment, for a checkpoint say, is no reason to refuse more.
@@ -47,9 +51,13 @@ pub struct GateOptions {
 pub struct Gate {
     options: GateOptions,
     under_way: AtomicUsize,
+    benched: AtomicUsize,
     came: AtomicU64,
+    refused: AtomicU64,
     served: AtomicU64,
     limit: AtomicUsize,
+    /// Whether who is refused is not to be listened to for a while.
+    benches: AtomicBool,
     begun: Instant,
     /// Since when there is an overload, in milliseconds after `begun`; 0: there is none.
     overloaded_since_ms: AtomicU64,
@@ -61,8 +69,20 @@ pub struct Gate {
 struct Look {
     at: Instant,
     came: u64,
+    refused: u64,
     served: u64,
     per_s: f64,
+    /// For so many looks in a row there has been a crowd.
+    crowded_for: u32,
+}
+
+/// Who wants to be let in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Comer {
+    /// How many have come already, but were not heard yet: the server has not come to them.
+    pub behind: usize,
+    /// Whether he spoke while he was not listened to: it would be late for his answer.
+    pub is_early: bool,
 }
 
 /// To be under way, until this is dropped. It goes where the work goes: a buyer who leaves does
@@ -76,13 +96,28 @@ impl Drop for Pass {
     }
 }
 
+/// Of somebody who was refused in an overload so heavy that he is not to be listened to for a
+/// while; until this is dropped he counts as one of the crowd. No purchase of his is under way.
+#[derive(Debug)]
+pub struct Benched(Arc<Gate>);
+
+impl Drop for Benched {
+    fn drop(&mut self) {
+        self.0.benched.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Gate {
     /// A gate that nobody has passed.
     pub fn new(options: GateOptions) -> Self {
-        let look = Look { at: Instant::now(), came: 0, served: 0, per_s: 0.0 };
+        let at = Instant::now();
+        let look = Look { at, came: 0, refused: 0, served: 0, per_s: 0.0, crowded_for: 0 };
         Self {
             under_way: AtomicUsize::new(0),
+            benched: AtomicUsize::new(0),
             came: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            benches: AtomicBool::new(false),
             served: AtomicU64::new(0),
             limit: AtomicUsize::new(options.most),
             begun: look.at,
@@ -92,19 +127,33 @@ impl Gate {
         }
     }
 
-    /// Lets one in; `None` when that would be one too many.
-    pub fn enter(self: &Arc<Self>) -> Option<Pass> {
+    /// Lets one in.
+    ///
+    /// # Errors
+    /// When that would be one too many, or he is early. Then with what he is to hold on to if he
+    /// is not to be listened to for a while.
+    pub fn enter(self: &Arc<Self>, comer: Comer) -> Result<Pass, Option<Benched>> {
         self.came.fetch_add(1, Ordering::Relaxed);
         let under_way = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
-        if under_way > self.options.least {
-            self.look();
+        if comer.is_early || under_way + comer.behind > self.options.least {
+            self.look(comer.behind);
         }
         // The limit is never below the least.
-        if under_way <= self.limit.load(Ordering::Relaxed) {
-            return Some(Pass(Arc::clone(self)));
+        let limit = self.limit.load(Ordering::Relaxed);
+        // Of those on the bench some come back while there is plenty of room, and not before:
+        // most would only be refused twice.
+        let limit = if comer.is_early { limit / 2 } else { limit };
+        let is_room = under_way + comer.behind <= limit;
+        if is_room && !comer.is_early {
+            return Ok(Pass(Arc::clone(self)));
         }
         self.under_way.fetch_sub(1, Ordering::Relaxed);
-        None
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        let is_benched = !is_room && self.benches.load(Ordering::Relaxed);
+        Err(is_benched.then(|| {
+            self.benched.fetch_add(1, Ordering::Relaxed);
+            Benched(Arc::clone(self))
+        }))
     }
 
     /// A buyer has got an answer. Not whoever was refused, or has left, after all: a queue that is
@@ -122,7 +171,7 @@ impl Gate {
     }
 
     /// Looks, if it is time, whether more come than end, and sets the limit by it.
-    fn look(&self) {
+    fn look(&self, behind: usize) {
         // Who finds another looking goes by what was seen last.
         let Ok(mut look) = self.look.try_lock() else { return };
         let now = Instant::now();
@@ -130,18 +179,28 @@ impl Gate {
         if since < LOOK_EVERY {
             return;
         }
-        let (came, served) =
-            (self.came.load(Ordering::Relaxed), self.served.load(Ordering::Relaxed));
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (came, refused, served) =
+            (count(&self.came), count(&self.refused), count(&self.served));
         let (comers, leavers) = ((came - look.came) as f64, (served - look.served) as f64);
+        let are_many_refused = refused - look.refused > served - look.served;
         // Nobody looked for a while: it was quiet, and the average says nothing of now.
         let stale = since > LOOK_EVERY * 3;
         let surplus = !stale && comers > SURPLUS * leavers;
         let per_s = leavers / since.as_secs_f64();
         let per_s = per_s.max(KEPT * look.per_s + (1.0 - KEPT) * per_s);
-        *look = Look { at: now, came, served, per_s };
-        let is_crowd = self.under_way.load(Ordering::Relaxed) > self.options.burst;
+        // Those outside would all be here if they were listened to.
+        let crowd = [&self.under_way, &self.benched].map(|count| count.load(Ordering::Relaxed));
+        let is_crowd = crowd.into_iter().sum::<usize>() + behind > self.options.burst;
+        let crowded_for = if is_crowd && !stale { look.crowded_for + 1 } else { 0 };
+        *look = Look { at: now, came, refused, served, per_s, crowded_for };
         let since_ms = self.overloaded_since_ms.load(Ordering::Relaxed);
-        let overloaded = surplus && (is_crowd || since_ms > 0);
+        let overloaded = match since_ms {
+            0 => is_crowd && (surplus || crowded_for >= STANDS_FOR),
+            _ => surplus || is_crowd,
+        };
+        let benches = overloaded && (are_many_refused || self.benches.load(Ordering::Relaxed));
+        self.benches.store(benches, Ordering::Relaxed);
         let within_wait = (per_s * self.options.wait.as_secs_f64()) as usize;
         let limit = if overloaded { within_wait.max(self.options.least) } else { usize::MAX };
         self.limit.store(limit.min(self.options.most), Ordering::Relaxed);
@@ -163,17 +222,17 @@ mod tests {
         GateOptions { least: 4, burst: 600, most: 1000, wait: Duration::from_millis(20) };
 
     fn enter(gate: &Arc<Gate>, count: usize) -> Vec<Pass> {
-        (0..count).map_while(|_| gate.enter()).collect()
+        (0..count).map_while(|_| gate.enter(Comer::default()).ok()).collect()
     }
 
     /// In each of the next `looks` tenths of a second `come` purchases come, one of them at its
     /// end, and `end` of all that are under way end.
     async fn work(gate: &Arc<Gate>, inside: &mut Vec<Pass>, come: usize, end: usize, looks: usize) {
         for _ in 0..looks {
-            inside.extend((1..come).filter_map(|_| gate.enter()));
+            inside.extend((1..come).filter_map(|_| gate.enter(Comer::default()).ok()));
             inside.drain(..end.min(inside.len())).for_each(|_| gate.served());
             tokio::time::advance(LOOK_EVERY).await;
-            inside.extend(gate.enter());
+            inside.extend(gate.enter(Comer::default()));
         }
     }
 

@@ -19,6 +19,6 @@ mod service;
 mod strategy;
 
 pub use error::PurchaseError;
-pub use gate::GateOptions;
+pub use gate::{Benched, Comer, GateOptions};
 pub use service::{DEFAULT_BURST, Purchases, PurchasesOptions};
 pub use strategy::{Request, Strategy, StrategyName, UnknownStrategy};

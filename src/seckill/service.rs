@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::admission::Breaker;
 use super::bought::Bought;
 use super::catalog::{Catalog, Sale};
-use super::gate::{Gate, GateOptions};
+use super::gate::{Benched, Comer, Gate, GateOptions};
 use super::group_commit::GroupCommit;
 use super::line::MAX_BATCH;
 use super::locked::Locked;
@@ -164,15 +164,25 @@ impl Purchases {
         refusal
     }
 
+    /// Lets a request be under way, before it is sold to.
+    ///
+    /// # Errors
+    /// When that would be one too many, or the buyer was told to come later than he did. With
+    /// what is to be held for as long as he is not listened to, if he is not to be.
+    pub fn admit(&self, request: &mut Request, comer: Comer) -> Result<(), Option<Benched>> {
+        let pass = self.gate.enter(comer).inspect_err(|_| self.counted.count(UNAVAILABLE))?;
+        request.pass = Some(pass);
+        Ok(())
+    }
+
     /// Sells to a request that memory had nothing against. As [`Purchases::buy`], of which it is
     /// the second half.
     ///
     /// # Errors
     /// See [`PurchaseError`].
     pub async fn sell(&self, mut request: Request) -> Result<Outcome, PurchaseError> {
-        request.pass = self.gate.enter();
-        if request.pass.is_none() {
-            return self.count(Err(PurchaseError::Overloaded));
+        if request.pass.is_none() && self.admit(&mut request, Comer::default()).is_err() {
+            return Err(PurchaseError::Overloaded);
         }
         let (user, voucher) = (request.user, request.sale.voucher.id);
         let outcome = Arc::clone(&self.strategy).purchase(request).await;

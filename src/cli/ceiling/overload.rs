@@ -23,7 +23,9 @@ use crate::seckill::StrategyName;
 pub(super) const OVERLOAD_CONNECTIONS: usize = 8_192;
 /// How long one waits, for a free connection or for the answer: whoever clicks has clicked again
 /// by then. It also bounds what is left of the overload when it is over.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long one waits for one of the connections.
+const CONNECTION_WITHIN: Duration = Duration::from_millis(5);
 /// What a buyer hears whose purchase may have come through, or was not begun.
 const UNAVAILABLE: &str = "unavailable";
 /// The names of the phases.
@@ -122,6 +124,7 @@ impl Stage {
             arrival: Arrival::Open { phases: phases.clone() },
             connections: OVERLOAD_CONNECTIONS,
             answer_within: PATIENCE,
+            connection_within: Some(CONNECTION_WITHIN),
         };
         let mut resident_bytes = [0_u64; 3];
         let look = |passed_ms| {

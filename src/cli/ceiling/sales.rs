@@ -100,6 +100,7 @@ impl Stage {
             arrival: self.closed(),
             connections,
             answer_within: ANSWER_WITHIN,
+            connection_within: None,
         };
         let watched = self.all_nodes().filter(|node| sale.nodes.contains(&node.address));
         let watched: Vec<&Node> = watched.collect();
@@ -152,6 +153,7 @@ impl Stage {
             arrival: self.closed(),
             connections,
             answer_within: ANSWER_WITHIN,
+            connection_within: None,
         };
         self.refuse(measurement, load, refused).await
     }
@@ -170,6 +172,7 @@ impl Stage {
             arrival: self.closed(),
             connections,
             answer_within: ANSWER_WITHIN,
+            connection_within: None,
         };
         self.refuse(measurement, load, Refused::SoldOut).await
     }

@@ -49,8 +49,10 @@ pub(super) struct Load {
     pub(super) pairing: Pairing,
     pub(super) arrival: Arrival,
     pub(super) connections: usize,
-    /// How long one waits for an answer, or for a connection to ask over.
+    /// How long one waits for an answer.
     pub(super) answer_within: Duration,
+    /// How long one waits for a connection to ask over, if not as long.
+    pub(super) connection_within: Option<Duration>,
 }
 
 /// Everything that runs.
@@ -182,6 +184,7 @@ impl Stage {
             arrival: load.arrival,
             connections: load.connections,
             answer_timeout_ms: load.answer_within.as_millis() as u64,
+            connection_timeout_ms: load.connection_within.map(|within| within.as_millis() as u64),
             seed: rand::rng().random(),
         };
         let within = Duration::from_millis(plan.total_ms()) + GRACE;
@@ -227,6 +230,7 @@ impl Stage {
                 arrival: Arrival::Closed { duration_ms: ALL_BUY_WITHIN.as_millis() as u64 },
                 connections: 32,
                 answer_within: ANSWER_WITHIN,
+                connection_within: None,
             };
             let report = self.send(load, |_| ()).await?;
             let told: u64 =

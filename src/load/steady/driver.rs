@@ -93,6 +93,7 @@ pub(super) struct Driver {
     request: Vec<u8>,
     buffer: Box<[u8]>,
     answer_timeout: Duration,
+    connection_timeout: Duration,
     next_look: Duration,
 }
 
@@ -133,6 +134,7 @@ impl Driver {
             request: Vec::new(),
             buffer: vec![0; MAX_BODY_BYTES].into(),
             answer_timeout: Duration::from_millis(job.plan.answer_timeout_ms),
+            connection_timeout: job.plan.connection_timeout(),
             next_look: Duration::ZERO,
             job,
         })
@@ -204,18 +206,22 @@ impl Driver {
         self.line.push_back(Waiting { due, k });
     }
 
-    /// Sends those who wait over what is idle, and gives up those who have waited too long.
+    /// Sends those who wait over what is idle, and gives up those who have waited too long. Who
+    /// is sent late because the generator was, is sent.
     fn send(&mut self, now: Duration) {
         while let Some(&waiting) = self.line.front() {
-            if now >= waiting.due + self.answer_timeout {
-                self.line.pop_front();
-                let timing = Timing { due: waiting.due, sent: None };
-                self.conclude(timing, now, NOT_SENT_INDEX);
-            } else if let Some(link) = self.idle.pop_front() {
+            let has_waited_for = |timeout| now >= waiting.due + timeout;
+            let idle =
+                if has_waited_for(self.answer_timeout) { None } else { self.idle.pop_front() };
+            if let Some(link) = idle {
                 if self.ask(link, waiting) {
                     self.line.pop_front();
                     self.asked += 1;
                 }
+            } else if has_waited_for(self.connection_timeout) {
+                self.line.pop_front();
+                let timing = Timing { due: waiting.due, sent: None };
+                self.conclude(timing, now, NOT_SENT_INDEX);
             } else {
                 break;
             }

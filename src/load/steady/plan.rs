@@ -48,6 +48,10 @@ pub struct SteadyPlan {
     /// default 10,000.
     #[serde(default = "default_answer_timeout_ms")]
     pub answer_timeout_ms: u64,
+    /// How long a request may wait in the generator for a free connection, in milliseconds from
+    /// the moment it was due; without it, as long as for the answer.
+    #[serde(default)]
+    pub connection_timeout_ms: Option<u64>,
     /// Decides when the requests of an open load are due.
     pub seed: u64,
 }
@@ -61,6 +65,12 @@ impl SteadyPlan {
     #[must_use]
     pub fn total_ms(&self) -> u64 {
         self.durations_ms().fold(0, u64::saturating_add)
+    }
+
+    /// How long a request waits for a free connection: never longer than for its answer.
+    pub(super) fn connection_timeout(&self) -> Duration {
+        let timeout_ms = self.connection_timeout_ms.unwrap_or(self.answer_timeout_ms);
+        Duration::from_millis(timeout_ms.min(self.answer_timeout_ms))
     }
 
     fn durations_ms(&self) -> impl Iterator<Item = u64> {
