@@ -22,7 +22,7 @@ use crate::seckill::Benched;
 pub(super) const COME_BACK_AFTER: Duration = Duration::from_secs(2);
 /// How long he is there, in milliseconds: not as long as he was told, so that who takes it at its
 /// word does not notice. Drawn, or all who were refused at once would be back at once.
-const ON_THE_BENCH_MS: Range<u64> = 1_000..1_500;
+const ON_THE_BENCH_MS: Range<u64> = 1_000..1_700;
 
 /// The bench of one connection.
 #[derive(Debug, Clone, Default)]

@@ -14,6 +14,7 @@ use axum::Router;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use axum::routing::future::RouteFuture;
+use futures_util::FutureExt;
 use futures_util::future::Either;
 use hyper::Request;
 use hyper::body::{Body as _, Incoming};
@@ -103,9 +104,9 @@ impl Service<Request<Incoming>> for HotPath {
         };
         let language = problem::preferred_language(request.headers());
         let looked = match self.app.purchases.look(user, voucher) {
-            Some(Ok(looked)) => self.admit(looked, is_early, peer).map(Some),
+            Some(Ok(looked)) => self.admit(looked, is_early, peer).map(Ok),
             Some(Err(refusal)) => Err(refusal.into()),
-            None => Ok(None),
+            None => Ok(Err((self.clone(), peer.cloned()))),
         };
         let looked = match looked {
             Ok(looked) => looked,
@@ -117,11 +118,16 @@ impl Service<Request<Incoming>> for HotPath {
         let app = self.app.clone();
         let buying = async move {
             let bought = async {
-                orders::answer(match looked {
-                    Some(request) => app.purchases.sell(request).await,
-                    None => app.purchases.buy(user, voucher).await,
-                })
+                let admitted = match looked {
+                    Ok(admitted) => admitted,
+                    Err((path, peer)) => {
+                        let found = app.purchases.find(user, voucher).await?;
+                        path.admit(found?, is_early, peer.as_ref())?
+                    }
+                };
+                Ok::<_, ApiError>(orders::answer(app.purchases.sell(admitted).await))
             };
+            let bought = bought.map(IntoResponse::into_response);
             Ok(finish(unless_it_panics(bought).await, language, BUY, begun))
         };
         Either::Right(Either::Left(Box::pin(buying)))

@@ -20,13 +20,17 @@ use tokio::time::Instant;
 /// Between two looks at how many come and how many end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// The same while there is a crowd and it is not known yet what it wants: thousands may come
+/// within each hundredth of a second, and wait until it is.
+const LOOK_SOON: Duration = Duration::from_millis(25);
+
 /// A surplus: more than so many come for each that is served. Those who come again when they are
 /// answered are as many, give or take what a batch brings at once.
 const SURPLUS: f64 = 1.1;
 
-/// A crowd that is there for so many looks in a row is no rush any more, even if no more come than
-/// end: each of them waits for longer than he has to.
-const STANDS_FOR: u32 = 5;
+/// A crowd that is there for so long is no rush any more, even if no more come than end: each of
+/// them waits for longer than he has to.
+const STANDS_FOR: Duration = Duration::from_millis(500);
 
 /// How much of the last look's rate is kept in the next, where that shows a lower one: a pause of
 /// a moment, for a checkpoint say, is no reason to refuse more.
@@ -72,8 +76,8 @@ struct Look {
     refused: u64,
     served: u64,
     per_s: f64,
-    /// For so many looks in a row there has been a crowd.
-    crowded_for: u32,
+    /// Since when each look saw a crowd.
+    crowded_since: Option<Instant>,
 }
 
 /// Who wants to be let in.
@@ -111,7 +115,7 @@ impl Gate {
     /// A gate that nobody has passed.
     pub fn new(options: GateOptions) -> Self {
         let at = Instant::now();
-        let look = Look { at, came: 0, refused: 0, served: 0, per_s: 0.0, crowded_for: 0 };
+        let look = Look { at, came: 0, refused: 0, served: 0, per_s: 0.0, crowded_since: None };
         Self {
             under_way: AtomicUsize::new(0),
             benched: AtomicUsize::new(0),
@@ -176,7 +180,11 @@ impl Gate {
         let Ok(mut look) = self.look.try_lock() else { return };
         let now = Instant::now();
         let since = now.duration_since(look.at);
-        if since < LOOK_EVERY {
+        // Those outside would all be here if they were listened to.
+        let crowd = [&self.under_way, &self.benched].map(|count| count.load(Ordering::Relaxed));
+        let is_crowd = crowd.into_iter().sum::<usize>() + behind > self.options.burst;
+        let is_new = is_crowd && !self.benches.load(Ordering::Relaxed);
+        if since < if is_new { LOOK_SOON } else { LOOK_EVERY } {
             return;
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -189,14 +197,13 @@ impl Gate {
         let surplus = !stale && comers > SURPLUS * leavers;
         let per_s = leavers / since.as_secs_f64();
         let per_s = per_s.max(KEPT * look.per_s + (1.0 - KEPT) * per_s);
-        // Those outside would all be here if they were listened to.
-        let crowd = [&self.under_way, &self.benched].map(|count| count.load(Ordering::Relaxed));
-        let is_crowd = crowd.into_iter().sum::<usize>() + behind > self.options.burst;
-        let crowded_for = if is_crowd && !stale { look.crowded_for + 1 } else { 0 };
-        *look = Look { at: now, came, refused, served, per_s, crowded_for };
+        let crowded_since = look.crowded_since.filter(|_| !stale).unwrap_or(now);
+        let stands = is_crowd && now - crowded_since >= STANDS_FOR;
+        let crowded_since = is_crowd.then_some(crowded_since);
+        *look = Look { at: now, came, refused, served, per_s, crowded_since };
         let since_ms = self.overloaded_since_ms.load(Ordering::Relaxed);
         let overloaded = match since_ms {
-            0 => is_crowd && (surplus || crowded_for >= STANDS_FOR),
+            0 => is_crowd && (surplus || stands),
             _ => surplus || is_crowd,
         };
         let benches = overloaded && (are_many_refused || self.benches.load(Ordering::Relaxed));

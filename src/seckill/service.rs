@@ -89,8 +89,8 @@ impl Purchases {
         let breaker = Arc::new(Breaker::default());
         let least = match options.strategy {
             StrategyName::Locked => options.gate.least,
-            // Two batches: one in the database, one that becomes full meanwhile.
-            _ => options.gate.least.max(2 * MAX_BATCH),
+            // A batch in the database, and one that becomes full meanwhile.
+            _ => options.gate.least.max(MAX_BATCH * 3 / 2),
         };
         let gate = GateOptions { least: least.min(options.gate.most), ..options.gate };
         let gate = Arc::new(Gate::new(gate));
@@ -125,22 +125,36 @@ impl Purchases {
     /// # Errors
     /// See [`PurchaseError`]; never for an expected "no", which is `Outcome::Refused`.
     pub async fn buy(&self, user: UserId, voucher: VoucherId) -> Result<Outcome, PurchaseError> {
-        let looked = match self.look(user, voucher) {
-            Some(looked) => looked,
-            None => match self.catalog.sale(voucher).await {
-                Ok(Some(sale)) => self.look_at(user, sale),
-                Ok(None) => Err(self.refused(Refusal::VoucherNotFound)),
-                Err(error) => return self.count(Err(error.into())),
-            },
-        };
-        match looked {
+        match self.find(user, voucher).await? {
             Ok(request) => self.sell(request).await,
             Err(refusal) => Ok(Outcome::Refused(refusal)),
         }
     }
 
+    /// As [`Purchases::look`], but whose voucher is not in memory is looked up.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn find(
+        &self,
+        user: UserId,
+        voucher: VoucherId,
+    ) -> Result<Result<Request, Refusal>, PurchaseError> {
+        if let Some(looked) = self.look(user, voucher) {
+            return Ok(looked);
+        }
+        match self.catalog.sale(voucher).await {
+            Ok(Some(sale)) => Ok(self.look_at(user, sale)),
+            Ok(None) => Ok(Err(self.refused(Refusal::VoucherNotFound))),
+            Err(error) => {
+                self.counted.count(UNAVAILABLE);
+                Err(error.into())
+            }
+        }
+    }
+
     /// What memory says of an attempt of `user` to buy `voucher`: a refusal, a request to
-    /// [`Purchases::sell`] to, or nothing, and then [`Purchases::buy`] asks the database.
+    /// [`Purchases::sell`] to, or nothing, and then [`Purchases::find`] asks the database.
     pub fn look(&self, user: UserId, voucher: VoucherId) -> Option<Result<Request, Refusal>> {
         self.catalog.known(voucher).map(|sale| self.look_at(user, sale))
     }
