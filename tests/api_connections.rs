@@ -15,7 +15,7 @@ use crate::world::{World, user};
 const HEALTHZ: &str = "GET /healthz HTTP/1.1\r\nhost: s\r\n\r\n";
 
 /// Holds the rows of all sales until it is dropped or rolled back.
-async fn hold_rows(world: &World) -> PgConnection {
+pub async fn hold_rows(world: &World) -> PgConnection {
     let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
     holder.execute("begin; select from seckill_vouchers for update").await.unwrap();
     holder
@@ -27,7 +27,7 @@ async fn lock_exists(world: &World, buyer: i64) -> bool {
 }
 
 /// Whether a statement waits for a row in this world's database.
-async fn somebody_waits(world: &World) -> bool {
+pub async fn somebody_waits(world: &World) -> bool {
     let waiting = "select exists (select from pg_stat_activity
         where datname = current_database() and wait_event_type = 'Lock')";
     sqlx::query_scalar(waiting).fetch_one(world.database.pool()).await.unwrap()

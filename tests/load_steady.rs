@@ -240,6 +240,34 @@ async fn a_closed_load_has_one_request_under_way_on_each_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_finds_no_free_connection_leaves_sooner_than_who_waits_for_an_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut plan = plan(vec![listener.local_addr().unwrap()], (1, 100, 1));
+    (plan.arrival, plan.answer_timeout_ms) = (open(&[(1_000.0, 60_000)]), 2_000);
+    plan.connection_timeout_ms = Some(5);
+    let server = tokio::spawn(async move {
+        let mut stream = BufReader::new(listener.accept().await.unwrap().0);
+        head(&mut stream).await.unwrap();
+        // Until the generator gives up.
+        head(&mut stream).await
+    });
+    let report = run(plan).await;
+    server.await.unwrap();
+    assert_eq!(outcomes(&report), counts([("no_answer", 1), ("not_sent", 99)]));
+    let latency = &report.phases[0].latency_ms;
+    assert!(latency["not_sent"].p50 < latency["no_answer"].p50);
+    assert!(latency["not_sent"].p50 >= 4.99);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_finds_a_free_connection_is_sent_however_little_he_would_wait_for_one() {
+    let gate = Arc::new(Gate::default());
+    let mut plan = plan(nodes(1, &gate).await, (4, 40, 5));
+    (plan.connections, plan.connection_timeout_ms) = (8, Some(0));
+    assert_eq!(outcomes(&run(plan).await), counts([("ordered", 160)]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn those_who_find_no_server_are_known_not_to_have_been_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut plan = plan(vec![listener.local_addr().unwrap()], (1, 100, 1));

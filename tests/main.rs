@@ -10,6 +10,7 @@ mod api_document;
 mod api_login;
 mod api_operations;
 mod api_orders;
+mod api_overload;
 mod api_tokens;
 mod api_vouchers;
 mod browser;

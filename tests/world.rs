@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
+use ipnet::IpNet;
 use seckill::embedded::{Home, Plan, Servers};
 use seckill::http::auth::Tokens;
 use seckill::http::sms::SmsGateway;
@@ -17,6 +18,7 @@ use seckill::seckill::{Purchases, PurchasesOptions, StrategyName};
 use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, Keys, OrderIds, Redis, users};
 use sqlx::{Connection, Executor, PgConnection};
+use tokio::task::JoinHandle;
 
 /// The program under test.
 pub fn exe() -> &'static Path {
@@ -185,28 +187,41 @@ impl World {
 
     /// The state of an API. Phone `13900000001` is an admin's.
     pub async fn app(&self) -> App {
+        self.app_with(self.options(), Vec::new()).await
+    }
+
+    async fn app_with(&self, options: PurchasesOptions, trusted_proxies: Vec<IpNet>) -> App {
         App::new(AppParts {
             database: self.database.clone(),
             redis: self.redis.clone(),
             keys: self.keys.clone(),
             clock: self.clock.clone(),
-            purchases: self.purchases(self.options()).await,
+            purchases: self.purchases(options).await,
             tokens: self.tokens(),
             sms: Box::new(self.sms.clone()),
             admin_phones: ["13900000001".to_owned()].into(),
-            trusted_proxies: Vec::new(),
+            trusted_proxies,
         })
     }
 
     /// An API on a port of its own, in this process.
     pub async fn serve(&self) -> SocketAddr {
-        let app = self.app().await;
+        self.serve_with(self.options(), Vec::new(), std::future::pending()).await.0
+    }
+
+    /// The same with these options, until `stop`; and its task.
+    pub async fn serve_with(
+        &self,
+        options: PurchasesOptions,
+        trusted_proxies: Vec<IpNet>,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> (SocketAddr, JoinHandle<()>) {
+        let app = self.app_with(options, trusted_proxies).await;
         seckill::telemetry::start_metrics();
         let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
         let service = HotPath::new(app, &tokio::runtime::Handle::current());
-        tokio::spawn(server::serve(listener, service, 4096, std::future::pending()));
-        address
+        (address, tokio::spawn(server::serve(listener, service, 4096, stop)))
     }
 
     /// What the books of the only voucher say.

@@ -1,8 +1,9 @@
 //! Not listening for a while to a connection over which one was refused in an overload.
 //!
-//! He was told to come back after two seconds, but many a client asks again at once, and each
+//! He was told to come back after five seconds, but many a client asks again at once, and each
 //! answer takes from those who are served. What such a connection sends meanwhile stays where it
-//! is, first in the kernel, then at the client (the flow control of TCP).
+//! is, first in the kernel, then at the client (the flow control of TCP). It is listened to again
+//! as soon as there is room.
 
 use std::future::Future;
 use std::io;
@@ -14,15 +15,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::time::timeout;
 
 use crate::seckill::Benched;
 
 /// What `Retry-After` says to who is put on the bench.
-pub(super) const COME_BACK_AFTER: Duration = Duration::from_secs(2);
-/// How long he is there, in milliseconds: not as long as he was told, so that who takes it at its
+pub(super) const COME_BACK_AFTER: Duration = Duration::from_secs(5);
+/// How long he is there at most, in milliseconds: not as long as he was told, so that who takes it at its
 /// word does not notice. Drawn, or all who were refused at once would be back at once.
-const ON_THE_BENCH_MS: Range<u64> = 1_000..1_700;
+const ON_THE_BENCH_MS: Range<u64> = 3_000..4_700;
 
 /// The bench of one connection.
 #[derive(Debug, Clone, Default)]
@@ -51,9 +52,26 @@ impl Bench {
         self.0.is_taken.load(Ordering::Acquire)
     }
 
+    fn benched(&self) -> Option<Benched> {
+        self.0.benched.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     fn leave(&self) {
         self.0.is_taken.store(false, Ordering::Release);
-        *self.0.benched.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        // Of a request that was pipelined, and refused while he was on the bench already.
+        drop(self.benched());
+    }
+
+    /// Ends when it is time to listen again.
+    fn sit(&self) -> impl Future<Output = ()> + Send + use<> {
+        let benched = self.benched();
+        async move {
+            if let Some(benched) = benched {
+                let at_most = Duration::from_millis(rand::random_range(ON_THE_BENCH_MS));
+                // Whichever comes first.
+                let _ = timeout(at_most, benched.called_back()).await;
+            }
+        }
     }
 }
 
@@ -61,13 +79,13 @@ impl Bench {
 pub(super) struct Listening<S> {
     stream: S,
     bench: Bench,
-    until: Option<Pin<Box<Sleep>>>,
+    sitting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<S> Listening<S> {
     pub(super) fn to(stream: S) -> (Self, Bench) {
         let bench = Bench::default();
-        (Self { stream, bench: bench.clone(), until: None }, bench)
+        (Self { stream, bench: bench.clone(), sitting: None }, bench)
     }
 }
 
@@ -80,12 +98,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Listening<S> {
         if !self.bench.is_taken() {
             return Pin::new(&mut self.stream).poll_read(context, buffer);
         }
-        let until = self.until.get_or_insert_with(|| {
-            Box::pin(sleep(Duration::from_millis(rand::random_range(ON_THE_BENCH_MS))))
-        });
-        ready!(until.as_mut().poll(context));
-        self.until = None;
-        self.bench.leave();
+        let this = &mut *self;
+        let sitting = this.sitting.get_or_insert_with(|| Box::pin(this.bench.sit()));
+        ready!(sitting.as_mut().poll(context));
+        this.sitting = None;
+        this.bench.leave();
         let filled = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         let is_early = buffer.filled().len() > filled;
@@ -121,5 +138,59 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Listening<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::{Instant, advance, sleep};
+
+    use super::*;
+    use crate::seckill::gate::{Comer, Gate, GateOptions, Pass};
+
+    /// One who was refused in an overload that does not end while the other is under way.
+    async fn benched() -> (Benched, Pass) {
+        let wait = Duration::from_millis(1);
+        let gate = Arc::new(Gate::new(GateOptions { least: 1, burst: 1, most: 1, wait }));
+        let inside = gate.enter(Comer::default()).unwrap();
+        for _ in 0..10 {
+            if let Err(Some(benched)) = gate.enter(Comer::default()) {
+                return (benched, inside);
+            }
+            advance(Duration::from_millis(100)).await;
+        }
+        panic!("no overload");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_sent_too_early_is_read_before_its_sender_was_told_to_come_back() {
+        let (mut client, server) = tokio::io::duplex(64);
+        let (mut listening, bench) = Listening::to(server);
+        let (benched, _inside) = benched().await;
+        let told = Instant::now();
+        bench.take(benched);
+        client.write_all(b"early").await.unwrap();
+        listening.read_exact(&mut [0; 5]).await.unwrap();
+        assert!(told.elapsed() >= Duration::from_millis(ON_THE_BENCH_MS.start));
+        assert!(told.elapsed() < COME_BACK_AFTER);
+        assert!(bench.was_early());
+        client.write_all(b"again").await.unwrap();
+        listening.read_exact(&mut [0; 5]).await.unwrap();
+        assert!(!bench.was_early());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_comes_back_when_he_was_told_to_is_not_early() {
+        let (mut client, server) = tokio::io::duplex(64);
+        let (mut listening, bench) = Listening::to(server);
+        let (benched, _inside) = benched().await;
+        bench.take(benched);
+        let reading = tokio::spawn(async move { listening.read_exact(&mut [0; 4]).await.is_ok() });
+        sleep(COME_BACK_AFTER).await;
+        client.write_all(b"late").await.unwrap();
+        assert!(reading.await.unwrap());
+        assert!(!bench.was_early());
     }
 }

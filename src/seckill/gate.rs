@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
 
 /// Between two looks at how many come and how many end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -35,6 +36,10 @@ const STANDS_FOR: Duration = Duration::from_millis(500);
 /// How much of the last look's rate is kept in the next, where that shows a lower one: a pause of
 /// a moment, for a checkpoint say, is no reason to refuse more.
 const KEPT: f64 = 0.8;
+
+/// So many of those who are not listened to are called back after each look that saw room. All at
+/// once would be a burst of its own, since to refuse them takes time, too.
+const CALLED_BACK: usize = 1_600;
 
 /// What a gate lets in.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +67,12 @@ pub struct Gate {
     limit: AtomicUsize,
     /// Whether who is refused is not to be listened to for a while.
     benches: AtomicBool,
+    /// Whether somebody looks even if nobody comes: while anybody is on the bench.
+    is_watched: AtomicBool,
+    /// Those of them that may leave the bench.
+    called_back: Semaphore,
+    /// Since the last look so many were the most that were under way or behind.
+    high_water: AtomicUsize,
     begun: Instant,
     /// Since when there is an overload, in milliseconds after `begun`; 0: there is none.
     overloaded_since_ms: AtomicU64,
@@ -76,6 +87,8 @@ struct Look {
     refused: u64,
     served: u64,
     per_s: f64,
+    /// Whether it is an overload in which more are refused than served.
+    is_heavy: bool,
     /// Since when each look saw a crowd.
     crowded_since: Option<Instant>,
 }
@@ -105,6 +118,23 @@ impl Drop for Pass {
 #[derive(Debug)]
 pub struct Benched(Arc<Gate>);
 
+impl Benched {
+    fn new(gate: &Arc<Gate>) -> Self {
+        gate.benched.fetch_add(1, Ordering::SeqCst);
+        if !gate.is_watched.swap(true, Ordering::SeqCst) {
+            tokio::spawn(Arc::clone(gate).watch());
+        }
+        Self(Arc::clone(gate))
+    }
+
+    /// There is room again, and it is his turn to be listened to.
+    pub async fn called_back(&self) {
+        if let Ok(permit) = self.0.called_back.acquire().await {
+            permit.forget();
+        }
+    }
+}
+
 impl Drop for Benched {
     fn drop(&mut self) {
         self.0.benched.fetch_sub(1, Ordering::Relaxed);
@@ -115,13 +145,17 @@ impl Gate {
     /// A gate that nobody has passed.
     pub fn new(options: GateOptions) -> Self {
         let at = Instant::now();
-        let look = Look { at, came: 0, refused: 0, served: 0, per_s: 0.0, crowded_since: None };
+        let (is_heavy, crowded_since) = (false, None);
+        let look = Look { at, came: 0, refused: 0, served: 0, per_s: 0.0, is_heavy, crowded_since };
         Self {
             under_way: AtomicUsize::new(0),
             benched: AtomicUsize::new(0),
             came: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             benches: AtomicBool::new(false),
+            is_watched: AtomicBool::new(false),
+            called_back: Semaphore::new(0),
+            high_water: AtomicUsize::new(0),
             served: AtomicU64::new(0),
             limit: AtomicUsize::new(options.most),
             begun: look.at,
@@ -143,21 +177,17 @@ impl Gate {
             self.look(comer.behind);
         }
         // The limit is never below the least.
-        let limit = self.limit.load(Ordering::Relaxed);
-        // Of those on the bench some come back while there is plenty of room, and not before:
-        // most would only be refused twice.
-        let limit = if comer.is_early { limit / 2 } else { limit };
-        let is_room = under_way + comer.behind <= limit;
+        let is_room = under_way + comer.behind <= self.limit.load(Ordering::Relaxed);
+        if !comer.is_early && self.overloaded_since_ms.load(Ordering::Relaxed) > 0 {
+            self.high_water.fetch_max(under_way + comer.behind, Ordering::Relaxed);
+        }
         if is_room && !comer.is_early {
             return Ok(Pass(Arc::clone(self)));
         }
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         self.refused.fetch_add(1, Ordering::Relaxed);
-        let is_benched = !is_room && self.benches.load(Ordering::Relaxed);
-        Err(is_benched.then(|| {
-            self.benched.fetch_add(1, Ordering::Relaxed);
-            Benched(Arc::clone(self))
-        }))
+        let is_benched = self.benches.load(Ordering::Relaxed);
+        Err(is_benched.then(|| Benched::new(self)))
     }
 
     /// A buyer has got an answer. Not whoever was refused, or has left, after all: a queue that is
@@ -174,6 +204,22 @@ impl Gate {
         overloaded_since_ms > 0 && came_before() && since.elapsed() > self.options.wait * 5
     }
 
+    /// Looks until the bench is empty.
+    async fn watch(self: Arc<Self>) {
+        loop {
+            sleep(LOOK_EVERY).await;
+            self.look(0);
+            let is_empty = || self.benched.load(Ordering::SeqCst) == 0;
+            if is_empty() {
+                self.is_watched.store(false, Ordering::SeqCst);
+                // Who came just now may have found it watched.
+                if is_empty() || self.is_watched.swap(true, Ordering::SeqCst) {
+                    return;
+                }
+            }
+        }
+    }
+
     /// Looks, if it is time, whether more come than end, and sets the limit by it.
     fn look(&self, behind: usize) {
         // Who finds another looking goes by what was seen last.
@@ -181,9 +227,10 @@ impl Gate {
         let now = Instant::now();
         let since = now.duration_since(look.at);
         // Those outside would all be here if they were listened to.
-        let crowd = [&self.under_way, &self.benched].map(|count| count.load(Ordering::Relaxed));
-        let is_crowd = crowd.into_iter().sum::<usize>() + behind > self.options.burst;
-        let is_new = is_crowd && !self.benches.load(Ordering::Relaxed);
+        let benched = self.benched.load(Ordering::Relaxed);
+        let crowd = self.under_way.load(Ordering::Relaxed) + benched + behind;
+        let is_crowd = crowd > self.options.burst;
+        let is_new = is_crowd && !look.is_heavy;
         if since < if is_new { LOOK_SOON } else { LOOK_EVERY } {
             return;
         }
@@ -200,14 +247,21 @@ impl Gate {
         let crowded_since = look.crowded_since.filter(|_| !stale).unwrap_or(now);
         let stands = is_crowd && now - crowded_since >= STANDS_FOR;
         let crowded_since = is_crowd.then_some(crowded_since);
-        *look = Look { at: now, came, refused, served, per_s, crowded_since };
         let since_ms = self.overloaded_since_ms.load(Ordering::Relaxed);
         let overloaded = match since_ms {
             0 => is_crowd && (surplus || stands),
             _ => surplus || is_crowd,
         };
-        let benches = overloaded && (are_many_refused || self.benches.load(Ordering::Relaxed));
-        self.benches.store(benches, Ordering::Relaxed);
+        let is_heavy = overloaded && (are_many_refused || look.is_heavy);
+        let under_way = self.under_way.load(Ordering::Relaxed);
+        let high_water = self.high_water.swap(0, Ordering::Relaxed).max(under_way);
+        let has_room = !overloaded || high_water <= self.limit.load(Ordering::Relaxed) / 4 * 3;
+        self.benches.store(is_heavy && !has_room, Ordering::Relaxed);
+        if has_room {
+            let free = self.called_back.available_permits();
+            self.called_back.add_permits(benched.saturating_sub(free).min(CALLED_BACK));
+        }
+        *look = Look { at: now, came, refused, served, per_s, is_heavy, crowded_since };
         let within_wait = (per_s * self.options.wait.as_secs_f64()) as usize;
         let limit = if overloaded { within_wait.max(self.options.least) } else { usize::MAX };
         self.limit.store(limit.min(self.options.most), Ordering::Relaxed);
@@ -222,7 +276,10 @@ impl Gate {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use futures_util::future::join_all;
+
     use super::*;
 
     const OPTIONS: GateOptions =
@@ -300,6 +357,8 @@ mod tests {
         let mut inside = Vec::new();
         work(&gate, &mut inside, 500, 10, 5).await;
         assert_eq!(limit(&gate), OPTIONS.least);
+        // Those who have waited too long are sent away.
+        inside.truncate(500);
         work(&gate, &mut inside, 10, 10, 1).await;
         assert_eq!(limit(&gate), OPTIONS.most);
         // Or when nobody came for a while.
@@ -307,6 +366,57 @@ mod tests {
         inside.clear();
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(enter(&gate, 2000).len(), OPTIONS.most);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_crowd_that_stands_is_an_overload_though_no_more_come_than_end() {
+        let gate = Arc::new(Gate::new(OPTIONS));
+        let mut inside = enter(&gate, 595);
+        work(&gate, &mut inside, 15, 14, 9).await;
+        assert_eq!((inside.len(), limit(&gate)), (604, OPTIONS.most));
+        let mut least = OPTIONS.most;
+        for _ in 0..5 {
+            work(&gate, &mut inside, 15, 14, 1).await;
+            least = least.min(limit(&gate));
+        }
+        assert_eq!(least, OPTIONS.least);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_behind_are_a_part_of_the_crowd_and_take_up_room() {
+        let gate = Arc::new(Gate::new(OPTIONS));
+        let enter = |behind| gate.enter(Comer { behind, is_early: false });
+        assert!(enter(OPTIONS.most).is_err());
+        drop(enter(OPTIONS.most - 1).unwrap());
+        tokio::time::advance(LOOK_SOON).await;
+        assert!(enter(OPTIONS.burst).is_err());
+        assert_eq!(limit(&gate), OPTIONS.least);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn in_a_heavy_overload_the_refused_are_on_the_bench_until_there_is_room() {
+        let gate = Arc::new(Gate::new(OPTIONS));
+        let early = || gate.enter(Comer { behind: 0, is_early: true });
+        let mut inside = Vec::new();
+        work(&gate, &mut inside, 500, 300, 1).await;
+        assert!(matches!(early(), Err(None)), "no overload, but he was to come later");
+        work(&gate, &mut inside, 900, 10, 5).await;
+        let refused = || gate.enter(Comer::default()).unwrap_err().unwrap();
+        let benched: Vec<Benched> = (0..700).map(|_| refused()).collect();
+        assert!(matches!(early(), Err(Some(_))));
+        assert_eq!(gate.benched.load(Ordering::Relaxed), 700);
+        // Nobody comes any more. But those inside take up the room.
+        tokio::time::sleep(LOOK_EVERY * 10).await;
+        assert_eq!(gate.called_back.available_permits(), 0);
+        inside.clear();
+        let waited = join_all(benched.iter().map(Benched::called_back));
+        tokio::time::timeout(LOOK_EVERY * 2, waited).await.unwrap();
+        assert_eq!(limit(&gate), OPTIONS.least, "a crowd, until they are listened to");
+        assert!(matches!(early(), Err(None)), "to be refused a second time is enough");
+        drop(benched);
+        tokio::time::sleep(LOOK_EVERY * 10).await;
+        assert_eq!((enter(&gate, 2000).len(), limit(&gate)), (OPTIONS.most, OPTIONS.most));
+        assert!(!gate.is_watched.load(Ordering::Relaxed));
     }
 
     #[tokio::test(start_paused = true)]

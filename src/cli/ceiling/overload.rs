@@ -1,8 +1,8 @@
 //! More than can be served: what is still sold meanwhile, how long those wait who are served,
 //! and how soon it is over when the crowd is gone.
 //!
-//! First the peak: as much as is sold when each of 256 buyers comes again as soon as the last
-//! one is served. Then one load of three phases, in which buyers arrive at random times whatever
+//! First the peak: as much as is sold in the same time when each of 256 buyers comes again as soon
+//! as the last one is served. Then one load of three phases, in which buyers arrive at random times whatever
 //! the server does: half the peak, several times the peak, and half the peak again.
 
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ use crate::load::outcome::{NO_ANSWER, NOT_SENT, ORDERED};
 use crate::load::steady::{Arrival, Pairing, Phase, PhaseReport, SteadyReport, Window};
 use crate::seckill::StrategyName;
 
-/// Connections of the three phases, so many that buyers hardly ever wait for one: a load that
-/// does is one that the server closes.
+/// Connections of the three phases. Whoever finds all of them busy leaves: in an overload those
+/// that the server does not listen to are busy.
 pub(super) const OVERLOAD_CONNECTIONS: usize = 8_192;
-/// How long one waits, for a free connection or for the answer: whoever clicks has clicked again
-/// by then. It also bounds what is left of the overload when it is over.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How long one waits for one of the connections.
+/// How long one waits for the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one waits for one of the connections. Who waited for longer would be sent at last, and
+/// the server would be measured by how long the generator made him wait.
 const CONNECTION_WITHIN: Duration = Duration::from_millis(5);
 /// What a buyer hears whose purchase may have come through, or was not begun.
 const UNAVAILABLE: &str = "unavailable";
@@ -98,8 +98,9 @@ impl Stage {
         strategy: StrategyName,
     ) -> anyhow::Result<(Overload, Vec<String>)> {
         let lasting = self.terms.lasting;
-        // A burst is no peak: it would be over before the first checkpoint.
-        self.terms.lasting = self.terms.half_load / 2;
+        // As long as the overload: what can be sold for a second, before the first checkpoint,
+        // cannot be sold for long.
+        self.terms.lasting = self.terms.overload;
         let peak = self.orders(measurement, strategy, 1, CONNECTIONS).await;
         self.terms.lasting = lasting;
         let (peak, mut spoiled) = peak?;

@@ -22,7 +22,8 @@
 //! were asked for, never more.
 //!
 //! One request is sent at most once, and has exactly one [outcome](super::outcome). One that
-//! could not be sent within the answer's time-out is `not_sent`. Of an answer no more is read
+//! was due for longer than [`SteadyPlan::connection_timeout_ms`] without a free connection is
+//! `not_sent`. Of an answer no more is read
 //! than its outcome takes: orders are counted and not told, and an answer whose length is not
 //! given (or is more than 64 KiB) counts as `http_<status>`, a 201 too, because nobody knows
 //! whether it came whole. Further outcomes after 64 are all counted as `http_other`.

@@ -1,0 +1,135 @@
+//! An overload, as those see it who are refused: told to come later, and not listened to if they
+//! do not.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use seckill::seckill::{GateOptions, PurchasesOptions};
+use sqlx::{Executor, PgConnection};
+use tokio::io::BufReader;
+use tokio::net::TcpSocket;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+use crate::api_client::{PATIENCE, until};
+use crate::api_connections::{hold_rows, somebody_waits};
+use crate::raw_http::{Raw, RawAnswer, purchase_head};
+use crate::world::World;
+
+const PROXY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const HEALTHZ: &str = "GET /healthz HTTP/1.1\r\nhost: s\r\n\r\n";
+
+/// A sale in which one purchase may be under way, and is: it waits for a row that is held.
+struct Stuck {
+    world: World,
+    address: SocketAddr,
+    server: JoinHandle<()>,
+    stop: oneshot::Sender<()>,
+    voucher: String,
+    first: Raw,
+    held: PgConnection,
+}
+
+impl Stuck {
+    async fn new() -> Self {
+        let world = World::new().await;
+        world.users(10).await;
+        let voucher = world.voucher(10).await.id.to_string();
+        let wait = Duration::from_millis(25);
+        let gate = GateOptions { least: 1, burst: 1, most: 1, wait };
+        let options = PurchasesOptions { gate, ..world.options() };
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async { drop(stopped.await) };
+        let proxies = vec![IpAddr::from(PROXY).into()];
+        let (address, server) = world.serve_with(options, proxies, stopped).await;
+        let held = hold_rows(&world).await;
+        let mut first = Raw::connect(address).await;
+        first.send(purchase_head(&world.token(1), &voucher, "")).await;
+        until("the purchase waits for the row", || somebody_waits(&world)).await;
+        Self { world, address, server, stop, voucher, first, held }
+    }
+
+    async fn buy(&self, raw: &mut Raw, buyer: i64) -> RawAnswer {
+        raw.send(purchase_head(&self.world.token(buyer), &self.voucher, "")).await;
+        raw.answer().await.unwrap()
+    }
+
+    /// A connection that is not listened to: it asked so often that it was told to come later
+    /// than usual.
+    async fn benched(&self) -> Raw {
+        let mut raw = Raw::connect(self.address).await;
+        let begun = Instant::now();
+        loop {
+            let answer = self.buy(&mut raw, 2).await;
+            assert_eq!((answer.status, &answer.json()["code"]), (503, &"unavailable".into()));
+            if answer.head.contains("\r\nretry-after: 5\r\n") {
+                return raw;
+            }
+            assert!(answer.head.contains("\r\nretry-after: 1\r\n"), "{answer:?}");
+            assert!(begun.elapsed() < PATIENCE, "never told to come later than usual");
+        }
+    }
+
+    /// The row is free.
+    async fn let_go(&mut self) {
+        self.held.execute("rollback").await.unwrap();
+        assert_eq!(self.first.answer().await.unwrap().status, 201);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_wait_as_he_was_told_is_not_listened_to_until_there_is_room() {
+    let mut stuck = Stuck::new().await;
+    let mut early = stuck.benched().await;
+    // On the same connection nothing is heard, whatever it asks for; on others everything is.
+    early.send(HEALTHZ).await;
+    let mut other = Raw::connect(stuck.address).await;
+    for _ in 0..20 {
+        other.send(HEALTHZ).await;
+        assert_eq!(other.answer().await.unwrap().status, 200);
+    }
+    let unheard = timeout(Duration::from_millis(300), early.answer()).await;
+    assert!(unheard.is_err(), "{unheard:?}");
+    stuck.let_go().await;
+    assert_eq!(early.answer().await.unwrap().status, 200);
+    // It is over.
+    assert_eq!(stuck.buy(&mut early, 2).await.status, 201);
+    assert!(stuck.world.audit().await.holds);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_early_purchase_is_refused_even_if_there_is_room_by_then() {
+    let mut stuck = Stuck::new().await;
+    let mut early = stuck.benched().await;
+    early.send(purchase_head(&stuck.world.token(2), &stuck.voucher, "")).await;
+    stuck.let_go().await;
+    let answer = early.answer().await.unwrap();
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert!(answer.head.contains("\r\nretry-after: 1\r\n"), "{answer:?}");
+    assert_eq!(stuck.buy(&mut early, 2).await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_connection_of_a_trusted_proxy_is_that_of_many_and_is_always_listened_to() {
+    let stuck = Stuck::new().await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((PROXY, 0).into()).unwrap();
+    let mut proxy = Raw(BufReader::new(socket.connect(stuck.address).await.unwrap()));
+    let _benched = stuck.benched().await;
+    for _ in 0..20 {
+        let answer = stuck.buy(&mut proxy, 2).await;
+        assert_eq!(answer.status, 503);
+        assert!(answer.head.contains("\r\nretry-after: 1\r\n"), "{answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_does_not_wait_for_those_who_are_not_listened_to() {
+    let mut stuck = Stuck::new().await;
+    let mut early = stuck.benched().await;
+    stuck.let_go().await;
+    stuck.stop.send(()).unwrap();
+    timeout(PATIENCE, stuck.server).await.unwrap().unwrap();
+    assert!(early.answer().await.is_none());
+}
