@@ -263,7 +263,7 @@ async fn who_finds_no_free_connection_leaves_sooner_than_who_waits_for_an_answer
 async fn who_finds_a_free_connection_is_sent_however_little_he_would_wait_for_one() {
     let gate = Arc::new(Gate::default());
     let mut plan = plan(nodes(1, &gate).await, (4, 40, 5));
-    (plan.connections, plan.connection_timeout_ms) = (8, Some(0));
+    (plan.connections, plan.connection_timeout_ms) = (8, Some(1));
     assert_eq!(outcomes(&run(plan).await), counts([("ordered", 160)]));
 }
 
@@ -354,7 +354,7 @@ async fn a_plan_that_cannot_be_carried_out_is_refused() {
         change(&mut plan);
         steady::run(plan, Arc::default()).await.unwrap_err()
     };
-    let changes: [(Change, &str); 15] = [
+    let changes: [(Change, &str); 17] = [
         (|plan| plan.nodes.clear(), "lacks a node"),
         (|plan| plan.paths.clear(), "lacks a path"),
         (|plan| plan.tokens.clear(), "lacks a token"),
@@ -365,6 +365,8 @@ async fn a_plan_that_cannot_be_carried_out_is_refused() {
         (|plan| plan.paths[0] = "/buy#it".into(), "path 0 of"),
         (|plan| plan.tokens[1] = "line\nbreak".into(), "token 1 of"),
         (|plan| plan.answer_timeout_ms = 0, "time-out in ms is 0, but"),
+        (|plan| plan.connection_timeout_ms = Some(0), "connection's time-out in ms is 0, but"),
+        (|plan| plan.connection_timeout_ms = Some(60_001), "connection's time-out in ms is 60001"),
         (|plan| plan.arrival = Arrival::Closed { duration_ms: u64::MAX }, "duration in ms"),
         (|plan| plan.arrival = open(&[]), "duration in ms is 0, but"),
         (|plan| plan.arrival = open(&[(100.0, 10), (0.0, 10)]), "arrivals a second is 0, but"),

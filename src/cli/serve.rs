@@ -80,6 +80,11 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     stores.close().await
 }
 
+/// After so many turns of its own a thread looks into the queue that all share. The answers of
+/// purchases are there, because other threads bring them; new requests are in the thread's own, and
+/// tokio would serve dozens of them first.
+const SHARED_QUEUE_EVERY: u32 = 3;
+
 /// The threads of the connections, which are not those of the purchases. Of ten thousand who are
 /// refused each is served in turn; a purchase, which takes several turns, would come to nothing
 /// among them.
@@ -91,7 +96,11 @@ struct Connections {
 impl Connections {
     fn new() -> std::io::Result<Self> {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
-        let runtime = threads.thread_name("http").enable_all().global_queue_interval(3).build()?;
+        let runtime = threads
+            .thread_name("http")
+            .enable_all()
+            .global_queue_interval(SHARED_QUEUE_EVERY)
+            .build()?;
         Ok(Self { threads: runtime.handle().clone(), runtime: Some(runtime) })
     }
 

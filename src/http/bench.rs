@@ -1,9 +1,12 @@
 //! Not listening for a while to a connection over which one was refused in an overload.
 //!
 //! He was told to come back after five seconds, but many a client asks again at once, and each
-//! answer takes from those who are served. What such a connection sends meanwhile stays where it
-//! is, first in the kernel, then at the client (the flow control of TCP). It is listened to again
-//! as soon as there is room.
+//! answer takes from those who are served. What such a connection sends meanwhile is not read but
+//! for its first byte (which tells that there is something, or that the client has left): it stays
+//! in the kernel, and then at the client (the flow control of TCP). The connection is listened to
+//! again as soon as there is room, and in any case before the five seconds are over.
+//!
+//! When the server stops, such a connection counts as idle and is closed, whatever it has sent.
 
 use std::future::Future;
 use std::io;
@@ -21,8 +24,8 @@ use crate::seckill::Benched;
 
 /// What `Retry-After` says to who is put on the bench.
 pub(super) const COME_BACK_AFTER: Duration = Duration::from_secs(5);
-/// How long he is there at most, in milliseconds: not as long as he was told, so that who takes it at its
-/// word does not notice. Drawn, or all who were refused at once would be back at once.
+/// How long he is there at most, in milliseconds: not as long as he was told, so that who takes it
+/// at its word does not notice. Drawn, or all who were refused at once would be back at once.
 const ON_THE_BENCH_MS: Range<u64> = 3_000..4_700;
 
 /// The bench of one connection.
@@ -80,12 +83,14 @@ pub(super) struct Listening<S> {
     stream: S,
     bench: Bench,
     sitting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// The first byte of what was sent while nobody listened.
+    early: Option<u8>,
 }
 
 impl<S> Listening<S> {
     pub(super) fn to(stream: S) -> (Self, Bench) {
         let bench = Bench::default();
-        (Self { stream, bench: bench.clone(), sitting: None }, bench)
+        (Self { stream, bench: bench.clone(), sitting: None, early: None }, bench)
     }
 }
 
@@ -95,19 +100,33 @@ impl<S: AsyncRead + Unpin> AsyncRead for Listening<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.bench.is_taken() {
-            return Pin::new(&mut self.stream).poll_read(context, buffer);
-        }
         let this = &mut *self;
-        let sitting = this.sitting.get_or_insert_with(|| Box::pin(this.bench.sit()));
-        ready!(sitting.as_mut().poll(context));
-        this.sitting = None;
-        this.bench.leave();
-        let filled = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let is_early = buffer.filled().len() > filled;
-        self.bench.0.is_early.store(is_early, Ordering::Relaxed);
-        read
+        if this.bench.is_taken() {
+            let sitting = this.sitting.get_or_insert_with(|| Box::pin(this.bench.sit()));
+            let stays = sitting.as_mut().poll(context).is_pending();
+            if stays && this.early.is_none() {
+                let mut first = [0];
+                let mut first = ReadBuf::new(&mut first);
+                ready!(Pin::new(&mut this.stream).poll_read(context, &mut first))?;
+                this.early = first.filled().first().copied();
+            }
+            // But for who has left.
+            if stays && this.early.is_some() {
+                return Poll::Pending;
+            }
+            this.sitting = None;
+            this.bench.leave();
+        }
+        let Some(first) = this.early.take() else {
+            return Pin::new(&mut this.stream).poll_read(context, buffer);
+        };
+        this.bench.0.is_early.store(true, Ordering::Relaxed);
+        buffer.put_slice(&[first]);
+        match Pin::new(&mut this.stream).poll_read(context, buffer) {
+            // Nothing more yet: the first byte is something.
+            Poll::Pending => Poll::Ready(Ok(())),
+            read => read,
+        }
     }
 }
 
@@ -144,7 +163,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Listening<S> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::FutureExt;
+    use hyper::Response;
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::runtime::Handle;
     use tokio::time::{Instant, advance, sleep};
 
     use super::*;
@@ -153,7 +180,8 @@ mod tests {
     /// One who was refused in an overload that does not end while the other is under way.
     async fn benched() -> (Benched, Pass) {
         let wait = Duration::from_millis(1);
-        let gate = Arc::new(Gate::new(GateOptions { least: 1, burst: 1, most: 1, wait }));
+        let options = GateOptions { least: 1, burst: 1, most: 1, wait };
+        let gate = Arc::new(Gate::new(options, Handle::current()));
         let inside = gate.enter(Comer::default()).unwrap();
         for _ in 0..10 {
             if let Err(Some(benched)) = gate.enter(Comer::default()) {
@@ -192,5 +220,56 @@ mod tests {
         client.write_all(b"late").await.unwrap();
         assert!(reading.await.unwrap());
         assert!(!bench.was_early());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_there_is_room_it_is_listened_to_at_once() {
+        let (mut client, server) = tokio::io::duplex(64);
+        let (mut listening, bench) = Listening::to(server);
+        let (benched, inside) = benched().await;
+        let told = Instant::now();
+        bench.take(benched);
+        client.write_all(b"early").await.unwrap();
+        drop(inside);
+        let mut heard = [0; 5];
+        listening.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"early");
+        assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
+        assert!(bench.was_early());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_leaves_leaves_at_once() {
+        let (client, server) = tokio::io::duplex(64);
+        let (mut listening, bench) = Listening::to(server);
+        let (benched, _inside) = benched().await;
+        let told = Instant::now();
+        bench.take(benched);
+        drop(client);
+        assert_eq!(listening.read(&mut [0; 5]).await.unwrap(), 0);
+        assert_eq!(told.elapsed(), Duration::ZERO);
+        assert!(!bench.is_taken() && !bench.was_early());
+    }
+
+    /// A server that refuses once and does not listen then, and that is told to stop.
+    #[tokio::test(start_paused = true)]
+    async fn the_end_does_not_wait_for_who_is_not_listened_to() {
+        let (mut client, server) = tokio::io::duplex(1024);
+        let (listening, bench) = Listening::to(server);
+        let (benched, _inside) = benched().await;
+        let benched = Mutex::new(Some(benched));
+        let refuse = service_fn(async |_| {
+            bench.take(benched.lock().unwrap().take().unwrap());
+            Ok::<_, Infallible>(Response::new(String::new()))
+        });
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(listening), refuse);
+        tokio::pin!(connection);
+        client.write_all(b"GET / HTTP/1.1\r\nhost: s\r\n\r\n").await.unwrap();
+        let told = Instant::now();
+        assert!(connection.as_mut().now_or_never().is_none());
+        assert!(bench.is_taken());
+        connection.as_mut().graceful_shutdown();
+        connection.await.unwrap();
+        assert_eq!(told.elapsed(), Duration::ZERO);
     }
 }

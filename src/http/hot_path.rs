@@ -22,11 +22,10 @@ use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::time::Instant;
 use tower::Service;
 
-use super::address::Peer;
+use super::entrance::Entrance;
 use super::router::{finish, unless_it_panics};
-use super::{ApiError, App, bench, orders, problem, router};
+use super::{App, orders, problem, router};
 use crate::model::{UserId, VoucherId};
-use crate::seckill::{self, Comer, PurchaseError};
 
 /// The router's route for the same; also what the metrics call it.
 const BUY: &str = "/api/vouchers/{id}/orders";
@@ -40,7 +39,8 @@ pub struct HotPath {
 }
 
 impl HotPath {
-    /// The API of `app`, to be served on the threads of `connections`.
+    /// The API of `app`, to be served on the threads of `connections`, and nowhere else: how many
+    /// wait there for their turn is how many are behind whoever has his.
     pub fn new(app: App, connections: &Handle) -> Self {
         Self { router: router(app.clone()), app, connections: connections.metrics() }
     }
@@ -54,30 +54,6 @@ impl HotPath {
         let voucher = request.uri().path().strip_prefix(before)?.strip_suffix(after)?;
         let session = self.app.tokens.session(request.headers()).ok()?;
         Some((session.user, voucher.parse().ok()?))
-    }
-
-    /// Lets a purchase be under way. If so many are refused that it is asked for, who sent it is
-    /// told to come later than usual, and not listened to meanwhile.
-    fn admit(
-        &self,
-        mut purchase: seckill::Request,
-        is_early: bool,
-        peer: Option<&Peer>,
-    ) -> Result<seckill::Request, ApiError> {
-        let comer = Comer { behind: self.connections.global_queue_depth(), is_early };
-        let Err(benched) = self.app.purchases.admit(&mut purchase, comer) else {
-            return Ok(purchase);
-        };
-        let refused = ApiError::from(PurchaseError::Overloaded);
-        // A proxy's connection is that of many, most of whom have not been told anything.
-        let peer = peer.filter(|peer| !peer.is_one_of(&self.app.trusted_proxies));
-        Err(match (peer, benched) {
-            (Some(peer), Some(benched)) => {
-                peer.bench.take(benched);
-                refused.retry_after(bench::COME_BACK_AFTER)
-            }
-            _ => refused,
-        })
     }
 }
 
@@ -95,18 +71,18 @@ impl Service<Request<Incoming>> for HotPath {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
         let begun = Instant::now();
-        let peer: Option<&Peer> = request.extensions().get();
-        let is_early = peer.is_some_and(|peer| peer.bench.was_early());
+        let entrance = Entrance::of(&request, &self.app, &self.connections);
         let Some((user, voucher)) = self.purchase(&request) else {
+            request.extensions_mut().insert(entrance);
             return Either::Right(Either::Right(self.router.call(request)));
         };
         let language = problem::preferred_language(request.headers());
         let looked = match self.app.purchases.look(user, voucher) {
-            Some(Ok(looked)) => self.admit(looked, is_early, peer).map(Ok),
+            Some(Ok(looked)) => entrance.admit(&self.app, looked).map(Some),
             Some(Err(refusal)) => Err(refusal.into()),
-            None => Ok(Err((self.clone(), peer.cloned()))),
+            None => Ok(None),
         };
         let looked = match looked {
             Ok(looked) => looked,
@@ -118,14 +94,10 @@ impl Service<Request<Incoming>> for HotPath {
         let app = self.app.clone();
         let buying = async move {
             let bought = async {
-                let admitted = match looked {
-                    Ok(admitted) => admitted,
-                    Err((path, peer)) => {
-                        let found = app.purchases.find(user, voucher).await?;
-                        path.admit(found?, is_early, peer.as_ref())?
-                    }
-                };
-                Ok::<_, ApiError>(orders::answer(app.purchases.sell(admitted).await))
+                match looked {
+                    Some(admitted) => Ok(orders::answer(app.purchases.sell(admitted).await)),
+                    None => orders::find_and_sell(&app, &entrance, user, voucher).await,
+                }
             };
             let bought = bought.map(IntoResponse::into_response);
             Ok(finish(unless_it_panics(bought).await, language, BUY, begun))

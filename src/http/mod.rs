@@ -6,6 +6,7 @@ pub mod address;
 pub mod auth;
 pub mod bench;
 pub mod body;
+mod entrance;
 pub mod hot_path;
 pub mod openapi;
 pub mod operations;

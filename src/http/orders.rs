@@ -1,15 +1,16 @@
 //! Buying, and one's own orders.
 
-use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::auth::Session;
 use super::body::OptionalJsonBody;
+use super::entrance::Entrance;
 use super::problem::Code;
 use super::vouchers::{Page, PathId, next_page};
 use super::{ApiError, App};
@@ -91,19 +92,34 @@ pub struct BuyBody {
             `order_in_progress`, `sale_not_started` (with `begin_time`) or `sale_ended`"),
         (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
+        (status = 503, description = "`unavailable`, with `Retry-After`; whoever asks again \
+            before, over the same connection, in a heavy overload, is answered after up to five \
+            seconds, and with the same"),
     ))]
 pub async fn buy(
     State(app): State<App>,
     session: Session,
     PathId(voucher): PathId<VoucherId>,
+    entrance: Option<Extension<Entrance>>,
     OptionalJsonBody(body): OptionalJsonBody<BuyBody>,
 ) -> Response {
     if body.and_then(|body| body.user_id).is_some_and(|user| user != session.user) {
         let forbidden = ApiError::new(Code::Forbidden);
         return forbidden.detail("you buy as the user of your token").into_response();
     }
-    answer(app.purchases.buy(session.user, voucher).await)
+    let Extension(entrance) = entrance.unwrap_or_default();
+    find_and_sell(&app, &entrance, session.user, voucher).await.into_response()
+}
+
+/// Sells `voucher` to `user`, if memory has nothing against it and he is let in.
+pub(super) async fn find_and_sell(
+    app: &App,
+    entrance: &Entrance,
+    user: UserId,
+    voucher: VoucherId,
+) -> Result<Response, ApiError> {
+    let admitted = entrance.admit(app, app.purchases.find(user, voucher).await??)?;
+    Ok(answer(app.purchases.sell(admitted).await))
 }
 
 /// What a buyer is told.

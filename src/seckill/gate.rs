@@ -2,24 +2,32 @@
 //!
 //! Many at once are no overload. At the beginning of a sale everybody comes within a moment, and
 //! is to be served; a thousand who each wait for their answer are, too. It is an overload when
-//! more come than end, and more have come than a rush is expected to bring. Then everybody would
-//! wait for longer and longer and be sold nothing sooner, so the surplus is refused at once, for
-//! as long as there is one.
+//! more have come than a rush is expected to bring, and more come than end, or the crowd has stood
+//! there for half a second. Then everybody would wait for longer and longer and be sold nothing
+//! sooner, so the surplus is refused at once, until the crowd is gone.
 //!
 //! How many stay follows from Little's law (L = λW): as many as end within
 //! [`GateOptions::wait`] are as many as wait for that long. Whoever stood in line before the
 //! overload was noticed, and has waited for several times as long, makes way, too: a queue that
-//! stands helps nobody (the idea of CoDel, RFC 8289).
+//! stands helps nobody (the idea of CoDel, RFC 8289). Those whom the server has not come to yet
+//! stand in line as well.
+//!
+//! To refuse takes time, too. When more are refused than served, and there is no room, whoever is
+//! refused is told to come later than usual and is not listened to ([`Benched`]) until there is
+//! room, or until shortly before he was to come. If he has spoken meanwhile he is early: his answer
+//! would be late, so it is a refusal.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use super::benched::{Bench, Benched};
 
 /// Between two looks at how many come and how many end.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The same while there is a crowd and it is not known yet what it wants: thousands may come
 /// within each hundredth of a second, and wait until it is.
@@ -37,9 +45,9 @@ const STANDS_FOR: Duration = Duration::from_millis(500);
 /// a moment, for a checkpoint say, is no reason to refuse more.
 const KEPT: f64 = 0.8;
 
-/// So many of those who are not listened to are called back after each look that saw room. All at
-/// once would be a burst of its own, since to refuse them takes time, too.
-const CALLED_BACK: usize = 1_600;
+/// For so long the whole queue of those behind counts. They may be more than there is ever room
+/// for, if they come over new connections all the time: then somebody must be let in all the same.
+const ALL_BEHIND_COUNT_FOR: Duration = Duration::from_secs(1);
 
 /// What a gate lets in.
 #[derive(Debug, Clone, Copy)]
@@ -60,19 +68,17 @@ pub struct GateOptions {
 pub struct Gate {
     options: GateOptions,
     under_way: AtomicUsize,
-    benched: AtomicUsize,
+    pub(super) bench: Bench,
     came: AtomicU64,
     refused: AtomicU64,
     served: AtomicU64,
     limit: AtomicUsize,
     /// Whether who is refused is not to be listened to for a while.
     benches: AtomicBool,
-    /// Whether somebody looks even if nobody comes: while anybody is on the bench.
-    is_watched: AtomicBool,
-    /// Those of them that may leave the bench.
-    called_back: Semaphore,
     /// Since the last look so many were the most that were under way or behind.
     high_water: AtomicUsize,
+    /// So many of those behind take up room.
+    most_behind: AtomicUsize,
     begun: Instant,
     /// Since when there is an overload, in milliseconds after `begun`; 0: there is none.
     overloaded_since_ms: AtomicU64,
@@ -113,49 +119,20 @@ impl Drop for Pass {
     }
 }
 
-/// Of somebody who was refused in an overload so heavy that he is not to be listened to for a
-/// while; until this is dropped he counts as one of the crowd. No purchase of his is under way.
-#[derive(Debug)]
-pub struct Benched(Arc<Gate>);
-
-impl Benched {
-    fn new(gate: &Arc<Gate>) -> Self {
-        gate.benched.fetch_add(1, Ordering::SeqCst);
-        if !gate.is_watched.swap(true, Ordering::SeqCst) {
-            tokio::spawn(Arc::clone(gate).watch());
-        }
-        Self(Arc::clone(gate))
-    }
-
-    /// There is room again, and it is his turn to be listened to.
-    pub async fn called_back(&self) {
-        if let Ok(permit) = self.0.called_back.acquire().await {
-            permit.forget();
-        }
-    }
-}
-
-impl Drop for Benched {
-    fn drop(&mut self) {
-        self.0.benched.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Gate {
-    /// A gate that nobody has passed.
-    pub fn new(options: GateOptions) -> Self {
+    /// A gate that nobody has passed. While anybody is on the bench, `runtime` looks after them.
+    pub fn new(options: GateOptions, runtime: Handle) -> Self {
         let at = Instant::now();
         let (is_heavy, crowded_since) = (false, None);
         let look = Look { at, came: 0, refused: 0, served: 0, per_s: 0.0, is_heavy, crowded_since };
         Self {
             under_way: AtomicUsize::new(0),
-            benched: AtomicUsize::new(0),
+            bench: Bench::new(runtime),
             came: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             benches: AtomicBool::new(false),
-            is_watched: AtomicBool::new(false),
-            called_back: Semaphore::new(0),
             high_water: AtomicUsize::new(0),
+            most_behind: AtomicUsize::new(usize::MAX),
             served: AtomicU64::new(0),
             limit: AtomicUsize::new(options.most),
             begun: look.at,
@@ -176,10 +153,11 @@ impl Gate {
         if comer.is_early || under_way + comer.behind > self.options.least {
             self.look(comer.behind);
         }
+        let taken = under_way + comer.behind.min(self.most_behind.load(Ordering::Relaxed));
         // The limit is never below the least.
-        let is_room = under_way + comer.behind <= self.limit.load(Ordering::Relaxed);
+        let is_room = taken <= self.limit.load(Ordering::Relaxed);
         if !comer.is_early && self.overloaded_since_ms.load(Ordering::Relaxed) > 0 {
-            self.high_water.fetch_max(under_way + comer.behind, Ordering::Relaxed);
+            self.high_water.fetch_max(taken, Ordering::Relaxed);
         }
         if is_room && !comer.is_early {
             return Ok(Pass(Arc::clone(self)));
@@ -204,32 +182,15 @@ impl Gate {
         overloaded_since_ms > 0 && came_before() && since.elapsed() > self.options.wait * 5
     }
 
-    /// Looks until the bench is empty.
-    async fn watch(self: Arc<Self>) {
-        loop {
-            sleep(LOOK_EVERY).await;
-            self.look(0);
-            let is_empty = || self.benched.load(Ordering::SeqCst) == 0;
-            if is_empty() {
-                self.is_watched.store(false, Ordering::SeqCst);
-                // Who came just now may have found it watched.
-                if is_empty() || self.is_watched.swap(true, Ordering::SeqCst) {
-                    return;
-                }
-            }
-        }
-    }
-
     /// Looks, if it is time, whether more come than end, and sets the limit by it.
-    fn look(&self, behind: usize) {
+    pub(super) fn look(&self, behind: usize) {
         // Who finds another looking goes by what was seen last.
         let Ok(mut look) = self.look.try_lock() else { return };
         let now = Instant::now();
         let since = now.duration_since(look.at);
         // Those outside would all be here if they were listened to.
-        let benched = self.benched.load(Ordering::Relaxed);
-        let crowd = self.under_way.load(Ordering::Relaxed) + benched + behind;
-        let is_crowd = crowd > self.options.burst;
+        let under_way = self.under_way.load(Ordering::Relaxed);
+        let is_crowd = under_way + self.bench.count() + behind > self.options.burst;
         let is_new = is_crowd && !look.is_heavy;
         if since < if is_new { LOOK_SOON } else { LOOK_EVERY } {
             return;
@@ -247,30 +208,36 @@ impl Gate {
         let crowded_since = look.crowded_since.filter(|_| !stale).unwrap_or(now);
         let stands = is_crowd && now - crowded_since >= STANDS_FOR;
         let crowded_since = is_crowd.then_some(crowded_since);
+        // An overload of which nobody has heard for a while is over.
         let since_ms = self.overloaded_since_ms.load(Ordering::Relaxed);
+        let since_ms = if stale { 0 } else { since_ms };
         let overloaded = match since_ms {
             0 => is_crowd && (surplus || stands),
             _ => surplus || is_crowd,
         };
         let is_heavy = overloaded && (are_many_refused || look.is_heavy);
-        let under_way = self.under_way.load(Ordering::Relaxed);
         let high_water = self.high_water.swap(0, Ordering::Relaxed).max(under_way);
         let has_room = !overloaded || high_water <= self.limit.load(Ordering::Relaxed) / 4 * 3;
         self.benches.store(is_heavy && !has_room, Ordering::Relaxed);
         if has_room {
-            let free = self.called_back.available_permits();
-            self.called_back.add_permits(benched.saturating_sub(free).min(CALLED_BACK));
+            self.bench.call_back();
+        } else {
+            self.bench.stay();
         }
         *look = Look { at: now, came, refused, served, per_s, is_heavy, crowded_since };
         let within_wait = (per_s * self.options.wait.as_secs_f64()) as usize;
         let limit = if overloaded { within_wait.max(self.options.least) } else { usize::MAX };
         self.limit.store(limit.min(self.options.most), Ordering::Relaxed);
-        let now_ms = || (now.duration_since(self.begun).as_millis() as u64).max(1);
+        let now_ms = (now.duration_since(self.begun).as_millis() as u64).max(1);
         let since_ms = match (overloaded, since_ms) {
-            (true, 0) => now_ms(),
+            (true, 0) => now_ms,
             (true, since_ms) => since_ms,
             (false, _) => 0,
         };
+        let all_count =
+            !overloaded || u128::from(now_ms - since_ms) < ALL_BEHIND_COUNT_FOR.as_millis();
+        let most_behind = if all_count { usize::MAX } else { limit / 2 };
+        self.most_behind.store(most_behind, Ordering::Relaxed);
         self.overloaded_since_ms.store(since_ms, Ordering::Relaxed);
     }
 }
@@ -278,8 +245,6 @@ impl Gate {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use futures_util::future::join_all;
-
     use super::*;
 
     const OPTIONS: GateOptions =
@@ -306,7 +271,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_rush_is_let_in_up_to_the_most() {
-        let gate = Arc::new(Gate::new(OPTIONS));
+        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
         let inside = enter(&gate, 2000);
         assert_eq!(inside.len(), OPTIONS.most);
         drop(inside);
@@ -315,7 +280,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_comes_again_when_he_is_answered_is_never_refused() {
-        let gate = Arc::new(Gate::new(OPTIONS));
+        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
         let mut inside = enter(&gate, 500);
         // A hundred a second end, and as many come: the queue stands, and gets no longer.
         work(&gate, &mut inside, 10, 10, 100).await;
@@ -324,7 +289,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_rush_that_takes_its_time_is_none_the_less_a_rush() {
-        let gate = Arc::new(Gate::new(OPTIONS));
+        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
         let mut inside = Vec::new();
         work(&gate, &mut inside, 100, 1, 6).await;
         assert_eq!((inside.len(), limit(&gate)), (594, OPTIONS.most));
@@ -332,7 +297,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn when_more_come_than_end_as_many_stay_as_end_within_the_wait() {
-        let gate = Arc::new(Gate::new(OPTIONS));
+        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
         let mut inside = Vec::new();
         // 1,000 a second end, of which 20 within 20 ms; five times as many come.
         work(&gate, &mut inside, 500, 100, 1).await;
@@ -353,7 +318,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn when_it_is_over_everybody_is_let_in_again() {
-        let gate = Arc::new(Gate::new(OPTIONS));
+        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
         let mut inside = Vec::new();
         work(&gate, &mut inside, 500, 10, 5).await;
         assert_eq!(limit(&gate), OPTIONS.least);
@@ -370,7 +335,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_crowd_that_stands_is_an_overload_though_no_more_come_than_end() {
-        let gate = Arc::new(Gate::new(OPTIONS));
+        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
         let mut inside = enter(&gate, 595);
         work(&gate, &mut inside, 15, 14, 9).await;
         assert_eq!((inside.len(), limit(&gate)), (604, OPTIONS.most));
@@ -384,7 +349,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn those_behind_are_a_part_of_the_crowd_and_take_up_room() {
-        let gate = Arc::new(Gate::new(OPTIONS));
+        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
         let enter = |behind| gate.enter(Comer { behind, is_early: false });
         assert!(enter(OPTIONS.most).is_err());
         drop(enter(OPTIONS.most - 1).unwrap());
@@ -394,34 +359,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn in_a_heavy_overload_the_refused_are_on_the_bench_until_there_is_room() {
-        let gate = Arc::new(Gate::new(OPTIONS));
-        let early = || gate.enter(Comer { behind: 0, is_early: true });
+    async fn however_many_are_behind_somebody_is_let_in() {
+        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
+        let enter = || gate.enter(Comer { behind: 5_000, is_early: false });
+        for looks in 0..15 {
+            assert!(enter().is_err() || looks > 10, "{looks}");
+            tokio::time::advance(LOOK_EVERY).await;
+        }
+        let inside: Vec<Pass> = (0..10).filter_map(|_| enter().ok()).collect();
+        assert_eq!((inside.len(), limit(&gate)), (OPTIONS.least / 2, OPTIONS.least));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_overload_of_which_nobody_has_heard_for_a_while_is_over() {
+        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
         let mut inside = Vec::new();
-        work(&gate, &mut inside, 500, 300, 1).await;
-        assert!(matches!(early(), Err(None)), "no overload, but he was to come later");
-        work(&gate, &mut inside, 900, 10, 5).await;
-        let refused = || gate.enter(Comer::default()).unwrap_err().unwrap();
-        let benched: Vec<Benched> = (0..700).map(|_| refused()).collect();
-        assert!(matches!(early(), Err(Some(_))));
-        assert_eq!(gate.benched.load(Ordering::Relaxed), 700);
-        // Nobody comes any more. But those inside take up the room.
-        tokio::time::sleep(LOOK_EVERY * 10).await;
-        assert_eq!(gate.called_back.available_permits(), 0);
+        work(&gate, &mut inside, 500, 10, 5).await;
+        assert_eq!(limit(&gate), OPTIONS.least);
         inside.clear();
-        let waited = join_all(benched.iter().map(Benched::called_back));
-        tokio::time::timeout(LOOK_EVERY * 2, waited).await.unwrap();
-        assert_eq!(limit(&gate), OPTIONS.least, "a crowd, until they are listened to");
-        assert!(matches!(early(), Err(None)), "to be refused a second time is enough");
-        drop(benched);
-        tokio::time::sleep(LOOK_EVERY * 10).await;
-        assert_eq!((enter(&gate, 2000).len(), limit(&gate)), (OPTIONS.most, OPTIONS.most));
-        assert!(!gate.is_watched.load(Ordering::Relaxed));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(gate.enter(Comer { behind: OPTIONS.burst, is_early: false }).is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pause_of_a_moment_hardly_lowers_the_limit() {
-        let gate = Arc::new(Gate::new(OPTIONS));
+        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
         let mut inside = Vec::new();
         work(&gate, &mut inside, 500, 200, 3).await;
         work(&gate, &mut inside, 500, 0, 1).await;

@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod audit;
+pub mod benched;
 mod bought;
 pub mod catalog;
 mod error;
@@ -18,7 +19,8 @@ mod seller;
 mod service;
 mod strategy;
 
+pub use benched::Benched;
 pub use error::PurchaseError;
-pub use gate::{Benched, Comer, GateOptions};
+pub use gate::{Comer, GateOptions};
 pub use service::{DEFAULT_BURST, Purchases, PurchasesOptions};
 pub use strategy::{Request, Strategy, StrategyName, UnknownStrategy};

@@ -8,9 +8,10 @@ use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
 use super::admission::Breaker;
+use super::benched::Benched;
 use super::bought::Bought;
 use super::catalog::{Catalog, Sale};
-use super::gate::{Benched, Comer, Gate, GateOptions};
+use super::gate::{Comer, Gate, GateOptions};
 use super::group_commit::GroupCommit;
 use super::line::MAX_BATCH;
 use super::locked::Locked;
@@ -93,7 +94,7 @@ impl Purchases {
             _ => options.gate.least.max(MAX_BATCH * 3 / 2),
         };
         let gate = GateOptions { least: least.min(options.gate.most), ..options.gate };
-        let gate = Arc::new(Gate::new(gate));
+        let gate = Arc::new(Gate::new(gate, Handle::current()));
         let seller = Seller {
             database,
             locks,
@@ -146,10 +147,7 @@ impl Purchases {
         match self.catalog.sale(voucher).await {
             Ok(Some(sale)) => Ok(self.look_at(user, sale)),
             Ok(None) => Ok(Err(self.refused(Refusal::VoucherNotFound))),
-            Err(error) => {
-                self.counted.count(UNAVAILABLE);
-                Err(error.into())
-            }
+            Err(error) => Err(self.failed(error.into())),
         }
     }
 
@@ -210,12 +208,14 @@ impl Purchases {
     }
 
     fn count(&self, outcome: Result<Outcome, PurchaseError>) -> Result<Outcome, PurchaseError> {
-        self.counted.count(match &outcome {
-            Ok(outcome) => outcome.code(),
-            Err(error) if error.retry_may_help() => UNAVAILABLE,
-            Err(_) => INTERNAL_ERROR,
-        });
         outcome
+            .inspect(|outcome| self.counted.count(outcome.code()))
+            .map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: PurchaseError) -> PurchaseError {
+        self.counted.count(if error.retry_may_help() { UNAVAILABLE } else { INTERNAL_ERROR });
+        error
     }
 
     /// A voucher as the process knows it, at most a second old.

@@ -146,8 +146,8 @@ impl Terms {
     /// How long all of it will take, more or less.
     pub(super) fn estimate(&self) -> Duration {
         let one = |measurement: Measurement| match measurement {
-            // The peak before it takes half a half load.
-            Measurement::Overload { .. } => self.half_load * 5 / 2 + self.overload + ASIDE * 8,
+            // The peak before it takes as long as the overload.
+            Measurement::Overload { .. } => (self.half_load + self.overload) * 2 + ASIDE * 8,
             Measurement::HotRow { .. } | Measurement::Batches { .. } => {
                 self.lasting.max(Duration::from_secs(1)) + ASIDE
             }

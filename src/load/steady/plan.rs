@@ -49,7 +49,8 @@ pub struct SteadyPlan {
     #[serde(default = "default_answer_timeout_ms")]
     pub answer_timeout_ms: u64,
     /// How long a request may wait in the generator for a free connection, in milliseconds from
-    /// the moment it was due; without it, as long as for the answer.
+    /// the moment it was due, at least 1; without it, as long as for the answer. It is looked at
+    /// every 20 ms, and who is still there when a connection is free is sent.
     #[serde(default)]
     pub connection_timeout_ms: Option<u64>,
     /// Decides when the requests of an open load are due.
@@ -69,8 +70,7 @@ impl SteadyPlan {
 
     /// How long a request waits for a free connection: never longer than for its answer.
     pub(super) fn connection_timeout(&self) -> Duration {
-        let timeout_ms = self.connection_timeout_ms.unwrap_or(self.answer_timeout_ms);
-        Duration::from_millis(timeout_ms.min(self.answer_timeout_ms))
+        Duration::from_millis(self.connection_timeout_ms.unwrap_or(self.answer_timeout_ms))
     }
 
     fn durations_ms(&self) -> impl Iterator<Item = u64> {
@@ -125,6 +125,9 @@ impl SteadyPlan {
         }
         let timeout_ms = self.answer_timeout_ms as f64;
         within("the answer's time-out in ms", timeout_ms, 1.0, MAX_ANSWER_TIMEOUT_MS as f64)?;
+        if let Some(connection_ms) = self.connection_timeout_ms {
+            within("the connection's time-out in ms", connection_ms as f64, 1.0, timeout_ms)?;
+        }
         within("the load's duration in ms", self.total_ms() as f64, 1.0, MAX_TOTAL_MS as f64)?;
         if let Arrival::Open { phases } = &self.arrival {
             within("the number of phases", phases.len() as f64, 1.0, MAX_PHASES as f64)?;
