@@ -80,7 +80,7 @@ async fn watch(gate: Arc<Gate>) {
     let bench = &gate.bench;
     loop {
         sleep(LOOK_EVERY).await;
-        gate.look(0);
+        gate.look(None);
         if bench.count() == 0 {
             bench.stay();
             bench.is_watched.store(false, Ordering::SeqCst);
@@ -134,11 +134,11 @@ mod tests {
         assert_eq!(gate.bench.leave.available_permits(), 0);
         drop(inside);
         let waited = join_all(benched.iter().map(Benched::called_back));
-        timeout(LOOK_EVERY * 2, waited).await.unwrap();
+        timeout(LOOK_EVERY * 4, waited).await.unwrap();
         assert!(matches!(early(), Err(None)), "to be refused a second time is enough");
         assert!(gate.bench.is_watched.load(Ordering::Relaxed));
         drop(benched);
-        sleep(LOOK_EVERY * 2).await;
+        sleep(LOOK_EVERY * 4).await;
         assert!(!gate.bench.is_watched.load(Ordering::Relaxed));
         assert_eq!(gate.bench.leave.available_permits(), 0);
     }
@@ -148,11 +148,11 @@ mod tests {
         let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
         let (inside, benched) = crowd(&gate).await;
         drop(inside);
-        sleep(LOOK_EVERY * 2).await;
+        sleep(LOOK_EVERY * 4).await;
         assert!(gate.bench.leave.available_permits() >= benched.len());
         drop(benched);
         let (_inside, benched) = crowd(&gate).await;
-        sleep(LOOK_EVERY * 2).await;
+        sleep(LOOK_EVERY * 4).await;
         assert_eq!(gate.bench.leave.available_permits(), 0);
         drop(benched);
     }

@@ -55,7 +55,7 @@ pub struct GateOptions {
     /// So many may be under way in the worst overload. With fewer than the strategy needs to work
     /// at its best, fewer would be served, and then fewer let in.
     pub least: usize,
-    /// So many may come in a rush: beyond them it is an overload if more come than end.
+    /// So many may come in a rush. Beyond them it is an overload if more come than end, or soon.
     pub burst: usize,
     /// Never more than so many.
     pub most: usize,
@@ -151,7 +151,7 @@ impl Gate {
         self.came.fetch_add(1, Ordering::Relaxed);
         let under_way = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
         if comer.is_early || under_way + comer.behind > self.options.least {
-            self.look(comer.behind);
+            self.look(Some(comer.behind));
         }
         let taken = under_way + comer.behind.min(self.most_behind.load(Ordering::Relaxed));
         // The limit is never below the least.
@@ -182,17 +182,23 @@ impl Gate {
         overloaded_since_ms > 0 && came_before() && since.elapsed() > self.options.wait * 5
     }
 
-    /// Looks, if it is time, whether more come than end, and sets the limit by it.
-    pub(super) fn look(&self, behind: usize) {
+    /// Looks, if it is time, whether more come than end, and sets the limit by it. `None`: in case
+    /// that nobody comes any more who would.
+    pub(super) fn look(&self, behind: Option<usize>) {
         // Who finds another looking goes by what was seen last.
         let Ok(mut look) = self.look.try_lock() else { return };
         let now = Instant::now();
         let since = now.duration_since(look.at);
         // Those outside would all be here if they were listened to.
         let under_way = self.under_way.load(Ordering::Relaxed);
-        let is_crowd = under_way + self.bench.count() + behind > self.options.burst;
-        let is_new = is_crowd && !look.is_heavy;
-        if since < if is_new { LOOK_SOON } else { LOOK_EVERY } {
+        let crowd = under_way + self.bench.count() + behind.unwrap_or(0);
+        let is_crowd = crowd > self.options.burst;
+        let every = match behind {
+            None => LOOK_EVERY * 2,
+            Some(_) if is_crowd && !look.is_heavy => LOOK_SOON,
+            Some(_) => LOOK_EVERY,
+        };
+        if since < every {
             return;
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
