@@ -29,6 +29,8 @@ impl Entrance {
             // not become fewer, and nobody would be let in.
             return Self::default();
         };
+        // An estimate: it is where those are who do not fit into the threads' own queues, and where
+        // answers come by.
         let behind = connections.global_queue_depth();
         let comer = Comer { behind, is_early: peer.bench.was_early() };
         Self { comer, bench: Some(peer.bench.clone()) }

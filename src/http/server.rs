@@ -1,4 +1,5 @@
-//! Accepts connections, bounds how long they may be silent, and stops without dropping a request.
+//! Accepts connections, bounds how long they may be silent, and stops without dropping a request
+//! that it has read.
 
 use std::convert::Infallible;
 use std::io;

@@ -40,8 +40,8 @@ impl Bench {
         self.leave.add_permits(self.count().saturating_sub(told).min(CALLED_BACK));
     }
 
-    /// Whoever was called back and has not left, stays.
-    pub(super) fn stay(&self) {
+    /// The calls of those who left without them are nobody's.
+    fn forget(&self) {
         self.leave.forget_permits(self.leave.available_permits());
     }
 }
@@ -82,7 +82,7 @@ async fn watch(gate: Arc<Gate>) {
         sleep(LOOK_EVERY).await;
         gate.look(None);
         if bench.count() == 0 {
-            bench.stay();
+            bench.forget();
             bench.is_watched.store(false, Ordering::SeqCst);
             // Who came just now may have found it watched.
             if bench.count() == 0 || bench.is_watched.swap(true, Ordering::SeqCst) {
@@ -151,9 +151,9 @@ mod tests {
         sleep(LOOK_EVERY * 4).await;
         assert!(gate.bench.leave.available_permits() >= benched.len());
         drop(benched);
-        let (_inside, benched) = crowd(&gate).await;
+        sleep(LOOK_EVERY * 4).await;
+        let (_inside, _benched) = crowd(&gate).await;
         sleep(LOOK_EVERY * 4).await;
         assert_eq!(gate.bench.leave.available_permits(), 0);
-        drop(benched);
     }
 }

@@ -102,7 +102,8 @@ struct Look {
 /// Who wants to be let in.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Comer {
-    /// How many have come already, but were not heard yet: the server has not come to them.
+    /// How many have come already, but were not heard yet: the server has not come to them. An
+    /// estimate will do.
     pub behind: usize,
     /// Whether he spoke while he was not listened to: it would be late for his answer.
     pub is_early: bool,
@@ -227,8 +228,6 @@ impl Gate {
         self.benches.store(is_heavy && !has_room, Ordering::Relaxed);
         if has_room {
             self.bench.call_back();
-        } else {
-            self.bench.stay();
         }
         *look = Look { at: now, came, refused, served, per_s, is_heavy, crowded_since };
         let within_wait = (per_s * self.options.wait.as_secs_f64()) as usize;
