@@ -57,6 +57,7 @@ pub async fn serve<S>(
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(max_connections));
     let mut http = http1::Builder::new();
+    // With a time-out hyper waits for the next head by reading, which is what the bench holds up.
     http.timer(TokioTimer::new()).header_read_timeout(SILENCE).max_buf_size(MAX_BUFFER_BYTES);
     tokio::pin!(stop);
     loop {

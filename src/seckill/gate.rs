@@ -4,7 +4,7 @@
 //! is to be served; a thousand who each wait for their answer are, too. It is an overload when
 //! more have come than a rush is expected to bring, and more come than end, or the crowd has stood
 //! there for half a second. Then everybody would wait for longer and longer and be sold nothing
-//! sooner, so the surplus is refused at once, until the crowd is gone.
+//! sooner, so the surplus is refused at once, until neither is so.
 //!
 //! How many stay follows from Little's law (L = λW): as many as end within
 //! [`GateOptions::wait`] are as many as wait for that long. Whoever stood in line before the
@@ -208,7 +208,7 @@ impl Gate {
         let (comers, leavers) = ((came - look.came) as f64, (served - look.served) as f64);
         let are_many_refused = refused - look.refused > served - look.served;
         // Nobody looked for a while: it was quiet, and the average says nothing of now.
-        let stale = since > LOOK_EVERY * 3;
+        let stale = since > LOOK_EVERY * 3 && self.bench.count() == 0;
         let surplus = !stale && comers > SURPLUS * leavers;
         let per_s = leavers / since.as_secs_f64();
         let per_s = per_s.max(KEPT * look.per_s + (1.0 - KEPT) * per_s);
