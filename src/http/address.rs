@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::extract::FromRequestParts;
-use axum::http::{HeaderMap, request::Parts};
+use axum::http::{HeaderMap, HeaderName, request::Parts};
 use ipnet::IpNet;
 
 use super::App;
@@ -20,12 +20,19 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Whether it is in one of `networks`.
-    pub(super) fn is_one_of(&self, networks: &[IpNet]) -> bool {
+    /// Its address, without the port.
+    pub(super) fn ip(&self) -> IpAddr {
         // An IPv6 socket shows an IPv4 peer as ::ffff:192.0.2.1.
-        let address = self.address.ip().to_canonical();
-        networks.iter().any(|network| network.contains(&address))
+        self.address.ip().to_canonical()
     }
+}
+
+/// Names the way of a request through proxies.
+pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Whether `address` is in one of the `trusted` networks.
+pub(super) fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
+    trusted.iter().any(|network| network.contains(&address))
 }
 
 /// The client's address: the peer's, or, where the peer is a trusted proxy, what the
@@ -37,9 +44,7 @@ impl FromRequestParts<App> for ClientAddress {
     type Rejection = Infallible;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
         let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let peer = parts.extensions.get::<Peer>().map_or(unspecified, |peer| peer.address.ip());
-        // An IPv6 socket shows an IPv4 peer as ::ffff:192.0.2.1.
-        let peer = peer.to_canonical();
+        let peer = parts.extensions.get().map_or(unspecified, Peer::ip);
         Ok(Self(client_address(peer, &parts.headers, &app.trusted_proxies)))
     }
 }
@@ -47,12 +52,11 @@ impl FromRequestParts<App> for ClientAddress {
 /// The last address on the way that is not a trusted proxy's: what stands before it, the
 /// client may have made up.
 fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
-    let is_trusted = |address: &IpAddr| trusted.iter().any(|network| network.contains(address));
-    if !is_trusted(&peer) {
+    if !is_trusted(peer, trusted) {
         return peer;
     }
     let hops: Vec<&str> = headers
-        .get_all("x-forwarded-for")
+        .get_all(X_FORWARDED_FOR)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
@@ -61,7 +65,7 @@ fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAdd
     for hop in hops.into_iter().rev() {
         let Ok(address) = hop.trim().parse::<IpAddr>() else { break };
         client = address;
-        if !is_trusted(&address) {
+        if !is_trusted(address, trusted) {
             break;
         }
     }

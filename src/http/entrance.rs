@@ -1,10 +1,10 @@
 //! How a purchase is let in, and what those are told who are not.
 
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, header};
 use hyper::Request;
 use tokio::runtime::RuntimeMetrics;
 
-use super::address::Peer;
+use super::address::{Peer, X_FORWARDED_FOR, is_trusted};
 use super::bench::{self, Bench};
 use super::{ApiError, App};
 use crate::seckill::{self, Comer, PurchaseError};
@@ -22,7 +22,7 @@ impl Entrance {
     /// of `connections`.
     pub(super) fn of<B>(request: &Request<B>, app: &App, connections: &RuntimeMetrics) -> Self {
         let alone = |peer: &&Peer| {
-            !is_forwarded(request.headers()) && !peer.is_one_of(&app.trusted_proxies)
+            !is_forwarded(request.headers()) && !is_trusted(peer.ip(), &app.trusted_proxies)
         };
         let Some(peer) = request.extensions().get().filter(alone) else {
             // The connections of a proxy cannot be left alone for a while, so those behind would
@@ -63,6 +63,5 @@ impl Entrance {
 /// Whether a proxy sent it, whose connection is that of many: most of them have not been told
 /// anything.
 fn is_forwarded(headers: &HeaderMap) -> bool {
-    const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
     [X_FORWARDED_FOR, header::FORWARDED, header::VIA].iter().any(|name| headers.contains_key(name))
 }
