@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
-use crate::seckill::Benched;
+use crate::seckill::{Benched, Call};
 
 /// What `Retry-After` says to who is put on the bench.
 pub(super) const COME_BACK_AFTER: Duration = Duration::from_secs(5);
@@ -66,14 +66,12 @@ impl Bench {
     }
 
     /// Ends when it is time to listen again.
-    fn sit(&self) -> impl Future<Output = ()> + Send + use<> {
+    fn sit(&self) -> impl Future<Output = Option<Call>> + Send + use<> {
         let benched = self.benched();
         async move {
-            if let Some(benched) = benched {
-                let at_most = Duration::from_millis(rand::random_range(ON_THE_BENCH_MS));
-                // Whichever comes first.
-                let _ = timeout(at_most, benched.called_back()).await;
-            }
+            let at_most = Duration::from_millis(rand::random_range(ON_THE_BENCH_MS));
+            // Whichever comes first.
+            timeout(at_most, benched?.called_back()).await.ok()?
         }
     }
 }
@@ -82,7 +80,9 @@ impl Bench {
 pub(super) struct Listening<S> {
     stream: S,
     bench: Bench,
-    sitting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    sitting: Option<Pin<Box<dyn Future<Output = Option<Call>> + Send>>>,
+    /// Until what was sent early is answered, and the next request is waited for.
+    call: Option<Call>,
     /// The first byte of what was sent while nobody listened.
     early: Option<u8>,
 }
@@ -90,7 +90,7 @@ pub(super) struct Listening<S> {
 impl<S> Listening<S> {
     pub(super) fn to(stream: S) -> (Self, Bench) {
         let bench = Bench::default();
-        (Self { stream, bench: bench.clone(), sitting: None, early: None }, bench)
+        (Self { stream, bench: bench.clone(), sitting: None, call: None, early: None }, bench)
     }
 }
 
@@ -101,9 +101,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for Listening<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        this.call = None;
         if this.bench.is_taken() {
             let sitting = this.sitting.get_or_insert_with(|| Box::pin(this.bench.sit()));
-            let stays = sitting.as_mut().poll(context).is_pending();
+            let sits = sitting.as_mut().poll(context);
+            let stays = sits.is_pending();
+            // Held on to only while there is something to be answered.
+            let call = match sits {
+                Poll::Ready(call) => call.filter(|_| this.early.is_some()),
+                Poll::Pending => None,
+            };
             if stays && this.early.is_none() {
                 let mut first = [0];
                 let mut first = ReadBuf::new(&mut first);
@@ -115,6 +122,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Listening<S> {
                 return Poll::Pending;
             }
             this.sitting = None;
+            this.call = call;
             this.bench.leave();
         }
         let Some(first) = this.early.take() else {
@@ -236,6 +244,9 @@ mod tests {
         assert_eq!(&heard, b"early");
         assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
         assert!(bench.was_early());
+        assert!(listening.call.is_some(), "he is not answered yet");
+        assert!(listening.read(&mut heard).now_or_never().is_none());
+        assert!(listening.call.is_none());
     }
 
     #[tokio::test(start_paused = true)]

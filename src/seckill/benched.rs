@@ -3,23 +3,30 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use super::gate::{Gate, LOOK_EVERY};
+use super::gate::Gate;
 
-/// So many are called back after each look that saw room. All at once would be a burst of its own,
-/// since to refuse them takes time, too.
-const CALLED_BACK: usize = 1_600;
+/// How often some are called back while there is room.
+const CALL_EVERY: Duration = Duration::from_millis(10);
+
+/// So many at a time, those included who were called before and have not been heard yet. All at
+/// once would be a crowd of its own, since to refuse them takes time, too.
+const CALLED_AT_A_TIME: usize = 100;
 
 /// The bench of a gate.
 #[derive(Debug)]
 pub(super) struct Bench {
     count: AtomicUsize,
-    /// How many of them may leave.
-    leave: Semaphore,
+    /// Whether any may leave.
+    is_open: AtomicBool,
+    calls: Semaphore,
+    /// So many calls are there, or have been heeded by who has not been heard yet.
+    issued: AtomicUsize,
     /// Whether somebody looks even if nobody comes: while anybody is here.
     is_watched: AtomicBool,
     runtime: Handle,
@@ -27,22 +34,40 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new(runtime: Handle) -> Self {
-        let (count, leave) = (AtomicUsize::new(0), Semaphore::new(0));
-        Self { count, leave, is_watched: AtomicBool::new(false), runtime }
+        Self {
+            count: AtomicUsize::new(0),
+            is_open: AtomicBool::new(false),
+            calls: Semaphore::new(0),
+            issued: AtomicUsize::new(0),
+            is_watched: AtomicBool::new(false),
+            runtime,
+        }
     }
 
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
 
-    pub(super) fn call_back(&self) {
-        let told = self.leave.available_permits();
-        self.leave.add_permits(self.count().saturating_sub(told).min(CALLED_BACK));
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::SeqCst)
     }
 
-    /// The calls of those who left without them are nobody's.
-    fn forget(&self) {
-        self.leave.forget_permits(self.leave.available_permits());
+    /// Whether they are called back from now on.
+    pub(super) fn open(&self, is_open: bool) {
+        self.is_open.store(is_open, Ordering::SeqCst);
+        if !is_open {
+            let taken_back = self.calls.forget_permits(CALLED_AT_A_TIME);
+            self.issued.fetch_sub(taken_back, Ordering::SeqCst);
+        }
+    }
+
+    /// Calls the next ones back.
+    fn call(&self) {
+        if self.is_open() {
+            let more = CALLED_AT_A_TIME.saturating_sub(self.issued.load(Ordering::SeqCst));
+            self.issued.fetch_add(more, Ordering::SeqCst);
+            self.calls.add_permits(more);
+        }
     }
 }
 
@@ -62,10 +87,9 @@ impl Benched {
     }
 
     /// There is room again, and it is his turn to be listened to.
-    pub async fn called_back(&self) {
-        if let Ok(permit) = self.0.bench.leave.acquire().await {
-            permit.forget();
-        }
+    pub async fn called_back(self) -> Option<Call> {
+        self.0.bench.calls.acquire().await.ok()?.forget();
+        Some(Call(Arc::clone(&self.0)))
     }
 }
 
@@ -75,14 +99,24 @@ impl Drop for Benched {
     }
 }
 
+/// To be listened to. When this is dropped another one may be called.
+#[derive(Debug)]
+pub struct Call(Arc<Gate>);
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.bench.issued.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// Looks until the bench is empty.
 async fn watch(gate: Arc<Gate>) {
     let bench = &gate.bench;
     loop {
-        sleep(LOOK_EVERY).await;
+        sleep(CALL_EVERY).await;
+        bench.call();
         gate.look(None);
         if bench.count() == 0 {
-            bench.forget();
             bench.is_watched.store(false, Ordering::SeqCst);
             // Who came just now may have found it watched.
             if bench.count() == 0 || bench.is_watched.swap(true, Ordering::SeqCst) {
@@ -95,13 +129,13 @@ async fn watch(gate: Arc<Gate>) {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use std::time::Duration;
-
+    use futures_util::StreamExt;
     use futures_util::future::join_all;
+    use futures_util::stream::FuturesUnordered;
     use tokio::time::{advance, timeout};
 
     use super::*;
-    use crate::seckill::gate::{Comer, GateOptions, Pass};
+    use crate::seckill::gate::{Comer, GateOptions, LOOK_EVERY, Pass};
 
     const OPTIONS: GateOptions =
         GateOptions { least: 1, burst: 100, most: 1_000, wait: Duration::from_millis(20) };
@@ -121,6 +155,11 @@ mod tests {
         (inside, benched)
     }
 
+    /// How many may leave at once.
+    fn calls(gate: &Gate) -> usize {
+        gate.bench.calls.available_permits()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn in_a_heavy_overload_the_refused_are_on_the_bench_until_there_is_room() {
         let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
@@ -131,29 +170,47 @@ mod tests {
         assert_eq!(gate.bench.count(), benched.len());
         // Nobody comes any more. But those inside take up the room.
         sleep(LOOK_EVERY * 10).await;
-        assert_eq!(gate.bench.leave.available_permits(), 0);
+        assert_eq!(calls(&gate), 0);
         drop(inside);
-        let waited = join_all(benched.iter().map(Benched::called_back));
-        timeout(LOOK_EVERY * 4, waited).await.unwrap();
+        let heard = benched.into_iter().map(async |benched| drop(benched.called_back().await));
+        timeout(LOOK_EVERY * 4, join_all(heard)).await.unwrap();
         assert!(matches!(early(), Err(None)), "to be refused a second time is enough");
-        assert!(gate.bench.is_watched.load(Ordering::Relaxed));
-        drop(benched);
         sleep(LOOK_EVERY * 4).await;
         assert!(!gate.bench.is_watched.load(Ordering::Relaxed));
-        assert_eq!(gate.bench.leave.available_permits(), 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_leaves_before_he_is_called_back_leaves_his_call_to_nobody() {
+    async fn no_more_are_called_than_are_heard() {
         let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
         let (inside, benched) = crowd(&gate).await;
         drop(inside);
-        sleep(LOOK_EVERY * 4).await;
-        assert!(gate.bench.leave.available_permits() >= benched.len());
+        let all = benched.len();
+        let mut waiting: FuturesUnordered<_> =
+            benched.into_iter().map(Benched::called_back).collect();
+        let mut called: Vec<_> = waiting.by_ref().take(CALLED_AT_A_TIME).collect().await;
+        assert!(timeout(LOOK_EVERY * 4, waiting.next()).await.is_err());
+        assert_eq!(gate.bench.count(), all - CALLED_AT_A_TIME);
+        called.truncate(CALLED_AT_A_TIME - 3);
+        let next: Vec<_> = timeout(CALL_EVERY, waiting.by_ref().take(3).collect()).await.unwrap();
+        assert!(timeout(LOOK_EVERY * 4, waiting.next()).await.is_err());
+        drop((called, next));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_room_nobody_is_called_though_others_have_been_heard_or_have_left() {
+        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
+        let (inside, mut benched) = crowd(&gate).await;
+        drop(inside);
+        let called: Vec<_> = benched.drain(..10).map(Benched::called_back).collect();
+        let called = join_all(called).await;
+        // Whoever leaves takes no call along.
         drop(benched);
         sleep(LOOK_EVERY * 4).await;
+        assert_eq!(calls(&gate), CALLED_AT_A_TIME - called.len());
         let (_inside, _benched) = crowd(&gate).await;
+        assert_eq!(calls(&gate), 0);
+        drop(called);
         sleep(LOOK_EVERY * 4).await;
-        assert_eq!(gate.bench.leave.available_permits(), 0);
+        assert_eq!((calls(&gate), gate.bench.issued.load(Ordering::Relaxed)), (0, 0));
     }
 }

@@ -195,7 +195,8 @@ impl Gate {
         let crowd = under_way + self.bench.count() + behind.unwrap_or(0);
         let is_crowd = crowd > self.options.burst;
         let every = match behind {
-            None => LOOK_EVERY * 2,
+            // Whoever comes knows more, and looks first.
+            None => LOOK_EVERY + LOOK_SOON,
             Some(_) if is_crowd && !look.is_heavy => LOOK_SOON,
             Some(_) => LOOK_EVERY,
         };
@@ -224,11 +225,12 @@ impl Gate {
         };
         let is_heavy = overloaded && (are_many_refused || look.is_heavy);
         let high_water = self.high_water.swap(0, Ordering::Relaxed).max(under_way);
-        let has_room = !overloaded || high_water <= self.limit.load(Ordering::Relaxed) / 4 * 3;
+        let limit = self.limit.load(Ordering::Relaxed);
+        // Those who are called back delay the others a little: that is no reason to stop.
+        let full = if self.bench.is_open() { limit } else { limit / 4 * 3 + 1 };
+        let has_room = !overloaded || high_water < full;
         self.benches.store(is_heavy && !has_room, Ordering::Relaxed);
-        if has_room {
-            self.bench.call_back();
-        }
+        self.bench.open(has_room);
         *look = Look { at: now, came, refused, served, per_s, is_heavy, crowded_since };
         let within_wait = (per_s * self.options.wait.as_secs_f64()) as usize;
         let limit = if overloaded { within_wait.max(self.options.least) } else { usize::MAX };

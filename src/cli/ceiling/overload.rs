@@ -102,11 +102,12 @@ impl Stage {
         measurement: Measurement,
         strategy: StrategyName,
     ) -> anyhow::Result<(Overload, Vec<String>)> {
+        let nodes = vec![self.overloaded(strategy)?.address];
         let lasting = self.terms.lasting;
         // As long as the overload: what can be sold for a second, before the first checkpoint,
         // cannot be sold for long.
         self.terms.lasting = self.terms.overload;
-        let peak = self.orders(measurement, strategy, 1, CONNECTIONS).await;
+        let peak = self.orders(measurement, nodes.clone(), CONNECTIONS).await;
         self.terms.lasting = lasting;
         let (peak, mut spoiled) = peak?;
         let half_ms = self.terms.half_load.as_millis() as u64;
@@ -123,7 +124,7 @@ impl Stage {
         let vouchers = self.put_on_sale(measurement, needed.div_ceil(self.tokens.len())).await?;
         let last = self.last_order().await?;
         let load = Load {
-            nodes: self.addresses(strategy, 1),
+            nodes,
             paths: vouchers.iter().copied().map(path).collect(),
             tokens: self.tokens.clone(),
             pairing: Pairing::PathAfterPath,
@@ -133,8 +134,9 @@ impl Stage {
             connection_within: Some(CONNECTION_WITHIN),
         };
         let mut resident_bytes = [0_u64; 3];
+        let node = self.overloaded(strategy)?;
         let look = |passed_ms| {
-            let now = self.nodes(strategy).first().and_then(|node| node.resident_bytes());
+            let now = node.resident_bytes();
             let most = &mut resident_bytes[phase_at(passed_ms, &durations_ms)];
             *most = now.unwrap_or_default().max(*most);
         };

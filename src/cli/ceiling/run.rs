@@ -164,7 +164,7 @@ impl Stage {
                 alone(self.pgbench.batches(clients, lasting).await?)
             }
             Measurement::Orders { strategy, connections } => {
-                self.orders(measurement, strategy, 1, connections).await?
+                self.orders(measurement, self.addresses(strategy, 1), connections).await?
             }
             Measurement::Refusals { strategy, refused, connections } => {
                 self.refusals(measurement, strategy, refused, connections).await?
@@ -173,7 +173,8 @@ impl Stage {
                 self.many_vouchers(measurement, strategy).await?
             }
             Measurement::Nodes { strategy, nodes } => {
-                self.orders(measurement, strategy, nodes, nodes * rounds::CONNECTIONS).await?
+                let connections = nodes * rounds::CONNECTIONS;
+                self.orders(measurement, self.addresses(strategy, nodes), connections).await?
             }
             Measurement::Memory { strategy } => self.memory(measurement, strategy).await?,
             Measurement::Overload { strategy } => {

@@ -23,18 +23,16 @@ const AT_MOST_PER_S: f64 = 120_000.0;
 pub(super) type Found = (Figure, Vec<String>);
 
 impl Stage {
-    /// Confirmed orders a second through `nodes` nodes; `vouchers` on sale at once.
+    /// Confirmed orders a second through `nodes`, of one voucher after the other.
     pub(super) async fn orders(
         &mut self,
         measurement: Measurement,
-        strategy: StrategyName,
-        nodes: usize,
+        nodes: Vec<SocketAddr>,
         connections: usize,
     ) -> anyhow::Result<Found> {
         let needed = (AT_MOST_PER_S * self.terms.lasting.as_secs_f64()) as usize + connections;
         let count = needed.div_ceil(self.tokens.len());
         let tokens = self.tokens.iter().take(needed).cloned().collect();
-        let nodes = self.addresses(strategy, nodes);
         let sale = Sale { nodes, count, tokens, pairing: Pairing::PathAfterPath, connections };
         self.sell(measurement, sale).await
     }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::hot_row::{Pgbench, settle};
 use super::lock_script::RedisBenchmark;
 use super::rounds::{Measurement, NODES, Refused};
-use super::terms::Terms;
+use super::terms::{Part, Terms};
 use crate::cli::nodes::Node;
 use crate::cli::stores::{Stores, fresh_secret};
 use crate::cli::tokens;
@@ -65,6 +65,9 @@ pub(super) struct Stage {
     pub(super) bare: Node,
     pub(super) tokens: Vec<Arc<str>>,
     nodes: Vec<(StrategyName, Vec<Node>)>,
+    /// Those that are asked for more than they can do. They keep what memory it took for a while,
+    /// and are asked for nothing else.
+    overloaded: Vec<(StrategyName, Node)>,
     refusing: Refusing,
     exe: PathBuf,
     /// What was put on sale, for the audit.
@@ -97,11 +100,16 @@ impl Stage {
         let minted = tokens::mint(&database, &minter, None, terms.users).await?;
         let tokens = minted.into_iter().map(|(_, token)| token.into()).collect();
         let needed = if terms.measures_nodes() { NODES.into_iter().max().unwrap_or(1) } else { 1 };
+        let start = |strategy| Node::start(stores, &secret, strategy, DEFAULT_BURST);
         let mut nodes = Vec::new();
         for strategy in terms.strategies.iter().copied() {
-            let starting =
-                (0..needed).map(|_| Node::start(stores, &secret, strategy, DEFAULT_BURST));
-            nodes.push((strategy, try_join_all(starting).await?));
+            nodes.push((strategy, try_join_all((0..needed).map(|_| start(strategy))).await?));
+        }
+        let mut overloaded = Vec::new();
+        if terms.parts.contains(&Part::Overload) {
+            for strategy in terms.overloaded.iter().copied() {
+                overloaded.push((strategy, start(strategy).await?));
+            }
         }
         let bare = Node::start_bare().await?;
         let (refusing, sold) = put_aside(&database).await?;
@@ -113,6 +121,7 @@ impl Stage {
             bare,
             tokens,
             nodes,
+            overloaded,
             refusing,
             exe,
             sold,
@@ -127,9 +136,20 @@ impl Stage {
         of_strategy.map_or(&[], |(_, nodes)| nodes)
     }
 
+    /// The node of a strategy that is overloaded.
+    ///
+    /// # Errors
+    /// When no overload is measured.
+    pub(super) fn overloaded(&self, strategy: StrategyName) -> anyhow::Result<&Node> {
+        let of_strategy = self.overloaded.iter().find(|(other, _)| *other == strategy);
+        let (_, node) = of_strategy.context("there is no node to overload")?;
+        Ok(node)
+    }
+
     /// The nodes of all strategies.
     pub(super) fn all_nodes(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().flat_map(|(_, nodes)| nodes)
+        let overloaded = self.overloaded.iter().map(|(_, node)| node);
+        self.nodes.iter().flat_map(|(_, nodes)| nodes).chain(overloaded)
     }
 
     /// Where the first so many nodes of a strategy listen.
@@ -247,7 +267,8 @@ impl Stage {
     /// Stops what sells, removes what was made for the ceilings, and audits everything that was
     /// sold. Returns each promise that was not kept.
     pub(super) async fn close(self) -> anyhow::Result<(usize, Vec<String>)> {
-        let nodes = self.nodes.into_iter().flat_map(|(_, nodes)| nodes);
+        let overloaded = self.overloaded.into_iter().map(|(_, node)| node);
+        let nodes = self.nodes.into_iter().flat_map(|(_, nodes)| nodes).chain(overloaded);
         // Stopped before the books are read: what they began is finished then.
         try_join_all(nodes.chain([self.bare]).map(Node::stop)).await?;
         self.pgbench.clean_up().await?;
