@@ -48,10 +48,6 @@ impl Bench {
         self.count.load(Ordering::SeqCst)
     }
 
-    pub(super) fn is_open(&self) -> bool {
-        self.is_open.load(Ordering::SeqCst)
-    }
-
     /// Whether they are called back from now on.
     pub(super) fn open(&self, is_open: bool) {
         self.is_open.store(is_open, Ordering::SeqCst);
@@ -63,7 +59,7 @@ impl Bench {
 
     /// Calls the next ones back.
     fn call(&self) {
-        if self.is_open() {
+        if self.is_open.load(Ordering::SeqCst) {
             let more = CALLED_AT_A_TIME.saturating_sub(self.issued.load(Ordering::SeqCst));
             self.issued.fetch_add(more, Ordering::SeqCst);
             self.calls.add_permits(more);
@@ -135,7 +131,8 @@ mod tests {
     use tokio::time::{advance, timeout};
 
     use super::*;
-    use crate::seckill::gate::{Comer, GateOptions, LOOK_EVERY, Pass};
+    use crate::seckill::gate::{Comer, GateOptions, Pass};
+    use crate::seckill::look::LOOK_EVERY;
 
     const OPTIONS: GateOptions =
         GateOptions { least: 1, burst: 100, most: 1_000, wait: Duration::from_millis(20) };

@@ -16,6 +16,10 @@ use crate::store::{Database, Service, StoreError, vouchers};
 /// Below the promised second, for the reading itself takes a moment.
 const REMEMBERED_FOR: Duration = Duration::from_millis(900);
 
+/// What is asked for at this age is read anew meanwhile, so that of a voucher that sells nobody
+/// waits for the reading.
+const READ_ANEW_AFTER: Duration = Duration::from_millis(500);
+
 /// Vouchers remembered at once; also bounds what a flood of made-up ids can occupy.
 const MAX_REMEMBERED: u64 = 10_000;
 
@@ -33,6 +37,7 @@ pub struct Sale {
     sold_out: AtomicBool,
     /// Just before it was read.
     read_at: Instant,
+    is_read_anew: AtomicBool,
 }
 
 impl Sale {
@@ -76,12 +81,23 @@ impl Catalog {
         Self { database, hot_row_width, sales, recent, hot_rows }
     }
 
-    /// The voucher's sale, if memory has it.
+    /// The voucher's sale, if memory has it. On a runtime: what is old soon is read anew there.
     pub fn known(&self, id: VoucherId) -> Option<Arc<Sale>> {
         let slot = self.slot(id).read().unwrap_or_else(PoisonError::into_inner);
         let known = slot.clone().filter(|sale| sale.voucher.id == id)?;
+        drop(slot);
         // Its time counts from before the reading, which may have been a slow one.
-        (known.read_at.elapsed() <= REMEMBERED_FOR).then_some(known)
+        let age = known.read_at.elapsed();
+        if age > READ_ANEW_AFTER && !known.is_read_anew.swap(true, Ordering::Relaxed) {
+            let catalog = self.clone();
+            tokio::spawn(async move {
+                // If the database does not answer, whoever comes when this is too old hears so.
+                if let Ok(read) = catalog.read(id).await {
+                    catalog.sales.insert(id, read).await;
+                }
+            });
+        }
+        (age <= REMEMBERED_FOR).then_some(known)
     }
 
     /// The voucher's sale. Requests that miss together read together.
@@ -115,7 +131,8 @@ impl Catalog {
         let new = async { Arc::new(HotRow::new(self.hot_row_width)) };
         let hot_row = self.hot_rows.get_with(id, new).await;
         let sold_out = AtomicBool::new(false);
-        let sale = Arc::new(Sale { voucher, hot_row, sold_out, read_at });
+        let is_read_anew = AtomicBool::new(false);
+        let sale = Arc::new(Sale { voucher, hot_row, sold_out, read_at, is_read_anew });
         *self.slot(id).write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&sale));
         Ok(Some(sale))
     }

@@ -25,29 +25,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::benched::{Bench, Benched};
-
-/// Between two looks at how many come and how many end.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// The same while there is a crowd and it is not known yet what it wants: thousands may come
-/// within each hundredth of a second, and wait until it is.
-const LOOK_SOON: Duration = Duration::from_millis(25);
-
-/// A surplus: more than so many come for each that is served. Those who come again when they are
-/// answered are as many, give or take what a batch brings at once.
-const SURPLUS: f64 = 1.1;
-
-/// A crowd that is there for so long is no rush any more, even if no more come than end: each of
-/// them waits for longer than he has to.
-const STANDS_FOR: Duration = Duration::from_millis(500);
-
-/// How much of the last look's rate is kept in the next, where that shows a lower one: a pause of
-/// a moment, for a checkpoint say, is no reason to refuse more.
-const KEPT: f64 = 0.8;
-
-/// For so long the whole queue of those behind counts. They may be more than there is ever room
-/// for, if they come over new connections all the time: then somebody must be let in all the same.
-const ALL_BEHIND_COUNT_FOR: Duration = Duration::from_secs(1);
+use super::look::{Look, Seen};
 
 /// What a gate lets in.
 #[derive(Debug, Clone, Copy)]
@@ -73,30 +51,15 @@ pub struct Gate {
     refused: AtomicU64,
     served: AtomicU64,
     limit: AtomicUsize,
-    /// Whether who is refused is not to be listened to for a while.
-    benches: AtomicBool,
     /// Since the last look so many were the most that were under way or behind.
     high_water: AtomicUsize,
-    /// So many of those behind take up room.
+    /// As the last look said.
+    benches: AtomicBool,
     most_behind: AtomicUsize,
     begun: Instant,
     /// Since when there is an overload, in milliseconds after `begun`; 0: there is none.
     overloaded_since_ms: AtomicU64,
     look: Mutex<Look>,
-}
-
-/// What the last look saw.
-#[derive(Debug)]
-struct Look {
-    at: Instant,
-    came: u64,
-    refused: u64,
-    served: u64,
-    per_s: f64,
-    /// Whether it is an overload in which more are refused than served.
-    is_heavy: bool,
-    /// Since when each look saw a crowd.
-    crowded_since: Option<Instant>,
 }
 
 /// Who wants to be let in.
@@ -123,20 +86,19 @@ impl Drop for Pass {
 impl Gate {
     /// A gate that nobody has passed. While anybody is on the bench, `runtime` looks after them.
     pub fn new(options: GateOptions, runtime: Handle) -> Self {
-        let at = Instant::now();
-        let (is_heavy, crowded_since) = (false, None);
-        let look = Look { at, came: 0, refused: 0, served: 0, per_s: 0.0, is_heavy, crowded_since };
+        let begun = Instant::now();
+        let look = Look::first(begun, &options);
         Self {
             under_way: AtomicUsize::new(0),
             bench: Bench::new(runtime),
             came: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            benches: AtomicBool::new(false),
-            high_water: AtomicUsize::new(0),
-            most_behind: AtomicUsize::new(usize::MAX),
             served: AtomicU64::new(0),
-            limit: AtomicUsize::new(options.most),
-            begun: look.at,
+            benches: AtomicBool::new(look.benches()),
+            high_water: AtomicUsize::new(0),
+            most_behind: AtomicUsize::new(look.most_behind),
+            limit: AtomicUsize::new(look.limit),
+            begun,
             overloaded_since_ms: AtomicU64::new(0),
             look: Mutex::new(look),
             options,
@@ -149,7 +111,9 @@ impl Gate {
     /// When that would be one too many, or he is early. Then with what he is to hold on to if he
     /// is not to be listened to for a while.
     pub fn enter(self: &Arc<Self>, comer: Comer) -> Result<Pass, Option<Benched>> {
-        self.came.fetch_add(1, Ordering::Relaxed);
+        if !comer.is_early {
+            self.came.fetch_add(1, Ordering::Relaxed);
+        }
         let under_way = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
         if comer.is_early || under_way + comer.behind > self.options.least {
             self.look(Some(comer.behind));
@@ -164,7 +128,9 @@ impl Gate {
             return Ok(Pass(Arc::clone(self)));
         }
         self.under_way.fetch_sub(1, Ordering::Relaxed);
-        self.refused.fetch_add(1, Ordering::Relaxed);
+        if !comer.is_early {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
         let is_benched = self.benches.load(Ordering::Relaxed);
         Err(is_benched.then(|| Benched::new(self)))
     }
@@ -183,68 +149,34 @@ impl Gate {
         overloaded_since_ms > 0 && came_before() && since.elapsed() > self.options.wait * 5
     }
 
-    /// Looks, if it is time, whether more come than end, and sets the limit by it. `None`: in case
-    /// that nobody comes any more who would.
+    /// Looks, if it is time, whether more come than end, and lets in as many as that allows.
+    /// `None`: in case that nobody comes any more who would.
     pub(super) fn look(&self, behind: Option<usize>) {
         // Who finds another looking goes by what was seen last.
         let Ok(mut look) = self.look.try_lock() else { return };
-        let now = Instant::now();
-        let since = now.duration_since(look.at);
-        // Those outside would all be here if they were listened to.
-        let under_way = self.under_way.load(Ordering::Relaxed);
-        let crowd = under_way + self.bench.count() + behind.unwrap_or(0);
-        let is_crowd = crowd > self.options.burst;
-        let every = match behind {
-            // Whoever comes knows more, and looks first.
-            None => LOOK_EVERY + LOOK_SOON,
-            Some(_) if is_crowd && !look.is_heavy => LOOK_SOON,
-            Some(_) => LOOK_EVERY,
+        let seen = Seen {
+            at: Instant::now(),
+            came: self.came.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
+            served: self.served.load(Ordering::Relaxed),
+            under_way: self.under_way.load(Ordering::Relaxed),
+            benched: self.bench.count(),
+            behind,
         };
-        if since < every {
+        if !look.is_over(&seen, &self.options) {
             return;
         }
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (came, refused, served) =
-            (count(&self.came), count(&self.refused), count(&self.served));
-        let (comers, leavers) = ((came - look.came) as f64, (served - look.served) as f64);
-        let are_many_refused = refused - look.refused > served - look.served;
-        // Nobody looked for a while: it was quiet, and the average says nothing of now.
-        let stale = since > LOOK_EVERY * 3 && self.bench.count() == 0;
-        let surplus = !stale && comers > SURPLUS * leavers;
-        let per_s = leavers / since.as_secs_f64();
-        let per_s = per_s.max(KEPT * look.per_s + (1.0 - KEPT) * per_s);
-        let crowded_since = look.crowded_since.filter(|_| !stale).unwrap_or(now);
-        let stands = is_crowd && now - crowded_since >= STANDS_FOR;
-        let crowded_since = is_crowd.then_some(crowded_since);
-        // An overload of which nobody has heard for a while is over.
-        let since_ms = self.overloaded_since_ms.load(Ordering::Relaxed);
-        let since_ms = if stale { 0 } else { since_ms };
-        let overloaded = match since_ms {
-            0 => is_crowd && (surplus || stands),
-            _ => surplus || is_crowd,
-        };
-        let is_heavy = overloaded && (are_many_refused || look.is_heavy);
-        let high_water = self.high_water.swap(0, Ordering::Relaxed).max(under_way);
-        let limit = self.limit.load(Ordering::Relaxed);
-        // Those who are called back delay the others a little: that is no reason to stop.
-        let full = if self.bench.is_open() { limit } else { limit / 4 * 3 + 1 };
-        let has_room = !overloaded || high_water < full;
-        self.benches.store(is_heavy && !has_room, Ordering::Relaxed);
-        self.bench.open(has_room);
-        *look = Look { at: now, came, refused, served, per_s, is_heavy, crowded_since };
-        let within_wait = (per_s * self.options.wait.as_secs_f64()) as usize;
-        let limit = if overloaded { within_wait.max(self.options.least) } else { usize::MAX };
-        self.limit.store(limit.min(self.options.most), Ordering::Relaxed);
-        let now_ms = (now.duration_since(self.begun).as_millis() as u64).max(1);
-        let since_ms = match (overloaded, since_ms) {
-            (true, 0) => now_ms,
-            (true, since_ms) => since_ms,
-            (false, _) => 0,
-        };
-        let all_count =
-            !overloaded || u128::from(now_ms - since_ms) < ALL_BEHIND_COUNT_FOR.as_millis();
-        let most_behind = if all_count { usize::MAX } else { limit / 2 };
-        self.most_behind.store(most_behind, Ordering::Relaxed);
+        let high_water = self.high_water.swap(0, Ordering::Relaxed).max(seen.under_way);
+        *look = look.next(&seen, high_water, &self.options);
+        if look.overloaded_since.is_some() {
+            tracing::debug!(?seen, high_water, ?look, "an overload");
+        }
+        self.limit.store(look.limit, Ordering::Relaxed);
+        self.most_behind.store(look.most_behind, Ordering::Relaxed);
+        self.benches.store(look.benches(), Ordering::Relaxed);
+        self.bench.open(look.has_room);
+        let since_ms = |since: Instant| (since - self.begun).as_millis() as u64;
+        let since_ms = look.overloaded_since.map_or(0, |since| since_ms(since).max(1));
         self.overloaded_since_ms.store(since_ms, Ordering::Relaxed);
     }
 }
@@ -253,6 +185,7 @@ impl Gate {
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
+    use crate::seckill::look::{LOOK_EVERY, LOOK_SOON};
 
     const OPTIONS: GateOptions =
         GateOptions { least: 4, burst: 600, most: 1000, wait: Duration::from_millis(20) };
@@ -338,6 +271,20 @@ mod tests {
         inside.clear();
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(enter(&gate, 2000).len(), OPTIONS.most);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_comes_early_is_no_reason_to_refuse_others() {
+        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
+        let mut inside = Vec::new();
+        work(&gate, &mut inside, 500, 10, 5).await;
+        assert_eq!(limit(&gate), OPTIONS.least);
+        inside.truncate(500);
+        for _ in 0..500 {
+            assert!(gate.enter(Comer { behind: 0, is_early: true }).is_err());
+        }
+        work(&gate, &mut inside, 10, 10, 1).await;
+        assert_eq!(limit(&gate), OPTIONS.most);
     }
 
     #[tokio::test(start_paused = true)]

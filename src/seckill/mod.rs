@@ -15,6 +15,7 @@ pub mod gate;
 mod group_commit;
 mod line;
 mod locked;
+mod look;
 mod seller;
 mod service;
 mod strategy;
