@@ -188,7 +188,7 @@ mod tests {
         assert!(timeout(LOOK_EVERY * 4, waiting.next()).await.is_err());
         assert_eq!(gate.bench.count(), all - CALLED_AT_A_TIME);
         called.truncate(CALLED_AT_A_TIME - 3);
-        let next: Vec<_> = timeout(CALL_EVERY, waiting.by_ref().take(3).collect()).await.unwrap();
+        let next: Vec<_> = timeout(LOOK_EVERY, waiting.by_ref().take(3).collect()).await.unwrap();
         assert!(timeout(LOOK_EVERY * 4, waiting.next()).await.is_err());
         drop((called, next));
     }

@@ -1,6 +1,7 @@
 //! What a process remembers of the vouchers, so that most requests of a rush cost neither
 //! store a thing. Nothing is remembered for longer than a second: a refusal from memory
-//! is wrong for no longer than that, whatever happens to the stock behind our back.
+//! is wrong for no longer than that, whatever happens to the stock behind our back. What is asked
+//! for is read anew before that, so that nobody waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -81,7 +82,10 @@ impl Catalog {
         Self { database, hot_row_width, sales, recent, hot_rows }
     }
 
-    /// The voucher's sale, if memory has it. On a runtime: what is old soon is read anew there.
+    /// The voucher's sale, if memory has it.
+    ///
+    /// # Panics
+    /// Outside a runtime: what is old soon is read anew on it.
     pub fn known(&self, id: VoucherId) -> Option<Arc<Sale>> {
         let slot = self.slot(id).read().unwrap_or_else(PoisonError::into_inner);
         let known = slot.clone().filter(|sale| sale.voucher.id == id)?;
@@ -133,7 +137,11 @@ impl Catalog {
         let sold_out = AtomicBool::new(false);
         let is_read_anew = AtomicBool::new(false);
         let sale = Arc::new(Sale { voucher, hot_row, sold_out, read_at, is_read_anew });
-        *self.slot(id).write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&sale));
+        let mut slot = self.slot(id).write().unwrap_or_else(PoisonError::into_inner);
+        // A reading that took longer than one that was begun after it says less.
+        let newer = slot.iter().find(|other| other.voucher.id == id && other.read_at > read_at);
+        let sale = newer.cloned().unwrap_or(sale);
+        *slot = Some(Arc::clone(&sale));
         Ok(Some(sale))
     }
 

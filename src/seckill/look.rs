@@ -148,3 +148,69 @@ impl Look {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPTIONS: GateOptions =
+        GateOptions { least: 40, burst: 100, most: 1_000, wait: Duration::from_millis(10) };
+
+    /// A tenth of a second later, in which so many came and were refused, and nobody was served.
+    fn seen(look: &Look, came: u64, refused: u64) -> Seen {
+        Seen {
+            at: look.at + LOOK_EVERY,
+            came: look.came + came,
+            refused: look.refused + refused,
+            served: look.served,
+            under_way: 0,
+            benched: OPTIONS.burst + 1,
+            behind: Some(0),
+        }
+    }
+
+    fn next(look: &Look, high_water: usize) -> Look {
+        look.next(&seen(look, 100, 50), high_water, &OPTIONS)
+    }
+
+    /// A heavy overload, without room.
+    fn heavy() -> Look {
+        let look = next(&Look::first(Instant::now(), &OPTIONS), 101);
+        assert!(look.overloaded_since.is_some() && look.limit == OPTIONS.least);
+        let look = next(&look, OPTIONS.least);
+        assert!(look.benches());
+        look
+    }
+
+    #[test]
+    fn those_on_the_bench_are_called_at_three_quarters_and_until_the_limit_is_reached() {
+        let closed = next(&heavy(), 31);
+        assert!(!closed.has_room && closed.benches());
+        let open = next(&closed, 30);
+        assert!(open.has_room && !open.benches());
+        let open = next(&open, 39);
+        assert!(open.has_room);
+        assert!(!next(&open, 40).has_room);
+    }
+
+    #[test]
+    fn whoever_comes_looks_before_who_only_watches() {
+        let look = heavy();
+        let after = |passed, behind| {
+            let at = look.at + passed;
+            look.is_over(&Seen { at, behind, ..seen(&look, 0, 0) }, &OPTIONS)
+        };
+        assert!(!after(LOOK_EVERY - LOOK_SOON, Some(0)) && after(LOOK_EVERY, Some(0)));
+        assert!(!after(LOOK_EVERY, None) && after(LOOK_EVERY + LOOK_SOON, None));
+    }
+
+    #[test]
+    fn of_those_behind_all_count_at_first_and_then_at_most_half_the_room() {
+        let mut look = next(&Look::first(Instant::now(), &OPTIONS), 0);
+        for _ in 0..10 {
+            assert_eq!(look.most_behind, usize::MAX);
+            look = next(&look, 0);
+        }
+        assert_eq!(look.most_behind, OPTIONS.least / 2);
+    }
+}

@@ -153,6 +153,9 @@ impl Purchases {
 
     /// What memory says of an attempt of `user` to buy `voucher`: a refusal, a request to
     /// [`Purchases::sell`] to, or nothing, and then [`Purchases::find`] asks the database.
+    ///
+    /// # Panics
+    /// Outside a runtime.
     pub fn look(&self, user: UserId, voucher: VoucherId) -> Option<Result<Request, Refusal>> {
         self.catalog.known(voucher).map(|sale| self.look_at(user, sale))
     }
