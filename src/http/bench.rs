@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
-use crate::seckill::{Benched, Call};
+use crate::seckill::Benched;
 
 /// What `Retry-After` says to who is put on the bench.
 pub(super) const COME_BACK_AFTER: Duration = Duration::from_secs(5);
@@ -66,12 +66,14 @@ impl Bench {
     }
 
     /// Ends when it is time to listen again.
-    fn sit(&self) -> impl Future<Output = Option<Call>> + Send + use<> {
+    fn sit(&self) -> impl Future<Output = ()> + Send + use<> {
         let benched = self.benched();
         async move {
-            let at_most = Duration::from_millis(rand::random_range(ON_THE_BENCH_MS));
-            // Whichever comes first.
-            timeout(at_most, benched?.called_back()).await.ok()?
+            if let Some(benched) = benched {
+                let at_most = Duration::from_millis(rand::random_range(ON_THE_BENCH_MS));
+                // Whichever comes first.
+                let _ = timeout(at_most, benched.called_back()).await;
+            }
         }
     }
 }
@@ -80,7 +82,7 @@ impl Bench {
 pub(super) struct Listening<S> {
     stream: S,
     bench: Bench,
-    sitting: Option<Pin<Box<dyn Future<Output = Option<Call>> + Send>>>,
+    sitting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// The first byte of what was sent while nobody listened.
     early: Option<u8>,
 }
@@ -101,9 +103,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Listening<S> {
         let this = &mut *self;
         if this.bench.is_taken() {
             let sitting = this.sitting.get_or_insert_with(|| Box::pin(this.bench.sit()));
-            // To be heard is to be read: whoever is called after this one need not wait until he
-            // has taken his answer, which he may never do.
-            let stays = sitting.as_mut().poll(context).map(drop::<Option<Call>>).is_pending();
+            let stays = sitting.as_mut().poll(context).is_pending();
             if stays && this.early.is_none() {
                 let mut first = [0];
                 let mut first = ReadBuf::new(&mut first);

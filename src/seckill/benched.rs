@@ -25,7 +25,7 @@ pub(super) struct Bench {
     /// Whether any may leave.
     is_open: AtomicBool,
     calls: Semaphore,
-    /// So many calls are there, or have been heeded by who has not been heard yet.
+    /// So many calls are there, or somebody's who has not been heard yet.
     issued: AtomicUsize,
     /// Whether somebody looks even if nobody comes: while anybody is here.
     is_watched: AtomicBool,
@@ -83,25 +83,20 @@ impl Benched {
     }
 
     /// There is room again, and it is his turn to be listened to.
-    pub async fn called_back(self) -> Option<Call> {
-        self.0.bench.calls.acquire().await.ok()?.forget();
-        Some(Call(Arc::clone(&self.0)))
+    pub async fn called_back(&self) {
+        let bench = &self.0.bench;
+        if let Ok(call) = bench.calls.acquire().await {
+            call.forget();
+            // Now he is heard, and another one may be called; not when he has taken his answer,
+            // which he may never do.
+            bench.issued.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 }
 
 impl Drop for Benched {
     fn drop(&mut self) {
         self.0.bench.count.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// To be listened to. When this is dropped another one may be called.
-#[derive(Debug)]
-pub struct Call(Arc<Gate>);
-
-impl Drop for Call {
-    fn drop(&mut self) {
-        self.0.bench.issued.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -125,9 +120,9 @@ async fn watch(gate: Arc<Gate>) {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use futures_util::StreamExt;
     use futures_util::future::join_all;
     use futures_util::stream::FuturesUnordered;
+    use futures_util::{FutureExt, StreamExt};
     use tokio::time::{advance, timeout};
 
     use super::*;
@@ -169,9 +164,10 @@ mod tests {
         sleep(LOOK_EVERY * 10).await;
         assert_eq!(calls(&gate), 0);
         drop(inside);
-        let heard = benched.into_iter().map(async |benched| drop(benched.called_back().await));
-        timeout(LOOK_EVERY * 4, join_all(heard)).await.unwrap();
+        let heard = join_all(benched.iter().map(Benched::called_back));
+        timeout(LOOK_EVERY * 4, heard).await.unwrap();
         assert!(matches!(early(), Err(None)), "to be refused a second time is enough");
+        drop(benched);
         sleep(LOOK_EVERY * 4).await;
         assert!(!gate.bench.is_watched.load(Ordering::Relaxed));
     }
@@ -181,32 +177,33 @@ mod tests {
         let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
         let (inside, benched) = crowd(&gate).await;
         drop(inside);
-        let all = benched.len();
-        let mut waiting: FuturesUnordered<_> =
-            benched.into_iter().map(Benched::called_back).collect();
-        let mut called: Vec<_> = waiting.by_ref().take(CALLED_AT_A_TIME).collect().await;
-        assert!(timeout(LOOK_EVERY * 4, waiting.next()).await.is_err());
-        assert_eq!(gate.bench.count(), all - CALLED_AT_A_TIME);
-        called.truncate(CALLED_AT_A_TIME - 3);
-        let next: Vec<_> = timeout(LOOK_EVERY, waiting.by_ref().take(3).collect()).await.unwrap();
-        assert!(timeout(LOOK_EVERY * 4, waiting.next()).await.is_err());
-        drop((called, next));
+        let mut waiting: FuturesUnordered<_> = benched.iter().map(Benched::called_back).collect();
+        // Of those who have been called since the last time. No time passes meanwhile.
+        let mut heard = |at_most: usize| {
+            let next = || waiting.next().now_or_never().flatten();
+            std::iter::from_fn(next).take(at_most).count()
+        };
+        assert_eq!(heard(usize::MAX), 0);
+        sleep(LOOK_EVERY * 4).await;
+        assert_eq!(heard(3), 3);
+        sleep(LOOK_EVERY * 4).await;
+        assert_eq!(heard(usize::MAX), CALLED_AT_A_TIME, "three in place of three");
+        sleep(LOOK_EVERY * 4).await;
+        assert_eq!(heard(usize::MAX), CALLED_AT_A_TIME);
     }
 
     #[tokio::test(start_paused = true)]
     async fn without_room_nobody_is_called_though_others_have_been_heard_or_have_left() {
         let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
-        let (inside, mut benched) = crowd(&gate).await;
+        let (inside, benched) = crowd(&gate).await;
         drop(inside);
-        let called: Vec<_> = benched.drain(..10).map(Benched::called_back).collect();
-        let called = join_all(called).await;
+        join_all(benched[..10].iter().map(Benched::called_back)).await;
         // Whoever leaves takes no call along.
         drop(benched);
         sleep(LOOK_EVERY * 4).await;
-        assert_eq!(calls(&gate), CALLED_AT_A_TIME - called.len());
+        assert_eq!(calls(&gate), CALLED_AT_A_TIME);
         let (_inside, _benched) = crowd(&gate).await;
         assert_eq!(calls(&gate), 0);
-        drop(called);
         sleep(LOOK_EVERY * 4).await;
         assert_eq!((calls(&gate), gate.bench.issued.load(Ordering::Relaxed)), (0, 0));
     }

@@ -42,6 +42,12 @@ pub struct Sale {
 }
 
 impl Sale {
+    /// Says yes to one who asks. Only he writes: the others come by the ten thousand a second.
+    fn is_to_be_read_anew(&self) -> bool {
+        !self.is_read_anew.load(Ordering::Relaxed)
+            && !self.is_read_anew.swap(true, Ordering::Relaxed)
+    }
+
     /// The database said that nothing is left.
     pub fn mark_sold_out(&self) {
         self.sold_out.store(true, Ordering::Relaxed);
@@ -92,7 +98,7 @@ impl Catalog {
         drop(slot);
         // Its time counts from before the reading, which may have been a slow one.
         let age = known.read_at.elapsed();
-        if age > READ_ANEW_AFTER && !known.is_read_anew.swap(true, Ordering::Relaxed) {
+        if age > READ_ANEW_AFTER && known.is_to_be_read_anew() {
             let catalog = self.clone();
             tokio::spawn(async move {
                 // If the database does not answer, whoever comes when this is too old hears so.

@@ -50,12 +50,12 @@ pub struct Gate {
     came: AtomicU64,
     refused: AtomicU64,
     served: AtomicU64,
-    limit: AtomicUsize,
     /// Since the last look so many were the most that were under way or behind.
     high_water: AtomicUsize,
-    /// As the last look said.
-    benches: AtomicBool,
+    // What the last look said, for those who do not wait for the next.
+    limit: AtomicUsize,
     most_behind: AtomicUsize,
+    benches: AtomicBool,
     begun: Instant,
     /// Since when there is an overload, in milliseconds after `begun`; 0: there is none.
     overloaded_since_ms: AtomicU64,
@@ -169,7 +169,7 @@ impl Gate {
         let high_water = self.high_water.swap(0, Ordering::Relaxed).max(seen.under_way);
         *look = look.next(&seen, high_water, &self.options);
         if look.overloaded_since.is_some() {
-            tracing::debug!(?seen, high_water, ?look, "an overload");
+            tracing::debug!(high_water, ?look, "an overload");
         }
         self.limit.store(look.limit, Ordering::Relaxed);
         self.most_behind.store(look.most_behind, Ordering::Relaxed);
@@ -207,6 +207,15 @@ mod tests {
 
     fn limit(gate: &Gate) -> usize {
         gate.limit.load(Ordering::Relaxed)
+    }
+
+    /// With those who are under way.
+    async fn overloaded() -> (Arc<Gate>, Vec<Pass>) {
+        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
+        let mut inside = Vec::new();
+        work(&gate, &mut inside, 500, 10, 5).await;
+        assert_eq!(limit(&gate), OPTIONS.least);
+        (gate, inside)
     }
 
     #[tokio::test(start_paused = true)]
@@ -258,10 +267,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn when_it_is_over_everybody_is_let_in_again() {
-        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
-        let mut inside = Vec::new();
-        work(&gate, &mut inside, 500, 10, 5).await;
-        assert_eq!(limit(&gate), OPTIONS.least);
+        let (gate, mut inside) = overloaded().await;
         // Those who have waited too long are sent away.
         inside.truncate(500);
         work(&gate, &mut inside, 10, 10, 1).await;
@@ -275,10 +281,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_comes_early_is_no_reason_to_refuse_others() {
-        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
-        let mut inside = Vec::new();
-        work(&gate, &mut inside, 500, 10, 5).await;
-        assert_eq!(limit(&gate), OPTIONS.least);
+        let (gate, mut inside) = overloaded().await;
         inside.truncate(500);
         for _ in 0..500 {
             assert!(gate.enter(Comer { behind: 0, is_early: true }).is_err());
@@ -326,10 +329,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_overload_of_which_nobody_has_heard_for_a_while_is_over() {
-        let gate = Arc::new(Gate::new(OPTIONS, Handle::current()));
-        let mut inside = Vec::new();
-        work(&gate, &mut inside, 500, 10, 5).await;
-        assert_eq!(limit(&gate), OPTIONS.least);
+        let (gate, mut inside) = overloaded().await;
         inside.clear();
         tokio::time::advance(Duration::from_secs(60)).await;
         assert!(gate.enter(Comer { behind: OPTIONS.burst, is_early: false }).is_ok());

@@ -54,10 +54,7 @@ impl Seen {
 /// What was seen, and what it comes to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
-    at: Instant,
-    came: u64,
-    refused: u64,
-    served: u64,
+    seen: Seen,
     per_s: f64,
     /// Whether it is an overload in which more are refused than served.
     is_heavy: bool,
@@ -75,11 +72,10 @@ pub(super) struct Look {
 impl Look {
     /// Before anybody came.
     pub(super) fn first(at: Instant, options: &GateOptions) -> Self {
+        let (came, refused, served, under_way, benched) = (0, 0, 0, 0, 0);
+        let seen = Seen { at, came, refused, served, under_way, benched, behind: None };
         Self {
-            at,
-            came: 0,
-            refused: 0,
-            served: 0,
+            seen,
             per_s: 0.0,
             is_heavy: false,
             crowded_since: None,
@@ -98,7 +94,7 @@ impl Look {
             Some(_) if seen.is_crowd(options) && !self.is_heavy => LOOK_SOON,
             Some(_) => LOOK_EVERY,
         };
-        seen.at - self.at >= lasts
+        seen.at - self.seen.at >= lasts
     }
 
     /// Whether who is refused is not to be listened to for a while.
@@ -108,36 +104,35 @@ impl Look {
 
     /// The next one, since which `high_water` were the most that were under way or behind.
     pub(super) fn next(&self, seen: &Seen, high_water: usize, options: &GateOptions) -> Self {
-        let since = seen.at - self.at;
+        let last = &self.seen;
+        let since = seen.at - last.at;
         let (comers, leavers) =
-            ((seen.came - self.came) as f64, (seen.served - self.served) as f64);
+            ((seen.came - last.came) as f64, (seen.served - last.served) as f64);
         // Nobody looked for a while: it was quiet, and the average says nothing of now. An overload
         // of which nobody has heard for a while is over.
         let is_stale = since > LOOK_EVERY * 3 && seen.benched == 0;
-        let before = if is_stale { Self::first(self.at, options) } else { *self };
+        let still = |before: Option<Instant>| before.filter(|_| !is_stale);
         let is_surplus = !is_stale && comers > SURPLUS * leavers;
         let is_crowd = seen.is_crowd(options);
-        let crowded_since = is_crowd.then(|| before.crowded_since.unwrap_or(seen.at));
+        let crowded_since = is_crowd.then(|| still(self.crowded_since).unwrap_or(seen.at));
         let stands = crowded_since.is_some_and(|crowded| seen.at - crowded >= STANDS_FOR);
-        let is_overload = match before.overloaded_since {
+        let overloaded_since = still(self.overloaded_since);
+        let is_overload = match overloaded_since {
             None => is_crowd && (is_surplus || stands),
             Some(_) => is_crowd || is_surplus,
         };
-        let are_many_refused = seen.refused - self.refused > seen.served - self.served;
+        let are_many_refused = seen.refused - last.refused > seen.served - last.served;
         let per_s = leavers / since.as_secs_f64();
         let per_s = per_s.max(KEPT * self.per_s + (1.0 - KEPT) * per_s);
         let within_wait = (per_s * options.wait.as_secs_f64()) as usize;
         let limit = if is_overload { within_wait.max(options.least) } else { options.most };
         let limit = limit.min(options.most);
-        let overloaded_since = is_overload.then(|| before.overloaded_since.unwrap_or(seen.at));
+        let overloaded_since = is_overload.then(|| overloaded_since.unwrap_or(seen.at));
         let is_old = |overloaded| seen.at - overloaded >= ALL_BEHIND_COUNT_FOR;
         // Those who are called back delay the others a little: that is no reason to stop.
         let full = if self.has_room { self.limit } else { self.limit / 4 * 3 + 1 };
         Self {
-            at: seen.at,
-            came: seen.came,
-            refused: seen.refused,
-            served: seen.served,
+            seen: *seen,
             per_s,
             is_heavy: is_overload && (are_many_refused || self.is_heavy),
             crowded_since,
@@ -159,13 +154,12 @@ mod tests {
     /// A tenth of a second later, in which so many came and were refused, and nobody was served.
     fn seen(look: &Look, came: u64, refused: u64) -> Seen {
         Seen {
-            at: look.at + LOOK_EVERY,
-            came: look.came + came,
-            refused: look.refused + refused,
-            served: look.served,
-            under_way: 0,
+            at: look.seen.at + LOOK_EVERY,
+            came: look.seen.came + came,
+            refused: look.seen.refused + refused,
             benched: OPTIONS.burst + 1,
             behind: Some(0),
+            ..look.seen
         }
     }
 
@@ -197,7 +191,7 @@ mod tests {
     fn whoever_comes_looks_before_who_only_watches() {
         let look = heavy();
         let after = |passed, behind| {
-            let at = look.at + passed;
+            let at = look.seen.at + passed;
             look.is_over(&Seen { at, behind, ..seen(&look, 0, 0) }, &OPTIONS)
         };
         assert!(!after(LOOK_EVERY - LOOK_SOON, Some(0)) && after(LOOK_EVERY, Some(0)));

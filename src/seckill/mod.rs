@@ -20,7 +20,7 @@ mod seller;
 mod service;
 mod strategy;
 
-pub use benched::{Benched, Call};
+pub use benched::Benched;
 pub use error::PurchaseError;
 pub use gate::{Comer, GateOptions};
 pub use service::{DEFAULT_BURST, Purchases, PurchasesOptions};

@@ -130,12 +130,6 @@ impl Stage {
         Ok(stage)
     }
 
-    /// The nodes of a strategy.
-    pub(super) fn nodes(&self, strategy: StrategyName) -> &[Node] {
-        let of_strategy = self.nodes.iter().find(|(other, _)| *other == strategy);
-        of_strategy.map_or(&[], |(_, nodes)| nodes)
-    }
-
     /// The node of a strategy that is overloaded.
     ///
     /// # Errors
@@ -154,7 +148,8 @@ impl Stage {
 
     /// Where the first so many nodes of a strategy listen.
     pub(super) fn addresses(&self, strategy: StrategyName, count: usize) -> Vec<SocketAddr> {
-        self.nodes(strategy).iter().take(count).map(|node| node.address).collect()
+        let of_strategy = self.nodes.iter().filter(|(other, _)| *other == strategy);
+        of_strategy.flat_map(|(_, nodes)| nodes).take(count).map(|node| node.address).collect()
     }
 
     /// The route on which everybody is refused for this reason.
