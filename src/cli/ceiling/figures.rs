@@ -61,6 +61,7 @@ impl Spread {
 pub(super) struct Book {
     rounds: Vec<Vec<(Measurement, Figure)>>,
     overloads: Vec<(StrategyName, Overload)>,
+    stolen: Vec<f64>,
 }
 
 impl Book {
@@ -79,15 +80,20 @@ impl Book {
         self.overloads.push((strategy, overload));
     }
 
-    /// Of every round in which it was measured.
+    /// How much of the processors' time others had during a measurement, in percent.
+    pub(super) fn record_stolen(&mut self, percent: f64) {
+        self.stolen.push(percent);
+    }
+
+    /// Of all measurements; `None` where this system does not tell.
+    pub(super) fn stolen(&self) -> Option<Spread> {
+        Spread::of(&self.stolen)
+    }
+
+    /// Of every time that it was measured.
     pub(super) fn figures(&self, measurement: Measurement) -> Vec<&Figure> {
-        let of_round = |round: &'_ Vec<(Measurement, Figure)>| {
-            round.iter().position(|(other, _)| *other == measurement)
-        };
-        self.rounds
-            .iter()
-            .filter_map(|round| of_round(round).map(|place| &round[place].1))
-            .collect()
+        let all = self.rounds.iter().flatten().filter(|(other, _)| *other == measurement);
+        all.map(|(_, figure)| figure).collect()
     }
 
     pub(super) fn spread(&self, measurement: Measurement) -> Option<Spread> {
@@ -120,8 +126,13 @@ impl Book {
 
     /// What was measured, in the order in which the first round did.
     pub(super) fn measurements(&self) -> Vec<Measurement> {
-        let first = self.rounds.first();
-        first.into_iter().flatten().map(|(measurement, _)| *measurement).collect()
+        let mut measurements = Vec::new();
+        for (measurement, _) in self.rounds.first().into_iter().flatten() {
+            if !measurements.contains(measurement) {
+                measurements.push(*measurement);
+            }
+        }
+        measurements
     }
 }
 
@@ -130,21 +141,32 @@ impl Book {
 pub(super) struct Round<'a>(&'a [(Measurement, Figure)]);
 
 impl Round<'_> {
-    fn figure(&self, measurement: Measurement) -> Option<&Figure> {
-        self.0.iter().find(|(other, _)| *other == measurement).map(|(_, figure)| figure)
+    fn places(&self, of: Measurement) -> impl Iterator<Item = (usize, &Figure)> {
+        let places = self.0.iter().enumerate().filter(move |(_, (other, _))| *other == of);
+        places.map(|(place, (_, figure))| (place, figure))
     }
 
     pub(super) fn value(&self, measurement: Measurement) -> Option<f64> {
-        self.figure(measurement).map(|figure| figure.value)
+        self.places(measurement).next().map(|(_, figure)| figure.value)
     }
 
-    pub(super) fn p50(&self, measurement: Measurement) -> Option<f64> {
-        self.figure(measurement)?.latency_ms.map(|latency| latency.p50)
+    /// One as a share of the other. Of what was measured more than once the two that stand closest
+    /// together: they met the same machine most nearly.
+    pub(super) fn share(&self, [above, below]: [Measurement; 2]) -> Option<f64> {
+        self.share_of([above, below], |figure| Some(figure.value))
     }
 
-    /// The best of several.
-    pub(super) fn best(&self, of: impl Iterator<Item = Measurement>) -> Option<f64> {
-        of.filter_map(|measurement| self.value(measurement)).reduce(f64::max)
+    /// The same of what `read` makes of them.
+    pub(super) fn share_of(
+        &self,
+        [above, below]: [Measurement; 2],
+        read: impl Fn(&Figure) -> Option<f64>,
+    ) -> Option<f64> {
+        let pairs =
+            self.places(above).flat_map(|one| self.places(below).map(move |two| (one, two)));
+        let closest = pairs.min_by_key(|(one, two)| one.0.abs_diff(two.0));
+        let ((_, above), (_, below)) = closest?;
+        quotient(read(above), read(below))
     }
 }
 
@@ -182,9 +204,23 @@ mod tests {
             book.record(above, Figure::of(high));
             book.record(below, Figure::of(low));
         }
-        let shares = book.each_round(|round| quotient(round.value(above), round.value(below)));
-        assert_eq!(shares, [0.5, 0.5]);
+        assert_eq!(book.each_round(|round| round.share([above, below])), [0.5, 0.5]);
         assert_eq!(book.spread(above).map(|spread| spread.median), Some(10.0));
         assert_eq!(book.measurements(), [above, below]);
+    }
+
+    #[test]
+    fn of_what_was_measured_twice_the_share_is_that_of_the_closest() {
+        let [above, below, other] = [1, 2, 3].map(|connections| Measurement::Bare { connections });
+        let mut book = Book::default();
+        book.begin_round();
+        for (measurement, value) in
+            [(below, 1.0), (other, 7.0), (above, 10.0), (below, 20.0), (other, 7.0), (above, 1.0)]
+        {
+            book.record(measurement, Figure::of(value));
+        }
+        assert_eq!(book.each_round(|round| round.share([above, below])), [0.5]);
+        assert_eq!(book.figures(below).len(), 2);
+        assert_eq!(book.measurements(), [below, other, above]);
     }
 }

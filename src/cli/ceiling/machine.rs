@@ -148,6 +148,35 @@ impl Machine {
     }
 }
 
+/// The time of all processors so far, since the machine started, in ticks (`proc(5)`).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProcessorTime {
+    all: u64,
+    /// In which there was something to do, and the host let other guests run.
+    stolen: u64,
+}
+
+impl ProcessorTime {
+    /// `None` where the system does not tell.
+    pub(super) fn so_far() -> Option<Self> {
+        Self::read(&std::fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    fn read(stat: &str) -> Option<Self> {
+        let ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
+        // user, nice, system, idle, iowait, irq, softirq, steal; what follows is in them already.
+        let ticks: Vec<u64> = ticks.take(8).map_while(|ticks| ticks.parse().ok()).collect();
+        Some(Self { all: ticks.iter().sum(), stolen: *ticks.get(7)? })
+    }
+
+    /// In percent of the time since then.
+    pub(super) fn stolen_since(self, then: Self) -> Option<f64> {
+        let all = self.all.checked_sub(then.all).filter(|all| *all > 0)?;
+        // On some hosts it goes back a little.
+        Some(100.0 * self.stolen.saturating_sub(then.stolen) as f64 / all as f64)
+    }
+}
+
 /// Not every user may read every setting.
 async fn setting(database: &Database, name: &'static str) -> Option<String> {
     sqlx::query_scalar("select current_setting($1)")
@@ -212,8 +241,22 @@ fn revision() -> Option<String> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_stolen_is_a_share_of_all_time() {
+        let [then, now] = [
+            "cpu  100 0 50 800 10 0 5 35 7 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n",
+            "cpu  150 0 75 850 10 0 5 110 9 0\n",
+        ]
+        .map(|stat| ProcessorTime::read(stat).unwrap());
+        assert_eq!(now.stolen_since(then), Some(37.5));
+        assert_eq!(then.stolen_since(now), None);
+        assert!(ProcessorTime::read("cpu  100 0 50 800 10 0 5\n").is_none());
+        assert!(ProcessorTime::read("").is_none());
+    }
 
     #[cfg(target_os = "linux")]
     #[test]

@@ -85,6 +85,7 @@ impl Report {
                 "parts": self.terms.parts,
                 "users": self.terms.users,
             },
+            "stolen_percent": self.book.stolen(),
             "measurements": measurements,
             "shares": shares(&self.book, &self.terms),
             "overloads": overloads,
@@ -137,6 +138,10 @@ impl Report {
             humantime::format_duration(self.terms.lasting)
         );
         sheet.row(["method".to_owned(), method]);
+        if let Some(Spread { median, max, .. }) = self.book.stolen() {
+            let value = format!("{median:.1} % in the median measurement, {max:.0} % in the worst");
+            sheet.row(["steal time".to_owned(), value]);
+        }
         sheet
     }
 

@@ -146,30 +146,36 @@ pub(super) fn counted(count: usize, what: &str) -> String {
 
 /// All that one round measures. What is compared stands close together, and every other round
 /// goes back the way: what one measurement does to the next (a warm cache, a hot processor, a
-/// busy disk) then does not always hit the same ones.
+/// busy disk) then does not always hit the same ones. What much is compared with is measured again
+/// beside it, for a machine that others use, too, changes within seconds.
 pub(super) fn round(
     number: usize,
     strategies: &[StrategyName],
     overloaded: &[StrategyName],
     parts: &[Part],
 ) -> Vec<Measurement> {
+    let orders = |connections| {
+        strategies
+            .iter()
+            .map(move |strategy| Measurement::Orders { strategy: *strategy, connections })
+    };
     let mut plan: Vec<Measurement> = Vec::new();
     plan.extend(IN_FLIGHT.map(|in_flight| Measurement::LockScript { in_flight }));
     plan.extend(HOT_ROW_CLIENTS.map(|clients| Measurement::HotRow { clients }));
     for connections in BUYING_CONNECTIONS {
-        plan.extend(
-            strategies
-                .iter()
-                .map(|strategy| Measurement::Orders { strategy: *strategy, connections }),
-        );
+        if connections == CONNECTIONS {
+            plan.push(Measurement::HotRow { clients: REFERENCE_CLIENTS });
+        }
+        plan.extend(orders(connections));
     }
     plan.extend(BATCH_CLIENTS.map(|clients| Measurement::Batches { clients }));
-    for strategy in strategies.iter().copied() {
+    for (strategy, one) in strategies.iter().copied().zip(orders(CONNECTIONS)) {
         if parts.contains(&Part::Vouchers) {
-            plan.push(Measurement::ManyVouchers { strategy });
+            plan.extend([Measurement::ManyVouchers { strategy }, one]);
         }
         if parts.contains(&Part::Nodes) {
-            plan.extend(NODES.map(|nodes| Measurement::Nodes { strategy, nodes }));
+            let [some, more] = NODES.map(|nodes| Measurement::Nodes { strategy, nodes });
+            plan.extend([some, one, more]);
         }
         if parts.contains(&Part::Memory) {
             plan.push(Measurement::Memory { strategy });
@@ -204,6 +210,8 @@ pub(super) fn round(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -213,15 +221,35 @@ mod tests {
         back.reverse();
         assert_eq!(of(1), back);
         assert_eq!(of(1), of(3));
-        assert_eq!(of(1).len(), 11 + 3 * 8);
+        assert_eq!(of(1).len(), 12 + 3 * 8);
     }
 
     #[test]
     fn each_measurement_has_a_name_of_its_own() {
-        let all = round(1, &StrategyName::ALL, &StrategyName::ALL, &Part::ALL);
-        let mut ids: Vec<String> = all.iter().map(|measurement| measurement.id()).collect();
-        ids.sort();
-        ids.dedup();
+        let mut all = round(1, &StrategyName::ALL, &StrategyName::ALL, &Part::ALL);
+        all.sort_by_key(|measurement| measurement.id());
+        all.dedup();
+        let ids: HashSet<String> = all.iter().map(|measurement| measurement.id()).collect();
         assert_eq!(ids.len(), all.len());
+    }
+
+    #[test]
+    fn many_vouchers_and_nodes_are_measured_right_beside_what_they_are_compared_with() {
+        let all = round(1, &StrategyName::ALL, &[], &Part::ALL);
+        let is_one = |of, other: &Measurement| {
+            matches!(other, Measurement::Orders { strategy, connections: CONNECTIONS }
+                if *strategy == of)
+        };
+        let mut compared = 0;
+        for (place, measurement) in all.iter().enumerate() {
+            if let Measurement::ManyVouchers { strategy } | Measurement::Nodes { strategy, .. } =
+                *measurement
+            {
+                let beside = [&all[place - 1], &all[place + 1]];
+                assert!(beside.into_iter().any(|other| is_one(strategy, other)), "{measurement:?}");
+                compared += 1;
+            }
+        }
+        assert_eq!(compared, 3 * 3);
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 
 use super::figures::{Book, Figure};
-use super::machine::Machine;
+use super::machine::{Machine, ProcessorTime};
 use super::report::{Report, rate};
 use super::rounds::{self, Measurement, counted};
 use super::stage::Stage;
@@ -17,6 +17,9 @@ use crate::cli::{FAILED, progress, say};
 use crate::config::{ConfigError, StoreArgs};
 use crate::embedded::Benchmarks;
 use crate::store::{Database, Redis};
+
+/// From so much on, in percent, other guests of the host may be what a figure tells of.
+const WORTH_TELLING: f64 = 5.0;
 
 /// Runs the command.
 ///
@@ -126,11 +129,19 @@ async fn play(stage: &mut Stage, void: &mut Vec<String>) -> anyhow::Result<Book>
         book.begin_round();
         for measurement in stage.terms.round(number) {
             bar.set_message(measurement.label());
+            let before = ProcessorTime::so_far();
             let Some((told, spoiled)) = stage.measure(measurement, &mut book).await? else {
                 bar.inc(1);
                 continue;
             };
-            let line = format!("round {number} of {repeats}: {}: {told}", measurement.label());
+            let mut line = format!("round {number} of {repeats}: {}: {told}", measurement.label());
+            let stolen = before.zip(ProcessorTime::so_far());
+            if let Some(stolen) = stolen.and_then(|(before, after)| after.stolen_since(before)) {
+                book.record_stolen(stolen);
+                if stolen >= WORTH_TELLING {
+                    line.push_str(&format!(" ({stolen:.0} % of the time stolen)"));
+                }
+            }
             progress::tell(&bar, &line, false);
             for what in spoiled {
                 progress::tell(&bar, &format!("VOID: {what}"), true);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::ser::SerializeStruct;
 
-use super::figures::{Book, Round, Spread, quotient};
+use super::figures::{Book, Round, Spread};
 use super::overload::Overload;
 use super::rounds::{
     BATCH_CLIENTS, BUYING_CONNECTIONS, CONNECTIONS, Measurement, NODES, REFERENCE_CLIENTS,
@@ -104,16 +104,15 @@ pub(super) fn of_hot_row(strategy: StrategyName, connections: usize) -> [Measure
 
 /// Of the best that PostgreSQL does in batches, round by round.
 pub(super) fn of_batches(book: &Book, orders: Measurement) -> Vec<f64> {
-    book.each_round(|round| quotient(round.value(orders), best_batches(round)))
-}
-
-fn best_batches(round: Round<'_>) -> Option<f64> {
-    round.best(BATCH_CLIENTS.into_iter().map(|clients| Measurement::Batches { clients }))
+    let of = |round: &Round<'_>, clients| round.share([orders, Measurement::Batches { clients }]);
+    book.each_round(|round| {
+        BATCH_CLIENTS.into_iter().filter_map(|clients| of(&round, clients)).reduce(f64::min)
+    })
 }
 
 /// One figure as a share of another, round by round.
-pub(super) fn share(book: &Book, [above, below]: [Measurement; 2]) -> Vec<f64> {
-    book.each_round(|round| quotient(round.value(above), round.value(below)))
+pub(super) fn share(book: &Book, pair: [Measurement; 2]) -> Vec<f64> {
+    book.each_round(|round| round.share(pair))
 }
 
 /// All of them.
@@ -180,7 +179,9 @@ fn alone(book: &Book) -> Share {
         name: "group-commit's p50 at 1 connection / locked's".to_owned(),
         above: format!("{}/p50_ms", grouped.id()),
         below: Some(format!("{}/p50_ms", locked.id())),
-        rounds: book.each_round(|round| quotient(round.p50(grouped), round.p50(locked))),
+        rounds: book.each_round(|round| {
+            round.share_of([grouped, locked], |figure| Some(figure.latency_ms?.p50))
+        }),
         target: Some(Bound::AtMost(1.1)),
         by_worst: false,
         never: 0,
