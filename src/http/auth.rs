@@ -6,8 +6,10 @@ use axum::http::{HeaderMap, header, request::Parts};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
+use hmac::{Hmac, KeyInit, Mac};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
+use sha2::Sha256;
 
 use super::problem::Code;
 use super::{ApiError, App};
@@ -34,6 +36,9 @@ pub struct Tokens {
     validation: Validation,
     /// The first part of every token that we mint.
     header: String,
+    /// What signs them, with the secret already worked in. (Of any length, though the type does
+    /// not say so.)
+    mac: Option<Hmac<Sha256>>,
 }
 
 impl std::fmt::Debug for Tokens {
@@ -52,7 +57,8 @@ impl Tokens {
         let sign = EncodingKey::from_secret(secret);
         let header = serde_json::to_vec(&Header::new(Algorithm::HS256)).unwrap_or_default();
         let header = URL_SAFE_NO_PAD.encode(header);
-        Self { clock, sign, check: DecodingKey::from_secret(secret), validation, header }
+        let (check, mac) = (DecodingKey::from_secret(secret), Hmac::new_from_slice(secret).ok());
+        Self { clock, sign, check, validation, header, mac }
     }
 
     /// A token for `user`, good until `expires`.
@@ -91,17 +97,16 @@ impl Tokens {
     fn claims(&self, token: &str) -> Option<Claims> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, claims) = message.split_once('.')?;
-        if header != self.header {
+        let Some(mac) = self.mac.as_ref().filter(|_| header == self.header) else {
             // Signed with our secret by somebody who writes headers in another way.
             let decoded = jsonwebtoken::decode::<Claims>(token, &self.check, &self.validation);
             return decoded.ok().map(|token| token.claims);
-        }
-        // The same, with a header that need not be read (the library reads it twice): a tenth
-        // of what a refusal costs.
-        let (message, algorithm) = (message.as_bytes(), Algorithm::HS256);
-        if !jsonwebtoken::crypto::verify(signature, message, &self.check, algorithm).ok()? {
-            return None;
-        }
+        };
+        // The same, with a header that need not be read and a secret that need not be worked in
+        // (the library does both anew): a tenth of what a refusal costs.
+        let mut bytes = [0; 48];
+        let length = URL_SAFE_NO_PAD.decode_slice(signature, &mut bytes).ok()?;
+        mac.clone().chain_update(message).verify_slice(&bytes[..length]).ok()?;
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
     }
 }

@@ -8,6 +8,7 @@
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::Router;
@@ -23,16 +24,20 @@ use tokio::time::Instant;
 use tower::Service;
 
 use super::entrance::Entrance;
+use super::language::Language;
 use super::router::{finish, unless_it_panics};
-use super::{App, orders, problem, router};
+use super::{App, orders, router};
 use crate::model::{UserId, VoucherId};
 
 /// The router's route for the same; also what the metrics call it.
 const BUY: &str = "/api/vouchers/{id}/orders";
 
-/// The whole API: the router, and the short way past it.
+/// The whole API: the router, and the short way past it. It is cloned for each request.
 #[derive(Debug, Clone)]
-pub struct HotPath {
+pub struct HotPath(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     app: App,
     router: Router,
     connections: RuntimeMetrics,
@@ -42,9 +47,12 @@ impl HotPath {
     /// The API of `app`, to be served on the threads of `connections`, and nowhere else: how many
     /// wait there for their turn is how many are behind whoever has his.
     pub fn new(app: App, connections: &Handle) -> Self {
-        Self { router: router(app.clone()), app, connections: connections.metrics() }
+        let (router, connections) = (router(app.clone()), connections.metrics());
+        Self(Arc::new(Parts { app, router, connections }))
     }
+}
 
+impl Parts {
     /// Who wants to buy what, if the request is a purchase in its usual form.
     fn purchase(&self, request: &Request<Incoming>) -> Option<(UserId, VoucherId)> {
         if request.method() != Method::POST || !request.body().is_end_stream() {
@@ -73,25 +81,26 @@ impl Service<Request<Incoming>> for HotPath {
 
     fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
         let begun = Instant::now();
-        let entrance = Entrance::of(&request, &self.app, &self.connections);
-        let Some((user, voucher)) = self.purchase(&request) else {
+        let Parts { app, router, connections } = &*self.0;
+        let entrance = Entrance::of(&request, app, connections);
+        let Some((user, voucher)) = self.0.purchase(&request) else {
             request.extensions_mut().insert(entrance);
-            return Either::Right(Either::Right(self.router.call(request)));
+            return Either::Right(Either::Right(router.clone().call(request)));
         };
-        let language = problem::preferred_language(request.headers());
-        let looked = match self.app.purchases.look(user, voucher) {
-            Some(Ok(looked)) => entrance.admit(&self.app, looked).map(Some),
+        let language = Language::preferred(request.headers());
+        let looked = match app.purchases.look(user, voucher) {
+            Some(Ok(looked)) => entrance.admit(app, looked).map(Some),
             Some(Err(refusal)) => Err(refusal.into()),
             None => Ok(None),
         };
         let looked = match looked {
             Ok(looked) => looked,
             Err(refused) => {
-                let refused = finish(refused.into_response(), language, BUY, begun);
+                let refused = finish(refused.answer(language), language, BUY, begun);
                 return Either::Left(ready(Ok(refused)));
             }
         };
-        let app = self.app.clone();
+        let app = app.clone();
         let buying = async move {
             let bought = async {
                 match looked {

@@ -8,6 +8,7 @@ pub mod bench;
 pub mod body;
 mod entrance;
 pub mod hot_path;
+mod language;
 pub mod openapi;
 pub mod operations;
 pub mod orders;

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
+use super::language::Language;
 use crate::model::Refusal;
 use crate::seckill::PurchaseError;
 use crate::store::StoreError;
@@ -34,13 +35,6 @@ pub enum Code {
     TooManyRequests,
     Unavailable,
     Internal,
-}
-
-/// Languages that titles are written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Language {
-    English,
-    Chinese,
 }
 
 impl Code {
@@ -289,9 +283,15 @@ fn constant_body(code: Code, language: Language) -> &'static [u8] {
     &BODIES[code as usize][language as usize]
 }
 
-impl IntoResponse for ApiError {
-    /// Without a body: [`write`] adds it.
-    fn into_response(self) -> Response {
+impl ApiError {
+    /// The whole answer, for who has the error at hand.
+    pub(super) fn answer(self, language: Language) -> Response {
+        let mut response = self.head();
+        self.write(&mut response, language);
+        response
+    }
+
+    fn head(&self) -> Response {
         let mut response = self.status.into_response();
         let headers = response.headers_mut();
         if let Some(wait) = self.retry_after {
@@ -302,6 +302,28 @@ impl IntoResponse for ApiError {
         if self.code == Code::Unauthenticated {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        response
+    }
+
+    fn write(&self, response: &mut Response, language: Language) {
+        let plain = self.detail.is_none() && self.members.is_empty();
+        *response.body_mut() = if plain && self.status == self.code.status() {
+            constant_body(self.code, language).into()
+        } else {
+            self.to_json(language).into()
+        };
+        let headers = response.headers_mut();
+        let problem = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, problem);
+        headers.insert(header::CONTENT_LANGUAGE, HeaderValue::from_static(language.tag()));
+        headers.insert(header::VARY, HeaderValue::from_static("accept-language"));
+    }
+}
+
+impl IntoResponse for ApiError {
+    /// Without a body: [`write`] adds it.
+    fn into_response(self) -> Response {
+        let mut response = self.head();
         response.extensions_mut().insert(Arc::new(self));
         response
     }
@@ -309,77 +331,15 @@ impl IntoResponse for ApiError {
 
 /// Writes the body of an [`ApiError`], if that is what `response` is made of.
 pub(super) fn write(mut response: Response, language: Language) -> Response {
-    let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() else {
-        return response;
-    };
-    let plain = error.detail.is_none() && error.members.is_empty();
-    *response.body_mut() = if plain && error.status == error.code.status() {
-        constant_body(error.code, language).into()
-    } else {
-        error.to_json(language).into()
-    };
-    let headers = response.headers_mut();
-    let problem = HeaderValue::from_static("application/problem+json");
-    headers.insert(header::CONTENT_TYPE, problem);
-    headers.insert(header::CONTENT_LANGUAGE, HeaderValue::from_static(language.tag()));
-    headers.insert(header::VARY, HeaderValue::from_static("accept-language"));
+    if let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() {
+        error.write(&mut response, language);
+    }
     response
-}
-
-impl Language {
-    const fn tag(self) -> &'static str {
-        match self {
-            Self::English => "en",
-            Self::Chinese => "zh-CN",
-        }
-    }
-}
-
-/// Chinese when `Accept-Language` weighs it above English, English otherwise.
-pub(super) fn preferred_language(headers: &HeaderMap) -> Language {
-    let Some(header) = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok())
-    else {
-        return Language::English;
-    };
-    let mut best = (0.0, Language::English);
-    for range in header.split(',') {
-        let mut parts = range.split(';');
-        let tag = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
-        let language = match tag.split('-').next() {
-            Some("zh") => Language::Chinese,
-            Some("en") => Language::English,
-            _ => continue,
-        };
-        let weight = parts
-            .find_map(|part| part.trim().strip_prefix("q=").map(str::to_owned))
-            .map_or(1.0, |weight| weight.parse::<f32>().unwrap_or(0.0));
-        // The first of equals wins, as it stands in the header.
-        if weight > best.0 {
-            best = (weight, language);
-        }
-    }
-    best.1
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_language_is_the_one_that_weighs_most() {
-        let language = |text: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::ACCEPT_LANGUAGE, HeaderValue::from_static(text));
-            preferred_language(&headers)
-        };
-        assert_eq!(preferred_language(&HeaderMap::new()), Language::English);
-        for chinese in ["zh", "zh-CN,zh;q=0.9,en;q=0.8", "fr, zh-TW;q=0.5", "en;q=0.1,ZH"] {
-            assert_eq!(language(chinese), Language::Chinese, "{chinese}");
-        }
-        for english in ["en", "fr", "*", "en-GB,zh;q=0.9", "zh;q=0", "zh;q=x", ";;,,"] {
-            assert_eq!(language(english), Language::English, "{english}");
-        }
-    }
 
     #[test]
     fn codes_stand_in_the_order_of_their_numbers() {

@@ -11,7 +11,8 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 use tower_http::trace::TraceLayer;
 
-use super::problem::{Code, Language};
+use super::language::Language;
+use super::problem::Code;
 use super::{ApiError, App, body, openapi, operations, orders, problem, sessions, vouchers};
 use crate::telemetry;
 
@@ -47,7 +48,7 @@ pub fn router(app: App) -> Router {
 /// problem, a problem is written in the client's language, and all is measured.
 async fn around(request: Request, next: Next) -> Response {
     let begun = Instant::now();
-    let language = problem::preferred_language(request.headers());
+    let language = Language::preferred(request.headers());
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let answered = async {
         match body::refuse_oversized(request).await {

@@ -1,0 +1,70 @@
+//! In which language a client is answered.
+
+use axum::http::{HeaderMap, header};
+
+/// Languages that titles are written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Language {
+    English,
+    Chinese,
+}
+
+impl Language {
+    /// As in `Content-Language` (RFC 5646).
+    pub(super) const fn tag(self) -> &'static str {
+        match self {
+            Self::English => "en",
+            Self::Chinese => "zh-CN",
+        }
+    }
+
+    /// Chinese when `Accept-Language` weighs it above English, English otherwise.
+    pub(super) fn preferred(headers: &HeaderMap) -> Self {
+        let Some(header) =
+            headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok())
+        else {
+            return Self::English;
+        };
+        let mut best = (0.0, Self::English);
+        for range in header.split(',') {
+            let mut parts = range.split(';');
+            let tag = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+            let language = match tag.split('-').next() {
+                Some("zh") => Self::Chinese,
+                Some("en") => Self::English,
+                _ => continue,
+            };
+            let weight = parts
+                .find_map(|part| part.trim().strip_prefix("q=").map(str::to_owned))
+                .map_or(1.0, |weight| weight.parse::<f32>().unwrap_or(0.0));
+            // The first of equals wins, as it stands in the header.
+            if weight > best.0 {
+                best = (weight, language);
+            }
+        }
+        best.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_language_is_the_one_that_weighs_most() {
+        let language = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_LANGUAGE, HeaderValue::from_static(text));
+            Language::preferred(&headers)
+        };
+        assert_eq!(Language::preferred(&HeaderMap::new()), Language::English);
+        for chinese in ["zh", "zh-CN,zh;q=0.9,en;q=0.8", "fr, zh-TW;q=0.5", "en;q=0.1,ZH"] {
+            assert_eq!(language(chinese), Language::Chinese, "{chinese}");
+        }
+        for english in ["en", "fr", "*", "en-GB,zh;q=0.9", "zh;q=0", "zh;q=x", ";;,,"] {
+            assert_eq!(language(english), Language::English, "{english}");
+        }
+    }
+}
