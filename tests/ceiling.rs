@@ -31,7 +31,7 @@ fn count(value: &Value) -> u64 {
 /// The figures of one measurement in the only round.
 fn figures<'a>(report: &'a Value, name: &str) -> &'a [Value] {
     let measurement = list(&report["measurements"]).iter().find(|it| it["name"] == name);
-    measurement.map_or(&[], |measurement| list(&measurement["rounds"]))
+    measurement.map_or(&[], |measurement| list(&measurement["figures"]))
 }
 
 /// What is void on a machine whose temporary directory is in memory, which is none of ours.
@@ -43,13 +43,16 @@ fn objections(report: &Value) -> Vec<&Value> {
 fn assert_measured(report: &Value) {
     for measurement in list(&report["measurements"]) {
         let name = measurement["name"].as_str().unwrap();
-        let figures = list(&measurement["rounds"]);
+        let figures = list(&measurement["figures"]);
         let compared = ["postgresql_hot_row/8", "group-commit/orders/256"];
         assert_eq!(figures.len(), 1 + usize::from(compared.contains(&name)), "{measurement}");
         let values: Vec<f64> = figures.iter().map(|figure| number(&figure["value"])).collect();
         let median = values.iter().sum::<f64>() / values.len() as f64;
         assert!((number(&measurement["spread"]["median"]) - median).abs() < 1e-9, "{measurement}");
+        let places: BTreeSet<u64> = figures.iter().map(|figure| count(&figure["place"])).collect();
+        assert_eq!(places.len(), figures.len(), "{measurement}");
         for (figure, value) in figures.iter().zip(values) {
+            assert_eq!(figure["round"], 1, "{measurement}");
             assert_figure(measurement, name, figure, value);
         }
     }
@@ -160,8 +163,7 @@ async fn a_short_run_tells_what_it_found_and_what_is_how_much_of_what() {
     assert!(told.starts_with("1 round of "), "{told}");
     assert!(told.contains("round 1 of 1: bare handler, 64 connections: "), "{told}");
     assert_eq!(report["machine"]["durability"]["fsync"], "on");
-    let stolen = &report["stolen_percent"];
-    assert!((0.0..=100.0).contains(&number(&stolen["median"])), "{stolen}");
+    assert_eq!(report["stolen_percent"].is_object(), cfg!(target_os = "linux"));
     assert!(count(&report["audited"]) > 4, "{report}");
     assert_measured(&report);
     assert_shares(&report);

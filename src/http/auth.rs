@@ -36,9 +36,8 @@ pub struct Tokens {
     validation: Validation,
     /// The first part of every token that we mint.
     header: String,
-    /// What signs them, with the secret already worked in. (Of any length, though the type does
-    /// not say so.)
-    mac: Option<Hmac<Sha256>>,
+    /// What signs them, with the secret already worked in.
+    mac: Hmac<Sha256>,
 }
 
 impl std::fmt::Debug for Tokens {
@@ -49,6 +48,7 @@ impl std::fmt::Debug for Tokens {
 
 impl Tokens {
     /// Tokens signed with `secret`.
+    #[expect(clippy::expect_used, reason = "HMAC takes a key of any length (RFC 2104)")]
     pub fn new(secret: &[u8], clock: SharedClock) -> Self {
         let mut validation = Validation::new(Algorithm::HS256);
         // Checked below against our clock, to the second; the library would take its own.
@@ -57,7 +57,8 @@ impl Tokens {
         let sign = EncodingKey::from_secret(secret);
         let header = serde_json::to_vec(&Header::new(Algorithm::HS256)).unwrap_or_default();
         let header = URL_SAFE_NO_PAD.encode(header);
-        let (check, mac) = (DecodingKey::from_secret(secret), Hmac::new_from_slice(secret).ok());
+        let check = DecodingKey::from_secret(secret);
+        let mac = Hmac::new_from_slice(secret).expect("a key of any length");
         Self { clock, sign, check, validation, header, mac }
     }
 
@@ -97,16 +98,16 @@ impl Tokens {
     fn claims(&self, token: &str) -> Option<Claims> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, claims) = message.split_once('.')?;
-        let Some(mac) = self.mac.as_ref().filter(|_| header == self.header) else {
+        if header != self.header {
             // Signed with our secret by somebody who writes headers in another way.
             let decoded = jsonwebtoken::decode::<Claims>(token, &self.check, &self.validation);
             return decoded.ok().map(|token| token.claims);
-        };
-        // The same, with a header that need not be read and a secret that need not be worked in
-        // (the library does both anew): a tenth of what a refusal costs.
-        let mut bytes = [0; 48];
+        }
+        // The same, with a header that need not be read and a secret that need not be worked in:
+        // the library does both anew for each token.
+        let mut bytes = [0; 32];
         let length = URL_SAFE_NO_PAD.decode_slice(signature, &mut bytes).ok()?;
-        mac.clone().chain_update(message).verify_slice(&bytes[..length]).ok()?;
+        self.mac.clone().chain_update(message).verify_slice(&bytes[..length]).ok()?;
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
     }
 }
@@ -150,24 +151,39 @@ mod tests {
 
     #[test]
     fn every_token_we_mint_takes_the_short_way_and_says_the_same_on_the_long_one() {
+        let Some(user) = UserId::new(7) else { unreachable!("7 is positive") };
+        // HMAC hashes a key that is longer than a block.
+        for secret in [&[1; 16][..], &[2; 64], &[3; 65], &[4; 200]] {
+            let tokens = Tokens::new(secret, Arc::new(SystemClock));
+            let minted = tokens.mint(user, true, SystemClock.now()).unwrap_or_default();
+            assert_eq!(minted.split('.').next(), Some(tokens.header.as_str()));
+            let long = jsonwebtoken::decode::<Claims>(&minted, &tokens.check, &tokens.validation);
+            let said = |claims: &Claims| (claims.sub, claims.exp, claims.admin);
+            let short = tokens.claims(&minted);
+            assert!(short.is_some());
+            assert_eq!(short.as_ref().map(said), long.ok().map(|token| said(&token.claims)));
+        }
+    }
+
+    #[test]
+    fn a_token_that_was_changed_is_none_of_ours() {
         let tokens = Tokens::new(b"0123456789abcdef", Arc::new(SystemClock));
         let Some(user) = UserId::new(7) else { unreachable!("7 is positive") };
         let minted = tokens.mint(user, true, SystemClock.now()).unwrap_or_default();
-        assert_eq!(minted.split('.').next(), Some(tokens.header.as_str()));
-        let long = jsonwebtoken::decode::<Claims>(&minted, &tokens.check, &tokens.validation);
-        let said = |claims: &Claims| (claims.sub, claims.exp, claims.admin);
-        let short = tokens.claims(&minted);
-        assert!(short.is_some());
-        assert_eq!(short.as_ref().map(said), long.ok().map(|token| said(&token.claims)));
-        // One character changed, in any part.
+        assert!(tokens.claims(&minted).is_some());
+        // One character, in any part.
         for position in 0..minted.len() {
             let mut forged = minted.clone().into_bytes();
             forged[position] = if forged[position] == b'A' { b'B' } else { b'A' };
             let forged = String::from_utf8(forged).unwrap_or_default();
-            // The last character of the signature carries two bits that mean nothing.
-            if position + 1 < minted.len() {
-                assert!(tokens.claims(&forged).is_none(), "{forged}");
-            }
+            assert!(tokens.claims(&forged).is_none(), "{forged}");
+        }
+        // A signature that is longer, padded, or shorter by any number of characters.
+        for tail in ["A", "AA", "AAAA", "=", &"A".repeat(10_000)] {
+            assert!(tokens.claims(&format!("{minted}{tail}")).is_none());
+        }
+        for length in 0..minted.len() {
+            assert!(tokens.claims(&minted[..length]).is_none(), "{length}");
         }
     }
 }

@@ -34,10 +34,11 @@ const BUY: &str = "/api/vouchers/{id}/orders";
 
 /// The whole API: the router, and the short way past it. It is cloned for each request.
 #[derive(Debug, Clone)]
-pub struct HotPath(Arc<Parts>);
+pub struct HotPath(Arc<Ways>);
 
+/// What a request may take.
 #[derive(Debug)]
-struct Parts {
+struct Ways {
     app: App,
     router: Router,
     connections: RuntimeMetrics,
@@ -48,11 +49,11 @@ impl HotPath {
     /// wait there for their turn is how many are behind whoever has his.
     pub fn new(app: App, connections: &Handle) -> Self {
         let (router, connections) = (router(app.clone()), connections.metrics());
-        Self(Arc::new(Parts { app, router, connections }))
+        Self(Arc::new(Ways { app, router, connections }))
     }
 }
 
-impl Parts {
+impl Ways {
     /// Who wants to buy what, if the request is a purchase in its usual form.
     fn purchase(&self, request: &Request<Incoming>) -> Option<(UserId, VoucherId)> {
         if request.method() != Method::POST || !request.body().is_end_stream() {
@@ -81,7 +82,7 @@ impl Service<Request<Incoming>> for HotPath {
 
     fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
         let begun = Instant::now();
-        let Parts { app, router, connections } = &*self.0;
+        let Ways { app, router, connections } = &*self.0;
         let entrance = Entrance::of(&request, app, connections);
         let Some((user, voucher)) = self.0.purchase(&request) else {
             request.extensions_mut().insert(entrance);

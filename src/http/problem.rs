@@ -2,7 +2,8 @@
 //! document (RFC 9457), `application/problem+json`, with a stable `code`.
 //!
 //! A handler makes an [`ApiError`]; the layer around all routes has [`write`] put it into the
-//! language that the request prefers. Causes are logged here, once, and never sent.
+//! language that the request prefers, or, past the router, [`ApiError::answer`] does. Causes are
+//! logged here, once, and never sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -287,7 +288,7 @@ impl ApiError {
     /// The whole answer, for who has the error at hand.
     pub(super) fn answer(self, language: Language) -> Response {
         let mut response = self.head();
-        self.write(&mut response, language);
+        self.write_into(&mut response, language);
         response
     }
 
@@ -305,7 +306,7 @@ impl ApiError {
         response
     }
 
-    fn write(&self, response: &mut Response, language: Language) {
+    fn write_into(&self, response: &mut Response, language: Language) {
         let plain = self.detail.is_none() && self.members.is_empty();
         *response.body_mut() = if plain && self.status == self.code.status() {
             constant_body(self.code, language).into()
@@ -332,7 +333,7 @@ impl IntoResponse for ApiError {
 /// Writes the body of an [`ApiError`], if that is what `response` is made of.
 pub(super) fn write(mut response: Response, language: Language) -> Response {
     if let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() {
-        error.write(&mut response, language);
+        error.write_into(&mut response, language);
     }
     response
 }

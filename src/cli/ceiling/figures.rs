@@ -12,6 +12,9 @@ use crate::seckill::StrategyName;
 /// What one measurement found.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Figure {
+    /// In which round, and as which of its measurements.
+    pub(super) round: usize,
+    pub(super) place: usize,
     /// A second; of memory, megabytes (10^6 bytes).
     pub(super) value: f64,
     /// Latency of the answers that `value` counts, where it counts answers.
@@ -71,8 +74,10 @@ impl Book {
     }
 
     pub(super) fn record(&mut self, measurement: Measurement, figure: Figure) {
-        if let Some(round) = self.rounds.last_mut() {
-            round.push((measurement, figure));
+        let round = self.rounds.len();
+        if let Some(figures) = self.rounds.last_mut() {
+            let place = figures.len() + 1;
+            figures.push((measurement, Figure { round, place, ..figure }));
         }
     }
 
@@ -100,7 +105,7 @@ impl Book {
         Spread::of(&values(&self.figures(measurement)))
     }
 
-    /// The median over the rounds of one percentile.
+    /// The median of one percentile, of every time that it was measured.
     pub(super) fn latency(
         &self,
         measurement: Measurement,
@@ -150,8 +155,14 @@ impl Round<'_> {
         self.places(measurement).next().map(|(_, figure)| figure.value)
     }
 
-    /// One as a share of the other. Of what was measured more than once the two that stand closest
-    /// together: they met the same machine most nearly.
+    /// The best of several.
+    pub(super) fn best<const N: usize>(&self, of: [Measurement; N]) -> Option<Measurement> {
+        let measured = of.into_iter().filter_map(|one| Some((one, self.value(one)?)));
+        measured.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(best, _)| best)
+    }
+
+    /// One as a share of the other. Of what was measured more than once the two that have fewest
+    /// measurements between them, of equals the first: they met the same machine most nearly.
     pub(super) fn share(&self, [above, below]: [Measurement; 2]) -> Option<f64> {
         self.share_of([above, below], |figure| Some(figure.value))
     }

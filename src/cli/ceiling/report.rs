@@ -61,7 +61,7 @@ impl Report {
                 json!({
                     "name": measurement,
                     "unit": measurement.unit(),
-                    "rounds": self.book.figures(measurement),
+                    "figures": self.book.figures(measurement),
                     "spread": self.book.spread(measurement),
                 })
             })
@@ -132,8 +132,9 @@ impl Report {
             sheet.row(row);
         }
         let method = format!(
-            "{}, {} a measurement, order reversed every other round; medians, in brackets \
-             the extremes; load, nodes, PostgreSQL and Redis on the same processors",
+            "{}, {} a measurement, order reversed every other round, what is compared measured \
+             again beside it; medians, in brackets the extremes; load, nodes, PostgreSQL and Redis \
+             on the same processors",
             counted(self.terms.repeats, "round"),
             humantime::format_duration(self.terms.lasting)
         );

@@ -146,8 +146,8 @@ pub(super) fn counted(count: usize, what: &str) -> String {
 
 /// All that one round measures. What is compared stands close together, and every other round
 /// goes back the way: what one measurement does to the next (a warm cache, a hot processor, a
-/// busy disk) then does not always hit the same ones. What much is compared with is measured again
-/// beside it, for a machine that others use, too, changes within seconds.
+/// busy disk) then does not always hit the same ones. What several others are compared with is
+/// measured again beside them, for a machine that others use, too, changes within seconds.
 pub(super) fn round(
     number: usize,
     strategies: &[StrategyName],

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::ser::SerializeStruct;
 
-use super::figures::{Book, Round, Spread};
+use super::figures::{Book, Spread};
 use super::overload::Overload;
 use super::rounds::{
     BATCH_CLIENTS, BUYING_CONNECTIONS, CONNECTIONS, Measurement, NODES, REFERENCE_CLIENTS,
@@ -104,10 +104,8 @@ pub(super) fn of_hot_row(strategy: StrategyName, connections: usize) -> [Measure
 
 /// Of the best that PostgreSQL does in batches, round by round.
 pub(super) fn of_batches(book: &Book, orders: Measurement) -> Vec<f64> {
-    let of = |round: &Round<'_>, clients| round.share([orders, Measurement::Batches { clients }]);
-    book.each_round(|round| {
-        BATCH_CLIENTS.into_iter().filter_map(|clients| of(&round, clients)).reduce(f64::min)
-    })
+    let batches = BATCH_CLIENTS.map(|clients| Measurement::Batches { clients });
+    book.each_round(|round| round.share([orders, round.best(batches)?]))
 }
 
 /// One figure as a share of another, round by round.
@@ -270,11 +268,38 @@ fn overloaded(strategy: StrategyName, overloads: &[&Overload]) -> Vec<Share> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::ceiling::figures::Figure;
 
     fn share_of(rounds: &[f64], target: Bound, by_worst: bool, never: usize) -> Option<bool> {
         let (name, above, below) = (String::new(), String::new(), None);
         let (rounds, target) = (rounds.to_vec(), Some(target));
         Share { name, above, below, rounds, target, by_worst, never }.is_met()
+    }
+
+    #[test]
+    fn of_batches_the_best_counts_and_of_the_orders_those_beside_it() {
+        let orders = Measurement::Orders { strategy: StrategyName::GroupCommit, connections: 256 };
+        let batches = |clients| Measurement::Batches { clients };
+        let mut book = Book::default();
+        book.begin_round();
+        for (measurement, value) in [
+            (orders, 8.0),
+            (batches(1), 98.0),
+            (batches(2), 100.0),
+            (batches(4), 97.0),
+            (orders, 10.0),
+        ] {
+            book.record(measurement, Figure::of(value));
+        }
+        // The one before it and the one after it are as close.
+        assert_eq!(of_batches(&book, orders), [0.08]);
+        book.begin_round();
+        for (measurement, value) in
+            [(orders, 8.0), (batches(1), 98.0), (batches(4), 100.0), (orders, 10.0)]
+        {
+            book.record(measurement, Figure::of(value));
+        }
+        assert_eq!(of_batches(&book, orders), [0.08, 0.1]);
     }
 
     #[test]
