@@ -2,7 +2,7 @@
 //! document (RFC 9457), `application/problem+json`, with a stable `code`.
 //!
 //! A handler makes an [`ApiError`]; the layer around all routes has [`write`] put it into the
-//! language that the request prefers, or, past the router, [`ApiError::answer`] does. Causes are
+//! language that the request prefers, or, past the router, `ApiError::answer` does. Causes are
 //! logged here, once, and never sent.
 
 use std::sync::Arc;

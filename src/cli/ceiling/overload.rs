@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::figures::quotient;
+use super::report::rate;
 use super::rounds::{CONNECTIONS, Measurement};
 use super::sales::total;
 use super::stage::{Load, Stage, path};
@@ -60,6 +61,10 @@ pub(super) struct Overload {
     /// From the end of the overload until ten windows of 100 ms in a row had nothing but orders,
     /// and a 99th percentile of at most twice that at half load; `null` when that never came.
     pub(super) recovery_ms: Option<f64>,
+    /// From the end of the overload until the last window in which anybody heard, or found,
+    /// something else than an order: what comes after it of the recovery is slowness, which a
+    /// machine that stalls for a moment shows, too.
+    pub(super) refused_until_ms: f64,
 }
 
 /// One phase.
@@ -92,6 +97,20 @@ impl Overload {
     /// What was sold during the overload, a second.
     pub(super) fn goodput_per_s(&self) -> Option<f64> {
         self.phases.get(1).map(|phase| phase.accepted_per_s)
+    }
+
+    /// In a line.
+    pub(super) fn in_words(&self) -> String {
+        let recovery = self.recovery_ms.map_or_else(
+            || "no recovery".to_owned(),
+            |recovery_ms| format!("recovered after {recovery_ms:.0} ms"),
+        );
+        let goodput = self.goodput_per_s().map_or_else(|| "-".to_owned(), rate);
+        let (peak, refused_until_ms) = (rate(self.peak_per_s), self.refused_until_ms);
+        format!(
+            "{goodput} orders/s of a peak of {peak}, {recovery}, the last refusal after \
+             {refused_until_ms:.0} ms"
+        )
     }
 }
 
@@ -184,6 +203,7 @@ fn judge(
     let p99 = |phase: usize| phases.get(phase).and_then(|phase| phase.accepted_p99_from_due_ms);
     let (half_p99_ms, overload_p99_ms) = (p99(0), p99(1));
     let until_ms: u64 = planned.iter().take(2).map(|phase| phase.duration_ms).sum();
+    let until_ms = until_ms as f64;
     let goodput = phases.get(1).map(|phase| phase.accepted_per_s);
     Overload {
         peak_per_s,
@@ -191,8 +211,9 @@ fn judge(
         goodput_share: quotient(goodput, Some(peak_per_s)),
         p99_ratio: quotient(overload_p99_ms, half_p99_ms),
         recovery_ms: half_p99_ms.and_then(|half_p99_ms| {
-            recovery_ms(&report.windows, until_ms as f64, half_p99_ms * SLOWER_BY)
+            recovery_ms(&report.windows, until_ms, half_p99_ms * SLOWER_BY)
         }),
+        refused_until_ms: refused_until_ms(&report.windows, until_ms),
         phases,
     }
 }
@@ -221,12 +242,23 @@ fn phase_figures(
     }
 }
 
+/// Whether all arrivals of a window were sold something.
+fn sold_to_all(window: &Window) -> bool {
+    window.outcomes.iter().all(|(code, count)| code == ORDERED || *count == 0)
+}
+
+/// From `until_ms` to the end of the last window that was not so.
+fn refused_until_ms(windows: &[Window], until_ms: f64) -> f64 {
+    let last = windows.iter().rposition(|window| !sold_to_all(window));
+    last.map_or(0.0, |last| ((last + 1) as f64 * WINDOW_MS - until_ms).max(0.0))
+}
+
 /// From `until_ms` to the first of ten good windows in a row, or of as many as are left.
 fn recovery_ms(windows: &[Window], until_ms: f64, slow_ms: f64) -> Option<f64> {
     let first = (until_ms / WINDOW_MS).ceil() as usize;
     let after = windows.get(first..)?;
     let good = |window: &Window| {
-        window.outcomes.iter().all(|(code, count)| code == ORDERED || *count == 0)
+        sold_to_all(window)
             && window.outcomes.contains_key(ORDERED)
             && window.ordered_p99_ms.is_none_or(|p99_ms| p99_ms <= slow_ms)
     };
@@ -261,6 +293,15 @@ mod tests {
         assert_eq!(recovery_ms(&windows[..7], 500.0, 2.0), None);
         assert_eq!(recovery_ms(&windows[..5], 500.0, 2.0), None);
         assert_eq!(recovery_ms(&[], 500.0, 2.0), None);
+    }
+
+    #[test]
+    fn refused_until_is_the_end_of_the_last_window_in_which_somebody_was() {
+        let codes = [ORDERED, "unavailable", ORDERED, "not_sent", ORDERED];
+        let windows = codes.map(|code| window(code, 1.0));
+        assert_eq!(refused_until_ms(&windows, 100.0), 300.0);
+        assert_eq!(refused_until_ms(&windows, 450.0), 0.0);
+        assert_eq!(refused_until_ms(&windows[..1], 0.0), 0.0);
     }
 
     #[test]

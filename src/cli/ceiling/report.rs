@@ -338,18 +338,6 @@ fn phase_row(overloads: &[&Overload], place: usize) -> Option<Vec<String>> {
     ])
 }
 
-impl Overload {
-    /// In a line.
-    pub(super) fn in_words(&self) -> String {
-        let recovery = self.recovery_ms.map_or_else(
-            || "no recovery".to_owned(),
-            |recovery_ms| format!("recovered after {recovery_ms:.0} ms"),
-        );
-        let goodput = self.goodput_per_s().map_or_else(|| "-".to_owned(), rate);
-        format!("{goodput} orders/s of a peak of {}, {recovery}", rate(self.peak_per_s))
-    }
-}
-
 /// Those that say something.
 fn joined(parts: [&str; 2]) -> String {
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
