@@ -97,8 +97,7 @@ impl Book {
 
     /// Of every time that it was measured.
     pub(super) fn figures(&self, measurement: Measurement) -> Vec<&Figure> {
-        let all = self.rounds.iter().flatten().filter(|(other, _)| *other == measurement);
-        all.map(|(_, figure)| figure).collect()
+        self.rounds.iter().flat_map(|round| Round(round).figures(measurement)).collect()
     }
 
     pub(super) fn spread(&self, measurement: Measurement) -> Option<Spread> {
@@ -145,14 +144,13 @@ impl Book {
 #[derive(Clone, Copy)]
 pub(super) struct Round<'a>(&'a [(Measurement, Figure)]);
 
-impl Round<'_> {
-    fn places(&self, of: Measurement) -> impl Iterator<Item = (usize, &Figure)> {
-        let places = self.0.iter().enumerate().filter(move |(_, (other, _))| *other == of);
-        places.map(|(place, (_, figure))| (place, figure))
+impl<'a> Round<'a> {
+    fn figures(self, of: Measurement) -> impl Iterator<Item = &'a Figure> {
+        self.0.iter().filter(move |(other, _)| *other == of).map(|(_, figure)| figure)
     }
 
     pub(super) fn value(&self, measurement: Measurement) -> Option<f64> {
-        self.places(measurement).next().map(|(_, figure)| figure.value)
+        self.figures(measurement).next().map(|figure| figure.value)
     }
 
     /// The best of several.
@@ -174,9 +172,8 @@ impl Round<'_> {
         read: impl Fn(&Figure) -> Option<f64>,
     ) -> Option<f64> {
         let pairs =
-            self.places(above).flat_map(|one| self.places(below).map(move |two| (one, two)));
-        let closest = pairs.min_by_key(|(one, two)| one.0.abs_diff(two.0));
-        let ((_, above), (_, below)) = closest?;
+            self.figures(above).flat_map(|one| self.figures(below).map(move |two| (one, two)));
+        let (above, below) = pairs.min_by_key(|(one, two)| one.place.abs_diff(two.place))?;
         quotient(read(above), read(below))
     }
 }

@@ -154,11 +154,6 @@ pub(super) fn round(
     overloaded: &[StrategyName],
     parts: &[Part],
 ) -> Vec<Measurement> {
-    let orders = |connections| {
-        strategies
-            .iter()
-            .map(move |strategy| Measurement::Orders { strategy: *strategy, connections })
-    };
     let mut plan: Vec<Measurement> = Vec::new();
     plan.extend(IN_FLIGHT.map(|in_flight| Measurement::LockScript { in_flight }));
     plan.extend(HOT_ROW_CLIENTS.map(|clients| Measurement::HotRow { clients }));
@@ -166,10 +161,15 @@ pub(super) fn round(
         if connections == CONNECTIONS {
             plan.push(Measurement::HotRow { clients: REFERENCE_CLIENTS });
         }
-        plan.extend(orders(connections));
+        plan.extend(
+            strategies
+                .iter()
+                .map(|strategy| Measurement::Orders { strategy: *strategy, connections }),
+        );
     }
     plan.extend(BATCH_CLIENTS.map(|clients| Measurement::Batches { clients }));
-    for (strategy, one) in strategies.iter().copied().zip(orders(CONNECTIONS)) {
+    for strategy in strategies.iter().copied() {
+        let one = Measurement::Orders { strategy, connections: CONNECTIONS };
         if parts.contains(&Part::Vouchers) {
             plan.extend([Measurement::ManyVouchers { strategy }, one]);
         }
