@@ -25,6 +25,7 @@ mod docs_page;
 mod embedded;
 mod eventually;
 mod faults;
+mod flush;
 mod group_commit;
 mod group_commit_faults;
 mod lab_cli;

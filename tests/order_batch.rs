@@ -7,6 +7,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use seckill::model::{OrderId, VoucherId};
+use seckill::store::Commit;
 use seckill::store::order_batch::place_all;
 use seckill::store::orders::{self, Placed, Purchase, ordered};
 use sqlx::{Connection, PgConnection};
@@ -172,7 +173,10 @@ async fn batches_beside_batches_and_single_orders_keep_the_books() {
                 let all = all.flat_map(|(id, (voucher, user))| purchases(voucher, id, &[user]));
                 let all: Vec<Purchase> = all.collect();
                 if let [one] = all.as_slice() {
-                    told.push(orders::place(&mut connection, one).await.unwrap());
+                    let synchronous = random.random();
+                    let commit =
+                        if synchronous { Commit::Synchronous } else { Commit::Asynchronous };
+                    told.push(orders::place(&mut connection, one, commit).await.unwrap());
                 }
                 told.extend(place_all(&mut connection, &all, false).await.unwrap());
                 told.extend(place_all(&mut connection, &all, true).await.unwrap());

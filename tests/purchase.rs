@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use seckill::model::{Order, OrderId, Outcome, Refusal, UserId, VoucherId};
 use seckill::seckill::catalog::Catalog;
 use seckill::seckill::{GateOptions, PurchaseError, Purchases, PurchasesOptions};
+use seckill::store::Commit;
 use seckill::store::orders::{self, Placed, Purchase};
 use sqlx::{Connection, PgConnection};
 use tokio::sync::Barrier;
@@ -320,9 +321,8 @@ async fn place_at_once(world: &World, purchases: Vec<(UserId, VoucherId)>) -> Ve
             let order_id = OrderId::new(number).unwrap();
             let at = chrono::DateTime::<Utc>::UNIX_EPOCH;
             start.wait().await;
-            orders::place(&mut connection, &Purchase { order_id, user_id, voucher_id, at })
-                .await
-                .unwrap()
+            let purchase = Purchase { order_id, user_id, voucher_id, at };
+            orders::place(&mut connection, &purchase, Commit::Synchronous).await.unwrap()
         });
     }
     tasks.join_all().await

@@ -87,7 +87,7 @@ impl Way {
     ) -> anyhow::Result<()> {
         let placed = match (self, purchases) {
             (Self::PlainInsert, all) => return plain_insert(connection, all).await,
-            (Self::Place, [one]) => vec![place(connection, one).await?],
+            (Self::Place, [one]) => vec![place(connection, one, Commit::Synchronous).await?],
             (Self::Place | Self::PlaceAll, all) => place_all(connection, all, false).await?,
         };
         let all_ordered = placed.len() == purchases.len()

@@ -92,6 +92,11 @@ impl HotRow {
         Self { places: Arc::new(Semaphore::new(width)), width, stuck: AtomicUsize::new(0) }
     }
 
+    /// Whether only one purchase of this process is at the row, and so nobody waits behind it.
+    pub fn is_quiet(&self) -> bool {
+        self.places.available_permits() + 1 >= self.width
+    }
+
     /// The statement that holds `place` is stuck, until what this returns is dropped. Called
     /// before the breaker is tripped.
     pub fn stuck(self: Arc<Self>, place: Option<OwnedSemaphorePermit>) -> Stuck {
@@ -131,6 +136,23 @@ mod tests {
         assert!(matches!(breaker.check(), Err(PurchaseError::DatabaseResting)));
         tokio::time::advance(REST).await;
         assert!(breaker.check().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_row_is_quiet_while_at_most_one_is_there() {
+        for width in [1, 2, 3] {
+            let (breaker, row) = (Breaker::default(), HotRow::new(width));
+            assert!(row.is_quiet());
+            let one = breaker.wait_for(&row).await;
+            assert!(row.is_quiet());
+            if width > 1 {
+                let two = breaker.wait_for(&row).await;
+                assert!(!row.is_quiet());
+                drop(two);
+                assert!(row.is_quiet());
+            }
+            drop(one);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -33,7 +33,7 @@ use crate::lock::Guard;
 use crate::model::{OrderId, Outcome, Refusal, VoucherId};
 use crate::store::orders::{self, Placed, Purchase};
 use crate::store::patience::within;
-use crate::store::{Database, OrderIdError, Service, StoreError, order_batch};
+use crate::store::{Commit, Database, OrderIdError, Service, StoreError, order_batch};
 
 /// How long a purchase stands in line. A client that waits longer has given up.
 const MAX_WAIT: Duration = Duration::from_secs(10);
@@ -355,7 +355,9 @@ async fn place(
     sent_before: bool,
 ) -> Result<Vec<Placed>, StoreError> {
     let work = database.with_kept(async |connection| match purchases {
-        [one] if !sent_before => Ok(vec![orders::place(connection, one).await?]),
+        [one] if !sent_before => {
+            Ok(vec![orders::place(connection, one, Commit::Synchronous).await?])
+        }
         all => order_batch::place_all(connection, all, sent_before).await,
     });
     within(RESEND_AFTER, work).await.unwrap_or_else(|silence| {

@@ -1,6 +1,7 @@
 //! PostgreSQL and Redis: handles, key names, scripts, queries, the order-id worker.
 
 pub mod error;
+pub mod flush;
 pub mod keys;
 pub mod login_codes;
 pub mod order_batch;
@@ -13,6 +14,7 @@ pub mod users;
 pub mod vouchers;
 
 pub use error::{Service, StoreError};
+pub use flush::Commit;
 pub use keys::Keys;
 pub use order_ids::{OrderIdError, OrderIds};
 pub use postgres::Database;

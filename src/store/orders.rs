@@ -5,7 +5,7 @@ use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgPool, PgRow};
 
 use super::postgres::in_time;
-use super::{Service, StoreError};
+use super::{Commit, Service, StoreError};
 use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
 
 /// What became of [`place`].
@@ -46,17 +46,22 @@ pub struct Purchase {
 /// `not exists` spares a repeated buyer the write and the server's log an error; what
 /// makes "once" true is the unique constraint.
 ///
+/// The commit is as the transaction's own setting says (`set_config(.., true)`), which the
+/// statement makes when it comes to the row.
+///
 /// # Errors
 /// `Unknown` when the connection broke after sending: the order may be there.
 pub async fn place(
     connection: &mut PgConnection,
     purchase: &Purchase,
+    commit: Commit,
 ) -> Result<Placed, StoreError> {
     let written = sqlx::query(
         "with taken as (
            update seckill_vouchers set stock = stock - 1
            where voucher_id = $3 and stock > 0
              and not exists (select from orders where user_id = $2 and voucher_id = $3)
+             and ($5 or set_config('synchronous_commit', 'off', true) = 'off')
            returning voucher_id
          )
          insert into orders (id, user_id, voucher_id, created_at, updated_at)
@@ -66,6 +71,7 @@ pub async fn place(
     .bind(purchase.user_id.get())
     .bind(purchase.voucher_id.get())
     .bind(purchase.at)
+    .bind(commit == Commit::Synchronous)
     .execute(&mut *connection)
     .await;
     match written {

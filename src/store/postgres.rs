@@ -9,6 +9,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Postgres};
 use tokio::time::Instant;
 
+use super::flush::Flusher;
 use super::patience::within;
 use super::{Service, StoreError, order_batch};
 
@@ -61,6 +62,7 @@ pub(super) async fn in_time<T>(
 pub struct Database {
     pool: PgPool,
     kept: Arc<Mutex<Kept>>,
+    flusher: Arc<Flusher>,
 }
 
 /// Connections for the hot path. The pool checks each connection that comes back with a
@@ -126,7 +128,7 @@ impl Database {
                 })
             })
             .connect_lazy_with(options);
-        Ok(Self { pool, kept: Arc::default() })
+        Ok(Self { pool, kept: Arc::default(), flusher: Arc::default() })
     }
 
     /// The pool, for statements outside a purchase.
@@ -179,6 +181,15 @@ impl Database {
             kept.idle.extend(connection.map(|connection| (connection, Instant::now())));
         }
         Ok(done)
+    }
+
+    /// Waits until everything that was committed before this was called is on disk, whether the
+    /// commits waited for that or not.
+    ///
+    /// # Errors
+    /// `Unknown` when that is not known.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        self.flusher.flush(self).await
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {

@@ -8,7 +8,7 @@ use seckill::seckill::StrategyName;
 
 use super::crowd::{Crowd, What, figures, in_progress, only};
 use super::stage::{SOLD_BY, Stage};
-use crate::processes::Node;
+use crate::processes::{Node, eventually};
 
 /// Long enough for every pause and memory of the node to run out.
 const OUTAGE: Duration = Duration::from_millis(2500);
@@ -23,7 +23,7 @@ async fn the_rest_of_the_api_says_so(stage: &Stage, node: &Node) {
     let voucher = format!("/api/vouchers/{}", stage.voucher);
     for path in ["/api/vouchers", "/api/orders", "/api/orders/1", "/api/me", &voucher] {
         // What is remembered of the voucher may be answered for a second.
-        crate::processes::eventually("the API says that it is unavailable", async || {
+        eventually("the API says that it is unavailable", async || {
             let (status, what) = stage.get(node.address, path).await;
             assert!(what == What::Unavailable || status == 200, "{path}: {status} {what:?}");
             status == 503
@@ -117,7 +117,7 @@ async fn sessions_that_a_third_party_ends_cost_nobody_an_order() {
 /// Asks until the buyer is served, and brings back with what.
 async fn served(stage: &Stage, node: &Node, buyer: i64) -> What {
     let mut told = None;
-    crate::processes::eventually("the buyer is served", async || {
+    eventually("the buyer is served", async || {
         let what = stage.buy(node.address, buyer).await;
         let served = matches!(what, What::Ordered(_) | What::AlreadyBought(_));
         assert!(served || what == What::Unavailable || what == in_progress(), "{what:?}");
@@ -161,4 +161,41 @@ async fn an_unknown_outcome_is_known_on_asking_again() {
         assert_eq!(stage.orders().await, 2);
         stage.end().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_told_of_an_order_before_it_is_on_disk() {
+    let stage = Stage::new(StrategyName::Locked).await;
+    stage.let_the_disk_be_held().await;
+    let node = stage.node().await;
+    let disk = stage.hold_the_disk().await;
+
+    // Two are at the row, and the second does not keep it until its order is on disk.
+    let row = stage.hold_the_row().await;
+    let second = async {
+        stage.waiting_for_the_row(1).await;
+        stage.buy(node.address, 2).await
+    };
+    let freed = async {
+        stage.waiting_for_the_row(2).await;
+        stage.end_the_first_waiting_for_the_row().await;
+        row.rollback().await.unwrap();
+        eventually("the order is there", async || stage.orders().await == 1).await;
+    };
+    let (first, second, ()) = tokio::join!(stage.buy(node.address, 1), second, freed);
+    assert_eq!((first, second), (What::Unavailable, What::Unavailable));
+    let mut told = Vec::new();
+    eventually("the breaker is closed", async || {
+        told.push(stage.buy(node.address, 2).await);
+        told.last() == Some(&in_progress())
+    })
+    .await;
+    told.retain(|told| *told != What::Unavailable && *told != in_progress());
+    assert_eq!(told, [], "the buyer was told what may be lost");
+
+    disk.rollback().await.unwrap();
+    assert!(matches!(served(&stage, &node, 2).await, What::AlreadyBought(_)));
+    assert!(matches!(served(&stage, &node, 1).await, What::Ordered(_)));
+    assert_eq!(stage.orders().await, 2);
+    stage.end().await;
 }

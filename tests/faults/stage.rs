@@ -186,6 +186,40 @@ impl Stage {
         end.execute(&self.pool).await.unwrap();
     }
 
+    /// The same for the one that came first.
+    pub async fn end_the_first_waiting_for_the_row(&self) {
+        let end = sqlx::query(
+            "select pg_terminate_backend(pid) from pg_stat_activity
+             where application_name = 'seckill' and wait_event_type = 'Lock'
+             order by query_start limit 1",
+        );
+        end.execute(&self.pool).await.unwrap();
+    }
+
+    /// Has sessions that begin later wait for whoever has [`Stage::hold_the_disk`] when they want
+    /// to know what is on disk: a function of the database's own comes before PostgreSQL's.
+    pub async fn let_the_disk_be_held(&self) {
+        let change = "
+            create function public.pg_logical_emit_message(boolean, text, text) returns pg_lsn
+            language sql volatile as $$
+              select pg_advisory_xact_lock(1);
+              select pg_catalog.pg_logical_emit_message($1, $2, $3)
+            $$;
+            do $$ begin
+              execute format('alter database %I set search_path = public, pg_catalog',
+                             current_database());
+            end $$";
+        sqlx::raw_sql(change).execute(&self.pool).await.unwrap();
+    }
+
+    /// Whoever waits for the disk waits on.
+    pub async fn hold_the_disk(&self) -> Transaction<'static, Postgres> {
+        let mut transaction = self.pool.begin().await.unwrap();
+        let lock = sqlx::query("select pg_advisory_xact_lock(1)");
+        lock.execute(&mut *transaction).await.unwrap();
+        transaction
+    }
+
     pub fn restart(&mut self, server: Server) {
         tokio::task::block_in_place(|| self.servers.restart(server)).unwrap();
     }

@@ -1,0 +1,123 @@
+//! Commits that wait for the disk together.
+
+use std::sync::Arc;
+
+use nix::sys::signal::Signal;
+use seckill::embedded::{Home, Plan, Server, Servers};
+use seckill::model::{OrderId, VoucherId};
+use seckill::store::orders::{self, Placed, Purchase};
+use seckill::store::{Commit, Database};
+use sqlx::{Connection, Executor, PgConnection};
+use tokio::task::JoinSet;
+
+use crate::processes::{children_of, send};
+use crate::world::{World, exe, midnight, user};
+
+const TASKS: i64 = 8;
+const ROUNDS: i64 = 50;
+
+/// A world whose PostgreSQL writes its log to disk when somebody waits for that, and hardly
+/// otherwise. It has users for all tasks and rounds.
+async fn lazy_world() -> (Servers, World) {
+    let plan = Plan { home: Home::Throwaway, postgres: true, redis: false, durable: true };
+    let servers = tokio::task::spawn_blocking(move || Servers::start(exe(), &plan));
+    let servers = servers.await.unwrap().unwrap();
+    let database_url = servers.database_url().unwrap().to_owned();
+    let mut connection = PgConnection::connect(&database_url).await.unwrap();
+    connection.execute("alter system set wal_writer_delay = '10s'").await.unwrap();
+    connection.execute("select pg_reload_conf()").await.unwrap();
+    connection.close().await.unwrap();
+    let database = Database::new(&database_url).unwrap();
+    database.migrate().await.unwrap();
+    let world = World { database_url, database, ..World::new().await };
+    world.users((TASKS * ROUNDS).try_into().unwrap()).await;
+    (servers, world)
+}
+
+async fn end(servers: Servers, world: World) {
+    world.database.close().await;
+    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+}
+
+/// How long the log is, and how much of it is on disk, in bytes.
+async fn log(connection: &mut PgConnection) -> (i64, i64) {
+    let log = sqlx::query_as(
+        "select (pg_current_wal_insert_lsn() - '0/0')::bigint,
+                (pg_current_wal_flush_lsn() - '0/0')::bigint",
+    );
+    log.fetch_one(connection).await.unwrap()
+}
+
+async fn order(connection: &mut PgConnection, voucher_id: VoucherId, number: i64, commit: Commit) {
+    let order_id = OrderId::new(number).unwrap();
+    let purchase = Purchase { order_id, user_id: user(number), voucher_id, at: midnight() };
+    let placed = orders::place(connection, &purchase, commit).await.unwrap();
+    assert!(matches!(placed, Placed::Ordered(_)), "{placed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_committed_before_a_flush_is_on_disk_after_it() {
+    let (servers, world) = lazy_world().await;
+    let (world, stock) = (Arc::new(world), TASKS * ROUNDS);
+    let voucher = world.voucher(stock.try_into().unwrap()).await.id;
+    let mut tasks = JoinSet::new();
+    for task in 0..TASKS {
+        let world = Arc::clone(&world);
+        tasks.spawn(async move {
+            let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
+            let mut were_ahead = 0;
+            for round in 1..=ROUNDS {
+                let number = task * ROUNDS + round;
+                order(&mut connection, voucher, number, Commit::Asynchronous).await;
+                let (length, on_disk) = log(&mut connection).await;
+                were_ahead += usize::from(on_disk < length);
+                world.database.flush().await.unwrap();
+                let (_, on_disk) = log(&mut connection).await;
+                assert!(on_disk >= length, "{on_disk} of {length} bytes are on disk");
+            }
+            were_ahead
+        });
+    }
+    let were_ahead: usize = tasks.join_all().await.into_iter().sum();
+    assert!(were_ahead > 0, "every asynchronous commit waited for the disk");
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.stock == 0 && audit.orders == stock, "{audit:?}");
+    end(servers, Arc::into_inner(world).unwrap()).await;
+}
+
+#[tokio::test]
+async fn only_a_commit_that_is_asked_for_does_not_wait() {
+    let (servers, world) = lazy_world().await;
+    let voucher = world.voucher(10).await.id;
+    let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
+    order(&mut connection, voucher, 1, Commit::Asynchronous).await;
+    // The session is as it was, and so are the commits to come.
+    let setting = "show synchronous_commit";
+    let setting: String = sqlx::query_scalar(setting).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(setting, "on");
+    for number in 2..=10 {
+        let (before, _) = log(&mut connection).await;
+        order(&mut connection, voucher, number, Commit::Synchronous).await;
+        let (_, on_disk) = log(&mut connection).await;
+        assert!(on_disk > before, "{on_disk} is before the commit, which is after {before}");
+    }
+    connection.close().await.unwrap();
+    end(servers, world).await;
+}
+
+#[tokio::test]
+async fn of_a_flush_that_fails_nobody_knows_what_it_did() {
+    let (servers, world) = lazy_world().await;
+    world.database.flush().await.unwrap();
+    let server = servers.pid(Server::Postgres).unwrap();
+    let sessions = children_of(server);
+    for pid in [vec![server], sessions].concat() {
+        send(pid, Signal::SIGKILL);
+    }
+    for _ in 0..2 {
+        // Neither the one that lost the connection nor the one that got none.
+        let error = world.database.flush().await.unwrap_err();
+        assert!(error.outcome_unknown(), "{error}");
+    }
+    end(servers, world).await;
+}
