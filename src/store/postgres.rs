@@ -7,7 +7,7 @@ use std::time::Duration;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Postgres};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::flush::Flusher;
 use super::patience::within;
@@ -23,6 +23,9 @@ const POOL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a statement outside a purchase may take, its connection included. A server that
 /// is paused, or cut off, answers nothing at all.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
+
+/// How long a handle that is closed waits for what is under way: as long as any request may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The server ends a statement after this long, whatever became of its client: the
 /// bound on how long a forgotten purchase can still write.
@@ -219,13 +222,14 @@ impl Database {
         Ok(())
     }
 
-    /// Closes the connections, waiting for those in use.
+    /// Closes the connections, waiting a moment for those in use.
     pub async fn close(&self) {
         {
             let mut kept = self.kept();
             kept.closed = true;
             kept.idle.clear();
         }
-        self.pool.close().await;
+        // It would also wait, for minutes, for its own attempts to reach a server that is gone.
+        let _ = timeout(CLOSE_TIMEOUT, self.pool.close()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Commits that wait for the disk together.
+//! The PostgreSQL handle: commits that wait for the disk together, and a server that is gone.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use seckill::store::{Commit, Database};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::task::JoinSet;
 
+use crate::eventually::{eventually, must};
 use crate::processes::{children_of, send};
 use crate::world::{World, exe, midnight, user};
 
@@ -106,7 +107,7 @@ async fn only_a_commit_that_is_asked_for_does_not_wait() {
 }
 
 #[tokio::test]
-async fn of_a_flush_that_fails_nobody_knows_what_it_did() {
+async fn a_server_that_is_gone_makes_a_flush_unknown_and_keeps_nobody_from_closing() {
     let (servers, world) = lazy_world().await;
     world.database.flush().await.unwrap();
     let server = servers.pid(Server::Postgres).unwrap();
@@ -114,10 +115,18 @@ async fn of_a_flush_that_fails_nobody_knows_what_it_did() {
     for pid in [vec![server], sessions].concat() {
         send(pid, Signal::SIGKILL);
     }
-    for _ in 0..2 {
-        // Neither the one that lost the connection nor the one that got none.
+    for _ in 0..3 {
+        // Neither the one that lost the connection knows what became of it nor who got none.
         let error = world.database.flush().await.unwrap_err();
         assert!(error.outcome_unknown(), "{error}");
     }
+    // It does so for minutes, holding what whoever closes it waits for.
+    let (pool, mut seen) = (world.database.pool(), 0);
+    eventually("the pool tries to connect again", async || {
+        seen = if pool.size() as usize > pool.num_idle() { seen + 1 } else { 0 };
+        seen == 5
+    })
+    .await;
+    must("the handle is closed", world.database.close()).await;
     end(servers, world).await;
 }
