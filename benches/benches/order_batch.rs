@@ -16,6 +16,7 @@ use anyhow::{Context, ensure};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
 use seckill::model::{OrderId, SaleStatus};
+use seckill::store::Commit;
 use seckill::store::order_batch::place_all;
 use seckill::store::orders::{Placed, Purchase, place};
 use seckill_benches::server::keep_or;
@@ -85,10 +86,11 @@ impl Way {
         connection: &mut PgConnection,
         purchases: &[Purchase],
     ) -> anyhow::Result<()> {
+        let commit = Commit::Synchronous;
         let placed = match (self, purchases) {
             (Self::PlainInsert, all) => return plain_insert(connection, all).await,
-            (Self::Place, [one]) => vec![place(connection, one, Commit::Synchronous).await?],
-            (Self::Place | Self::PlaceAll, all) => place_all(connection, all, false).await?,
+            (Self::Place, [one]) => vec![place(connection, one, commit).await?],
+            (Self::Place | Self::PlaceAll, all) => place_all(connection, all, false, commit).await?,
         };
         let all_ordered = placed.len() == purchases.len()
             && placed.iter().all(|placed| matches!(placed, Placed::Ordered(_)));

@@ -126,7 +126,10 @@ impl Locked {
         };
         let mut statement = run(self.0.database.clone(), purchase, commit);
         match within(PATIENCE, &mut statement).await {
-            Ok(Ok(placed)) if commit == Commit::Asynchronous => {
+            // An order that the user had may be of a node whose commits do not wait, either.
+            Ok(Ok(placed))
+                if commit == Commit::Asynchronous || matches!(placed, Placed::AlreadyBought(_)) =>
+            {
                 drop(place);
                 self.flush(placed).await
             }

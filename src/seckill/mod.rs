@@ -19,6 +19,7 @@ mod look;
 mod seller;
 mod service;
 mod strategy;
+mod till;
 
 pub use benched::Benched;
 pub use error::PurchaseError;

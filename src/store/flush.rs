@@ -11,9 +11,11 @@
 //! Nobody may be told of such a commit before it is flushed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Mutex;
 
+use super::patience::within;
 use super::{Database, Service, StoreError};
 
 /// When a statement is answered.
@@ -29,6 +31,10 @@ pub enum Commit {
 /// A commit of its own, which has to write something to be one: on disk with it is all that was
 /// committed before. (A message in the log that nobody reads.)
 const FLUSH: &str = "select pg_logical_emit_message(true, 'seckill', ''::text)";
+
+/// A connection that is silent for so long may be dead without anybody having noticed. Whoever
+/// waits behind this tries another.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
 
 /// Waits for the disk, for one after the other.
 #[derive(Debug, Default)]
@@ -54,10 +60,11 @@ impl Flusher {
             Ok(())
         });
         // Whatever the reason is, what was committed may be on disk soon.
-        flush.await.map_err(|error| {
-            let (service, cause) = (Service::Postgres, error.into());
-            StoreError::Unknown { service, cause }
-        })?;
+        let unknown = |cause| StoreError::Unknown { service: Service::Postgres, cause };
+        match within(GIVE_UP_AFTER, flush).await {
+            Ok(done) => done.map_err(|error| unknown(error.into()))?,
+            Err(silence) => return Err(unknown(silence.into())),
+        }
         *flushed = came;
         Ok(())
     }
