@@ -32,9 +32,9 @@ impl World {
     }
 
     async fn send(&self, purchases: &[Purchase], sent_before: bool) -> Vec<Placed> {
-        let place = self.database.with_kept(async |connection| {
-            place_all(connection, purchases, sent_before, Commit::Synchronous).await
-        });
+        let place = self
+            .database
+            .with_kept(async |connection| place_all(connection, purchases, sent_before).await);
         place.await.unwrap()
     }
 }
@@ -103,8 +103,7 @@ async fn an_id_that_is_taken_lets_none_be_written() {
     let (other, voucher) = (world.voucher(5).await, world.voucher(5).await);
     world.place_all(&purchases(other.id, 2, &[2])).await;
     let all = purchases(voucher.id, 1, &[1, 2, 3]);
-    let place =
-        world.database.with_kept(async |c| place_all(c, &all, false, Commit::Synchronous).await);
+    let place = world.database.with_kept(async |c| place_all(c, &all, false).await);
     let failed = place.await.unwrap_err();
     assert!(!failed.retry_may_help() && !failed.outcome_unknown(), "{failed:?}");
     let audits = seckill::seckill::audit::run(world.database.pool(), None).await.unwrap();
@@ -173,15 +172,14 @@ async fn batches_beside_batches_and_single_orders_keep_the_books() {
                 let all = (first..).zip(pairs);
                 let all = all.flat_map(|(id, (voucher, user))| purchases(voucher, id, &[user]));
                 let all: Vec<Purchase> = all.collect();
-                let synchronous = random.random();
-                let commit = if synchronous { Commit::Synchronous } else { Commit::Asynchronous };
                 if let [one] = all.as_slice() {
+                    let synchronous = random.random();
+                    let commit =
+                        if synchronous { Commit::Synchronous } else { Commit::Asynchronous };
                     told.push(orders::place(&mut connection, one, commit).await.unwrap());
                 }
-                told.extend(place_all(&mut connection, &all, false, commit).await.unwrap());
-                told.extend(
-                    place_all(&mut connection, &all, true, Commit::Synchronous).await.unwrap(),
-                );
+                told.extend(place_all(&mut connection, &all, false).await.unwrap());
+                told.extend(place_all(&mut connection, &all, true).await.unwrap());
             }
             told
         });
@@ -254,9 +252,7 @@ async fn the_plan_reads_no_table_from_end_to_end() {
     world.place_all(&purchases(voucher.id, 1, &(1..=60).collect::<Vec<_>>())).await;
     let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
     sqlx::raw_sql("analyze").execute(&mut connection).await.unwrap();
-    place_all(&mut connection, &purchases(voucher.id, 100, &[61, 62]), false, Commit::Synchronous)
-        .await
-        .unwrap();
+    place_all(&mut connection, &purchases(voucher.id, 100, &[61, 62]), false).await.unwrap();
     sqlx::raw_sql("set plan_cache_mode = force_generic_plan")
         .execute(&mut connection)
         .await
@@ -278,8 +274,7 @@ async fn a_row_that_somebody_holds_fails_the_batch_and_writes_nothing() {
     let mut all = purchases(free, 1, &[1, 2]);
     all.extend(purchases(held, 3, &[3]));
     assert_eq!(held.get(), 2);
-    let place =
-        world.database.with_kept(async |c| place_all(c, &all, false, Commit::Synchronous).await);
+    let place = world.database.with_kept(async |c| place_all(c, &all, false).await);
     let failed = place.await.unwrap_err();
     assert!(!failed.retry_may_help() && !failed.outcome_unknown(), "{failed:?}");
     holder.close().await.unwrap();

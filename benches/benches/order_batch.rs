@@ -86,11 +86,10 @@ impl Way {
         connection: &mut PgConnection,
         purchases: &[Purchase],
     ) -> anyhow::Result<()> {
-        let commit = Commit::Synchronous;
         let placed = match (self, purchases) {
             (Self::PlainInsert, all) => return plain_insert(connection, all).await,
-            (Self::Place, [one]) => vec![place(connection, one, commit).await?],
-            (Self::Place | Self::PlaceAll, all) => place_all(connection, all, false, commit).await?,
+            (Self::Place, [one]) => vec![place(connection, one, Commit::Synchronous).await?],
+            (Self::Place | Self::PlaceAll, all) => place_all(connection, all, false).await?,
         };
         let all_ordered = placed.len() == purchases.len()
             && placed.iter().all(|placed| matches!(placed, Placed::Ordered(_)));

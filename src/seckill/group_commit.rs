@@ -15,38 +15,47 @@
 //! ids: the constraints alone make "once" true. Whoever clicks twice at once is told of the
 //! one order by the database, not by the lock.
 
+use std::collections::HashSet;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::line::{Answer, Line, Member};
-use super::seller::{Again, MAX_ATTEMPTS, PATIENCE, Seller, judge};
-use super::till::{Till, Work};
+use super::seller::{ABANDON_AFTER, Again, MAX_ATTEMPTS, PATIENCE, Seller, judge};
 use super::{PurchaseError, Request, Strategy};
 use crate::lock::Guard;
-use crate::model::{OrderId, Outcome, Refusal};
-use crate::store::orders::{Placed, Purchase};
+use crate::model::{OrderId, Outcome, Refusal, VoucherId};
+use crate::store::orders::{self, Placed, Purchase};
 use crate::store::patience::within;
-use crate::store::{Commit, OrderIdError};
+use crate::store::{Commit, Database, OrderIdError, Service, StoreError, order_batch};
 
 /// How long a purchase stands in line. A client that waits longer has given up.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
+/// A connection that is silent for so long may be dead without anybody having noticed: another
+/// one is asked.
+const RESEND_AFTER: Duration = Duration::from_secs(2);
+
+/// Between two tries to learn what became of a batch.
+const RESEND_PAUSE: Duration = Duration::from_millis(50);
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct GroupCommit {
-    till: Till,
+    seller: Arc<Seller>,
+    line: Arc<Line>,
     with_lock: bool,
 }
 
 impl GroupCommit {
     pub(super) fn new(seller: Seller, max_in_line: usize, with_lock: bool) -> Self {
-        let till = Till { seller: Arc::new(seller), line: Arc::new(Line::new(max_in_line)) };
-        Self { till, with_lock }
+        Self { seller: Arc::new(seller), line: Arc::new(Line::new(max_in_line)), with_lock }
     }
 
     /// The lock, where there is one; `None`: another purchase of the user is under way.
@@ -54,7 +63,7 @@ impl GroupCommit {
         if !self.with_lock {
             return Ok(Some(None));
         }
-        Ok(self.till.seller.lock(request.user).await?.map(Some))
+        Ok(self.seller.lock(request.user).await?.map(Some))
     }
 
     async fn draw_if(&self, now: bool) -> Result<Option<OrderId>, OrderIdError> {
@@ -62,28 +71,28 @@ impl GroupCommit {
             return Ok(None);
         }
         // Boxed: in a rush few draw for themselves, and all would carry it.
-        Box::pin(self.till.seller.order_ids.next()).await.map(Some)
+        Box::pin(self.seller.order_ids.next()).await.map(Some)
     }
 }
 
 #[async_trait]
 impl Strategy for GroupCommit {
     async fn purchase(self: Arc<Self>, request: Request) -> Result<Outcome, PurchaseError> {
-        self.till.seller.breaker.check()?;
-        let at_once = self.till.line.check(request.sale.voucher.id)?;
+        self.seller.breaker.check()?;
+        let at_once = self.line.check(request.sale.voucher.id)?;
         if !self.with_lock && !at_once {
             // In line before it waits for anything, and whoever leads carries it along whether
             // there is still somebody to tell or not: it needs no task of its own.
             return self.stand_in_line(request, None, None).await;
         }
-        let seller = Arc::clone(&self.till.seller);
+        let seller = Arc::clone(&self.seller);
         let purchase = seller.spawn(async move { self.enter_line(request, at_once).await });
         // In a panic what it held is given back.
         purchase.await.unwrap_or(Err(PurchaseError::Panicked))
     }
 
     async fn shutdown(&self) {
-        self.till.seller.shutdown().await;
+        self.seller.shutdown().await;
     }
 }
 
@@ -107,14 +116,15 @@ impl GroupCommit {
     ) -> Result<Outcome, PurchaseError> {
         let (reply, answer) = oneshot::channel();
         let member = Member { request, order_id, guard, reply, since: Instant::now() };
-        if let Some(batch) = self.till.line.join(member) {
+        if let Some(batch) = self.line.join(member) {
+            let (seller, line) = (Arc::clone(&self.seller), Arc::clone(&self.line));
             // Whoever leads may leave, and the purchases of the others not with him.
-            self.till.seller.spawn(Turn { till: self.till.clone() }.lead(batch));
+            self.seller.spawn(Turn { seller, line }.lead(batch));
         }
         // Without an answer the leader panicked; what it held is given back.
         let Answer { outcome, guard } = answer.await.map_err(|_| PurchaseError::Panicked)?;
         if let Some(guard) = guard {
-            self.till.seller.let_go(guard).await;
+            self.seller.let_go(guard).await;
         }
         outcome
     }
@@ -122,24 +132,29 @@ impl GroupCommit {
 
 /// To lead the line. Dropped, also in a panic, it passes to the next.
 struct Turn {
-    till: Till,
+    seller: Arc<Seller>,
+    line: Arc<Line>,
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let batch = self.till.line.next();
+        let batch = self.line.next();
         // Without a runtime the process ends, and what is dropped here with it.
         if let (false, Ok(runtime)) = (batch.is_empty(), Handle::try_current()) {
-            let next = Self { till: self.till.clone() };
-            self.till.seller.tasks.spawn_on(next.lead(batch), &runtime);
+            let (seller, line) = (Arc::clone(&self.seller), Arc::clone(&self.line));
+            let next = Self { seller, line };
+            self.seller.tasks.spawn_on(next.lead(batch), &runtime);
         }
     }
 }
 
+/// Brings what became of purchases, in their order.
+type Work = Pin<Box<dyn Future<Output = Result<Vec<Placed>, StoreError>> + Send>>;
+
 impl Turn {
     /// Gives everybody in `batch` an answer.
     async fn lead(self, mut batch: Vec<Member>) {
-        let gate = &self.till.seller.gate;
+        let gate = &self.seller.gate;
         let overdue = batch.extract_if(.., |member| {
             member.since.elapsed() > MAX_WAIT || gate.is_too_long(member.since)
         });
@@ -152,7 +167,7 @@ impl Turn {
     }
 
     async fn judge_together(self, mut batch: Vec<Member>) {
-        if self.till.seller.breaker.check().is_err() {
+        if self.seller.breaker.check().is_err() {
             return self.send_away(batch, || PurchaseError::DatabaseResting);
         }
         if let Err(error) = self.draw_ids(&mut batch).await {
@@ -160,18 +175,27 @@ impl Turn {
         }
         let purchases: Vec<Purchase> = batch.iter().filter_map(Member::purchase).collect();
         metrics::histogram!("seckill_group_size").record(purchases.len() as f64);
-        let till = self.till.clone();
-        let mut work = till.settle(purchases.clone(), Commit::Asynchronous);
+        let mut work = self.settle(purchases);
         match within(PATIENCE, &mut work).await {
             Ok(Ok(placed)) => {
-                let is_open = |one: &Placed| matches!(one, Placed::StockCameBack | Placed::IdTaken);
-                // The next batch has the rows while the disk writes this one.
-                let turn = placed.iter().any(is_open).then_some(self);
-                let flush = till.flush(purchases, placed);
-                conclude(till, turn, batch, flush).await;
+                let outcomes = placed.into_iter().zip(&batch);
+                let outcomes: Vec<_> =
+                    outcomes.map(|(placed, one)| judge(placed, &one.request.sale)).collect();
+                // The next batch goes before the answers are given out.
+                let turn = outcomes.iter().any(Result::is_err).then_some(self);
+                let mut unjudged = Vec::new();
+                for (member, outcome) in batch.into_iter().zip(outcomes) {
+                    match outcome {
+                        Ok(outcome) => member.tell(Ok(outcome)),
+                        Err(_) => unjudged.push(member),
+                    }
+                }
+                if let Some(turn) = turn {
+                    turn.judge_singly(unjudged).await;
+                }
             }
             Ok(Err(error)) if error.retry_may_help() => {
-                self.till.seller.breaker.trip();
+                self.seller.breaker.trip();
                 self.send_away(batch, || error.alike().into());
             }
             Ok(Err(error)) => {
@@ -180,8 +204,7 @@ impl Turn {
                 metrics::counter!("seckill_group_broken_up_total").increment(1);
                 self.judge_singly(batch).await;
             }
-            // The turn passes on, for other rows may be free.
-            Err(_) => till.leave_behind(work, batch),
+            Err(_) => self.leave_behind(work, batch),
         }
     }
 
@@ -190,9 +213,7 @@ impl Turn {
         let mut turn = Some(self);
         for member in batch {
             turn = match turn {
-                Some(turn) if turn.till.seller.breaker.check().is_ok() => {
-                    turn.judge_one(member).await
-                }
+                Some(turn) if turn.seller.breaker.check().is_ok() => turn.judge_one(member).await,
                 turn => {
                     member.tell(Err(PurchaseError::DatabaseResting));
                     turn
@@ -209,19 +230,19 @@ impl Turn {
                 return Some(self);
             }
             let Some(purchase) = member.purchase() else { break };
-            let mut work = self.till.settle(vec![purchase], Commit::Synchronous);
+            let mut work = self.settle(vec![purchase]);
             let placed = match within(PATIENCE, &mut work).await {
                 Ok(Ok(mut placed)) => placed.pop(),
                 Ok(Err(error)) => {
                     if error.retry_may_help() {
-                        self.till.seller.breaker.trip();
-                        self.till.line.send_away(|| PurchaseError::DatabaseResting);
+                        self.seller.breaker.trip();
+                        self.line.send_away(|| PurchaseError::DatabaseResting);
                     }
                     member.tell(Err(error.into()));
                     return Some(self);
                 }
                 Err(_) => {
-                    self.till.clone().leave_behind(work, vec![member]);
+                    self.leave_behind(work, vec![member]);
                     return None;
                 }
             };
@@ -245,7 +266,7 @@ impl Turn {
     async fn draw_ids(&self, members: &mut [Member]) -> Result<(), OrderIdError> {
         let without = members.iter().filter(|member| member.order_id.is_none()).count();
         // No more than `MAX_BATCH`.
-        let ids = self.till.seller.order_ids.next_many(without as u32).await?;
+        let ids = self.seller.order_ids.next_many(without as u32).await?;
         let without = members.iter_mut().filter(|member| member.order_id.is_none());
         for (member, id) in without.zip(ids) {
             member.order_id = Some(id);
@@ -258,31 +279,97 @@ impl Turn {
         for member in batch {
             member.tell(Err(because()));
         }
-        self.till.line.send_away(because);
+        self.line.send_away(because);
+    }
+
+    /// Places `purchases`, all in one transaction, and does not rest until it is known what
+    /// became of them: where the answer is lost, they are sent again with the same ids. That
+    /// waits for the row behind the first transaction, or makes it find their orders written;
+    /// in whatever order the two come to the row, each order is written once.
+    fn settle(&self, purchases: Vec<Purchase>) -> Work {
+        let (seller, line) = (Arc::clone(&self.seller), Arc::clone(&self.line));
+        Box::pin(async move {
+            let lost = match place(&seller.database, &purchases, false).await {
+                Err(error) if error.outcome_unknown() => error,
+                known => return known,
+            };
+            tracing::warn!(error = %lost, "an answer was lost, asking what became of the orders");
+            metrics::counter!("seckill_group_settled_total").increment(1);
+            loop {
+                match place(&seller.database, &purchases, true).await {
+                    Err(error) if error.retry_may_help() => {
+                        // Whoever waits behind this waits in vain, for now.
+                        seller.breaker.trip();
+                        line.send_away(|| PurchaseError::DatabaseResting);
+                        sleep(RESEND_PAUSE).await;
+                    }
+                    // Refused, and so not there; but the first may yet come through.
+                    Err(_) if purchases.len() == 1 => return Err(lost),
+                    known => return known,
+                }
+            }
+        })
+    }
+
+    /// `work` is stuck: its members hear "unknown" while it goes on, and whoever comes for the
+    /// same vouchers that it is of no use. Their locks stay until it is over: it may still write.
+    /// The turn passes on, for other rows may be free.
+    fn leave_behind(self, work: Work, batch: Vec<Member>) {
+        self.seller.breaker.trip();
+        let vouchers = batch.iter().map(|member| member.request.sale.voucher.id).collect();
+        let stuck = Stuck::new(&self.line, vouchers);
+        let seller = Arc::clone(&self.seller);
+        let guards: Vec<Guard> = batch.into_iter().filter_map(Member::tell_unknown).collect();
+        let tasks = seller.tasks.clone();
+        tasks.spawn(async move {
+            let _ = timeout(ABANDON_AFTER, work).await;
+            drop(stuck);
+            join_all(guards.into_iter().map(|guard| seller.let_go(guard))).await;
+        });
     }
 }
 
-/// Tells everybody in `batch` what `flush` brings. Who has no outcome yet gets one in `turn`.
-async fn conclude(till: Till, turn: Option<Turn>, batch: Vec<Member>, mut flush: Work) {
-    let placed = match within(PATIENCE, &mut flush).await {
-        Ok(Ok(placed)) => placed,
-        Ok(Err(error)) => {
-            return batch.into_iter().for_each(|member| member.tell(Err(error.alike().into())));
-        }
-        Err(_) => return till.leave_behind(flush, batch),
-    };
-    let mut unjudged = Vec::new();
-    for (placed, member) in placed.into_iter().zip(batch) {
-        match judge(placed, &member.request.sale) {
-            Ok(outcome) => member.tell(Ok(outcome)),
-            Err(_) => unjudged.push(member),
-        }
+/// Vouchers of which a batch is stuck, until this is dropped, also in a panic.
+struct Stuck {
+    line: Arc<Line>,
+    vouchers: HashSet<VoucherId>,
+}
+
+impl Stuck {
+    fn new(line: &Arc<Line>, vouchers: HashSet<VoucherId>) -> Self {
+        line.stuck(&vouchers);
+        Self { line: Arc::clone(line), vouchers }
     }
-    match turn {
-        Some(turn) => turn.judge_singly(unjudged).await,
-        // They were sold to once, and nobody knew whether for good.
-        None => unjudged.into_iter().for_each(|member| member.tell(Err(PurchaseError::Overloaded))),
+}
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        self.line.freed(&self.vouchers);
     }
+}
+
+/// One try, and the last word unless the answer is lost. Whatever it names is on disk: a batch is a
+/// commit that writes, for it locks its vouchers' rows, and so behind all that it has read.
+async fn place(
+    database: &Database,
+    purchases: &[Purchase],
+    sent_before: bool,
+) -> Result<Vec<Placed>, StoreError> {
+    let work = database.with_kept(async |connection| match purchases {
+        [one] if !sent_before => {
+            Ok(vec![orders::place(connection, one, Commit::Synchronous).await?])
+        }
+        all => order_batch::place_all(connection, all, sent_before).await,
+    });
+    let placed = within(RESEND_AFTER, work).await.unwrap_or_else(|silence| {
+        let (service, cause) = (Service::Postgres, silence.into());
+        Err(StoreError::Unknown { service, cause })
+    })?;
+    if let [Placed::AlreadyBought(_)] = *placed {
+        // It only read, what a node that sells by `locked` has not flushed yet, perhaps.
+        database.flush().await?;
+    }
+    Ok(placed)
 }
 
 impl Member {

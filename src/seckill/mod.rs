@@ -19,7 +19,6 @@ mod look;
 mod seller;
 mod service;
 mod strategy;
-mod till;
 
 pub use benched::Benched;
 pub use error::PurchaseError;

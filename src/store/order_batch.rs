@@ -7,7 +7,7 @@ use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
 
 use super::orders::{Placed, Purchase, ordered};
-use super::{Commit, Service, StoreError};
+use super::{Service, StoreError};
 use crate::model::{OrderId, UserId, VoucherId};
 
 /// The two statements of a batch, planned once per connection: to plan them costs more than to
@@ -58,8 +58,8 @@ const LOCK_NOT_AVAILABLE: &str = "55P03";
 /// holds one row for longer would hold up everybody in the batch, and keep the other rows locked.
 const LOCK_TIMEOUT: &str = "400ms";
 
-/// Sells to all of `purchases` in their order, in one transaction: committed, as `commit` says, when
-/// this returns. What became of each, by its place.
+/// Sells to all of `purchases` in their order, in one transaction: committed when this returns.
+/// What became of each, by its place.
 ///
 /// Sent again with the same ids it changes nothing, and with `sent_before` says the same: an
 /// order that the user has under the purchase's own id is that purchase's. Whoever lost the
@@ -90,12 +90,11 @@ pub async fn place_all(
     connection: &mut PgConnection,
     purchases: &[Purchase],
     sent_before: bool,
-    commit: Commit,
 ) -> Result<Vec<Placed>, StoreError> {
     if purchases.is_empty() {
         return Ok(Vec::new());
     }
-    let message = message(purchases, sent_before, commit);
+    let message = message(purchases, sent_before);
     let sent = match send(connection, &message).await {
         Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(NOT_PREPARED) => {
             // Nothing was done. As with a script that Redis does not know: say it, and again.
@@ -129,20 +128,15 @@ pub(super) async fn prepare(connection: &mut PgConnection) -> Result<(), sqlx::E
 /// The plan is one for all batches, and is made when the tables may be nearly empty: without
 /// `enable_seqscan = off` it would read them from end to end when they are not any more. Whoever
 /// asks what became of a batch waits for its rows however long it takes.
-fn message(purchases: &[Purchase], sent_before: bool, commit: Commit) -> String {
+fn message(purchases: &[Purchase], sent_before: bool) -> String {
     let mut buyers = HashSet::with_capacity(purchases.len());
     let firsts = purchases.iter().filter(|one| buyers.insert((one.user_id, one.voucher_id)));
     let firsts: Vec<&Purchase> = firsts.collect();
     let vouchers: BTreeSet<VoucherId> = firsts.iter().map(|one| one.voucher_id).collect();
     let vouchers = array(vouchers);
-    let commit = match commit {
-        Commit::Synchronous => "",
-        Commit::Asynchronous => "set local synchronous_commit = off;",
-    };
     let lock_timeout = if sent_before { "0" } else { LOCK_TIMEOUT };
     format!(
-        "{commit}
-         set local plan_cache_mode = force_generic_plan;
+        "set local plan_cache_mode = force_generic_plan;
          set local enable_seqscan = off;
          set local lock_timeout = '{lock_timeout}';
          execute seckill_batch_lock({vouchers});

@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use seckill::embedded::Server;
 use seckill::seckill::StrategyName;
-use tokio::task::JoinSet;
 
-use super::crowd::{Crowd, What, figures, in_progress, only, read};
+use super::crowd::{Crowd, What, figures, in_progress, only};
 use super::stage::{SOLD_BY, Stage};
 use crate::processes::{Node, eventually};
 
@@ -165,7 +164,7 @@ async fn an_unknown_outcome_is_known_on_asking_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_told_of_a_single_order_before_it_is_on_disk() {
+async fn nobody_is_told_of_an_order_before_it_is_on_disk() {
     let stage = Stage::new(StrategyName::Locked).await;
     stage.let_the_disk_be_held().await;
     let node = stage.node().await;
@@ -198,72 +197,5 @@ async fn nobody_is_told_of_a_single_order_before_it_is_on_disk() {
     assert!(matches!(served(&stage, &node, 2).await, What::AlreadyBought(_)));
     assert!(matches!(served(&stage, &node, 1).await, What::Ordered(_)));
     assert_eq!(stage.orders().await, 2);
-    stage.end().await;
-}
-
-/// Buyers 1 to 20 at once, of whom all but the first come while somebody is in the database.
-async fn twenty_in_batches(stage: &Stage, node: &Node) -> JoinSet<(i64, What)> {
-    let row = stage.hold_the_row().await;
-    let mut buyers = JoinSet::new();
-    for buyer in 1..=20 {
-        let post = stage.client.post(format!("http://{}{}", node.address, stage.path()));
-        let post = post.bearer_auth(stage.token(buyer));
-        buyers.spawn(async move { (buyer, read(post.send().await).await) });
-        if buyer == 1 {
-            stage.waiting_for_the_row(1).await;
-        }
-    }
-    eventually("the others have their locks", async || stage.locked().len() == 20).await;
-    row.rollback().await.unwrap();
-    buyers
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_told_of_a_batch_before_it_is_on_disk() {
-    let stage = Stage::new(StrategyName::GroupCommit).await;
-    stage.let_the_disk_be_held().await;
-    let node = stage.node().await;
-    let disk = stage.hold_the_disk().await;
-    let mut told = twenty_in_batches(&stage, &node).await.join_all().await;
-    // Who was alone in the database is sold to at once.
-    told.retain(|(_, what)| !matches!(what, What::Ordered(_)));
-    assert!(told.len() >= 2 && told.iter().all(|(_, what)| *what == What::Unavailable), "{told:?}");
-    let mut anew = Vec::new();
-    eventually("the orders are there, and asked for again", async || {
-        anew.push(stage.buy(node.address, told[0].0).await);
-        stage.orders().await > 1 && anew.len() > 10
-    })
-    .await;
-    anew.retain(|what| *what != What::Unavailable && *what != in_progress());
-    assert_eq!(anew, [], "the buyer was told what may be lost");
-
-    disk.rollback().await.unwrap();
-    for (buyer, _) in told {
-        served(&stage, &node, buyer).await;
-    }
-    assert_eq!(stage.orders().await, 20);
-    stage.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_ended_while_it_waits_for_the_disk_costs_nobody_an_order() {
-    let stage = Stage::new(StrategyName::GroupCommit).await;
-    stage.let_the_disk_be_held().await;
-    let node = stage.node().await;
-    let disk = stage.hold_the_disk().await;
-    let mut buyers = twenty_in_batches(&stage, &node).await;
-    let mut told = Vec::new();
-    eventually("all are served", async || {
-        // It waits for the disk: the row is free.
-        stage.end_those_waiting_for_the_row().await;
-        while let Some(one) = buyers.try_join_next() {
-            told.push(one.unwrap());
-        }
-        told.len() == 20
-    })
-    .await;
-    disk.rollback().await.unwrap();
-    assert!(told.iter().all(|(_, what)| matches!(what, What::Ordered(_))), "{told:?}");
-    assert_eq!(stage.orders().await, 20);
     stage.end().await;
 }

@@ -177,8 +177,7 @@ impl Stage {
         .await;
     }
 
-    /// Ends the sessions of those purchases: they write nothing. And of those that wait for a disk
-    /// that is held.
+    /// Ends the sessions of those purchases: they write nothing.
     pub async fn end_those_waiting_for_the_row(&self) {
         let end = sqlx::query(
             "select pg_terminate_backend(pid) from pg_stat_activity
