@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use seckill::embedded::{Home, Plan, Server, Servers};
 use seckill::model::{OrderId, VoucherId};
 use seckill::store::orders::{self, Placed, Purchase};
-use seckill::store::{Commit, Database};
+use seckill::store::{Commit, Database, StoreError};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::task::JoinSet;
 
@@ -49,11 +50,17 @@ async fn log(connection: &mut PgConnection) -> (i64, i64) {
     log.fetch_one(connection).await.unwrap()
 }
 
-async fn order(connection: &mut PgConnection, voucher_id: VoucherId, number: i64, commit: Commit) {
+async fn order(
+    connection: &mut PgConnection,
+    voucher_id: VoucherId,
+    number: i64,
+    commit: Commit,
+) -> OrderId {
     let order_id = OrderId::new(number).unwrap();
     let purchase = Purchase { order_id, user_id: user(number), voucher_id, at: midnight() };
     let placed = orders::place(connection, &purchase, commit).await.unwrap();
     assert!(matches!(placed, Placed::Ordered(_)), "{placed:?}");
+    order_id
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,10 +76,10 @@ async fn what_was_committed_before_a_flush_is_on_disk_after_it() {
             let mut were_ahead = 0;
             for round in 1..=ROUNDS {
                 let number = task * ROUNDS + round;
-                order(&mut connection, voucher, number, Commit::Asynchronous).await;
+                let id = order(&mut connection, voucher, number, Commit::Asynchronous).await;
                 let (length, on_disk) = log(&mut connection).await;
                 were_ahead += usize::from(on_disk < length);
-                world.database.flush().await.unwrap();
+                world.database.flush(id).await.unwrap();
                 let (_, on_disk) = log(&mut connection).await;
                 assert!(on_disk >= length, "{on_disk} of {length} bytes are on disk");
             }
@@ -107,17 +114,63 @@ async fn only_a_commit_that_is_asked_for_does_not_wait() {
 }
 
 #[tokio::test]
+async fn an_order_that_a_restarted_server_has_forgotten_is_not_on_disk() {
+    let (servers, world) = lazy_world().await;
+    let voucher = world.voucher(100).await.id;
+    let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
+    let mut other = PgConnection::connect(&world.database_url).await.unwrap();
+    let pids = "select pid from pg_stat_activity
+                where pid = pg_backend_pid() or backend_type = 'walwriter' order by backend_type";
+    let pids: Vec<i32> = sqlx::query_scalar(pids).fetch_all(&mut other).await.unwrap();
+    let [session, writer] = *pids else { panic!("{pids:?}") };
+    // It would write of its own accord.
+    send(writer.cast_unsigned(), Signal::SIGSTOP);
+    let mut ids = Vec::new();
+    for number in 1..=20 {
+        ids.push(order(&mut connection, voucher, number, Commit::Asynchronous).await);
+    }
+    // One session that dies takes all the others along, and what is in the server's memory.
+    send(session.cast_unsigned(), Signal::SIGKILL);
+    eventually("the server has told all to end", async || connection.ping().await.is_err()).await;
+    send(writer.cast_unsigned(), Signal::SIGCONT);
+    let mut told_of = Vec::new();
+    for id in ids {
+        let mut told = None;
+        eventually("the server is back", async || {
+            told = Some(world.database.flush(id).await);
+            !matches!(told, Some(Err(StoreError::Unknown { .. })))
+        })
+        .await;
+        match told.unwrap() {
+            Ok(()) => told_of.push(id.get()),
+            Err(StoreError::Unavailable { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
+    let there = sqlx::query_scalar("select id from orders order by id");
+    let there: Vec<i64> = there.fetch_all(&mut connection).await.unwrap();
+    assert_eq!(told_of, there);
+    assert!(there.len() < 20, "the crash took nothing");
+    end(servers, world).await;
+}
+
+#[tokio::test]
 async fn a_server_that_is_gone_makes_a_flush_unknown_and_keeps_nobody_from_closing() {
     let (servers, world) = lazy_world().await;
-    world.database.flush().await.unwrap();
+    let id = OrderId::new(1).unwrap();
+    let error = world.database.flush(id).await.unwrap_err();
+    assert!(!error.outcome_unknown(), "there is no such order: {error}");
     let server = servers.pid(Server::Postgres).unwrap();
     let sessions = children_of(server);
-    for pid in [vec![server], sessions].concat() {
-        send(pid, Signal::SIGKILL);
+    send(server, Signal::SIGKILL);
+    for pid in sessions {
+        // It may have ended by itself meanwhile.
+        let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
     }
     for _ in 0..3 {
         // Neither the one that lost the connection knows what became of it nor who got none.
-        let error = world.database.flush().await.unwrap_err();
+        let error = world.database.flush(id).await.unwrap_err();
         assert!(error.outcome_unknown(), "{error}");
     }
     // It does so for minutes, holding what whoever closes it waits for.

@@ -92,7 +92,7 @@ impl HotRow {
         Self { places: Arc::new(Semaphore::new(width)), width, stuck: AtomicUsize::new(0) }
     }
 
-    /// Whether only one purchase of this process is at the row, and so nobody waits behind it.
+    /// Whether only one purchase of this process is at the row. (With one place there are never more.)
     pub fn is_quiet(&self) -> bool {
         self.places.available_permits() + 1 >= self.width
     }

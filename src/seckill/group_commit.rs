@@ -1,6 +1,6 @@
 //! Strategy `group-commit`: the same lock and the same ids as `locked`, but purchases that wait
 //! for the database go there together, in one transaction and with ids from one `INCRBY`. One
-//! commit after another is what limits `locked`; here each carries many.
+//! transaction after another at a row is what limits `locked`; here each carries many.
 //!
 //! A purchase that finds the way free is not kept waiting for company: it draws lock and id
 //! side by side and runs the single statement, exactly as `locked` does. Only who comes while
@@ -365,9 +365,9 @@ async fn place(
         let (service, cause) = (Service::Postgres, silence.into());
         Err(StoreError::Unknown { service, cause })
     })?;
-    if let [Placed::AlreadyBought(_)] = *placed {
+    if let (false, [Placed::AlreadyBought(order)]) = (sent_before, &*placed) {
         // It only read, what a node that sells by `locked` has not flushed yet, perhaps.
-        database.flush().await?;
+        database.flush(*order).await?;
     }
     Ok(placed)
 }

@@ -9,8 +9,8 @@
 //! "once" and "not more than there is" true: the statement and the constraints are, also
 //! when a lease is lost.
 
-use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::{Instant, timeout};
@@ -22,7 +22,7 @@ use crate::lock::Guard;
 use crate::model::{OrderId, Outcome, Refusal};
 use crate::store::orders::{self, Placed, Purchase};
 use crate::store::patience::within;
-use crate::store::{Commit, Database, StoreError};
+use crate::store::{Commit, Database, Service, StoreError};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Locked {
                 Attempt::Done(placed) => placed,
                 Attempt::Stuck(statement, stuck) => {
                     // The lock and the place stay until the statement is over: it may still
-                    // write. Or until the order is on disk: nobody is told of it before.
+                    // write.
                     self.0.tasks.spawn(async move {
                         let _ = timeout(ABANDON_AFTER, statement).await;
                         drop(stuck);
@@ -107,7 +107,7 @@ impl Locked {
     }
 
     async fn attempt(&self, request: &Request, order_id: OrderId) -> Attempt {
-        let row = &request.sale.hot_row;
+        let (row, database) = (&request.sale.hot_row, &self.0.database);
         let since = Instant::now();
         let place = match self.0.breaker.wait_for(row).await {
             Ok(_) if self.0.gate.is_too_long(since) => {
@@ -117,60 +117,62 @@ impl Locked {
             Err(error) => return Attempt::Done(Err(error)),
         };
         // Where nobody is behind it, a commit that waits for the disk by itself saves a round trip.
-        let commit = if row.is_quiet() { Commit::Synchronous } else { Commit::Asynchronous };
+        let commit = if row.is_quiet() || database.is_flush_behind() {
+            Commit::Synchronous
+        } else {
+            Commit::Asynchronous
+        };
         let purchase = Purchase {
             order_id,
             user_id: request.user,
             voucher_id: request.sale.voucher.id,
             at: request.at,
         };
-        let mut statement = run(self.0.database.clone(), purchase, commit);
+        let begun = Instant::now();
+        let mut statement = Box::pin(run(database.clone(), purchase, commit));
         match within(PATIENCE, &mut statement).await {
-            // An order that the user had may be of a node whose commits do not wait, either.
-            Ok(Ok(placed))
-                if commit == Commit::Asynchronous || matches!(placed, Placed::AlreadyBought(_)) =>
-            {
-                drop(place);
-                self.flush(placed).await
-            }
             Ok(placed) => {
                 // Before the place is free: whoever is next in line must not take it, and
                 // wait as long again.
                 self.trip_if_away(&placed);
                 drop(place);
+                let placed = match placed {
+                    Ok(placed) => self.flushed(placed, commit, begun.elapsed()).await,
+                    failed => failed,
+                };
                 Attempt::Done(placed.map_err(PurchaseError::from))
             }
             Err(_) => {
                 let stuck = Arc::clone(row).stuck(place);
                 self.0.breaker.trip();
-                Attempt::Stuck(self.flushed(statement), Some(stuck))
+                Attempt::Stuck(statement, stuck)
             }
         }
     }
 
-    /// Waits until what was `placed` is on disk.
-    async fn flush(&self, placed: Placed) -> Attempt {
-        let mut flushed = self.flushed(Box::pin(ready(Ok(placed))));
-        match within(PATIENCE, &mut flushed).await {
-            Ok(placed) => {
-                self.trip_if_away(&placed);
-                Attempt::Done(placed.map_err(PurchaseError::from))
-            }
-            Err(_) => {
-                self.0.breaker.trip();
-                Attempt::Stuck(flushed, None)
-            }
-        }
-    }
-
-    /// `statement`, and then the disk.
-    fn flushed(&self, statement: Statement) -> Statement {
-        let database = self.0.database.clone();
-        Box::pin(async move {
-            let placed = statement.await?;
-            database.flush().await?;
-            Ok(placed)
-        })
+    /// Waits until the order that is to be named is on disk, for what is left of the patience
+    /// after it was `placed`. The lock need not be held for longer: whoever comes again waits for
+    /// the disk, too.
+    async fn flushed(
+        &self,
+        placed: Placed,
+        commit: Commit,
+        spent: Duration,
+    ) -> Result<Placed, StoreError> {
+        let order = match &placed {
+            Placed::Ordered(order) if commit == Commit::Asynchronous => order.id,
+            // Of another node, perhaps, whose commits do not wait.
+            Placed::AlreadyBought(order) => *order,
+            _ => return Ok(placed),
+        };
+        let left = PATIENCE.saturating_sub(spent).max(PATIENCE / 4);
+        let flushed = within(left, self.0.database.flush(order)).await;
+        let flushed = flushed.unwrap_or_else(|silence| {
+            Err(StoreError::Unknown { service: Service::Postgres, cause: silence.into() })
+        });
+        let placed = flushed.map(|()| placed);
+        self.trip_if_away(&placed);
+        placed
     }
 
     fn trip_if_away(&self, placed: &Result<Placed, StoreError>) {
@@ -184,13 +186,10 @@ type Statement = std::pin::Pin<Box<dyn Future<Output = Result<Placed, StoreError
 
 enum Attempt {
     Done(Result<Placed, PurchaseError>),
-    /// With its place at the row, if it still has it.
-    Stuck(Statement, Option<Stuck>),
+    Stuck(Statement, Stuck),
 }
 
-fn run(database: Database, purchase: Purchase, commit: Commit) -> Statement {
-    Box::pin(async move {
-        let place = async |connection: &mut _| orders::place(connection, &purchase, commit).await;
-        database.with_kept(place).await
-    })
+async fn run(database: Database, purchase: Purchase, commit: Commit) -> Result<Placed, StoreError> {
+    let place = async |connection: &mut _| orders::place(connection, &purchase, commit).await;
+    database.with_kept(place).await
 }

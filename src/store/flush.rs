@@ -2,21 +2,24 @@
 //!
 //! A commit of PostgreSQL keeps its rows locked until it is on disk: whoever is next at a hot row
 //! waits for the disk, too, and there is one commit after another. An asynchronous commit
-//! ([`Commit::Asynchronous`]) lets the row go as soon as it is in the log, and [`Flusher::flush`]
-//! then waits until the log is on disk, once for all who committed meanwhile. Whatever reads from
-//! a commit is behind it in the log, so that a crash may take the last commits, but never one of
-//! which a later one is left. (Early lock release: `DeWitt` et al., "Implementation techniques for
-//! main memory database systems", 1984; "Asynchronous Commit" in PostgreSQL's documentation.)
+//! ([`Commit::Asynchronous`]) lets the row go as soon as it is in the log, and [`Database::flush`]
+//! then waits until the log is on disk, once for all who have committed meanwhile. Whatever reads
+//! from a commit is behind it in the log, so that a crash may take the last commits, but never one
+//! of which a later one is left. (Early lock release: `DeWitt` et al., "Implementation techniques
+//! for main memory database systems", 1984; "Asynchronous Commit" in PostgreSQL's documentation.)
 //!
-//! Nobody may be told of such a commit before it is flushed.
+//! Who buys is not told of such an order before it is flushed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use tokio::sync::oneshot;
 
 use super::patience::within;
 use super::{Database, Service, StoreError};
+use crate::model::OrderId;
 
 /// When a statement is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,44 +31,154 @@ pub enum Commit {
     Asynchronous,
 }
 
-/// A commit of its own, which has to write something to be one: on disk with it is all that was
-/// committed before. (A message in the log that nobody reads.)
-const FLUSH: &str = "select pg_logical_emit_message(true, 'seckill', ''::text)";
+/// A commit of its own, which has to write something to be one: a message in the log that nobody
+/// reads. On disk with it is all that it has seen; and it looks for the orders, because a server
+/// that was restarted meanwhile flushes as well, but not what it has forgotten.
+const FLUSH: &str = "
+with message as materialized (
+  select pg_logical_emit_message(true, 'seckill', ''::text) as place
+)
+select m.id from unnest($1) as m (id)
+where (select o.id from orders o where o.id = m.id) is not null
+  and (select place from message) is not null";
 
-/// A connection that is silent for so long may be dead without anybody having noticed. Whoever
-/// waits behind this tries another.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
+/// A server that is silent for so long is told of as one that is away.
+const GIVE_UP_AFTER: Duration = Duration::from_millis(700);
 
-/// Waits for the disk, for one after the other.
+/// Orders that may be waiting for the disk. Beyond them commits are to be synchronous, so that a
+/// disk that has stopped stops those who buy, too.
+const MAX_WAITING: usize = 256;
+
+/// Waits for the disk: for all who have come at once, and then for those who came meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct Flusher {
-    /// So many came.
-    came: AtomicU64,
-    /// What so many had committed when they came is on disk.
-    flushed: Mutex<u64>,
+    line: Mutex<Line>,
+    waiting: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    waiting: Vec<Waiting>,
+    /// Whether somebody is at it, and comes back for those who wait.
+    led: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    order: OrderId,
+    reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// Counts one who waits.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Flusher {
-    /// Whoever comes while `database` is flushed comes too late for that, and waits for the next.
-    pub(super) async fn flush(&self, database: &Database) -> Result<(), StoreError> {
-        let number = self.came.fetch_add(1, Ordering::SeqCst) + 1;
-        // In the order in which they came.
-        let mut flushed = self.flushed.lock().await;
-        if *flushed >= number {
-            return Ok(());
-        }
-        let came = self.came.load(Ordering::SeqCst);
-        let flush = database.with_kept(async |connection| {
-            sqlx::query(FLUSH).execute(connection).await?;
-            Ok(())
-        });
-        // Whatever the reason is, what was committed may be on disk soon.
-        let unknown = |cause| StoreError::Unknown { service: Service::Postgres, cause };
-        match within(GIVE_UP_AFTER, flush).await {
-            Ok(done) => done.map_err(|error| unknown(error.into()))?,
-            Err(silence) => return Err(unknown(silence.into())),
-        }
-        *flushed = came;
-        Ok(())
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) >= MAX_WAITING
     }
+
+    /// See [`Database::flush`].
+    pub(super) async fn flush(
+        self: &Arc<Self>,
+        database: &Database,
+        order: OrderId,
+    ) -> Result<(), StoreError> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let _counted = Counted(&self.waiting);
+        let (reply, answer) = oneshot::channel();
+        let leads = {
+            let mut line = self.line();
+            line.waiting.push(Waiting { order, reply });
+            !std::mem::replace(&mut line.led, true)
+        };
+        if leads {
+            // Not in this task: whoever gives up waiting must not take along what others wait for.
+            let turn = Turn { flusher: Arc::clone(self), is_over: false };
+            tokio::spawn(turn.lead(database.clone()));
+        }
+        answer.await.unwrap_or_else(|_| Err(unknown("the flush was broken off")))
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+/// To be at it. Where it ends before its time, in a panic, say, nobody is left waiting.
+struct Turn {
+    flusher: Arc<Flusher>,
+    is_over: bool,
+}
+
+impl Turn {
+    async fn lead(mut self, database: Database) {
+        while let Some(all) = self.next() {
+            match flush(&database, &all).await {
+                Ok(there) => {
+                    for one in all {
+                        let is_there = there.contains(&one.order.get());
+                        let _ = one.reply.send(if is_there { Ok(()) } else { Err(gone()) });
+                    }
+                }
+                Err(error) => {
+                    // Those who came meanwhile would wait as long, and for nothing.
+                    let late = std::mem::take(&mut self.flusher.line().waiting);
+                    for one in all.into_iter().chain(late) {
+                        let _ = one.reply.send(Err(error.alike()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// All who wait; `None`: nobody, and it is over.
+    fn next(&mut self) -> Option<Vec<Waiting>> {
+        let mut line = self.flusher.line();
+        self.is_over = line.waiting.is_empty();
+        line.led = !self.is_over;
+        line.led.then(|| std::mem::take(&mut line.waiting))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.is_over {
+            *self.flusher.line() = Line::default();
+        }
+    }
+}
+
+/// The ids of those orders that are there, on disk.
+async fn flush(database: &Database, all: &[Waiting]) -> Result<HashSet<i64>, StoreError> {
+    let ids: Vec<i64> = all.iter().map(|one| one.order.get()).collect();
+    let flush = database.with_kept(async |connection| {
+        let there = sqlx::query_scalar(FLUSH).bind(ids).fetch_all(connection).await?;
+        Ok(there.into_iter().collect())
+    });
+    match within(GIVE_UP_AFTER, flush).await {
+        Ok(Ok(there)) => Ok(there),
+        Ok(Err(error)) => {
+            if !error.retry_may_help() {
+                tracing::error!(%error, "the database does not flush");
+            }
+            // Whatever the reason is, the orders may be on disk soon.
+            Err(unknown(error))
+        }
+        Err(silence) => Err(unknown(silence)),
+    }
+}
+
+fn unknown(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
+    StoreError::Unknown { service: Service::Postgres, cause: cause.into() }
+}
+
+fn gone() -> StoreError {
+    let cause = "it was restarted, and has lost the order".into();
+    StoreError::Unavailable { service: Service::Postgres, cause }
 }

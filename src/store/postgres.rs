@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 use super::flush::Flusher;
 use super::patience::within;
 use super::{Service, StoreError, order_batch};
+use crate::model::OrderId;
 
 /// How long a request waits for a connection. Below a second, so that a buyer hears
 /// "unavailable" within one when the database is gone.
@@ -186,13 +187,19 @@ impl Database {
         Ok(done)
     }
 
-    /// Waits until everything that was committed before this was called is on disk, whether the
-    /// commits waited for that or not.
+    /// Waits until `order`, which somebody has seen here, is on disk, whether its commit waited for
+    /// that or not.
     ///
     /// # Errors
-    /// `Unknown` when that is not known.
-    pub async fn flush(&self) -> Result<(), StoreError> {
-        self.flusher.flush(self).await
+    /// `Unknown` when the server does not say; `Unavailable` when it was restarted, and the order is
+    /// not there any more.
+    pub async fn flush(&self, order: OrderId) -> Result<(), StoreError> {
+        self.flusher.flush(self, order).await
+    }
+
+    /// Whether as many wait for the disk already as may.
+    pub fn is_flush_behind(&self) -> bool {
+        self.flusher.is_full()
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
