@@ -36,7 +36,7 @@ async fn lazy_world() -> (Servers, World) {
     (servers, world)
 }
 
-async fn end(servers: Servers, world: World) {
+async fn end_all(servers: Servers, world: World) {
     world.database.close().await;
     tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
 }
@@ -90,7 +90,7 @@ async fn what_was_committed_before_a_flush_is_on_disk_after_it() {
     assert!(were_ahead > 0, "every asynchronous commit waited for the disk");
     let audit = world.audit().await;
     assert!(audit.holds && audit.stock == 0 && audit.orders == stock, "{audit:?}");
-    end(servers, Arc::into_inner(world).unwrap()).await;
+    end_all(servers, Arc::into_inner(world).unwrap()).await;
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn only_a_commit_that_is_asked_for_does_not_wait() {
         assert!(on_disk > before, "{on_disk} is before the commit, which is after {before}");
     }
     connection.close().await.unwrap();
-    end(servers, world).await;
+    end_all(servers, world).await;
 }
 
 #[tokio::test]
@@ -152,7 +152,23 @@ async fn an_order_that_a_restarted_server_has_forgotten_is_not_on_disk() {
     let there: Vec<i64> = there.fetch_all(&mut connection).await.unwrap();
     assert_eq!(told_of, there);
     assert!(there.len() < 20, "the crash took nothing");
-    end(servers, world).await;
+    end_all(servers, world).await;
+}
+
+#[tokio::test]
+async fn sessions_that_were_ended_cost_no_flush() {
+    let (servers, world) = lazy_world().await;
+    let voucher = world.voucher(100).await.id;
+    let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
+    let id = order(&mut connection, voucher, 1, Commit::Asynchronous).await;
+    world.database.flush(id).await.unwrap();
+    let end = "select pg_terminate_backend(pid) from pg_stat_activity
+               where application_name = 'seckill'";
+    let ended = connection.execute(end).await.unwrap().rows_affected();
+    assert!(ended > 0);
+    world.database.flush(id).await.unwrap();
+    connection.close().await.unwrap();
+    end_all(servers, world).await;
 }
 
 #[tokio::test]
@@ -181,5 +197,5 @@ async fn a_server_that_is_gone_makes_a_flush_unknown_and_keeps_nobody_from_closi
     })
     .await;
     must("the handle is closed", world.database.close()).await;
-    end(servers, world).await;
+    end_all(servers, world).await;
 }

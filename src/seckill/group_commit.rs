@@ -349,7 +349,8 @@ impl Drop for Stuck {
 }
 
 /// One try, and the last word unless the answer is lost. Whatever it names is on disk: a batch is a
-/// commit that writes, for it locks its vouchers' rows, and so behind all that it has read.
+/// commit that writes, for it locks the rows of the vouchers that there are, and so behind all that
+/// it has read.
 async fn place(
     database: &Database,
     purchases: &[Purchase],

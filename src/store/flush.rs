@@ -8,14 +8,17 @@
 //! of which a later one is left. (Early lock release: `DeWitt` et al., "Implementation techniques
 //! for main memory database systems", 1984; "Asynchronous Commit" in PostgreSQL's documentation.)
 //!
-//! Who buys is not told of such an order before it is flushed.
+//! Who buys is not told of such an order, by 201 or as one that he has already, before it is flushed.
+//! Whoever lists orders may see it a moment sooner.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use sqlx::Row;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::patience::within;
 use super::{Database, Service, StoreError};
@@ -34,16 +37,31 @@ pub enum Commit {
 /// A commit of its own, which has to write something to be one: a message in the log that nobody
 /// reads. On disk with it is all that it has seen; and it looks for the orders, because a server
 /// that was restarted meanwhile flushes as well, but not what it has forgotten.
-const FLUSH: &str = "
-with message as materialized (
-  select pg_logical_emit_message(true, 'seckill', ''::text) as place
-)
-select m.id from unnest($1) as m (id)
-where (select o.id from orders o where o.id = m.id) is not null
-  and (select place from message) is not null";
+///
+/// As text, with numbers only: planned when it was small, a plan that is kept would read the table
+/// from end to end when it is not any more.
+fn statement(all: &[Waiting]) -> String {
+    let ids: Vec<String> = all.iter().map(|one| one.order.get().to_string()).collect();
+    format!(
+        "set local enable_seqscan = off;
+         with message as materialized (
+           select pg_logical_emit_message(true, 'seckill', ''::text) as place
+         )
+         select m.id from unnest('{{{}}}'::bigint[]) as m (id)
+         where (select o.id from orders o where o.id = m.id) is not null
+           and (select place from message) is not null",
+        ids.join(",")
+    )
+}
 
 /// A server that is silent for so long is told of as one that is away.
 const GIVE_UP_AFTER: Duration = Duration::from_millis(700);
+
+/// And is waited for: its session may be at it for ever, and another would be, too.
+const ABANDON_AFTER: Duration = Duration::from_secs(10);
+
+/// Connections that are tried: those that lay idle may be dead, all of them.
+const TRIES: usize = 6;
 
 /// Orders that may be waiting for the disk. Beyond them commits are to be synchronous, so that a
 /// disk that has stopped stops those who buy, too.
@@ -61,6 +79,8 @@ struct Line {
     waiting: Vec<Waiting>,
     /// Whether somebody is at it, and comes back for those who wait.
     led: bool,
+    /// Whether the server has been silent for too long, and still is.
+    is_stalled: bool,
 }
 
 #[derive(Debug)]
@@ -80,7 +100,7 @@ impl Drop for Counted<'_> {
 
 impl Flusher {
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) >= MAX_WAITING
+        self.waiting.load(Ordering::Relaxed) >= MAX_WAITING || self.line().is_stalled
     }
 
     /// See [`Database::flush`].
@@ -94,6 +114,9 @@ impl Flusher {
         let (reply, answer) = oneshot::channel();
         let leads = {
             let mut line = self.line();
+            if line.is_stalled {
+                return Err(unknown("the flush before has not ended"));
+            }
             line.waiting.push(Waiting { order, reply });
             !std::mem::replace(&mut line.led, true)
         };
@@ -119,19 +142,24 @@ struct Turn {
 impl Turn {
     async fn lead(mut self, database: Database) {
         while let Some(all) = self.next() {
-            match flush(&database, &all).await {
-                Ok(there) => {
+            let mut flush = Box::pin(flush(&database, statement(&all)));
+            match within(GIVE_UP_AFTER, &mut flush).await {
+                Ok(Ok(there)) => {
                     for one in all {
                         let is_there = there.contains(&one.order.get());
                         let _ = one.reply.send(if is_there { Ok(()) } else { Err(gone()) });
                     }
                 }
-                Err(error) => {
-                    // Those who came meanwhile would wait as long, and for nothing.
-                    let late = std::mem::take(&mut self.flusher.line().waiting);
-                    for one in all.into_iter().chain(late) {
-                        let _ = one.reply.send(Err(error.alike()));
-                    }
+                Ok(Err(error)) => tell(all, &error),
+                Err(silence) => {
+                    let late = {
+                        let mut line = self.flusher.line();
+                        line.is_stalled = true;
+                        std::mem::take(&mut line.waiting)
+                    };
+                    tell(all.into_iter().chain(late), &unknown(silence));
+                    let _ = timeout(ABANDON_AFTER, flush).await;
+                    self.flusher.line().is_stalled = false;
                 }
             }
         }
@@ -154,24 +182,33 @@ impl Drop for Turn {
     }
 }
 
-/// The ids of those orders that are there, on disk.
-async fn flush(database: &Database, all: &[Waiting]) -> Result<HashSet<i64>, StoreError> {
-    let ids: Vec<i64> = all.iter().map(|one| one.order.get()).collect();
-    let flush = database.with_kept(async |connection| {
-        let there = sqlx::query_scalar(FLUSH).bind(ids).fetch_all(connection).await?;
-        Ok(there.into_iter().collect())
-    });
-    match within(GIVE_UP_AFTER, flush).await {
-        Ok(Ok(there)) => Ok(there),
-        Ok(Err(error)) => {
-            if !error.retry_may_help() {
-                tracing::error!(%error, "the database does not flush");
-            }
-            // Whatever the reason is, the orders may be on disk soon.
-            Err(unknown(error))
-        }
-        Err(silence) => Err(unknown(silence)),
+fn tell(all: impl IntoIterator<Item = Waiting>, error: &StoreError) {
+    for one in all {
+        let _ = one.reply.send(Err(error.alike()));
     }
+}
+
+/// The ids that the flush `statement` says are there, on disk.
+async fn flush(database: &Database, statement: String) -> Result<HashSet<i64>, StoreError> {
+    for _ in 0..TRIES {
+        let flush = database.with_kept(async |connection| {
+            let sent = sqlx::raw_sql(sqlx::AssertSqlSafe(statement.as_str()));
+            let there = sent.fetch_all(connection).await?;
+            there.iter().map(|row| Ok(row.try_get::<i64, _>("id")?)).collect()
+        });
+        match flush.await {
+            Ok(there) => return Ok(there),
+            Err(error) if error.outcome_unknown() => tracing::debug!(%error, "flushing anew"),
+            Err(error) => {
+                if !error.retry_may_help() {
+                    tracing::error!(%error, "the database does not flush");
+                }
+                // Whatever the reason is, the orders may be on disk soon.
+                return Err(unknown(error));
+            }
+        }
+    }
+    Err(unknown("no connection lasts"))
 }
 
 fn unknown(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {

@@ -25,7 +25,7 @@ const POOL_TIMEOUT: Duration = Duration::from_secs(10);
 /// is paused, or cut off, answers nothing at all.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
 
-/// How long a handle that is closed waits for what is under way: as long as any request may take.
+/// How long a handle that is closed waits for what is under way. Purchases have ended before.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The server ends a statement after this long, whatever became of its client: the
