@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use seckill::embedded::{Home, Plan, Server, Servers};
 use seckill::model::{OrderId, VoucherId};
 use seckill::store::orders::{self, Placed, Purchase};
@@ -12,7 +11,7 @@ use sqlx::{Connection, Executor, PgConnection};
 use tokio::task::JoinSet;
 
 use crate::eventually::{eventually, must};
-use crate::processes::{children_of, send};
+use crate::processes::{send, send_with_children};
 use crate::world::{World, exe, midnight, user};
 
 const TASKS: i64 = 8;
@@ -177,13 +176,7 @@ async fn of_a_flush_by_a_server_that_is_gone_nobody_knows() {
     let id = OrderId::new(1).unwrap();
     let error = world.database.flush(id).await.unwrap_err();
     assert!(!error.outcome_unknown(), "there is no such order: {error}");
-    let server = servers.pid(Server::Postgres).unwrap();
-    let sessions = children_of(server);
-    send(server, Signal::SIGKILL);
-    for pid in sessions {
-        // It may have ended by itself meanwhile.
-        let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
-    }
+    send_with_children(servers.pid(Server::Postgres).unwrap(), Signal::SIGKILL);
     for _ in 0..3 {
         // Neither the one that lost the connection knows what became of it nor who got none.
         let error = world.database.flush(id).await.unwrap_err();

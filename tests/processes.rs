@@ -31,6 +31,17 @@ pub fn send(pid: u32, signal: Signal) {
     kill(Pid::from_raw(pid.try_into().unwrap()), signal).unwrap();
 }
 
+/// Signals a server and all its sessions: the first process first, so that it starts no more of
+/// them.
+pub fn send_with_children(pid: u32, signal: Signal) {
+    let sessions = children_of(pid);
+    send(pid, signal);
+    for session in sessions.into_iter().chain(children_of(pid)) {
+        // A session may have ended by itself meanwhile.
+        let _ = kill(Pid::from_raw(session.cast_signed()), signal);
+    }
+}
+
 /// The fields of `/proc/<pid>/stat` after the name; `None` when there is no such process.
 fn stat(pid: u32) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

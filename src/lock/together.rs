@@ -72,8 +72,7 @@ async fn at_most<T>(
     let Some(patience) = patience else { return answer.await };
     within(patience, answer).await.unwrap_or_else(|silence| {
         // It may have been sent, and it may be done yet.
-        let (service, cause) = (Service::Redis, silence.into());
-        Err(LockError::Store(StoreError::Unknown { service, cause }))
+        Err(LockError::Store(StoreError::unknown(Service::Redis, silence)))
     })
 }
 

@@ -356,9 +356,6 @@ async fn confirmed<T>(
 ) -> Result<(), StoreError> {
     match within(ANSWER_TIMEOUT, command).await {
         Ok(answer) => Ok(answer.map(|_| ())?),
-        Err(silence) => Err(StoreError::Unknown {
-            service: crate::store::Service::Redis,
-            cause: silence.into(),
-        }),
+        Err(silence) => Err(StoreError::unknown(crate::store::Service::Redis, silence)),
     }
 }

@@ -362,10 +362,9 @@ async fn place(
         }
         all => order_batch::place_all(connection, all, sent_before).await,
     });
-    let placed = within(RESEND_AFTER, work).await.unwrap_or_else(|silence| {
-        let (service, cause) = (Service::Postgres, silence.into());
-        Err(StoreError::Unknown { service, cause })
-    })?;
+    let placed = within(RESEND_AFTER, work)
+        .await
+        .unwrap_or_else(|silence| Err(StoreError::unknown(Service::Postgres, silence)))?;
     if let (false, [Placed::AlreadyBought(order)]) = (sent_before, &*placed) {
         // It only read, what a node that sells by `locked` has not flushed yet, perhaps.
         database.flush(*order).await?;

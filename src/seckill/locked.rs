@@ -167,9 +167,8 @@ impl Locked {
         };
         let left = PATIENCE.saturating_sub(spent).max(PATIENCE / 4);
         let flushed = within(left, self.0.database.flush(order)).await;
-        let flushed = flushed.unwrap_or_else(|silence| {
-            Err(StoreError::Unknown { service: Service::Postgres, cause: silence.into() })
-        });
+        let flushed =
+            flushed.unwrap_or_else(|silence| Err(StoreError::unknown(Service::Postgres, silence)));
         let placed = flushed.map(|()| placed);
         self.trip_if_away(&placed);
         placed

@@ -57,6 +57,11 @@ impl StoreError {
         Self::Defect { service, cause: what.into().into() }
     }
 
+    /// It was sent, and nobody knows what became of it.
+    pub fn unknown(service: Service, cause: impl Into<Cause>) -> Self {
+        Self::Unknown { service, cause: cause.into() }
+    }
+
     /// The same for another of those whom it befell together.
     pub fn alike(&self) -> Self {
         let service = self.service();

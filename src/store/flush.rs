@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::patience::within;
-use super::{Database, Service, StoreError};
+use super::{Database, Service, StoreError, order_batch};
 use crate::model::OrderId;
 
 /// When a statement is answered.
@@ -41,16 +41,15 @@ pub enum Commit {
 /// As text, with numbers only: planned when it was small, a plan that is kept would read the table
 /// from end to end when it is not any more.
 fn statement(all: &[Waiting]) -> String {
-    let ids: Vec<String> = all.iter().map(|one| one.order.get().to_string()).collect();
+    let ids = order_batch::array(all.iter().map(|one| one.order));
     format!(
         "set local enable_seqscan = off;
          with message as materialized (
            select pg_logical_emit_message(true, 'seckill', ''::text) as place
          )
-         select m.id from unnest('{{{}}}'::bigint[]) as m (id)
+         select m.id from unnest({ids}::bigint[]) as m (id)
          where (select o.id from orders o where o.id = m.id) is not null
-           and (select place from message) is not null",
-        ids.join(",")
+           and (select place from message) is not null"
     )
 }
 
@@ -212,7 +211,7 @@ async fn flush(database: &Database, statement: String) -> Result<HashSet<i64>, S
 }
 
 fn unknown(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
-    StoreError::Unknown { service: Service::Postgres, cause: cause.into() }
+    StoreError::unknown(Service::Postgres, cause)
 }
 
 fn gone() -> StoreError {

@@ -150,7 +150,7 @@ fn message(purchases: &[Purchase], sent_before: bool) -> String {
 }
 
 /// An array of `bigint`, as text.
-fn array<T: Display>(numbers: impl IntoIterator<Item = T>) -> String {
+pub(super) fn array<T: Display>(numbers: impl IntoIterator<Item = T>) -> String {
     let mut text = String::from("'{");
     for number in numbers {
         let comma = if text.len() == 2 { "" } else { "," };

@@ -55,9 +55,7 @@ pub(super) async fn in_time<T>(
 ) -> Result<T, StoreError> {
     match within(ANSWER_TIMEOUT, statement).await {
         Ok(answer) => Ok(answer?),
-        Err(silence) => {
-            Err(StoreError::Unknown { service: Service::Postgres, cause: silence.into() })
-        }
+        Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
     }
 }
 

@@ -18,7 +18,7 @@ use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::{Postgres, Transaction};
 
 use super::crowd::{Answer, WIDTH, What, read};
-use crate::processes::{Node, children_of, eventually, seckill, send};
+use crate::processes::{Node, eventually, seckill, send_with_children};
 use crate::world::{exe, user};
 
 const SECRET: &str = "a secret of the tests, long enough";
@@ -141,17 +141,9 @@ impl Stage {
             .collect()
     }
 
-    /// Signals a server and, for PostgreSQL, all its sessions: the first process first, so
-    /// that it starts no more of them.
+    /// Signals a server and, for PostgreSQL, all its sessions.
     pub fn signal(&self, server: Server, signal: Signal) {
-        let pid = self.servers.pid(server).unwrap();
-        let sessions = children_of(pid);
-        send(pid, signal);
-        for session in sessions.into_iter().chain(children_of(pid)) {
-            // A session may have ended by itself meanwhile.
-            let _ =
-                nix::sys::signal::kill(nix::unistd::Pid::from_raw(session.cast_signed()), signal);
-        }
+        send_with_children(self.servers.pid(server).unwrap(), signal);
     }
 
     /// Holds the voucher's row: whoever buys waits in the database, and holds his lock.
