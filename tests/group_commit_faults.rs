@@ -213,28 +213,61 @@ async fn a_database_that_is_away_costs_a_503_and_no_order() {
     .await;
 }
 
-/// Who waits has a lock and no id yet: there can be no order.
+/// Who waits without a lock has no id yet: there can be no order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_redis_that_goes_away_before_the_ids_costs_a_503_and_no_order() {
-    let world = World { strategy: GROUPS[0], ..World::new().await };
+    let world = World { strategy: GROUPS[1], ..World::new().await };
     let mut told = cut(&world, |linked| linked.redis.break_by(Fault::Down)).await;
-    let (_, again) = told.pop().unwrap();
-    assert!(again.is_err_and(|error| error.retry_may_help() && !error.outcome_unknown()));
     let (_, first) = told.remove(0);
     assert_eq!(first.unwrap().code(), "ordered", "it had all it needed");
-    for (number, answer) in told {
-        let error = answer.unwrap_err();
-        assert!(error.retry_may_help() && !error.outcome_unknown(), "{number}: {error:?}");
-    }
+    told.into_iter().for_each(nothing_was_done);
     let audit = world.audit().await;
     assert!(audit.holds && audit.orders == 2, "{audit:?}");
-    // The locks that could not be given back end by themselves.
-    eventually("every lock is free", async || !world.any_lock(30).await).await;
     let shop = world.shop().await;
     for (_, answer) in buyers(&shop, audit.voucher_id, 2, 29).join_all().await {
         assert_eq!(answer.unwrap().code(), "ordered");
     }
     assert!(world.audit().await.holds);
+}
+
+/// Who stands in line has his lock and his id.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_redis_that_goes_away_behind_those_in_line_costs_none_of_them_his_order() {
+    let world = World { strategy: GROUPS[0], ..World::new().await };
+    let mut told = cut(&world, |linked| linked.redis.break_by(Fault::Down)).await;
+    nothing_was_done(told.pop().unwrap());
+    world.settled(told).await;
+}
+
+/// Those who are at Redis, and those who wait behind them, hear of it once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_redis_that_goes_deaf_costs_those_who_wait_for_their_locks_a_503_and_no_order() {
+    each_of(GROUPS, async |world| {
+        world.users(31).await;
+        let voucher = world.voucher(100).await.id;
+        let linked = world.linked_shop().await;
+        assert_eq!(linked.shop.buy(user(31), voucher).await.unwrap().code(), "ordered");
+        linked.redis.break_by(Fault::Deaf);
+        let tasks = buyers(&linked.shop, voucher, 1, 30);
+        let told = must("everybody is told", tasks.join_all()).await;
+        told.into_iter().for_each(nothing_was_done);
+        linked.redis.break_by(Fault::None);
+        // What could not be given back ends by itself.
+        eventually("every lock is free", async || !world.any_lock(30).await).await;
+        let shop = world.shop().await;
+        for (_, answer) in buyers(&shop, voucher, 1, 30).join_all().await {
+            assert_eq!(answer.unwrap().code(), "ordered");
+        }
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.orders == 31, "{audit:?}");
+        must("the shutdown ends", linked.shop.shutdown()).await;
+    })
+    .await;
+}
+
+fn nothing_was_done((number, answer): (i64, Answer)) {
+    let error = answer.unwrap_err();
+    assert!(error.retry_may_help() && !error.outcome_unknown(), "{number}: {error:?}");
 }
 
 /// Its buyers are told within their patience, those who come then at once, and what was begun

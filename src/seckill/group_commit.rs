@@ -2,9 +2,9 @@
 //! for the database go there together, in one transaction and with ids from one `INCRBY`. One
 //! transaction after another at a row is what limits `locked`; here each carries many.
 //!
-//! A purchase that finds the way free is not kept waiting for company: it draws lock and id
-//! side by side and runs the single statement, exactly as `locked` does. Only who comes while
-//! others are in the database joins whoever else came meanwhile.
+//! A purchase that finds the way free is not kept waiting for company: its lock and id are drawn
+//! side by side and it runs the single statement, exactly as `locked` does. Only who comes while
+//! others are at Redis or in the database joins whoever else came meanwhile.
 //!
 //! Together they fail only where the database failed. A batch that the database refuses is
 //! judged one by one, so that whatever is wrong with one purchase is that purchase's alone.
@@ -15,22 +15,23 @@
 //! ids: the constraints alone make "once" true. Whoever clicks twice at once is told of the
 //! one order by the database, not by the lock.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::entry::Entry;
 use super::line::{Answer, Line, Member};
 use super::seller::{ABANDON_AFTER, Again, MAX_ATTEMPTS, PATIENCE, Seller, judge};
+use super::turn::{Leads, Turn, give_back_and_tell, tell};
 use super::{PurchaseError, Request, Strategy};
 use crate::lock::Guard;
-use crate::model::{OrderId, Outcome, Refusal, VoucherId};
+use crate::model::{Outcome, VoucherId};
 use crate::store::orders::{self, Placed, Purchase};
 use crate::store::patience::within;
 use crate::store::{Commit, Database, OrderIdError, Service, StoreError, order_batch};
@@ -48,102 +49,73 @@ const RESEND_PAUSE: Duration = Duration::from_millis(50);
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct GroupCommit {
-    seller: Arc<Seller>,
-    line: Arc<Line>,
-    with_lock: bool,
+    committing: Committing,
+    /// Where there is a lock.
+    entry: Option<Entry>,
 }
 
 impl GroupCommit {
     pub(super) fn new(seller: Seller, max_in_line: usize, with_lock: bool) -> Self {
-        Self { seller: Arc::new(seller), line: Arc::new(Line::new(max_in_line)), with_lock }
-    }
-
-    /// The lock, where there is one; `None`: another purchase of the user is under way.
-    async fn enter(&self, request: &Request) -> Result<Option<Option<Guard>>, PurchaseError> {
-        if !self.with_lock {
-            return Ok(Some(None));
-        }
-        Ok(self.seller.lock(request.user).await?.map(Some))
-    }
-
-    async fn draw_if(&self, now: bool) -> Result<Option<OrderId>, OrderIdError> {
-        if !now {
-            return Ok(None);
-        }
-        // Boxed: in a rush few draw for themselves, and all would carry it.
-        Box::pin(self.seller.order_ids.next()).await.map(Some)
+        // One leader at a time: a second transaction would only wait in the database for the
+        // first, and the two would share between them those whom one could carry.
+        let line = Arc::new(Line::new(max_in_line, 1));
+        let committing = Committing { seller: Arc::new(seller), line };
+        let entry = with_lock.then(|| Entry::new(committing.clone(), max_in_line));
+        Self { committing, entry }
     }
 }
 
 #[async_trait]
 impl Strategy for GroupCommit {
     async fn purchase(self: Arc<Self>, request: Request) -> Result<Outcome, PurchaseError> {
-        self.seller.breaker.check()?;
-        let at_once = self.line.check(request.sale.voucher.id)?;
-        if !self.with_lock && !at_once {
-            // In line before it waits for anything, and whoever leads carries it along whether
-            // there is still somebody to tell or not: it needs no task of its own.
-            return self.stand_in_line(request, None, None).await;
+        let Committing { seller, line } = &self.committing;
+        seller.breaker.check()?;
+        line.check(request.sale.voucher.id)?;
+        let (reply, answer) = oneshot::channel();
+        let since = Instant::now();
+        let member = Member { request, order_id: None, guard: None, reply, since };
+        // Whoever leads carries it along whether there is still somebody to tell or not: it needs
+        // no task of its own.
+        match &self.entry {
+            Some(entry) => entry.join([member]),
+            None => self.committing.join([member]),
         }
-        let seller = Arc::clone(&self.seller);
-        let purchase = seller.spawn(async move { self.enter_line(request, at_once).await });
-        // In a panic what it held is given back.
-        purchase.await.unwrap_or(Err(PurchaseError::Panicked))
+        // Without an answer the leader panicked; what it held is given back.
+        answer.await.unwrap_or(Err(PurchaseError::Panicked))
     }
 
     async fn shutdown(&self) {
-        self.seller.shutdown().await;
+        self.committing.seller.shutdown().await;
     }
 }
 
-impl GroupCommit {
-    async fn enter_line(&self, request: Request, at_once: bool) -> Result<Outcome, PurchaseError> {
-        // Side by side, which takes one round trip. In line, the leader draws for all.
-        let (entered, order_id) = tokio::join!(self.enter(&request), self.draw_if(at_once));
-        let Some(guard) = entered? else {
-            return Ok(Outcome::Refused(Refusal::OrderInProgress));
-        };
-        // On an error the guard is dropped, and so given back in the background: a Redis that
-        // did not answer this would keep the buyer waiting once more.
-        self.stand_in_line(request, order_id?, guard).await
-    }
-
-    async fn stand_in_line(
-        &self,
-        request: Request,
-        order_id: Option<OrderId>,
-        guard: Option<Guard>,
-    ) -> Result<Outcome, PurchaseError> {
-        let (reply, answer) = oneshot::channel();
-        let member = Member { request, order_id, guard, reply, since: Instant::now() };
-        if let Some(batch) = self.line.join(member) {
-            let (seller, line) = (Arc::clone(&self.seller), Arc::clone(&self.line));
-            // Whoever leads may leave, and the purchases of the others not with him.
-            self.seller.spawn(Turn { seller, line }.lead(batch));
-        }
-        // Without an answer the leader panicked; what it held is given back.
-        let Answer { outcome, guard } = answer.await.map_err(|_| PurchaseError::Panicked)?;
-        if let Some(guard) = guard {
-            self.seller.let_go(guard).await;
-        }
-        outcome
-    }
-}
-
-/// To lead the line. Dropped, also in a panic, it passes to the next.
-struct Turn {
+/// Commits the batches of the line before the database.
+#[derive(Debug, Clone)]
+pub(super) struct Committing {
     seller: Arc<Seller>,
     line: Arc<Line>,
 }
 
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let batch = self.line.next();
-        // Without a runtime the process ends, and what is dropped here with it.
-        if let (false, Ok(runtime)) = (batch.is_empty(), Handle::try_current()) {
-            let (seller, line) = (Arc::clone(&self.seller), Arc::clone(&self.line));
-            let next = Self { seller, line };
-            self.seller.tasks.spawn_on(next.lead(batch), &runtime);
+impl Leads for Committing {
+    fn seller(&self) -> &Arc<Seller> {
+        &self.seller
+    }
+
+    fn line(&self) -> &Line {
+        &self.line
+    }
+
+    async fn lead(turn: Turn<Self>, mut batch: Vec<Member>) {
+        let gate = &turn.seller.gate;
+        let overdue = batch.extract_if(.., |member| {
+            member.since.elapsed() > MAX_WAIT || gate.is_too_long(member.since)
+        });
+        let overdue = overdue.map(|member| (member, Err(PurchaseError::Overloaded)));
+        tell(&turn.seller, overdue.collect());
+        if batch.len() > 1 {
+            turn.judge_together(batch).await;
+        } else {
+            turn.judge_singly(batch).await;
         }
     }
 }
@@ -151,27 +123,13 @@ impl Drop for Turn {
 /// Brings what became of purchases, in their order.
 type Work = Pin<Box<dyn Future<Output = Result<Vec<Placed>, StoreError>> + Send>>;
 
-impl Turn {
-    /// Gives everybody in `batch` an answer.
-    async fn lead(self, mut batch: Vec<Member>) {
-        let gate = &self.seller.gate;
-        let overdue = batch.extract_if(.., |member| {
-            member.since.elapsed() > MAX_WAIT || gate.is_too_long(member.since)
-        });
-        overdue.for_each(|member| member.tell(Err(PurchaseError::Overloaded)));
-        if batch.len() > 1 {
-            self.judge_together(batch).await;
-        } else {
-            self.judge_singly(batch).await;
-        }
-    }
-
+impl Turn<Committing> {
     async fn judge_together(self, mut batch: Vec<Member>) {
         if self.seller.breaker.check().is_err() {
-            return self.send_away(batch, || PurchaseError::DatabaseResting);
+            return self.give_up(batch, || PurchaseError::DatabaseResting);
         }
         if let Err(error) = self.draw_ids(&mut batch).await {
-            return self.send_away(batch, || error.alike().into());
+            return self.give_up(batch, || error.alike().into());
         }
         let purchases: Vec<Purchase> = batch.iter().filter_map(Member::purchase).collect();
         metrics::histogram!("seckill_group_size").record(purchases.len() as f64);
@@ -181,22 +139,24 @@ impl Turn {
                 let outcomes = placed.into_iter().zip(&batch);
                 let outcomes: Vec<_> =
                     outcomes.map(|(placed, one)| judge(placed, &one.request.sale)).collect();
+                let seller = Arc::clone(&self.seller);
                 // The next batch goes before the answers are given out.
                 let turn = outcomes.iter().any(Result::is_err).then_some(self);
-                let mut unjudged = Vec::new();
+                let (mut told, mut unjudged) = (Vec::with_capacity(batch.len()), Vec::new());
                 for (member, outcome) in batch.into_iter().zip(outcomes) {
                     match outcome {
-                        Ok(outcome) => member.tell(Ok(outcome)),
+                        Ok(outcome) => told.push((member, Ok(outcome))),
                         Err(_) => unjudged.push(member),
                     }
                 }
+                give_back_and_tell(&seller, told).await;
                 if let Some(turn) = turn {
                     turn.judge_singly(unjudged).await;
                 }
             }
             Ok(Err(error)) if error.retry_may_help() => {
                 self.seller.breaker.trip();
-                self.send_away(batch, || error.alike().into());
+                self.give_up(batch, || error.alike().into());
             }
             Ok(Err(error)) => {
                 // Nothing was written. One of them is to blame, and the others are not.
@@ -210,12 +170,13 @@ impl Turn {
 
     /// One after the other, in transactions of their own.
     async fn judge_singly(self, batch: Vec<Member>) {
+        let seller = Arc::clone(&self.seller);
         let mut turn = Some(self);
         for member in batch {
             turn = match turn {
                 Some(turn) if turn.seller.breaker.check().is_ok() => turn.judge_one(member).await,
                 turn => {
-                    member.tell(Err(PurchaseError::DatabaseResting));
+                    tell(&seller, vec![(member, Err(PurchaseError::DatabaseResting))]);
                     turn
                 }
             };
@@ -226,8 +187,7 @@ impl Turn {
     async fn judge_one(self, mut member: Member) -> Option<Self> {
         for _ in 0..MAX_ATTEMPTS {
             if let Err(error) = self.draw_ids(std::slice::from_mut(&mut member)).await {
-                member.tell(Err(error.into()));
-                return Some(self);
+                return self.told(member, Err(error.into()));
             }
             let Some(purchase) = member.purchase() else { break };
             let mut work = self.settle(vec![purchase]);
@@ -236,10 +196,9 @@ impl Turn {
                 Ok(Err(error)) => {
                     if error.retry_may_help() {
                         self.seller.breaker.trip();
-                        self.line.send_away(|| PurchaseError::DatabaseResting);
+                        self.send_away(|| PurchaseError::DatabaseResting);
                     }
-                    member.tell(Err(error.into()));
-                    return Some(self);
+                    return self.told(member, Err(error.into()));
                 }
                 Err(_) => {
                     self.leave_behind(work, vec![member]);
@@ -248,8 +207,7 @@ impl Turn {
             };
             match placed.map(|placed| judge(placed, &member.request.sale)) {
                 Some(Ok(outcome)) => {
-                    member.tell(Ok(outcome));
-                    return Some(self);
+                    return self.told(member, Ok(outcome));
                 }
                 Some(Err(Again::OtherId)) => {
                     tracing::warn!(taken = %purchase.order_id, "an order id was taken, using another");
@@ -258,7 +216,11 @@ impl Turn {
                 Some(Err(Again::SameId)) | None => {}
             }
         }
-        member.tell(Err(PurchaseError::Overloaded));
+        self.told(member, Err(PurchaseError::Overloaded))
+    }
+
+    fn told(self, member: Member, answer: Answer) -> Option<Self> {
+        tell(&self.seller, vec![(member, answer)]);
         Some(self)
     }
 
@@ -275,11 +237,9 @@ impl Turn {
     }
 
     /// Everybody in the batch and in the line hears that it is of no use.
-    fn send_away(self, batch: Vec<Member>, because: impl Fn() -> PurchaseError) {
-        for member in batch {
-            member.tell(Err(because()));
-        }
-        self.line.send_away(because);
+    fn give_up(self, batch: Vec<Member>, because: impl Fn() -> PurchaseError) {
+        tell(&self.seller, batch.into_iter().map(|member| (member, Err(because()))).collect());
+        self.send_away(because);
     }
 
     /// Places `purchases`, all in one transaction, and does not rest until it is known what
@@ -287,20 +247,20 @@ impl Turn {
     /// waits for the row behind the first transaction, or makes it find their orders written;
     /// in whatever order the two come to the row, each order is written once.
     fn settle(&self, purchases: Vec<Purchase>) -> Work {
-        let (seller, line) = (Arc::clone(&self.seller), Arc::clone(&self.line));
+        let committing = (**self).clone();
         Box::pin(async move {
-            let lost = match place(&seller.database, &purchases, false).await {
+            let lost = match place(&committing.seller.database, &purchases, false).await {
                 Err(error) if error.outcome_unknown() => error,
                 known => return known,
             };
             tracing::warn!(error = %lost, "an answer was lost, asking what became of the orders");
             metrics::counter!("seckill_group_settled_total").increment(1);
             loop {
-                match place(&seller.database, &purchases, true).await {
+                match place(&committing.seller.database, &purchases, true).await {
                     Err(error) if error.retry_may_help() => {
                         // Whoever waits behind this waits in vain, for now.
-                        seller.breaker.trip();
-                        line.send_away(|| PurchaseError::DatabaseResting);
+                        committing.seller.breaker.trip();
+                        committing.send_away(|| PurchaseError::DatabaseResting);
                         sleep(RESEND_PAUSE).await;
                     }
                     // Refused, and so not there; but the first may yet come through.
@@ -317,7 +277,9 @@ impl Turn {
     fn leave_behind(self, work: Work, batch: Vec<Member>) {
         self.seller.breaker.trip();
         let vouchers = batch.iter().map(|member| member.request.sale.voucher.id).collect();
-        let stuck = Stuck::new(&self.line, vouchers);
+        let (stuck, in_vain) = Stuck::new(&self.line, vouchers);
+        let resting = |member| (member, Err(PurchaseError::DatabaseResting));
+        tell(&self.seller, in_vain.into_iter().map(resting).collect());
         let seller = Arc::clone(&self.seller);
         let guards: Vec<Guard> = batch.into_iter().filter_map(Member::tell_unknown).collect();
         let tasks = seller.tasks.clone();
@@ -336,9 +298,10 @@ struct Stuck {
 }
 
 impl Stuck {
-    fn new(line: &Arc<Line>, vouchers: HashSet<VoucherId>) -> Self {
-        line.stuck(&vouchers);
-        Self { line: Arc::clone(line), vouchers }
+    /// And who waits for them in vain.
+    fn new(line: &Arc<Line>, vouchers: HashSet<VoucherId>) -> (Self, VecDeque<Member>) {
+        let in_vain = line.stuck(&vouchers);
+        (Self { line: Arc::clone(line), vouchers }, in_vain)
     }
 }
 

@@ -1,12 +1,11 @@
-//! The line before the database: purchases that wait to be committed together, of whatever
-//! vouchers. With a line for each voucher many on sale would mean many small transactions.
+//! A line: purchases that wait to go on together, of whatever vouchers. With a line for each
+//! voucher many on sale would mean many small transactions.
 //!
 //! Whoever comes and finds nobody leading leads: alone, a purchase goes at once. Whoever comes
 //! meanwhile waits, and when the leader is done, the next one takes all of them along. Nothing
 //! waits for a timer, or for company.
 //!
-//! One leader at a time: a second transaction would only wait in the database for the first,
-//! and the two would share between them those whom one could carry.
+//! Before it is another one of the same kind, of those who wait for their locks ([`super::entry`]).
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard};
@@ -25,31 +24,29 @@ pub(super) const MAX_BATCH: usize = 256;
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) request: Request,
-    /// Where one was drawn already.
+    /// Once one was drawn.
     pub(super) order_id: Option<OrderId>,
-    /// The user's lock, held until it is known what became of the purchase.
+    /// The user's lock, once it is taken: held until it is known what became of the purchase.
     pub(super) guard: Option<Guard>,
     pub(super) reply: oneshot::Sender<Answer>,
     pub(super) since: Instant,
 }
 
-/// What a member is told; with its lock, unless the purchase goes on.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) outcome: Result<Outcome, PurchaseError>,
-    pub(super) guard: Option<Guard>,
-}
+/// What a member is told.
+pub(super) type Answer = Result<Outcome, PurchaseError>;
+
+/// Who is told what.
+pub(super) type Told = (Member, Answer);
 
 impl Member {
-    /// It is over. (Where nobody listens any more the lock is given back by being dropped.)
-    pub(super) fn tell(self, outcome: Result<Outcome, PurchaseError>) {
-        let _ = self.reply.send(Answer { outcome, guard: self.guard });
+    /// It is over. (Where nobody listens any more the answer is dropped.)
+    pub(super) fn tell(self, outcome: Answer) {
+        let _ = self.reply.send(outcome);
     }
 
     /// It goes on; its lock is for whoever carries it on.
     pub(super) fn tell_unknown(self) -> Option<Guard> {
-        let outcome = Err(PurchaseError::StillWaiting);
-        let _ = self.reply.send(Answer { outcome, guard: None });
+        let _ = self.reply.send(Err(PurchaseError::StillWaiting));
         self.guard
     }
 }
@@ -59,13 +56,14 @@ impl Member {
 pub(super) struct Line {
     state: Mutex<State>,
     max: usize,
+    max_leaders: usize,
 }
 
-/// While anybody waits somebody leads, and comes back for them.
+/// While anybody waits, as many lead as may, and come back for them.
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Member>,
-    led: bool,
+    leaders: usize,
     /// Of these vouchers a batch is stuck in the database. The others go on without them.
     stuck: HashSet<VoucherId>,
 }
@@ -75,7 +73,7 @@ impl State {
         if self.stuck.contains(&voucher) {
             return Err(PurchaseError::DatabaseResting);
         }
-        if self.led && self.waiting.len() >= max {
+        if self.waiting.len() >= max {
             return Err(PurchaseError::Overloaded);
         }
         Ok(())
@@ -88,57 +86,59 @@ impl State {
 }
 
 impl Line {
-    /// A line of at most `max` who wait.
-    pub(super) fn new(max: usize) -> Self {
-        Self { state: Mutex::default(), max }
+    /// A line of at most `max` who wait, of whom so many lead at once.
+    pub(super) fn new(max: usize, max_leaders: usize) -> Self {
+        Self { state: Mutex::default(), max, max_leaders }
     }
 
-    /// Whether whoever comes now would lead at once.
+    /// Whether whoever comes now for `voucher` may stand in line.
     ///
     /// # Errors
     /// `Overloaded` when too many wait; `DatabaseResting` when a batch with `voucher` in it is
     /// stuck.
-    pub(super) fn check(&self, voucher: VoucherId) -> Result<bool, PurchaseError> {
-        let state = self.state();
-        state.check(voucher, self.max)?;
-        Ok(!state.led)
+    pub(super) fn check(&self, voucher: VoucherId) -> Result<(), PurchaseError> {
+        self.state().check(voucher, self.max)
     }
 
-    /// Stands in line. Where that makes a leader of the member: its batch, itself in it; it
-    /// leads until [`Line::next`] says that nobody waits. A member that is not admitted, for
-    /// one of the reasons of [`Line::check`], is told so.
-    pub(super) fn join(&self, member: Member) -> Option<Vec<Member>> {
-        let mut state = self.state();
-        if let Err(error) = state.check(member.request.sale.voucher.id, self.max) {
-            member.tell(Err(error));
-            return None;
+    /// They stand in line. Where one more may lead: the batch to lead, until [`Line::next`] says
+    /// that nobody waits. And who is not admitted, for one of the reasons of [`Line::check`].
+    pub(super) fn join(
+        &self,
+        members: impl IntoIterator<Item = Member>,
+    ) -> (Vec<Member>, Vec<Told>) {
+        let (mut state, mut refused) = (self.state(), Vec::new());
+        for member in members {
+            match state.check(member.request.sale.voucher.id, self.max) {
+                Ok(()) => state.waiting.push_back(member),
+                Err(error) => refused.push((member, Err(error))),
+            }
         }
-        state.waiting.push_back(member);
-        if state.led {
-            return None;
+        if state.leaders == self.max_leaders || state.waiting.is_empty() {
+            return (Vec::new(), refused);
         }
-        state.led = true;
-        Some(state.batch())
+        state.leaders += 1;
+        (state.batch(), refused)
     }
 
-    /// For a leader that is done: the next batch to lead, or nobody, and nobody leads.
+    /// For a leader that is done: the next batch to lead, or nobody, and he leads no more.
     pub(super) fn next(&self) -> Vec<Member> {
         let mut state = self.state();
         let batch = state.batch();
-        state.led = !batch.is_empty();
+        if batch.is_empty() {
+            state.leaders -= 1;
+        }
         batch
     }
 
-    /// A batch with `vouchers` in it is stuck in the database: whoever waits for them hears so.
-    pub(super) fn stuck(&self, vouchers: &HashSet<VoucherId>) {
+    /// A batch with `vouchers` in it is stuck in the database: who waits for them waits in vain,
+    /// and leaves.
+    pub(super) fn stuck(&self, vouchers: &HashSet<VoucherId>) -> VecDeque<Member> {
         let mut state = self.state();
         state.stuck.extend(vouchers);
         let in_vain = |member: &Member| vouchers.contains(&member.request.sale.voucher.id);
         let (away, waiting) = state.waiting.drain(..).partition(in_vain);
         state.waiting = waiting;
-        drop(state);
-        let away: VecDeque<Member> = away;
-        away.into_iter().for_each(|member| member.tell(Err(PurchaseError::DatabaseResting)));
+        away
     }
 
     /// It is not any more.
@@ -146,13 +146,9 @@ impl Line {
         self.state().stuck.retain(|voucher| !vouchers.contains(voucher));
     }
 
-    /// The database, or Redis, failed: all who wait hear so now, instead of one batch after
-    /// the other, each after as long a time.
-    pub(super) fn send_away(&self, because: impl Fn() -> PurchaseError) {
-        let waiting = std::mem::take(&mut self.state().waiting);
-        for member in waiting {
-            member.tell(Err(because()));
-        }
+    /// All who wait leave.
+    pub(super) fn leave(&self) -> VecDeque<Member> {
+        std::mem::take(&mut self.state().waiting)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -10,6 +10,7 @@ pub mod audit;
 pub mod benched;
 mod bought;
 pub mod catalog;
+mod entry;
 mod error;
 pub mod gate;
 mod group_commit;
@@ -19,6 +20,7 @@ mod look;
 mod seller;
 mod service;
 mod strategy;
+mod turn;
 
 pub use benched::Benched;
 pub use error::PurchaseError;
