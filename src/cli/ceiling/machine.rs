@@ -26,6 +26,7 @@ pub(super) struct Machine {
     /// on top of it. The program may have been built from another.
     pub(super) revision: Option<String>,
     pub(super) postgresql: Option<String>,
+    pub(super) shared_buffers: Option<String>,
     pub(super) redis: Option<String>,
     /// `private` where the servers are this run's own.
     pub(super) servers: &'static str,
@@ -67,6 +68,7 @@ impl Machine {
             build: if cfg!(debug_assertions) { "debug" } else { "release" },
             revision: revision(),
             postgresql: version.map(|text| text.split(' ').next().unwrap_or_default().to_owned()),
+            shared_buffers: setting(database, "shared_buffers").await,
             redis: info.as_deref().and_then(redis_version),
             servers: match stores.private() {
                 Some("PostgreSQL and Redis") => "private",
@@ -120,11 +122,13 @@ impl Machine {
             (
                 "versions",
                 format!(
-                    "seckill {} ({} build), revision {}; PostgreSQL {}; Redis {}; {} servers",
+                    "seckill {} ({} build), revision {}; PostgreSQL {} (shared_buffers {}); \
+                     Redis {}; {} servers",
                     self.seckill,
                     self.build,
                     text(&self.revision),
                     text(&self.postgresql),
+                    text(&self.shared_buffers),
                     text(&self.redis),
                     self.servers
                 ),
