@@ -127,6 +127,12 @@ impl LockClient {
         Lock::new(Arc::clone(&self.inner), name.into())
     }
 
+    /// Whether locks that are tried at once are asked for in few calls. In a cluster they are not:
+    /// each goes to its own node.
+    pub fn sends_together(&self) -> bool {
+        self.inner.batches.is_some()
+    }
+
     /// Whether they are clones of one client.
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)

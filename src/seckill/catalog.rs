@@ -42,6 +42,11 @@ pub struct Sale {
 }
 
 impl Sale {
+    pub(super) fn new(voucher: Voucher, hot_row: Arc<HotRow>, read_at: Instant) -> Self {
+        let (sold_out, is_read_anew) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { voucher, hot_row, sold_out, read_at, is_read_anew }
+    }
+
     /// Says yes to one who asks. Only he writes: the others come by the ten thousand a second.
     fn is_to_be_read_anew(&self) -> bool {
         !self.is_read_anew.load(Ordering::Relaxed)
@@ -140,9 +145,7 @@ impl Catalog {
         };
         let new = async { Arc::new(HotRow::new(self.hot_row_width)) };
         let hot_row = self.hot_rows.get_with(id, new).await;
-        let sold_out = AtomicBool::new(false);
-        let is_read_anew = AtomicBool::new(false);
-        let sale = Arc::new(Sale { voucher, hot_row, sold_out, read_at, is_read_anew });
+        let sale = Arc::new(Sale::new(voucher, hot_row, read_at));
         let mut slot = self.slot(id).write().unwrap_or_else(PoisonError::into_inner);
         // A reading that took longer than one that was begun after it says less.
         let newer = slot.iter().find(|other| other.voucher.id == id && other.read_at > read_at);

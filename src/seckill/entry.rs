@@ -1,13 +1,14 @@
 //! The way into the line of `group-commit`: the users' locks, and ids for their orders.
 //!
-//! Whoever comes while others are being let in stands in a line, as before the database, and all in
-//! it are let in at once. One task asks for all of them, instead of each in a task of his own: to
-//! wake so many cost as much as Redis takes for their locks.
+//! It is a line, too, before Redis: who waits for his turn there is let in together with the others
+//! who do. One task asks for all of them, instead of each in a task of his own, for to wake so many
+//! cost as much as Redis takes for their locks.
 
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 
+use super::PurchaseError;
 use super::group_commit::Committing;
 use super::line::{Line, Member};
 use super::seller::Seller;
@@ -15,7 +16,8 @@ use super::turn::{Leads, Turn, tell};
 use crate::model::{Outcome, Refusal};
 
 /// Batches on their way to Redis at once. With one, Redis would rest while the answers are given
-/// out.
+/// out. In a cluster there are as many as buyers, each for himself: his lock's node may be away while
+/// the others' are not.
 const MAX_LEADERS: usize = 2;
 
 /// Lets in who holds his lock.
@@ -28,7 +30,9 @@ pub(super) struct Entry {
 impl Entry {
     /// At most `max_in_line` wait to be let in.
     pub(super) fn new(committing: Committing, max_in_line: usize) -> Self {
-        Self { line: Arc::new(Line::new(max_in_line, MAX_LEADERS)), committing }
+        let together = committing.seller().locks.sends_together();
+        let max_leaders = if together { MAX_LEADERS } else { usize::MAX };
+        Self { line: Arc::new(Line::new(max_in_line, max_leaders)), committing }
     }
 }
 
@@ -42,7 +46,10 @@ impl Leads for Entry {
     }
 
     async fn lead(turn: Turn<Self>, batch: Vec<Member>) {
-        let seller = turn.seller();
+        let (seller, batch) = (turn.seller(), turn.in_time(batch));
+        if seller.breaker.check().is_err() {
+            return turn.give_up(batch, || PurchaseError::DatabaseResting);
+        }
         let locks = join_all(batch.iter().map(|member| seller.lock(member.request.user)));
         // Side by side, which takes one round trip. Numbers are skipped where a lock is not
         // granted; numbers have gaps. No more than `MAX_BATCH`.
@@ -50,14 +57,9 @@ impl Leads for Entry {
         let (locks, ids) = tokio::join!(locks, ids);
         let ids = match ids {
             Ok(ids) => ids,
-            Err(error) => {
-                // The locks are dropped, and so given back in the background: a Redis that did
-                // not answer this would keep the buyers waiting once more.
-                for member in batch {
-                    member.tell(Err(error.alike().into()));
-                }
-                return turn.send_away(|| error.alike().into());
-            }
+            // The locks are dropped, and so given back in the background: a Redis that did not
+            // answer this would keep the buyers waiting once more.
+            Err(error) => return turn.give_up(batch, || error.alike().into()),
         };
         let (mut entered, mut refused) = (Vec::with_capacity(batch.len()), Vec::new());
         for ((mut member, lock), id) in batch.into_iter().zip(locks).zip(ids) {

@@ -36,9 +36,6 @@ use crate::store::orders::{self, Placed, Purchase};
 use crate::store::patience::within;
 use crate::store::{Commit, Database, OrderIdError, Service, StoreError, order_batch};
 
-/// How long a purchase stands in line. A client that waits longer has given up.
-const MAX_WAIT: Duration = Duration::from_secs(10);
-
 /// A connection that is silent for so long may be dead without anybody having noticed: another
 /// one is asked.
 const RESEND_AFTER: Duration = Duration::from_secs(2);
@@ -105,13 +102,8 @@ impl Leads for Committing {
         &self.line
     }
 
-    async fn lead(turn: Turn<Self>, mut batch: Vec<Member>) {
-        let gate = &turn.seller.gate;
-        let overdue = batch.extract_if(.., |member| {
-            member.since.elapsed() > MAX_WAIT || gate.is_too_long(member.since)
-        });
-        let overdue = overdue.map(|member| (member, Err(PurchaseError::Overloaded)));
-        tell(&turn.seller, overdue.collect());
+    async fn lead(turn: Turn<Self>, batch: Vec<Member>) {
+        let batch = turn.in_time(batch);
         if batch.len() > 1 {
             turn.judge_together(batch).await;
         } else {
@@ -149,9 +141,12 @@ impl Turn<Committing> {
                         Err(_) => unjudged.push(member),
                     }
                 }
-                give_back_and_tell(&seller, told).await;
-                if let Some(turn) = turn {
-                    turn.judge_singly(unjudged).await;
+                match turn {
+                    None => give_back_and_tell(&seller, told).await,
+                    Some(turn) => {
+                        tell(&seller, told);
+                        turn.judge_singly(unjudged).await;
+                    }
                 }
             }
             Ok(Err(error)) if error.retry_may_help() => {
@@ -187,7 +182,8 @@ impl Turn<Committing> {
     async fn judge_one(self, mut member: Member) -> Option<Self> {
         for _ in 0..MAX_ATTEMPTS {
             if let Err(error) = self.draw_ids(std::slice::from_mut(&mut member)).await {
-                return self.told(member, Err(error.into()));
+                self.send_away(|| error.alike().into());
+                return Some(self.told(member, Err(error.into())));
             }
             let Some(purchase) = member.purchase() else { break };
             let mut work = self.settle(vec![purchase]);
@@ -198,7 +194,7 @@ impl Turn<Committing> {
                         self.seller.breaker.trip();
                         self.send_away(|| PurchaseError::DatabaseResting);
                     }
-                    return self.told(member, Err(error.into()));
+                    return Some(self.told(member, Err(error.into())));
                 }
                 Err(_) => {
                     self.leave_behind(work, vec![member]);
@@ -207,7 +203,7 @@ impl Turn<Committing> {
             };
             match placed.map(|placed| judge(placed, &member.request.sale)) {
                 Some(Ok(outcome)) => {
-                    return self.told(member, Ok(outcome));
+                    return Some(self.told(member, Ok(outcome)));
                 }
                 Some(Err(Again::OtherId)) => {
                     tracing::warn!(taken = %purchase.order_id, "an order id was taken, using another");
@@ -216,12 +212,12 @@ impl Turn<Committing> {
                 Some(Err(Again::SameId)) | None => {}
             }
         }
-        self.told(member, Err(PurchaseError::Overloaded))
+        Some(self.told(member, Err(PurchaseError::Overloaded)))
     }
 
-    fn told(self, member: Member, answer: Answer) -> Option<Self> {
+    fn told(self, member: Member, answer: Answer) -> Self {
         tell(&self.seller, vec![(member, answer)]);
-        Some(self)
+        self
     }
 
     /// An id for everybody who has none, from one round trip.
@@ -234,12 +230,6 @@ impl Turn<Committing> {
             member.order_id = Some(id);
         }
         Ok(())
-    }
-
-    /// Everybody in the batch and in the line hears that it is of no use.
-    fn give_up(self, batch: Vec<Member>, because: impl Fn() -> PurchaseError) {
-        tell(&self.seller, batch.into_iter().map(|member| (member, Err(because()))).collect());
-        self.send_away(because);
     }
 
     /// Places `purchases`, all in one transaction, and does not rest until it is known what

@@ -1,11 +1,9 @@
-//! A line: purchases that wait to go on together, of whatever vouchers. With a line for each
-//! voucher many on sale would mean many small transactions.
+//! A line: purchases, of whatever vouchers, that wait to go on together. With a line for each
+//! voucher many on sale would mean many small batches.
 //!
-//! Whoever comes and finds nobody leading leads: alone, a purchase goes at once. Whoever comes
-//! meanwhile waits, and when the leader is done, the next one takes all of them along. Nothing
-//! waits for a timer, or for company.
-//!
-//! Before it is another one of the same kind, of those who wait for their locks ([`super::entry`]).
+//! Whoever comes and finds fewer leading than may leads: alone, a purchase goes at once. Whoever
+//! comes meanwhile waits, and when a leader is done, the next one takes all of them along, up to
+//! [`MAX_BATCH`]. Nothing waits for a timer, or for company.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard};
@@ -17,7 +15,7 @@ use super::{PurchaseError, Request};
 use crate::lock::Guard;
 use crate::model::{OrderId, Outcome, VoucherId};
 
-/// Purchases in one transaction.
+/// Purchases in one transaction, or let in together.
 pub(super) const MAX_BATCH: usize = 256;
 
 /// A purchase in the line.
@@ -69,16 +67,6 @@ struct State {
 }
 
 impl State {
-    fn check(&self, voucher: VoucherId, max: usize) -> Result<(), PurchaseError> {
-        if self.stuck.contains(&voucher) {
-            return Err(PurchaseError::DatabaseResting);
-        }
-        if self.waiting.len() >= max {
-            return Err(PurchaseError::Overloaded);
-        }
-        Ok(())
-    }
-
     fn batch(&mut self) -> Vec<Member> {
         let count = self.waiting.len().min(MAX_BATCH);
         self.waiting.drain(..count).collect()
@@ -86,7 +74,7 @@ impl State {
 }
 
 impl Line {
-    /// A line of at most `max` who wait, of whom so many lead at once.
+    /// A line of at most `max` who wait, and so many who lead at once.
     pub(super) fn new(max: usize, max_leaders: usize) -> Self {
         Self { state: Mutex::default(), max, max_leaders }
     }
@@ -97,7 +85,18 @@ impl Line {
     /// `Overloaded` when too many wait; `DatabaseResting` when a batch with `voucher` in it is
     /// stuck.
     pub(super) fn check(&self, voucher: VoucherId) -> Result<(), PurchaseError> {
-        self.state().check(voucher, self.max)
+        self.admits(&self.state(), voucher)
+    }
+
+    fn admits(&self, state: &State, voucher: VoucherId) -> Result<(), PurchaseError> {
+        if state.stuck.contains(&voucher) {
+            return Err(PurchaseError::DatabaseResting);
+        }
+        // Otherwise they do not wait.
+        if state.leaders == self.max_leaders && state.waiting.len() >= self.max {
+            return Err(PurchaseError::Overloaded);
+        }
+        Ok(())
     }
 
     /// They stand in line. Where one more may lead: the batch to lead, until [`Line::next`] says
@@ -108,7 +107,7 @@ impl Line {
     ) -> (Vec<Member>, Vec<Told>) {
         let (mut state, mut refused) = (self.state(), Vec::new());
         for member in members {
-            match state.check(member.request.sale.voucher.id, self.max) {
+            match self.admits(&state, member.request.sale.voucher.id) {
                 Ok(()) => state.waiting.push_back(member),
                 Err(error) => refused.push((member, Err(error))),
             }

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
@@ -9,6 +10,9 @@ use tokio::runtime::Handle;
 use super::PurchaseError;
 use super::line::{Line, Member, Told};
 use super::seller::Seller;
+
+/// How long a purchase stands in line. A client that waits longer has given up.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// What whoever leads a line does with a batch.
 pub(super) trait Leads: Clone + Send + 'static {
@@ -23,11 +27,30 @@ pub(super) trait Leads: Clone + Send + 'static {
     /// They stand in line. Where one more may lead that begins now, in a task of its own: who came
     /// may leave, and the purchases of the others not with him.
     fn join(&self, members: impl IntoIterator<Item = Member>) {
+        // A shutdown waits for it until there is the task.
+        let _begun = self.seller().tasks.token();
         let (batch, refused) = self.line().join(members);
         if !batch.is_empty() {
             self.seller().spawn(Self::lead(Turn(self.clone()), batch));
         }
         tell(self.seller(), refused);
+    }
+
+    /// Without those who have waited for too long: they hear so.
+    fn in_time(&self, mut batch: Vec<Member>) -> Vec<Member> {
+        let gate = &self.seller().gate;
+        let late = batch.extract_if(.., |member| {
+            member.since.elapsed() > MAX_WAIT || gate.is_too_long(member.since)
+        });
+        let late = late.map(|member| (member, Err(PurchaseError::Overloaded)));
+        tell(self.seller(), late.collect());
+        batch
+    }
+
+    /// It is of no use, for `batch` and for all who wait.
+    fn give_up(&self, batch: Vec<Member>, because: impl Fn() -> PurchaseError) {
+        tell(self.seller(), batch.into_iter().map(|member| (member, Err(because()))).collect());
+        self.send_away(because);
     }
 
     /// All who wait hear so now, instead of one batch after the other, each after as long a time.
@@ -69,10 +92,16 @@ pub(super) fn tell(seller: &Arc<Seller>, told: Vec<Told>) {
     }
 }
 
-/// Their locks are free when they hear of it: whoever asks again is not in his own way. All are
-/// given back by one task, for to wake each buyer to do so costs as much as it costs Redis.
-pub(super) async fn give_back_and_tell(seller: &Seller, mut told: Vec<Told>) {
-    let guards = told.iter_mut().filter_map(|(member, _)| member.guard.take());
-    join_all(guards.map(|guard| seller.let_go(guard))).await;
-    told.into_iter().for_each(|(member, outcome)| member.tell(outcome));
+/// Each hears of it when his lock is free: whoever asks again is not in his own way. One task gives
+/// all of them back, for to wake each buyer to do so costs as much as it costs Redis.
+pub(super) async fn give_back_and_tell(seller: &Seller, told: Vec<Told>) {
+    let each = told.into_iter().map(async |(mut member, outcome)| {
+        if let Some(guard) = member.guard.take() {
+            // Another one may come meanwhile.
+            member.request.pass = None;
+            seller.let_go(guard).await;
+        }
+        member.tell(outcome);
+    });
+    join_all(each).await;
 }
