@@ -1,6 +1,10 @@
 //! Strategy `group-commit`: the same lock and the same ids as `locked`, but purchases that wait
-//! for the database go there together, in one transaction and with ids from one `INCRBY`. One
-//! transaction after another at a row is what limits `locked`; here each carries many.
+//! for the database go there together, in one transaction. One transaction after another at a row is
+//! what limits `locked`; here each carries many.
+//!
+//! They stand in two lines ([`super::line`]), one after the other: before Redis, where all who wait
+//! are let in with locks tried together and ids from one `INCRBY` ([`super::entry`]), and before the
+//! database.
 //!
 //! A purchase that finds the way free is not kept waiting for company: its lock and id are drawn
 //! side by side and it runs the single statement, exactly as `locked` does. Only who comes while
@@ -11,8 +15,8 @@
 //! Where the connection is lost and nobody knows whether the commit came through, the same
 //! batch is sent again with the same ids until the database says what is there.
 //!
-//! `group-commit-unlocked` is the same without the lock, and so without Redis but for the
-//! ids: the constraints alone make "once" true. Whoever clicks twice at once is told of the
+//! `group-commit-unlocked` is the same without the lock and the first line, and so without Redis but
+//! for the ids: the constraints alone make "once" true. Whoever clicks twice at once is told of the
 //! one order by the database, not by the lock.
 
 use std::collections::{HashSet, VecDeque};

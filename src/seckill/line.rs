@@ -154,3 +154,112 @@ impl Line {
         self.state.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use chrono::DateTime;
+
+    use super::*;
+    use crate::model::{UserId, Voucher};
+    use crate::seckill::admission::HotRow;
+    use crate::seckill::catalog::Sale;
+
+    fn ids(number: i64) -> (UserId, VoucherId) {
+        let (Some(user), Some(voucher)) = (UserId::new(number), VoucherId::new(number)) else {
+            unreachable!("{number} is positive")
+        };
+        (user, voucher)
+    }
+
+    fn voucher(number: i64) -> VoucherId {
+        ids(number).1
+    }
+
+    /// Users by number, who want the voucher of the same number.
+    fn members(numbers: impl IntoIterator<Item = i64>) -> Vec<Member> {
+        let (begin_time, end_time) = (DateTime::UNIX_EPOCH, DateTime::<chrono::Utc>::MAX_UTC);
+        let since = Instant::now();
+        let member = |number| {
+            let (title, stock, initial_stock) = (String::new(), 1, 1);
+            let (user, id) = ids(number);
+            let of = Voucher { id, title, stock, initial_stock, begin_time, end_time };
+            let sale = Arc::new(Sale::new(of, Arc::new(HotRow::new(1)), since));
+            let request = Request { user, sale, at: begin_time, pass: None };
+            // Nobody listens.
+            let (reply, _) = oneshot::channel();
+            Member { request, order_id: None, guard: None, reply, since }
+        };
+        numbers.into_iter().map(member).collect()
+    }
+
+    fn numbers<'a>(members: impl IntoIterator<Item = &'a Member>) -> Vec<i64> {
+        members.into_iter().map(|member| member.request.user.get()).collect()
+    }
+
+    /// Who leads now, and who is refused.
+    fn join(line: &Line, comers: impl IntoIterator<Item = i64>) -> (Vec<i64>, Vec<i64>) {
+        let (batch, refused) = line.join(members(comers));
+        (numbers(&batch), numbers(refused.iter().map(|(member, _)| member)))
+    }
+
+    #[test]
+    fn as_many_lead_as_may_and_whoever_waits_is_taken_along_in_his_turn() {
+        let line = Line::new(10, 2);
+        assert_eq!(join(&line, [1]), (vec![1], vec![]));
+        assert_eq!(join(&line, [2, 3]), (vec![2, 3], vec![]));
+        assert_eq!(join(&line, [4]), (vec![], vec![]));
+        assert_eq!(join(&line, [5, 6]), (vec![], vec![]));
+        assert_eq!(numbers(&line.next()), [4, 5, 6]);
+        // One leads no more, and whoever comes may; the other does still.
+        assert!(line.next().is_empty());
+        assert_eq!(join(&line, [7]), (vec![7], vec![]));
+        assert_eq!(join(&line, [8]), (vec![], vec![]));
+        assert_eq!(numbers(&line.next()), [8]);
+        assert!(line.next().is_empty() && line.next().is_empty());
+        assert_eq!(join(&line, []), (vec![], vec![]));
+        assert_eq!(join(&line, [9]), (vec![9], vec![]));
+    }
+
+    #[test]
+    fn a_batch_has_no_more_than_it_may_have() {
+        let line = Line::new(1_000, 1);
+        let most = MAX_BATCH as i64;
+        assert_eq!(join(&line, [1_000]), (vec![1_000], vec![]));
+        assert_eq!(join(&line, 1..=most + 44), (vec![], vec![]));
+        assert_eq!(numbers(&line.next()), Vec::from_iter(1..=most));
+        assert_eq!(numbers(&line.next()), Vec::from_iter(most + 1..=most + 44));
+        assert!(line.next().is_empty());
+    }
+
+    #[test]
+    fn one_more_than_may_wait_is_refused_but_not_who_need_not_wait() {
+        for max in [0, 1, 3] {
+            let line = Line::new(max, 1);
+            assert_eq!(join(&line, [1, 2, 3, 4, 5]), (vec![1, 2, 3, 4, 5], vec![]));
+            let comers: Vec<i64> = (10..15).collect();
+            let (waiting, refused) = comers.split_at(max);
+            assert_eq!(join(&line, comers.clone()), (vec![], refused.to_vec()), "{max}");
+            assert!(matches!(line.check(voucher(1)), Err(PurchaseError::Overloaded)));
+            assert_eq!(numbers(&line.next()), waiting, "{max}");
+        }
+    }
+
+    #[test]
+    fn who_waits_for_what_is_stuck_leaves_and_the_others_stay() {
+        let line = Line::new(10, 1);
+        assert_eq!(join(&line, [1]), (vec![1], vec![]));
+        assert_eq!(join(&line, [2, 3, 1, 2]), (vec![], vec![]));
+        let stuck = HashSet::from([voucher(1), voucher(2)]);
+        assert_eq!(numbers(&line.stuck(&stuck)), [2, 1, 2]);
+        assert!(matches!(line.check(voucher(2)), Err(PurchaseError::DatabaseResting)));
+        assert_eq!(join(&line, [2, 4]), (vec![], vec![2]));
+        assert_eq!(numbers(&line.next()), [3, 4]);
+        line.freed(&stuck);
+        assert_eq!(join(&line, [2, 5]), (vec![], vec![]));
+        assert_eq!(numbers(&line.leave()), [2, 5]);
+        assert!(line.next().is_empty());
+        assert_eq!(join(&line, [1]), (vec![1], vec![]));
+    }
+}

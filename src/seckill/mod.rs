@@ -1,7 +1,8 @@
 //! The purchase: what a buyer's request goes through between the API and the database.
 //!
 //! [`Purchases`] is the service. It answers from memory what it can ([`catalog`]), refuses what
-//! is too much ([`gate`]), and hands the rest to a [`Strategy`], one file each. [`admission`] keeps
+//! is too much ([`gate`]), and hands the rest to a [`Strategy`], one file each. Those that commit
+//! together have their lines in files of their own. [`admission`] keeps
 //! them away from a database that has failed.
 //! [`audit`] judges the result from the database alone.
 

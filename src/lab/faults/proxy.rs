@@ -27,7 +27,7 @@ pub enum Fault {
     /// The next answer is swallowed, and its connection cut: the request was done. Then
     /// [`Fault::None`].
     LoseAnswer,
-    /// The connections there are stay open and deaf for good; new ones work.
+    /// Every connection stays open and is deaf for good; those that come when this is over work.
     Deaf,
     /// New connections are accepted, and carry nothing until this is over.
     Hold,
