@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seckill::lab::faults::{Fault, Proxy};
-use seckill::model::{Clock, Outcome};
+use seckill::model::{Clock, Outcome, VoucherId};
 use seckill::seckill::{PurchaseError, Purchases, PurchasesOptions};
 use seckill::store::{Database, Redis, orders};
 use sqlx::{Connection, PgConnection};
@@ -224,9 +224,7 @@ async fn a_redis_that_goes_away_before_the_ids_costs_a_503_and_no_order() {
     let audit = world.audit().await;
     assert!(audit.holds && audit.orders == 2, "{audit:?}");
     let shop = world.shop().await;
-    for (_, answer) in buyers(&shop, audit.voucher_id, 2, 29).join_all().await {
-        assert_eq!(answer.unwrap().code(), "ordered");
-    }
+    all_buy(&shop, audit.voucher_id, 2, 29).await;
     assert!(world.audit().await.holds);
 }
 
@@ -262,9 +260,7 @@ async fn ids_that_cannot_be_drawn_cost_an_error_and_the_locks_are_given_back() {
         }
         eventually("every lock is free", async || !world.any_lock(20).await).await;
         world.redis.query::<()>(redis::cmd("DEL").arg(&key)).await.unwrap();
-        for (number, answer) in buyers(&shop, voucher, 1, 20).join_all().await {
-            assert_eq!(answer.unwrap().code(), "ordered", "{number}");
-        }
+        all_buy(&shop, voucher, 1, 20).await;
         let audit = world.audit().await;
         assert!(audit.holds && audit.orders == 20, "{audit:?}");
     })
@@ -287,14 +283,18 @@ async fn a_redis_that_goes_deaf_costs_those_who_wait_for_their_locks_a_503_and_n
         // What could not be given back ends by itself.
         eventually("every lock is free", async || !world.any_lock(30).await).await;
         let shop = world.shop().await;
-        for (_, answer) in buyers(&shop, voucher, 1, 30).join_all().await {
-            assert_eq!(answer.unwrap().code(), "ordered");
-        }
+        all_buy(&shop, voucher, 1, 30).await;
         let audit = world.audit().await;
         assert!(audit.holds && audit.orders == 31, "{audit:?}");
         must("the shutdown ends", linked.shop.shutdown()).await;
     })
     .await;
+}
+
+async fn all_buy(shop: &Arc<Purchases>, voucher: VoucherId, first: i64, last: i64) {
+    for (number, answer) in buyers(shop, voucher, first, last).join_all().await {
+        assert_eq!(answer.unwrap().code(), "ordered", "{number}");
+    }
 }
 
 fn nothing_was_done((number, answer): (i64, Answer)) {

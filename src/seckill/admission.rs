@@ -13,8 +13,9 @@ use super::PurchaseError;
 /// after it is back waits no longer than this.
 const REST: Duration = Duration::from_millis(250);
 
-/// How long a purchase waits for its turn at a row. A client that waits longer has given up.
-const MAX_WAIT: Duration = Duration::from_secs(10);
+/// How long a purchase waits for its turn, at a row or in line. A client that waits longer has given
+/// up.
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// A circuit breaker: after a failure of the database everybody who waits for it, and
 /// everybody who comes within a quarter of a second, hears so at once; then the next ones try again.

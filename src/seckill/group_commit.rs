@@ -71,14 +71,17 @@ impl Strategy for GroupCommit {
     async fn purchase(self: Arc<Self>, request: Request) -> Result<Outcome, PurchaseError> {
         let Committing { seller, line } = &self.committing;
         seller.breaker.check()?;
-        line.check(request.sale.voucher.id)?;
         let (reply, answer) = oneshot::channel();
         let since = Instant::now();
         let member = Member { request, order_id: None, guard: None, reply, since };
         // Whoever leads carries it along whether there is still somebody to tell or not: it needs
         // no task of its own.
         match &self.entry {
-            Some(entry) => entry.join([member]),
+            Some(entry) => {
+                // Who could not go on from there need not go there.
+                line.check(member.request.sale.voucher.id)?;
+                entry.join([member]);
+            }
             None => self.committing.join([member]),
         }
         // Without an answer the leader panicked; what it held is given back.
@@ -132,25 +135,21 @@ impl Turn<Committing> {
         let mut work = self.settle(purchases);
         match within(PATIENCE, &mut work).await {
             Ok(Ok(placed)) => {
-                let outcomes = placed.into_iter().zip(&batch);
-                let outcomes: Vec<_> =
-                    outcomes.map(|(placed, one)| judge(placed, &one.request.sale)).collect();
-                let seller = Arc::clone(&self.seller);
-                // The next batch goes before the answers are given out.
-                let turn = outcomes.iter().any(Result::is_err).then_some(self);
                 let (mut told, mut unjudged) = (Vec::with_capacity(batch.len()), Vec::new());
-                for (member, outcome) in batch.into_iter().zip(outcomes) {
-                    match outcome {
+                for (placed, member) in placed.into_iter().zip(batch) {
+                    match judge(placed, &member.request.sale) {
                         Ok(outcome) => told.push((member, Ok(outcome))),
                         Err(_) => unjudged.push(member),
                     }
                 }
-                match turn {
-                    None => give_back_and_tell(&seller, told).await,
-                    Some(turn) => {
-                        tell(&seller, told);
-                        turn.judge_singly(unjudged).await;
-                    }
+                let seller = Arc::clone(&self.seller);
+                if unjudged.is_empty() {
+                    // The next batch goes before the answers are given out.
+                    drop(self);
+                    give_back_and_tell(&seller, told).await;
+                } else {
+                    tell(&seller, told);
+                    self.judge_singly(unjudged).await;
                 }
             }
             Ok(Err(error)) if error.retry_may_help() => {
@@ -206,9 +205,7 @@ impl Turn<Committing> {
                 }
             };
             match placed.map(|placed| judge(placed, &member.request.sale)) {
-                Some(Ok(outcome)) => {
-                    return Some(self.told(member, Ok(outcome)));
-                }
+                Some(Ok(outcome)) => return Some(self.told(member, Ok(outcome))),
                 Some(Err(Again::OtherId)) => {
                     tracing::warn!(taken = %purchase.order_id, "an order id was taken, using another");
                     member.order_id = None;
@@ -272,8 +269,7 @@ impl Turn<Committing> {
         self.seller.breaker.trip();
         let vouchers = batch.iter().map(|member| member.request.sale.voucher.id).collect();
         let (stuck, in_vain) = Stuck::new(&self.line, vouchers);
-        let resting = |member| (member, Err(PurchaseError::DatabaseResting));
-        tell(&self.seller, in_vain.into_iter().map(resting).collect());
+        self.refuse(in_vain, || PurchaseError::DatabaseResting);
         let seller = Arc::clone(&self.seller);
         let guards: Vec<Guard> = batch.into_iter().filter_map(Member::tell_unknown).collect();
         let tasks = seller.tasks.clone();

@@ -2,17 +2,14 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
 
 use super::PurchaseError;
+use super::admission::MAX_WAIT;
 use super::line::{Line, Member, Told};
 use super::seller::Seller;
-
-/// How long a purchase stands in line. A client that waits longer has given up.
-const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// What whoever leads a line does with a batch.
 pub(super) trait Leads: Clone + Send + 'static {
@@ -42,20 +39,28 @@ pub(super) trait Leads: Clone + Send + 'static {
         let late = batch.extract_if(.., |member| {
             member.since.elapsed() > MAX_WAIT || gate.is_too_long(member.since)
         });
-        let late = late.map(|member| (member, Err(PurchaseError::Overloaded)));
-        tell(self.seller(), late.collect());
+        self.refuse(late, || PurchaseError::Overloaded);
         batch
     }
 
     /// It is of no use, for `batch` and for all who wait.
     fn give_up(&self, batch: Vec<Member>, because: impl Fn() -> PurchaseError) {
-        tell(self.seller(), batch.into_iter().map(|member| (member, Err(because()))).collect());
+        self.refuse(batch, &because);
         self.send_away(because);
     }
 
     /// All who wait hear so now, instead of one batch after the other, each after as long a time.
     fn send_away(&self, because: impl Fn() -> PurchaseError) {
-        let told = self.line().leave().into_iter().map(|member| (member, Err(because())));
+        self.refuse(self.line().leave(), because);
+    }
+
+    /// It is over for `members`, all for the same reason.
+    fn refuse(
+        &self,
+        members: impl IntoIterator<Item = Member>,
+        because: impl Fn() -> PurchaseError,
+    ) {
+        let told = members.into_iter().map(|member| (member, Err(because())));
         tell(self.seller(), told.collect());
     }
 }
