@@ -183,6 +183,7 @@ fn quoted(block: &Block) -> Option<String> {
         ["rust", file] if file.contains('/') => Some(file.to_owned()),
         ["rust", rung] => Some(format!("src/ladder/{rung}.rs")),
         ["lua", file] => Some(format!("lua/{file}")),
+        ["sql", file] => Some(format!("migrations/{file}")),
         _ => None,
     }
 }
@@ -230,7 +231,10 @@ fn every_rung_has_a_section_in_the_order_of_the_ladder() {
             let section = section.split("\n## ").next().unwrap();
             let place = format!("{file}, {}", rung.id);
             assert!(section.contains(&format!("```text {} ", rung.id)), "{place}: no timeline");
-            assert!(section.contains("```rust") || section.contains("```lua"), "{place}: no code");
+            assert!(
+                ["```rust", "```lua", "```sql"].iter().any(|code| section.contains(code)),
+                "{place}: no code"
+            );
             let label = rung.id.split('_').next().unwrap();
             let command = format!("`seckill lab replay {label}");
             assert!(section.contains(&command), "{place}: not how to see it");

@@ -1,5 +1,5 @@
 -- The ceiling of group commit: many orders of one voucher in one transaction, in one message of
--- two statements (src/store/order_batch.rs), without what only the service needs.
+-- two statements: what migrations/0002_place_orders.sql does, without what only the service needs.
 -- Run with the simple protocol, which is the one that takes two statements in one message.
 -- `voucher` and `orders` come from the command line, the sequences from who runs this.
 select from seckill_vouchers where voucher_id = :voucher for no key update\;

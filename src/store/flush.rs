@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::patience::within;
-use super::{Database, Service, StoreError, order_batch};
+use super::{Database, Service, StoreError};
 use crate::model::OrderId;
 
 /// When a statement is answered.
@@ -41,15 +41,16 @@ pub enum Commit {
 /// As text, with numbers only: planned when it was small, a plan that is kept would read the table
 /// from end to end when it is not any more.
 fn statement(all: &[Waiting]) -> String {
-    let ids = order_batch::array(all.iter().map(|one| one.order));
+    let ids: Vec<String> = all.iter().map(|one| one.order.to_string()).collect();
     format!(
         "set local enable_seqscan = off;
          with message as materialized (
            select pg_logical_emit_message(true, 'seckill', ''::text) as place
          )
-         select m.id from unnest({ids}::bigint[]) as m (id)
+         select m.id from unnest('{{{}}}'::bigint[]) as m (id)
          where (select o.id from orders o where o.id = m.id) is not null
-           and (select place from message) is not null"
+           and (select place from message) is not null",
+        ids.join(",")
     )
 }
 
