@@ -3,74 +3,88 @@
 -- A function, because each statement in it sees, with a snapshot of its own, what was committed
 -- before it began, and no round trip passes while the rows are locked: a process that is stopped,
 -- killed or cut off between two statements would keep them from all others until a time-out.
+-- Processes of all versions share it: what it means never changes under this name.
 --
--- `sale_ids` names each voucher once, in ascending order, and `wanted` how many are to buy it. All
--- processes lock the rows in this order, so that no two wait for each other.
+-- `sale_ids` names each voucher once, in ascending order, and `wanted` how many are to buy it.
+-- `wait` is how long it waits for a row that somebody has locked, as `lock_timeout`.
 --
--- The plans are made when the tables may be nearly empty: without `enable_seqscan = off` they would
--- read them from end to end when they are not any more. Nested loops, and no bitmaps, keep the
--- update in the order of `sale_ids`: an update knows no `order by`.
+-- The plans are made when the tables may be nearly empty, and must not read them from end to end
+-- when they are not any more: so no sequential scans, no joins with a table, and no bitmaps, for an
+-- index scan for `any (sale_ids)` comes to the rows in the order of their ids. All processes lock
+-- them in this order, so that no two wait for each other; an update knows no `order by`.
 create function seckill_place_orders(
     ids bigint[], user_ids bigint[], voucher_ids bigint[], times timestamptz[],
     sale_ids bigint[], wanted integer[], wait text,
-    -- How many were sold; and unless all were, what became of each.
-    out sold bigint, out sold_ids bigint[],
-    out vouchers bigint[], out stocks integer[],
-    out repeats bigint[], out bought bigint[]
+    -- How many were sold; which of `ids` were not, for their buyers had bought, and what; and where
+    -- there was not enough for all, which were, and how many are left of the vouchers that there are.
+    out sold bigint,
+    out repeats bigint[], out bought bigint[],
+    out sold_ids bigint[], out vouchers bigint[], out stocks integer[]
 )
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 set lock_timeout = 0
 as $$
+declare
+    is_taken boolean;
 begin
     perform set_config('lock_timeout', wait, true);
 
-    -- The quick way, for as long as there is enough for all and nobody has bought before: one
-    -- update locks the rows and takes the stock. If that was wrong, it is as if it had never been,
-    -- the locks included.
+    -- Where there is enough for all, one update locks the rows and takes the stock. Where there is
+    -- not, it is as if it had never been, the locks included. (`width_bucket` says which of
+    -- `sale_ids` it is.)
     begin
-        update seckill_vouchers v
-        set stock = v.stock - w.wanted
-        from unnest(sale_ids, seckill_place_orders.wanted) as w (voucher_id, wanted)
-        where v.voucher_id = w.voucher_id and v.stock >= w.wanted;
+        update seckill_vouchers
+        set stock = stock - wanted[width_bucket(voucher_id, sale_ids)]
+        where voucher_id = any (sale_ids) and stock >= wanted[width_bucket(voucher_id, sale_ids)];
         get diagnostics sold = row_count;
-        if sold < cardinality(sale_ids) then
+        is_taken := sold = cardinality(sale_ids);
+        if not is_taken then
             raise sqlstate 'SK001';
         end if;
+    exception
+        when sqlstate 'SK001' then
+            perform from seckill_vouchers where voucher_id = any (sale_ids)
+            order by voucher_id for no key update;
+    end;
 
-        -- As long as a row is locked nobody else writes orders of its voucher: who has bought is
-        -- exact, and the insert is a plain one. (`on conflict do nothing` would look into both
-        -- indexes once more for each order.)
-        perform from unnest(user_ids, voucher_ids) as m (user_id, voucher_id)
-        join orders o on o.user_id = m.user_id and o.voucher_id = m.voucher_id
-        limit 1;
-        if found then
-            raise sqlstate 'SK001';
-        end if;
+    -- As long as a row is locked nobody else writes orders of its voucher: who has bought is exact,
+    -- and the insert is a plain one. (`on conflict do nothing` would look into both indexes once
+    -- more for each order.)
+    if is_taken then
+        select array_agg(id), array_agg(order_id) into repeats, bought
+        from (select m.id, (select o.id from orders o
+                            where o.user_id = m.user_id and o.voucher_id = m.voucher_id) as order_id
+              from unnest(ids, user_ids, voucher_ids) as m (id, user_id, voucher_id)) m
+        where order_id is not null;
 
         insert into orders (id, user_id, voucher_id, created_at, updated_at)
         select id, user_id, voucher_id, at, at
-        from unnest(ids, user_ids, voucher_ids, times) as m (id, user_id, voucher_id, at);
+        from unnest(ids, user_ids, voucher_ids, times) as m (id, user_id, voucher_id, at)
+        where repeats is null or id <> all (repeats);
         get diagnostics sold = row_count;
+
+        if repeats is not null then
+            -- Nothing is taken for them.
+            update seckill_vouchers v
+            set stock = stock + (select count(*)
+                                 from unnest(ids, voucher_ids) as m (id, voucher_id)
+                                 where m.id = any (repeats) and m.voucher_id = v.voucher_id)
+            where voucher_id = any (array(select m.voucher_id
+                                          from unnest(ids, voucher_ids) as m (id, voucher_id)
+                                          where m.id = any (repeats)));
+        end if;
         return;
-    exception
-        when sqlstate 'SK001' then
-            null;
-    end;
+    end if;
 
-    -- The careful way.
-    perform from seckill_vouchers where voucher_id = any (sale_ids)
-    order by voucher_id for no key update;
-
+    -- The last are sold to those who came first.
     with member as materialized (
-        select m.*, o.id as order_id
+        select m.*, (select o.id from orders o
+                     where o.user_id = m.user_id and o.voucher_id = m.voucher_id) as order_id
         from unnest(ids, user_ids, voucher_ids, times) with ordinality
             as m (id, user_id, voucher_id, at, place)
-        left join orders o on o.user_id = m.user_id and o.voucher_id = m.voucher_id
     ), sale as materialized (
         select voucher_id, stock from seckill_vouchers where voucher_id = any (sale_ids)
     ), inserted as (
@@ -79,13 +93,12 @@ begin
         from (select *, row_number() over (partition by voucher_id order by place) as rank
               from member where order_id is null) m
         join sale using (voucher_id)
-        -- The last voucher is sold to whoever came first.
         where rank <= stock
         returning id, voucher_id
     ), taken as (
         update seckill_vouchers v set stock = v.stock - s.sold
         from (select voucher_id, count(*) as sold from inserted group by voucher_id) s
-        where v.voucher_id = s.voucher_id
+        where v.voucher_id = s.voucher_id and v.voucher_id = any (sale_ids)
         returning v.voucher_id, v.stock
     )
     select (select count(*) from inserted), (select array_agg(id) from inserted),

@@ -131,6 +131,26 @@ async fn the_same_batch_again_says_the_same_and_changes_nothing() {
     assert_eq!(others, [has(1), has(90), has(3), Placed::SoldOut]);
 }
 
+/// Whoever loses the answer to a batch has lost that of a commit, not that to "what do you know?".
+#[tokio::test]
+async fn a_connection_knows_the_call_before_the_first_batch() {
+    let world = World::new().await;
+    world.users(1).await;
+    let voucher = world.voucher(1).await.id;
+    let mut connection = world.database.acquire().await.unwrap();
+    for batch in [vec![], purchases(voucher, 1, &[1])] {
+        place_all(&mut connection, &batch, false).await.unwrap();
+        let known: i64 = sqlx::query_scalar(
+            "select count(*) from pg_prepared_statements
+             where statement like 'select * from seckill_place_orders(%'",
+        )
+        .fetch_one(&mut *connection)
+        .await
+        .unwrap();
+        assert_eq!(known, 1);
+    }
+}
+
 #[tokio::test]
 async fn nothing_is_sold_of_a_voucher_that_is_not_there() {
     let world = World::new().await;
@@ -243,65 +263,132 @@ async fn many_vouchers_are_sold_in_one_transaction_each_by_its_own_books() {
     assert_eq!(stocks, [0, 6, 0]);
 }
 
-/// Made when the table has a page or two, a plan is still used when it has thousands.
+/// Made when the tables have a row or two, or a page, a plan is still used when they have thousands:
+/// it looks for each by itself.
 #[tokio::test]
-async fn no_table_is_read_from_end_to_end_however_small_it_is() {
-    let world = World::new().await;
-    world.users(64).await;
-    let (voucher, other) = (world.voucher(62).await.id, world.voucher(1).await.id);
-    world.place_all(&purchases(voucher, 1, &(1..=60).collect::<Vec<_>>())).await;
-    let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
-    sqlx::raw_sql("analyze").execute(&mut connection).await.unwrap();
-    let quick = purchases(voucher, 101, &[61]);
-    let mut careful = purchases(voucher, 111, &[61, 62, 63]);
-    careful.extend(purchases(other, 121, &[1]));
-    for all in [quick, careful] {
-        let mut transaction = connection.begin().await.unwrap();
-        place_all(&mut transaction, &all, false).await.unwrap();
-        let read: Vec<(String, i64, i64)> = sqlx::query_as(
-            "select relname::text, seq_scan, idx_scan from pg_stat_xact_user_tables
-             where relname in ('orders', 'seckill_vouchers') order by relname",
-        )
-        .fetch_all(&mut *transaction)
-        .await
-        .unwrap();
-        assert_eq!(read.len(), 2);
-        assert!(read.iter().all(|(_, whole, by_index)| *whole == 0 && *by_index > 0), "{read:?}");
-        transaction.commit().await.unwrap();
+async fn no_table_and_no_index_is_read_from_end_to_end_however_small_it_was() {
+    for orders in [0, 1, 3, 60] {
+        let world = World::new().await;
+        world.users(64).await;
+        let (voucher, other) = (world.voucher(500).await.id, world.voucher(2).await.id);
+        world.place_all(&purchases(voucher, 1, &(1..=orders).collect::<Vec<_>>())).await;
+        let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
+        sqlx::raw_sql("analyze").execute(&mut connection).await.unwrap();
+        for round in 0..2 {
+            let first = 1000 * (1 + round);
+            let enough = purchases(voucher, first, &[61 + round]);
+            let repeat = purchases(voucher, first + 10, &[61 + round, 63 + round]);
+            let mut short = purchases(voucher, first + 20, &[61]);
+            short.extend(purchases(
+                other,
+                first + 30,
+                &[1 + 3 * round, 2 + 3 * round, 3 + 3 * round],
+            ));
+            for all in [enough, repeat, short] {
+                let mut transaction = connection.begin().await.unwrap();
+                place_all(&mut transaction, &all, false).await.unwrap();
+                let read: Vec<(String, i64, i64)> = sqlx::query_as(
+                    "select relname::text, seq_scan, idx_tup_fetch from pg_stat_xact_user_tables
+                     where relname in ('orders', 'seckill_vouchers') order by relname",
+                )
+                .fetch_all(&mut *transaction)
+                .await
+                .unwrap();
+                assert_eq!(read.len(), 2);
+                // Also of the transactions before; whoever reads all of it reads ten times as much.
+                let few = 300;
+                assert!(read.iter().all(|(_, whole, one)| *whole == 0 && *one < few), "{read:?}");
+                transaction.commit().await.unwrap();
+            }
+            if round == 0 {
+                let grow = "insert into orders (id, user_id, voucher_id)
+                            select 1000000 + i, 1000000 + i, 1 from generate_series(1, 3000) i;
+                            insert into vouchers (title, created_at)
+                            select 'more', now() from generate_series(1, 3000);
+                            insert into seckill_vouchers
+                            select id, 1, 1, now(), now() + interval '1 hour' from vouchers
+                            where title = 'more'";
+                sqlx::raw_sql(grow).execute(&mut connection).await.unwrap();
+            }
+        }
     }
 }
 
-/// In whatever order they are bought: two batches that lock the same rows do not wait for each other.
+impl World {
+    /// Runs `statement`, and leaves its transaction open.
+    async fn begin(&self, statement: &str) -> PgConnection {
+        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
+        let statement = sqlx::AssertSqlSafe(format!("begin; {statement}"));
+        sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+        connection
+    }
+
+    /// What becomes of `all`, which wait for a row, when `holder` has done `last`.
+    async fn behind(&self, mut holder: PgConnection, all: &[Purchase], last: &str) -> Vec<Placed> {
+        let let_go = async {
+            self.until_one_waits().await;
+            sqlx::raw_sql(sqlx::AssertSqlSafe(last)).execute(&mut holder).await.unwrap();
+        };
+        tokio::join!(self.send(all, true), let_go).0
+    }
+}
+
+/// In whatever order they are bought, and lie in the table: two batches that lock the same rows do
+/// not wait for each other. Where there is enough for all, and where there is not.
 #[tokio::test]
 async fn rows_are_locked_in_the_order_of_their_vouchers() {
-    let world = World::new().await;
-    world.users(2).await;
-    let (first, last) = (world.voucher(5).await.id, world.voucher(5).await.id);
-    let mut all = purchases(last, 1, &[1]);
-    all.extend(purchases(first, 2, &[2]));
-    for (held, other, is_free) in [(first, last, true), (last, first, false)] {
-        let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
-        let hold =
-            format!("begin; select from seckill_vouchers where voucher_id = {held} for update");
-        sqlx::raw_sql(sqlx::AssertSqlSafe(hold)).execute(&mut holder).await.unwrap();
-        // With no time-out.
-        let sent = world.send(&all, true);
-        let look = async {
-            world.until_one_waits().await;
-            let free: Option<i64> = sqlx::query_scalar(
-                "select voucher_id from seckill_vouchers where voucher_id = $1
-                 for update skip locked",
-            )
-            .bind(other.get())
-            .fetch_optional(world.database.pool())
-            .await
-            .unwrap();
-            assert_eq!(free.is_some(), is_free, "{held} is held");
-            holder.close().await.unwrap();
-        };
-        let expected: Vec<Placed> = all.iter().map(sold).collect();
-        assert_eq!(tokio::join!(sent, look).0, expected);
+    for stock in [5, 0] {
+        let world = World::new().await;
+        world.users(2).await;
+        let (first, last) = (world.voucher(stock).await.id, world.voucher(stock).await.id);
+        let behind = "update seckill_vouchers set stock = stock where voucher_id = 1";
+        sqlx::raw_sql(behind).execute(world.database.pool()).await.unwrap();
+        let mut all = purchases(last, 1, &[1]);
+        all.extend(purchases(first, 2, &[2]));
+        for (held, other, is_free) in [(first, last, true), (last, first, false)] {
+            let hold = format!("select from seckill_vouchers where voucher_id = {held} for update");
+            let holder = world.begin(&hold).await;
+            let look = async {
+                world.until_one_waits().await;
+                let free: Option<i64> = sqlx::query_scalar(
+                    "select voucher_id from seckill_vouchers where voucher_id = $1
+                     for update skip locked",
+                )
+                .bind(other.get())
+                .fetch_optional(world.database.pool())
+                .await
+                .unwrap();
+                assert_eq!(free.is_some(), is_free, "{held} is held, {stock} in stock");
+                holder.close().await.unwrap();
+            };
+            let expected = |one| if stock > 0 { sold(one) } else { Placed::SoldOut };
+            let expected: Vec<Placed> = all.iter().map(expected).collect();
+            // With no time-out.
+            assert_eq!(tokio::join!(world.send(&all, true), look).0, expected);
+        }
     }
+}
+
+/// Who has bought, and how many are left, is looked at when the rows are locked.
+#[tokio::test]
+async fn what_was_committed_while_a_batch_waited_counts() {
+    let world = World::new().await;
+    world.users(3).await;
+    let voucher = world.voucher(2).await.id;
+    let buy = "update seckill_vouchers set stock = stock - 1;
+               insert into orders (id, user_id, voucher_id) values (90, 1, 1)";
+    let holder = world.begin(buy).await;
+    let all = purchases(voucher, 1, &[1, 2]);
+    assert_eq!(world.behind(holder, &all, "commit").await, [has(90), sold(&all[1])]);
+
+    // What was too little for all is enough.
+    let restock =
+        "update seckill_vouchers set stock = stock + 2, initial_stock = initial_stock + 2";
+    let holder = world.begin(restock).await;
+    let all = purchases(voucher, 11, &[3]);
+    assert_eq!(world.behind(holder, &all, "commit").await, [sold(&all[0])]);
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.stock == 1 && audit.orders == 3, "{audit:?}");
 }
 
 #[tokio::test]

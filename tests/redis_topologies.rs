@@ -3,6 +3,7 @@
 mod acknowledged;
 mod cluster;
 mod failover;
+mod purchases;
 mod refused;
 
 use std::time::Duration;

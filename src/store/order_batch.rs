@@ -2,16 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{Executor, Row, SqlSafeStr};
 
 use super::orders::{Placed, Purchase, ordered};
 use super::{Service, StoreError};
 use crate::model::{OrderId, UserId, VoucherId};
 
+/// The call of the function; see [`place_all`].
+const PLACE_ORDERS: &str = "select * from seckill_place_orders($1, $2, $3, $4, $5, $6, $7)";
+
 /// PostgreSQL's `lock_not_available`: somebody held a row for longer than [`LOCK_TIMEOUT`].
 const LOCK_NOT_AVAILABLE: &str = "55P03";
-/// How long a batch waits for its rows. Other processes' batches take a hundredth of that; whoever
+/// How long a batch waits for a row. Other processes' batches take a hundredth of that; whoever
 /// holds one row for longer would hold up everybody in the batch, and keep the other rows locked.
 const LOCK_TIMEOUT: &str = "400ms";
 const NO_LOCK_TIMEOUT: &str = "0";
@@ -25,9 +28,9 @@ const NO_LOCK_TIMEOUT: &str = "0";
 /// order is another's: of a process that drew the same id when Redis had lost the counter, for the
 /// same user.
 ///
-/// It is one call of a function of the database (`migrations/0002_place_orders.sql`): one message,
-/// so that the rows are never locked across a round trip, and no open transaction that anybody
-/// could leave behind.
+/// It is one call of a function of the database (`migrations/0002_place_orders.sql`), and so one
+/// round trip: the rows are never locked across another, and there is no open transaction that
+/// anybody could leave behind.
 ///
 /// # Errors
 /// `Unknown` when the connection broke after sending: all of them may be there, or none.
@@ -45,8 +48,7 @@ pub async fn place_all(
     if firsts.is_empty() {
         return Ok(Vec::new());
     }
-    let sent = send(connection, &firsts, sent_before).await;
-    let row = match sent {
+    let row = match send(connection, &firsts, sent_before).await {
         Err(sqlx::Error::Database(error))
             if error.code().as_deref() == Some(LOCK_NOT_AVAILABLE) && !sent_before =>
         {
@@ -54,22 +56,30 @@ pub async fn place_all(
         }
         sent => sent?,
     };
-    let row = row.ok_or_else(|| StoreError::defect(Service::Postgres, "a batch has no result"))?;
     Ok(Books::read(&row, &firsts)?.judge(purchases, sent_before))
+}
+
+/// Makes the call known to a connection, before the first batch waits for that.
+///
+/// # Errors
+/// As any statement: before the migration there is no function.
+pub(super) async fn prepare(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    connection.prepare(PLACE_ORDERS.into_sql_str()).await.map(drop)
 }
 
 async fn send(
     connection: &mut PgConnection,
     firsts: &[&Purchase],
     sent_before: bool,
-) -> Result<Option<PgRow>, sqlx::Error> {
+) -> Result<PgRow, sqlx::Error> {
     // In ascending order: see the function.
     let mut wanted: BTreeMap<i64, i32> = BTreeMap::new();
     for one in firsts {
         *wanted.entry(one.voucher_id.get()).or_default() += 1;
     }
     let (sales, wanted): (Vec<i64>, Vec<i32>) = wanted.into_iter().unzip();
-    let rows = sqlx::query("select * from seckill_place_orders($1, $2, $3, $4, $5, $6, $7)")
+    // What it returns has been read to the end, and so beyond the commit.
+    sqlx::query(PLACE_ORDERS)
         .bind(firsts.iter().map(|one| one.order_id.get()).collect::<Vec<_>>())
         .bind(firsts.iter().map(|one| one.user_id.get()).collect::<Vec<_>>())
         .bind(firsts.iter().map(|one| one.voucher_id.get()).collect::<Vec<_>>())
@@ -77,16 +87,14 @@ async fn send(
         .bind(sales)
         .bind(wanted)
         .bind(if sent_before { NO_LOCK_TIMEOUT } else { LOCK_TIMEOUT })
-        // Not `fetch_one`, which returns with the row: the commit comes after it.
-        .fetch_all(connection)
-        .await?;
-    Ok(rows.into_iter().next())
+        .fetch_one(connection)
+        .await
 }
 
 /// What the function says.
 struct Books {
     sold_ids: HashSet<i64>,
-    /// Left after it, of the vouchers that there are. Only where not all were sold.
+    /// Left after it, of the vouchers that there are. Only where there was not enough for all.
     stocks: HashMap<i64, i32>,
     /// The order that the buyer had before, by the id that was to be this one's.
     bought: HashMap<i64, i64>,
@@ -97,9 +105,12 @@ impl Books {
         let numbers = |column: &str| -> Result<Vec<i64>, StoreError> {
             Ok(row.try_get::<Option<Vec<i64>>, _>(column)?.unwrap_or_default())
         };
+        let bought: HashMap<i64, i64> =
+            numbers("repeats")?.into_iter().zip(numbers("bought")?).collect();
         let sold: i64 = row.try_get("sold")?;
-        let sold_ids = if usize::try_from(sold) == Ok(firsts.len()) {
-            firsts.iter().map(|one| one.order_id.get()).collect()
+        let sold_ids = if usize::try_from(sold) == Ok(firsts.len() - bought.len()) {
+            let ids = firsts.iter().map(|one| one.order_id.get());
+            ids.filter(|id| !bought.contains_key(id)).collect()
         } else {
             numbers("sold_ids")?.into_iter().collect()
         };
@@ -107,7 +118,7 @@ impl Books {
         Ok(Self {
             sold_ids,
             stocks: numbers("vouchers")?.into_iter().zip(stocks).collect(),
-            bought: numbers("repeats")?.into_iter().zip(numbers("bought")?).collect(),
+            bought,
         })
     }
 

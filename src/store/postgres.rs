@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use super::flush::Flusher;
 use super::patience::within;
-use super::{Service, StoreError};
+use super::{Service, StoreError, order_batch};
 use crate::model::OrderId;
 
 /// How long a request waits for a connection. Below a second, so that a buyer hears
@@ -117,6 +117,16 @@ impl Database {
                         return Ok(true);
                     }
                     Ok(matches!(within(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))))
+                })
+            })
+            // A connection from before the migration cannot know the function yet: it learns of it when
+            // it is first called.
+            .after_connect(|connection, _| {
+                Box::pin(async move {
+                    match order_batch::prepare(connection).await {
+                        Err(sqlx::Error::Database(_)) => Ok(()),
+                        done => done,
+                    }
                 })
             })
             .connect_lazy_with(options);

@@ -78,20 +78,17 @@ impl Pgbench {
 
     /// Orders a second, one a transaction.
     pub(super) async fn hot_row(&self, clients: u32, lasting: Duration) -> anyhow::Result<Figure> {
-        // Prepared, which is PostgreSQL's best: a ceiling should be one.
-        self.measure(HOT_ROW, "prepared", 1, clients, lasting).await
+        self.measure(HOT_ROW, 1, clients, lasting).await
     }
 
     /// Orders a second, [`BATCH_ORDERS`] a transaction.
     pub(super) async fn batches(&self, clients: u32, lasting: Duration) -> anyhow::Result<Figure> {
-        // The protocol that takes two statements in one message.
-        self.measure(BATCH, "simple", BATCH_ORDERS, clients, lasting).await
+        self.measure(BATCH, BATCH_ORDERS, clients, lasting).await
     }
 
     async fn measure(
         &self,
         script: &str,
-        protocol: &str,
         orders: u64,
         clients: u32,
         lasting: Duration,
@@ -102,7 +99,8 @@ impl Pgbench {
         let seconds = lasting.as_millis().div_ceil(1000).max(1) as u64;
         let mut command = Command::new(&self.program);
         command
-            .args(["--no-vacuum", "--file", "-", "--protocol", protocol])
+            // Prepared, which is PostgreSQL's best: a ceiling should be one.
+            .args(["--no-vacuum", "--file", "-", "--protocol", "prepared"])
             .args(["--client", &clients.to_string(), "--jobs", &clients.min(2).to_string()])
             .args(["--time", &seconds.to_string()])
             .args(["--define", "voucher=1", "--define", &format!("orders={orders}")])
