@@ -9,14 +9,15 @@
 -- `wait` is how long it waits for a row that somebody has locked, as `lock_timeout`.
 --
 -- The plans are made when the tables may be nearly empty, and must not read them from end to end
--- when they are not any more: so no sequential scans, no joins with a table, and no bitmaps, for an
--- index scan for `any (sale_ids)` comes to the rows in the order of their ids. All processes lock
--- them in this order, so that no two wait for each other; an update knows no `order by`.
+-- when they are not any more: so no sequential scans, and no join with a table but with what
+-- `any (sale_ids)` finds of it. No bitmaps either, for an index scan comes to these rows in the
+-- order of their ids. All processes lock them in this order, so that no two wait for each other; an
+-- update knows no `order by`.
 create function seckill_place_orders(
     ids bigint[], user_ids bigint[], voucher_ids bigint[], times timestamptz[],
     sale_ids bigint[], wanted integer[], wait text,
     -- How many were sold; which of `ids` were not, for their buyers had bought, and what; and where
-    -- there was not enough for all, which were, and how many are left of the vouchers that there are.
+    -- there was not enough for all, which were, and what is left of the vouchers that there are.
     out sold bigint,
     out repeats bigint[], out bought bigint[],
     out sold_ids bigint[], out vouchers bigint[], out stocks integer[]
@@ -102,11 +103,11 @@ begin
         returning v.voucher_id, v.stock
     )
     select (select count(*) from inserted), (select array_agg(id) from inserted),
-           (select array_agg(voucher_id) from sale),
-           (select array_agg(coalesce(t.stock, s.stock))
+           (select array_agg(voucher_id order by voucher_id) from sale),
+           (select array_agg(coalesce(t.stock, s.stock) order by voucher_id)
             from sale s left join taken t using (voucher_id)),
-           (select array_agg(id) from member where order_id is not null),
-           (select array_agg(order_id) from member where order_id is not null)
+           (select array_agg(id order by id) from member where order_id is not null),
+           (select array_agg(order_id order by id) from member where order_id is not null)
     into sold, sold_ids, vouchers, stocks, repeats, bought;
 end
 $$;

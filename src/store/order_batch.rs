@@ -146,7 +146,8 @@ impl Books {
             None => match self.stocks.get(&one.voucher_id.get()) {
                 None => Placed::NoVoucher,
                 Some(0) => Placed::SoldOut,
-                // Not under the row's lock: but nobody is told "sold out" while there is some.
+                // A row that was not there to be locked, perhaps: nobody is told "sold out" while
+                // there is some.
                 Some(_) => Placed::StockCameBack,
             },
         };

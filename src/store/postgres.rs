@@ -119,8 +119,8 @@ impl Database {
                     Ok(matches!(within(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))))
                 })
             })
-            // A connection from before the migration cannot know the function yet: it learns of it when
-            // it is first called.
+            // A connection from before the migration cannot know the function yet: it learns of it
+            // when it is first called.
             .after_connect(|connection, _| {
                 Box::pin(async move {
                     match order_batch::prepare(connection).await {

@@ -44,11 +44,12 @@ impl Cluster {
 
     /// Waits until every node serves and knows every other.
     pub async fn settled(&self) {
-        let count = self.nodes.len().to_string();
+        let (count, slots) = (self.nodes.len().to_string(), SLOTS.to_string());
         for node in &self.nodes {
             eventually("the cluster is ready", async || {
                 node.field(&["CLUSTER", "INFO"], "cluster_state").await == "ok"
                     && node.field(&["CLUSTER", "INFO"], "cluster_size").await == count
+                    && node.field(&["CLUSTER", "INFO"], "cluster_slots_ok").await == slots
             })
             .await;
         }

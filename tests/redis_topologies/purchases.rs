@@ -1,5 +1,6 @@
 //! Purchases whose locks and order ids are in a cluster.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -56,8 +57,7 @@ async fn what_there_is_is_sold_once_to_each_whatever_node_has_the_lock() {
     .await;
 }
 
-/// They are not let in together with the others, as where there is one Redis: whose lock is on a
-/// node that answers waits for no other.
+/// They are not let in together with the others, as where there is one Redis.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_master_that_is_silent_costs_those_a_503_whose_locks_it_has_and_nobody_else() {
     // Otherwise the others stop, too, when they think that it is gone.
@@ -67,7 +67,7 @@ async fn a_master_that_is_silent_costs_those_a_503_whose_locks_it_has_and_nobody
         world.users(30).await;
         let voucher = world.voucher(30).await.id;
         let options = PurchasesOptions { lease: Duration::from_secs(1), ..world.options() };
-        let shop = std::sync::Arc::new(world.purchases(options).await);
+        let shop = Arc::new(world.purchases(options).await);
         shop.sale(voucher).await.unwrap();
         // Without ids nobody buys.
         let counter = world.keys.order_counter(world.clock.now().date_naive());

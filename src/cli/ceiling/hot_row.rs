@@ -17,9 +17,9 @@ use crate::store::Database;
 
 /// The statement that sells, one order at a time.
 const HOT_ROW: &str = include_str!("../../../loadtest/pgbench/hot_row.sql");
-/// The message that sells many at once.
+/// The call that sells many at once.
 const BATCH: &str = include_str!("../../../loadtest/pgbench/batch.sql");
-/// Orders in such a message: as many as 256 buyers bring about, less those who are answered.
+/// Orders in such a call: as many as 256 buyers bring about, less those who are answered.
 pub(super) const BATCH_ORDERS: u64 = 100;
 
 /// Of its own, so that nothing of it can be mistaken for the service's.
