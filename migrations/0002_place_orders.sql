@@ -54,13 +54,13 @@ begin
     -- As long as a row is locked nobody else writes orders of its voucher: who has bought is exact,
     -- and the insert is a plain one. (`on conflict do nothing` would look into both indexes once
     -- more for each order.)
-    if is_taken then
-        select array_agg(id), array_agg(order_id) into repeats, bought
-        from (select m.id, (select o.id from orders o
-                            where o.user_id = m.user_id and o.voucher_id = m.voucher_id) as order_id
-              from unnest(ids, user_ids, voucher_ids) as m (id, user_id, voucher_id)) m
-        where order_id is not null;
+    select array_agg(id), array_agg(order_id) into repeats, bought
+    from (select m.id, (select o.id from orders o
+                        where o.user_id = m.user_id and o.voucher_id = m.voucher_id) as order_id
+          from unnest(ids, user_ids, voucher_ids) as m (id, user_id, voucher_id)) m
+    where order_id is not null;
 
+    if is_taken then
         insert into orders (id, user_id, voucher_id, created_at, updated_at)
         select id, user_id, voucher_id, at, at
         from unnest(ids, user_ids, voucher_ids, times) as m (id, user_id, voucher_id, at)
@@ -81,18 +81,15 @@ begin
     end if;
 
     -- The last are sold to those who came first.
-    with member as materialized (
-        select m.*, (select o.id from orders o
-                     where o.user_id = m.user_id and o.voucher_id = m.voucher_id) as order_id
-        from unnest(ids, user_ids, voucher_ids, times) with ordinality
-            as m (id, user_id, voucher_id, at, place)
-    ), sale as materialized (
+    with sale as materialized (
         select voucher_id, stock from seckill_vouchers where voucher_id = any (sale_ids)
     ), inserted as (
         insert into orders (id, user_id, voucher_id, created_at, updated_at)
         select id, user_id, voucher_id, at, at
         from (select *, row_number() over (partition by voucher_id order by place) as rank
-              from member where order_id is null) m
+              from unnest(ids, user_ids, voucher_ids, times) with ordinality
+                  as m (id, user_id, voucher_id, at, place)
+              where repeats is null or id <> all (repeats)) m
         join sale using (voucher_id)
         where rank <= stock
         returning id, voucher_id
@@ -105,9 +102,7 @@ begin
     select (select count(*) from inserted), (select array_agg(id) from inserted),
            (select array_agg(voucher_id order by voucher_id) from sale),
            (select array_agg(coalesce(t.stock, s.stock) order by voucher_id)
-            from sale s left join taken t using (voucher_id)),
-           (select array_agg(id order by id) from member where order_id is not null),
-           (select array_agg(order_id order by id) from member where order_id is not null)
-    into sold, sold_ids, vouchers, stocks, repeats, bought;
+            from sale s left join taken t using (voucher_id))
+    into sold, sold_ids, vouchers, stocks;
 end
 $$;

@@ -31,10 +31,15 @@ impl World {
 
     /// Locks the voucher's row: whoever buys waits in the database until `row` is given back.
     pub async fn hold_the_row(&self) -> PgConnection {
-        let mut row = PgConnection::connect(&self.database_url).await.unwrap();
-        let hold = "begin; select from seckill_vouchers for update";
-        sqlx::raw_sql(hold).execute(&mut row).await.unwrap();
-        row
+        self.begin("select from seckill_vouchers for update").await
+    }
+
+    /// Runs `statement`, and leaves its transaction open.
+    pub async fn begin(&self, statement: &str) -> PgConnection {
+        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
+        let statement = sqlx::AssertSqlSafe(format!("begin; {statement}"));
+        sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+        connection
     }
 
     /// Until a purchase waits for the row.

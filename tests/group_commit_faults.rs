@@ -297,7 +297,7 @@ async fn all_buy(shop: &Arc<Purchases>, voucher: VoucherId, first: i64, last: i6
     }
 }
 
-fn nothing_was_done((number, answer): (i64, Answer)) {
+pub fn nothing_was_done((number, answer): (i64, Answer)) {
     let error = answer.unwrap_err();
     assert!(error.retry_may_help() && !error.outcome_unknown(), "{number}: {error:?}");
 }

@@ -279,11 +279,8 @@ async fn no_table_and_no_index_is_read_from_end_to_end_however_small_it_was() {
             let enough = purchases(voucher, first, &[61 + round]);
             let repeat = purchases(voucher, first + 10, &[61 + round, 63 + round]);
             let mut short = purchases(voucher, first + 20, &[61]);
-            short.extend(purchases(
-                other,
-                first + 30,
-                &[1 + 3 * round, 2 + 3 * round, 3 + 3 * round],
-            ));
+            let others = [1, 2, 3].map(|number| number + 3 * round);
+            short.extend(purchases(other, first + 30, &others));
             for all in [enough, repeat, short] {
                 let mut transaction = connection.begin().await.unwrap();
                 place_all(&mut transaction, &all, false).await.unwrap();
@@ -315,19 +312,11 @@ async fn no_table_and_no_index_is_read_from_end_to_end_however_small_it_was() {
 }
 
 impl World {
-    /// Runs `statement`, and leaves its transaction open.
-    async fn begin(&self, statement: &str) -> PgConnection {
-        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
-        let statement = sqlx::AssertSqlSafe(format!("begin; {statement}"));
-        sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
-        connection
-    }
-
-    /// What becomes of `all`, which wait for a row, when `holder` has done `last`.
-    async fn behind(&self, mut holder: PgConnection, all: &[Purchase], last: &str) -> Vec<Placed> {
+    /// What becomes of `all`, which wait for a row, when `holder` has committed.
+    async fn behind(&self, mut holder: PgConnection, all: &[Purchase]) -> Vec<Placed> {
         let let_go = async {
             self.until_one_waits().await;
-            sqlx::raw_sql(sqlx::AssertSqlSafe(last)).execute(&mut holder).await.unwrap();
+            sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
         };
         tokio::join!(self.send(all, true), let_go).0
     }
@@ -381,7 +370,7 @@ async fn what_was_committed_while_a_batch_waited_counts() {
                    insert into orders (id, user_id, voucher_id) values (90, 1, 1)";
         let holder = world.begin(buy).await;
         let all = purchases(voucher, 1, &[1, 2]);
-        assert_eq!(world.behind(holder, &all, "commit").await, [has(90), sold(&all[1])]);
+        assert_eq!(world.behind(holder, &all).await, [has(90), sold(&all[1])]);
 
         // What was too little for all is enough.
         let restock = "update seckill_vouchers
@@ -389,7 +378,7 @@ async fn what_was_committed_while_a_batch_waited_counts() {
         let holder = world.begin(restock).await;
         let all = purchases(voucher, 11, &[3, 4]);
         let expected = [sold(&all[0]), sold(&all[1])];
-        assert_eq!(world.behind(holder, &all, "commit").await, expected);
+        assert_eq!(world.behind(holder, &all).await, expected);
         let audit = world.audit().await;
         let left = i64::from(stock) - 2;
         assert!(audit.holds && audit.stock == left && audit.orders == 4, "{audit:?}");
@@ -401,9 +390,8 @@ async fn a_row_that_somebody_holds_fails_the_batch_and_writes_nothing() {
     let world = World::new().await;
     world.users(4).await;
     let (free, held) = (world.voucher(5).await.id, world.voucher(5).await.id);
-    let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
-    let hold = "begin; select from seckill_vouchers where voucher_id = 2 for update";
-    sqlx::raw_sql(hold).execute(&mut holder).await.unwrap();
+    let hold = "select from seckill_vouchers where voucher_id = 2 for update";
+    let holder = world.begin(hold).await;
     let mut all = purchases(free, 1, &[1, 2]);
     all.extend(purchases(held, 3, &[3]));
     assert_eq!(held.get(), 2);
