@@ -5,6 +5,7 @@
 //! for its first byte (which tells that there is something, or that the client has left): it stays
 //! in the kernel, and then at the client (the flow control of TCP). The connection is listened to
 //! again when there is room and it is its turn, and in any case before the five seconds are over.
+//! Whoever has asked too early is refused then; if it is still an overload, he is told ten.
 //!
 //! When the server stops, such a connection counts as idle and is closed, whatever it has sent.
 
@@ -13,7 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -23,10 +24,12 @@ use tokio::time::timeout;
 use crate::seckill::Benched;
 
 /// What `Retry-After` says to who is put on the bench.
-pub(super) const COME_BACK_AFTER: Duration = Duration::from_secs(5);
-/// How long he is there at most, in milliseconds: not as long as he was told, so that who takes it
-/// at its word does not notice. Drawn, or all who were refused at once would be back at once.
-const ON_THE_BENCH_MS: Range<u64> = 3_000..4_700;
+const COME_BACK_AFTER: Duration = Duration::from_secs(5);
+/// And to who did not take that at its word: half as many refusals of no use to anybody.
+const COME_BACK_AFTER_IF_EARLY: Duration = Duration::from_secs(10);
+/// For what part of that he is there at most: not for all of it, so that who takes it at its word
+/// does not notice. Drawn, or all who were refused at once would be back at once.
+const ON_THE_BENCH: Range<f64> = 0.6..0.9;
 
 /// The bench of one connection.
 #[derive(Debug, Clone, Default)]
@@ -35,42 +38,53 @@ pub struct Bench(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     is_taken: AtomicBool,
-    benched: Mutex<Option<Benched>>,
+    /// And for how long at most.
+    benched: Mutex<Option<(Benched, Duration)>>,
+    /// Something was sent while nobody listened, and nobody has asked about it.
     is_early: AtomicBool,
+    /// What was said when somebody asked the last time.
+    was_early: AtomicBool,
 }
 
 impl Bench {
-    /// From the next time that something would be read, nothing is for a while.
-    pub(super) fn take(&self, benched: Benched) {
-        *self.0.benched.lock().unwrap_or_else(PoisonError::into_inner) = Some(benched);
+    /// From the next time that something would be read, nothing is for a while. Returns after what
+    /// time he is told to come back.
+    pub(super) fn take(&self, benched: Benched) -> Duration {
+        let was_early = self.0.was_early.load(Ordering::Relaxed);
+        let told = if was_early { COME_BACK_AFTER_IF_EARLY } else { COME_BACK_AFTER };
+        let at_most = told.mul_f64(rand::random_range(ON_THE_BENCH));
+        *self.benched() = Some((benched, at_most));
         self.0.is_taken.store(true, Ordering::Release);
+        told
     }
 
     /// Whether the request that is asked about was sent while nobody listened. It is asked once.
     pub(super) fn was_early(&self) -> bool {
-        self.0.is_early.load(Ordering::Relaxed) && self.0.is_early.swap(false, Ordering::Relaxed)
+        let is_early = self.0.is_early.load(Ordering::Relaxed)
+            && self.0.is_early.swap(false, Ordering::Relaxed);
+        self.0.was_early.store(is_early, Ordering::Relaxed);
+        is_early
     }
 
     fn is_taken(&self) -> bool {
         self.0.is_taken.load(Ordering::Acquire)
     }
 
-    fn benched(&self) -> Option<Benched> {
-        self.0.benched.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn benched(&self) -> MutexGuard<'_, Option<(Benched, Duration)>> {
+        self.0.benched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn leave(&self) {
         self.0.is_taken.store(false, Ordering::Release);
         // Of a request that was pipelined, and refused while he was on the bench already.
-        drop(self.benched());
+        drop(self.benched().take());
     }
 
     /// Ends when it is time to listen again.
     fn sit(&self) -> impl Future<Output = ()> + Send + use<> {
-        let benched = self.benched();
+        let benched = self.benched().take();
         async move {
-            if let Some(benched) = benched {
-                let at_most = Duration::from_millis(rand::random_range(ON_THE_BENCH_MS));
+            if let Some((benched, at_most)) = benched {
                 // Whichever comes first.
                 let _ = timeout(at_most, benched.called_back()).await;
             }
@@ -198,11 +212,11 @@ mod tests {
         let (mut listening, bench) = Listening::to(server);
         let (benched, _inside) = benched().await;
         let told = Instant::now();
-        bench.take(benched);
+        assert_eq!(bench.take(benched), COME_BACK_AFTER);
         client.write_all(b"early").await.unwrap();
         listening.read_exact(&mut [0; 5]).await.unwrap();
-        assert!(told.elapsed() >= Duration::from_millis(ON_THE_BENCH_MS.start));
-        assert!(told.elapsed() < COME_BACK_AFTER);
+        let heard_within = COME_BACK_AFTER.mul_f64(ON_THE_BENCH.start)..COME_BACK_AFTER;
+        assert!(heard_within.contains(&told.elapsed()), "{:?}", told.elapsed());
         assert!(bench.was_early());
         client.write_all(b"again").await.unwrap();
         listening.read_exact(&mut [0; 5]).await.unwrap();
@@ -220,6 +234,27 @@ mod tests {
         client.write_all(b"late").await.unwrap();
         assert!(reading.await.unwrap());
         assert!(!bench.was_early());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_early_is_told_to_come_later_and_who_is_not_early_again_is_not() {
+        let (mut client, server) = tokio::io::duplex(64);
+        let (mut listening, bench) = Listening::to(server);
+        let mut told = COME_BACK_AFTER;
+        for is_early in [true, true, false, true] {
+            let (benched, _inside) = benched().await;
+            let begun = Instant::now();
+            assert_eq!(bench.take(benched), told);
+            if !is_early {
+                let unheard = timeout(told, listening.read_u8()).await;
+                assert!(unheard.is_err(), "{unheard:?}");
+            }
+            client.write_all(b"again").await.unwrap();
+            listening.read_exact(&mut [0; 5]).await.unwrap();
+            assert!(begun.elapsed() >= told.mul_f64(ON_THE_BENCH.start));
+            assert_eq!(bench.was_early(), is_early);
+            told = if is_early { COME_BACK_AFTER_IF_EARLY } else { COME_BACK_AFTER };
+        }
     }
 
     #[tokio::test(start_paused = true)]

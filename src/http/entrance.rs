@@ -5,7 +5,7 @@ use hyper::Request;
 use tokio::runtime::RuntimeMetrics;
 
 use super::address::{Peer, X_FORWARDED_FOR, is_trusted};
-use super::bench::{self, Bench};
+use super::bench::Bench;
 use super::{ApiError, App};
 use crate::seckill::{self, Comer, PurchaseError};
 
@@ -51,10 +51,7 @@ impl Entrance {
         };
         let refused = ApiError::from(PurchaseError::Overloaded);
         Err(match (&self.bench, benched) {
-            (Some(bench), Some(benched)) => {
-                bench.take(benched);
-                refused.retry_after(bench::COME_BACK_AFTER)
-            }
+            (Some(bench), Some(benched)) => refused.retry_after(bench.take(benched)),
             _ => refused,
         })
     }

@@ -93,7 +93,7 @@ pub struct BuyBody {
         (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
         (status = 503, description = "`unavailable`, with `Retry-After`; whoever asks again \
-            before, over the same connection, in a heavy overload, is answered after up to five \
+            before, over the same connection, in a heavy overload, is answered after up to nine \
             seconds, and with the same"),
     ))]
 pub async fn buy(

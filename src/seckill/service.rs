@@ -91,8 +91,9 @@ impl Purchases {
         let breaker = Arc::new(Breaker::default());
         let least = match options.strategy {
             StrategyName::Locked => options.gate.least,
-            // A batch in the database, and one that becomes full meanwhile.
-            _ => options.gate.least.max(MAX_BATCH * 3 / 2),
+            // A batch in the database, one that becomes full meanwhile, and half a one that comes or
+            // goes: the limit is for the most at any time, and in the mean it is half as many.
+            _ => options.gate.least.max(MAX_BATCH * 5 / 2),
         };
         let gate = GateOptions { least: least.min(options.gate.most), ..options.gate };
         let gate = Arc::new(Gate::new(gate, Handle::current()));
