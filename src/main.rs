@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use tikv_jemallocator::Jemalloc;
 
-/// A tenth less of the server's time for a purchase than with the system's (docs/benchmarks.md).
+/// With the system's a purchase takes a tenth more of the server's time, and what an overload took is
+/// not given back (docs/benchmarks.md).
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

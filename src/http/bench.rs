@@ -50,7 +50,8 @@ impl Bench {
     /// From the next time that something would be read, nothing is for a while. Returns after what
     /// time he is told to come back.
     pub(super) fn take(&self, benched: Benched) -> Duration {
-        let was_early = self.0.was_early.load(Ordering::Relaxed);
+        // Or it was pipelined, and its sender is to be heard no sooner than he was told before.
+        let was_early = self.0.was_early.load(Ordering::Relaxed) || self.is_taken();
         let told = if was_early { COME_BACK_AFTER_IF_EARLY } else { COME_BACK_AFTER };
         let at_most = told.mul_f64(rand::random_range(ON_THE_BENCH));
         *self.benched() = Some((benched, at_most));
@@ -251,10 +252,20 @@ mod tests {
             }
             client.write_all(b"again").await.unwrap();
             listening.read_exact(&mut [0; 5]).await.unwrap();
-            assert!(begun.elapsed() >= told.mul_f64(ON_THE_BENCH.start));
+            let heard_within = told.mul_f64(ON_THE_BENCH.start)..told;
+            assert!(heard_within.contains(&begun.elapsed()) || !is_early);
             assert_eq!(bench.was_early(), is_early);
             told = if is_early { COME_BACK_AFTER_IF_EARLY } else { COME_BACK_AFTER };
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pipelined_request_is_told_no_sooner_than_the_connection_is_heard() {
+        let (_client, server) = tokio::io::duplex(64);
+        let (_listening, bench) = Listening::to(server);
+        let ((first, _inside), (second, _there)) = (benched().await, benched().await);
+        assert_eq!(bench.take(first), COME_BACK_AFTER);
+        assert_eq!(bench.take(second), COME_BACK_AFTER_IF_EARLY);
     }
 
     #[tokio::test(start_paused = true)]

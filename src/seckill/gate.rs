@@ -37,7 +37,7 @@ pub struct GateOptions {
     pub burst: usize,
     /// Never more than so many.
     pub most: usize,
-    /// How long a purchase may take in an overload.
+    /// How long a purchase may take in an overload, unless it takes the least longer to be served.
     pub wait: Duration,
 }
 

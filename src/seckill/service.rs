@@ -91,8 +91,8 @@ impl Purchases {
         let breaker = Arc::new(Breaker::default());
         let least = match options.strategy {
             StrategyName::Locked => options.gate.least,
-            // A batch in the database, one that becomes full meanwhile, and half a one that comes or
-            // goes: the limit is for the most at any time, and in the mean it is half as many.
+            // A batch in the database, one that becomes full meanwhile, and half a one that comes
+            // or goes. The limit is for the most at any time; in the mean half as many are there.
             _ => options.gate.least.max(MAX_BATCH * 5 / 2),
         };
         let gate = GateOptions { least: least.min(options.gate.most), ..options.gate };

@@ -27,8 +27,8 @@ use crate::seckill::StrategyName;
 /// Connections of the three phases. Whoever finds all of them busy leaves: in an overload those
 /// that the server does not listen to are busy.
 pub(super) const OVERLOAD_CONNECTIONS: usize = 8_192;
-/// How long one waits for the answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one waits for the answer: for longer than the server does not listen to who is early.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// How long one waits for one of the connections. Who waited for longer would be sent at last, and
 /// the server would be measured by how long the generator made him wait.
 const CONNECTION_WITHIN: Duration = Duration::from_millis(5);
