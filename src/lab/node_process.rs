@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context, bail};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
+use super::faults::signal_child;
 use super::protocol::{Act, NodePlan, Order, Said};
 
 /// A running node. It ends with this, and with the lab's process, whatever ends that: it
@@ -111,7 +111,7 @@ impl NodeProcess {
     /// When it has ended.
     pub(super) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let pid = self.pid().context("a node of the lab has ended")?;
-        kill(Pid::from_raw(pid.cast_signed()), signal).context("cannot signal a node of the lab")
+        signal_child(pid, signal).context("cannot signal a node of the lab")
     }
 
     /// `SIGKILL`, and waits until it is gone.

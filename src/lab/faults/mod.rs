@@ -17,6 +17,7 @@ mod redis_node;
 mod zookeeper;
 
 pub use error::FaultError;
+pub(super) use process::signal_child;
 pub use proxy::{Fault, Proxy};
 pub use redis_node::RedisNode;
 pub use zookeeper::ZooKeeperNode;

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError, mpsc};
 
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
@@ -73,8 +75,25 @@ impl Process {
 
     pub(super) fn signal(&self, signal: Signal) -> Result<(), FaultError> {
         // The child is not reaped yet, so the number is still its own.
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal)
+        signal_child(self.child.id(), signal)
             .map_err(|cause| FaultError::system(format!("send {signal}"))(cause.into()))
+    }
+}
+
+/// Signals a child that has not been reaped. After `SIGSTOP` all of it has stopped when this returns,
+/// or it has ended: otherwise some of its threads might go on for a moment, and answer.
+pub(in crate::lab) fn signal_child(id: u32, signal: Signal) -> nix::Result<()> {
+    let pid = Pid::from_raw(id.cast_signed());
+    kill(pid, signal)?;
+    if signal != Signal::SIGSTOP {
+        return Ok(());
+    }
+    let until = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+    loop {
+        match waitid(Id::Pid(pid), until) {
+            Err(Errno::EINTR) => {}
+            waited => return waited.map(drop),
+        }
     }
 }
 
