@@ -71,6 +71,30 @@ async fn the_day_changes_between_two_microseconds_in_utc() {
     assert_eq!(world.counter(day("2026-11-12")).await, Some(1));
 }
 
+/// What is left of them is for the same second: in the next one another process may have it, if
+/// Redis lost the counter.
+#[tokio::test]
+async fn who_draws_many_draws_for_those_who_come_in_the_same_second() {
+    let world = World::new().await;
+    let ids = world.order_ids(None);
+    let today = day("2026-11-11");
+    let sequences = |drawn: Vec<OrderId>| drawn.into_iter().map(OrderId::sequence);
+    let mut drawn = Vec::from_iter(sequences(ids.next_many(10).await.unwrap()));
+    drawn.push(ids.next().await.unwrap().sequence());
+    drawn.extend(sequences(ids.next_many(69).await.unwrap()));
+    assert_eq!(drawn, Vec::from_iter(1..=80));
+    assert_eq!(world.counter(today).await, Some(80));
+    // Not enough is left for two, who draw anew; and then for one there is.
+    assert_eq!(ids.next_many(2).await.unwrap()[0].sequence(), 81);
+    assert_eq!(ids.next().await.unwrap().sequence(), 83);
+    assert_eq!(world.counter(today).await, Some(96));
+    world.clock.advance(TimeDelta::seconds(1));
+    let id = ids.next().await.unwrap();
+    assert_eq!((id.second(), id.sequence()), (second_of(midnight()) + 1, 97));
+    // Who draws one draws no more.
+    assert_eq!(world.counter(today).await, Some(97));
+}
+
 /// Shows another instant each time it is looked at.
 #[derive(Debug)]
 struct RunningClock {
@@ -108,16 +132,24 @@ async fn seconds_and_day_come_from_one_instant_also_while_midnight_passes() {
     assert_eq!(world.counter(day("2026-11-12")).await, Some(twelfth));
 }
 
-/// Draws `count` ids, each greater than every id that was returned before it was asked for.
-async fn draw(ids: &OrderIds, count: usize, returned: &AtomicI64) -> Vec<i64> {
-    let mut drawn = Vec::with_capacity(count);
-    for _ in 0..count {
+/// Draws `many` ids `times` times, each greater than every id that was returned before it was asked
+/// for.
+async fn draw(ids: &OrderIds, times: usize, many: u32, returned: &AtomicI64) -> Vec<i64> {
+    let mut drawn = Vec::new();
+    for _ in 0..times {
         let before = returned.load(Ordering::SeqCst);
-        let id = ids.next().await.unwrap().get();
-        assert!(id > before, "{id} was asked for after {before} was returned");
-        returned.fetch_max(id, Ordering::SeqCst);
-        drawn.push(id);
+        let together = match many {
+            1 => vec![ids.next().await.unwrap()],
+            many => ids.next_many(many).await.unwrap(),
+        };
+        assert_eq!(together.len(), many as usize);
+        for id in together.into_iter().map(OrderId::get) {
+            assert!(id > before, "{id} was asked for after {before} was returned");
+            returned.fetch_max(id, Ordering::SeqCst);
+            drawn.push(id);
+        }
     }
+    assert!(drawn.is_sorted());
     drawn
 }
 
@@ -135,7 +167,7 @@ async fn fifty_tasks_draw_ten_thousand_ids_none_twice_and_always_upwards() {
     let mut tasks = JoinSet::new();
     for _ in 0..50 {
         let (ids, returned) = (Arc::clone(&ids), Arc::clone(&returned));
-        tasks.spawn(async move { draw(&ids, 200, &returned).await });
+        tasks.spawn(async move { draw(&ids, 200, 1, &returned).await });
     }
     unique(tasks, 10_000).await;
     assert_eq!(world.counter(day("2026-11-11")).await, Some(10_000));
@@ -149,12 +181,12 @@ async fn workers_on_one_counter_never_make_the_same_id() {
         let redis = Redis::new(&world.redis_url).unwrap();
         let ids = Arc::new(OrderIds::new(redis, world.keys.clone(), world.clock.clone(), None));
         let returned = Arc::new(AtomicI64::new(0));
-        for _ in 0..8 {
+        for many in [1, 1, 1, 2, 2, 3, 3, 7] {
             let (ids, returned) = (Arc::clone(&ids), Arc::clone(&returned));
-            tasks.spawn(async move { draw(&ids, 40, &returned).await });
+            tasks.spawn(async move { draw(&ids, 40, many, &returned).await });
         }
     }
-    unique(tasks, 2_560).await;
+    unique(tasks, 8 * 40 * 20).await;
 }
 
 #[tokio::test]
@@ -277,7 +309,7 @@ async fn ids_that_are_drawn_together_are_in_a_row() {
     let second = second_of(midnight());
     assert_eq!(numbers, [2, 3, 4, 5, 6].map(|number| (second, number)));
     assert_eq!(many[0].get(), first.get() + 1);
-    assert_eq!(world.counter(day("2026-11-11")).await, Some(6));
+    assert_eq!(world.counter(day("2026-11-11")).await, Some(1 + 8 * 5));
     assert_eq!(ids.next_many(0).await.unwrap(), []);
     assert_eq!(ids.next().await.unwrap().sequence(), 7);
 }

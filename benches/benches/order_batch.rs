@@ -17,7 +17,7 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
 use seckill::model::{OrderId, SaleStatus};
 use seckill::store::Commit;
-use seckill::store::order_batch::place_all;
+use seckill::store::order_batch::{Sending, place_all};
 use seckill::store::orders::{Placed, Purchase, place};
 use seckill_benches::server::keep_or;
 use seckill_benches::shop::{Sale, Shop};
@@ -89,7 +89,7 @@ impl Way {
         let placed = match (self, purchases) {
             (Self::PlainInsert, all) => return plain_insert(connection, all).await,
             (Self::Place, [one]) => vec![place(connection, one, Commit::Synchronous).await?],
-            (Self::Place | Self::PlaceAll, all) => place_all(connection, all, false).await?,
+            (Self::Place | Self::PlaceAll, all) => place_all(connection, all, Sending::Hopeful).await?,
         };
         let all_ordered = placed.len() == purchases.len()
             && placed.iter().all(|placed| matches!(placed, Placed::Ordered(_)));

@@ -22,6 +22,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -36,13 +37,17 @@ use super::turn::{Leads, Turn, give_back_and_tell, tell};
 use super::{PurchaseError, Request, Strategy};
 use crate::lock::Guard;
 use crate::model::{Outcome, VoucherId};
+use crate::store::order_batch::{self, Sending};
 use crate::store::orders::{self, Placed, Purchase};
 use crate::store::patience::within;
-use crate::store::{Commit, Database, OrderIdError, Service, StoreError, order_batch};
+use crate::store::{Commit, OrderIdError, Service, StoreError};
 
 /// A connection that is silent for so long may be dead without anybody having noticed: another
 /// one is asked.
 const RESEND_AFTER: Duration = Duration::from_secs(2);
+
+/// Batches that are sent with care after one that was not sold to all.
+const CAREFUL_FOR: u8 = 16;
 
 /// Between two tries to learn what became of a batch.
 const RESEND_PAUSE: Duration = Duration::from_millis(50);
@@ -60,7 +65,7 @@ impl GroupCommit {
         // One leader at a time: a second transaction would only wait in the database for the
         // first, and the two would share between them those whom one could carry.
         let line = Arc::new(Line::new(max_in_line, 1));
-        let committing = Committing { seller: Arc::new(seller), line };
+        let committing = Committing { seller: Arc::new(seller), line, care: Arc::default() };
         let entry = with_lock.then(|| Entry::new(committing.clone(), max_in_line));
         Self { committing, entry }
     }
@@ -69,7 +74,7 @@ impl GroupCommit {
 #[async_trait]
 impl Strategy for GroupCommit {
     async fn purchase(self: Arc<Self>, request: Request) -> Result<Outcome, PurchaseError> {
-        let Committing { seller, line } = &self.committing;
+        let Committing { seller, line, .. } = &self.committing;
         seller.breaker.check()?;
         let (reply, answer) = oneshot::channel();
         let since = Instant::now();
@@ -98,6 +103,7 @@ impl Strategy for GroupCommit {
 pub(super) struct Committing {
     seller: Arc<Seller>,
     line: Arc<Line>,
+    care: Arc<Care>,
 }
 
 impl Leads for Committing {
@@ -240,14 +246,14 @@ impl Turn<Committing> {
     fn settle(&self, purchases: Vec<Purchase>) -> Work {
         let committing = (**self).clone();
         Box::pin(async move {
-            let lost = match place(&committing.seller.database, &purchases, false).await {
+            let lost = match committing.place(&purchases, false).await {
                 Err(error) if error.outcome_unknown() => error,
                 known => return known,
             };
             tracing::warn!(error = %lost, "an answer was lost, asking what became of the orders");
             metrics::counter!("seckill_group_settled_total").increment(1);
             loop {
-                match place(&committing.seller.database, &purchases, true).await {
+                match committing.place(&purchases, true).await {
                     Err(error) if error.retry_may_help() => {
                         // Whoever waits behind this waits in vain, for now.
                         committing.seller.breaker.trip();
@@ -301,28 +307,58 @@ impl Drop for Stuck {
     }
 }
 
-/// One try, and the last word unless the answer is lost. Whatever it names is on disk: a batch is a
-/// commit that writes, for it locks the rows of the vouchers that there are, and so behind all that
-/// it has read.
-async fn place(
-    database: &Database,
-    purchases: &[Purchase],
-    sent_before: bool,
-) -> Result<Vec<Placed>, StoreError> {
-    let work = database.with_kept(async |connection| match purchases {
-        [one] if !sent_before => {
-            Ok(vec![orders::place(connection, one, Commit::Synchronous).await?])
+impl Committing {
+    /// One try, and the last word unless the answer is lost. Whatever it names is on disk: a batch is
+    /// a commit that writes, for it locks the rows of the vouchers that there are, and so behind all
+    /// that it has read.
+    async fn place(
+        &self,
+        purchases: &[Purchase],
+        sent_before: bool,
+    ) -> Result<Vec<Placed>, StoreError> {
+        let database = &self.seller.database;
+        let work = database.with_kept(async |connection| match purchases {
+            [one] if !sent_before => {
+                Ok(vec![orders::place(connection, one, Commit::Synchronous).await?])
+            }
+            all if sent_before => order_batch::place_all(connection, all, Sending::Again).await,
+            all => {
+                let placed = order_batch::place_all(connection, all, self.care.sending()).await;
+                self.care.learn(&placed);
+                placed
+            }
+        });
+        let placed = within(RESEND_AFTER, work)
+            .await
+            .unwrap_or_else(|silence| Err(StoreError::unknown(Service::Postgres, silence)))?;
+        if let (false, [Placed::AlreadyBought(order)]) = (sent_before, &*placed) {
+            // It only read, what a node that sells by `locked` has not flushed yet, perhaps.
+            database.flush(*order).await?;
         }
-        all => order_batch::place_all(connection, all, sent_before).await,
-    });
-    let placed = within(RESEND_AFTER, work)
-        .await
-        .unwrap_or_else(|silence| Err(StoreError::unknown(Service::Postgres, silence)))?;
-    if let (false, [Placed::AlreadyBought(order)]) = (sent_before, &*placed) {
-        // It only read, what a node that sells by `locked` has not flushed yet, perhaps.
-        database.flush(*order).await?;
+        Ok(placed)
     }
-    Ok(placed)
+}
+
+/// How many batches to come are sent with care. Hope costs twice where it is in vain, and where one
+/// batch cannot be sold to all, most likely the next one cannot.
+#[derive(Debug, Default)]
+struct Care(AtomicU8);
+
+impl Care {
+    fn sending(&self) -> Sending {
+        let less = |left: u8| left.checked_sub(1);
+        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+            Ok(_) => Sending::Careful,
+            Err(_) => Sending::Hopeful,
+        }
+    }
+
+    fn learn(&self, placed: &Result<Vec<Placed>, StoreError>) {
+        let sold = |placed: &Placed| matches!(placed, Placed::Ordered(_));
+        if !placed.as_ref().is_ok_and(|placed| placed.iter().all(sold)) {
+            self.0.store(CAREFUL_FOR, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Member {
@@ -332,5 +368,23 @@ impl Member {
         let request = &self.request;
         let (user_id, voucher_id) = (request.user, request.sale.voucher.id);
         Some(Purchase { order_id, user_id, voucher_id, at: request.at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_batch_that_was_not_sold_to_all_the_next_ones_are_sent_with_care() {
+        let care = Care::default();
+        assert_eq!(care.sending(), Sending::Hopeful);
+        care.learn(&Ok(vec![]));
+        assert_eq!(care.sending(), Sending::Hopeful);
+        care.learn(&Ok(vec![Placed::SoldOut]));
+        for _ in 0..CAREFUL_FOR {
+            assert_eq!(care.sending(), Sending::Careful);
+        }
+        assert_eq!(care.sending(), Sending::Hopeful);
     }
 }

@@ -9,8 +9,9 @@ use super::orders::{Placed, Purchase, ordered};
 use super::{Service, StoreError};
 use crate::model::{OrderId, UserId, VoucherId};
 
-/// The call of the function; see [`place_all`].
+/// The calls of the functions; see [`place_all`].
 const PLACE_ORDERS: &str = "select * from seckill_place_orders($1, $2, $3, $4, $5, $6, $7)";
+const PLACE_NEW_ORDERS: &str = "select * from seckill_place_new_orders($1, $2, $3, $4, $5, $6, $7)";
 
 /// PostgreSQL's `lock_not_available`: somebody held a row for longer than [`LOCK_TIMEOUT`].
 const LOCK_NOT_AVAILABLE: &str = "55P03";
@@ -19,17 +20,29 @@ const LOCK_NOT_AVAILABLE: &str = "55P03";
 const LOCK_TIMEOUT: &str = "400ms";
 const NO_LOCK_TIMEOUT: &str = "0";
 
+/// How a batch is sent. What becomes of it is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    /// For the first time. That a buyer has bought before is noticed when his order cannot be
+    /// written: the cheapest way, where none has.
+    Hopeful,
+    /// For the first time. Who has bought is looked up before anything is written.
+    Careful,
+    /// Again: the answer was lost.
+    Again,
+}
+
 /// Sells to all of `purchases` in their order, in one transaction: committed when this returns.
 /// What became of each, by its place.
 ///
-/// Sent again with the same ids it changes nothing, and with `sent_before` says the same: an
+/// Sent again with the same ids it changes nothing, and as [`Sending::Again`] says the same: an
 /// order that the user has under the purchase's own id is that purchase's. Whoever lost the
 /// answer asks so, and waits for the rows however long it takes. Sent for the first time such an
 /// order is another's: of a process that drew the same id when Redis had lost the counter, for the
 /// same user.
 ///
-/// It is one call of a function of the database (`migrations/0002_place_orders.sql`), and so one
-/// round trip: the rows are never locked across another, and there is no open transaction that
+/// It is one call of a function of the database (`migrations/0002_place_orders.sql`, or, where one
+/// is hopeful, `0003_place_new_orders.sql`), and so one round trip: the rows are never locked across another, and there is no open transaction that
 /// anybody could leave behind.
 ///
 /// # Errors
@@ -39,7 +52,7 @@ const NO_LOCK_TIMEOUT: &str = "0";
 pub async fn place_all(
     connection: &mut PgConnection,
     purchases: &[Purchase],
-    sent_before: bool,
+    sending: Sending,
 ) -> Result<Vec<Placed>, StoreError> {
     // Of a user who comes twice for a voucher the first is sent.
     let mut buyers = HashSet::with_capacity(purchases.len());
@@ -48,29 +61,30 @@ pub async fn place_all(
     if firsts.is_empty() {
         return Ok(Vec::new());
     }
-    let row = match send(connection, &firsts, sent_before).await {
+    let row = match send(connection, &firsts, sending).await {
         Err(sqlx::Error::Database(error))
-            if error.code().as_deref() == Some(LOCK_NOT_AVAILABLE) && !sent_before =>
+            if error.code().as_deref() == Some(LOCK_NOT_AVAILABLE) && sending != Sending::Again =>
         {
             return Err(StoreError::defect(Service::Postgres, "somebody holds a row of the batch"));
         }
         sent => sent?,
     };
-    Ok(Books::read(&row, &firsts)?.judge(purchases, sent_before))
+    Ok(Books::read(&row, &firsts)?.judge(purchases, sending == Sending::Again))
 }
 
-/// Makes the call known to a connection, before the first batch waits for that.
+/// Makes the calls known to a connection, before the first batch waits for that.
 ///
 /// # Errors
-/// As any statement: before the migration there is no function.
+/// As any statement: before the migrations there are no functions.
 pub(super) async fn prepare(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    connection.prepare(PLACE_ORDERS.into_sql_str()).await.map(drop)
+    connection.prepare(PLACE_ORDERS.into_sql_str()).await?;
+    connection.prepare(PLACE_NEW_ORDERS.into_sql_str()).await.map(drop)
 }
 
 async fn send(
     connection: &mut PgConnection,
     firsts: &[&Purchase],
-    sent_before: bool,
+    sending: Sending,
 ) -> Result<PgRow, sqlx::Error> {
     // In ascending order: see the function.
     let mut wanted: BTreeMap<i64, i32> = BTreeMap::new();
@@ -78,15 +92,20 @@ async fn send(
         *wanted.entry(one.voucher_id.get()).or_default() += 1;
     }
     let (sales, wanted): (Vec<i64>, Vec<i32>) = wanted.into_iter().unzip();
+    let (call, wait) = match sending {
+        Sending::Hopeful => (PLACE_NEW_ORDERS, LOCK_TIMEOUT),
+        Sending::Careful => (PLACE_ORDERS, LOCK_TIMEOUT),
+        Sending::Again => (PLACE_ORDERS, NO_LOCK_TIMEOUT),
+    };
     // What it returns has been read to the end, and so beyond the commit.
-    sqlx::query(PLACE_ORDERS)
+    sqlx::query(call)
         .bind(firsts.iter().map(|one| one.order_id.get()).collect::<Vec<_>>())
         .bind(firsts.iter().map(|one| one.user_id.get()).collect::<Vec<_>>())
         .bind(firsts.iter().map(|one| one.voucher_id.get()).collect::<Vec<_>>())
         .bind(firsts.iter().map(|one| one.at).collect::<Vec<_>>())
         .bind(sales)
         .bind(wanted)
-        .bind(if sent_before { NO_LOCK_TIMEOUT } else { LOCK_TIMEOUT })
+        .bind(wait)
         .fetch_one(connection)
         .await
 }

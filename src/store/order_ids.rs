@@ -22,6 +22,10 @@ use crate::model::{OrderId, SharedClock};
 /// How often a counter that fell back is raised before the worker gives up.
 const MAX_ATTEMPTS: usize = 4;
 
+/// Who draws many draws for so many such batches: the next ones in the same second do not wait for
+/// Redis. What is not used is skipped, at most some thousands of numbers a second of 2^32 a day.
+const DRAWN_AHEAD: u32 = 8;
+
 /// No id could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum OrderIdError {
@@ -80,6 +84,16 @@ struct Floor {
     /// other, so a number below `sequence` may be a good one; this tells it from one that a
     /// counter which fell back gives a second time.
     handed_out: BTreeMap<i64, i64>,
+    spare: Option<Spare>,
+}
+
+/// Numbers that were drawn with others, and that nobody has yet. They count as handed out. They are
+/// for the second in which they were drawn: in the next one, another process may have drawn them,
+/// if Redis lost the counter meanwhile.
+#[derive(Debug)]
+struct Spare {
+    second: i64,
+    numbers: RangeInclusive<i64>,
 }
 
 impl Floor {
@@ -102,6 +116,19 @@ impl Floor {
         before.is_some_and(|(_, last)| last >= numbers.start())
     }
 
+    /// So many numbers of those that are spare in this second. Not when higher ones were handed out
+    /// since, for whoever asks now is to have one above them.
+    fn take_spare(&mut self, second: i64, count: u32) -> Option<RangeInclusive<i64>> {
+        let spare = self.spare.as_mut()?;
+        let (first, last) = (*spare.numbers.start(), *spare.numbers.end());
+        let rest = first + i64::from(count);
+        if spare.second != second || last != self.sequence || rest - 1 > last {
+            return None;
+        }
+        spare.numbers = rest..=last;
+        Some(first..=rest - 1)
+    }
+
     /// The highest number handed out on `day`.
     fn used_on(&self, day: Option<NaiveDate>) -> i64 {
         if day == day_of(self.second) { self.sequence } else { 0 }
@@ -115,6 +142,15 @@ struct Attempt<'a> {
     day: NaiveDate,
     used: i64,
     losses: u64,
+    /// How many are wanted.
+    count: u32,
+}
+
+/// What somebody who asks starts with.
+enum Begun<'a> {
+    /// Ids with these numbers, in this second.
+    Spare(i64, RangeInclusive<i64>),
+    Attempt(Attempt<'a>),
 }
 
 /// What became of numbers.
@@ -137,11 +173,12 @@ impl OrderIds {
             losses: 0,
             starts: BTreeMap::new(),
             handed_out: BTreeMap::new(),
+            spare: None,
         };
         Self { redis, keys, clock, floor: Mutex::new(floor) }
     }
 
-    /// The next id: one `INCRBY`, one round trip.
+    /// The next id: one `INCRBY` at most, one round trip.
     ///
     /// # Errors
     /// Never a wrong id: an error when the clock or the counter is outside its field, or
@@ -151,7 +188,8 @@ impl OrderIds {
         id_of(second, *numbers.start())
     }
 
-    /// The next `count` ids, in a row, the smallest first: still one `INCRBY`, one round trip.
+    /// The next `count` ids, in a row, the smallest first: one `INCRBY` at most. It draws some more,
+    /// for whoever asks within the same second: he need not ask Redis.
     ///
     /// # Errors
     /// As [`OrderIds::next`]; also when only the last of them would be outside its field.
@@ -165,10 +203,14 @@ impl OrderIds {
 
     async fn draw(&self, count: u32) -> Result<(i64, RangeInclusive<i64>), OrderIdError> {
         for _ in 0..MAX_ATTEMPTS {
-            let attempt = self.begin()?;
+            let attempt = match self.begin(count)? {
+                Begun::Spare(second, numbers) => return Ok((second, numbers)),
+                Begun::Attempt(attempt) => attempt,
+            };
             let key = self.keys.order_counter(attempt.day);
-            let last = self.increment(&key, count).await?;
-            match attempt.judge(last - i64::from(count) + 1..=last)? {
+            let drawn = if count > 1 { count.saturating_mul(DRAWN_AHEAD) } else { count };
+            let last = self.increment(&key, drawn).await?;
+            match attempt.judge(last - i64::from(drawn) + 1..=last)? {
                 Drawn::Fresh(second, numbers) => return Ok((second, numbers)),
                 Drawn::FellBack(second) => self.leave_behind(&key, attempt.day, second).await?,
                 Drawn::Overtaken => {}
@@ -180,7 +222,7 @@ impl OrderIds {
         }))
     }
 
-    fn begin(&self) -> Result<Attempt<'_>, OrderIdError> {
+    fn begin(&self, count: u32) -> Result<Begun<'_>, OrderIdError> {
         let now = self.clock.now();
         self.with_floor(|floor| {
             // A clock that went back is not followed.
@@ -189,9 +231,13 @@ impl OrderIds {
                 return Err(OrderIdError::ClockOutOfRange(now));
             }
             let day = day_of(second).ok_or(OrderIdError::ClockOutOfRange(now))?;
+            if let Some(numbers) = floor.take_spare(second, count) {
+                return Ok(Begun::Spare(second, numbers));
+            }
             let used = floor.used_on(Some(day));
             *floor.starts.entry(used).or_default() += 1;
-            Ok(Attempt { ids: self, second, day, used, losses: floor.losses })
+            let losses = floor.losses;
+            Ok(Begun::Attempt(Attempt { ids: self, second, day, used, losses, count }))
         })
     }
 
@@ -240,7 +286,7 @@ impl Attempt<'_> {
     /// within a second (so within a day) a number is refused if it was handed out before
     /// this attempt began (it is at most `used`) or since (it is in `handed_out`, from
     /// which nothing above the start of an attempt under way is removed). Numbers that are
-    /// drawn together are refused together.
+    /// drawn together are refused together, and the spare ones among them are handed out once.
     fn judge(&self, numbers: RangeInclusive<i64>) -> Result<Drawn, OrderIdError> {
         self.ids.with_floor(|floor| {
             let second = self.second.max(floor.second);
@@ -253,10 +299,15 @@ impl Attempt<'_> {
             if first <= self.used || same_day && floor.gave_any_of(&numbers) {
                 return Ok(Drawn::FellBack(second));
             }
-            id_of(second, last)?;
+            // The last that is wanted; no more than `last`.
+            let own = first + (i64::from(self.count) - 1);
+            id_of(second, own)?;
             floor.raise(second, last);
             floor.handed_out.insert(first, last);
-            Ok(Drawn::Fresh(second, numbers))
+            if floor.sequence == last {
+                floor.spare = Some(Spare { second, numbers: own + 1..=last });
+            }
+            Ok(Drawn::Fresh(second, first..=own))
         })
     }
 }
