@@ -2,7 +2,8 @@
 -- so takes a fifth less (docs/benchmarks.md). Where one has, or there is not enough for all, it is as
 -- if it had never begun, and all are judged in the other way.
 --
--- Says the same as that, and waits for rows as that does; its rules about plans are these, too.
+-- Says the same as that, by the same rules about plans. In between nothing is locked, so it may wait
+-- for a row twice.
 create function seckill_place_new_orders(
     ids bigint[], user_ids bigint[], voucher_ids bigint[], times timestamptz[],
     sale_ids bigint[], wanted integer[], wait text,

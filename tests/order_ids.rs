@@ -1,5 +1,5 @@
-//! The order-id worker: unique and increasing under concurrency and across workers,
-//! whatever the clock and Redis do; and never a wrong id.
+//! The order-id worker: unique under concurrency and across workers, and increasing in each, whatever
+//! the clock and Redis do; and never a wrong id.
 
 use std::collections::HashSet;
 use std::sync::Arc;

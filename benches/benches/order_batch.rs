@@ -89,7 +89,9 @@ impl Way {
         let placed = match (self, purchases) {
             (Self::PlainInsert, all) => return plain_insert(connection, all).await,
             (Self::Place, [one]) => vec![place(connection, one, Commit::Synchronous).await?],
-            (Self::Place | Self::PlaceAll, all) => place_all(connection, all, Sending::Hopeful).await?,
+            (Self::Place | Self::PlaceAll, all) => {
+                place_all(connection, all, Sending::Hopeful).await?
+            }
         };
         let all_ordered = placed.len() == purchases.len()
             && placed.iter().all(|placed| matches!(placed, Placed::Ordered(_)));

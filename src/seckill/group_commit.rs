@@ -22,7 +22,6 @@
 use std::collections::{HashSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -30,6 +29,7 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::care::Care;
 use super::entry::Entry;
 use super::line::{Answer, Line, Member};
 use super::seller::{ABANDON_AFTER, Again, MAX_ATTEMPTS, PATIENCE, Seller, judge};
@@ -45,9 +45,6 @@ use crate::store::{Commit, OrderIdError, Service, StoreError};
 /// A connection that is silent for so long may be dead without anybody having noticed: another
 /// one is asked.
 const RESEND_AFTER: Duration = Duration::from_secs(2);
-
-/// Batches that are sent with care after one that was not sold to all.
-const CAREFUL_FOR: u8 = 16;
 
 /// Between two tries to learn what became of a batch.
 const RESEND_PAUSE: Duration = Duration::from_millis(50);
@@ -215,6 +212,7 @@ impl Turn<Committing> {
                 Some(Err(Again::OtherId)) => {
                     tracing::warn!(taken = %purchase.order_id, "an order id was taken, using another");
                     member.order_id = None;
+                    self.seller.order_ids.forget_spare();
                 }
                 Some(Err(Again::SameId)) | None => {}
             }
@@ -324,7 +322,7 @@ impl Committing {
             all if sent_before => order_batch::place_all(connection, all, Sending::Again).await,
             all => {
                 let placed = order_batch::place_all(connection, all, self.care.sending()).await;
-                self.care.learn(&placed);
+                self.care.learn(purchases, &placed);
                 placed
             }
         });
@@ -339,28 +337,6 @@ impl Committing {
     }
 }
 
-/// How many batches to come are sent with care. Hope costs twice where it is in vain, and where one
-/// batch cannot be sold to all, most likely the next one cannot.
-#[derive(Debug, Default)]
-struct Care(AtomicU8);
-
-impl Care {
-    fn sending(&self) -> Sending {
-        let less = |left: u8| left.checked_sub(1);
-        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
-            Ok(_) => Sending::Careful,
-            Err(_) => Sending::Hopeful,
-        }
-    }
-
-    fn learn(&self, placed: &Result<Vec<Placed>, StoreError>) {
-        let sold = |placed: &Placed| matches!(placed, Placed::Ordered(_));
-        if !placed.as_ref().is_ok_and(|placed| placed.iter().all(sold)) {
-            self.0.store(CAREFUL_FOR, Ordering::Relaxed);
-        }
-    }
-}
-
 impl Member {
     /// What to write down; once it has an id.
     fn purchase(&self) -> Option<Purchase> {
@@ -368,23 +344,5 @@ impl Member {
         let request = &self.request;
         let (user_id, voucher_id) = (request.user, request.sale.voucher.id);
         Some(Purchase { order_id, user_id, voucher_id, at: request.at })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn after_a_batch_that_was_not_sold_to_all_the_next_ones_are_sent_with_care() {
-        let care = Care::default();
-        assert_eq!(care.sending(), Sending::Hopeful);
-        care.learn(&Ok(vec![]));
-        assert_eq!(care.sending(), Sending::Hopeful);
-        care.learn(&Ok(vec![Placed::SoldOut]));
-        for _ in 0..CAREFUL_FOR {
-            assert_eq!(care.sending(), Sending::Careful);
-        }
-        assert_eq!(care.sending(), Sending::Hopeful);
     }
 }

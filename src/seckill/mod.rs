@@ -10,6 +10,7 @@ pub mod admission;
 pub mod audit;
 pub mod benched;
 mod bought;
+mod care;
 pub mod catalog;
 mod entry;
 mod error;

@@ -42,8 +42,8 @@ pub enum Sending {
 /// same user.
 ///
 /// It is one call of a function of the database (`migrations/0002_place_orders.sql`, or, where one
-/// is hopeful, `0003_place_new_orders.sql`), and so one round trip: the rows are never locked across another, and there is no open transaction that
-/// anybody could leave behind.
+/// is hopeful, `0003_place_new_orders.sql`), and so one round trip: the rows are never locked across
+/// another, and there is no open transaction that anybody could leave behind.
 ///
 /// # Errors
 /// `Unknown` when the connection broke after sending: all of them may be there, or none.

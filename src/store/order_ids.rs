@@ -5,8 +5,8 @@
 //!
 //! Within a process no id comes twice, and one that is asked for after another was handed
 //! out is greater than it, whatever the clock and Redis do. Between processes ids are
-//! unique, and ordered as far as the machines' clocks agree to the second, while Redis keeps
-//! its counter. In the very second in which it loses it, a process may draw a number that
+//! unique while Redis keeps its counter, and ordered from one second to the next as far as the
+//! machines' clocks agree (but not within one, for numbers are drawn ahead). In the very second in which it loses it, a process may draw a number that
 //! another had drawn before; `orders_pkey` then refuses the second order, and the purchase
 //! takes another id. From the next second on they cannot meet.
 
@@ -23,7 +23,7 @@ use crate::model::{OrderId, SharedClock};
 const MAX_ATTEMPTS: usize = 4;
 
 /// Who draws many draws for so many such batches: the next ones in the same second do not wait for
-/// Redis. What is not used is skipped, at most some thousands of numbers a second of 2^32 a day.
+/// Redis. What is not used is skipped: some thousands of numbers a second, of 2^32 a day.
 const DRAWN_AHEAD: u32 = 8;
 
 /// No id could be made.
@@ -199,6 +199,12 @@ impl OrderIds {
         }
         let (second, numbers) = self.draw(count).await?;
         numbers.map(|sequence| id_of(second, sequence)).collect()
+    }
+
+    /// The next id comes from Redis: for whoever found one taken, for Redis has lost the counter
+    /// then, and those that were drawn ahead may be taken, too.
+    pub fn forget_spare(&self) {
+        self.with_floor(|floor| floor.spare = None);
     }
 
     async fn draw(&self, count: u32) -> Result<(i64, RangeInclusive<i64>), OrderIdError> {

@@ -141,7 +141,7 @@ impl Stage {
             phases.iter().map(|phase| phase.per_s * phase.duration_ms as f64 / 1e3).sum();
         let needed = (arrivals * SPARE) as usize + OVERLOAD_CONNECTIONS;
         let vouchers = self.put_on_sale(measurement, needed.div_ceil(self.tokens.len())).await?;
-        let last = self.last_order().await?;
+        let since = self.latest_second().await?;
         let load = Load {
             nodes,
             paths: vouchers.iter().copied().map(path).collect(),
@@ -162,7 +162,7 @@ impl Stage {
         let report = self.send(load, look).await?;
         let confirmed = total(&report.phases, |code| code == ORDERED);
         let unsure: u64 = total(&report.phases, |code| [NO_ANSWER, UNAVAILABLE].contains(&code));
-        let stored = self.stored(&vouchers, last).await?;
+        let stored = self.stored(&vouchers, since).await?;
         if report.exhausted {
             spoiled.push(format!("{}: there were not enough buyers", measurement.label()));
         }

@@ -87,7 +87,7 @@ impl Stage {
     /// Sells, and looks into the books.
     async fn sell(&mut self, measurement: Measurement, sale: Sale) -> anyhow::Result<Found> {
         let vouchers = self.put_on_sale(measurement, sale.count).await?;
-        let last = self.last_order().await?;
+        let since = self.latest_second().await?;
         let connections = sale.connections;
         let pairs = (sale.tokens.len() * vouchers.len()) as u64;
         let load = Load {
@@ -112,7 +112,7 @@ impl Stage {
         let unanswered = total(&report.phases, |code| code == NO_ANSWER);
         let refused = total(&report.phases, |code| ![ORDERED, NO_ANSWER, NOT_SENT].contains(&code));
         let due: u64 = report.phases.iter().map(|phase| phase.due).sum();
-        let stored = self.stored(&vouchers, last).await?;
+        let stored = self.stored(&vouchers, since).await?;
         let mut spoiled = Vec::new();
         let mut spoil = |what: String| spoiled.push(format!("{}: {what}", measurement.label()));
         if refused > 0 {

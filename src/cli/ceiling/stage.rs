@@ -23,7 +23,7 @@ use crate::http::auth::Tokens;
 use crate::load::crowd_process;
 use crate::load::outcome::ORDERED;
 use crate::load::steady::{Arrival, Pairing, SteadyPlan, SteadyReport};
-use crate::model::{Clock, SystemClock, VoucherId};
+use crate::model::{Clock, OrderId, SystemClock, VoucherId};
 use crate::seckill::{DEFAULT_BURST, StrategyName, audit};
 use crate::store::Database;
 use crate::store::vouchers::{self, NewVoucher};
@@ -207,24 +207,26 @@ impl Stage {
         report.context("the load did not end in time")?.context("the load could not be made")
     }
 
-    /// The orders of `vouchers` that came into the database after the order `last`.
-    pub(super) async fn stored(&self, vouchers: &[VoucherId], last: i64) -> anyhow::Result<u64> {
+    /// The orders of `vouchers` since [`Self::latest_second`].
+    pub(super) async fn stored(&self, vouchers: &[VoucherId], since: i64) -> anyhow::Result<u64> {
         let ids: Vec<i64> = vouchers.iter().map(|voucher| voucher.get()).collect();
         let stored: i64 = sqlx::query_scalar(
-            "select count(*) from orders where id > $1 and voucher_id = any($2)",
+            "select count(*) from orders where id >= $1 and voucher_id = any($2)",
         )
-        .bind(last)
+        .bind(since)
         .bind(ids)
         .fetch_one(self.database.pool())
         .await?;
         Ok(stored.unsigned_abs())
     }
 
-    /// The last order there is. Ids grow with time, so that those after it are found by the
-    /// primary key, however many there were before.
-    pub(super) async fn last_order(&self) -> anyhow::Result<i64> {
+    /// What the ids begin with in the second of the last order there is. They grow with time, from one
+    /// second to the next, so that those since then are found by the primary key, however many there
+    /// were before.
+    pub(super) async fn latest_second(&self) -> anyhow::Result<i64> {
         let last = sqlx::query_scalar("select coalesce(max(id), 0) from orders");
-        Ok(last.fetch_one(self.database.pool()).await?)
+        let last: i64 = last.fetch_one(self.database.pool()).await?;
+        Ok(last & !OrderId::MAX_SEQUENCE)
     }
 
     /// Sells the one voucher of one voucher, and lets many buy the other. That exactly one buyer
