@@ -214,8 +214,9 @@ impl World {
         options: PurchasesOptions,
         trusted_proxies: Vec<IpNet>,
     ) -> SocketAddr {
-        let app = self.app_with(options, trusted_proxies).await;
+        // First, as `serve` does: whoever counts looks his counters up when he is made.
         seckill::telemetry::start_metrics();
+        let app = self.app_with(options, trusted_proxies).await;
         let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
         let service = HotPath::new(app, &tokio::runtime::Handle::current());
