@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::model::OrderId;
-use crate::store::StoreError;
 use crate::store::order_batch::Sending;
 use crate::store::orders::{Placed, Purchase};
 
@@ -26,7 +25,7 @@ impl Care {
     }
 
     /// From what became of one.
-    pub(super) fn learn(&self, purchases: &[Purchase], placed: &Result<Vec<Placed>, StoreError>) {
+    pub(super) fn learn(&self, purchases: &[Purchase], placed: &[Placed]) {
         let ours = |order: &OrderId| purchases.iter().any(|one| one.order_id == *order);
         let is_in_vain = |placed: &Placed| match placed {
             Placed::Ordered(_) => false,
@@ -34,7 +33,7 @@ impl Care {
             Placed::AlreadyBought(order) => !ours(order),
             _ => true,
         };
-        if placed.as_ref().is_ok_and(|placed| placed.iter().any(is_in_vain)) {
+        if placed.iter().any(is_in_vain) {
             self.0.store(CAREFUL_FOR, Ordering::Relaxed);
         }
     }
@@ -58,11 +57,11 @@ mod tests {
         let batch = [Purchase { order_id: ours, user_id, voucher_id, at: DateTime::UNIX_EPOCH }];
         let care = Care::default();
         for placed in [vec![], vec![Placed::AlreadyBought(ours)]] {
-            care.learn(&batch, &Ok(placed));
+            care.learn(&batch, &placed);
             assert_eq!(care.sending(), Sending::Hopeful);
         }
         for placed in [Placed::SoldOut, Placed::AlreadyBought(other)] {
-            care.learn(&batch, &Ok(vec![placed]));
+            care.learn(&batch, &[placed]);
             for _ in 0..CAREFUL_FOR {
                 assert_eq!(care.sending(), Sending::Careful);
             }

@@ -210,9 +210,8 @@ impl Turn<Committing> {
             match placed.map(|placed| judge(placed, &member.request.sale)) {
                 Some(Ok(outcome)) => return Some(self.told(member, Ok(outcome))),
                 Some(Err(Again::OtherId)) => {
-                    tracing::warn!(taken = %purchase.order_id, "an order id was taken, using another");
+                    self.seller.is_taken(purchase.order_id);
                     member.order_id = None;
-                    self.seller.order_ids.forget_spare();
                 }
                 Some(Err(Again::SameId)) | None => {}
             }
@@ -321,9 +320,9 @@ impl Committing {
             }
             all if sent_before => order_batch::place_all(connection, all, Sending::Again).await,
             all => {
-                let placed = order_batch::place_all(connection, all, self.care.sending()).await;
-                self.care.learn(purchases, &placed);
-                placed
+                let placed = order_batch::place_all(connection, all, self.care.sending()).await?;
+                self.care.learn(all, &placed);
+                Ok(placed)
             }
         });
         let placed = within(RESEND_AFTER, work)

@@ -83,9 +83,16 @@ impl Seller {
         self.tasks.spawn_on(work, &self.runtime)
     }
 
+    /// Another order has an id that was drawn: whoever draws next does not get one that was drawn
+    /// with it.
+    pub(super) fn is_taken(&self, taken: OrderId) {
+        tracing::warn!(%taken, "an order id was taken, using another");
+        self.order_ids.forget_spare();
+    }
+
     /// Another id in place of one that is taken.
     pub(super) async fn other_id(&self, taken: OrderId) -> Result<OrderId, PurchaseError> {
-        tracing::warn!(%taken, "an order id was taken, using another");
+        self.is_taken(taken);
         Ok(self.order_ids.next().await?)
     }
 

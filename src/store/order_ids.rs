@@ -6,9 +6,10 @@
 //! Within a process no id comes twice, and one that is asked for after another was handed
 //! out is greater than it, whatever the clock and Redis do. Between processes ids are
 //! unique while Redis keeps its counter, and ordered from one second to the next as far as the
-//! machines' clocks agree (but not within one, for numbers are drawn ahead). In the very second in which it loses it, a process may draw a number that
-//! another had drawn before; `orders_pkey` then refuses the second order, and the purchase
-//! takes another id. From the next second on they cannot meet.
+//! machines' clocks agree (but not within one, for numbers are drawn ahead). In the very second in
+//! which it loses it, a process may draw a number that another had drawn before; `orders_pkey`
+//! then refuses the second order, and the purchase takes another id. From the next second on they
+//! cannot meet.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
