@@ -169,7 +169,9 @@ async fn one_more_than_may_stand_in_line_is_refused_at_once() {
         let shop = Arc::new(world.purchases(options).await);
         shop.sale(voucher.id).await.unwrap();
         let row = world.hold_the_row().await;
-        let mut tasks = buyers(&shop, voucher.id, 1, 20);
+        let first = buyers(&shop, voucher.id, 1, 1);
+        world.until_one_waits().await;
+        let mut tasks = buyers(&shop, voucher.id, 2, 20);
         // One is in the database, three wait, and the others need not.
         for _ in 0..16 {
             let (_, answer) = tasks.join_next().await.unwrap().unwrap();
@@ -178,7 +180,7 @@ async fn one_more_than_may_stand_in_line_is_refused_at_once() {
             assert!(error.retry_may_help() && !error.outcome_unknown());
         }
         row.close().await.unwrap();
-        for (_, answer) in tasks.join_all().await {
+        for (_, answer) in first.join_all().await.into_iter().chain(tasks.join_all().await) {
             assert_eq!(answer.unwrap().code(), "ordered");
         }
         assert!(!world.any_lock(20).await);

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
+use chrono::{DateTime, Utc};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use seckill::model::{Clock, Order, OrderId, Outcome, VoucherId};
-use seckill::seckill::{PurchaseError, StrategyName};
+use seckill::model::{Clock, ManualClock, Order, OrderId, Outcome, VoucherId};
+use seckill::seckill::{PurchaseError, Purchases, StrategyName};
 use seckill::store::orders;
 use sqlx::Connection;
 use tokio::task::{JoinSet, yield_now};
@@ -240,6 +241,61 @@ async fn stock_that_comes_in_the_rush_is_sold_and_no_more_than_that() {
         .await;
         let audit = world.audit().await;
         assert!(audit.holds && audit.orders == 35, "{audit:?}");
+    })
+    .await;
+}
+
+/// Panics when it is looked at in a task, once, after it was armed.
+#[derive(Debug)]
+struct BrokenClock {
+    clock: Arc<ManualClock>,
+    armed: AtomicBool,
+}
+
+impl Clock for BrokenClock {
+    fn now(&self) -> DateTime<Utc> {
+        // A test is no task; what sells runs in one of its own, and draws the order's id there.
+        let panics = tokio::task::try_id().is_some() && self.armed.swap(false, Ordering::SeqCst);
+        assert!(!panics, "this clock is broken, as it should be here");
+        self.clock.now()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whoever_is_sold_to_in_a_panic_is_told_and_nothing_stays_behind() {
+    each_strategy(async |world| {
+        world.users(20).await;
+        let voucher = world.voucher(20).await.id;
+        let clock = Arc::new(BrokenClock { clock: world.clock.clone(), armed: false.into() });
+        let shop = Purchases::start(
+            world.database.clone(),
+            world.redis.clone(),
+            world.keys.clone(),
+            clock.clone(),
+            world.options(),
+        );
+        let shop = shop.await.unwrap();
+        assert_eq!(shop.buy(user(20), voucher).await.unwrap().code(), "ordered");
+        // Ids that were drawn ahead are looked for by the clock, too.
+        for number in 1..=5 {
+            clock.armed.store(true, Ordering::SeqCst);
+            let error = shop.buy(user(number), voucher).await.unwrap_err();
+            assert!(matches!(error, PurchaseError::Panicked), "{error:?}");
+            assert!(error.outcome_unknown() && !error.retry_may_help());
+            assert!(!clock.armed.load(Ordering::SeqCst));
+            // Others are not kept waiting; he is until his lock has been given back.
+            assert_eq!(shop.buy(user(number + 10), voucher).await.unwrap().code(), "ordered");
+            eventually("he buys", async || {
+                let code = shop.buy(user(number), voucher).await.unwrap().code();
+                assert!(["ordered", "order_in_progress"].contains(&code), "{code}");
+                code == "ordered"
+            })
+            .await;
+        }
+        must("the shutdown ends", shop.shutdown()).await;
+        assert!(!world.any_lock(20).await);
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.orders == 11, "{audit:?}");
     })
     .await;
 }

@@ -10,14 +10,13 @@ use futures_util::future::join_all;
 
 use super::PurchaseError;
 use super::group_commit::Committing;
-use super::line::{Line, Member};
+use super::line::{Line, MAX_BATCH, Member};
 use super::seller::Seller;
 use super::turn::{Leads, Turn, tell};
 use crate::model::{Outcome, Refusal};
 
 /// Batches on their way to Redis at once. With one, Redis would rest while the answers are given
-/// out. In a cluster there are as many as buyers, each for himself: his lock's node may be away while
-/// the others' are not.
+/// out.
 const MAX_LEADERS: usize = 2;
 
 /// Lets in who holds his lock.
@@ -31,8 +30,10 @@ impl Entry {
     /// At most `max_in_line` wait to be let in.
     pub(super) fn new(committing: Committing, max_in_line: usize) -> Self {
         let together = committing.seller().locks.sends_together();
-        let max_leaders = if together { MAX_LEADERS } else { usize::MAX };
-        Self { line: Arc::new(Line::new(max_in_line, max_leaders)), committing }
+        // In a cluster each goes for himself: his lock's node may be away while the others' are not.
+        let (max_leaders, max_batch) =
+            if together { (MAX_LEADERS, MAX_BATCH) } else { (usize::MAX, 1) };
+        Self { line: Arc::new(Line::new(max_in_line, max_leaders, max_batch)), committing }
     }
 }
 

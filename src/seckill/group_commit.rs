@@ -31,7 +31,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::care::Care;
 use super::entry::Entry;
-use super::line::{Answer, Line, Member};
+use super::line::{Answer, Line, MAX_BATCH, Member};
 use super::seller::{ABANDON_AFTER, Again, MAX_ATTEMPTS, PATIENCE, Seller, judge};
 use super::turn::{Leads, Turn, give_back_and_tell, tell};
 use super::{PurchaseError, Request, Strategy};
@@ -61,7 +61,7 @@ impl GroupCommit {
     pub(super) fn new(seller: Seller, max_in_line: usize, with_lock: bool) -> Self {
         // One leader at a time: a second transaction would only wait in the database for the
         // first, and the two would share between them those whom one could carry.
-        let line = Arc::new(Line::new(max_in_line, 1));
+        let line = Arc::new(Line::new(max_in_line, 1, MAX_BATCH));
         let committing = Committing { seller: Arc::new(seller), line, care: Arc::default() };
         let entry = with_lock.then(|| Entry::new(committing.clone(), max_in_line));
         Self { committing, entry }

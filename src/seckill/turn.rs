@@ -21,14 +21,14 @@ pub(super) trait Leads: Clone + Send + 'static {
     /// next batch goes.
     fn lead(turn: Turn<Self>, batch: Vec<Member>) -> impl Future<Output = ()> + Send;
 
-    /// They stand in line. Where one more may lead that begins now, in a task of its own: who came
-    /// may leave, and the purchases of the others not with him.
+    /// They stand in line. Where one more may lead, that is in a task of its own: who came may leave,
+    /// and the purchases of the others not with him.
     fn join(&self, members: impl IntoIterator<Item = Member>) {
         // A shutdown waits for it until there is the task.
         let _begun = self.seller().tasks.token();
-        let (batch, refused) = self.line().join(members);
-        if !batch.is_empty() {
-            self.seller().spawn(Self::lead(Turn(self.clone()), batch));
+        let (leads, refused) = self.line().join(members);
+        if leads {
+            self.seller().spawn(Turn(self.clone()).begin());
         }
         tell(self.seller(), refused);
     }
@@ -68,6 +68,17 @@ pub(super) trait Leads: Clone + Send + 'static {
 /// To lead a line. Dropped, also in a panic, it passes to the next.
 pub(super) struct Turn<L: Leads>(L);
 
+impl<L: Leads> Turn<L> {
+    /// Leads whoever waits by now, which are more than when it was decided that somebody leads: the
+    /// fewer the batches, the less they cost. Nobody, when all have left since.
+    async fn begin(self) {
+        let batch = self.line().begin();
+        if !batch.is_empty() {
+            L::lead(self, batch).await;
+        }
+    }
+}
+
 impl<L: Leads> Deref for Turn<L> {
     type Target = L;
 
@@ -78,11 +89,10 @@ impl<L: Leads> Deref for Turn<L> {
 
 impl<L: Leads> Drop for Turn<L> {
     fn drop(&mut self) {
-        let batch = self.line().next();
-        // Without a runtime the process ends, and what is dropped here with it.
-        if let (false, Ok(runtime)) = (batch.is_empty(), Handle::try_current()) {
+        // Without a runtime the process ends, and who waits with it.
+        if let (true, Ok(runtime)) = (self.line().pass(), Handle::try_current()) {
             let next = Self(self.0.clone());
-            self.seller().tasks.spawn_on(L::lead(next, batch), &runtime);
+            self.seller().tasks.spawn_on(next.begin(), &runtime);
         }
     }
 }
