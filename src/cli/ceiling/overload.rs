@@ -21,7 +21,7 @@ use super::rounds::{CONNECTIONS, Measurement};
 use super::sales::total;
 use super::stage::{Load, Stage, path};
 use crate::load::outcome::{NO_ANSWER, NOT_SENT, ORDERED};
-use crate::load::steady::{Arrival, Pairing, Phase, PhaseReport, SteadyReport, Window};
+use crate::load::steady::{Arrival, MAX_PER_S, Pairing, Phase, PhaseReport, SteadyReport, Window};
 use crate::seckill::StrategyName;
 
 /// Connections of the three phases. Whoever finds all of them busy leaves: in an overload those
@@ -131,12 +131,7 @@ impl Stage {
         let (peak, mut spoiled) = peak?;
         let half_ms = self.terms.half_load.as_millis() as u64;
         let durations_ms = [half_ms, self.terms.overload.as_millis() as u64, half_ms];
-        let of_the_peak = [0.5, f64::from(self.terms.overload_by), 0.5];
-        let phases: Vec<Phase> = of_the_peak
-            .into_iter()
-            .zip(durations_ms)
-            .map(|(part, duration_ms)| Phase { per_s: (peak.value * part).max(1.0), duration_ms })
-            .collect();
+        let phases = phases(peak.value, self.terms.overload_by, durations_ms);
         let arrivals: f64 =
             phases.iter().map(|phase| phase.per_s * phase.duration_ms as f64 / 1e3).sum();
         let needed = (arrivals * SPARE) as usize + OVERLOAD_CONNECTIONS;
@@ -175,6 +170,14 @@ impl Stage {
         }
         Ok((judge(peak.value, &phases, &report, resident_bytes), spoiled))
     }
+}
+
+/// Half the peak, `by` times the peak, and half of it again. Never more than the generator can be
+/// asked for; the table says how many came.
+fn phases(peak_per_s: f64, by: u8, durations_ms: [u64; 3]) -> Vec<Phase> {
+    let per_s = [0.5, f64::from(by), 0.5].map(|part| (peak_per_s * part).clamp(1.0, MAX_PER_S));
+    let phase = |(per_s, duration_ms)| Phase { per_s, duration_ms };
+    per_s.into_iter().zip(durations_ms).map(phase).collect()
 }
 
 /// The phase at a time since the start; the last one goes on until everything is answered.
@@ -276,6 +279,17 @@ mod tests {
 
     fn window(code: &str, p99_ms: f64) -> Window {
         Window { due: 10, outcomes: [(code.to_owned(), 10)].into(), ordered_p99_ms: Some(p99_ms) }
+    }
+
+    #[test]
+    fn no_more_is_asked_of_the_generator_than_it_makes() {
+        let per_s = |peak_per_s, by| {
+            phases(peak_per_s, by, [10, 30, 10]).iter().map(|phase| phase.per_s).collect::<Vec<_>>()
+        };
+        assert_eq!(per_s(42_000.0, 5), [21_000.0, 210_000.0, 21_000.0]);
+        assert_eq!(per_s(60_000.0, 20), [30_000.0, MAX_PER_S, 30_000.0]);
+        // Nothing was sold.
+        assert_eq!(per_s(0.0, 5), [1.0, 1.0, 1.0]);
     }
 
     #[test]

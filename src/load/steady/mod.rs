@@ -48,6 +48,6 @@ mod sum;
 mod tally;
 
 pub use super::rush::Progress;
-pub use plan::{Arrival, Pairing, Phase, SteadyPlan};
+pub use plan::{Arrival, MAX_PER_S, Pairing, Phase, SteadyPlan};
 pub use report::{PhaseReport, SteadyLine, SteadyReport, Window};
 pub use run::{run, run_on};

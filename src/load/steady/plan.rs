@@ -20,7 +20,7 @@ const MAX_ANSWER_TIMEOUT_MS: u64 = 60 * 1_000;
 
 /// The most arrivals a second: far more than one machine answers, and with
 /// [`MAX_ANSWER_TIMEOUT_MS`] what bounds the line of those who wait.
-const MAX_PER_S: f64 = 200_000.0;
+pub const MAX_PER_S: f64 = 500_000.0;
 
 /// The fewest arrivals a second: one an hour.
 const MIN_PER_S: f64 = 1.0 / 3_600.0;
