@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use chrono::{DateTime, Utc};
+use futures_util::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use seckill::model::{Clock, ManualClock, Order, OrderId, Outcome, VoucherId};
@@ -261,30 +262,37 @@ impl Clock for BrokenClock {
     }
 }
 
+impl World {
+    async fn shop_with_broken_clock(&self) -> (Purchases, Arc<BrokenClock>) {
+        let clock = Arc::new(BrokenClock { clock: self.clock.clone(), armed: false.into() });
+        let shop = Purchases::start(
+            self.database.clone(),
+            self.redis.clone(),
+            self.keys.clone(),
+            clock.clone(),
+            self.options(),
+        );
+        (shop.await.unwrap(), clock)
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whoever_is_sold_to_in_a_panic_is_told_and_nothing_stays_behind() {
     each_strategy(async |world| {
         world.users(20).await;
         let voucher = world.voucher(20).await.id;
-        let clock = Arc::new(BrokenClock { clock: world.clock.clone(), armed: false.into() });
-        let shop = Purchases::start(
-            world.database.clone(),
-            world.redis.clone(),
-            world.keys.clone(),
-            clock.clone(),
-            world.options(),
-        );
-        let shop = shop.await.unwrap();
+        let (shop, clock) = world.shop_with_broken_clock().await;
         assert_eq!(shop.buy(user(20), voucher).await.unwrap().code(), "ordered");
         // Ids that were drawn ahead are looked for by the clock, too.
         for number in 1..=5 {
             clock.armed.store(true, Ordering::SeqCst);
-            let error = shop.buy(user(number), voucher).await.unwrap_err();
+            let error = must("he is told", shop.buy(user(number), voucher)).await.unwrap_err();
             assert!(matches!(error, PurchaseError::Panicked), "{error:?}");
             assert!(error.outcome_unknown() && !error.retry_may_help());
             assert!(!clock.armed.load(Ordering::SeqCst));
             // Others are not kept waiting; he is until his lock has been given back.
-            assert_eq!(shop.buy(user(number + 10), voucher).await.unwrap().code(), "ordered");
+            let other = must("another one is told", shop.buy(user(number + 10), voucher)).await;
+            assert_eq!(other.unwrap().code(), "ordered");
             eventually("he buys", async || {
                 let code = shop.buy(user(number), voucher).await.unwrap().code();
                 assert!(["ordered", "order_in_progress"].contains(&code), "{code}");
@@ -298,4 +306,28 @@ async fn whoever_is_sold_to_in_a_panic_is_told_and_nothing_stays_behind() {
         assert!(audit.holds && audit.orders == 11, "{audit:?}");
     })
     .await;
+}
+
+/// On a runtime of one thread all stand in line before the first batch goes.
+#[tokio::test]
+async fn a_batch_that_panics_passes_the_turn_to_those_behind_it() {
+    let strategy = StrategyName::GroupCommitUnlocked;
+    let world = World { strategy, ..World::new().await };
+    world.users(300).await;
+    let voucher = world.voucher(300).await.id;
+    let (shop, clock) = world.shop_with_broken_clock().await;
+    shop.sale(voucher).await.unwrap();
+    clock.armed.store(true, Ordering::SeqCst);
+    let all = join_all((1..=300).map(|number| shop.buy(user(number), voucher)));
+    let (mut ordered, mut panicked) = (0, 0);
+    for answer in must("all are told", all).await {
+        match answer {
+            Ok(outcome) if outcome.code() == "ordered" => ordered += 1,
+            Err(PurchaseError::Panicked) => panicked += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((panicked, ordered), (256, 44));
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.orders == 44, "{audit:?}");
 }

@@ -31,6 +31,7 @@ impl Entry {
     pub(super) fn new(committing: Committing, max_in_line: usize) -> Self {
         let together = committing.seller().locks.sends_together();
         // In a cluster each goes for himself: his lock's node may be away while the others' are not.
+        // (Their numbers are on one node: where one cannot be drawn, who has not begun hears so, too.)
         let (max_leaders, max_batch) =
             if together { (MAX_LEADERS, MAX_BATCH) } else { (usize::MAX, 1) };
         Self { line: Arc::new(Line::new(max_in_line, max_leaders, max_batch)), committing }

@@ -8,7 +8,7 @@
 //!
 //! A purchase that finds the way free is not kept waiting for company: its lock and id are drawn
 //! side by side and it runs the single statement, exactly as `locked` does. Only who comes while
-//! others are at Redis or in the database joins whoever else came meanwhile.
+//! others are at Redis, in the database, or just about to go there joins whoever else came meanwhile.
 //!
 //! Together they fail only where the database failed. A batch that the database refuses is
 //! judged one by one, so that whatever is wrong with one purchase is that purchase's alone.

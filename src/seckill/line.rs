@@ -59,7 +59,8 @@ pub(super) struct Line {
     max_batch: usize,
 }
 
-/// While anybody waits, as many lead as may, and come back for them.
+/// Whoever waits is among those whom the appointed take along, or as many lead as may, and come back
+/// for him.
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Member>,
@@ -71,7 +72,8 @@ struct State {
 }
 
 impl Line {
-    /// A line of at most `max` who wait, of which so many lead at once, and so many go together.
+    /// A line of at most `max` who wait, besides those whom a leader who is about to begin takes
+    /// along. So many lead at once, and so many go together.
     pub(super) fn new(max: usize, max_leaders: usize, max_batch: usize) -> Self {
         Self { state: Mutex::default(), max, max_leaders, max_batch }
     }
@@ -89,8 +91,8 @@ impl Line {
         if state.stuck.contains(&voucher) {
             return Err(PurchaseError::DatabaseResting);
         }
-        // Otherwise they do not wait.
         let most = self.max.saturating_add(self.taken_along(state));
+        // With fewer leaders he does not wait.
         if state.leaders == self.max_leaders && state.waiting.len() >= most {
             return Err(PurchaseError::Overloaded);
         }
@@ -108,7 +110,8 @@ impl Line {
     }
 
     /// They stand in line. Whether one more is to lead, who calls [`Line::begin`]; and who is not
-    /// admitted, for one of the reasons of [`Line::check`].
+    /// admitted, for one of the reasons of [`Line::check`]. (No more than one begins: several come at
+    /// once only to a line that has one leader.)
     #[must_use]
     pub(super) fn join(&self, members: impl IntoIterator<Item = Member>) -> (bool, Vec<Told>) {
         let (mut state, mut refused) = (self.state(), Vec::new());

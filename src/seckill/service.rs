@@ -37,8 +37,8 @@ pub struct PurchasesOptions {
     /// Purchases of one voucher in the database at once. More than two only queue for the
     /// row's lock, and wake each other for nothing.
     pub hot_row_width: usize,
-    /// Purchases that wait to be committed together, and as many that wait for their locks; one
-    /// more is refused.
+    /// Purchases that wait to be committed together, and as many that wait for their locks, besides
+    /// those who go with a batch that is about to begin; one more is refused.
     pub max_in_line: usize,
 }
 

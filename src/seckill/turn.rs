@@ -21,14 +21,14 @@ pub(super) trait Leads: Clone + Send + 'static {
     /// next batch goes.
     fn lead(turn: Turn<Self>, batch: Vec<Member>) -> impl Future<Output = ()> + Send;
 
-    /// They stand in line. Where one more may lead, that is in a task of its own: who came may leave,
-    /// and the purchases of the others not with him.
+    /// They stand in line. Where one more may lead, a task of its own does: who came may leave, and the
+    /// purchases of the others not with him.
     fn join(&self, members: impl IntoIterator<Item = Member>) {
         // A shutdown waits for it until there is the task.
         let _begun = self.seller().tasks.token();
         let (leads, refused) = self.line().join(members);
         if leads {
-            self.seller().spawn(Turn(self.clone()).begin());
+            self.seller().spawn(Turn::new(self).begin());
         }
         tell(self.seller(), refused);
     }
@@ -66,12 +66,20 @@ pub(super) trait Leads: Clone + Send + 'static {
 }
 
 /// To lead a line. Dropped, also in a panic, it passes to the next.
-pub(super) struct Turn<L: Leads>(L);
+pub(super) struct Turn<L: Leads> {
+    of: L,
+    has_begun: bool,
+}
 
 impl<L: Leads> Turn<L> {
-    /// Leads whoever waits by now, which are more than when it was decided that somebody leads: the
+    fn new(of: &L) -> Self {
+        Self { of: of.clone(), has_begun: false }
+    }
+
+    /// Leads whoever waits by now, who may be more than when it was decided that somebody leads: the
     /// fewer the batches, the less they cost. Nobody, when all have left since.
-    async fn begin(self) {
+    async fn begin(mut self) {
+        self.has_begun = true;
         let batch = self.line().begin();
         if !batch.is_empty() {
             L::lead(self, batch).await;
@@ -83,16 +91,18 @@ impl<L: Leads> Deref for Turn<L> {
     type Target = L;
 
     fn deref(&self) -> &L {
-        &self.0
+        &self.of
     }
 }
 
 impl<L: Leads> Drop for Turn<L> {
     fn drop(&mut self) {
-        // Without a runtime the process ends, and who waits with it.
+        // Without a runtime the process ends, and those whose turn it would be hear so.
+        if !self.has_begun {
+            drop(self.line().begin());
+        }
         if let (true, Ok(runtime)) = (self.line().pass(), Handle::try_current()) {
-            let next = Self(self.0.clone());
-            self.seller().tasks.spawn_on(next.begin(), &runtime);
+            self.seller().tasks.spawn_on(Self::new(&self.of).begin(), &runtime);
         }
     }
 }
