@@ -18,8 +18,8 @@ const MAX_TOTAL_MS: u64 = 60 * 60 * 1_000;
 /// have to wait in the generator.
 const MAX_ANSWER_TIMEOUT_MS: u64 = 60 * 1_000;
 
-/// The most arrivals a second: far more than one machine answers, and with
-/// [`MAX_ANSWER_TIMEOUT_MS`] what bounds the line of those who wait.
+/// The most arrivals a second: far more than one machine answers, and with the longest time that an
+/// answer is waited for what bounds the line of those who wait.
 pub const MAX_PER_S: f64 = 500_000.0;
 
 /// The fewest arrivals a second: one an hour.
