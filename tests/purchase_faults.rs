@@ -265,14 +265,7 @@ impl Clock for BrokenClock {
 impl World {
     async fn shop_with_broken_clock(&self) -> (Purchases, Arc<BrokenClock>) {
         let clock = Arc::new(BrokenClock { clock: self.clock.clone(), armed: false.into() });
-        let shop = Purchases::start(
-            self.database.clone(),
-            self.redis.clone(),
-            self.keys.clone(),
-            clock.clone(),
-            self.options(),
-        );
-        (shop.await.unwrap(), clock)
+        (self.purchases_by(clock.clone(), self.options()).await, clock)
     }
 }
 

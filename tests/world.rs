@@ -13,7 +13,7 @@ use seckill::http::auth::Tokens;
 use seckill::http::sms::SmsGateway;
 use seckill::http::{App, AppParts, HotPath, server};
 use seckill::lock::{LockClient, LockOptions};
-use seckill::model::{Clock, ManualClock, OrderId, UserId, Voucher};
+use seckill::model::{Clock, ManualClock, OrderId, SharedClock, UserId, Voucher};
 use seckill::seckill::{Purchases, PurchasesOptions, StrategyName};
 use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, Keys, OrderIds, Redis, users};
@@ -173,10 +173,13 @@ impl World {
     }
 
     pub async fn purchases(&self, options: PurchasesOptions) -> Purchases {
+        self.purchases_by(self.clock.clone(), options).await
+    }
+
+    /// The same by another clock.
+    pub async fn purchases_by(&self, clock: SharedClock, options: PurchasesOptions) -> Purchases {
         let (database, redis) = (self.database.clone(), self.redis.clone());
-        Purchases::start(database, redis, self.keys.clone(), self.clock.clone(), options)
-            .await
-            .unwrap()
+        Purchases::start(database, redis, self.keys.clone(), clock, options).await.unwrap()
     }
 
     /// As this world's shops sell, and otherwise by default.

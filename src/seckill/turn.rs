@@ -97,12 +97,16 @@ impl<L: Leads> Deref for Turn<L> {
 
 impl<L: Leads> Drop for Turn<L> {
     fn drop(&mut self) {
-        // Without a runtime the process ends, and those whose turn it would be hear so.
         if !self.has_begun {
+            // Its task never ran, for the process ends: those whose turn it was hear so.
             drop(self.line().begin());
         }
-        if let (true, Ok(runtime)) = (self.line().pass(), Handle::try_current()) {
-            self.seller().tasks.spawn_on(Self::new(&self.of).begin(), &runtime);
+        if self.line().pass() {
+            let next = Self::new(&self.of);
+            // Without a runtime it is dropped here.
+            if let Ok(runtime) = Handle::try_current() {
+                self.seller().tasks.spawn_on(next.begin(), &runtime);
+            }
         }
     }
 }
