@@ -20,7 +20,7 @@ use super::load_servers::{Gate, ORDERED, half_deaf, head, nodes};
 use super::world::exe;
 
 /// Longer than any of these tests takes: they end when the plan has no more pairs.
-const UNTIL_EXHAUSTED: Arrival = Arrival::Closed { duration_ms: 60_000 };
+const UNTIL_EXHAUSTED: Arrival = Arrival::Closed { lead_in_ms: 0, duration_ms: 60_000 };
 
 fn open(phases: &[(f64, u64)]) -> Arrival {
     let phase = |&(per_s, duration_ms)| Phase { per_s, duration_ms };
@@ -129,7 +129,7 @@ async fn pairs_come_in_the_order_of_their_pairing() {
         let mut plan = plan(nodes(1, &gate).await, (2, 3, 5));
         plan.pairing = pairing;
         if pairing == Pairing::Again {
-            plan.arrival = Arrival::Closed { duration_ms: 300 };
+            plan.arrival = Arrival::Closed { lead_in_ms: 0, duration_ms: 300 };
         }
         let report = run(plan).await;
         let arrived: Vec<_> =
@@ -144,6 +144,21 @@ async fn pairs_come_in_the_order_of_their_pairing() {
             assert_eq!(arrived, expected);
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lead_in_is_counted_apart() {
+    let gate = Arc::new(Gate::default());
+    let mut plan = plan(nodes(1, &gate).await, (1, 1, 1));
+    plan.pairing = Pairing::Again;
+    plan.arrival = Arrival::Closed { lead_in_ms: 100, duration_ms: 200 };
+    let report = run(plan).await;
+    let phases: Vec<f64> = report.phases.iter().map(|phase| phase.duration_ms).collect();
+    assert_eq!(phases, [100.0, 200.0]);
+    let sent: u64 = outcomes(&report).values().sum();
+    assert_eq!(sent, arrived(&gate).len() as u64);
+    // The first is due at the start, and so in the lead-in.
+    assert!(report.phases[0].due > 0 && report.elapsed_ms >= 300.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -367,7 +382,10 @@ async fn a_plan_that_cannot_be_carried_out_is_refused() {
         (|plan| plan.answer_timeout_ms = 0, "time-out in ms is 0, but"),
         (|plan| plan.connection_timeout_ms = Some(0), "connection's time-out in ms is 0, but"),
         (|plan| plan.connection_timeout_ms = Some(60_001), "connection's time-out in ms is 60001"),
-        (|plan| plan.arrival = Arrival::Closed { duration_ms: u64::MAX }, "duration in ms"),
+        (
+            |plan| plan.arrival = Arrival::Closed { lead_in_ms: 1, duration_ms: u64::MAX },
+            "duration in ms",
+        ),
         (|plan| plan.arrival = open(&[]), "duration in ms is 0, but"),
         (|plan| plan.arrival = open(&[(100.0, 10), (0.0, 10)]), "arrivals a second is 0, but"),
         (|plan| plan.arrival = open(&[(f64::NAN, 10)]), "arrivals a second is NaN"),
@@ -414,7 +432,7 @@ async fn a_load_that_nobody_waits_for_closes_its_connections() {
 async fn a_process_of_its_own_makes_the_load_and_says_how_far_it_is() {
     let gate = Arc::new(Gate::default());
     let mut plan = plan(nodes(2, &gate).await, (4, 25, 5));
-    (plan.connections, plan.arrival) = (5, Arrival::Closed { duration_ms: 20_000 });
+    (plan.connections, plan.arrival) = (5, Arrival::Closed { lead_in_ms: 0, duration_ms: 20_000 });
     let mut last = 0;
     let report = crowd_process::steady(exe(), &plan, |done| {
         assert!((last..=20_000).contains(&done), "{done} after {last}");

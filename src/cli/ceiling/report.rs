@@ -81,6 +81,7 @@ impl Report {
             "terms": {
                 "repeats": self.terms.repeats,
                 "duration_ms": self.terms.lasting.as_millis() as u64,
+                "lead_in_ms": self.terms.lead_in().as_millis() as u64,
                 "strategies": strategies,
                 "parts": self.terms.parts,
                 "users": self.terms.users,
@@ -132,11 +133,12 @@ impl Report {
             sheet.row(row);
         }
         let method = format!(
-            "{}, {} a measurement, order reversed every other round, what is compared measured \
-             again beside it; medians, in brackets the extremes; load, nodes, PostgreSQL and Redis \
-             on the same processors",
+            "{}, {} a measurement, of a load after a lead-in of {}, order reversed every other round, \
+             what is compared measured again beside it; medians, in brackets the extremes; load, \
+             nodes, PostgreSQL and Redis on the same processors",
             counted(self.terms.repeats, "round"),
-            humantime::format_duration(self.terms.lasting)
+            humantime::format_duration(self.terms.lasting),
+            humantime::format_duration(self.terms.lead_in())
         );
         sheet.row(["method".to_owned(), method]);
         if let Some(Spread { median, max, .. }) = self.book.stolen() {

@@ -1,5 +1,6 @@
 //! The strategies over HTTP: what they sell, and how fast they refuse.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ impl Stage {
         nodes: Vec<SocketAddr>,
         connections: usize,
     ) -> anyhow::Result<Found> {
-        let needed = (AT_MOST_PER_S * self.terms.lasting.as_secs_f64()) as usize + connections;
+        let needed = self.at_most() + connections;
         let count = needed.div_ceil(self.tokens.len());
         let tokens = self.tokens.iter().take(needed).cloned().collect();
         let sale = Sale { nodes, count, tokens, pairing: Pairing::PathAfterPath, connections };
@@ -43,7 +44,7 @@ impl Stage {
         measurement: Measurement,
         strategy: StrategyName,
     ) -> anyhow::Result<Found> {
-        let needed = (AT_MOST_PER_S * self.terms.lasting.as_secs_f64()) as usize + CONNECTIONS;
+        let needed = self.at_most() + CONNECTIONS;
         // Each request has another voucher than the one before it, and another buyer: one who is
         // at two vouchers at once is refused at one of them. As the number of vouchers is a power
         // of two and that of buyers is odd, nobody comes to one voucher twice before all have
@@ -65,8 +66,7 @@ impl Stage {
         measurement: Measurement,
         strategy: StrategyName,
     ) -> anyhow::Result<Found> {
-        let needed =
-            (AT_MOST_PER_S * self.terms.lasting.as_secs_f64()) as usize + MEMORY_CONNECTIONS;
+        let needed = self.at_most() + MEMORY_CONNECTIONS;
         let sale = Sale {
             nodes: self.addresses(strategy, 1),
             count: needed.div_ceil(self.tokens.len()),
@@ -199,7 +199,14 @@ impl Stage {
     }
 
     fn closed(&self) -> Arrival {
-        Arrival::Closed { duration_ms: self.terms.lasting.as_millis() as u64 }
+        let [lead_in_ms, duration_ms] =
+            [self.terms.lead_in(), self.terms.lasting].map(|time| time.as_millis() as u64);
+        Arrival::Closed { lead_in_ms, duration_ms }
+    }
+
+    /// So many buy in one load at the most.
+    fn at_most(&self) -> usize {
+        (AT_MOST_PER_S * self.terms.load_lasts().as_secs_f64()) as usize
     }
 }
 
@@ -219,16 +226,20 @@ pub(super) fn total(phases: &[PhaseReport], kind: impl Fn(&str) -> bool) -> u64 
     all.filter(|(code, _)| kind(code)).map(|(_, count)| count).sum()
 }
 
-/// The outcomes of the first phase, which is the only one of a closed load.
+/// The outcomes, the lead-in's too.
 fn codes(phases: &[PhaseReport]) -> String {
-    let outcomes = phases.iter().take(1).flat_map(|phase| &phase.outcomes);
-    let told: Vec<String> = outcomes.map(|(code, count)| format!("{code} {count}")).collect();
+    let mut outcomes: BTreeMap<&str, u64> = BTreeMap::new();
+    for (code, count) in phases.iter().flat_map(|phase| &phase.outcomes) {
+        *outcomes.entry(code).or_default() += count;
+    }
+    let told: Vec<String> =
+        outcomes.iter().map(|(code, count)| format!("{code} {count}")).collect();
     told.join(", ")
 }
 
-/// Answers of one kind a second that came within the time, and their latency.
+/// Answers of one kind a second that came within the time after the lead-in, and their latency.
 fn figure(phases: &[PhaseReport], code: &str) -> Figure {
-    let Some(phase) = phases.first() else { return Figure::default() };
+    let Some(phase) = phases.last() else { return Figure::default() };
     let answers = phase.answers.get(code).copied().unwrap_or_default();
     Figure {
         value: answers as f64 * 1e3 / phase.duration_ms,

@@ -244,7 +244,10 @@ impl Stage {
                 tokens: buyers.clone(),
                 // Ends when each has come once.
                 pairing: Pairing::PathAfterPath,
-                arrival: Arrival::Closed { duration_ms: ALL_BUY_WITHIN.as_millis() as u64 },
+                arrival: Arrival::Closed {
+                    lead_in_ms: 0,
+                    duration_ms: ALL_BUY_WITHIN.as_millis() as u64,
+                },
                 connections: 32,
                 answer_within: ANSWER_WITHIN,
                 connection_within: None,

@@ -75,10 +75,13 @@ impl SteadyPlan {
 
     fn durations_ms(&self) -> impl Iterator<Item = u64> {
         let (closed, phases) = match &self.arrival {
-            Arrival::Closed { duration_ms } => (Some(*duration_ms), &[][..]),
-            Arrival::Open { phases } => (None, phases.as_slice()),
+            Arrival::Closed { lead_in_ms: 0, duration_ms } => ([None, Some(*duration_ms)], &[][..]),
+            Arrival::Closed { lead_in_ms, duration_ms } => {
+                ([Some(*lead_in_ms), Some(*duration_ms)], &[][..])
+            }
+            Arrival::Open { phases } => ([None; 2], phases.as_slice()),
         };
-        closed.into_iter().chain(phases.iter().map(|phase| phase.duration_ms))
+        closed.into_iter().flatten().chain(phases.iter().map(|phase| phase.duration_ms))
     }
 
     /// When each phase begins and ends, since the start.
@@ -175,7 +178,11 @@ pub enum Pairing {
 pub enum Arrival {
     /// One on every connection at the start, and one whenever another has got its outcome.
     Closed {
-        /// How long new requests are sent, in milliseconds.
+        /// How long that lasts before it is measured, in milliseconds: at first all come at once,
+        /// to processes that have not done anything for a while.
+        #[serde(default)]
+        lead_in_ms: u64,
+        /// How long it lasts from then on, in milliseconds.
         duration_ms: u64,
     },
     /// At random times, whatever the server does.
@@ -213,6 +220,21 @@ mod tests {
             ]}},
         });
         serde_json::from_value(plan).unwrap()
+    }
+
+    #[test]
+    fn a_lead_in_is_a_time_of_its_own() {
+        let spans = |closed| {
+            let arrival: Arrival = serde_json::from_value(json!({ "closed": closed })).unwrap();
+            let plan = SteadyPlan { arrival, ..plan("again") };
+            (plan.spans(), plan.total_ms())
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(spans(json!({"duration_ms": 30})), (vec![ms(0)..ms(30)], 30));
+        assert_eq!(
+            spans(json!({"lead_in_ms": 20, "duration_ms": 30})),
+            (vec![ms(0)..ms(20), ms(20)..ms(50)], 50)
+        );
     }
 
     #[test]

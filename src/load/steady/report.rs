@@ -18,7 +18,8 @@ pub struct SteadyReport {
     pub connections: usize,
     /// From the start to the last outcome, in milliseconds.
     pub elapsed_ms: f64,
-    /// One for every phase of the plan; one for a closed load.
+    /// One for every phase of the plan; one for a closed load, and before it one for its lead-in
+    /// if it has any.
     pub phases: Vec<PhaseReport>,
     /// Of 100 ms each, from the start to the last outcome.
     pub windows: Vec<Window>,
