@@ -94,6 +94,51 @@ async fn who_waits_is_committed_together_and_who_comes_alone_goes_alone() {
     .await;
 }
 
+/// On a runtime of one thread all are asked before any of them gets on.
+#[tokio::test]
+async fn where_others_sell_too_several_go_when_the_connections_were_heard_and_one_at_once() {
+    each_of(GROUPS, async |world| {
+        world.users(10).await;
+        let voucher = world.voucher(10).await.id;
+        // Its threads do nothing before they are told to.
+        let connections = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let heard = connections.handle().clone();
+        let options = PurchasesOptions { connections: Some(heard.clone()), ..world.options() };
+        let shop = Arc::new(world.purchases(options).await);
+        let others = world.order_ids(None);
+        let others_draw = async || {
+            others.next().await.unwrap();
+            // What was drawn ahead was for the second that is over.
+            world.clock.advance(chrono::TimeDelta::seconds(1));
+        };
+        let all_buy = async |buyers: JoinSet<(i64, Answer)>| {
+            let sold = must("they have bought", buyers.join_all()).await;
+            assert!(sold.iter().all(|(_, answer)| matches!(answer, Ok(Outcome::Ordered(_)))));
+        };
+        // Nobody else sells.
+        all_buy(buyers(&shop, voucher, 1, 3)).await;
+        for alone in 4..=5 {
+            others_draw().await;
+            all_buy(buyers(&shop, voucher, alone, alone)).await;
+        }
+        let before = world.transactions(voucher).await;
+        others_draw().await;
+        let together = buyers(&shop, voucher, 6, 8);
+        eventually("they wait", async || heard.metrics().num_alive_tasks() > 0).await;
+        assert_eq!(world.transactions(voucher).await, before);
+        let connections = tokio::task::spawn_blocking(move || {
+            connections.block_on(connections.spawn(async {})).unwrap();
+            connections
+        });
+        all_buy(together).await;
+        assert_eq!(world.transactions(voucher).await, before + 1);
+        // Where there are none any more nobody waits for them.
+        connections.await.unwrap().shutdown_background();
+        all_buy(buyers(&shop, voucher, 9, 10)).await;
+    })
+    .await;
+}
+
 /// A trigger of the database refuses one user's orders.
 async fn poison(world: &World, number: i64) {
     let statement = format!(

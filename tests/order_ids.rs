@@ -109,6 +109,30 @@ impl Clock for RunningClock {
     }
 }
 
+#[tokio::test]
+async fn a_worker_knows_from_its_last_draw_whether_others_draw_too() {
+    let world = World::new().await;
+    let (ids, others) = (world.order_ids(None), world.order_ids(None));
+    for _ in 0..2 {
+        ids.next().await.unwrap();
+        assert!(!ids.others_draw());
+    }
+    others.next().await.unwrap();
+    assert!(!ids.others_draw());
+    ids.next_many(10).await.unwrap();
+    assert!(ids.others_draw());
+    // These were drawn ahead: nothing new is known.
+    ids.next_many(70).await.unwrap();
+    assert!(ids.others_draw());
+    ids.next().await.unwrap();
+    assert!(!ids.others_draw());
+    // On another day the numbers begin anew.
+    others.next().await.unwrap();
+    world.clock.advance(TimeDelta::days(1));
+    ids.next().await.unwrap();
+    assert!(!ids.others_draw());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn seconds_and_day_come_from_one_instant_also_while_midnight_passes() {
     let world = World::new().await;

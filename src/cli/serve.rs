@@ -63,7 +63,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     let secret = stores.secret(&args.secret)?;
     let database = stores.migrated_database().await?;
-    let app = app(&args.server, &stores, &secret, database).await?;
+    let app = app(&args.server, &stores, &secret, database, &connections.threads).await?;
     let files = load::raise_open_files_limit()?;
     let max_connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
 
@@ -125,6 +125,7 @@ async fn app(
     stores: &Stores,
     secret: &str,
     database: Database,
+    connections: &Handle,
 ) -> anyhow::Result<App> {
     let redis = Redis::new(&stores.redis_url)?;
     if let Err(error) = redis.ping().await {
@@ -136,7 +137,13 @@ async fn app(
     let usual = PurchasesOptions::default();
     let most = usual.gate.most.max(burst);
     let gate = GateOptions { burst, most, ..usual.gate };
-    let options = PurchasesOptions { strategy: args.strategy, gate, max_in_line: most, ..usual };
+    let options = PurchasesOptions {
+        strategy: args.strategy,
+        gate,
+        max_in_line: most,
+        connections: Some(connections.clone()),
+        ..usual
+    };
     let purchases = Purchases::start(
         database.clone(),
         redis.clone(),

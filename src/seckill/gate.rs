@@ -141,6 +141,11 @@ impl Gate {
         self.served.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// How many are under way.
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
     /// Whether who stands in line since then is to make way for those who do not: he came before
     /// the overload was noticed. Whoever came later was let in because there is room.
     pub fn is_too_long(&self, since: Instant) -> bool {

@@ -112,6 +112,17 @@ impl Leads for Committing {
         &self.line
     }
 
+    /// Where other processes sell, too, the row is one of theirs now, most likely, and a batch would
+    /// wait there, closed to who comes meanwhile. So the threads of the connections first do what is
+    /// queued with them, for others may be about to join. (Where nobody else sells the database would
+    /// rest for as long. And who is alone goes at once.)
+    async fn gather(&self) {
+        let Some(connections) = &self.seller.connections else { return };
+        if self.seller.order_ids.others_draw() && self.seller.gate.under_way() > 1 {
+            let _ = connections.spawn(async {}).await;
+        }
+    }
+
     async fn lead(turn: Turn<Self>, batch: Vec<Member>) {
         let batch = turn.in_time(batch);
         if batch.len() > 1 {

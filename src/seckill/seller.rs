@@ -41,6 +41,8 @@ pub(super) struct Seller {
     /// Where purchases run, wherever they are asked for: not behind ten thousand connections that
     /// are refused.
     pub(super) runtime: Handle,
+    /// Where they are asked for, if it is another one.
+    pub(super) connections: Option<Handle>,
 }
 
 /// Why a purchase has no outcome yet.

@@ -25,7 +25,7 @@ use crate::store::{Database, Keys, OrderIds, Redis, StoreError, orders};
 pub const DEFAULT_BURST: usize = 3_000;
 
 /// Settings of the purchase service.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct PurchasesOptions {
     /// How to sell.
     pub strategy: StrategyName,
@@ -40,6 +40,8 @@ pub struct PurchasesOptions {
     /// Purchases that wait to be committed together, and as many that wait for their locks, besides
     /// those who go with a batch that is about to begin; one more is refused.
     pub max_in_line: usize,
+    /// The runtime on which purchases are asked for, if it is not the one on which they run.
+    pub connections: Option<Handle>,
 }
 
 impl Default for PurchasesOptions {
@@ -55,6 +57,7 @@ impl Default for PurchasesOptions {
             },
             hot_row_width: 2,
             max_in_line: 10_000,
+            connections: None,
         }
     }
 }
@@ -106,6 +109,7 @@ impl Purchases {
             gate: Arc::clone(&gate),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
+            connections: options.connections,
         };
         let strategy: Arc<dyn Strategy> = match options.strategy {
             StrategyName::Locked => Arc::new(Locked(seller)),

@@ -17,6 +17,11 @@ pub(super) trait Leads: Clone + Send + 'static {
 
     fn line(&self) -> &Line;
 
+    /// Done before a batch goes. Whoever joins the line meanwhile goes, too.
+    fn gather(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// Everybody in `batch` gets an answer, or a place in the next line. When `turn` is dropped, the
     /// next batch goes.
     fn lead(turn: Turn<Self>, batch: Vec<Member>) -> impl Future<Output = ()> + Send;
@@ -79,6 +84,7 @@ impl<L: Leads> Turn<L> {
     /// Leads whoever waits by now, who may be more than when it was decided that somebody leads: the
     /// fewer the batches, the less they cost. Nobody, when all have left since.
     async fn begin(mut self) {
+        self.gather().await;
         self.has_begun = true;
         let batch = self.line().begin();
         if !batch.is_empty() {

@@ -86,6 +86,8 @@ struct Floor {
     /// counter which fell back gives a second time.
     handed_out: BTreeMap<i64, i64>,
     spare: Option<Spare>,
+    /// Whether the last numbers that were drawn did not follow those before.
+    others_draw: bool,
 }
 
 /// Numbers that were drawn with others, and that nobody has yet. They count as handed out. They are
@@ -175,6 +177,7 @@ impl OrderIds {
             starts: BTreeMap::new(),
             handed_out: BTreeMap::new(),
             spare: None,
+            others_draw: false,
         };
         Self { redis, keys, clock, floor: Mutex::new(floor) }
     }
@@ -200,6 +203,12 @@ impl OrderIds {
         }
         let (second, numbers) = self.draw(count).await?;
         numbers.map(|sequence| id_of(second, sequence)).collect()
+    }
+
+    /// Whether other processes draw, too, as far as is known: numbers were left out when this one drew
+    /// for the last time. (It may have been its own, in an attempt under way, or one that failed.)
+    pub fn others_draw(&self) -> bool {
+        self.with_floor(|floor| floor.others_draw)
     }
 
     /// The next id comes from Redis: for whoever found one taken, for Redis has lost the counter
@@ -309,6 +318,9 @@ impl Attempt<'_> {
             // The last that is wanted; no more than `last`.
             let own = first + (i64::from(self.count) - 1);
             id_of(second, own)?;
+            if first > floor.sequence || !same_day {
+                floor.others_draw = same_day && first > floor.sequence + 1;
+            }
             floor.raise(second, last);
             floor.handed_out.insert(first, last);
             if floor.sequence == last {
