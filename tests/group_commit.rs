@@ -115,6 +115,7 @@ async fn where_others_sell_too_several_go_when_the_connections_were_heard_and_on
             let sold = must("they have bought", buyers.join_all()).await;
             assert!(sold.iter().all(|(_, answer)| matches!(answer, Ok(Outcome::Ordered(_)))));
         };
+        shop.sale(voucher).await.unwrap();
         // Nobody else sells.
         all_buy(buyers(&shop, voucher, 1, 3)).await;
         for alone in 4..=5 {
@@ -123,6 +124,7 @@ async fn where_others_sell_too_several_go_when_the_connections_were_heard_and_on
         }
         let before = world.transactions(voucher).await;
         others_draw().await;
+        shop.sale(voucher).await.unwrap();
         let together = buyers(&shop, voucher, 6, 8);
         eventually("they wait", async || heard.metrics().num_alive_tasks() > 0).await;
         assert_eq!(world.transactions(voucher).await, before);

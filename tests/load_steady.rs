@@ -148,17 +148,34 @@ async fn pairs_come_in_the_order_of_their_pairing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lead_in_is_counted_apart() {
-    let gate = Arc::new(Gate::default());
-    let mut plan = plan(nodes(1, &gate).await, (1, 1, 1));
+    let gate = Arc::new(Semaphore::new(0));
+    let opened = Arc::clone(&gate);
+    let node = server(move |mut stream: BufReader<TcpStream>| {
+        let opened = Arc::clone(&opened);
+        async move {
+            while head(&mut stream).await.is_some() {
+                drop(opened.acquire().await.ok()?);
+                stream.write_all(ORDERED.as_bytes()).await.ok()?;
+            }
+            Some(())
+        }
+    });
+    let mut plan = plan(vec![node.await], (1, 1, 1));
     plan.pairing = Pairing::Again;
-    plan.arrival = Arrival::Closed { lead_in_ms: 100, duration_ms: 200 };
-    let report = run(plan).await;
-    let phases: Vec<f64> = report.phases.iter().map(|phase| phase.duration_ms).collect();
-    assert_eq!(phases, [100.0, 200.0]);
-    let sent: u64 = outcomes(&report).values().sum();
-    assert_eq!(sent, arrived(&gate).len() as u64);
-    // The first is due at the start, and so in the lead-in.
-    assert!(report.phases[0].due > 0 && report.elapsed_ms >= 300.0);
+    plan.arrival = Arrival::Closed { lead_in_ms: 100, duration_ms: 1_000 };
+    let progress = Arc::new(Progress::default());
+    let load = tokio::spawn(steady::run(plan, Arc::clone(&progress)));
+    eventually("the lead-in is over", async || progress.done() >= 100).await;
+    gate.add_permits(1);
+    let report = load.await.unwrap().unwrap();
+
+    let all = outcomes(&report);
+    let [lead_in, measured] = &*report.phases else { panic!("{report:?}") };
+    assert_eq!((lead_in.duration_ms, measured.duration_ms), (100.0, 1_000.0));
+    // Due at the start, and answered when the lead-in was over.
+    assert_eq!((lead_in.due, sum(&lead_in.answers)), (1, 0));
+    assert!(measured.due > 0 && sum(&measured.answers) > 0, "{measured:?}");
+    assert_eq!(all, counts([("ordered", 1 + measured.due)]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

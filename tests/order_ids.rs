@@ -128,6 +128,8 @@ async fn a_worker_knows_from_its_last_draw_whether_others_draw_too() {
     assert!(!ids.others_draw());
     // On another day the numbers begin anew.
     others.next().await.unwrap();
+    ids.next().await.unwrap();
+    assert!(ids.others_draw());
     world.clock.advance(TimeDelta::days(1));
     ids.next().await.unwrap();
     assert!(!ids.others_draw());

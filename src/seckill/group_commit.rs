@@ -10,6 +10,9 @@
 //! side by side and it runs the single statement, exactly as `locked` does. Only who comes while
 //! others are at Redis, in the database, or just about to go there joins whoever else came meanwhile.
 //!
+//! Where other processes sell at the same time, a batch of a process that has several purchases under
+//! way begins when those were heard who are just about to join it.
+//!
 //! Together they fail only where the database failed. A batch that the database refuses is
 //! judged one by one, so that whatever is wrong with one purchase is that purchase's alone.
 //! Where the connection is lost and nobody knows whether the commit came through, the same
@@ -48,6 +51,10 @@ const RESEND_AFTER: Duration = Duration::from_secs(2);
 
 /// Between two tries to learn what became of a batch.
 const RESEND_PAUSE: Duration = Duration::from_millis(50);
+
+/// With more queued before the threads of the connections a batch does not wait for what is there: it
+/// would for longer than a transaction takes.
+const MAX_QUEUED: usize = 64;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -113,12 +120,16 @@ impl Leads for Committing {
     }
 
     /// Where other processes sell, too, the row is one of theirs now, most likely, and a batch would
-    /// wait there, closed to who comes meanwhile. So the threads of the connections first do what is
-    /// queued with them, for others may be about to join. (Where nobody else sells the database would
-    /// rest for as long. And who is alone goes at once.)
+    /// wait there, closed to who comes meanwhile. So first comes what is queued with the threads of the
+    /// connections: who was answered a moment ago may come again, and others may be about to join.
+    /// (Where nobody else sells the database would rest for as long. Who is alone goes at once, and so
+    /// do all in an overload, when that queue is long.)
     async fn gather(&self) {
         let Some(connections) = &self.seller.connections else { return };
-        if self.seller.order_ids.others_draw() && self.seller.gate.under_way() > 1 {
+        let is_worth_it = connections.metrics().global_queue_depth() <= MAX_QUEUED
+            && self.seller.order_ids.others_draw()
+            && self.seller.gate.under_way() > 1;
+        if is_worth_it {
             let _ = connections.spawn(async {}).await;
         }
     }

@@ -104,7 +104,7 @@ impl<L: Leads> Deref for Turn<L> {
 impl<L: Leads> Drop for Turn<L> {
     fn drop(&mut self) {
         if !self.has_begun {
-            // Its task never ran, for the process ends: those whose turn it was hear so.
+            // It did not get so far, for the process ends: those whose turn it was hear so.
             drop(self.line().begin());
         }
         if self.line().pass() {

@@ -86,7 +86,7 @@ struct Floor {
     /// counter which fell back gives a second time.
     handed_out: BTreeMap<i64, i64>,
     spare: Option<Spare>,
-    /// Whether the last numbers that were drawn did not follow those before.
+    /// Whether numbers were left out when some were drawn for the last time.
     others_draw: bool,
 }
 
@@ -205,8 +205,8 @@ impl OrderIds {
         numbers.map(|sequence| id_of(second, sequence)).collect()
     }
 
-    /// Whether other processes draw, too, as far as is known: numbers were left out when this one drew
-    /// for the last time. (It may have been its own, in an attempt under way, or one that failed.)
+    /// Whether other processes draw, too, as far as this one knows: when it drew for the last time,
+    /// numbers were left out since the time before. (They may be of a draw of its own that failed.)
     pub fn others_draw(&self) -> bool {
         self.with_floor(|floor| floor.others_draw)
     }
@@ -318,8 +318,13 @@ impl Attempt<'_> {
             // The last that is wanted; no more than `last`.
             let own = first + (i64::from(self.count) - 1);
             id_of(second, own)?;
-            if first > floor.sequence || !same_day {
-                floor.others_draw = same_day && first > floor.sequence + 1;
+            // Those between may be those of an attempt of this process that is under way, too: then
+            // nothing new is known. Nor if this is the one that was overtaken.
+            let is_alone = floor.starts.values().sum::<usize>() == 1;
+            if !same_day || first == floor.sequence + 1 {
+                floor.others_draw = false;
+            } else if first > floor.sequence && is_alone {
+                floor.others_draw = true;
             }
             floor.raise(second, last);
             floor.handed_out.insert(first, last);

@@ -133,9 +133,10 @@ impl Report {
             sheet.row(row);
         }
         let method = format!(
-            "{}, {} a measurement, of a load after a lead-in of {}, order reversed every other round, \
-             what is compared measured again beside it; medians, in brackets the extremes; load, \
-             nodes, PostgreSQL and Redis on the same processors",
+            "{}, {} a measurement, of our loads after a lead-in of {}, order reversed every other round, \
+             what is compared measured again beside it; pgbench and redis-benchmark are counted from \
+             their first call on; medians, in brackets the extremes; load, nodes, PostgreSQL and Redis \
+             on the same processors",
             counted(self.terms.repeats, "round"),
             humantime::format_duration(self.terms.lasting),
             humantime::format_duration(self.terms.lead_in())

@@ -73,9 +73,10 @@ async fn measure_all(
     stores: &StoreArgs,
 ) -> anyhow::Result<Report> {
     let each = humantime::format_duration(terms.lasting);
+    let lead_in = humantime::format_duration(terms.lead_in());
     let minutes = terms.estimate().as_secs_f64() / 60.0;
     eprintln!(
-        "{} of {} measurements, {each} each: this takes about {}.",
+        "{} of {} measurements, {each} each, loads after a lead-in of {lead_in}: this takes about {}.",
         counted(terms.repeats, "round"),
         terms.round(1).len(),
         counted(minutes.ceil() as usize, "minute")

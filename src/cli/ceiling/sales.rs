@@ -246,4 +246,27 @@ fn figure(phases: &[PhaseReport], code: &str) -> Figure {
         latency_ms: phase.latency_ms.get(code).copied(),
         ..Figure::default()
     }
+    .counting("measured", answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_in_the_lead_in_is_in_no_figure_but_in_the_totals() {
+        let phase = |duration_ms, orders| PhaseReport {
+            duration_ms,
+            due: orders,
+            outcomes: [(ORDERED.to_owned(), orders)].into(),
+            answers: [(ORDERED.to_owned(), orders)].into(),
+            latency_ms: BTreeMap::new(),
+            service_ms: BTreeMap::new(),
+        };
+        let phases = [phase(500.0, 7), phase(2_000.0, 30)];
+        let figure = figure(&phases, ORDERED);
+        assert_eq!((figure.value, figure.counts["measured"]), (15.0, 30));
+        assert_eq!(total(&phases, |code| code == ORDERED), 37);
+        assert_eq!(codes(&phases), "ordered 37");
+    }
 }

@@ -75,9 +75,9 @@ impl SteadyPlan {
 
     fn durations_ms(&self) -> impl Iterator<Item = u64> {
         let (closed, phases) = match &self.arrival {
-            Arrival::Closed { lead_in_ms: 0, duration_ms } => ([None, Some(*duration_ms)], &[][..]),
             Arrival::Closed { lead_in_ms, duration_ms } => {
-                ([Some(*lead_in_ms), Some(*duration_ms)], &[][..])
+                let lead_in = Some(*lead_in_ms).filter(|lead_in_ms| *lead_in_ms > 0);
+                ([lead_in, Some(*duration_ms)], &[][..])
             }
             Arrival::Open { phases } => ([None; 2], phases.as_slice()),
         };
@@ -132,6 +132,10 @@ impl SteadyPlan {
             within("the connection's time-out in ms", connection_ms as f64, 1.0, timeout_ms)?;
         }
         within("the load's duration in ms", self.total_ms() as f64, 1.0, MAX_TOTAL_MS as f64)?;
+        if let Arrival::Closed { duration_ms, .. } = &self.arrival {
+            let most = MAX_TOTAL_MS as f64;
+            within("the duration without the lead-in in ms", *duration_ms as f64, 1.0, most)?;
+        }
         if let Arrival::Open { phases } = &self.arrival {
             within("the number of phases", phases.len() as f64, 1.0, MAX_PHASES as f64)?;
             for phase in phases {

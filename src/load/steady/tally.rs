@@ -104,7 +104,7 @@ impl Tally {
 
     /// The last phase that has begun by `time`.
     fn phase_begun_by(&self, time: Duration) -> usize {
-        // A steady load has few phases, mostly one.
+        // A steady load has few phases.
         self.spans.iter().rposition(|span| span.start <= time).unwrap_or_default()
     }
 
