@@ -386,7 +386,7 @@ async fn a_plan_that_cannot_be_carried_out_is_refused() {
         change(&mut plan);
         steady::run(plan, Arc::default()).await.unwrap_err()
     };
-    let changes: [(Change, &str); 17] = [
+    let changes: [(Change, &str); 18] = [
         (|plan| plan.nodes.clear(), "lacks a node"),
         (|plan| plan.paths.clear(), "lacks a path"),
         (|plan| plan.tokens.clear(), "lacks a token"),
@@ -396,6 +396,10 @@ async fn a_plan_that_cannot_be_carried_out_is_refused() {
         (|plan| plan.paths[1] = "/buy it".into(), "path 1 of"),
         (|plan| plan.paths[0] = "/buy#it".into(), "path 0 of"),
         (|plan| plan.tokens[1] = "line\nbreak".into(), "token 1 of"),
+        (
+            |plan| plan.arrival = Arrival::Closed { lead_in_ms: 1, duration_ms: 0 },
+            "without the lead-in in ms is 0, but",
+        ),
         (|plan| plan.answer_timeout_ms = 0, "time-out in ms is 0, but"),
         (|plan| plan.connection_timeout_ms = Some(0), "connection's time-out in ms is 0, but"),
         (|plan| plan.connection_timeout_ms = Some(60_001), "connection's time-out in ms is 60001"),
