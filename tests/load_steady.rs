@@ -98,6 +98,24 @@ where
     address
 }
 
+/// A server that sells to everybody, but only while `gate` is open. Each request is told to
+/// `inside`.
+async fn gated(gate: &Arc<Semaphore>, inside: &Arc<Semaphore>) -> SocketAddr {
+    let (gate, inside) = (Arc::clone(gate), Arc::clone(inside));
+    server(move |mut stream| {
+        let (gate, inside) = (Arc::clone(&gate), Arc::clone(&inside));
+        async move {
+            while head(&mut stream).await.is_some() {
+                inside.add_permits(1);
+                drop(gate.acquire().await.ok()?);
+                stream.write_all(ORDERED.as_bytes()).await.ok()?;
+            }
+            Some(())
+        }
+    })
+    .await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_pair_is_sent_once_and_counted_by_its_code() {
     for (arrival, threads) in
@@ -148,19 +166,8 @@ async fn pairs_come_in_the_order_of_their_pairing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lead_in_is_counted_apart() {
-    let gate = Arc::new(Semaphore::new(0));
-    let opened = Arc::clone(&gate);
-    let node = server(move |mut stream: BufReader<TcpStream>| {
-        let opened = Arc::clone(&opened);
-        async move {
-            while head(&mut stream).await.is_some() {
-                drop(opened.acquire().await.ok()?);
-                stream.write_all(ORDERED.as_bytes()).await.ok()?;
-            }
-            Some(())
-        }
-    });
-    let mut plan = plan(vec![node.await], (1, 1, 1));
+    let (gate, inside) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let mut plan = plan(vec![gated(&gate, &inside).await], (1, 1, 1));
     plan.pairing = Pairing::Again;
     plan.arrival = Arrival::Closed { lead_in_ms: 100, duration_ms: 1_000 };
     let progress = Arc::new(Progress::default());
@@ -181,19 +188,7 @@ async fn a_lead_in_is_counted_apart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stall_counts_for_all_who_were_due_in_it_and_not_only_for_those_sent() {
     let (gate, inside) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
-    let (opened, entered) = (Arc::clone(&gate), Arc::clone(&inside));
-    let node = server(move |mut stream| {
-        let (opened, entered) = (Arc::clone(&opened), Arc::clone(&entered));
-        async move {
-            while head(&mut stream).await.is_some() {
-                entered.add_permits(1);
-                drop(opened.acquire().await.ok()?);
-                stream.write_all(ORDERED.as_bytes()).await.ok()?;
-            }
-            Some(())
-        }
-    });
-    let mut plan = plan(vec![node.await], (1, 1, 1));
+    let mut plan = plan(vec![gated(&gate, &inside).await], (1, 1, 1));
     plan.pairing = Pairing::Again;
     plan.arrival = open(&[(1_000.0, 500)]);
     plan.connections = 2;

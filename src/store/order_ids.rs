@@ -318,12 +318,11 @@ impl Attempt<'_> {
             // The last that is wanted; no more than `last`.
             let own = first + (i64::from(self.count) - 1);
             id_of(second, own)?;
-            // Those between may be those of an attempt of this process that is under way, too: then
-            // nothing new is known. Nor if this is the one that was overtaken.
-            let is_alone = floor.starts.values().sum::<usize>() == 1;
             if !same_day || first == floor.sequence + 1 {
                 floor.others_draw = false;
-            } else if first > floor.sequence && is_alone {
+            } else if first > floor.sequence && floor.starts.values().sum::<usize>() == 1 {
+                // With another attempt of this process under way those between may be that one's,
+                // and nothing new is known. Nor if this is the one that was overtaken.
                 floor.others_draw = true;
             }
             floor.raise(second, last);
