@@ -2,7 +2,7 @@
 //! A value that is malformed, and a `SECKILL_` variable that nobody reads, end the program
 //! with one sentence and status 2 before anything starts.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -20,18 +20,9 @@ use crate::store::RedisUrl;
 #[error("{0}")]
 pub struct ConfigError(pub String);
 
-/// Every `SECKILL_` variable there is.
-const VARIABLES: [&str; 8] = [
-    "SECKILL_ADMIN_PHONES",
-    "SECKILL_DATA_DIR",
-    "SECKILL_LISTEN",
-    // These two are for what `seckill lock run` runs, which may be this program.
-    "SECKILL_LOCK_FENCE",
-    "SECKILL_LOCK_NAME",
-    "SECKILL_SECRET",
-    "SECKILL_STRATEGY",
-    "SECKILL_TRUSTED_PROXIES",
-];
+/// Variables that no argument is read from: for what `seckill lock run` runs, which may be this
+/// program.
+const OF_NO_ARGUMENT: [&str; 2] = ["SECKILL_LOCK_FENCE", "SECKILL_LOCK_NAME"];
 
 /// Those that may be empty: compose files set them whether there is a value or not.
 const LISTS: [&str; 2] = ["SECKILL_ADMIN_PHONES", "SECKILL_TRUSTED_PROXIES"];
@@ -171,23 +162,25 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 
-/// Refuses variables that look like ours and are not: a misspelt one would be ignored.
+/// Refuses variables that look like those of `program` and are not: a misspelt one would be ignored.
 ///
 /// # Errors
 /// Names the first such variable.
 #[allow(clippy::disallowed_methods)] // this module reads the environment
-pub fn check_environment() -> Result<(), ConfigError> {
+pub fn check_environment(program: &clap::Command) -> Result<(), ConfigError> {
+    let mut variables = BTreeSet::from(OF_NO_ARGUMENT.map(String::from));
+    collect_variables(program, &mut variables);
     for (name, value) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
-        let ours = VARIABLES.contains(&name.as_str());
+        let ours = variables.contains(&name);
         if name.starts_with("SECKILL_") && !ours {
-            let known = VARIABLES.join(", ");
+            let known = Vec::from_iter(variables).join(", ");
             return Err(ConfigError(format!("{name} is not a variable of seckill ({known})")));
         }
         if name == "RUST_LOG" && value.to_str().is_none() {
             return Err(ConfigError("RUST_LOG is not valid UTF-8".to_owned()));
         }
-        if ours || name == "DATABASE_URL" || name == "REDIS_URL" {
+        if ours {
             if value.is_empty() && !LISTS.contains(&name.as_str()) {
                 return Err(ConfigError(format!(
                     "{name} is set but empty: give it a value or unset it"
@@ -199,6 +192,15 @@ pub fn check_environment() -> Result<(), ConfigError> {
         }
     }
     Ok(())
+}
+
+/// The variables that arguments of `command`, and of all that is below it, are read from.
+fn collect_variables(command: &clap::Command, variables: &mut BTreeSet<String>) {
+    let of_arguments = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
+    variables.extend(of_arguments.map(String::from));
+    for below in command.get_subcommands() {
+        collect_variables(below, variables);
+    }
 }
 
 /// What is logged: `RUST_LOG`, or `default`.

@@ -1,5 +1,6 @@
 //! The commands that serve: `seckill serve` and `seckill demo`.
 
+use std::collections::HashSet;
 use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
@@ -14,8 +15,18 @@ use crate::world::World;
 #[tokio::test]
 async fn a_served_api_says_where_it_is_and_ends_when_told() {
     let world = World::new().await;
-    let program = Program::on(&world).with("SECKILL_ADMIN_PHONES", "");
-    let mut command = program.command(&["serve", "--listen", "127.0.0.1:0"]);
+    // Every variable that `--help` names may be set.
+    let program = Program::on(&world)
+        .with("SECKILL_ADMIN_PHONES", "")
+        .with("SECKILL_BURST", "100")
+        .with("SECKILL_LISTEN", "127.0.0.1:0")
+        .with("SECKILL_STRATEGY", "locked")
+        .with("SECKILL_TRUSTED_PROXIES", "");
+    let help = program.says(&["serve", "--help"]).await;
+    let named = help.split("[env:").skip(1).map(|from| from.trim().split(['=', ']']).next());
+    let set: HashSet<_> = program.variables().chain(["SECKILL_DATA_DIR"]).collect();
+    assert_eq!(named.flatten().collect::<HashSet<_>>(), set, "{help}");
+    let mut command = program.command(&["serve"]);
     let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
     let line = lines.next_line().await.unwrap().unwrap();

@@ -1,9 +1,11 @@
 //! Strategy `group-commit`: purchases that wait go together, and each is judged for itself.
 //! What it promises with every strategy is in `purchase`.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use futures_util::poll;
 use seckill::model::{Outcome, Refusal, VoucherId};
 use seckill::seckill::{PurchaseError, Purchases, PurchasesOptions, StrategyName};
 use sqlx::{Connection, PgConnection};
@@ -265,16 +267,19 @@ async fn a_shutdown_waits_for_those_in_line() {
         let shop = world.shop().await;
         shop.sale(voucher.id).await.unwrap();
         let row = world.hold_the_row().await;
-        let tasks = buyers(&shop, voucher.id, 1, 100);
+        let each = (1..=100).map(async |number| shop.buy(user(number), voucher.id).await);
+        let mut buying = pin!(join_all(each));
+        // All are in line now, for there is nothing else that any of them could wait for.
+        assert!(poll!(&mut buying).is_pending());
         world.until_one_waits().await;
         let shutdown = async {
             must("the shutdown ends", shop.shutdown()).await;
             world.audit().await
         };
-        let (at_the_end, ()) = tokio::join!(shutdown, async { row.close().await.unwrap() });
-        let told = tasks.join_all().await;
-        let ordered = told.iter().filter(|(_, answer)| matches!(answer, Ok(Outcome::Ordered(_))));
-        assert_eq!(at_the_end.orders, ordered.count() as i64, "{told:?}");
+        let free = async { row.close().await.unwrap() };
+        let (told, at_the_end, ()) = tokio::join!(buying, shutdown, free);
+        assert!(told.iter().all(|answer| matches!(answer, Ok(Outcome::Ordered(_)))), "{told:?}");
+        assert_eq!(at_the_end.orders, 100);
         assert!(at_the_end.holds && !world.any_lock(100).await);
     })
     .await;

@@ -44,6 +44,11 @@ impl Program {
         self
     }
 
+    /// Which variables it was given.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.variables.iter().map(|(name, _)| name.as_str())
+    }
+
     /// A file beside the program's data.
     pub fn file(&self, name: &str) -> PathBuf {
         self.place.path().join(name)

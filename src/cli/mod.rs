@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::{self, ConfigError};
 use crate::embedded::EmbeddedError;
@@ -94,7 +94,7 @@ pub fn main() -> ExitCode {
     if matches!(cli.command, Command::KeepServers) {
         return keep_servers::run();
     }
-    if let Err(error) = config::check_environment() {
+    if let Err(error) = config::check_environment(&Cli::command()) {
         return unusable(&error.to_string());
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -1,7 +1,7 @@
-//! *Idea.* The production strategy: the purchases of one voucher that wait for its row go into
+//! *Idea.* The production strategy: the purchases that wait, of whatever vouchers, go into
 //! one transaction, which is committed once for all of them; the lock per user and the
 //! constraints stay.
-//! *Holds.* Everything, and faster the greater the crowd: the row is locked, and the disk is
+//! *Holds.* Everything, and faster the greater the crowd: a row is locked, and the disk is
 //! waited for, once a batch.
 //! *Breaks when* nothing breaks it. It is the most code of all the rungs, and with one buyer at
 //! a time no faster than r18.

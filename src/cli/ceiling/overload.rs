@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// the server would be measured by how long the generator made him wait.
 const CONNECTION_WITHIN: Duration = Duration::from_millis(5);
 /// What a buyer hears whose purchase may have come through, or was not begun.
-const UNAVAILABLE: &str = "unavailable";
+pub(super) const UNAVAILABLE: &str = "unavailable";
 /// The names of the phases.
 pub(super) const PHASES: [&str; 3] = ["half load", "overload", "half load again"];
 /// How long a window of the report is.

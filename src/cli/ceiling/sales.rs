@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::ensure;
 
 use super::figures::Figure;
+use super::overload::UNAVAILABLE;
 use super::rounds::{CONNECTIONS, MEMORY_CONNECTIONS, Measurement, Refused, VOUCHERS};
 use super::stage::{ANSWER_WITHIN, Load, Stage, path};
 use crate::cli::nodes::Node;
@@ -110,6 +111,8 @@ impl Stage {
         let report = self.send(load, look).await?;
         let confirmed = total(&report.phases, |code| code == ORDERED);
         let unanswered = total(&report.phases, |code| code == NO_ANSWER);
+        // The server may not know, either, what the database made of them.
+        let unavailable = total(&report.phases, |code| code == UNAVAILABLE);
         let refused = total(&report.phases, |code| ![ORDERED, NO_ANSWER, NOT_SENT].contains(&code));
         let due: u64 = report.phases.iter().map(|phase| phase.due).sum();
         let stored = self.stored(&vouchers, since).await?;
@@ -124,8 +127,8 @@ impl Stage {
         if report.exhausted || due > pairs {
             spoil("there were not enough buyers: raise --users".to_owned());
         }
-        // Every request is waited for; only one without an answer may have become an order.
-        if stored < confirmed || stored > confirmed + unanswered {
+        // Every request is waited for; only of these one may have become an order, too.
+        if stored < confirmed || stored > confirmed + unanswered + unavailable {
             spoil(format!("{confirmed} orders confirmed, but {stored} in the database"));
         }
         let figure = figure(&report.phases, ORDERED)
