@@ -57,7 +57,7 @@ pub struct RedisArgs {
 #[derive(Debug, Clone, Args)]
 pub struct HomeArgs {
     /// Where the private servers keep their data, and the secret made for them
-    /// [default: /var/lib/seckill for root, else ~/.local/share/seckill]
+    /// [default: /var/lib/seckill for root, else $XDG_DATA_HOME/seckill or ~/.local/share/seckill]
     #[arg(long, env = "SECKILL_DATA_DIR", value_name = "DIR",
         value_parser = directory, help_heading = "Stores")]
     pub data_dir: Option<PathBuf>,

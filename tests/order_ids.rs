@@ -135,6 +135,23 @@ async fn a_worker_knows_from_its_last_draw_whether_others_draw_too() {
     assert!(!ids.others_draw());
 }
 
+/// The answers to several at a time are looked at in any order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_workers_own_draws_are_nobody_elses() {
+    let world = World::new().await;
+    let ids = Arc::new(world.order_ids(None));
+    for _ in 0..50 {
+        let draws = (0..20).map(|_| {
+            let ids = Arc::clone(&ids);
+            async move {
+                ids.next().await.unwrap();
+                assert!(!ids.others_draw());
+            }
+        });
+        JoinSet::from_iter(draws).join_all().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn seconds_and_day_come_from_one_instant_also_while_midnight_passes() {
     let world = World::new().await;
