@@ -168,11 +168,11 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
 /// Names the first such variable.
 #[allow(clippy::disallowed_methods)] // this module reads the environment
 pub fn check_environment(program: &clap::Command) -> Result<(), ConfigError> {
-    let mut variables = BTreeSet::from(OF_NO_ARGUMENT.map(String::from));
+    let mut variables = BTreeSet::from(OF_NO_ARGUMENT);
     collect_variables(program, &mut variables);
     for (name, value) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
-        let ours = variables.contains(&name);
+        let ours = variables.contains(name.as_str());
         if name.starts_with("SECKILL_") && !ours {
             let known = Vec::from_iter(variables).join(", ");
             return Err(ConfigError(format!("{name} is not a variable of seckill ({known})")));
@@ -195,9 +195,8 @@ pub fn check_environment(program: &clap::Command) -> Result<(), ConfigError> {
 }
 
 /// The variables that arguments of `command`, and of all that is below it, are read from.
-fn collect_variables(command: &clap::Command, variables: &mut BTreeSet<String>) {
-    let of_arguments = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
-    variables.extend(of_arguments.map(String::from));
+fn collect_variables<'a>(command: &'a clap::Command, variables: &mut BTreeSet<&'a str>) {
+    variables.extend(command.get_arguments().filter_map(|argument| argument.get_env()?.to_str()));
     for below in command.get_subcommands() {
         collect_variables(below, variables);
     }

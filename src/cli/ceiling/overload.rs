@@ -18,9 +18,9 @@ use serde::Serialize;
 use super::figures::quotient;
 use super::report::rate;
 use super::rounds::{CONNECTIONS, Measurement};
-use super::sales::total;
+use super::sales::discrepancy;
 use super::stage::{Load, Stage, path};
-use crate::load::outcome::{NO_ANSWER, NOT_SENT, ORDERED};
+use crate::load::outcome::{NOT_SENT, ORDERED};
 use crate::load::steady::{Arrival, MAX_PER_S, Pairing, Phase, PhaseReport, SteadyReport, Window};
 use crate::seckill::StrategyName;
 
@@ -32,8 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long one waits for one of the connections. Who waited for longer would be sent at last, and
 /// the server would be measured by how long the generator made him wait.
 const CONNECTION_WITHIN: Duration = Duration::from_millis(5);
-/// What a buyer hears whose purchase may have come through, or was not begun.
-pub(super) const UNAVAILABLE: &str = "unavailable";
 /// The names of the phases.
 pub(super) const PHASES: [&str; 3] = ["half load", "overload", "half load again"];
 /// How long a window of the report is.
@@ -155,18 +153,12 @@ impl Stage {
             *most = now.unwrap_or_default().max(*most);
         };
         let report = self.send(load, look).await?;
-        let confirmed = total(&report.phases, |code| code == ORDERED);
-        let unsure: u64 = total(&report.phases, |code| [NO_ANSWER, UNAVAILABLE].contains(&code));
         let stored = self.stored(&vouchers, since).await?;
         if report.exhausted {
             spoiled.push(format!("{}: there were not enough buyers", measurement.label()));
         }
-        // Who was not answered, or told that nobody knows, may have an order all the same.
-        if stored < confirmed || stored > confirmed + unsure {
-            spoiled.push(format!(
-                "{}: {confirmed} orders confirmed, but {stored} in the database",
-                measurement.label()
-            ));
+        if let Some(what) = discrepancy(&report.phases, stored) {
+            spoiled.push(format!("{}: {what}", measurement.label()));
         }
         Ok((judge(peak.value, &phases, &report, resident_bytes), spoiled))
     }
