@@ -21,6 +21,7 @@
 // takes the compiler deeper than its default of 128.
 #![recursion_limit = "256"]
 
+pub mod batch;
 pub mod cli;
 pub mod config;
 pub mod embedded;

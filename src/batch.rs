@@ -1,0 +1,353 @@
+//! The batcher: items that wait together are worked on together.
+//!
+//! A caller submits one item and waits for its answer. When an item comes and too few leaders are
+//! at work, the batcher starts one: a task of its own, which takes the items that wait (up to a
+//! limit), works on them, answers them, and goes on until no item waits. There is no timer. An item
+//! that comes alone is a batch of one and starts at once; the more items come while a leader works,
+//! the larger the next batch is. Databases call this group commit (`DeWitt` et al., "Implementation
+//! Techniques for Main Memory Database Systems", 1984).
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::{Semaphore, oneshot};
+
+/// Why an item has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BatchError<E> {
+    /// As many items as may wait already. Nothing was done for this one.
+    Full,
+    /// The batch before this item's failed with this error, and this item's would have met the
+    /// same. Nothing was done for it.
+    NotStarted(E),
+    /// The whole batch failed with this error. The error says what may have been done.
+    Failed(E),
+    /// The leader panicked or its runtime stopped. The work may have been done.
+    Interrupted,
+}
+
+/// The bounds of a batcher.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Items in one batch.
+    pub batch: usize,
+    /// Items that wait; one more is refused.
+    pub waiting: usize,
+    /// Batches in flight.
+    pub leaders: usize,
+}
+
+type Answer<R, E> = Result<R, BatchError<E>>;
+type Replies<R, E> = Vec<oneshot::Sender<Answer<R, E>>>;
+type Work<T, R, E> = dyn Fn(Vec<T>) -> BoxFuture<'static, Result<Vec<R>, E>> + Send + Sync;
+
+/// See the module's documentation. Cheap to clone; clones share one queue.
+pub struct Batcher<T, R, E>(Arc<Inner<T, R, E>>);
+
+struct Inner<T, R, E> {
+    limits: Limits,
+    /// Shared with other batchers that use the same resource.
+    slots: Option<Arc<Semaphore>>,
+    work: Box<Work<T, R, E>>,
+    queue: Mutex<Queue<T, R, E>>,
+}
+
+struct Queue<T, R, E> {
+    waiting: VecDeque<(T, oneshot::Sender<Answer<R, E>>)>,
+    leaders: usize,
+}
+
+impl<T, R, E> Clone for Batcher<T, R, E> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T, R, E> std::fmt::Debug for Batcher<T, R, E> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Batcher").field("limits", &self.0.limits).finish_non_exhaustive()
+    }
+}
+
+impl<T, R, E> Batcher<T, R, E>
+where
+    T: Send + 'static,
+    R: Send + 'static,
+    E: Clone + Send + 'static,
+{
+    /// A batcher that calls `work` with each batch. `work` returns one answer for each item, in
+    /// their order; or an error, when the resource that it uses failed for all of them.
+    pub fn new<W, F>(limits: Limits, work: W) -> Self
+    where
+        W: Fn(Vec<T>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Vec<R>, E>> + Send + 'static,
+    {
+        Self::with_slots(limits, None, work)
+    }
+
+    /// As [`Batcher::new`], for a resource that several batchers share. A leader takes its batch
+    /// only when it has one of `slots`, so that items which come meanwhile join the batch.
+    pub fn sharing<W, F>(limits: Limits, slots: Arc<Semaphore>, work: W) -> Self
+    where
+        W: Fn(Vec<T>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Vec<R>, E>> + Send + 'static,
+    {
+        Self::with_slots(limits, Some(slots), work)
+    }
+
+    fn with_slots<W, F>(limits: Limits, slots: Option<Arc<Semaphore>>, work: W) -> Self
+    where
+        W: Fn(Vec<T>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Vec<R>, E>> + Send + 'static,
+    {
+        let work: Box<Work<T, R, E>> = Box::new(move |items| work(items).boxed());
+        let queue = Mutex::new(Queue { waiting: VecDeque::new(), leaders: 0 });
+        Self(Arc::new(Inner { limits, slots, work, queue }))
+    }
+
+    /// Submits `item` and waits for its answer. The batcher works on the item even if the caller
+    /// stops waiting; an answer that nobody waits for is dropped.
+    ///
+    /// # Errors
+    /// See [`BatchError`].
+    pub async fn submit(&self, item: T) -> Result<R, BatchError<E>> {
+        let (reply, answer) = oneshot::channel();
+        if let Some(leader) = self.join(item, reply)? {
+            tokio::spawn(leader.run());
+        }
+        answer.await.unwrap_or(Err(BatchError::Interrupted))
+    }
+
+    /// Puts `item` into the queue. Returns a leader where one more is to start.
+    fn join(
+        &self,
+        item: T,
+        reply: oneshot::Sender<Answer<R, E>>,
+    ) -> Result<Option<Leader<T, R, E>>, BatchError<E>> {
+        let limits = self.0.limits;
+        let mut queue = self.0.queue();
+        if queue.waiting.len() >= limits.waiting {
+            return Err(BatchError::Full);
+        }
+        queue.waiting.push_back((item, reply));
+        if queue.leaders >= limits.leaders {
+            return Ok(None);
+        }
+        queue.leaders += 1;
+        Ok(Some(Leader { inner: Arc::clone(&self.0), at_work: true }))
+    }
+}
+
+impl<T, R, E> Inner<T, R, E> {
+    fn queue(&self) -> MutexGuard<'_, Queue<T, R, E>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Works until no item waits.
+struct Leader<T, R, E> {
+    inner: Arc<Inner<T, R, E>>,
+    at_work: bool,
+}
+
+impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
+    async fn run(mut self) {
+        loop {
+            let _slot = match &self.inner.slots {
+                // The semaphore is never closed.
+                Some(slots) => Arc::clone(slots).acquire_owned().await.ok(),
+                None => None,
+            };
+            let Some((items, replies)) = self.next_batch() else { return };
+            let inner = &self.inner;
+            let work = AssertUnwindSafe(async { (inner.work)(items).await });
+            match work.catch_unwind().await {
+                Ok(Ok(answers)) => answer(replies, answers.into_iter().map(Ok)),
+                Ok(Err(error)) => {
+                    let late = std::mem::take(&mut inner.queue().waiting);
+                    let late = late.into_iter().map(|(_, reply)| reply).collect();
+                    answer(replies, std::iter::repeat_with(|| Err(BatchError::Failed(error.clone()))));
+                    answer(late, std::iter::repeat_with(|| Err(BatchError::NotStarted(error.clone()))));
+                }
+                // The panic's own message is on standard error; dropping `replies` tells the callers.
+                Err(_panic) => drop(replies),
+            }
+        }
+    }
+
+    /// `None` when no item waits: the leader has stepped down.
+    fn next_batch(&mut self) -> Option<(Vec<T>, Replies<R, E>)> {
+        let mut queue = self.inner.queue();
+        if queue.waiting.is_empty() {
+            queue.leaders -= 1;
+            self.at_work = false;
+            return None;
+        }
+        let size = queue.waiting.len().min(self.inner.limits.batch);
+        Some(queue.waiting.drain(..size).unzip())
+    }
+}
+
+/// A leader whose runtime stops is dropped in the middle of its work. If it was the last one, it
+/// takes along the items that wait: nobody else would ever work on them.
+impl<T, R, E> Drop for Leader<T, R, E> {
+    fn drop(&mut self) {
+        if self.at_work {
+            let mut queue = self.inner.queue();
+            queue.leaders -= 1;
+            let abandoned =
+                if queue.leaders == 0 { std::mem::take(&mut queue.waiting) } else { VecDeque::new() };
+            drop(queue);
+            drop(abandoned);
+        }
+    }
+}
+
+/// Sends each reply its answer. A caller without an answer hears `Interrupted`.
+fn answer<R, E>(replies: Replies<R, E>, answers: impl Iterator<Item = Answer<R, E>>) {
+    for (reply, answer) in replies.into_iter().zip(answers) {
+        // The caller may have stopped waiting.
+        let _ = reply.send(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::future::join_all;
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    const LIMITS: Limits = Limits { batch: 4, waiting: 10, leaders: 1 };
+
+    /// Answers each number with the size of its batch, when `go` says so.
+    fn sizes(limits: Limits, go: &Arc<Semaphore>) -> Batcher<u32, usize, &'static str> {
+        let go = Arc::clone(go);
+        Batcher::new(limits, move |items: Vec<u32>| {
+            let go = Arc::clone(&go);
+            async move {
+                go.acquire().await.map_err(|_| "closed")?.forget();
+                if items.contains(&13) {
+                    return Err("13");
+                }
+                assert!(!items.contains(&7), "a panic on purpose");
+                Ok(vec![items.len(); items.len()])
+            }
+        })
+    }
+
+    /// Submits all of `items` at once, in their order.
+    async fn submit_all(
+        batcher: &Batcher<u32, usize, &'static str>,
+        items: impl IntoIterator<Item = u32>,
+    ) -> Vec<Result<usize, BatchError<&'static str>>> {
+        join_all(items.into_iter().map(|item| batcher.submit(item))).await
+    }
+
+    #[tokio::test]
+    async fn items_that_wait_together_are_one_batch_up_to_the_limit() {
+        let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(9)));
+        assert_eq!(submit_all(&batcher, [0]).await, [Ok(1)]);
+        let sizes = submit_all(&batcher, 20..26).await;
+        assert_eq!(sizes, [Ok(4), Ok(4), Ok(4), Ok(4), Ok(2), Ok(2)]);
+    }
+
+    #[tokio::test]
+    async fn one_item_too_many_is_refused_and_the_others_are_answered() {
+        let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(9)));
+        let answers = submit_all(&batcher, 20..31).await;
+        assert_eq!(answers[10], Err(BatchError::Full));
+        assert!(answers[..10].iter().all(Result::is_ok));
+        assert_eq!(submit_all(&batcher, [0]).await, [Ok(1)]);
+    }
+
+    #[tokio::test]
+    async fn after_a_failed_batch_those_who_wait_hear_of_it_at_once() {
+        let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(1)));
+        let answers = submit_all(&batcher, [13, 1, 1, 1, 2]).await;
+        assert!(answers[..4].iter().all(|answer| *answer == Err(BatchError::Failed("13"))));
+        // There was no permission for a second batch.
+        assert_eq!(answers[4], Err(BatchError::NotStarted("13")));
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_told_to_its_batch_alone() {
+        let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(9)));
+        let answers = submit_all(&batcher, [7, 1, 1, 1, 2]).await;
+        assert!(answers[..4].iter().all(|answer| *answer == Err(BatchError::Interrupted)));
+        assert_eq!(answers[4], Ok(1));
+    }
+
+    #[tokio::test]
+    async fn an_item_is_worked_on_after_its_caller_left() {
+        let done = Arc::new(AtomicUsize::new(0));
+        let (count, begun) = (Arc::clone(&done), Arc::new(Notify::new()));
+        let (go, start) = (Arc::new(Semaphore::new(0)), Arc::clone(&begun));
+        let gate = Arc::clone(&go);
+        let batcher = Batcher::new(LIMITS, move |items: Vec<u32>| {
+            start.notify_one();
+            let (count, gate) = (Arc::clone(&count), Arc::clone(&gate));
+            async move {
+                gate.acquire().await.map_err(drop)?.forget();
+                count.fetch_add(items.len(), Ordering::SeqCst);
+                Ok(items)
+            }
+        });
+        tokio::select! {
+            _ = batcher.submit(1) => unreachable!("nothing was permitted"),
+            () = begun.notified() => {}
+        }
+        go.add_permits(2);
+        assert_eq!(batcher.submit(2).await, Ok(2));
+        assert_eq!(done.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn batchers_that_share_a_slot_take_turns() {
+        let slots = Arc::new(Semaphore::new(1));
+        let (at_work, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let batchers: Vec<_> = (0..3)
+            .map(|_| {
+                let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
+                Batcher::sharing(LIMITS, Arc::clone(&slots), move |items: Vec<u32>| {
+                    let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
+                    async move {
+                        most.fetch_max(at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        tokio::task::yield_now().await;
+                        at_work.fetch_sub(1, Ordering::SeqCst);
+                        Ok::<_, ()>(items)
+                    }
+                })
+            })
+            .collect();
+        let answers = join_all((0..30).map(|item| batchers[item as usize % 3].submit(item))).await;
+        assert!(answers.into_iter().eq((0..30).map(Ok)));
+        assert_eq!(most.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_runtime_that_stops_leaves_no_caller_waiting() {
+        let runtime = || tokio::runtime::Builder::new_current_thread().build();
+        let (Ok(callers), Ok(leaders)) = (runtime(), runtime()) else { return };
+        let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(0)));
+        let submit = |item| {
+            let batcher = batcher.clone();
+            async move { batcher.submit(item).await }
+        };
+        // The first submit starts the leader on `leaders`, which never gets permission to work.
+        let first = leaders.spawn(submit(1));
+        leaders.block_on(async { while batcher.0.queue().leaders == 0 { tokio::task::yield_now().await } });
+        let second = callers.spawn(submit(2));
+        callers.block_on(tokio::task::yield_now());
+        drop(leaders);
+        assert!(callers.block_on(first).is_err(), "the first caller stopped with its runtime");
+        let answer = callers.block_on(second);
+        assert!(matches!(answer, Ok(Err(BatchError::Interrupted))), "{answer:?}");
+        assert_eq!(batcher.0.queue().leaders, 0);
+    }
+}
