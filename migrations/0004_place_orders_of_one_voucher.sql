@@ -33,7 +33,7 @@ create function place_orders(
 returns table (order_id bigint, reason text, earlier_id bigint)
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '400ms'
+set lock_timeout = '600ms'
 as $$
 declare
     available integer;

@@ -169,8 +169,14 @@ impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
                 Ok(Err(error)) => {
                     let late = std::mem::take(&mut inner.queue().waiting);
                     let late = late.into_iter().map(|(_, reply)| reply).collect();
-                    answer(replies, std::iter::repeat_with(|| Err(BatchError::Failed(error.clone()))));
-                    answer(late, std::iter::repeat_with(|| Err(BatchError::NotStarted(error.clone()))));
+                    answer(
+                        replies,
+                        std::iter::repeat_with(|| Err(BatchError::Failed(error.clone()))),
+                    );
+                    answer(
+                        late,
+                        std::iter::repeat_with(|| Err(BatchError::NotStarted(error.clone()))),
+                    );
                 }
                 // The panic's own message is on standard error; dropping `replies` tells the callers.
                 Err(_panic) => drop(replies),
@@ -198,8 +204,11 @@ impl<T, R, E> Drop for Leader<T, R, E> {
         if self.at_work {
             let mut queue = self.inner.queue();
             queue.leaders -= 1;
-            let abandoned =
-                if queue.leaders == 0 { std::mem::take(&mut queue.waiting) } else { VecDeque::new() };
+            let abandoned = if queue.leaders == 0 {
+                std::mem::take(&mut queue.waiting)
+            } else {
+                VecDeque::new()
+            };
             drop(queue);
             drop(abandoned);
         }
@@ -287,22 +296,22 @@ mod tests {
     async fn an_item_is_worked_on_after_its_caller_left() {
         let done = Arc::new(AtomicUsize::new(0));
         let (count, begun) = (Arc::clone(&done), Arc::new(Notify::new()));
-        let (go, start) = (Arc::new(Semaphore::new(0)), Arc::clone(&begun));
-        let gate = Arc::clone(&go);
+        let (permission, start) = (Arc::new(Semaphore::new(0)), Arc::clone(&begun));
+        let go = Arc::clone(&permission);
         let batcher = Batcher::new(LIMITS, move |items: Vec<u32>| {
             start.notify_one();
-            let (count, gate) = (Arc::clone(&count), Arc::clone(&gate));
+            let (count, go) = (Arc::clone(&count), Arc::clone(&go));
             async move {
-                gate.acquire().await.map_err(drop)?.forget();
+                go.acquire().await.map_err(drop)?.forget();
                 count.fetch_add(items.len(), Ordering::SeqCst);
-                Ok(items)
+                Ok::<_, ()>(items)
             }
         });
         tokio::select! {
             _ = batcher.submit(1) => unreachable!("nothing was permitted"),
             () = begun.notified() => {}
         }
-        go.add_permits(2);
+        permission.add_permits(2);
         assert_eq!(batcher.submit(2).await, Ok(2));
         assert_eq!(done.load(Ordering::SeqCst), 2);
     }
@@ -317,7 +326,10 @@ mod tests {
                 Batcher::sharing(LIMITS, Arc::clone(&slots), move |items: Vec<u32>| {
                     let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
                     async move {
-                        most.fetch_max(at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        most.fetch_max(
+                            at_work.fetch_add(1, Ordering::SeqCst) + 1,
+                            Ordering::SeqCst,
+                        );
                         tokio::task::yield_now().await;
                         at_work.fetch_sub(1, Ordering::SeqCst);
                         Ok::<_, ()>(items)
@@ -341,7 +353,11 @@ mod tests {
         };
         // The first submit starts the leader on `leaders`, which never gets permission to work.
         let first = leaders.spawn(submit(1));
-        leaders.block_on(async { while batcher.0.queue().leaders == 0 { tokio::task::yield_now().await } });
+        leaders.block_on(async {
+            while batcher.0.queue().leaders == 0 {
+                tokio::task::yield_now().await
+            }
+        });
         let second = callers.spawn(submit(2));
         callers.block_on(tokio::task::yield_now());
         drop(leaders);

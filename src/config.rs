@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use tracing_subscriber::EnvFilter;
 
 use crate::model::normalized_phone;
-use crate::seckill::{DEFAULT_BURST, StrategyName};
+use crate::seckill::{DEFAULT_BURST, Strategy};
 use crate::store::RedisUrl;
 
 /// A configuration that cannot be used: the sentence to print before exit status 2.
@@ -109,10 +109,9 @@ pub struct ServerArgs {
 
     /// How to sell: locked, group-commit or group-commit-unlocked
     #[arg(long, env = "SECKILL_STRATEGY", value_name = "NAME", default_value_t)]
-    pub strategy: StrategyName,
+    pub strategy: Strategy,
 
-    /// Purchases that may come at once; beyond them, when more come than are served or so many have
-    /// waited for half a second, the surplus is refused with 503
+    /// Purchases that may be under way at once; one more is refused with 503 and Retry-After
     #[arg(long, env = "SECKILL_BURST", value_name = "N", default_value_t = DEFAULT_BURST as u32,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BURST)))]
     pub burst: u32,
@@ -121,8 +120,7 @@ pub struct ServerArgs {
     #[arg(long, env = "SECKILL_ADMIN_PHONES", value_name = "PHONES", default_value = "")]
     pub admin_phones: Phones,
 
-    /// Networks of load balancers whose X-Forwarded-For is believed and whose connections are read
-    /// in an overload, too, separated by commas
+    /// Networks of load balancers whose X-Forwarded-For is believed, separated by commas
     #[arg(long, env = "SECKILL_TRUSTED_PROXIES", value_name = "NETWORKS", default_value = "")]
     pub trusted_proxies: Networks,
 }

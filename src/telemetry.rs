@@ -1,12 +1,10 @@
 //! Logs and metrics.
 
-use std::cell::RefCell;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use metrics::Histogram;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
@@ -14,8 +12,41 @@ use tracing_subscriber::EnvFilter;
 const LATENCY_BOUNDS_SECONDS: [f64; 13] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
 
-/// Upper bounds of the histogram of batches, in purchases.
-const GROUP_BOUNDS: [f64; 8] = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+/// Upper bounds of the histogram of batches, in orders.
+const BATCH_BOUNDS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+
+/// The names of all metrics.
+pub mod name {
+    /// From a request's head to its answer, in seconds.
+    pub const REQUEST_SECONDS: &str = "seckill_http_request_seconds";
+    /// Attempts to buy.
+    pub const PURCHASES: &str = "seckill_purchases_total";
+    /// Circuits that opened.
+    pub const BREAKER_TRIPPED: &str = "seckill_breaker_tripped_total";
+    /// Orders in a transaction.
+    pub const ORDER_BATCH_SIZE: &str = "seckill_order_batch_size";
+    /// Batches that were sent again.
+    pub const ORDER_BATCH_RESENT: &str = "seckill_order_batch_resent_total";
+    /// Locks acquired.
+    pub const LOCK_ACQUIRED: &str = "seckill_lock_acquired_total";
+    /// Waits for a lock.
+    pub const LOCK_CONTENDED: &str = "seckill_lock_contended_total";
+    /// The length of these waits, in seconds.
+    pub const LOCK_WAIT_SECONDS: &str = "seckill_lock_wait_seconds";
+    /// Leases lengthened.
+    pub const LOCK_RENEWED: &str = "seckill_lock_renewed_total";
+    /// Leases lost while held.
+    pub const LOCK_LOST: &str = "seckill_lock_lost_total";
+    /// Locks released in the background.
+    pub const LOCK_CLEANED_UP: &str = "seckill_lock_cleaned_up_total";
+    /// Locks left to their leases.
+    pub const LOCK_CLEANUP_SKIPPED: &str = "seckill_lock_cleanup_skipped_total";
+}
+
+/// The outcome of a purchase that could not be judged now.
+pub const UNAVAILABLE: &str = "unavailable";
+/// The outcome of a purchase that met a defect.
+pub const INTERNAL_ERROR: &str = "internal_error";
 
 /// How often histograms are tidied.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -38,10 +69,10 @@ pub fn start_logs(filter: EnvFilter) {
 pub fn start_metrics() {
     METRICS.get_or_init(|| {
         let latency = Matcher::Suffix("_seconds".to_owned());
-        let group = Matcher::Full("seckill_group_size".to_owned());
+        let batch = Matcher::Full(name::ORDER_BATCH_SIZE.to_owned());
         let builder = PrometheusBuilder::new()
             .set_buckets_for_metric(latency, &LATENCY_BOUNDS_SECONDS)
-            .and_then(|builder| builder.set_buckets_for_metric(group, &GROUP_BOUNDS))
+            .and_then(|builder| builder.set_buckets_for_metric(batch, &BATCH_BOUNDS))
             // Only an empty list of bounds is refused.
             .unwrap_or_else(|_| PrometheusBuilder::new());
         let recorder = builder.build_recorder();
@@ -64,48 +95,45 @@ pub fn start_metrics() {
 
 fn describe() {
     use metrics::{Unit, describe_counter, describe_histogram};
-    describe_histogram!(
-        "seckill_http_request_seconds",
-        Unit::Seconds,
-        "From the request's head to the answer's, by route and status."
-    );
-    describe_counter!("seckill_purchases_total", "Attempts to buy, by outcome.");
+    let seconds = Unit::Seconds;
+    describe_histogram!(name::REQUEST_SECONDS, seconds, "From a request's head to its answer.");
+    describe_counter!(name::PURCHASES, "Attempts to buy, by outcome.");
+    describe_counter!(name::BREAKER_TRIPPED, "How often orders of a voucher could not be written.");
+    describe_histogram!(name::ORDER_BATCH_SIZE, "Orders in a transaction.");
+    describe_counter!(name::ORDER_BATCH_RESENT, "Transactions sent again: the answer was lost.");
+    describe_counter!(name::LOCK_ACQUIRED, "Locks acquired.");
+    describe_counter!(name::LOCK_CONTENDED, "Waits for a lock that another owner held.");
+    describe_histogram!(name::LOCK_WAIT_SECONDS, Unit::Seconds, "Waits for locks, in vain or not.");
+    describe_counter!(name::LOCK_RENEWED, "Leases of locks lengthened.");
+    describe_counter!(name::LOCK_LOST, "Leases of locks lost while held.");
     describe_counter!(
-        "seckill_breaker_tripped_total",
-        "How often the database failed and was given a rest."
-    );
-    describe_histogram!(
-        "seckill_group_size",
-        "Purchases in a transaction, of those with two or more."
-    );
-    describe_counter!(
-        "seckill_group_broken_up_total",
-        "Batches that the database refused, so that their members were judged singly."
+        name::LOCK_CLEANED_UP,
+        "Locks released in the background: dropped, or released without an answer."
     );
     describe_counter!(
-        "seckill_group_settled_total",
-        "Batches whose answer was lost and had to be asked for again."
-    );
-    describe_counter!("seckill_lock_acquired_total", "Locks acquired.");
-    describe_counter!(
-        "seckill_lock_contended_total",
-        "How often somebody had to wait because the lock was held."
-    );
-    describe_histogram!(
-        "seckill_lock_wait_seconds",
-        Unit::Seconds,
-        "How long those waited, in vain or not."
-    );
-    describe_counter!("seckill_lock_renewed_total", "Leases of locks lengthened.");
-    describe_counter!("seckill_lock_lost_total", "Leases of locks lost while held.");
-    describe_counter!(
-        "seckill_lock_cleaned_up_total",
-        "Locks given back in the background: dropped, or released without an answer."
-    );
-    describe_counter!(
-        "seckill_lock_cleanup_skipped_total",
+        name::LOCK_CLEANUP_SKIPPED,
         "Locks left to their leases because too many were dropped at once."
     );
+}
+
+/// One attempt to buy is over, with this outcome's code.
+pub fn purchase_ended(outcome: &'static str) {
+    metrics::counter!(name::PURCHASES, "outcome" => outcome).increment(1);
+}
+
+/// A circuit has opened.
+pub fn breaker_tripped() {
+    metrics::counter!(name::BREAKER_TRIPPED).increment(1);
+}
+
+/// A transaction is sent with so many orders.
+pub fn order_batch(size: usize) {
+    metrics::histogram!(name::ORDER_BATCH_SIZE).record(size as f64);
+}
+
+/// A transaction is sent again, because the answer was lost.
+pub fn order_batch_resent() {
+    metrics::counter!(name::ORDER_BATCH_RESENT).increment(1);
 }
 
 /// What was counted, in the text format of Prometheus; empty before [`start_metrics`].
@@ -113,21 +141,8 @@ pub fn metrics_text() -> String {
     METRICS.get().map(PrometheusHandle::render).unwrap_or_default()
 }
 
-/// Counts one answered request, and how long the answer took, by route and status.
+/// One request was answered.
 pub fn request_answered(route: &str, status: StatusCode, took: Duration) {
-    // Looking a histogram up costs more than recording into it: each thread keeps the few
-    // that there are. Routes and statuses are ours, so the list stays short.
-    thread_local! {
-        static KNOWN: RefCell<Vec<(String, StatusCode, Histogram)>> = RefCell::default();
-    }
-    KNOWN.with_borrow_mut(|known| {
-        let place = known.iter().position(|(of, with, _)| *with == status && of == route);
-        let place = place.unwrap_or_else(|| {
-            let labels = [("route", route.to_owned()), ("status", status.as_str().to_owned())];
-            let histogram = metrics::histogram!("seckill_http_request_seconds", &labels);
-            known.push((route.to_owned(), status, histogram));
-            known.len() - 1
-        });
-        known[place].2.record(took.as_secs_f64());
-    });
+    let labels = [("route", route.to_owned()), ("status", status.as_str().to_owned())];
+    metrics::histogram!(name::REQUEST_SECONDS, &labels).record(took.as_secs_f64());
 }

@@ -121,6 +121,7 @@ async fn a_buyer_who_leaves_in_the_middle_leaves_a_whole_order_and_no_lock() {
     let world = &api.world;
     world.users(1).await;
     let id = world.voucher(2).await.id;
+    world.wait_long_for_rows().await;
     let mut holder = hold_rows(world).await;
     let mut raw = Raw::connect(api.address).await;
     raw.send(purchase_head(&world.token(1), id, "")).await;
@@ -196,6 +197,7 @@ async fn a_server_that_stops_answers_what_it_began_and_takes_nothing_new() {
     let mut idle = Raw::connect(address).await;
     idle.send(HEALTHZ).await;
     assert_eq!(idle.answer().await.unwrap().status, 200);
+    world.wait_long_for_rows().await;
     let mut holder = hold_rows(&world).await;
     let mut buyer = Raw::connect(address).await;
     buyer.send(purchase_head(&world.token(1), id, "")).await;
@@ -211,7 +213,7 @@ async fn a_server_that_stops_answers_what_it_began_and_takes_nothing_new() {
     assert!(!serving.is_finished());
     holder.execute("rollback").await.unwrap();
     let answer = buyer.answer().await.unwrap();
-    // 503 when the machine was so slow that the row was held beyond the buyer's patience.
+    // 503 when the machine was so slow that the row was held for longer than the buyer waits.
     assert!([201, 503].contains(&answer.status), "{answer:?}");
     assert!(buyer.answer().await.is_none());
     timeout(PATIENCE, serving).await.expect("serve does not return").unwrap();

@@ -36,6 +36,15 @@ impl World {
         self.redis.query::<()>(redis::cmd("SET").arg(key).arg(value)).await.unwrap();
     }
 
+    /// How often the server was asked to do `command`, by whomever.
+    async fn calls_of(&self, command: &str) -> i64 {
+        let stats: String = self.redis.query(redis::cmd("INFO").arg("commandstats")).await.unwrap();
+        let line = stats.lines().find_map(|line| {
+            line.strip_prefix(&format!("cmdstat_{command}:calls="))?.split(',').next()
+        });
+        line.map_or(0, |calls| calls.parse().unwrap())
+    }
+
     async fn lose_counter(&self) {
         let key = self.keys.order_counter(self.clock.now().date_naive());
         self.redis.query::<()>(redis::cmd("DEL").arg(key)).await.unwrap();
@@ -71,30 +80,6 @@ async fn the_day_changes_between_two_microseconds_in_utc() {
     assert_eq!(world.counter(day("2026-11-12")).await, Some(1));
 }
 
-/// What is left of them is for the same second: in the next one another process may have it, if
-/// Redis lost the counter.
-#[tokio::test]
-async fn who_draws_many_draws_for_those_who_come_in_the_same_second() {
-    let world = World::new().await;
-    let ids = world.order_ids(None);
-    let today = day("2026-11-11");
-    let sequences = |drawn: Vec<OrderId>| drawn.into_iter().map(OrderId::sequence);
-    let mut drawn = Vec::from_iter(sequences(ids.next_many(10).await.unwrap()));
-    drawn.push(ids.next().await.unwrap().sequence());
-    drawn.extend(sequences(ids.next_many(69).await.unwrap()));
-    assert_eq!(drawn, Vec::from_iter(1..=80));
-    assert_eq!(world.counter(today).await, Some(80));
-    // Not enough is left for two, who draw anew; and then for one there is.
-    assert_eq!(ids.next_many(2).await.unwrap()[0].sequence(), 81);
-    assert_eq!(ids.next().await.unwrap().sequence(), 83);
-    assert_eq!(world.counter(today).await, Some(96));
-    world.clock.advance(TimeDelta::seconds(1));
-    let id = ids.next().await.unwrap();
-    assert_eq!((id.second(), id.sequence()), (second_of(midnight()) + 1, 97));
-    // Who draws one draws no more.
-    assert_eq!(world.counter(today).await, Some(97));
-}
-
 /// Shows another instant each time it is looked at.
 #[derive(Debug)]
 struct RunningClock {
@@ -106,49 +91,6 @@ impl Clock for RunningClock {
     fn now(&self) -> DateTime<Utc> {
         let micros = self.micros.fetch_add(self.step, Ordering::SeqCst);
         DateTime::from_timestamp_micros(micros).unwrap()
-    }
-}
-
-#[tokio::test]
-async fn a_worker_knows_from_its_last_draw_whether_others_draw_too() {
-    let world = World::new().await;
-    let (ids, others) = (world.order_ids(None), world.order_ids(None));
-    for _ in 0..2 {
-        ids.next().await.unwrap();
-        assert!(!ids.others_draw());
-    }
-    others.next().await.unwrap();
-    assert!(!ids.others_draw());
-    ids.next_many(10).await.unwrap();
-    assert!(ids.others_draw());
-    // These were drawn ahead: nothing new is known.
-    ids.next_many(70).await.unwrap();
-    assert!(ids.others_draw());
-    ids.next().await.unwrap();
-    assert!(!ids.others_draw());
-    // On another day the numbers begin anew.
-    others.next().await.unwrap();
-    ids.next().await.unwrap();
-    assert!(ids.others_draw());
-    world.clock.advance(TimeDelta::days(1));
-    ids.next().await.unwrap();
-    assert!(!ids.others_draw());
-}
-
-/// The answers to several at a time are looked at in any order.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_workers_own_draws_are_nobody_elses() {
-    let world = World::new().await;
-    let ids = Arc::new(world.order_ids(None));
-    for _ in 0..50 {
-        let draws = (0..20).map(|_| {
-            let ids = Arc::clone(&ids);
-            async move {
-                ids.next().await.unwrap();
-                assert!(!ids.others_draw());
-            }
-        });
-        JoinSet::from_iter(draws).join_all().await;
     }
 }
 
@@ -175,18 +117,13 @@ async fn seconds_and_day_come_from_one_instant_also_while_midnight_passes() {
     assert_eq!(world.counter(day("2026-11-12")).await, Some(twelfth));
 }
 
-/// Draws `many` ids `times` times, each greater than every id that was returned before it was asked
-/// for.
-async fn draw(ids: &OrderIds, times: usize, many: u32, returned: &AtomicI64) -> Vec<i64> {
+/// Draws `many` ids at once, `times` times, each greater than every id that was returned before it
+/// was asked for.
+async fn draw(ids: &OrderIds, times: usize, many: usize, returned: &AtomicI64) -> Vec<i64> {
     let mut drawn = Vec::new();
     for _ in 0..times {
         let before = returned.load(Ordering::SeqCst);
-        let together = match many {
-            1 => vec![ids.next().await.unwrap()],
-            many => ids.next_many(many).await.unwrap(),
-        };
-        assert_eq!(together.len(), many as usize);
-        for id in together.into_iter().map(OrderId::get) {
+        for id in next_many(ids, many).await.into_iter().map(OrderId::get) {
             assert!(id > before, "{id} was asked for after {before} was returned");
             returned.fetch_max(id, Ordering::SeqCst);
             drawn.push(id);
@@ -342,61 +279,42 @@ async fn a_counter_that_is_none_is_an_error_and_left_alone() {
     assert!(ids.next().await.unwrap().sequence() > 0);
 }
 
+/// So many ids, asked for at once.
+pub async fn next_many(ids: &OrderIds, count: usize) -> Vec<OrderId> {
+    let drawn = join_all((0..count).map(|_| ids.next())).await;
+    drawn.into_iter().map(Result::unwrap).collect()
+}
+
+/// On a runtime of one thread all are asked for before the first call to Redis.
 #[tokio::test]
-async fn ids_that_are_drawn_together_are_in_a_row() {
+async fn ids_that_are_asked_for_together_are_in_a_row_by_one_call() {
     let world = World::new().await;
     let ids = world.order_ids(None);
     let first = ids.next().await.unwrap();
-    let many = ids.next_many(5).await.unwrap();
+    let calls = world.calls_of("incrby").await;
+    let many = next_many(&ids, 500).await;
+    assert_eq!(world.calls_of("incrby").await - calls, 1);
     let numbers: Vec<_> = many.iter().map(|id| (id.second(), id.sequence())).collect();
     let second = second_of(midnight());
-    assert_eq!(numbers, [2, 3, 4, 5, 6].map(|number| (second, number)));
+    assert_eq!(numbers, (2..=501).map(|number| (second, number)).collect::<Vec<_>>());
     assert_eq!(many[0].get(), first.get() + 1);
-    assert_eq!(world.counter(day("2026-11-11")).await, Some(1 + 8 * 5));
-    assert_eq!(ids.next_many(0).await.unwrap(), []);
-    assert_eq!(ids.next().await.unwrap().sequence(), 7);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn ids_drawn_one_by_one_and_together_never_meet() {
-    let world = World::new().await;
-    let mut tasks = JoinSet::new();
-    let mut expected = 0;
-    for _ in 0..2 {
-        let ids = Arc::new(world.order_ids(None));
-        for task in 0..20 {
-            let ids = Arc::clone(&ids);
-            expected += (0..20).map(|round| (task + round) % 7).sum::<usize>();
-            tasks.spawn(async move {
-                let mut drawn = Vec::new();
-                for round in 0..20 {
-                    match (task + round) % 7 {
-                        1 => drawn.push(ids.next().await.unwrap().get()),
-                        count => {
-                            let many = ids.next_many(count as u32).await.unwrap();
-                            drawn.extend(many.into_iter().map(OrderId::get));
-                        }
-                    }
-                }
-                drawn
-            });
-        }
-    }
-    unique(tasks, expected).await;
+    assert_eq!(world.counter(day("2026-11-11")).await, Some(501));
 }
 
 #[tokio::test]
-async fn many_ids_of_which_the_last_would_overflow_are_refused_together() {
+async fn ids_of_which_the_last_would_overflow_are_refused_together() {
     let world = World::new().await;
     let ids = world.order_ids(None);
     let today = day("2026-11-11");
     world.set_counter(today, &(OrderId::MAX_SEQUENCE - 3).to_string()).await;
-    let refused = ids.next_many(4).await;
-    assert!(matches!(refused, Err(OrderIdError::SequenceExhausted(_))), "{refused:?}");
+    for refused in join_all((0..4).map(|_| ids.next())).await {
+        assert!(matches!(refused, Err(OrderIdError::SequenceExhausted(_))), "{refused:?}");
+    }
     world.set_counter(today, &(OrderId::MAX_SEQUENCE - 3).to_string()).await;
-    let last = *world.order_ids(None).next_many(3).await.unwrap().last().unwrap();
+    let last = *next_many(&world.order_ids(None), 3).await.last().unwrap();
     assert_eq!(last.sequence(), OrderId::MAX_SEQUENCE);
     world.set_counter(today, &(i64::MAX - 3).to_string()).await;
-    let refused = ids.next_many(4).await;
-    assert!(matches!(refused, Err(OrderIdError::SequenceExhausted(i64::MAX))), "{refused:?}");
+    for refused in join_all((0..4).map(|_| ids.next())).await {
+        assert!(matches!(refused, Err(OrderIdError::SequenceExhausted(i64::MAX))), "{refused:?}");
+    }
 }

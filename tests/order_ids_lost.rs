@@ -13,6 +13,7 @@ use seckill::model::{Clock, OrderId};
 use seckill::store::OrderIds;
 use tokio::task::JoinSet;
 
+use crate::order_ids::next_many;
 use crate::world::World;
 
 async fn lose_counter(world: &World) {
@@ -223,41 +224,12 @@ async fn a_counter_lost_among_ids_drawn_together_gives_no_id_twice() {
     let mut made = Vec::new();
     for count in 1..60 {
         if count % 2 == 0 {
-            // Nothing is spare in a new second.
             world.clock.advance(TimeDelta::seconds(1));
         }
-        let (first, (), second, third) =
-            tokio::join!(ids.next_many(count), lose_counter(&world), ids.next(), ids.next_many(40));
-        made.extend(first.unwrap());
-        made.push(second.unwrap());
-        made.extend(third.unwrap());
+        let (first, (), second) =
+            tokio::join!(next_many(&ids, count), lose_counter(&world), next_many(&ids, 40));
+        made.extend(first);
+        made.extend(second);
     }
     all_different(&made);
-}
-
-#[tokio::test]
-async fn what_was_drawn_ahead_is_not_used_once_redis_is_known_to_have_lost_the_counter() {
-    let world = World::new().await;
-    let ids = world.order_ids(None);
-    let drawn = ids.next_many(10).await.unwrap();
-    lose_counter(&world).await;
-    // More than there are left: Redis is asked, and the second left behind.
-    let more = ids.next_many(100).await.unwrap();
-    assert_eq!(more[0].second(), drawn[0].second() + 1);
-    assert!(more[0].sequence() > 80, "{more:?}");
-}
-
-/// Two processes drew the same numbers in the second in which Redis lost them; the database refuses
-/// one of the orders.
-#[tokio::test]
-async fn who_finds_an_id_taken_gets_one_that_was_not_drawn_ahead() {
-    let world = World::new().await;
-    let (one, other) = (world.order_ids(None), world.order_ids(None));
-    let mut made = one.next_many(10).await.unwrap();
-    lose_counter(&world).await;
-    assert_eq!(other.next_many(10).await.unwrap(), made);
-    made.extend(other.next_many(70).await.unwrap());
-    one.forget_spare();
-    let next = one.next().await.unwrap();
-    assert!(!made.contains(&next), "{next:?}");
 }

@@ -3,16 +3,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use futures_util::future::join_all;
 use seckill::model::{Order, OrderId, Outcome, Refusal, UserId, VoucherId};
-use seckill::seckill::catalog::Catalog;
-use seckill::seckill::{GateOptions, PurchaseError, Purchases, PurchasesOptions};
-use seckill::store::Commit;
-use seckill::store::orders::{self, Placed, Purchase};
-use sqlx::{Connection, PgConnection};
+use seckill::seckill::sales::Sales;
+use seckill::seckill::{PurchaseError, Purchases, PurchasesOptions};
+use seckill::store::{NewOrder, OrderWriter, Placed, WriterLimits, orders};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -21,7 +18,7 @@ use crate::world::{World, each_strategy, midnight, user};
 
 impl World {
     pub async fn shop(&self) -> Arc<Purchases> {
-        Arc::new(self.purchases(self.options()).await)
+        self.purchases(self.options()).await
     }
 
     /// Whether any of users 1 to `users` holds the lock of purchases.
@@ -85,7 +82,7 @@ async fn fifty_buyers_with_four_attempts_each_get_exactly_the_twenty_there_are()
         assert_eq!(codes["ordered"], 20, "{codes:?}");
         assert_eq!(sold.iter().map(|order| order.user_id).collect::<HashSet<_>>().len(), 20);
         for order in &sold {
-            let kept = orders::find(world.database.pool(), order.id).await.unwrap();
+            let kept = orders::find(world.database.pool(), order.user_id, order.id).await.unwrap();
             assert_eq!(kept.as_ref(), Some(order), "what the buyer was told is what is kept");
         }
         let audit = world.audit().await;
@@ -219,27 +216,30 @@ async fn sold_out_is_remembered_until_there_is_more() {
     .await;
 }
 
+/// Requests that miss together are one query; and what is read is read anew within a second.
 #[tokio::test]
-async fn a_voucher_that_sells_is_read_anew_before_memory_forgets_it() {
+async fn sales_are_read_together_and_read_anew() {
     let world = World::new().await;
-    let voucher = world.voucher(1).await;
-    let catalog = Catalog::new(world.database.clone(), 1);
-    let read = async || catalog.sale(voucher.id).await.unwrap().unwrap();
-    let mut last = read().await;
-    eventually("memory has what nobody waited for", async || {
-        let Some(known) = catalog.known(voucher.id) else {
-            // This machine was busy for so long that memory forgot it.
-            last = read().await;
-            return false;
-        };
-        !Arc::ptr_eq(&known, &last)
+    let (one, other) = (world.voucher(1).await.id, world.voucher(2).await.id);
+    let gone = VoucherId::new(999).unwrap();
+    let sales = Sales::new(world.database.clone());
+    let ids = [one, other, one, gone, other];
+    let found = join_all(ids.iter().map(|id| sales.find(*id))).await;
+    let found: Vec<_> = found.into_iter().map(Result::unwrap).collect();
+    let of = |place: usize| found[place].as_ref().unwrap();
+    assert_eq!((of(0).voucher.id, of(1).voucher.stock), (one, 2));
+    assert!(Arc::ptr_eq(of(0), of(2)) && Arc::ptr_eq(of(1), of(4)));
+    assert!(found[3].is_none());
+    world.restock(one, 5).await;
+    eventually("memory has read it anew", async || {
+        sales.find(one).await.unwrap().unwrap().voucher.stock == 6
     })
     .await;
 }
 
 /// From memory: the database has no order any more, and is not asked. Then it is.
 #[tokio::test]
-async fn who_has_bought_hears_so_from_memory_and_is_forgotten_within_a_second() {
+async fn a_buyer_hears_of_the_order_from_memory_and_is_forgotten_within_a_second() {
     each_strategy(async |world| {
         world.users(1).await;
         let voucher = world.voucher(100).await;
@@ -266,7 +266,7 @@ async fn who_has_bought_hears_so_from_memory_and_is_forgotten_within_a_second() 
 
 /// The database refuses the second attempt, and memory the third.
 #[tokio::test]
-async fn whom_the_database_has_refused_memory_refuses() {
+async fn a_buyer_whom_the_database_has_refused_is_refused_by_memory() {
     each_strategy(async |world| {
         world.users(1).await;
         let voucher = world.voucher(100).await;
@@ -294,9 +294,7 @@ async fn more_than_may_be_under_way_are_refused_at_once() {
     each_strategy(async |world| {
         world.users(20).await;
         let voucher = world.voucher(20).await;
-        let wait = Duration::from_millis(25);
-        let gate = GateOptions { least: 1, burst: 1, most: 1, wait };
-        let shop = world.purchases(PurchasesOptions { gate, ..world.options() }).await;
+        let shop = world.purchases(PurchasesOptions { burst: 1, ..world.options() }).await;
         shop.sale(voucher.id).await.unwrap();
         let answers = join_all((1..=20).map(|number| shop.buy(user(number), voucher.id))).await;
         let ordered = answers.iter().filter(|answer| matches!(answer, Ok(Outcome::Ordered(_))));
@@ -310,40 +308,37 @@ async fn more_than_may_be_under_way_are_refused_at_once() {
     .await;
 }
 
-/// One statement on a connection of its own, past every lock, all at the same moment.
-async fn place_at_once(world: &World, purchases: Vec<(UserId, VoucherId)>) -> Vec<Placed> {
+/// One call for each order, by a writer of its own, past every lock, all at the same moment.
+async fn place_at_once(
+    world: &World,
+    purchases: Vec<(UserId, VoucherId)>,
+) -> Vec<(OrderId, Placed)> {
     let start = Arc::new(Barrier::new(purchases.len()));
+    let limits = WriterLimits { batch: 1, in_flight: 1, waiting: 1 };
     let mut tasks = JoinSet::new();
-    for (number, (user_id, voucher_id)) in (1..).zip(purchases) {
-        let (url, start) = (world.database_url.clone(), Arc::clone(&start));
+    for (number, (user, voucher)) in (1..).zip(purchases) {
+        let (database, start) = (world.database.clone(), Arc::clone(&start));
         tasks.spawn(async move {
-            let mut connection = PgConnection::connect(&url).await.unwrap();
-            let order_id = OrderId::new(number).unwrap();
+            let writer = OrderWriter::new(database, limits);
+            let id = OrderId::new(number).unwrap();
             let at = chrono::DateTime::<Utc>::UNIX_EPOCH;
             start.wait().await;
-            let purchase = Purchase { order_id, user_id, voucher_id, at };
-            orders::place(&mut connection, &purchase, Commit::Synchronous).await.unwrap()
+            (id, writer.place(voucher, NewOrder { id, user, at }).await.unwrap())
         });
     }
     tasks.join_all().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_statement_alone_sells_one_user_one_and_takes_one_from_the_stock() {
+async fn the_database_alone_sells_one_user_one_and_takes_one_from_the_stock() {
     let world = World::new().await;
     world.users(1).await;
     for stock in [10, 1] {
         let voucher = world.voucher(stock).await;
         let placed = place_at_once(&world, vec![(user(1), voucher.id); 20]).await;
-        let won: Vec<_> = placed
-            .iter()
-            .filter_map(|placed| match placed {
-                Placed::Ordered(order) => Some(order.id),
-                _ => None,
-            })
-            .collect();
-        let [winner] = won.as_slice() else { panic!("{placed:?}") };
-        let others = placed.iter().filter(|placed| **placed == Placed::AlreadyBought(*winner));
+        let won: Vec<_> = placed.iter().filter(|(_, placed)| *placed == Placed::Ordered).collect();
+        let [(winner, _)] = won.as_slice() else { panic!("{placed:?}") };
+        let others = placed.iter().filter(|(_, one)| *one == Placed::AlreadyBought(*winner));
         assert_eq!(others.count(), 19, "{placed:?}");
         let left = world.audit().await;
         // Stock that a duplicate took came back with it: nothing leaks.
@@ -356,16 +351,17 @@ async fn the_statement_alone_sells_one_user_one_and_takes_one_from_the_stock() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_statement_alone_never_sells_more_than_there_is() {
+async fn the_database_alone_never_sells_more_than_there_is() {
     let world = World::new().await;
     world.users(20).await;
     let voucher = world.voucher(5).await;
     let buyers = (1..=20).map(|number| (user(number), voucher.id)).collect();
     let placed = place_at_once(&world, buyers).await;
-    let count = |wanted: fn(&Placed) -> bool| placed.iter().filter(|one| wanted(one)).count();
-    assert_eq!(count(|placed| matches!(placed, Placed::Ordered(_))), 5, "{placed:?}");
-    assert_eq!(count(|placed| matches!(placed, Placed::SoldOut)), 15, "{placed:?}");
+    let count = |wanted: Placed| placed.iter().filter(|(_, one)| *one == wanted).count();
+    assert_eq!(count(Placed::Ordered), 5, "{placed:?}");
+    assert_eq!(count(Placed::SoldOut), 15, "{placed:?}");
     assert!(world.audit().await.holds);
     let nothing = VoucherId::new(9_999).unwrap();
-    assert_eq!(place_at_once(&world, vec![(user(1), nothing)]).await, [Placed::NoVoucher]);
+    let placed = place_at_once(&world, vec![(user(1), nothing)]).await;
+    assert_eq!(placed[0].1, Placed::VoucherNotFound);
 }

@@ -19,7 +19,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ("load", &["model"]),
     ("telemetry", &[]),
     // A phone, a URL, the name of a strategy and a burst are values of the configuration.
-    ("config", &["model", "store::RedisUrl", "seckill::StrategyName", "seckill::DEFAULT_BURST"]),
+    ("config", &["model", "store::RedisUrl", "seckill::Strategy", "seckill::DEFAULT_BURST"]),
     (
         "cli",
         &[
@@ -162,14 +162,14 @@ fn an_arrow_that_runs_back_is_found_however_it_is_written() {
         ("src/http/orders.rs", "use crate::{model::Order, ladder};"),
         ("src/http/orders.rs", "use crate::{\n    model::{Order, OrderId},\n    lab::World,\n};"),
         ("src/ladder/r01.rs", "use crate::http;"),
-        ("src/embedded/plan.rs", "use crate::seckill::StrategyName;"),
+        ("src/embedded/plan.rs", "use crate::seckill::Strategy;"),
         ("src/load/crowd.rs", "use crate::ladder::Rung;"),
         ("src/load/crowd.rs", "use crate::http::App;"),
         ("src/http/state.rs", "use crate::config::Config;"),
         ("src/seckill/service.rs", "fn f() -> crate::cli::Cli { loop {} }"),
         ("src/config.rs", "use crate::seckill::Purchases;"),
         ("src/config.rs", "use crate::store::{Redis, RedisUrl};"),
-        ("src/config.rs", "use crate::seckill::{Purchases, StrategyName};"),
+        ("src/config.rs", "use crate::seckill::{Purchases, Strategy};"),
         ("src/seckill/service.rs", "use super::super::http::App;"),
         ("src/misc/new.rs", ""),
     ] {
@@ -178,7 +178,7 @@ fn an_arrow_that_runs_back_is_found_however_it_is_written() {
     for (file, text) in [
         ("src/http/state.rs", "use crate::{lock::LockClient, seckill::{Purchases, audit}};"),
         ("src/lab/world.rs", "use crate::ladder::Rung; use crate::lab::faults;"),
-        ("src/config.rs", "use crate::seckill::StrategyName;"),
+        ("src/config.rs", "use crate::seckill::Strategy;"),
         ("src/load/crowd.rs", "use crate::model::UserId; // as crate::http does"),
         ("src/model/ids.rs", "/// See [`crate::store`].\nmacro_rules! id { () => { mycrate::x } }"),
         ("src/cli/serve.rs", "use crate::{config::{self, StoreArgs}, http::App};"),

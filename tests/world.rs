@@ -11,10 +11,10 @@ use ipnet::IpNet;
 use seckill::embedded::{Home, Plan, Servers};
 use seckill::http::auth::Tokens;
 use seckill::http::sms::SmsGateway;
-use seckill::http::{App, AppParts, HotPath, server};
+use seckill::http::{App, AppParts, router, server};
 use seckill::lock::{LockClient, LockOptions};
 use seckill::model::{Clock, ManualClock, OrderId, SharedClock, UserId, Voucher};
-use seckill::seckill::{Purchases, PurchasesOptions, StrategyName};
+use seckill::seckill::{Purchases, PurchasesOptions, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, Keys, OrderIds, Redis, users};
 use sqlx::{Connection, Executor, PgConnection};
@@ -92,11 +92,11 @@ pub struct World {
     pub sms: KeptSms,
     pub secret: String,
     /// How this world's shops sell.
-    pub strategy: StrategyName,
+    pub strategy: Strategy,
 }
 
 /// The same test in a world of each of `strategies`, one after the other.
-pub async fn each_of<const N: usize>(strategies: [StrategyName; N], test: impl AsyncFn(World)) {
+pub async fn each_of<const N: usize>(strategies: [Strategy; N], test: impl AsyncFn(World)) {
     for strategy in strategies {
         println!("strategy {strategy}");
         test(World { strategy, ..World::new().await }).await;
@@ -105,7 +105,7 @@ pub async fn each_of<const N: usize>(strategies: [StrategyName; N], test: impl A
 
 /// The same test for each strategy.
 pub async fn each_strategy(test: impl AsyncFn(World)) {
-    each_of(StrategyName::ALL, test).await;
+    each_of(Strategy::ALL, test).await;
 }
 
 impl World {
@@ -121,7 +121,7 @@ impl World {
             clock: Arc::new(ManualClock::starting_at(midnight())),
             sms: KeptSms::default(),
             secret: "a secret of the tests, long enough".to_owned(),
-            strategy: StrategyName::default(),
+            strategy: Strategy::default(),
             database_url,
             redis_url,
         }
@@ -172,12 +172,16 @@ impl World {
         LockClient::new(self.redis.clone(), options)
     }
 
-    pub async fn purchases(&self, options: PurchasesOptions) -> Purchases {
+    pub async fn purchases(&self, options: PurchasesOptions) -> Arc<Purchases> {
         self.purchases_by(self.clock.clone(), options).await
     }
 
     /// The same by another clock.
-    pub async fn purchases_by(&self, clock: SharedClock, options: PurchasesOptions) -> Purchases {
+    pub async fn purchases_by(
+        &self,
+        clock: SharedClock,
+        options: PurchasesOptions,
+    ) -> Arc<Purchases> {
         let (database, redis) = (self.database.clone(), self.redis.clone());
         Purchases::start(database, redis, self.keys.clone(), clock, options).await.unwrap()
     }
@@ -222,8 +226,7 @@ impl World {
         let app = self.app_with(options, trusted_proxies).await;
         let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        let service = HotPath::new(app, &tokio::runtime::Handle::current());
-        tokio::spawn(server::serve(listener, service, 4096, std::future::pending()));
+        tokio::spawn(server::serve(listener, router(app), 4096, std::future::pending()));
         address
     }
 

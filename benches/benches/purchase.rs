@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use seckill::model::{Outcome, SaleStatus, UserId, VoucherId};
-use seckill::seckill::{Purchases, PurchasesOptions, StrategyName};
+use seckill::seckill::{Purchases, PurchasesOptions, Strategy};
 use seckill::store::Keys;
 use seckill::telemetry;
 use seckill_benches::server::keep_or;
@@ -38,7 +38,7 @@ fn compare() -> anyhow::Result<()> {
     // They are counted in a server, too.
     runtime.block_on(async { telemetry::start_metrics() });
     let mut sellers = Vec::new();
-    for strategy in StrategyName::ALL {
+    for strategy in Strategy::ALL {
         sellers.push(runtime.block_on(Seller::start(&shop, strategy))?);
     }
 
@@ -62,13 +62,13 @@ fn compare() -> anyhow::Result<()> {
 #[derive(Clone)]
 struct Seller {
     shop: Arc<Shop>,
-    strategy: StrategyName,
+    strategy: Strategy,
     purchases: Arc<Purchases>,
     sale: Arc<Sale>,
 }
 
 impl Seller {
-    async fn start(shop: &Arc<Shop>, strategy: StrategyName) -> anyhow::Result<Self> {
+    async fn start(shop: &Arc<Shop>, strategy: Strategy) -> anyhow::Result<Self> {
         let purchases = Purchases::start(
             shop.database.clone(),
             shop.redis.clone(),

@@ -23,7 +23,7 @@ use crate::load::crowd::{Buyer, CrowdPlan, CrowdReport};
 use crate::load::crowd_process;
 use crate::load::rush::MAX_SHOTS;
 use crate::model::{Clock, SystemClock, UserId, Voucher};
-use crate::seckill::{DEFAULT_BURST, StrategyName, audit};
+use crate::seckill::{DEFAULT_BURST, Strategy, audit};
 use crate::store::vouchers::{self, NewVoucher};
 use crate::store::{Database, StoreError};
 
@@ -55,7 +55,7 @@ pub struct DemoArgs {
     nodes: u32,
     /// How to sell: locked, group-commit or group-commit-unlocked
     #[arg(long, env = "SECKILL_STRATEGY", value_name = "NAME", default_value_t)]
-    strategy: StrategyName,
+    strategy: Strategy,
     /// Write the result as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::stores::Stores;
 use crate::config::MAX_BURST;
-use crate::seckill::StrategyName;
+use crate::seckill::Strategy;
 
 /// A node is ready, or it never will be.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ impl Node {
     pub async fn start(
         stores: &Stores,
         secret: &str,
-        strategy: StrategyName,
+        strategy: Strategy,
         burst: usize,
     ) -> anyhow::Result<Self> {
         let mut command = own_program()?;

@@ -8,30 +8,24 @@ use axum::http::{HeaderMap, HeaderName, request::Parts};
 use ipnet::IpNet;
 
 use super::App;
-use super::bench::Bench;
 
 /// The other end of the connection; the server puts it into every request.
-#[derive(Debug, Clone)]
-pub struct Peer {
-    /// Where it is.
-    pub address: SocketAddr,
-    /// How not to listen to it for a while.
-    pub bench: Bench,
-}
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub SocketAddr);
 
 impl Peer {
     /// Its address, without the port.
-    pub(super) fn ip(&self) -> IpAddr {
+    fn ip(&self) -> IpAddr {
         // An IPv6 socket shows an IPv4 peer as ::ffff:192.0.2.1.
-        self.address.ip().to_canonical()
+        self.0.ip().to_canonical()
     }
 }
 
 /// Names the way of a request through proxies.
-pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Whether `address` is in one of the `trusted` networks.
-pub(super) fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
+fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|network| network.contains(&address))
 }
 

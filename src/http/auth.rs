@@ -3,14 +3,9 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::{HeaderMap, header, request::Parts};
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
-use hmac::{Hmac, KeyInit, Mac};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
-use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 
 use super::problem::Code;
 use super::{ApiError, App};
@@ -18,12 +13,6 @@ use crate::model::{SharedClock, UserId};
 
 /// How long a session lasts.
 pub const SESSION_LASTS: TimeDelta = TimeDelta::days(7);
-
-/// So many tokens are known again: whoever is refused comes again and again, and to check a signature
-/// is a tenth of what it takes to refuse him.
-const MAX_KNOWN: usize = 10_000;
-/// Those that we mint are half as long.
-const MAX_KNOWN_BYTES: usize = 256;
 
 /// What a token says.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -41,12 +30,6 @@ pub struct Tokens {
     sign: EncodingKey,
     check: DecodingKey,
     validation: Validation,
-    /// The first part of every token that we mint.
-    header: String,
-    /// What signs them, with the secret already worked in.
-    mac: Hmac<Sha256>,
-    /// What those said whose signature was found good.
-    known: Cache<Box<str>, Claims>,
 }
 
 impl std::fmt::Debug for Tokens {
@@ -57,18 +40,14 @@ impl std::fmt::Debug for Tokens {
 
 impl Tokens {
     /// Tokens signed with `secret`.
-    #[expect(clippy::expect_used, reason = "HMAC takes a key of any length (RFC 2104)")]
     pub fn new(secret: &[u8], clock: SharedClock) -> Self {
         let mut validation = Validation::new(Algorithm::HS256);
         // Checked below against our clock, to the second; the library would take its own.
         validation.validate_exp = false;
         validation.required_spec_claims.clear();
         let sign = EncodingKey::from_secret(secret);
-        let header = serde_json::to_vec(&Header::new(Algorithm::HS256)).unwrap_or_default();
-        let header = URL_SAFE_NO_PAD.encode(header);
         let check = DecodingKey::from_secret(secret);
-        let mac = Hmac::new_from_slice(secret).expect("a key of any length");
-        Self { clock, sign, check, validation, header, mac, known: Cache::new(MAX_KNOWN) }
+        Self { clock, sign, check, validation }
     }
 
     /// A token for `user`, good until `expires`.
@@ -85,7 +64,7 @@ impl Tokens {
         jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.sign)
     }
 
-    pub(super) fn session(&self, headers: &HeaderMap) -> Result<Session, ApiError> {
+    fn session(&self, headers: &HeaderMap) -> Result<Session, ApiError> {
         let refused = |detail| ApiError::new(Code::Unauthenticated).detail(detail);
         let token = headers
             .get(header::AUTHORIZATION)
@@ -105,30 +84,8 @@ impl Tokens {
 
     /// What a token says that was signed with our secret.
     fn claims(&self, token: &str) -> Option<Claims> {
-        if let Some(known) = self.known.get(token) {
-            return Some(known);
-        }
-        let claims = self.verified(token)?;
-        if token.len() <= MAX_KNOWN_BYTES {
-            self.known.insert(token.into(), claims);
-        }
-        Some(claims)
-    }
-
-    fn verified(&self, token: &str) -> Option<Claims> {
-        let (message, signature) = token.rsplit_once('.')?;
-        let (header, claims) = message.split_once('.')?;
-        if header != self.header {
-            // Signed with our secret by somebody who writes headers in another way.
-            let decoded = jsonwebtoken::decode::<Claims>(token, &self.check, &self.validation);
-            return decoded.ok().map(|token| token.claims);
-        }
-        // The same, with a header that need not be read and a secret that need not be worked in:
-        // the library does both anew for each token.
-        let mut bytes = [0; 32];
-        let length = URL_SAFE_NO_PAD.decode_slice(signature, &mut bytes).ok()?;
-        self.mac.clone().chain_update(message).verify_slice(&bytes[..length]).ok()?;
-        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
+        let decoded = jsonwebtoken::decode::<Claims>(token, &self.check, &self.validation);
+        decoded.ok().map(|token| token.claims)
     }
 }
 
@@ -170,26 +127,6 @@ mod tests {
     use crate::model::{Clock, SystemClock};
 
     #[test]
-    fn every_token_we_mint_takes_the_short_way_and_says_the_same_on_the_long_one() {
-        let Some(user) = UserId::new(7) else { unreachable!("7 is positive") };
-        // HMAC hashes a key that is longer than a block.
-        for secret in [&[1; 16][..], &[2; 64], &[3; 65], &[4; 200]] {
-            let tokens = Tokens::new(secret, Arc::new(SystemClock));
-            let minted = tokens.mint(user, true, SystemClock.now()).unwrap_or_default();
-            assert_eq!(minted.split('.').next(), Some(tokens.header.as_str()));
-            let long = jsonwebtoken::decode::<Claims>(&minted, &tokens.check, &tokens.validation);
-            let said = |claims: &Claims| (claims.sub, claims.exp, claims.admin);
-            let long = long.ok().map(|token| said(&token.claims));
-            assert!(long.is_some());
-            // The second time it is known.
-            for known in [0, 1] {
-                assert_eq!(tokens.known.len(), known);
-                assert_eq!(tokens.claims(&minted).as_ref().map(said), long);
-            }
-        }
-    }
-
-    #[test]
     fn a_token_that_was_changed_is_none_of_ours() {
         let tokens = Tokens::new(b"0123456789abcdef", Arc::new(SystemClock));
         let Some(user) = UserId::new(7) else { unreachable!("7 is positive") };
@@ -209,6 +146,5 @@ mod tests {
         for length in 0..minted.len() {
             assert!(tokens.claims(&minted[..length]).is_none(), "{length}");
         }
-        assert_eq!(tokens.known.len(), 1);
     }
 }

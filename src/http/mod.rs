@@ -1,13 +1,9 @@
 //! The JSON API. [`mod@router`] lists every route; one file a resource; [`problem`] holds the
-//! one error type that becomes a response, so handlers return it and nothing else. [`HotPath`]
-//! answers what a rush consists of without the router.
+//! one error type that becomes a response, so handlers return it and nothing else.
 
 pub mod address;
 pub mod auth;
-pub mod bench;
 pub mod body;
-mod entrance;
-pub mod hot_path;
 mod language;
 pub mod openapi;
 pub mod operations;
@@ -20,7 +16,6 @@ pub mod sms;
 pub mod state;
 pub mod vouchers;
 
-pub use hot_path::HotPath;
 pub use problem::ApiError;
-pub use router::router;
+pub use router::{router, with_common_layers};
 pub use state::{App, AppParts};

@@ -1,21 +1,19 @@
 //! Buying, and one's own orders.
 
+use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::auth::Session;
 use super::body::OptionalJsonBody;
-use super::entrance::Entrance;
 use super::problem::Code;
 use super::vouchers::{Page, PathId, next_page};
 use super::{ApiError, App};
 use crate::model::{Order, OrderId, OrderStatus, Outcome, UserId, VoucherId};
-use crate::seckill::PurchaseError;
 use crate::store::orders;
 
 /// What the buyer of a voucher is told.
@@ -92,45 +90,24 @@ pub struct BuyBody {
             `order_in_progress`, `sale_not_started` (with `begin_time`) or `sale_ended`"),
         (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
-        (status = 503, description = "`unavailable`, with `Retry-After`; whoever asks again \
-            before, over the same connection, in a heavy overload, is answered after up to nine \
-            seconds, and with the same"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn buy(
     State(app): State<App>,
     session: Session,
     PathId(voucher): PathId<VoucherId>,
-    entrance: Option<Extension<Entrance>>,
     OptionalJsonBody(body): OptionalJsonBody<BuyBody>,
-) -> Response {
-    if body.and_then(|body| body.user_id).is_some_and(|user| user != session.user) {
-        let forbidden = ApiError::new(Code::Forbidden);
-        return forbidden.detail("you buy as the user of your token").into_response();
-    }
-    let Extension(entrance) = entrance.unwrap_or_default();
-    find_and_sell(&app, &entrance, session.user, voucher).await.into_response()
-}
-
-/// Sells `voucher` to `user`, if memory has nothing against it and he is let in.
-pub(super) async fn find_and_sell(
-    app: &App,
-    entrance: &Entrance,
-    user: UserId,
-    voucher: VoucherId,
 ) -> Result<Response, ApiError> {
-    let admitted = entrance.admit(app, app.purchases.find(user, voucher).await??)?;
-    Ok(answer(app.purchases.sell(admitted).await))
-}
-
-/// What a buyer is told.
-pub(super) fn answer(outcome: Result<Outcome, PurchaseError>) -> Response {
-    match outcome {
-        Ok(Outcome::Ordered(order)) => {
+    if body.and_then(|body| body.user_id).is_some_and(|user| user != session.user) {
+        return Err(ApiError::new(Code::Forbidden).detail("you buy as the user of your token"));
+    }
+    match app.purchases.buy(session.user, voucher).await? {
+        Outcome::Ordered(order) => {
             let location = [(header::LOCATION, format!("/api/orders/{}", order.id))];
-            (StatusCode::CREATED, location, Json(OrderBody::from(order).ordered)).into_response()
+            Ok((StatusCode::CREATED, location, Json(OrderBody::from(order).ordered))
+                .into_response())
         }
-        Ok(Outcome::Refused(refusal)) => ApiError::from(refusal).into_response(),
-        Err(error) => ApiError::from(error).into_response(),
+        Outcome::Refused(refusal) => Err(refusal.into()),
     }
 }
 
@@ -177,7 +154,6 @@ pub async fn find(
     session: Session,
     PathId(id): PathId<OrderId>,
 ) -> Result<Json<OrderBody>, ApiError> {
-    let order = orders::find(app.database.pool(), id).await?;
-    let own = order.filter(|order| order.user_id == session.user);
-    own.map(|order| Json(order.into())).ok_or(ApiError::new(Code::OrderNotFound))
+    let order = orders::find(app.database.pool(), session.user, id).await?;
+    order.map(|order| Json(order.into())).ok_or(ApiError::new(Code::OrderNotFound))
 }

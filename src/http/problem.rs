@@ -2,8 +2,7 @@
 //! document (RFC 9457), `application/problem+json`, with a stable `code`.
 //!
 //! A handler makes an [`ApiError`]; the layer around all routes has [`write`] put it into the
-//! language that the request prefers, or, past the router, `ApiError::answer` does. Causes are
-//! logged here, once, and never sent.
+//! language that the request prefers. Causes are logged here, once, and never sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,11 +177,6 @@ impl ApiError {
         Self { retry_after: Some(wait), ..Self::new(Code::TooManyRequests) }
     }
 
-    /// The same, to be asked again after `wait`.
-    pub(super) fn retry_after(self, wait: Duration) -> Self {
-        Self { retry_after: Some(wait), ..self }
-    }
-
     /// Cannot be answered now.
     pub fn unavailable() -> Self {
         Self { retry_after: Some(Duration::from_secs(1)), ..Self::new(Code::Unavailable) }
@@ -243,12 +237,6 @@ impl From<StoreError> for ApiError {
     }
 }
 
-impl From<Arc<StoreError>> for ApiError {
-    fn from(error: Arc<StoreError>) -> Self {
-        PurchaseError::Shared(error).into()
-    }
-}
-
 impl From<PurchaseError> for ApiError {
     fn from(error: PurchaseError) -> Self {
         if !error.retry_may_help() {
@@ -257,7 +245,7 @@ impl From<PurchaseError> for ApiError {
         }
         match error {
             // By the thousand when it happens; the metrics count them.
-            PurchaseError::Overloaded | PurchaseError::DatabaseResting => {
+            PurchaseError::Overloaded | PurchaseError::CircuitOpen => {
                 tracing::debug!(%error, "answered 503");
             }
             _ => tracing::warn!(%error, "answered 503"),
@@ -285,13 +273,6 @@ fn constant_body(code: Code, language: Language) -> &'static [u8] {
 }
 
 impl ApiError {
-    /// The whole answer, for who has the error at hand.
-    pub(super) fn answer(self, language: Language) -> Response {
-        let mut response = self.head();
-        self.write_into(&mut response, language);
-        response
-    }
-
     fn head(&self) -> Response {
         let mut response = self.status.into_response();
         let headers = response.headers_mut();

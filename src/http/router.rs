@@ -18,12 +18,13 @@ use crate::telemetry;
 
 /// The API.
 pub fn router(app: App) -> Router {
-    let traced = Router::new()
+    let api = Router::new()
         .route("/api/login-codes", post(sessions::send_code))
         .route("/api/sessions", post(sessions::create))
         .route("/api/me", get(sessions::me))
         .route("/api/vouchers", get(vouchers::list).post(vouchers::create))
         .route("/api/vouchers/{id}", get(vouchers::find))
+        .route("/api/vouchers/{id}/orders", post(orders::buy))
         .route("/api/orders", get(orders::list))
         .route("/api/orders/{id}", get(orders::find))
         .route("/healthz", get(operations::healthz))
@@ -31,17 +32,17 @@ pub fn router(app: App) -> Router {
         .route("/metrics", get(operations::metrics))
         // `RUST_LOG=tower_http=debug` shows each request. Failures are logged where they
         // become a problem, with their cause, and not a second time here.
-        .layer(TraceLayer::new_for_http().on_failure(()));
-    Router::new()
-        // By the ten thousand a second: counted, not traced.
-        .route("/api/vouchers/{id}/orders", post(orders::buy))
-        .merge(traced)
+        .layer(TraceLayer::new_for_http().on_failure(()))
         .with_state(app)
         .merge(openapi::pages())
         .fallback(|| async { ApiError::new(Code::NotFound) })
-        .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) })
-        // One layer for what concerns every request: each more is boxed and cloned for each.
-        .layer(from_fn(around))
+        .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
+    with_common_layers(api)
+}
+
+/// `routes` with what concerns every request of the API.
+pub fn with_common_layers(routes: Router) -> Router {
+    routes.layer(from_fn(around))
 }
 
 /// What happens around every handler: an oversized body is refused, a panic becomes a
@@ -56,27 +57,13 @@ async fn around(request: Request, next: Next) -> Response {
             Err(error) => error.into_response(),
         }
     };
-    let response = unless_it_panics(answered).await;
-    let route = matched.as_ref().map_or("none", MatchedPath::as_str);
-    finish(response, language, route, begun)
-}
-
-/// What `answered` answers; a problem where it panics.
-pub(super) async fn unless_it_panics(answered: impl Future<Output = Response>) -> Response {
-    AssertUnwindSafe(answered).catch_unwind().await.unwrap_or_else(|_| {
-        // The panic's own message is on standard error.
-        ApiError::new(Code::Internal).into_response()
-    })
-}
-
-/// The last that is done to every answer.
-pub(super) fn finish(
-    response: Response,
-    language: Language,
-    route: &str,
-    begun: Instant,
-) -> Response {
+    // The panic's own message is on standard error.
+    let response = AssertUnwindSafe(answered)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| ApiError::new(Code::Internal).into_response());
     let response = problem::write(response, language);
+    let route = matched.as_ref().map_or("none", MatchedPath::as_str);
     telemetry::request_answered(route, response.status(), begun.elapsed());
     response
 }

@@ -19,7 +19,6 @@ use tokio::sync::Semaphore;
 use tower::{Service, ServiceExt};
 
 use super::address::Peer;
-use super::bench::Listening;
 
 /// Connections that may wait to be accepted: a rush arrives within a moment.
 const BACKLOG: u32 = 8192;
@@ -57,7 +56,6 @@ pub async fn serve<S>(
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(max_connections));
     let mut http = http1::Builder::new();
-    // With a time-out hyper waits for the next head by reading, which is what the bench holds up.
     http.timer(TokioTimer::new()).header_read_timeout(SILENCE).max_buf_size(MAX_BUFFER_BYTES);
     tokio::pin!(stop);
     loop {
@@ -80,10 +78,8 @@ pub async fn serve<S>(
             }
         };
         let _ = stream.set_nodelay(true);
-        let (stream, bench) = Listening::to(stream);
-        let peer = Peer { address, bench };
         let service = service.clone().map_request(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(peer.clone());
+            request.extensions_mut().insert(Peer(address));
             request
         });
         let connection =

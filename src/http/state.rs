@@ -27,7 +27,7 @@ pub struct AppParts {
     /// Wall-clock time.
     pub clock: SharedClock,
     /// Sells.
-    pub purchases: Purchases,
+    pub purchases: Arc<Purchases>,
     /// Signs and checks session tokens.
     pub tokens: Tokens,
     /// Sends login codes.

@@ -178,7 +178,7 @@ pub async fn find(
     State(app): State<App>,
     PathId(id): PathId<VoucherId>,
 ) -> Result<Json<VoucherBody>, ApiError> {
-    // From memory, for this is the page that everybody reloads before a sale.
+    // From memory: this is the page that everybody reloads before a sale.
     let sale = app.purchases.sale(id).await?.ok_or(ApiError::new(Code::VoucherNotFound))?;
     let now = app.clock.now();
     let status = sale.status_at(now);

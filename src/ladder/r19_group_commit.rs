@@ -14,19 +14,19 @@ use async_trait::async_trait;
 
 use super::{Answer, Design, RungError, Shop, Visit};
 use crate::model::{Outcome, Refusal, SystemClock};
-use crate::seckill::{PurchaseError, Purchases, PurchasesOptions, StrategyName};
+use crate::seckill::{PurchaseError, Purchases, PurchasesOptions, Strategy};
 use crate::store::Database;
 
 const LEASE: Duration = Duration::from_secs(1);
 
 struct GroupCommit {
-    purchases: Purchases,
+    purchases: Arc<Purchases>,
 }
 
 pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
     let database = Database::new(&shop.database_url)?;
     let (redis, clock) = (shop.first_redis()?, Arc::new(SystemClock));
-    let strategy = StrategyName::GroupCommit;
+    let strategy = Strategy::GroupCommit;
     // A lease shorter than in production: the lab waits for its end.
     let options = PurchasesOptions { strategy, lease: LEASE, ..PurchasesOptions::default() };
     let purchases = Purchases::start(database, redis, shop.keys, clock, options).await?;

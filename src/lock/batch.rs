@@ -204,7 +204,7 @@ impl Call {
     }
 
     fn failed(self, error: &StoreError, sent_on: Option<u64>, submit: &Submit) {
-        let lock_error = |claim: &Claim| LockError::from_store(error.alike(), &claim.name);
+        let lock_error = |claim: &Claim| LockError::from_store(error.clone(), &claim.name);
         match (self.wish, self.reply) {
             (Wish::Acquire(claim), Reply::Acquire(reply)) => {
                 let told = lock_error(&claim);

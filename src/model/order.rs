@@ -59,3 +59,16 @@ pub struct Order {
     /// When it was refunded, if it was.
     pub refunded_at: Option<DateTime<Utc>>,
 }
+
+impl Order {
+    /// An order that was just placed.
+    pub const fn new(
+        id: OrderId,
+        user_id: UserId,
+        voucher_id: VoucherId,
+        created_at: DateTime<Utc>,
+    ) -> Self {
+        let (status, paid_at, used_at, refunded_at) = (OrderStatus::Unpaid, None, None, None);
+        Self { id, user_id, voucher_id, status, created_at, paid_at, used_at, refunded_at }
+    }
+}

@@ -1,64 +1,32 @@
-//! What a strategy is, and the list of them.
+//! The strategies: one flow, [`Purchases::buy`](super::Purchases::buy), with different settings.
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
-use async_trait::async_trait;
-use chrono::{DateTime, Utc};
+use crate::store::WriterLimits;
 
-use super::PurchaseError;
-use super::catalog::Sale;
-use super::gate::Pass;
-use crate::model::{Outcome, UserId};
+/// Orders of one voucher that may wait for a transaction. The admission limit is usually lower.
+const MAX_WAITING: usize = 16_384;
 
-/// One attempt to buy that was not answered from memory.
-#[derive(Debug)]
-pub struct Request {
-    /// Who buys.
-    pub user: UserId,
-    /// What, as the process knows it.
-    pub sale: Arc<Sale>,
-    /// When the attempt was admitted.
-    pub at: DateTime<Utc>,
-    /// What lets it be under way, once it is.
-    pub pass: Option<Pass>,
-}
-
-/// A way to sell that keeps every promise of the product.
-#[async_trait]
-pub trait Strategy: Send + Sync + fmt::Debug {
-    /// Sells, or says why not. The buyer may leave at any moment, and this is dropped: what
-    /// writes to the database goes on to its end in a task of its own, and every lock is given
-    /// back.
-    ///
-    /// # Errors
-    /// See [`PurchaseError`].
-    async fn purchase(self: Arc<Self>, request: Request) -> Result<Outcome, PurchaseError>;
-
-    /// Waits until nothing of it is under way.
-    async fn shutdown(&self);
-}
-
-/// The strategies by name.
+/// How to sell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum StrategyName {
-    /// A lock per user, one statement per order.
+pub enum Strategy {
+    /// The buyer's lock, and a transaction for each order.
     Locked,
-    /// A lock per user; orders that wait go into one transaction. The default: as fast as
-    /// `Locked` where a purchase comes alone, and several times as fast where many come.
+    /// The buyer's lock; orders that wait go into one transaction. The default: as fast as `Locked`
+    /// where a purchase comes alone, and several times as fast where many come.
     #[default]
     GroupCommit,
-    /// The same without the lock: who clicks twice at once meets the database's constraint.
+    /// The same without the lock: whoever clicks twice at once meets the database's constraint.
     GroupCommitUnlocked,
 }
 
 /// No strategy has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no strategy {0:?}; there are: {names}", names = StrategyName::ALL.map(StrategyName::as_str).join(", "))]
+#[error("there is no strategy {0:?}; there are: {names}", names = Strategy::ALL.map(Strategy::as_str).join(", "))]
 pub struct UnknownStrategy(String);
 
-impl StrategyName {
+impl Strategy {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Locked, Self::GroupCommit, Self::GroupCommitUnlocked];
 
@@ -70,15 +38,31 @@ impl StrategyName {
             Self::GroupCommitUnlocked => "group-commit-unlocked",
         }
     }
+
+    /// Whether a purchase takes the buyer's lock.
+    pub(super) const fn takes_lock(self) -> bool {
+        !matches!(self, Self::GroupCommitUnlocked)
+    }
+
+    /// How many orders of a voucher go into a transaction, and how many transactions are in flight.
+    /// A second group commit would only wait for the row that the first one has locked; of single
+    /// orders one more keeps the database busy while an answer is on its way.
+    pub(super) const fn writer_limits(self) -> WriterLimits {
+        let (batch, in_flight) = match self {
+            Self::Locked => (1, 2),
+            Self::GroupCommit | Self::GroupCommitUnlocked => (256, 1),
+        };
+        WriterLimits { batch, in_flight, waiting: MAX_WAITING }
+    }
 }
 
-impl fmt::Display for StrategyName {
+impl fmt::Display for Strategy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.as_str())
     }
 }
 
-impl FromStr for StrategyName {
+impl FromStr for Strategy {
     type Err = UnknownStrategy;
     fn from_str(name: &str) -> Result<Self, UnknownStrategy> {
         let found = Self::ALL.into_iter().find(|strategy| strategy.as_str() == name);

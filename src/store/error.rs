@@ -1,6 +1,9 @@
 //! What can go wrong between us and a store.
 
 use std::fmt;
+use std::sync::Arc;
+
+use crate::batch::BatchError;
 
 /// Which store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,10 +23,11 @@ impl fmt::Display for Service {
     }
 }
 
-type Cause = Box<dyn std::error::Error + Send + Sync>;
+/// Shared, because one failure of a batch is told to all of its callers.
+type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
 /// A store did not do what was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// Nothing was done: no connection, or the server turned the request away.
     #[error("{service} is unavailable: {cause}")]
@@ -51,37 +55,44 @@ pub enum StoreError {
     },
 }
 
+type BoxedCause = Box<dyn std::error::Error + Send + Sync>;
+
+fn cause(why: impl Into<BoxedCause>) -> Cause {
+    Arc::from(why.into())
+}
+
 impl StoreError {
     /// A defect in words.
     pub fn defect(service: Service, what: impl Into<String>) -> Self {
-        Self::Defect { service, cause: what.into().into() }
+        Self::Defect { service, cause: cause(what.into()) }
     }
 
-    /// It was sent, and nobody knows what became of it.
-    pub fn unknown(service: Service, cause: impl Into<Cause>) -> Self {
-        Self::Unknown { service, cause: cause.into() }
+    /// Nothing was done, because of `why`.
+    pub fn unavailable(service: Service, why: impl Into<BoxedCause>) -> Self {
+        Self::Unavailable { service, cause: cause(why) }
     }
 
-    /// The same for another of those whom it befell together.
-    pub fn alike(&self) -> Self {
-        let service = self.service();
-        match self {
-            Self::Unavailable { cause, .. } => {
-                Self::Unavailable { service, cause: cause.to_string().into() }
-            }
-            Self::Unknown { cause, .. } => {
-                Self::Unknown { service, cause: cause.to_string().into() }
-            }
-            Self::Defect { cause, .. } => Self::Defect { service, cause: cause.to_string().into() },
-        }
+    /// The request was sent and it is not known what became of it, because of `why`.
+    pub fn unknown(service: Service, why: impl Into<BoxedCause>) -> Self {
+        Self::Unknown { service, cause: cause(why) }
     }
 
-    /// What it means for a request that was not sent because of it.
+    /// What the failure of one request means for another that was not sent because of it.
     pub fn not_sent(&self) -> Self {
-        let (Self::Unavailable { cause, .. }
-        | Self::Unknown { cause, .. }
-        | Self::Defect { cause, .. }) = self;
-        Self::Unavailable { service: self.service(), cause: cause.to_string().into() }
+        let (Self::Unavailable { service, cause }
+        | Self::Unknown { service, cause }
+        | Self::Defect { service, cause }) = self;
+        Self::Unavailable { service: *service, cause: Arc::clone(cause) }
+    }
+
+    /// What a request to `service` is told that went by a [`Batcher`](crate::batch::Batcher).
+    pub fn from_batch(service: Service, error: BatchError<Self>) -> Self {
+        match error {
+            BatchError::Full => Self::unavailable(service, "too many requests wait for it already"),
+            BatchError::NotStarted(before) => before.not_sent(),
+            BatchError::Failed(error) => error,
+            BatchError::Interrupted => Self::unknown(service, "the batch was interrupted"),
+        }
     }
 
     /// Whether the same request may succeed a little later.
@@ -109,16 +120,16 @@ impl From<sqlx::Error> for StoreError {
         let service = Service::Postgres;
         match &error {
             sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_) => {
-                Self::Unavailable { service, cause: error.into() }
+                Self::Unavailable { service, cause: cause(error) }
             }
             // Also of a server that was cut off in the middle of a word, in the handshake, say.
             sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => {
-                Self::Unknown { service, cause: error.into() }
+                Self::Unknown { service, cause: cause(error) }
             }
             sqlx::Error::Database(answer) => match answer.code().as_deref() {
                 // Cancelled or rolled back by the server: certainly not done.
                 Some("57014" | "55P03" | "40001" | "40P01") => {
-                    Self::Unavailable { service, cause: error.into() }
+                    Self::Unavailable { service, cause: cause(error) }
                 }
                 // Out of resources, starting up, a standby after a failover, not let in.
                 Some(code)
@@ -126,15 +137,15 @@ impl From<sqlx::Error> for StoreError {
                         || code.starts_with("28")
                         || matches!(code, "57P03" | "25006" | "3D000") =>
                 {
-                    Self::Unavailable { service, cause: error.into() }
+                    Self::Unavailable { service, cause: cause(error) }
                 }
                 // The server or the session was shut down: perhaps after a commit.
                 Some(code) if code.starts_with("57P") || code.starts_with("08") => {
-                    Self::Unknown { service, cause: error.into() }
+                    Self::Unknown { service, cause: cause(error) }
                 }
-                _ => Self::Defect { service, cause: error.into() },
+                _ => Self::Defect { service, cause: cause(error) },
             },
-            _ => Self::Defect { service, cause: error.into() },
+            _ => Self::Defect { service, cause: cause(error) },
         }
     }
 }
@@ -144,7 +155,7 @@ impl From<redis::RedisError> for StoreError {
         use redis::{ErrorKind, ServerErrorKind};
         let service = Service::Redis;
         if error.is_connection_refusal() {
-            return Self::Unavailable { service, cause: error.into() };
+            return Self::Unavailable { service, cause: cause(error) };
         }
         match error.kind() {
             ErrorKind::Server(
@@ -156,7 +167,7 @@ impl From<redis::RedisError> for StoreError {
                 // Of a slot that nobody was found to serve: it is on its way.
                 | ServerErrorKind::Moved
                 | ServerErrorKind::Ask,
-            ) => Self::Unavailable { service, cause: error.into() },
+            ) => Self::Unavailable { service, cause: cause(error) },
             // The library's own words do not name the code.
             ErrorKind::Server(ServerErrorKind::NoPerm) => Self::defect(
                 service,
@@ -166,7 +177,7 @@ impl From<redis::RedisError> for StoreError {
                     error.detail().unwrap_or("this user has no permission for that")
                 ),
             ),
-            ErrorKind::Io => Self::Unknown { service, cause: error.into() },
+            ErrorKind::Io => Self::Unknown { service, cause: cause(error) },
             // Refused, not done: out of memory, a full disk under the append-only file, a script
             // that runs for ever, replicas that are missing, a password that changed.
             _ if matches!(
@@ -174,12 +185,12 @@ impl From<redis::RedisError> for StoreError {
                 Some("OOM" | "MISCONF" | "BUSY" | "NOREPLICAS" | "NOAUTH" | "WRONGPASS")
             ) =>
             {
-                Self::Unavailable { service, cause: error.into() }
+                Self::Unavailable { service, cause: cause(error) }
             }
             _ if error.is_io_error() || error.is_unrecoverable_error() => {
-                Self::Unknown { service, cause: error.into() }
+                Self::Unknown { service, cause: cause(error) }
             }
-            _ => Self::Defect { service, cause: error.into() },
+            _ => Self::Defect { service, cause: cause(error) },
         }
     }
 }

@@ -1,18 +1,15 @@
 //! The PostgreSQL handle.
 
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Postgres};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use super::flush::Flusher;
 use super::patience::within;
-use super::{Service, StoreError, order_batch};
-use crate::model::OrderId;
+use super::{Service, StoreError};
 
 /// How long a request waits for a connection. Below a second, so that a buyer hears
 /// "unavailable" within one when the database is gone.
@@ -43,9 +40,6 @@ const TRUSTED_FOR: Duration = Duration::from_secs(2);
 /// How long it may take to answer that.
 const PING_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Connections kept out of the pool between purchases.
-const MAX_KEPT: usize = 4;
-
 /// The answer of one statement outside a purchase, or the news that none came in time.
 ///
 /// # Errors
@@ -63,24 +57,12 @@ pub(super) async fn in_time<T>(
 #[derive(Debug, Clone)]
 pub struct Database {
     pool: PgPool,
-    kept: Arc<Mutex<Kept>>,
-    flusher: Arc<Flusher>,
 }
 
-/// Connections for the hot path. The pool checks each connection that comes back with a
-/// round trip to the server: for a statement that takes two, a third is much.
-#[derive(Debug, Default)]
-struct Kept {
-    /// With the instant each was last used.
-    idle: Vec<(PoolConnection<Postgres>, Instant)>,
-    closed: bool,
-}
+/// Closes a connection on which work failed or was broken off.
+struct CloseOnDrop(Option<PoolConnection<Postgres>>);
 
-/// A connection on which work failed, or somebody stopped listening for an answer, is of no
-/// use any more.
-struct CloseIfAbandoned(Option<PoolConnection<Postgres>>);
-
-impl Drop for CloseIfAbandoned {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         if let Some(connection) = &mut self.0 {
             connection.close_on_drop();
@@ -119,18 +101,8 @@ impl Database {
                     Ok(matches!(within(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))))
                 })
             })
-            // A connection from before the migration cannot know the function yet: it learns of it
-            // when it is first called.
-            .after_connect(|connection, _| {
-                Box::pin(async move {
-                    match order_batch::prepare(connection).await {
-                        Err(sqlx::Error::Database(_)) => Ok(()),
-                        done => done,
-                    }
-                })
-            })
             .connect_lazy_with(options);
-        Ok(Self { pool, kept: Arc::default(), flusher: Arc::default() })
+        Ok(Self { pool })
     }
 
     /// The pool, for statements outside a purchase.
@@ -143,65 +115,31 @@ impl Database {
     /// # Errors
     /// `Unavailable` when none was to be had in time: nothing was sent.
     pub async fn acquire(&self) -> Result<PoolConnection<Postgres>, StoreError> {
-        let unavailable = |cause| StoreError::Unavailable { service: Service::Postgres, cause };
         match within(ACQUIRE_TIMEOUT, self.pool.acquire()).await {
-            Ok(acquired) => acquired.map_err(|error| unavailable(error.into())),
-            Err(silence) => Err(unavailable(silence.into())),
+            Ok(acquired) => {
+                acquired.map_err(|error| StoreError::unavailable(Service::Postgres, error))
+            }
+            Err(timed_out) => Err(StoreError::unavailable(Service::Postgres, timed_out)),
         }
     }
 
-    /// Runs `work`, one or more whole statements, on a connection that is kept for the next
-    /// such work when this succeeds. When it fails or is dropped half-way, the connection is
-    /// closed: nobody knows what state it is in.
+    /// Runs `work`, whole statements, on a connection of its own. When `work` fails or is dropped
+    /// half-way, the connection is closed: nobody knows what state it is in.
     ///
     /// # Errors
     /// `Unavailable` without a connection; what `work` returns.
-    pub async fn with_kept<T>(
+    pub async fn run<T>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let kept = self.kept().idle.pop();
-        let kept = kept.filter(|(_, used)| used.elapsed() < TRUSTED_FOR);
-        let mut connection = CloseIfAbandoned(match kept {
-            Some((connection, _)) => Some(connection),
-            None => Some(Box::pin(self.acquire()).await?),
-        });
-        let Some(raw) = &mut connection.0 else {
+        let mut connection = CloseOnDrop(Some(self.acquire().await?));
+        let Some(open) = &mut connection.0 else {
             return Err(StoreError::defect(Service::Postgres, "a connection vanished"));
         };
-        let done = match work(raw).await {
-            Ok(done) => done,
-            Err(error) => {
-                // The others are likely as old, and as dead, as this one.
-                self.kept().idle.clear();
-                return Err(error);
-            }
-        };
-        let connection = connection.0.take();
-        let mut kept = self.kept();
-        if kept.idle.len() < MAX_KEPT && !kept.closed {
-            kept.idle.extend(connection.map(|connection| (connection, Instant::now())));
-        }
+        let done = work(open).await?;
+        // It goes back to the pool.
+        drop(connection.0.take());
         Ok(done)
-    }
-
-    /// Waits until `order`, which somebody has seen here, is on disk, whether its commit waited for
-    /// that or not.
-    ///
-    /// # Errors
-    /// `Unknown` when the server does not say; `Unavailable` when it was restarted, and the order is
-    /// not there any more.
-    pub async fn flush(&self, order: OrderId) -> Result<(), StoreError> {
-        self.flusher.flush(self, order).await
-    }
-
-    /// Whether as many wait for the disk already as may.
-    pub fn is_flush_behind(&self) -> bool {
-        self.flusher.is_full()
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
     /// Applies the migrations that are missing. Safe from several processes at once:
@@ -229,11 +167,6 @@ impl Database {
 
     /// Closes the connections, waiting a moment for those in use.
     pub async fn close(&self) {
-        {
-            let mut kept = self.kept();
-            kept.closed = true;
-            kept.idle.clear();
-        }
         // It would also wait, for minutes, for its own attempts to reach a server that is gone.
         let _ = timeout(CLOSE_TIMEOUT, self.pool.close()).await;
     }

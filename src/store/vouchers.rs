@@ -90,20 +90,20 @@ pub async fn create(
     voucher_from(&row)
 }
 
-/// The voucher with this id.
+/// Those of `ids` that there are, in any order.
 ///
 /// # Errors
 /// As any statement.
-pub async fn find(pool: &PgPool, id: VoucherId) -> Result<Option<Voucher>, StoreError> {
+pub async fn find_all(pool: &PgPool, ids: &[VoucherId]) -> Result<Vec<Voucher>, StoreError> {
     let statement = sqlx::query(
         "select v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
          from vouchers v join seckill_vouchers s on s.voucher_id = v.id
-         where v.id = $1",
+         where v.id = any ($1)",
     )
-    .bind(id.get())
-    .fetch_optional(pool);
-    let row = in_time(statement).await?;
-    row.as_ref().map(voucher_from).transpose()
+    .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>())
+    .fetch_all(pool);
+    let rows = in_time(statement).await?;
+    rows.iter().map(voucher_from).collect()
 }
 
 /// Up to `limit` vouchers with ids below `before`, newest first.

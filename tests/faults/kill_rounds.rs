@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use seckill::embedded::Server;
-use seckill::seckill::StrategyName;
+use seckill::seckill::Strategy;
 
 use super::crowd::{Crowd, What, in_progress, only};
 use super::stage::Stage;
@@ -15,7 +15,7 @@ use super::stage::Stage;
 /// What is sold after everything runs again, to know that it does.
 const ORDERS_AFTER: usize = 100;
 
-async fn round(seed: u64, strategy: StrategyName) {
+async fn round(seed: u64, strategy: Strategy) {
     let mut random = StdRng::seed_from_u64(seed);
     let mut stage = Stage::durable(strategy).await;
     let (living, mut dying) = (stage.node().await, stage.node().await);
@@ -68,7 +68,7 @@ async fn round(seed: u64, strategy: StrategyName) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_killed_in_the_middle_of_group_commits_takes_no_order_along() {
-    for strategy in [StrategyName::GroupCommit, StrategyName::GroupCommitUnlocked] {
+    for strategy in [Strategy::GroupCommit, Strategy::GroupCommitUnlocked] {
         let seed = rand::random();
         round(seed, strategy).await;
     }
@@ -79,6 +79,6 @@ async fn who_is_killed_in_the_middle_of_group_commits_takes_no_order_along() {
 #[ignore = "takes minutes"]
 async fn fifty_rounds_of_killing_in_the_middle_of_group_commits() {
     for seed in 1..=50 {
-        round(seed, StrategyName::GroupCommit).await;
+        round(seed, Strategy::GroupCommit).await;
     }
 }

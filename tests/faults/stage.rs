@@ -11,13 +11,14 @@ use reqwest::Client;
 use seckill::embedded::{Home, Plan, Server, Servers};
 use seckill::http::auth::Tokens;
 use seckill::model::{Clock, SystemClock, VoucherId};
-use seckill::seckill::{StrategyName, audit};
+use seckill::seckill::{Strategy, audit};
 use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, users};
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::{Postgres, Transaction};
 
 use super::crowd::{Answer, WIDTH, What, read};
+use crate::group_commit::WAIT_LONG_FOR_ROWS;
 use crate::processes::{Node, eventually, seckill, send_with_children};
 use crate::world::{exe, user};
 
@@ -28,7 +29,7 @@ const USERS: u32 = 50_000;
 const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The strategies that every fault is tried with.
-pub const SOLD_BY: [StrategyName; 2] = [StrategyName::Locked, StrategyName::GroupCommit];
+pub const SOLD_BY: [Strategy; 2] = [Strategy::Locked, Strategy::GroupCommit];
 
 /// A sale that does not sell out, with nobody selling yet.
 pub struct Stage {
@@ -36,22 +37,22 @@ pub struct Stage {
     pub pool: PgPool,
     pub voucher: VoucherId,
     pub client: Client,
-    strategy: StrategyName,
+    strategy: Strategy,
     tokens: Arc<Tokens>,
 }
 
 impl Stage {
     /// On servers that may lose the last moments before they are killed.
-    pub async fn new(strategy: StrategyName) -> Self {
+    pub async fn new(strategy: Strategy) -> Self {
         Self::on(false, strategy).await
     }
 
     /// On servers that lose nothing.
-    pub async fn durable(strategy: StrategyName) -> Self {
+    pub async fn durable(strategy: Strategy) -> Self {
         Self::on(true, strategy).await
     }
 
-    async fn on(durable: bool, strategy: StrategyName) -> Self {
+    async fn on(durable: bool, strategy: Strategy) -> Self {
         eprintln!("strategy {strategy}");
         let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable };
         let started = tokio::task::spawn_blocking(move || Servers::start(exe(), &plan));
@@ -88,7 +89,7 @@ impl Stage {
 
     /// Transactions of a node that may wait for the row at once.
     pub fn at_the_row(&self) -> i64 {
-        if self.strategy == StrategyName::Locked { 2 } else { 1 }
+        if self.strategy == Strategy::Locked { 2 } else { 1 }
     }
 
     pub fn token(&self, number: i64) -> String {
@@ -146,7 +147,12 @@ impl Stage {
         send_with_children(self.servers.pid(server).unwrap(), signal);
     }
 
-    /// Holds the voucher's row: whoever buys waits in the database, and holds his lock.
+    /// See `World::wait_long_for_rows`.
+    pub async fn wait_long_for_rows(&self) {
+        sqlx::raw_sql(WAIT_LONG_FOR_ROWS).execute(&self.pool).await.unwrap();
+    }
+
+    /// Holds the voucher's row: buyers wait in the database, and hold their locks.
     pub async fn hold_the_row(&self) -> Transaction<'static, Postgres> {
         let mut transaction = self.pool.begin().await.unwrap();
         let row = sqlx::query("select from seckill_vouchers for update");
@@ -176,40 +182,6 @@ impl Stage {
              where application_name = 'seckill' and wait_event_type = 'Lock'",
         );
         end.execute(&self.pool).await.unwrap();
-    }
-
-    /// The same for the one that came first.
-    pub async fn end_the_first_waiting_for_the_row(&self) {
-        let end = sqlx::query(
-            "select pg_terminate_backend(pid) from pg_stat_activity
-             where application_name = 'seckill' and wait_event_type = 'Lock'
-             order by query_start limit 1",
-        );
-        end.execute(&self.pool).await.unwrap();
-    }
-
-    /// Has sessions that begin later wait for whoever has [`Stage::hold_the_disk`] when they want
-    /// to know what is on disk: a function of the database's own comes before PostgreSQL's.
-    pub async fn let_the_disk_be_held(&self) {
-        let change = "
-            create function public.pg_logical_emit_message(boolean, text, text) returns pg_lsn
-            language sql volatile as $$
-              select pg_advisory_xact_lock(1);
-              select pg_catalog.pg_logical_emit_message($1, $2, $3)
-            $$;
-            do $$ begin
-              execute format('alter database %I set search_path = public, pg_catalog',
-                             current_database());
-            end $$";
-        sqlx::raw_sql(change).execute(&self.pool).await.unwrap();
-    }
-
-    /// Whoever waits for the disk waits on.
-    pub async fn hold_the_disk(&self) -> Transaction<'static, Postgres> {
-        let mut transaction = self.pool.begin().await.unwrap();
-        let lock = sqlx::query("select pg_advisory_xact_lock(1)");
-        lock.execute(&mut *transaction).await.unwrap();
-        transaction
     }
 
     pub fn restart(&mut self, server: Server) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use seckill::model::Clock;
-use seckill::seckill::{PurchasesOptions, StrategyName};
+use seckill::seckill::{PurchasesOptions, Strategy};
 use seckill::store::Redis;
 
 use crate::eventually::eventually;
@@ -16,7 +16,7 @@ use crate::redis_nodes::Cluster;
 use crate::world::{World, each_of, each_strategy, user};
 
 /// Strategies that lock.
-const LOCKING: [StrategyName; 2] = [StrategyName::Locked, StrategyName::GroupCommit];
+const LOCKING: [Strategy; 2] = [Strategy::Locked, Strategy::GroupCommit];
 
 /// The same world with its locks and ids in `cluster`.
 fn through(cluster: &Cluster, world: World) -> World {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::overload::Overload;
 use super::rounds::Measurement;
 use crate::load::latency::LatencyMs;
-use crate::seckill::StrategyName;
+use crate::seckill::Strategy;
 
 /// What one measurement found.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -63,7 +63,7 @@ impl Spread {
 #[derive(Debug, Default)]
 pub(super) struct Book {
     rounds: Vec<Vec<(Measurement, Figure)>>,
-    overloads: Vec<(StrategyName, Overload)>,
+    overloads: Vec<(Strategy, Overload)>,
     stolen: Vec<f64>,
 }
 
@@ -81,7 +81,7 @@ impl Book {
         }
     }
 
-    pub(super) fn record_overload(&mut self, strategy: StrategyName, overload: Overload) {
+    pub(super) fn record_overload(&mut self, strategy: Strategy, overload: Overload) {
         self.overloads.push((strategy, overload));
     }
 
@@ -123,7 +123,7 @@ impl Book {
         self.rounds.iter().filter_map(|round| read(Round(round))).collect()
     }
 
-    pub(super) fn overloads(&self, strategy: StrategyName) -> Vec<&Overload> {
+    pub(super) fn overloads(&self, strategy: Strategy) -> Vec<&Overload> {
         let of_strategy = self.overloads.iter().filter(|(other, _)| *other == strategy);
         of_strategy.map(|(_, overload)| overload).collect()
     }

@@ -22,7 +22,7 @@ use super::sales::discrepancy;
 use super::stage::{Load, Stage, path};
 use crate::load::outcome::{NOT_SENT, ORDERED};
 use crate::load::steady::{Arrival, MAX_PER_S, Pairing, Phase, PhaseReport, SteadyReport, Window};
-use crate::seckill::StrategyName;
+use crate::seckill::Strategy;
 
 /// Connections of the three phases. Whoever finds all of them busy leaves: in an overload those
 /// that the server does not listen to are busy.
@@ -117,7 +117,7 @@ impl Stage {
     pub(super) async fn overload(
         &mut self,
         measurement: Measurement,
-        strategy: StrategyName,
+        strategy: Strategy,
     ) -> anyhow::Result<(Overload, Vec<String>)> {
         let nodes = vec![self.overloaded(strategy)?.address];
         let lasting = self.terms.lasting;

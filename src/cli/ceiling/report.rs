@@ -14,7 +14,7 @@ use super::shares::{Share, of_batches, of_hot_row, share, shares};
 use super::sheet::Sheet;
 use super::terms::Terms;
 use crate::load::outcome::{NOT_SENT, ORDERED};
-use crate::seckill::StrategyName;
+use crate::seckill::Strategy;
 
 /// A whole run.
 #[derive(Debug)]
@@ -200,7 +200,7 @@ impl Report {
             let Some(spread) = self.book.spread(measurement) else { continue };
             let of_row = share(&self.book, of_hot_row(strategy, connections));
             let of_batches = match strategy {
-                StrategyName::Locked => Vec::new(),
+                Strategy::Locked => Vec::new(),
                 _ => of_batches(&self.book, measurement),
             };
             sheet.row([

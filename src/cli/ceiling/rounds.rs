@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::terms::Part;
-use crate::seckill::StrategyName;
+use crate::seckill::Strategy;
 
 /// Connections of those who are refused, and of the handler they are compared with.
 pub(super) const REFUSED_CONNECTIONS: [usize; 2] = [64, 256];
@@ -60,17 +60,17 @@ pub(super) enum Measurement {
     /// Many orders a transaction, by PostgreSQL's own client.
     Batches { clients: u32 },
     /// Confirmed orders of one voucher after another.
-    Orders { strategy: StrategyName, connections: usize },
+    Orders { strategy: Strategy, connections: usize },
     /// Refusals.
-    Refusals { strategy: StrategyName, refused: Refused, connections: usize },
+    Refusals { strategy: Strategy, refused: Refused, connections: usize },
     /// Confirmed orders with many vouchers on sale.
-    ManyVouchers { strategy: StrategyName },
+    ManyVouchers { strategy: Strategy },
     /// Confirmed orders through several nodes, each with as many buyers as one has alone.
-    Nodes { strategy: StrategyName, nodes: usize },
+    Nodes { strategy: Strategy, nodes: usize },
     /// A node's memory while many buy.
-    Memory { strategy: StrategyName },
+    Memory { strategy: Strategy },
     /// More than can be served.
-    Overload { strategy: StrategyName },
+    Overload { strategy: Strategy },
 }
 
 impl Measurement {
@@ -150,8 +150,8 @@ pub(super) fn counted(count: usize, what: &str) -> String {
 /// measured again beside them, for a machine that others use, too, changes within seconds.
 pub(super) fn round(
     number: usize,
-    strategies: &[StrategyName],
-    overloaded: &[StrategyName],
+    strategies: &[Strategy],
+    overloaded: &[Strategy],
     parts: &[Part],
 ) -> Vec<Measurement> {
     let mut plan: Vec<Measurement> = Vec::new();
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn every_other_round_goes_back_the_way() {
-        let of = |number| round(number, &StrategyName::ALL, &[], &[]);
+        let of = |number| round(number, &Strategy::ALL, &[], &[]);
         let mut back = of(2);
         back.reverse();
         assert_eq!(of(1), back);
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn each_measurement_has_a_name_of_its_own() {
-        let mut all = round(1, &StrategyName::ALL, &StrategyName::ALL, &Part::ALL);
+        let mut all = round(1, &Strategy::ALL, &Strategy::ALL, &Part::ALL);
         all.sort_by_key(|measurement| measurement.id());
         all.dedup();
         let ids: HashSet<String> = all.iter().map(|measurement| measurement.id()).collect();
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn many_vouchers_and_nodes_are_measured_right_beside_what_they_are_compared_with() {
-        let all = round(1, &StrategyName::ALL, &[], &Part::ALL);
+        let all = round(1, &Strategy::ALL, &[], &Part::ALL);
         let is_one = |of, other: &Measurement| {
             matches!(other, Measurement::Orders { strategy, connections: CONNECTIONS }
                 if *strategy == of)

@@ -12,7 +12,7 @@ use super::stage::{ANSWER_WITHIN, Load, Stage, path};
 use crate::cli::nodes::Node;
 use crate::load::outcome::{NO_ANSWER, NOT_SENT, ORDERED};
 use crate::load::steady::{Arrival, Pairing, PhaseReport};
-use crate::seckill::StrategyName;
+use crate::seckill::Strategy;
 
 /// What a buyer may hear who comes twice at a time.
 const ORDER_IN_PROGRESS: &str = "order_in_progress";
@@ -44,7 +44,7 @@ impl Stage {
     pub(super) async fn many_vouchers(
         &mut self,
         measurement: Measurement,
-        strategy: StrategyName,
+        strategy: Strategy,
     ) -> anyhow::Result<Found> {
         let needed = self.at_most() + CONNECTIONS;
         // Each request has another voucher than the one before it, and another buyer: one who is
@@ -66,7 +66,7 @@ impl Stage {
     pub(super) async fn memory(
         &mut self,
         measurement: Measurement,
-        strategy: StrategyName,
+        strategy: Strategy,
     ) -> anyhow::Result<Found> {
         let needed = self.at_most() + MEMORY_CONNECTIONS;
         let sale = Sale {
@@ -140,7 +140,7 @@ impl Stage {
     pub(super) async fn refusals(
         &mut self,
         measurement: Measurement,
-        strategy: StrategyName,
+        strategy: Strategy,
         refused: Refused,
         connections: usize,
     ) -> anyhow::Result<Found> {

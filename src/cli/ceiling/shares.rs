@@ -10,7 +10,7 @@ use super::rounds::{
     REFUSED_CONNECTIONS, Refused,
 };
 use super::terms::{Part, Terms};
-use crate::seckill::StrategyName;
+use crate::seckill::Strategy;
 
 /// What a figure has to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -88,16 +88,16 @@ impl Serialize for Share {
 }
 
 /// What `strategy` has to reach at 256 connections, as a multiple of PostgreSQL's own rate.
-const fn wanted_of(strategy: StrategyName) -> f64 {
+const fn wanted_of(strategy: Strategy) -> f64 {
     match strategy {
-        StrategyName::Locked => 1.0,
-        StrategyName::GroupCommit => 7.0,
-        StrategyName::GroupCommitUnlocked => 11.0,
+        Strategy::Locked => 1.0,
+        Strategy::GroupCommit => 7.0,
+        Strategy::GroupCommitUnlocked => 11.0,
     }
 }
 
 /// What is divided by what.
-pub(super) fn of_hot_row(strategy: StrategyName, connections: usize) -> [Measurement; 2] {
+pub(super) fn of_hot_row(strategy: Strategy, connections: usize) -> [Measurement; 2] {
     let hot_row = Measurement::HotRow { clients: REFERENCE_CLIENTS };
     [Measurement::Orders { strategy, connections }, hot_row]
 }
@@ -119,7 +119,7 @@ pub(super) fn shares(book: &Book, terms: &Terms) -> Vec<Share> {
     for strategy in terms.strategies.iter().copied() {
         shares.extend(selling(book, strategy));
     }
-    if StrategyName::ALL[..2].iter().all(|strategy| terms.strategies.contains(strategy)) {
+    if Strategy::ALL[..2].iter().all(|strategy| terms.strategies.contains(strategy)) {
         shares.push(alone(book));
     }
     for strategy in terms.strategies.iter().copied() {
@@ -146,7 +146,7 @@ fn plain(book: &Book, name: String, pair: [Measurement; 2], target: Option<Bound
     }
 }
 
-fn selling(book: &Book, strategy: StrategyName) -> Vec<Share> {
+fn selling(book: &Book, strategy: Strategy) -> Vec<Share> {
     let mut shares = Vec::new();
     for connections in BUYING_CONNECTIONS {
         let pair = of_hot_row(strategy, connections);
@@ -154,7 +154,7 @@ fn selling(book: &Book, strategy: StrategyName) -> Vec<Share> {
         // Commits that carry many need many who wait.
         let target = (connections == CONNECTIONS).then(|| Bound::AtLeast(wanted_of(strategy)));
         shares.push(plain(book, name, pair, target));
-        if strategy != StrategyName::Locked {
+        if strategy != Strategy::Locked {
             shares.push(Share {
                 name: format!("{} / PostgreSQL, batches, the best", pair[0].label()),
                 above: pair[0].id(),
@@ -171,7 +171,7 @@ fn selling(book: &Book, strategy: StrategyName) -> Vec<Share> {
 
 /// Who comes alone must not pay for the others.
 fn alone(book: &Book) -> Share {
-    let [locked, grouped] = [StrategyName::Locked, StrategyName::GroupCommit]
+    let [locked, grouped] = [Strategy::Locked, Strategy::GroupCommit]
         .map(|strategy| Measurement::Orders { strategy, connections: 1 });
     Share {
         name: "group-commit's p50 at 1 connection / locked's".to_owned(),
@@ -186,7 +186,7 @@ fn alone(book: &Book) -> Share {
     }
 }
 
-fn refusing(book: &Book, strategy: StrategyName) -> Vec<Share> {
+fn refusing(book: &Book, strategy: Strategy) -> Vec<Share> {
     let of_bare = |refused: Refused, connections, target| {
         let refusals = Measurement::Refusals { strategy, refused, connections };
         let name = format!("{} / bare handler", refusals.label());
@@ -199,7 +199,7 @@ fn refusing(book: &Book, strategy: StrategyName) -> Vec<Share> {
     sold_out.into_iter().chain(others).collect()
 }
 
-fn further(book: &Book, terms: &Terms, strategy: StrategyName) -> Vec<Share> {
+fn further(book: &Book, terms: &Terms, strategy: Strategy) -> Vec<Share> {
     let one = Measurement::Orders { strategy, connections: CONNECTIONS };
     let mut shares = Vec::new();
     let mut against_one = |measurement: Measurement, what: &str| {
@@ -229,7 +229,7 @@ fn further(book: &Book, terms: &Terms, strategy: StrategyName) -> Vec<Share> {
     shares
 }
 
-fn overloaded(strategy: StrategyName, overloads: &[&Overload]) -> Vec<Share> {
+fn overloaded(strategy: Strategy, overloads: &[&Overload]) -> Vec<Share> {
     if overloads.is_empty() {
         return Vec::new();
     }
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn of_batches_the_best_counts_and_of_the_orders_those_beside_it() {
-        let orders = Measurement::Orders { strategy: StrategyName::GroupCommit, connections: 256 };
+        let orders = Measurement::Orders { strategy: Strategy::GroupCommit, connections: 256 };
         let batches = |clients| Measurement::Batches { clients };
         let mut book = Book::default();
         book.begin_round();

@@ -24,7 +24,7 @@ use crate::load::crowd_process;
 use crate::load::outcome::ORDERED;
 use crate::load::steady::{Arrival, Pairing, SteadyPlan, SteadyReport};
 use crate::model::{Clock, OrderId, SystemClock, VoucherId};
-use crate::seckill::{DEFAULT_BURST, StrategyName, audit};
+use crate::seckill::{DEFAULT_BURST, Strategy, audit};
 use crate::store::Database;
 use crate::store::vouchers::{self, NewVoucher};
 
@@ -64,10 +64,10 @@ pub(super) struct Stage {
     pub(super) redis_benchmark: Option<RedisBenchmark>,
     pub(super) bare: Node,
     pub(super) tokens: Vec<Arc<str>>,
-    nodes: Vec<(StrategyName, Vec<Node>)>,
+    nodes: Vec<(Strategy, Vec<Node>)>,
     /// Those that are asked for more than they can do. They keep what memory it took for a while,
     /// and are asked for nothing else.
-    overloaded: Vec<(StrategyName, Node)>,
+    overloaded: Vec<(Strategy, Node)>,
     refusing: Refusing,
     exe: PathBuf,
     /// What was put on sale, for the audit.
@@ -134,7 +134,7 @@ impl Stage {
     ///
     /// # Errors
     /// When no overload is measured.
-    pub(super) fn overloaded(&self, strategy: StrategyName) -> anyhow::Result<&Node> {
+    pub(super) fn overloaded(&self, strategy: Strategy) -> anyhow::Result<&Node> {
         let of_strategy = self.overloaded.iter().find(|(other, _)| *other == strategy);
         let (_, node) = of_strategy.context("there is no node to overload")?;
         Ok(node)
@@ -147,7 +147,7 @@ impl Stage {
     }
 
     /// Where the first so many nodes of a strategy listen.
-    pub(super) fn addresses(&self, strategy: StrategyName, count: usize) -> Vec<SocketAddr> {
+    pub(super) fn addresses(&self, strategy: Strategy, count: usize) -> Vec<SocketAddr> {
         let of_strategy = self.nodes.iter().filter(|(other, _)| *other == strategy);
         of_strategy.flat_map(|(_, nodes)| nodes).take(count).map(|node| node.address).collect()
     }

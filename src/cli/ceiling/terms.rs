@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::rounds::{self, Measurement};
 use crate::config::StoreArgs;
-use crate::seckill::StrategyName;
+use crate::seckill::Strategy;
 
 /// What one measurement costs beside its time: vouchers to put on sale, a process to start, a
 /// checkpoint.
@@ -47,7 +47,7 @@ pub struct CeilingArgs {
     pub(super) duration: Duration,
     /// Only these strategies: locked, group-commit, group-commit-unlocked
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(super) strategy: Vec<StrategyName>,
+    pub(super) strategy: Vec<Strategy>,
     /// Further parts
     #[arg(long, value_name = "PART", value_delimiter = ',', conflicts_with = "full")]
     pub(super) also: Vec<Part>,
@@ -103,8 +103,8 @@ impl Part {
 pub(super) struct Terms {
     pub(super) repeats: usize,
     pub(super) lasting: Duration,
-    pub(super) strategies: Vec<StrategyName>,
-    pub(super) overloaded: Vec<StrategyName>,
+    pub(super) strategies: Vec<Strategy>,
+    pub(super) overloaded: Vec<Strategy>,
     pub(super) parts: Vec<Part>,
     pub(super) users: u32,
     pub(super) half_load: Duration,
@@ -114,14 +114,14 @@ pub(super) struct Terms {
 
 impl Terms {
     pub(super) fn of(args: &CeilingArgs) -> Self {
-        let named = |strategy: &StrategyName| args.strategy.contains(strategy);
-        let all = StrategyName::ALL.into_iter();
+        let named = |strategy: &Strategy| args.strategy.contains(strategy);
+        let all = Strategy::ALL.into_iter();
         let strategies: Vec<_> = match args.strategy.is_empty() {
             true => all.collect(),
             false => all.filter(named).collect(),
         };
         let overloaded = match args.strategy.is_empty() {
-            true => vec![StrategyName::default()],
+            true => vec![Strategy::default()],
             false => strategies.clone(),
         };
         let asked = |part: &Part| args.full || args.also.contains(part);

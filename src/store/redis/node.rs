@@ -238,9 +238,9 @@ fn config() -> AsyncConnectionConfig {
 
 /// Nothing was sent: there was no connection to send it on.
 pub(super) fn unavailable(cause: impl Into<Cause>) -> StoreError {
-    StoreError::Unavailable { service: Service::Redis, cause: cause.into() }
+    StoreError::unavailable(Service::Redis, cause)
 }
 
 fn unknown(cause: impl Into<Cause>) -> StoreError {
-    StoreError::Unknown { service: Service::Redis, cause: cause.into() }
+    StoreError::unknown(Service::Redis, cause)
 }

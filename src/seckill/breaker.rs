@@ -1,0 +1,91 @@
+//! A circuit breaker (Nygard, "Release It!", 2007): while the orders of a voucher cannot be written,
+//! buyers hear so at once instead of each waiting for the same failure.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::PurchaseError;
+use crate::store::{Placed, StoreError};
+use crate::telemetry;
+
+/// How long an open circuit lets nobody through. Then one purchase may try, and the next one after
+/// as long again, until an order is written.
+const REST: Duration = Duration::from_millis(250);
+
+/// The circuit breaker of one sale. Each sale has its own, so that a row that is locked by somebody
+/// else stops one sale only.
+#[derive(Debug, Default)]
+pub struct Breaker {
+    /// `None`: the circuit is closed.
+    open_until: Mutex<Option<Instant>>,
+}
+
+impl Breaker {
+    /// Whether a purchase may go on to the database.
+    ///
+    /// # Errors
+    /// `CircuitOpen` when orders could not be written less than a quarter of a second ago.
+    pub fn check(&self) -> Result<(), PurchaseError> {
+        let mut open_until = self.open_until();
+        let Some(until) = *open_until else { return Ok(()) };
+        let now = Instant::now();
+        if now < until {
+            return Err(PurchaseError::CircuitOpen);
+        }
+        // The circuit is half open: this one tries, and the others wait for what becomes of it.
+        *open_until = Some(now + REST);
+        Ok(())
+    }
+
+    /// Learns from what became of an order.
+    pub fn record(&self, placed: &Result<Placed, StoreError>) {
+        let is_failure = placed.as_ref().is_err_and(StoreError::retry_may_help);
+        let mut open_until = self.open_until();
+        if is_failure {
+            if open_until.is_none() {
+                telemetry::breaker_tripped();
+            }
+            *open_until = Some(Instant::now() + REST);
+        } else if open_until.is_some() {
+            *open_until = None;
+        }
+    }
+
+    fn open_until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.open_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Service;
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_failure_one_purchase_at_a_time_tries_until_an_order_is_written() {
+        let breaker = Breaker::default();
+        let failure = Err(StoreError::unavailable(Service::Postgres, "away"));
+        assert!(breaker.check().is_ok());
+        breaker.record(&failure);
+        assert!(matches!(breaker.check(), Err(PurchaseError::CircuitOpen)));
+        for _ in 0..3 {
+            tokio::time::advance(REST).await;
+            assert!(breaker.check().is_ok(), "one may try");
+            assert!(breaker.check().is_err(), "and only one");
+            breaker.record(&failure);
+        }
+        tokio::time::advance(REST).await;
+        assert!(breaker.check().is_ok());
+        breaker.record(&Ok(Placed::SoldOut));
+        assert!(breaker.check().is_ok() && breaker.check().is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_database_refuses_for_good_opens_no_circuit() {
+        let breaker = Breaker::default();
+        breaker.record(&Err(StoreError::defect(Service::Postgres, "a constraint")));
+        assert!(breaker.check().is_ok());
+    }
+}

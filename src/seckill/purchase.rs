@@ -1,0 +1,242 @@
+//! The story of a purchase.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::TaskTracker;
+
+use super::recent_orders::RecentOrders;
+use super::sales::{Sale, Sales};
+use super::{PurchaseError, Strategy};
+use crate::lock::{Guard, Lease, LockClient, LockError, LockOptions};
+use crate::model::{Order, OrderId, Outcome, Refusal, SharedClock, UserId, VoucherId};
+use crate::store::{
+    Database, Keys, NewOrder, OrderIds, OrderWriter, Placed, Redis, StoreError, orders,
+};
+use crate::telemetry;
+
+/// Purchases that may be under way at once in one process.
+pub const DEFAULT_BURST: usize = 3_000;
+
+/// How many ids are tried where other orders have them.
+const MAX_IDS: usize = 4;
+
+/// Settings of the purchase service.
+#[derive(Debug, Clone, Copy)]
+pub struct PurchasesOptions {
+    /// How to sell.
+    pub strategy: Strategy,
+    /// The lease of a buyer's lock, renewed while the purchase runs: how long a killed process can
+    /// lock its buyers out.
+    pub lease: Duration,
+    /// Purchases that may be under way at once; one more is refused.
+    pub burst: usize,
+}
+
+impl Default for PurchasesOptions {
+    fn default() -> Self {
+        let lease = Duration::from_secs(5);
+        Self { strategy: Strategy::default(), lease, burst: DEFAULT_BURST }
+    }
+}
+
+/// Sells vouchers.
+#[derive(Debug)]
+pub struct Purchases {
+    clock: SharedClock,
+    sales: Sales,
+    recent_orders: RecentOrders,
+    permits: Arc<Semaphore>,
+    locks: LockClient,
+    /// Whether the strategy takes the buyer's lock.
+    takes_lock: bool,
+    keys: Keys,
+    order_ids: OrderIds,
+    orders: OrderWriter,
+    tasks: TaskTracker,
+}
+
+impl Purchases {
+    /// The service. Reads from the database where the order ids continue.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn start(
+        database: Database,
+        redis: Redis,
+        keys: Keys,
+        clock: SharedClock,
+        options: PurchasesOptions,
+    ) -> Result<Arc<Self>, StoreError> {
+        let last = orders::last_id(database.pool()).await?;
+        let order_ids = OrderIds::new(redis.clone(), keys.clone(), Arc::clone(&clock), last);
+        let lease = Lease::Renewed(options.lease);
+        let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
+        Ok(Arc::new(Self {
+            clock,
+            sales: Sales::new(database.clone()),
+            recent_orders: RecentOrders::new(),
+            permits: Arc::new(Semaphore::new(options.burst)),
+            locks,
+            takes_lock: options.strategy.takes_lock(),
+            keys,
+            order_ids,
+            orders: OrderWriter::new(database, options.strategy.writer_limits()),
+            tasks: TaskTracker::new(),
+        }))
+    }
+
+    /// One attempt of `user` to buy `voucher`.
+    ///
+    /// Dropping this future (the buyer left) does not leave half a purchase: what has begun runs to
+    /// its end in a task of its own.
+    ///
+    /// # Errors
+    /// See [`PurchaseError`]; never for an expected "no", which is `Outcome::Refused`.
+    pub async fn buy(
+        self: &Arc<Self>,
+        user: UserId,
+        voucher: VoucherId,
+    ) -> Result<Outcome, PurchaseError> {
+        let outcome = self.attempt(user, voucher).await;
+        telemetry::purchase_ended(match &outcome {
+            Ok(outcome) => outcome.code(),
+            Err(error) if error.retry_may_help() => telemetry::UNAVAILABLE,
+            Err(_) => telemetry::INTERNAL_ERROR,
+        });
+        outcome
+    }
+
+    async fn attempt(
+        self: &Arc<Self>,
+        user: UserId,
+        voucher: VoucherId,
+    ) -> Result<Outcome, PurchaseError> {
+        // What memory knows: already bought, on sale, sold out?
+        if let Some(order_id) = self.recent_orders.find(user, voucher) {
+            return Ok(Outcome::Refused(Refusal::AlreadyBought { order_id }));
+        }
+        let Some(sale) = self.sales.find(voucher).await? else {
+            return Ok(Outcome::Refused(Refusal::VoucherNotFound));
+        };
+        let at = self.clock.now();
+        if let Some(refusal) = sale.refusal_at(at) {
+            return Ok(Outcome::Refused(refusal));
+        }
+        // Does the database write orders of this voucher, and is there room for one more?
+        sale.breaker.check()?;
+        let permit = Arc::clone(&self.permits).try_acquire_owned();
+        let permit = permit.map_err(|_| PurchaseError::Overloaded)?;
+        // From here on the purchase runs to its end, whether its buyer waits for it or not.
+        let purchase = Arc::clone(self).purchase(user, sale, at, permit);
+        self.tasks.spawn(purchase).await.unwrap_or(Err(PurchaseError::Panicked))
+    }
+
+    async fn purchase(
+        self: Arc<Self>,
+        user: UserId,
+        sale: Arc<Sale>,
+        at: DateTime<Utc>,
+        _permit: OwnedSemaphorePermit,
+    ) -> Result<Outcome, PurchaseError> {
+        // The buyer's lock and an order id, side by side. A number is skipped where the lock is not
+        // granted; numbers have gaps.
+        let (lock, order_id) = tokio::join!(self.lock(user), self.order_ids.next());
+        let lock = match lock? {
+            BuyerLock::Busy => return Ok(Outcome::Refused(Refusal::OrderInProgress)),
+            BuyerLock::Granted(guard) => Some(guard),
+            BuyerLock::NotTaken => None,
+        };
+        // Place the order. It is committed when this returns `Ordered`.
+        let outcome = self.place_order(user, &sale, at, order_id?).await;
+        // Release the lock, only now. Where anything above fails, dropping it does the same.
+        if let Some(guard) = lock {
+            release(guard).await;
+        }
+        outcome
+    }
+
+    async fn place_order(
+        &self,
+        user: UserId,
+        sale: &Sale,
+        at: DateTime<Utc>,
+        mut id: OrderId,
+    ) -> Result<Outcome, PurchaseError> {
+        let voucher = sale.voucher.id;
+        for _ in 0..MAX_IDS {
+            let placed = self.orders.place(voucher, NewOrder { id, user, at }).await;
+            sale.breaker.record(&placed);
+            return Ok(match placed? {
+                Placed::Ordered => {
+                    self.recent_orders.remember(user, voucher, id);
+                    Outcome::Ordered(Order::new(id, user, voucher, at))
+                }
+                Placed::AlreadyBought(order_id) => {
+                    self.recent_orders.remember(user, voucher, order_id);
+                    Outcome::Refused(Refusal::AlreadyBought { order_id })
+                }
+                Placed::SoldOut => {
+                    sale.mark_sold_out();
+                    Outcome::Refused(Refusal::SoldOut)
+                }
+                Placed::VoucherNotFound => Outcome::Refused(Refusal::VoucherNotFound),
+                Placed::IdTaken => {
+                    tracing::warn!(%id, "another order has this id, taking another one");
+                    id = self.order_ids.next().await?;
+                    continue;
+                }
+            });
+        }
+        Err(PurchaseError::NoFreeId)
+    }
+
+    /// Tries to take the lock under which `user` buys, whatever the voucher. It keeps the second
+    /// click out while the first is under way; it is not what makes "once" true (the database's
+    /// constraints are, also when a lease is lost).
+    async fn lock(&self, user: UserId) -> Result<BuyerLock, LockError> {
+        if !self.takes_lock {
+            return Ok(BuyerLock::NotTaken);
+        }
+        let guard = self.locks.lock(self.keys.order_lock(user)).try_acquire().await?;
+        Ok(guard.map_or(BuyerLock::Busy, BuyerLock::Granted))
+    }
+
+    /// A voucher as the process knows it, at most a second old.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn sale(&self, voucher: VoucherId) -> Result<Option<Arc<Sale>>, StoreError> {
+        self.sales.find(voucher).await
+    }
+
+    /// Waits until every purchase that began is over and every lock is released.
+    pub async fn shutdown(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.locks.shutdown().await;
+    }
+}
+
+/// The lock of one buyer's purchases.
+enum BuyerLock {
+    Granted(Guard),
+    /// Another purchase of the same buyer holds it.
+    Busy,
+    /// The strategy does without it.
+    NotTaken,
+}
+
+/// A release that fails never costs the buyer the answer: the lock's clean-up worker, or the end of
+/// the lease, makes it good.
+async fn release(guard: Guard) {
+    match guard.release().await {
+        Ok(()) => {}
+        Err(error @ LockError::NotHeld(_)) => {
+            tracing::warn!(%error, "a purchase outlived its lock; the constraints judged it");
+        }
+        Err(error) => tracing::debug!(%error, "a lock is released in the background"),
+    }
+}

@@ -1,0 +1,55 @@
+//! Orders that were placed a moment ago: a buyer who asks again hears so from memory.
+
+use std::time::Duration;
+
+use quick_cache::sync::Cache;
+use tokio::time::Instant;
+
+use crate::model::{OrderId, UserId, VoucherId};
+
+/// If somebody takes an order out of the database, a refusal from memory is wrong for no longer than
+/// a second.
+const REMEMBERED_FOR: Duration = Duration::from_millis(900);
+
+/// Orders remembered at once. Of a faster sale some are forgotten, and the database is asked.
+const MAX_REMEMBERED: usize = 32_768;
+
+/// Orders that are known to be committed.
+#[derive(Debug)]
+pub struct RecentOrders(Cache<(UserId, VoucherId), (OrderId, Instant)>);
+
+impl RecentOrders {
+    pub(super) fn new() -> Self {
+        Self(Cache::new(MAX_REMEMBERED))
+    }
+
+    /// `user` has `order` of `voucher`.
+    pub fn remember(&self, user: UserId, voucher: VoucherId, order: OrderId) {
+        self.0.insert((user, voucher), (order, Instant::now()));
+    }
+
+    /// The order that `user` has of `voucher`, if memory has it.
+    pub fn find(&self, user: UserId, voucher: VoucherId) -> Option<OrderId> {
+        let (order, since) = self.0.get(&(user, voucher))?;
+        (since.elapsed() <= REMEMBERED_FOR).then_some(order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_order_is_remembered_for_less_than_a_second() {
+        let orders = RecentOrders::new();
+        let (Some(user), Some(voucher)) = (UserId::new(7), VoucherId::new(1)) else { return };
+        let Some(order) = OrderId::new(9) else { return };
+        for _ in 0..2 {
+            assert_eq!(orders.find(user, voucher), None);
+            orders.remember(user, voucher, order);
+            tokio::time::advance(REMEMBERED_FOR).await;
+            assert_eq!(orders.find(user, voucher), Some(order));
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+    }
+}

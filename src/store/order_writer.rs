@@ -1,0 +1,222 @@
+//! The order writer: orders of one voucher that wait together are placed in one transaction.
+//!
+//! One call of the database's function `place_orders` (migrations/0004) is one transaction and one
+//! round trip, for one buyer or for many. Each voucher has a batcher of its own, so that a voucher
+//! whose row is locked by somebody else holds up no other voucher.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use quick_cache::sync::Cache;
+use sqlx::Row;
+use sqlx::postgres::{PgConnection, PgRow};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
+
+use super::patience::within;
+use super::{Database, Service, StoreError};
+use crate::batch::{Batcher, Limits};
+use crate::model::{OrderId, UserId, VoucherId};
+use crate::telemetry;
+
+/// How long the callers of a batch wait for the database, repetitions included.
+const ANSWER_WITHIN: Duration = Duration::from_millis(800);
+
+/// Between two calls that ask what became of a batch.
+const RESEND_PAUSE: Duration = Duration::from_millis(50);
+
+/// Batches in flight over all vouchers. More only make the batches smaller: of 64 vouchers on two
+/// cores, 8 or 16 sold a fifth less than 4.
+const MAX_BATCHES_IN_FLIGHT: usize = 4;
+
+/// Vouchers that have a batcher at once. One that was dropped is made anew.
+const MAX_BATCHERS: usize = 10_000;
+
+/// An order to place.
+#[derive(Debug, Clone, Copy)]
+pub struct NewOrder {
+    /// The id that it is to have.
+    pub id: OrderId,
+    /// The buyer.
+    pub user: UserId,
+    /// The time of the purchase.
+    pub at: DateTime<Utc>,
+}
+
+/// What became of a [`NewOrder`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    /// The order is committed and one is taken from the stock.
+    Ordered,
+    /// Nothing was written: the user has this order of the voucher.
+    AlreadyBought(OrderId),
+    /// Nothing was written: no stock is left.
+    SoldOut,
+    /// Nothing was written: there is no such voucher.
+    VoucherNotFound,
+    /// Nothing was written: another user's order has the id.
+    IdTaken,
+}
+
+/// How the orders of one voucher are batched.
+#[derive(Debug, Clone, Copy)]
+pub struct WriterLimits {
+    /// Orders in one transaction.
+    pub batch: usize,
+    /// Transactions of one voucher in flight.
+    pub in_flight: usize,
+    /// Orders of one voucher that wait; one more is refused.
+    pub waiting: usize,
+}
+
+type OrderBatcher = Batcher<NewOrder, Result<Placed, StoreError>, StoreError>;
+
+/// Places orders. See the module's documentation.
+#[derive(Debug)]
+pub struct OrderWriter {
+    database: Database,
+    limits: Limits,
+    slots: Arc<Semaphore>,
+    batchers: Cache<VoucherId, OrderBatcher>,
+}
+
+impl OrderWriter {
+    /// A writer to `database`.
+    pub fn new(database: Database, limits: WriterLimits) -> Self {
+        let WriterLimits { batch, in_flight, waiting } = limits;
+        Self {
+            database,
+            limits: Limits { batch, waiting, leaders: in_flight },
+            slots: Arc::new(Semaphore::new(MAX_BATCHES_IN_FLIGHT)),
+            batchers: Cache::new(MAX_BATCHERS),
+        }
+    }
+
+    /// Places an order of `voucher`: it is committed when this returns `Ordered`. An order that was
+    /// submitted is placed even if the caller stops waiting.
+    ///
+    /// # Errors
+    /// `Unavailable`: nothing was written. `Unknown`: the order may have been written; the same
+    /// user's next order tells. `Defect`: the database refused it.
+    pub async fn place(&self, voucher: VoucherId, order: NewOrder) -> Result<Placed, StoreError> {
+        let placed = self.batcher(voucher).submit(order).await;
+        placed.unwrap_or_else(|error| Err(StoreError::from_batch(Service::Postgres, error)))
+    }
+
+    fn batcher(&self, voucher: VoucherId) -> OrderBatcher {
+        let Ok(batcher) = self.batchers.get_or_insert_with(&voucher, || {
+            let database = self.database.clone();
+            let work = move |orders: Vec<NewOrder>| {
+                let database = database.clone();
+                async move { place_batch(&database, voucher, &orders).await }
+            };
+            Ok::<_, Infallible>(Batcher::sharing(self.limits, Arc::clone(&self.slots), work))
+        });
+        batcher
+    }
+}
+
+/// Places a batch. Where the database refuses it, each order is placed by itself: whatever is wrong
+/// with one of them is not the others' fault.
+async fn place_batch(
+    database: &Database,
+    voucher: VoucherId,
+    orders: &[NewOrder],
+) -> Result<Vec<Result<Placed, StoreError>>, StoreError> {
+    telemetry::order_batch(orders.len());
+    match place_all(database, voucher, orders).await {
+        Ok(placed) => Ok(placed.into_iter().map(Ok).collect()),
+        Err(error) if error.retry_may_help() => Err(error),
+        Err(error) => {
+            tracing::warn!(%error, size = orders.len(), "a batch was refused, placing one by one");
+            let mut placed = Vec::with_capacity(orders.len());
+            let mut away: Option<StoreError> = None;
+            for order in orders {
+                let one = match &away {
+                    Some(error) => Err(error.not_sent()),
+                    None => place_all(database, voucher, std::slice::from_ref(order)).await,
+                };
+                away = away.or_else(|| one.as_ref().err().filter(|e| e.retry_may_help()).cloned());
+                placed.push(one.map(|placed| placed[0]));
+            }
+            Ok(placed)
+        }
+    }
+}
+
+/// Places `orders` in one transaction. Where the answer is lost, the same orders are sent again,
+/// with the same ids, until the database says what is there: what the first call wrote counts as
+/// placed, and is not written twice.
+///
+/// Returns what became of each, in their order.
+async fn place_all(
+    database: &Database,
+    voucher: VoucherId,
+    orders: &[NewOrder],
+) -> Result<Vec<Placed>, StoreError> {
+    let deadline = Instant::now() + ANSWER_WITHIN;
+    let mut lost: Option<StoreError> = None;
+    loop {
+        let call = database.run(async |connection| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // A call that takes longer is dropped here, and its connection is closed.
+            within(left, call_place_orders(connection, voucher, orders))
+                .await
+                .unwrap_or_else(|timed_out| Err(StoreError::unknown(Service::Postgres, timed_out)))
+        });
+        let error = match call.await {
+            Ok(placed) => return Ok(placed),
+            Err(error) => error,
+        };
+        // Once an answer was lost, an error of a later call does not tell what the first one did.
+        if lost.is_none() && !error.outcome_unknown() {
+            return Err(error);
+        }
+        let first = lost.unwrap_or(error);
+        if Instant::now() + RESEND_PAUSE >= deadline {
+            return Err(first);
+        }
+        tracing::warn!(error = %first, "an answer was lost, asking what became of the orders");
+        telemetry::order_batch_resent();
+        lost = Some(first);
+        sleep(RESEND_PAUSE).await;
+    }
+}
+
+async fn call_place_orders(
+    connection: &mut PgConnection,
+    voucher: VoucherId,
+    orders: &[NewOrder],
+) -> Result<Vec<Placed>, StoreError> {
+    let rows = sqlx::query("select * from place_orders($1, $2, $3, $4)")
+        .bind(voucher.get())
+        .bind(orders.iter().map(|order| order.id.get()).collect::<Vec<_>>())
+        .bind(orders.iter().map(|order| order.user.get()).collect::<Vec<_>>())
+        .bind(orders.iter().map(|order| order.at).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
+    // The function names only the orders that it did not place.
+    let not_placed =
+        rows.iter().map(not_placed).collect::<Result<HashMap<i64, Placed>, StoreError>>()?;
+    let placed = |order: &NewOrder| not_placed.get(&order.id.get()).copied();
+    Ok(orders.iter().map(|order| placed(order).unwrap_or(Placed::Ordered)).collect())
+}
+
+fn not_placed(row: &PgRow) -> Result<(i64, Placed), StoreError> {
+    let reason: &str = row.try_get("reason")?;
+    let earlier = row.try_get::<Option<i64>, _>("earlier_id")?.and_then(OrderId::new);
+    let placed = match (reason, earlier) {
+        ("already_bought", Some(earlier)) => Placed::AlreadyBought(earlier),
+        ("sold_out", _) => Placed::SoldOut,
+        ("voucher_not_found", _) => Placed::VoucherNotFound,
+        ("id_taken", _) => Placed::IdTaken,
+        _ => {
+            let what = format!("place_orders says {reason:?} of an order");
+            return Err(StoreError::defect(Service::Postgres, what));
+        }
+    };
+    Ok((row.try_get("order_id")?, placed))
+}
