@@ -109,7 +109,7 @@ where
     }
 
     /// Submits `item` and waits for its answer. The batcher works on the item even if the caller
-    /// stops waiting; an answer that nobody waits for is dropped.
+    /// stops waiting; the answer is dropped then.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -198,7 +198,7 @@ impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
 }
 
 /// A leader whose runtime stops is dropped in the middle of its work. If it was the last one, it
-/// takes along the items that wait: nobody else would ever work on them.
+/// takes along the items that wait: no other leader would work on them.
 impl<T, R, E> Drop for Leader<T, R, E> {
     fn drop(&mut self) {
         if self.at_work {

@@ -1,5 +1,5 @@
 //! The only reader of the environment. One struct per concern; flags win over variables.
-//! A value that is malformed, and a `SECKILL_` variable that nobody reads, end the program
+//! A value that is malformed, and a `SECKILL_` variable that does not exist, end the program
 //! with one sentence and status 2 before anything starts.
 
 use std::collections::{BTreeSet, HashSet};
@@ -87,7 +87,7 @@ impl HomeArgs {
     }
 }
 
-/// What signs session tokens.
+/// The secret that signs session tokens.
 #[derive(Debug, Clone, Args)]
 pub struct SecretArgs {
     /// Signs session tokens, at least 16 bytes; all nodes share it. Made and kept in the
@@ -155,7 +155,7 @@ impl FromStr for Networks {
     }
 }
 
-/// What stands between the commas of a list, which may be empty.
+/// The items of a list, which may be empty.
 fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
@@ -200,7 +200,7 @@ fn collect_variables<'a>(command: &'a clap::Command, variables: &mut BTreeSet<&'
     }
 }
 
-/// What is logged: `RUST_LOG`, or `default`.
+/// The filter of log lines: `RUST_LOG`, or `default`.
 ///
 /// # Errors
 /// When `RUST_LOG` is malformed.

@@ -136,7 +136,7 @@ pub fn order_batch_resent() {
     metrics::counter!(name::ORDER_BATCH_RESENT).increment(1);
 }
 
-/// What was counted, in the text format of Prometheus; empty before [`start_metrics`].
+/// All metrics in the text format of Prometheus; empty before [`start_metrics`].
 pub fn metrics_text() -> String {
     METRICS.get().map(PrometheusHandle::render).unwrap_or_default()
 }

@@ -7,14 +7,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 
-use super::problem::Code;
-use super::{ApiError, App};
+use super::problem::{ApiError, Code};
 use crate::model::{SharedClock, UserId};
 
 /// How long a session lasts.
 pub const SESSION_LASTS: TimeDelta = TimeDelta::days(7);
 
-/// What a token says.
+/// The contents of a token.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Claims {
     sub: UserId,
@@ -82,14 +81,14 @@ impl Tokens {
         Ok(Session { user: claims.sub, admin: claims.admin })
     }
 
-    /// What a token says that was signed with our secret.
+    /// The contents of a token that was signed with our secret.
     fn claims(&self, token: &str) -> Option<Claims> {
         let decoded = jsonwebtoken::decode::<Claims>(token, &self.check, &self.validation);
         decoded.ok().map(|token| token.claims)
     }
 }
 
-/// Who sends a request, as an extractor: without a good token the handler is not called.
+/// The sender of a request, as an extractor: without a good token the handler is not called.
 #[derive(Debug, Clone, Copy)]
 pub struct Session {
     /// The user.
@@ -98,10 +97,10 @@ pub struct Session {
     pub admin: bool,
 }
 
-impl FromRequestParts<App> for Session {
+impl<S: AsRef<Tokens> + Sync> FromRequestParts<S> for Session {
     type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        app.tokens.session(&parts.headers)
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        state.as_ref().session(&parts.headers)
     }
 }
 
@@ -109,10 +108,10 @@ impl FromRequestParts<App> for Session {
 #[derive(Debug, Clone, Copy)]
 pub struct AdminSession;
 
-impl FromRequestParts<App> for AdminSession {
+impl<S: AsRef<Tokens> + Sync> FromRequestParts<S> for AdminSession {
     type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        match app.tokens.session(&parts.headers)? {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match state.as_ref().session(&parts.headers)? {
             Session { admin: true, .. } => Ok(Self),
             _ => Err(ApiError::new(Code::Forbidden)),
         }

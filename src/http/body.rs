@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
 
-use super::{ApiError, App};
+use super::ApiError;
 
 /// The largest body that any route takes, in bytes.
 pub const MAX_BODY_BYTES: usize = 16 * 1024;
@@ -30,14 +30,14 @@ pub async fn refuse_oversized(request: Request) -> Result<Request, ApiError> {
     if request.body().size_hint().lower() <= MAX_BODY_BYTES as u64 {
         return Ok(request);
     }
-    // Who waits for `100 Continue` has not sent the body yet and will not.
+    // A client that waits for `100 Continue` has not sent the body yet and will not.
     if !request.headers().contains_key(header::EXPECT) {
         drain(request.into_body()).await;
     }
     Err(ApiError::body_too_large())
 }
 
-/// How long a body in chunks is, its end tells: it is read here.
+/// The length of a body in chunks is known at its end: so it is read here.
 async fn refuse_unannounced(request: Request) -> Result<Request, ApiError> {
     let (parts, mut body) = request.into_parts();
     match bytes(&mut body).await {
@@ -104,9 +104,9 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 #[derive(Debug)]
 pub struct JsonBody<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
+impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
-    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let json = request
             .headers()
             .get(header::CONTENT_TYPE)
@@ -123,9 +123,9 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
 #[derive(Debug)]
 pub struct OptionalJsonBody<T>(pub Option<T>);
 
-impl<T: DeserializeOwned> FromRequest<App> for OptionalJsonBody<T> {
+impl<S: Sync, T: DeserializeOwned> FromRequest<S> for OptionalJsonBody<T> {
     type Rejection = ApiError;
-    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         if request.body().is_end_stream() {
             return Ok(Self(None));
         }

@@ -98,7 +98,7 @@ pub fn pages() -> Router {
             // Otherwise the page shows our document to a validator on the network.
             .validator_url("none"),
     );
-    // What it does not have it would answer without a word.
+    // The page's own 404 has no body.
     Router::from(pages).layer(map_response(async |response: Response| {
         if response.status() == StatusCode::NOT_FOUND {
             return ApiError::new(Code::NotFound).into_response();

@@ -1,4 +1,4 @@
-//! For whoever operates the service: is it alive, is it ready, what does it do.
+//! For operators: is the process alive, is it ready, and its metrics.
 
 use std::time::Duration;
 

@@ -16,16 +16,16 @@ use super::{ApiError, App};
 use crate::model::{Order, OrderId, OrderStatus, Outcome, UserId, VoucherId};
 use crate::store::orders;
 
-/// What the buyer of a voucher is told.
+/// The answer to the buyer of a voucher.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OrderedBody {
     /// A 64-bit number in decimal digits: too large for a JavaScript number.
     #[schema(value_type = String, example = "661897216000000001")]
     pub order_id: OrderId,
-    /// What was bought.
+    /// The voucher.
     #[schema(value_type = String, example = "1")]
     pub voucher_id: VoucherId,
-    /// Who bought.
+    /// The buyer.
     #[schema(value_type = String, example = "1")]
     pub user_id: UserId,
     /// When.
@@ -66,11 +66,11 @@ impl From<Order> for OrderBody {
     }
 }
 
-/// What may accompany a purchase. Nothing needs to.
+/// The body of a purchase, which may be left out.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BuyBody {
-    /// Who the client believes to buy as; must be the user of the token.
+    /// The user as whom the client believes to buy; must be the user of the token.
     #[schema(value_type = Option<String>)]
     #[serde(default)]
     pub user_id: Option<UserId>,
@@ -138,7 +138,7 @@ pub async fn list(
     Ok((link, Json(orders.into_iter().map(OrderBody::from).collect())))
 }
 
-/// One of one's own orders. Somebody else's is not found: that it exists is theirs to know.
+/// One of the user's own orders. Another user's order is not found.
 #[utoipa::path(get, path = "/api/orders/{id}", tag = "orders",
     security(("token" = [])),
     params(("id" = String, Path, description = "the order")),

@@ -16,7 +16,7 @@ use crate::model::Refusal;
 use crate::seckill::PurchaseError;
 use crate::store::StoreError;
 
-/// What went wrong, as the client's program sees it. The codes are part of the interface.
+/// The kind of problem, as the client's program sees it. The codes are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // each says what it is
 pub enum Code {
@@ -277,7 +277,7 @@ impl ApiError {
         let mut response = self.status.into_response();
         let headers = response.headers_mut();
         if let Some(wait) = self.retry_after {
-            // Whole seconds, rounded up, so that whoever obeys is not refused again.
+            // Whole seconds, rounded up, so that a client that obeys is not refused again.
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             headers.insert(header::RETRY_AFTER, seconds.max(1).into());
         }

@@ -45,7 +45,7 @@ pub fn with_common_layers(routes: Router) -> Router {
     routes.layer(from_fn(around))
 }
 
-/// What happens around every handler: an oversized body is refused, a panic becomes a
+/// Wraps every handler: an oversized body is refused, a panic becomes a
 /// problem, a problem is written in the client's language, and all is measured.
 async fn around(request: Request, next: Next) -> Response {
     let begun = Instant::now();

@@ -27,7 +27,7 @@ const BACKLOG: u32 = 8192;
 const SILENCE: Duration = Duration::from_secs(75);
 /// How long a shutdown waits for requests under way.
 const DRAIN_WITHIN: Duration = Duration::from_secs(20);
-/// What a connection may buffer, in bytes: bounds the memory of a thousand of them, and the
+/// Bytes that a connection may buffer: bounds the memory of a thousand of them, and the
 /// size of a request's head.
 const MAX_BUFFER_BYTES: usize = 32 * 1024;
 
@@ -59,7 +59,7 @@ pub async fn serve<S>(
     http.timer(TokioTimer::new()).header_read_timeout(SILENCE).max_buf_size(MAX_BUFFER_BYTES);
     tokio::pin!(stop);
     loop {
-        // At the limit nobody is accepted; the kernel's queue holds them meanwhile.
+        // At the limit no connection is accepted; the kernel's queue holds them meanwhile.
         let accepted = async {
             let place = Arc::clone(&places).acquire_owned().await;
             (listener.accept().await, place)

@@ -74,7 +74,7 @@ impl From<User> for UserBody {
 pub struct SessionCreated {
     /// Goes into `Authorization: Bearer …`.
     pub token: String,
-    /// Who logged in.
+    /// The user who logged in.
     pub user: UserBody,
 }
 
@@ -154,7 +154,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(SessionCreated { token, user: user.into() })))
 }
 
-/// Who the token belongs to.
+/// The user to whom the token belongs.
 #[utoipa::path(get, path = "/api/me", tag = "sessions", security(("token" = [])),
     responses(
         (status = 200, body = UserBody, description = "the user"),

@@ -51,3 +51,9 @@ impl std::ops::Deref for App {
         &self.0
     }
 }
+
+impl AsRef<Tokens> for App {
+    fn as_ref(&self) -> &Tokens {
+        &self.tokens
+    }
+}

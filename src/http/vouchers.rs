@@ -23,10 +23,10 @@ const DEFAULT_SALE: TimeDelta = TimeDelta::hours(24);
 #[derive(Debug)]
 pub struct PathId<T>(pub T);
 
-impl<T: FromStr<Err = InvalidId> + Send> FromRequestParts<App> for PathId<T> {
+impl<S: Sync, T: FromStr<Err = InvalidId> + Send> FromRequestParts<S> for PathId<T> {
     type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let Path(text) = Path::<String>::from_request_parts(parts, app)
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Path(text) = Path::<String>::from_request_parts(parts, state)
             .await
             .map_err(|_| ApiError::invalid(InvalidId.to_string()))?;
         text.parse().map(Self).map_err(|error| ApiError::invalid(error.to_string()))
@@ -76,7 +76,7 @@ pub struct VoucherBody {
     /// Decimal digits.
     #[schema(value_type = String, example = "1")]
     pub id: VoucherId,
-    /// What is sold.
+    /// The name of the voucher.
     #[schema(example = "100 yuan for 80")]
     pub title: String,
     /// Vouchers left.
@@ -110,7 +110,7 @@ impl VoucherBody {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewVoucherBody {
-    /// What is sold, 1 to 200 characters.
+    /// The name of the voucher, 1 to 200 characters.
     #[schema(example = "100 yuan for 80")]
     pub title: String,
     /// How many.
@@ -178,7 +178,7 @@ pub async fn find(
     State(app): State<App>,
     PathId(id): PathId<VoucherId>,
 ) -> Result<Json<VoucherBody>, ApiError> {
-    // From memory: this is the page that everybody reloads before a sale.
+    // From memory: all buyers reload this page before a sale.
     let sale = app.purchases.sale(id).await?.ok_or(ApiError::new(Code::VoucherNotFound))?;
     let now = app.clock.now();
     let status = sale.status_at(now);

@@ -44,9 +44,9 @@ impl OrderStatus {
 pub struct Order {
     /// The order.
     pub id: OrderId,
-    /// Who bought.
+    /// The buyer.
     pub user_id: UserId,
-    /// What was bought.
+    /// The voucher.
     pub voucher_id: VoucherId,
     /// Where it stands.
     pub status: OrderStatus,

@@ -42,7 +42,7 @@ impl From<SaleStatus> for &'static str {
 pub struct Voucher {
     /// The voucher.
     pub id: VoucherId,
-    /// What is sold, in words.
+    /// The name of the voucher.
     pub title: String,
     /// Vouchers left.
     pub stock: i32,

@@ -7,7 +7,7 @@ use sqlx::postgres::PgPool;
 use crate::model::VoucherId;
 use crate::store::{Service, StoreError};
 
-/// What one voucher's books say.
+/// The books of one voucher.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VoucherAudit {
     /// The voucher.

@@ -10,12 +10,12 @@ use super::PurchaseError;
 use crate::store::{Placed, StoreError};
 use crate::telemetry;
 
-/// How long an open circuit lets nobody through. Then one purchase may try, and the next one after
+/// How long an open circuit refuses every purchase. Then one purchase may try, and the next one after
 /// as long again, until an order is written.
 const REST: Duration = Duration::from_millis(250);
 
-/// The circuit breaker of one sale. Each sale has its own, so that a row that is locked by somebody
-/// else stops one sale only.
+/// The circuit breaker of one sale. Each sale has its own, so that a row that another
+/// session has locked stops one sale only.
 #[derive(Debug, Default)]
 pub struct Breaker {
     /// `None`: the circuit is closed.

@@ -114,7 +114,7 @@ impl Purchases {
         user: UserId,
         voucher: VoucherId,
     ) -> Result<Outcome, PurchaseError> {
-        // What memory knows: already bought, on sale, sold out?
+        // From memory: has the user bought already, is the voucher on sale, is it sold out?
         if let Some(order_id) = self.recent_orders.find(user, voucher) {
             return Ok(Outcome::Refused(Refusal::AlreadyBought { order_id }));
         }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::model::{OrderId, UserId, VoucherId};
 
-/// If somebody takes an order out of the database, a refusal from memory is wrong for no longer than
+/// If an order is taken out of the database, a refusal from memory is wrong for no longer than
 /// a second.
 const REMEMBERED_FOR: Duration = Duration::from_millis(900);
 

@@ -1,6 +1,6 @@
 //! What a process remembers of the vouchers, so that most requests of a rush cost no store a thing.
 //! Nothing is remembered for longer than a second: a refusal from memory is wrong for no longer than
-//! that, whatever happens to the stock behind our back.
+//! that, whatever others do to the stock.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Sale {
         }
     }
 
-    /// Why nobody can buy at `now`; `None`: the sale is on.
+    /// Why the voucher cannot be bought at `now`; `None`: the sale is on.
     pub fn refusal_at(&self, now: DateTime<Utc>) -> Option<Refusal> {
         match self.status_at(now) {
             SaleStatus::OnSale => None,
@@ -66,7 +66,7 @@ impl Sale {
     }
 }
 
-/// What was read: a sale, or that there is none. Its age counts from just before it was read.
+/// The result of a read: a sale, or that there is none. Its age counts from just before it was read.
 #[derive(Debug, Clone)]
 struct Known {
     sale: Option<Arc<Sale>>,

@@ -17,7 +17,7 @@ pub enum Strategy {
     /// where a purchase comes alone, and several times as fast where many come.
     #[default]
     GroupCommit,
-    /// The same without the lock: whoever clicks twice at once meets the database's constraint.
+    /// The same without the lock: a second click at the same moment meets the database's constraint.
     GroupCommitUnlocked,
 }
 

@@ -77,7 +77,7 @@ impl StoreError {
         Self::Unknown { service, cause: cause(why) }
     }
 
-    /// What the failure of one request means for another that was not sent because of it.
+    /// The error of a request that was not sent because this one failed.
     pub fn not_sent(&self) -> Self {
         let (Self::Unavailable { service, cause }
         | Self::Unknown { service, cause }
@@ -85,7 +85,7 @@ impl StoreError {
         Self::Unavailable { service: *service, cause: Arc::clone(cause) }
     }
 
-    /// What a request to `service` is told that went by a [`Batcher`](crate::batch::Batcher).
+    /// The error of a request to `service` that went by a [`Batcher`](crate::batch::Batcher).
     pub fn from_batch(service: Service, error: BatchError<Self>) -> Self {
         match error {
             BatchError::Full => Self::unavailable(service, "too many requests wait for it already"),
@@ -164,7 +164,7 @@ impl From<redis::RedisError> for StoreError {
                 | ServerErrorKind::ClusterDown
                 | ServerErrorKind::MasterDown
                 | ServerErrorKind::ReadOnly
-                // Of a slot that nobody was found to serve: it is on its way.
+                // Of a slot that no node was found to serve: it is being moved.
                 | ServerErrorKind::Moved
                 | ServerErrorKind::Ask,
             ) => Self::Unavailable { service, cause: cause(error) },

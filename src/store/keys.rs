@@ -45,7 +45,7 @@ impl Keys {
         self.name(format_args!("login:code:{phone}"))
     }
 
-    /// How often something was asked for by somebody within a window.
+    /// The number of requests of one kind and one sender within a window.
     pub fn rate(&self, what: &str, who: &str) -> String {
         self.name(format_args!("rate:{what}:{who}"))
     }

@@ -138,8 +138,8 @@ impl Worker {
                 self.set_last(Last { second, sequence: highest });
                 return Ok(ids);
             }
-            // Redis lost the counter. In this second other processes may have handed out numbers
-            // that nobody remembers, so the next attempt takes the next second.
+            // Redis lost the counter. In this second other processes may have handed out the
+            // same numbers, so the next attempt takes the next second.
             tracing::warn!(key, used, "the order counter fell back: Redis lost data; raising it");
             self.raise(&key, used).await?;
             let sequence = last.sequence_on(day_of(second + 1).unwrap_or(day));

@@ -2,7 +2,7 @@
 //!
 //! One call of the database's function `place_orders` (migrations/0004) is one transaction and one
 //! round trip, for one buyer or for many. Each voucher has a batcher of its own, so that a voucher
-//! whose row is locked by somebody else holds up no other voucher.
+//! whose row is locked holds up no other voucher.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -46,7 +46,7 @@ pub struct NewOrder {
     pub at: DateTime<Utc>,
 }
 
-/// What became of a [`NewOrder`].
+/// The outcome of a [`NewOrder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
     /// The order is committed and one is taken from the stock.

@@ -124,7 +124,7 @@ impl Database {
     }
 
     /// Runs `work`, whole statements, on a connection of its own. When `work` fails or is dropped
-    /// half-way, the connection is closed: nobody knows what state it is in.
+    /// half-way, the connection is closed: its state is unknown.
     ///
     /// # Errors
     /// `Unavailable` without a connection; what `work` returns.

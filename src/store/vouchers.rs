@@ -24,7 +24,7 @@ fn voucher_from(row: &PgRow) -> Result<Voucher, StoreError> {
 /// A voucher that does not exist yet.
 #[derive(Debug, Clone)]
 pub struct NewVoucher {
-    /// What is sold, in words.
+    /// The name of the voucher.
     pub title: String,
     /// How many, not negative.
     pub stock: i32,
@@ -35,8 +35,7 @@ pub struct NewVoucher {
 }
 
 impl NewVoucher {
-    /// What is wrong with it, in one sentence, if anything is. The database's checks say
-    /// the same; this says it in words.
+    /// Checks it as the database does, and says in one sentence what is wrong.
     ///
     /// # Errors
     /// The sentence.
