@@ -23,7 +23,7 @@ const DEFAULT_SALE: TimeDelta = TimeDelta::hours(24);
 #[derive(Debug)]
 pub struct PathId<T>(pub T);
 
-impl<S: Sync, T: FromStr<Err = InvalidId> + Send> FromRequestParts<S> for PathId<T> {
+impl<S: Send + Sync, T: FromStr<Err = InvalidId> + Send> FromRequestParts<S> for PathId<T> {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let Path(text) = Path::<String>::from_request_parts(parts, state)
