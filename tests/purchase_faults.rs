@@ -79,20 +79,26 @@ async fn after_a_shutdown_nothing_is_under_way() {
     .await;
 }
 
-/// Writes orders of somebody else with the `count` numbers that come next.
-async fn take_ids(world: &World, count: i64) -> Vec<OrderId> {
+/// Writes orders of `voucher`, of users 11 and up, with the `count` numbers that come next.
+async fn take_ids(world: &World, voucher: VoucherId, count: i64) -> Vec<OrderId> {
     let second = midnight().timestamp() - OrderId::EPOCH_SECONDS;
     let mut taken = Vec::new();
     for sequence in 1..=count {
         let id = OrderId::from_parts(second, sequence).unwrap();
-        sqlx::query("insert into orders (id, user_id, voucher_id) values ($1, 2, $2)")
+        sqlx::query("insert into orders (id, user_id, voucher_id) values ($1, $2, $3)")
             .bind(id.get())
-            .bind(1_000 + sequence)
+            .bind(10 + sequence)
+            .bind(voucher.get())
             .execute(world.database.pool())
             .await
             .unwrap();
         taken.push(id);
     }
+    sqlx::query("update seckill_vouchers set stock = stock - $1::bigint")
+        .bind(count)
+        .execute(world.database.pool())
+        .await
+        .unwrap();
     taken
 }
 
@@ -105,16 +111,16 @@ async fn stock(world: &World, voucher: VoucherId) -> i64 {
 #[tokio::test]
 async fn an_order_id_that_is_taken_is_replaced() {
     each_strategy(async |world| {
-        world.users(2).await;
-        let voucher = world.voucher(5).await;
+        world.users(20).await;
+        let voucher = world.voucher(9).await;
         let shop = world.shop().await;
-        let taken = take_ids(&world, 2).await;
+        let taken = take_ids(&world, voucher.id, 2).await;
         let Outcome::Ordered(order) = shop.buy(user(1), voucher.id).await.unwrap() else {
             panic!()
         };
         assert!(order.id > taken[1]);
         assert_eq!(orders_of(&world, 1).await, [order]);
-        assert_eq!(stock(&world, voucher.id).await, 4);
+        assert_eq!(stock(&world, voucher.id).await, 6);
     })
     .await;
 }
@@ -122,10 +128,10 @@ async fn an_order_id_that_is_taken_is_replaced() {
 #[tokio::test]
 async fn too_many_taken_ids_in_a_row_are_an_error_that_costs_nothing() {
     each_strategy(async |world| {
-        world.users(2).await;
-        let voucher = world.voucher(5).await;
+        world.users(20).await;
+        let voucher = world.voucher(9).await;
         let shop = world.shop().await;
-        take_ids(&world, 4).await;
+        take_ids(&world, voucher.id, 4).await;
         let failed = shop.buy(user(1), voucher.id).await;
         assert!(failed.as_ref().is_err_and(PurchaseError::retry_may_help), "{failed:?}");
         assert!(!failed.is_err_and(|error| error.outcome_unknown()));
