@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
 /// Why an item has no answer.
@@ -51,6 +52,8 @@ struct Inner<T, R, E> {
     limits: Limits,
     /// Shared with other batchers that use the same resource.
     slots: Option<Arc<Semaphore>>,
+    /// Where the leaders run.
+    runtime: Handle,
     work: Box<Work<T, R, E>>,
     queue: Mutex<Queue<T, R, E>>,
 }
@@ -79,7 +82,11 @@ where
     E: Clone + Send + 'static,
 {
     /// A batcher that calls `work` with each batch. `work` returns one answer for each item, in
-    /// their order; or an error, when the resource that it uses failed for all of them.
+    /// their order; or an error, when the resource that it uses failed for all of them. It runs on
+    /// the runtime on which the batcher was made, wherever items are submitted.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
     pub fn new<W, F>(limits: Limits, work: W) -> Self
     where
         W: Fn(Vec<T>) -> F + Send + Sync + 'static,
@@ -90,6 +97,9 @@ where
 
     /// As [`Batcher::new`], for a resource that several batchers share. A leader takes its batch
     /// only when it has one of `slots`, so that items which come meanwhile join the batch.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
     pub fn sharing<W, F>(limits: Limits, slots: Arc<Semaphore>, work: W) -> Self
     where
         W: Fn(Vec<T>) -> F + Send + Sync + 'static,
@@ -105,7 +115,7 @@ where
     {
         let work: Box<Work<T, R, E>> = Box::new(move |items| work(items).boxed());
         let queue = Mutex::new(Queue { waiting: VecDeque::new(), leaders: 0 });
-        Self(Arc::new(Inner { limits, slots, work, queue }))
+        Self(Arc::new(Inner { limits, slots, runtime: Handle::current(), work, queue }))
     }
 
     /// Submits `item` and waits for its answer. The batcher works on the item even if the caller
@@ -116,7 +126,7 @@ where
     pub async fn submit(&self, item: T) -> Result<R, BatchError<E>> {
         let (reply, answer) = oneshot::channel();
         if let Some(leader) = self.join(item, reply)? {
-            tokio::spawn(leader.run());
+            self.0.runtime.spawn(leader.run());
         }
         answer.await.unwrap_or(Err(BatchError::Interrupted))
     }
@@ -346,24 +356,22 @@ mod tests {
     fn a_runtime_that_stops_leaves_no_caller_waiting() {
         let runtime = || tokio::runtime::Builder::new_current_thread().build();
         let (Ok(callers), Ok(leaders)) = (runtime(), runtime()) else { return };
-        let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(0)));
+        let batcher = leaders.block_on(async { sizes(LIMITS, &Arc::new(Semaphore::new(0))) });
         let submit = |item| {
             let batcher = batcher.clone();
             async move { batcher.submit(item).await }
         };
-        // The first submit starts the leader on `leaders`, which never gets permission to work.
-        let first = leaders.spawn(submit(1));
-        leaders.block_on(async {
-            while batcher.0.queue().leaders == 0 {
-                tokio::task::yield_now().await
-            }
-        });
-        let second = callers.spawn(submit(2));
+        let (first, second) = (callers.spawn(submit(1)), callers.spawn(submit(2)));
+        callers.block_on(tokio::task::yield_now());
+        // The leader takes both, and gets no permission to work.
+        leaders.block_on(tokio::task::yield_now());
+        let third = callers.spawn(submit(3));
         callers.block_on(tokio::task::yield_now());
         drop(leaders);
-        assert!(callers.block_on(first).is_err(), "the first caller stopped with its runtime");
-        let answer = callers.block_on(second);
-        assert!(matches!(answer, Ok(Err(BatchError::Interrupted))), "{answer:?}");
+        for caller in [first, second, third] {
+            let answer = callers.block_on(caller);
+            assert!(matches!(answer, Ok(Err(BatchError::Interrupted))), "{answer:?}");
+        }
         assert_eq!(batcher.0.queue().leaders, 0);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
@@ -56,10 +57,13 @@ pub struct Purchases {
     order_ids: OrderIds,
     orders: OrderWriter,
     tasks: TaskTracker,
+    /// Where purchases run, wherever they are asked for.
+    runtime: Handle,
 }
 
 impl Purchases {
-    /// The service. Reads from the database where the order ids continue.
+    /// The service. Reads from the database where the order ids continue. Purchases run on the
+    /// runtime on which this is called.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -85,6 +89,7 @@ impl Purchases {
             order_ids,
             orders: OrderWriter::new(database, options.strategy.writer_limits()),
             tasks: TaskTracker::new(),
+            runtime: Handle::current(),
         }))
     }
 
@@ -131,7 +136,8 @@ impl Purchases {
         let permit = permit.map_err(|_| PurchaseError::Overloaded)?;
         // From here on the purchase runs to its end, whether its buyer waits for it or not.
         let purchase = Arc::clone(self).purchase(user, sale, at, permit);
-        self.tasks.spawn(purchase).await.unwrap_or(Err(PurchaseError::Panicked))
+        let purchase = self.tasks.spawn_on(purchase, &self.runtime);
+        purchase.await.unwrap_or(Err(PurchaseError::Panicked))
     }
 
     async fn purchase(
