@@ -1,9 +1,8 @@
-//! The batcher, by criterion: so many orders in one transaction, on one connection, on a private
+//! A batch of orders, by criterion: so many in one transaction, on one connection, on a private
 //! PostgreSQL that waits for its disk. A figure is the time of one transaction; the throughput is
 //! in orders.
 //!
-//! * `place`: the one statement of strategy `locked`, one order in a transaction;
-//! * `place_all`: what group commit sends, with all it looks at: who has bought, what is left;
+//! * `place_orders`: the function that every strategy calls;
 //! * `plain insert`: the ceiling. The same rows into a table like that of the orders, from arrays,
 //!   and neither stock nor buyers are looked at.
 
@@ -15,10 +14,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
-use seckill::model::{OrderId, SaleStatus};
-use seckill::store::Commit;
-use seckill::store::order_batch::{Sending, place_all};
-use seckill::store::orders::{Placed, Purchase, place};
+use seckill::model::{OrderId, SaleStatus, VoucherId};
+use seckill::store::NewOrder;
 use seckill_benches::server::keep_or;
 use seckill_benches::shop::{Sale, Shop};
 use seckill_benches::together;
@@ -50,10 +47,7 @@ fn compare() -> anyhow::Result<()> {
         group.warm_up_time(Duration::from_millis(500));
         group.measurement_time(Duration::from_secs(2));
         group.sample_size(30);
-        if size == 1 {
-            bench(&mut group, &runtime, &counter, Way::Place, size);
-        }
-        bench(&mut group, &runtime, &counter, Way::PlaceAll, size);
+        bench(&mut group, &runtime, &counter, Way::PlaceOrders, size);
         bench(&mut group, &runtime, &counter, Way::PlainInsert, size);
         group.finish();
     }
@@ -66,16 +60,14 @@ fn compare() -> anyhow::Result<()> {
 /// How to write orders down.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    Place,
-    PlaceAll,
+    PlaceOrders,
     PlainInsert,
 }
 
 impl Way {
     fn name(self) -> &'static str {
         match self {
-            Self::Place => "place",
-            Self::PlaceAll => "place_all",
+            Self::PlaceOrders => "place_orders",
             Self::PlainInsert => "plain insert",
         }
     }
@@ -84,23 +76,33 @@ impl Way {
     async fn write(
         self,
         connection: &mut PgConnection,
-        purchases: &[Purchase],
+        voucher: VoucherId,
+        orders: &[NewOrder],
     ) -> anyhow::Result<()> {
-        let placed = match (self, purchases) {
-            (Self::PlainInsert, all) => return plain_insert(connection, all).await,
-            (Self::Place, [one]) => vec![place(connection, one, Commit::Synchronous).await?],
-            (Self::Place | Self::PlaceAll, all) => {
-                place_all(connection, all, Sending::Hopeful).await?
-            }
+        let statement = match self {
+            Self::PlaceOrders => sqlx::query("select * from place_orders($1, $2, $3, $4)"),
+            Self::PlainInsert => sqlx::query(
+                "insert into plain_orders (voucher_id, id, user_id, created_at, updated_at)
+                 select $1, id, user_id, at, at
+                 from unnest($2::bigint[], $3::bigint[], $4::timestamptz[]) as m (id, user_id, at)
+                 returning id",
+            ),
         };
-        let all_ordered = placed.len() == purchases.len()
-            && placed.iter().all(|placed| matches!(placed, Placed::Ordered(_)));
-        ensure!(all_ordered, "not all were ordered: {placed:?}");
+        let rows = statement
+            .bind(voucher.get())
+            .bind(orders.iter().map(|order| order.id.get()).collect::<Vec<_>>())
+            .bind(orders.iter().map(|order| order.user.get()).collect::<Vec<_>>())
+            .bind(orders.iter().map(|order| order.at).collect::<Vec<_>>())
+            .fetch_all(connection)
+            .await?;
+        // The function names the orders that it did not place, the insert those that it wrote.
+        let expected = if matches!(self, Self::PlaceOrders) { 0 } else { orders.len() };
+        ensure!(rows.len() == expected, "{} rows", rows.len());
         Ok(())
     }
 }
 
-/// Where purchases come from.
+/// The source of new orders.
 #[derive(Debug, Clone)]
 struct Counter {
     shop: Arc<Shop>,
@@ -109,27 +111,26 @@ struct Counter {
 }
 
 impl Counter {
-    /// Purchases of users who have bought nothing, with ids that rise as the worker's do.
-    fn purchases(&self, size: usize) -> anyhow::Result<Vec<Purchase>> {
-        let (at, voucher_id) = (self.shop.clock.now(), self.sale.voucher);
+    /// Orders of users who have bought nothing, with ids that rise as the worker's do.
+    fn orders(&self, size: usize) -> anyhow::Result<Vec<NewOrder>> {
+        let at = self.shop.clock.now();
         let second = at.timestamp() - OrderId::EPOCH_SECONDS;
-        let purchase = |_| {
+        let order = |_| {
             let sequence = self.next_id.fetch_add(1, Ordering::Relaxed);
-            let order_id = OrderId::from_parts(second, sequence).context("ids are exhausted")?;
-            Ok(Purchase { order_id, user_id: self.shop.fresh_buyer()?, voucher_id, at })
+            let id = OrderId::from_parts(second, sequence).context("ids are exhausted")?;
+            Ok(NewOrder { id, user: self.shop.fresh_buyer()?, at })
         };
-        (0..size).map(purchase).collect()
+        (0..size).map(order).collect()
     }
 
     /// The time that `rounds` transactions take, without what goes between them.
     async fn time(self, way: Way, size: usize, rounds: u64) -> anyhow::Result<Duration> {
-        // As kept as that of a leader is.
         let mut connection = self.shop.database.acquire().await?;
         let mut took = Duration::ZERO;
         for _ in 0..rounds {
-            let purchases = self.purchases(size)?;
+            let orders = self.orders(size)?;
             let begun = Instant::now();
-            way.write(&mut connection, &purchases).await?;
+            way.write(&mut connection, self.sale.voucher, &orders).await?;
             took += begun.elapsed();
             if !matches!(way, Way::PlainInsert) {
                 self.sale.note_confirmed(size as u64);
@@ -153,22 +154,4 @@ fn bench(
             together::or_panic(runtime, way.name(), async { timed.await? })
         });
     });
-}
-
-async fn plain_insert(connection: &mut PgConnection, purchases: &[Purchase]) -> anyhow::Result<()> {
-    let ids: Vec<i64> = purchases.iter().map(|one| one.order_id.get()).collect();
-    let users: Vec<i64> = purchases.iter().map(|one| one.user_id.get()).collect();
-    let Some(first) = purchases.first() else { return Ok(()) };
-    let done = sqlx::query(
-        "insert into plain_orders (id, user_id, voucher_id, created_at, updated_at)
-         select id, user_id, $3, $4, $4 from unnest($1::bigint[], $2::bigint[]) as one (id, user_id)",
-    )
-    .bind(ids)
-    .bind(users)
-    .bind(first.voucher_id.get())
-    .bind(first.at)
-    .execute(connection)
-    .await?;
-    ensure!(done.rows_affected() == purchases.len() as u64, "{done:?}");
-    Ok(())
 }

@@ -2,7 +2,6 @@
 //! client, on the same private Redis. What lies between the two is what the worker costs.
 //!
 //! `order id/N tasks`: a figure is the time in which each of the tasks has drawn one.
-//! `order ids/next_many`: one task draws so many in a row at a time; the throughput is in ids.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use criterion::measurement::WallTime;
-use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
+use criterion::{BenchmarkGroup, Criterion, Throughput};
 use seckill::model::OrderId;
 use seckill::store::{Keys, OrderIds, Redis};
 use seckill_benches::server::keep_or;
@@ -19,7 +18,6 @@ use seckill_benches::together;
 use tokio::runtime::Runtime;
 
 const TASKS: [usize; 3] = [1, 50, 500];
-const COUNTS: [u32; 3] = [1, 16, 256];
 
 fn main() -> ExitCode {
     keep_or("order_ids", compare)
@@ -55,17 +53,6 @@ fn compare() -> anyhow::Result<()> {
         });
         group.finish();
     }
-    let mut group = criterion.benchmark_group("order ids/next_many");
-    settings(&mut group);
-    for count in COUNTS {
-        group.throughput(Throughput::Elements(count.into()));
-        group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
-            bencher.iter_custom(|rounds| {
-                together::or_panic(&runtime, "next_many", draw_many(&ids, count, rounds))
-            });
-        });
-    }
-    group.finish();
     criterion.final_summary();
     Ok(())
 }
@@ -105,23 +92,6 @@ async fn draw(ids: &Arc<OrderIds>, tasks: usize, rounds: u64) -> anyhow::Result<
                 let id = ids.next().await?;
                 ensure!(Some(id) > last, "{id} was drawn after {last:?}");
                 last = Some(id);
-            }
-            Ok(())
-        }
-    })
-    .await
-}
-
-async fn draw_many(ids: &Arc<OrderIds>, count: u32, rounds: u64) -> anyhow::Result<Duration> {
-    together::run(1, |_| {
-        let ids = Arc::clone(ids);
-        async move {
-            let mut last: Option<OrderId> = None;
-            for _ in 0..rounds {
-                let drawn = ids.next_many(count).await?;
-                ensure!(drawn.len() == count as usize, "{} were drawn", drawn.len());
-                ensure!(drawn.first() > last.as_ref(), "{drawn:?} were drawn after {last:?}");
-                last = drawn.last().copied();
             }
             Ok(())
         }

@@ -78,7 +78,7 @@ impl Seller {
         )
         .await?;
         let sale = shop.put_on_sale(strategy.as_str(), SaleStatus::OnSale).await?;
-        Ok(Self { shop: Arc::clone(shop), strategy, purchases: Arc::new(purchases), sale })
+        Ok(Self { shop: Arc::clone(shop), strategy, purchases, sale })
     }
 
     /// How long it takes until each of `buyers` tasks has bought `rounds` times.
