@@ -1,4 +1,4 @@
-//! Many calls in one script: each has the answer that is its own.
+//! Many calls in one pipeline: each has the answer that is its own.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::world::World;
 const MANY: usize = 300;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_who_come_together_each_has_its_own_answer() {
+async fn of_many_calls_that_come_together_each_has_its_own_answer() {
     let world = World::new().await;
     let (ours, others) = (world.locks(LockOptions::default()), world.locks(LockOptions::default()));
     let name = |number: usize| format!("{}:{number}", world.lock_name());
@@ -51,9 +51,9 @@ async fn of_many_who_come_together_each_has_its_own_answer() {
     join_all(held.into_iter().map(|guard| guard.release())).await;
 }
 
-/// Redis refuses a script as a whole for one key that its user may not touch.
+/// Redis refuses a script for a key that its user may not touch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn who_asks_for_what_is_forbidden_spoils_nothing_for_those_beside() {
+async fn a_name_that_is_forbidden_spoils_nothing_for_the_calls_beside_it() {
     let node = Node::start(&[]).await;
     let user = ["ACL", "SETUSER", "limited", "on", ">secret", "~order:*", "&*", "+@all"];
     node.command::<()>(&user).await;
@@ -77,7 +77,38 @@ async fn who_asks_for_what_is_forbidden_spoils_nothing_for_those_beside() {
     assert_eq!(node.command::<i64>(&["DBSIZE"]).await, 0);
 }
 
-/// Then nobody can be told of a release; it is one all the same.
+/// Shared owners and fenced locks go by the same pipeline as the others; and a server that was told to
+/// forget its scripts is taught them again, without an error and without a second grant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn scripts_that_a_server_has_forgotten_are_loaded_again_and_each_lock_is_granted_once() {
+    let node = Node::start(&[]).await;
+    let locks = LockClient::new(Redis::new(&node.url()).unwrap(), LockOptions::default());
+    for round in 0..10 {
+        node.command::<()>(&["SCRIPT", "FLUSH"]).await;
+        let owner = locks.owner();
+        let lock = |number: usize| match number % 3 {
+            0 => locks.lock(format!("{round}:{number}")),
+            1 => locks.lock(format!("{round}:{number}")).owned_by(&owner),
+            _ => locks.lock(format!("{round}:{number}")).fenced(),
+        };
+        let tries = join_all((0..MANY).map(|number| lock(number).try_acquire())).await;
+        let guards: Vec<_> = tries.into_iter().map(|tried| tried.unwrap().unwrap()).collect();
+        for number in 0..MANY {
+            let state = lock(number).state().await.unwrap().unwrap();
+            assert_eq!(state.holds, 1, "{number}");
+        }
+        node.command::<()>(&["SCRIPT", "FLUSH"]).await;
+        for released in join_all(guards.into_iter().map(|guard| guard.release())).await {
+            released.unwrap();
+        }
+        for number in 0..MANY {
+            assert!(!lock(number).is_locked().await.unwrap(), "{number}");
+        }
+    }
+    locks.shutdown().await;
+}
+
+/// Then no waiter can be told of a release; it is one all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_who_may_publish_nothing_can_give_back_what_it_took() {
     let node = Node::start(&[]).await;

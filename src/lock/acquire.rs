@@ -1,4 +1,4 @@
-//! Getting in: one try, and the wait.
+//! Acquiring: one try, and the wait.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -7,9 +7,17 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::cleanup::Job;
+use super::error::LockError;
+use super::guard::Guard;
+use super::options::{Acknowledged, Lease};
+use super::owner::Owner;
 use super::scripts::{self, Answer, Claim};
-use super::wakeups::{Turn, Woken};
-use super::{Guard, Lock, LockError, Owner};
+use super::shared::Shared;
+use super::waiters::{First, Woken};
+use crate::telemetry::name;
+
+const MAX_NAME_BYTES: usize = 512;
+const MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Between two tries while Redis cannot be reached.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(100);
@@ -17,10 +25,52 @@ const OUTAGE_PAUSE: Duration = Duration::from_millis(100);
 /// No connection has this number: for an acquire on a connection of its own.
 const OWN_CONNECTION: u64 = u64::MAX;
 
-/// What one try brought.
-pub(super) enum Tried {
+/// The lock that is to be taken, and how.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    pub(super) shared: Arc<Shared>,
+    pub(super) name: String,
+    /// `None`: an owner of its own at each entry.
+    pub(super) owner: Option<Owner>,
+    pub(super) lease: Lease,
+    pub(super) fenced: bool,
+    pub(super) acknowledged: Option<Acknowledged>,
+}
+
+impl Target {
+    /// The owner that enters.
+    pub(super) fn entering(&self) -> Owner {
+        self.owner.clone().unwrap_or_else(|| self.shared.owners.next())
+    }
+
+    pub(super) fn check(&self) -> Result<(), LockError> {
+        if self.name.is_empty() || self.name.len() > MAX_NAME_BYTES {
+            return Err(LockError::InvalidName(self.name.len()));
+        }
+        let lease = self.lease.duration();
+        let wait = self.acknowledged.map_or(Duration::ZERO, |wanted| wanted.within);
+        if lease < Duration::from_millis(1) || lease > MAX_LEASE || wait > MAX_LEASE {
+            return Err(LockError::InvalidLease);
+        }
+        Ok(())
+    }
+
+    /// Others of the same owner may be waiting: they can enter now.
+    fn wake_co_owners(&self) {
+        if self.owner.is_some() {
+            self.shared.waiters.retry_all(&scripts::channel(&self.name));
+        }
+    }
+
+    fn guard(&self, claim: Arc<Claim>, token: Option<u64>, sent_at: Instant) -> Guard {
+        Guard::new(&self.shared, claim, self.lease, token, sent_at)
+    }
+}
+
+/// The result of one try.
+pub(super) enum TryResult {
     Granted(Guard),
-    /// Somebody else holds it, for so long yet; `None`: without an end.
+    /// Another owner holds it, for so long yet; `None`: without an end.
     Held {
         remaining: Option<Duration>,
     },
@@ -28,37 +78,41 @@ pub(super) enum Tried {
 
 /// Tries once.
 #[tracing::instrument(level = "debug", name = "try_lock", skip_all, fields(name = lock.name))]
-pub(super) async fn once(lock: &Lock, owner: Owner) -> Result<Tried, LockError> {
+pub(super) async fn once(lock: &Target, owner: Owner) -> Result<TryResult, LockError> {
     // In this order: a shutdown waits for the token, or is seen here.
-    let under_way = lock.inner.under_way.token();
-    if lock.inner.stop.is_cancelled() {
+    let under_way = lock.shared.under_way.token();
+    if lock.shared.stop.is_cancelled() {
         return Err(LockError::ShutDown);
     }
     let tried = send(lock, owner, under_way).await;
     if tried.is_ok() {
-        lock.inner.outage.is_over();
+        lock.shared.outage.is_over();
     }
     tried
 }
 
-async fn send(lock: &Lock, owner: Owner, under_way: TaskTrackerToken) -> Result<Tried, LockError> {
+async fn send(
+    lock: &Target,
+    owner: Owner,
+    under_way: TaskTrackerToken,
+) -> Result<TryResult, LockError> {
     let claim = Claim::new(&lock.name, owner, lock.lease.duration(), lock.fenced);
     let claim = Arc::new(claim);
-    if let (None, true, Some(batches)) = (lock.acknowledged, claim.is_plain(), &lock.inner.batches)
-    {
-        let sent_at = Instant::now();
-        return match batches.acquire(&claim, under_way).await? {
-            Answer::Held { remaining } => Ok(Tried::Held { remaining }),
-            Answer::Granted { token } => {
-                Ok(Tried::Granted(Guard::new(lock, claim, token, sent_at)))
-            }
-        };
+    let (None, Some(calls)) = (lock.acknowledged, &lock.shared.calls) else {
+        let (claim, sent_on) = (Some(claim), OnceLock::new());
+        let alone = Alone { lock, claim, sent_on, _under_way: under_way };
+        // Boxed: it is the rarer way, and all who enter by the other one would carry it.
+        return Box::pin(alone.send()).await;
+    };
+    let sent_at = Instant::now();
+    match calls.acquire(&claim, under_way).await? {
+        Answer::Held { remaining } => Ok(TryResult::Held { remaining }),
+        Answer::Granted { token } => {
+            let guard = lock.guard(claim, token, sent_at);
+            lock.wake_co_owners();
+            Ok(TryResult::Granted(guard))
+        }
     }
-    // Armed just before it is sent: from there on, whoever drops this future leaves the
-    // hold to the clean-up worker, whether it was granted or not.
-    let armed = Armed { lock, claim: Some(claim), sent_on: OnceLock::new(), _under_way: under_way };
-    // Boxed: it is the rarer way, and all who enter by the other one would carry it.
-    Box::pin(armed.send()).await
 }
 
 /// Waits until `deadline`, or for ever. `None`: the deadline came first.
@@ -67,7 +121,7 @@ async fn send(lock: &Lock, owner: Owner, under_way: TaskTrackerToken) -> Result<
 /// as unknown. Dropping the future is safe at any point.
 #[tracing::instrument(level = "debug", name = "wait_for_lock", skip_all, fields(name = lock.name))]
 pub(super) async fn wait(
-    lock: &Lock,
+    lock: &Target,
     deadline: Option<Instant>,
 ) -> Result<Option<Guard>, LockError> {
     let begun = Instant::now();
@@ -75,19 +129,19 @@ pub(super) async fn wait(
     if let Step::Done(done) = wait.step(None).await? {
         return Ok(done);
     }
-    metrics::counter!("seckill_lock_contended_total").increment(1);
+    metrics::counter!(name::LOCK_CONTENDED).increment(1);
     let waited = tokio::select! {
         biased;
-        waited = wait.in_line() => waited,
-        () = lock.inner.stop.cancelled() => Err(LockError::ShutDown),
+        waited = wait.in_queue() => waited,
+        () = lock.shared.stop.cancelled() => Err(LockError::ShutDown),
     };
-    metrics::histogram!("seckill_lock_wait_seconds").record(begun.elapsed().as_secs_f64());
+    metrics::histogram!(name::LOCK_WAIT_SECONDS).record(begun.elapsed().as_secs_f64());
     waited
 }
 
-/// One who waits.
+/// A waiter.
 struct Wait<'a> {
-    lock: &'a Lock,
+    lock: &'a Target,
     owner: Owner,
     deadline: Option<Instant>,
 }
@@ -99,36 +153,35 @@ enum Step {
 }
 
 impl Wait<'_> {
-    /// First of all the waiters of this process, one after the other; then whoever is first
-    /// waits for the others' releases.
-    async fn in_line(&mut self) -> Result<Option<Guard>, LockError> {
-        let inner = &self.lock.inner;
+    /// Waits to be the first of this process, then for the releases of other processes.
+    async fn in_queue(&mut self) -> Result<Option<Guard>, LockError> {
+        let shared = &self.lock.shared;
         let channel = scripts::channel(&self.lock.name);
-        // Owners whom nobody else has stand in one line. One who may enter again has a line of
-        // its own: behind somebody who waits for it, it would wait for ever.
-        let turn = inner.wakeups.line_up(&channel, self.lock.owner.as_ref());
-        let turn = turn.ok_or(LockError::TooManyWaiters(inner.options.max_waiters))?;
-        let mut turn: Turn = match self.deadline {
-            Some(deadline) => match timeout_at(deadline, turn.first()).await {
-                Ok(turn) => turn,
+        // Owners that nobody else has share one queue. An owner that may enter again has its own:
+        // behind a waiter that waits for it, it would wait for ever.
+        let queued = shared.waiters.enqueue(&channel, self.lock.owner.as_ref());
+        let queued = queued.ok_or(LockError::TooManyWaiters(shared.options.max_waiters))?;
+        let mut first: First = match self.deadline {
+            Some(deadline) => match timeout_at(deadline, queued.first()).await {
+                Ok(first) => first,
                 Err(_) => return Ok(None),
             },
-            None => turn.first().await,
+            None => queued.first().await,
         };
         let mut woken = None;
         loop {
-            // Whether there is a subscription is looked up before the try: one that is
-            // confirmed after it makes for another try.
-            let listening = turn.is_listening();
+            // Looked up before the try: a subscription that is confirmed after it makes for
+            // another try.
+            let listening = first.is_listening();
             let until = match self.step(woken.take()).await? {
                 Step::Done(done) => return Ok(done),
                 Step::Later(until) => until,
             };
-            woken = turn.wake(listening, until).await;
+            woken = first.sleep(listening, until).await;
         }
     }
 
-    /// One try. Whoever was `woken` for it passes that on if it cannot be made.
+    /// One try. A waiter that was `woken` for it wakes another one if it cannot be made.
     async fn step(&mut self, woken: Option<Woken>) -> Result<Step, LockError> {
         let late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let until = match once(self.lock, self.owner.clone()).await {
@@ -137,14 +190,14 @@ impl Wait<'_> {
                     woken.used();
                 }
                 match tried {
-                    Tried::Granted(guard) => return Ok(Step::Done(Some(guard))),
-                    Tried::Held { remaining } => remaining.map(|left| Instant::now() + left),
+                    TryResult::Granted(guard) => return Ok(Step::Done(Some(guard))),
+                    TryResult::Held { remaining } => remaining.map(|left| Instant::now() + left),
                 }
             }
             Err(error) if error.retry_may_help() => {
                 drop(woken);
-                let inner = &self.lock.inner;
-                if late || inner.outage.failed() >= inner.options.outage_patience {
+                let shared = &self.lock.shared;
+                if late || shared.outage.failed() >= shared.options.outage_patience {
                     return Err(error);
                 }
                 if self.lock.owner.is_none() {
@@ -168,9 +221,10 @@ impl Wait<'_> {
     }
 }
 
-/// A hold that may exist on the server and that nobody has collected yet.
-struct Armed<'a> {
-    lock: &'a Lock,
+/// An acquire that is sent by itself: in a cluster, or where replicas are to acknowledge it. Dropped
+/// after it was sent, it leaves the hold to the clean-up worker, whether it was granted or not.
+struct Alone<'a> {
+    lock: &'a Target,
     claim: Option<Arc<Claim>>,
     /// The connection; unset until the acquire is sent.
     sent_on: OnceLock<u64>,
@@ -178,18 +232,18 @@ struct Armed<'a> {
     _under_way: TaskTrackerToken,
 }
 
-impl Armed<'_> {
-    async fn send(mut self) -> Result<Tried, LockError> {
-        let inner = &self.lock.inner;
-        let Some(claim) = &self.claim else { return Ok(Tried::Held { remaining: None }) };
+impl Alone<'_> {
+    async fn send(mut self) -> Result<TryResult, LockError> {
+        let redis = &self.lock.shared.redis;
+        let Some(claim) = &self.claim else { return Ok(TryResult::Held { remaining: None }) };
         let sent_at = Instant::now();
         let sent_on = &self.sent_on;
         let sending = |generation| _ = sent_on.set(generation);
         let answer = match self.lock.acknowledged {
-            None => scripts::acquire(&inner.redis, claim, sending).await.map(|answer| (answer, 0)),
+            None => scripts::acquire(redis, claim, sending).await.map(|answer| (answer, 0)),
             Some(wanted) => {
                 let sending = || sending(OWN_CONNECTION);
-                scripts::acquire_acknowledged(&inner.redis, claim, wanted, sending).await
+                scripts::acquire_acknowledged(redis, claim, wanted, sending).await
             }
         };
         let (answer, acknowledged) = match answer {
@@ -201,34 +255,31 @@ impl Armed<'_> {
                 return Err(error);
             }
         };
-        let Some(claim) = self.claim.take() else { return Ok(Tried::Held { remaining: None }) };
+        let Some(claim) = self.claim.take() else { return Ok(TryResult::Held { remaining: None }) };
         match answer {
-            Answer::Held { remaining } => Ok(Tried::Held { remaining }),
+            Answer::Held { remaining } => Ok(TryResult::Held { remaining }),
             Answer::Granted { token } => {
                 // A guard before anything else: whatever comes now, it gives the hold back.
-                let guard = Guard::new(self.lock, claim, token, sent_at);
+                let guard = self.lock.guard(claim, token, sent_at);
                 self.admit(guard, acknowledged)
             }
         }
     }
 
-    fn admit(&self, guard: Guard, acknowledged: usize) -> Result<Tried, LockError> {
+    fn admit(&self, guard: Guard, acknowledged: usize) -> Result<TryResult, LockError> {
         let wanted = self.lock.acknowledged.map_or(0, |wanted| wanted.replicas);
         if acknowledged < wanted {
             return Err(LockError::NotReplicated { wanted, acknowledged });
         }
-        if self.lock.owner.is_some() {
-            // Others of the same owner may be waiting: they can enter now.
-            self.lock.inner.wakeups.stir(&scripts::channel(&self.lock.name));
-        }
-        Ok(Tried::Granted(guard))
+        self.lock.wake_co_owners();
+        Ok(TryResult::Granted(guard))
     }
 }
 
-impl Drop for Armed<'_> {
+impl Drop for Alone<'_> {
     fn drop(&mut self) {
         if let (Some(claim), Some(sent_on)) = (self.claim.take(), self.sent_on.get()) {
-            self.lock.inner.cleanup.submit(Job::uncollected(claim, *sent_on));
+            self.lock.shared.cleanup.submit(Job::uncollected(claim, *sent_on));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The worker that gives back what was dropped: an acquire nobody waited for, a guard
-//! that went out of scope, a release whose answer never came.
+//! The clean-up worker releases what was dropped: an acquire whose caller left, a guard that went
+//! out of scope, a release whose answer never came.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::client::SHUTDOWN_LIMIT;
+use super::options::SHUTDOWN_LIMIT;
 use super::scripts::{self, Claim};
 use crate::store::Redis;
+use crate::telemetry::name;
 
 /// Jobs that wait. One more is left to its lease, which ends by itself.
 const MAX_QUEUED: usize = 65_536;
@@ -30,7 +31,7 @@ const LATE_ARRIVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) claim: Arc<Claim>,
-    /// For an acquire that nobody collected: the connection it was sent on.
+    /// For an acquire whose caller left: the connection it was sent on.
     uncollected: Option<u64>,
     submitted: Instant,
 }
@@ -41,12 +42,12 @@ impl Job {
         Self { claim, uncollected: None, submitted: Instant::now() }
     }
 
-    /// A hold that may have been granted, and that nobody knows of.
+    /// A hold that may have been granted, and that no guard has.
     pub(super) fn uncollected(claim: Arc<Claim>, sent_on: u64) -> Self {
         Self { claim, uncollected: Some(sent_on), submitted: Instant::now() }
     }
 
-    /// After this the server has let go by itself; nobody renews.
+    /// After this the lease has ended; it is not renewed.
     fn deadline(&self) -> Instant {
         self.submitted + self.claim.lease
     }
@@ -78,7 +79,7 @@ impl Submit {
     /// Never waits, needs no runtime: it is called from `drop`.
     pub(super) fn submit(&self, job: Job) {
         if let Err(error) = self.jobs.try_send(job) {
-            metrics::counter!("seckill_lock_cleanup_skipped_total").increment(1);
+            metrics::counter!(name::LOCK_CLEANUP_SKIPPED).increment(1);
             tracing::warn!(%error, "a dropped lock is left to its lease");
         }
     }
@@ -94,7 +95,7 @@ impl Cleanup {
         Self { submit: Submit { jobs }, stop, tracker }
     }
 
-    pub(super) fn desk(&self) -> Submit {
+    pub(super) fn submitter(&self) -> Submit {
         self.submit.clone()
     }
 
@@ -156,7 +157,7 @@ impl Worker {
                 }
                 Ok(given_back) => {
                     let count = u64::from(given_back.is_some());
-                    metrics::counter!("seckill_lock_cleaned_up_total").increment(count);
+                    metrics::counter!(name::LOCK_CLEANED_UP).increment(count);
                     break;
                 }
                 Err(error) if error.retry_may_help() => pause = RETRY_PAUSE,

@@ -7,17 +7,20 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::cleanup::Job;
-use super::client::Inner;
+use super::error::LockError;
+use super::options::Lease;
+use super::owner::Owner;
 use super::scripts::{self, Claim};
-use super::watchdog::{Tenure, Watchdog};
-use super::{Lock, LockError, Owner};
+use super::shared::Shared;
+use super::watchdog::{Validity, Watchdog};
+use crate::telemetry::name;
 
 /// One hold of a lock. [`Guard::release`] gives it back; dropping the guard (in a panic,
 /// too) gives it back in the background.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
     /// `None` once it was given back or handed to the clean-up worker.
     claim: Option<Arc<Claim>>,
     owner: Owner,
@@ -27,25 +30,27 @@ pub struct Guard {
 
 impl Guard {
     pub(super) fn new(
-        lock: &Lock,
+        shared: &Arc<Shared>,
         claim: Arc<Claim>,
+        lease: Lease,
         token: Option<u64>,
         sent_at: Instant,
     ) -> Self {
         tracing::trace!(name = claim.name, "lock acquired");
-        metrics::counter!("seckill_lock_acquired_total").increment(1);
+        metrics::counter!(name::LOCK_ACQUIRED).increment(1);
         let owner = claim.owner.clone();
-        let watchdog = lock.inner.kennel.watch(lock, Arc::clone(&claim), sent_at);
-        Self { inner: Arc::clone(&lock.inner), claim: Some(claim), owner, token, watchdog }
+        let max_hold = shared.options.max_hold;
+        let watchdog = shared.watchdogs.watch(Arc::clone(&claim), lease, max_hold, sent_at);
+        Self { shared: Arc::clone(shared), claim: Some(claim), owner, token, watchdog }
     }
 
-    /// Who holds it. With this, [`Lock::owned_by`] enters again.
+    /// The owner. With this, [`Lock::owned_by`](super::Lock::owned_by) enters again.
     pub fn owner(&self) -> &Owner {
         self.owner.share();
         &self.owner
     }
 
-    /// The fencing token, for a [`Lock::fenced`] lock: larger than that of every holder of
+    /// The fencing token, for a [`fenced`](super::Lock::fenced) lock: larger than that of every holder of
     /// this name before (one's own, where one enters again). Send it with each write, and
     /// have the store refuse what is smaller than the largest it has seen:
     /// `update … set …, fence = $1 where id = $2 and fence <= $1`. A holder that slept past
@@ -57,7 +62,7 @@ impl Guard {
     /// How long the lock is surely held yet without another renewal: counted from *before*
     /// the last that succeeded was sent, on this machine's clock. Zero when it may be lost.
     pub fn validity(&self) -> Duration {
-        self.tenure().validity()
+        self.lease_validity().left()
     }
 
     /// Whether the lease is lost. Unlike [`Guard::lost`] this looks at the clock, and so
@@ -69,11 +74,11 @@ impl Guard {
     /// Is cancelled when the lease is lost while the guard lives: expired, deleted,
     /// taken by somebody else, or not renewable until the deadline.
     pub fn lost(&self) -> &CancellationToken {
-        self.tenure().lost()
+        self.lease_validity().lost()
     }
 
-    pub(super) fn tenure(&self) -> &Tenure {
-        self.watchdog.tenure()
+    pub(super) fn lease_validity(&self) -> &Validity {
+        self.watchdog.validity()
     }
 
     /// Gives back this hold and waits for Redis to say so.
@@ -83,11 +88,11 @@ impl Guard {
     /// worker goes on trying until the lease has surely ended.
     pub async fn release(mut self) -> Result<(), LockError> {
         let Some(claim) = self.claim.take() else { return Ok(()) };
-        let _under_way = self.inner.under_way.token();
+        let _under_way = self.shared.under_way.token();
         // Before the release, so that no renewal can follow it.
         self.watchdog.stop();
         // Armed: this future, too, may be dropped half-way.
-        let mut armed = ArmedRelease { inner: &self.inner, job: Some(Job::release(claim)) };
+        let mut armed = ArmedRelease { shared: &self.shared, job: Some(Job::release(claim)) };
         armed.send().await
     }
 }
@@ -96,25 +101,23 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(claim) = self.claim.take() {
             self.watchdog.stop();
-            self.inner.cleanup.submit(Job::release(claim));
+            self.shared.cleanup.submit(Job::release(claim));
         }
     }
 }
 
 struct ArmedRelease<'a> {
-    inner: &'a Inner,
+    shared: &'a Shared,
     job: Option<Job>,
 }
 
 impl ArmedRelease<'_> {
     async fn send(&mut self) -> Result<(), LockError> {
         let Some(job) = &self.job else { return Ok(()) };
-        let answer = match &self.inner.batches {
-            Some(batches) if job.claim.is_plain() => {
-                batches.release(&job.claim, self.inner.under_way.token()).await
-            }
+        let answer = match &self.shared.calls {
+            Some(calls) => calls.release(&job.claim, self.shared.under_way.token()).await,
             // Boxed: the rarer way, which every release would carry.
-            _ => Box::pin(scripts::release(&self.inner.redis, &job.claim)).await,
+            None => Box::pin(scripts::release(&self.shared.redis, &job.claim)).await,
         };
         match answer {
             Ok(holds) => {
@@ -136,7 +139,7 @@ impl ArmedRelease<'_> {
 impl Drop for ArmedRelease<'_> {
     fn drop(&mut self) {
         if let Some(job) = self.job.take() {
-            self.inner.cleanup.submit(job);
+            self.shared.cleanup.submit(job);
         }
     }
 }

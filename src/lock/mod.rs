@@ -156,26 +156,29 @@
 //! lease) a fencing token or the database's constraints must.
 
 mod acquire;
-mod batch;
+mod calls;
 mod cleanup;
 mod client;
 mod error;
+mod group;
 mod guard;
 mod handle;
 mod multi;
+mod options;
 mod outage;
 mod owner;
 mod redlock;
 mod scripts;
-mod together;
-mod wakeups;
+mod shared;
+mod waiters;
 mod watchdog;
 
-pub use client::{Lease, LockClient, LockOptions};
+pub use client::LockClient;
 pub use error::LockError;
 pub use guard::Guard;
-pub use handle::{Acknowledged, Lock, LockState};
+pub use handle::Lock;
 pub use multi::{MultiGuard, MultiLock};
+pub use options::{Acknowledged, Lease, LockOptions, LockState};
 pub use owner::Owner;
 pub use redlock::{QuorumGuard, QuorumLock, RedLock, RedLockOptions};
 pub use scripts::ACQUIRE_LUA;

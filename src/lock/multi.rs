@@ -1,13 +1,14 @@
 //! All of several locks, as one.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::together::{Together, Tries, give_back, pause_at_random, try_all};
-use super::{Guard, Lock, LockError};
+use super::error::LockError;
+use super::group::{LockGroup, Tries, give_back, pause_at_random, try_all};
+use super::guard::Guard;
+use super::handle::Lock;
 
 /// The longest pause after a second miss; it grows with each further one.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -33,9 +34,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// # }
 /// ```
 ///
-/// Whoever waits for one of the locks holds none of the others, so that two multi-locks
-/// over the same names, in whatever order, cannot wait for each other; and whoever was
-/// missed is who is waited for, asleep (as C++'s `std::lock` does).
+/// A caller that waits for one of the locks holds none of the others, so that two multi-locks over the
+/// same names, in whatever order, cannot wait for each other. It waits, asleep, for the lock that it
+/// missed (as C++'s `std::lock` does).
 #[derive(Debug, Clone)]
 pub struct MultiLock {
     locks: Vec<Lock>,
@@ -54,10 +55,8 @@ impl MultiLock {
             return Err(LockError::NothingToLock);
         }
         for (place, lock) in locks.iter().enumerate() {
-            let same =
-                |other: &Lock| Arc::ptr_eq(&lock.inner, &other.inner) && lock.name == other.name;
-            if locks[..place].iter().any(same) {
-                return Err(LockError::Twice(Some(lock.name.clone())));
+            if locks[..place].iter().any(|other| lock.is_same(other)) {
+                return Err(LockError::Twice(Some(lock.name().to_owned())));
             }
         }
         Ok(Self { locks })
@@ -141,7 +140,7 @@ impl MultiLock {
             give_back(granted, None).await;
             return Ok(Round::Missed { in_the_way, failures });
         }
-        let guards = Together::new(granted, self.locks.len(), Duration::ZERO);
+        let guards = LockGroup::new(granted, self.locks.len(), Duration::ZERO);
         if guards.validity().is_zero() {
             guards.release(None).await;
             return Err(LockError::TooLate);
@@ -164,7 +163,7 @@ enum Round {
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the locks"]
 pub struct MultiGuard {
-    guards: Together,
+    guards: LockGroup,
 }
 
 impl MultiGuard {

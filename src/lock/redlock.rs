@@ -6,8 +6,12 @@ use rand::RngExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::together::{Together, Tries, give_back, pause_at_random, try_all};
-use super::{Guard, Lease, Lock, LockClient, LockError};
+use super::client::LockClient;
+use super::error::LockError;
+use super::group::{LockGroup, Tries, give_back, pause_at_random, try_all};
+use super::guard::Guard;
+use super::handle::Lock;
+use super::options::Lease;
 
 /// The longest pause after a first miss that was granted something; it grows with each
 /// further one.
@@ -225,7 +229,7 @@ impl QuorumLock {
             if !failures.is_empty() {
                 tracing::debug!(name = self.name, ?failures, "a lock without some of the nodes");
             }
-            let guards = Together::new(granted, quorum, self.drift());
+            let guards = LockGroup::new(granted, quorum, self.drift());
             if guards.validity().is_zero() {
                 guards.release(patience).await;
                 return Err(LockError::TooLate);
@@ -298,7 +302,7 @@ impl Missed {
 pub struct QuorumGuard {
     name: String,
     nodes: usize,
-    guards: Together,
+    guards: LockGroup,
     options: RedLockOptions,
 }
 

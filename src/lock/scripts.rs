@@ -1,13 +1,15 @@
 //! The lock's scripts, each a function. A script has the name of its file in `lua/lock`.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use redis::{Script, ScriptInvocation};
+use redis::{FromRedisValue, RedisError, Script, Value};
 
-use super::{Acknowledged, LockError, LockState, Owner};
-use crate::store::{Redis, StoreError};
+use super::error::LockError;
+use super::options::{Acknowledged, LockState};
+use super::owner::Owner;
+use crate::store::{Redis, ScriptCall, StoreError};
 
 macro_rules! script {
     ($name:ident, $file:literal) => {
@@ -16,7 +18,6 @@ macro_rules! script {
     };
 }
 script!(ACQUIRE, "acquire.lua");
-script!(BATCH, "batch.lua");
 script!(RELEASE, "release.lua");
 script!(RENEW, "renew.lua");
 script!(INSPECT, "inspect.lua");
@@ -62,19 +63,14 @@ impl Claim {
         Self { name: name.to_owned(), owner, lease, grant, recorded, fenced }
     }
 
-    /// Whether the lock's own key is all there is to it: a claim that is recorded or fenced
-    /// is one of a shared owner, and who is shared stays so.
-    pub(super) fn is_plain(&self) -> bool {
-        !self.owner.is_shared()
-    }
-
     fn lease_ms(&self) -> u64 {
         self.lease.as_millis() as u64
     }
 
     /// The keys of a call: the lock, and the record where there may be one.
-    fn keys<'a>(&self, script: &'a Script) -> ScriptInvocation<'a> {
-        let mut call = script.key(&self.name);
+    fn keys(&self, script: &'static Script) -> ScriptCall {
+        let mut call = ScriptCall::new(script);
+        call.key(&self.name);
         if self.owner.is_shared() {
             call.key(in_slot("redisson_unlock_latch:", &self.name, Some(&self.owner)));
         }
@@ -100,8 +96,8 @@ pub(super) async fn acquire(
     claim: &Claim,
     sending: impl FnOnce(u64),
 ) -> Result<Answer, LockError> {
-    let answer = redis.invoke_noting(&acquire_call(claim), sending).await;
-    understand(answer.map_err(|error| LockError::from_store(error, &claim.name))?, &claim.name)
+    let answer = redis.call(&acquire_call(claim), sending).await;
+    acquired(answer.map_err(|error| LockError::from_store(error, &claim.name))?, &claim.name)
 }
 
 /// The same on a connection of its own, with the number of replicas that have it too.
@@ -112,26 +108,26 @@ pub(super) async fn acquire_acknowledged(
     sending: impl FnOnce(),
 ) -> Result<(Answer, usize), LockError> {
     let call = acquire_call(claim);
-    let answer = redis.invoke_acknowledged(&call, wanted.replicas, wanted.within, sending).await;
+    let answer = redis.call_acknowledged(&call, wanted.replicas, wanted.within, sending).await;
     let (answer, acknowledged) =
         answer.map_err(|error| LockError::from_store(error, &claim.name))?;
-    Ok((understand(answer, &claim.name)?, acknowledged))
+    Ok((acquired(answer, &claim.name)?, acknowledged))
 }
 
-fn acquire_call(claim: &Claim) -> ScriptInvocation<'static> {
+/// The call that takes the lock of `claim`.
+pub(super) fn acquire_call(claim: &Claim) -> ScriptCall {
     let mut call = claim.keys(&ACQUIRE);
     if claim.fenced {
         call.key(in_slot("redisson_lock_token:", &claim.name, None));
     }
     call.arg(claim.lease_ms()).arg(claim.owner.field()).arg(claim.grant);
-    call.arg(RECORD_MARGIN.as_millis() as u64).arg(FENCE_KEPT.as_millis() as u64);
+    call.arg(RECORD_MARGIN.as_millis()).arg(FENCE_KEPT.as_millis());
     call
 }
 
-fn understand(
-    (granted, number, token): (i64, i64, String),
-    name: &str,
-) -> Result<Answer, LockError> {
+/// What [`acquire_call`] was answered.
+pub(super) fn acquired(answer: Value, name: &str) -> Result<Answer, LockError> {
+    let (granted, number, token): (i64, i64, String) = read(answer, name)?;
     if granted != 1 {
         return Ok(Answer::Held { remaining: milliseconds(number) });
     }
@@ -143,60 +139,43 @@ fn understand(
     Ok(Answer::Granted { token })
 }
 
+fn read<T: FromRedisValue>(answer: Value, name: &str) -> Result<T, LockError> {
+    let read = T::from_redis_value(answer).map_err(RedisError::from).map_err(StoreError::from);
+    read.map_err(|error| LockError::from_store(error, name))
+}
+
 /// As `PTTL` counts: below zero there is no end.
-pub(super) fn milliseconds(left: i64) -> Option<Duration> {
+fn milliseconds(left: i64) -> Option<Duration> {
     u64::try_from(left).ok().map(Duration::from_millis)
 }
 
 /// Holds left, `None` when nothing is held by this claim. It may be sent again: it gives
 /// back one hold all the same.
 pub(super) async fn release(redis: &Redis, claim: &Claim) -> Result<Option<u64>, LockError> {
+    let answer = redis.call(&release_call(claim), |_| ()).await;
+    released(answer.map_err(|error| LockError::from_store(error, &claim.name))?, &claim.name)
+}
+
+/// The call that releases one hold of `claim`.
+pub(super) fn release_call(claim: &Claim) -> ScriptCall {
     let mut call = claim.keys(&RELEASE);
     call.arg(claim.lease_ms()).arg(claim.owner.field()).arg(channel(&claim.name));
-    call.arg(claim.grant).arg(u8::from(claim.recorded));
-    call.arg(RECORD_MARGIN.as_millis() as u64);
-    let holds: Result<i64, _> = redis.invoke(&call).await;
-    let holds = holds.map_err(|error| LockError::from_store(error, &claim.name))?;
-    Ok(u64::try_from(holds).ok())
+    call.arg(claim.grant).arg(u8::from(claim.recorded)).arg(RECORD_MARGIN.as_millis());
+    call
+}
+
+/// What [`release_call`] was answered.
+pub(super) fn released(answer: Value, name: &str) -> Result<Option<u64>, LockError> {
+    Ok(u64::try_from(read::<i64>(answer, name)?).ok())
 }
 
 /// `true` when the lease was lengthened, `false` when nothing is held by this claim any more.
 pub(super) async fn renew(redis: &Redis, claim: &Claim) -> Result<bool, LockError> {
     let mut call = claim.keys(&RENEW);
     call.arg(claim.lease_ms()).arg(claim.owner.field());
-    call.arg(claim.grant).arg(u8::from(claim.recorded));
-    call.arg(RECORD_MARGIN.as_millis() as u64);
-    let renewed: Result<i64, _> = redis.invoke(&call).await;
+    call.arg(claim.grant).arg(u8::from(claim.recorded)).arg(RECORD_MARGIN.as_millis());
+    let renewed: Result<i64, _> = redis.call(&call, |_| ()).await;
     Ok(renewed.map_err(|error| LockError::from_store(error, &claim.name))? == 1)
-}
-
-/// One of many in one call; of claims that are plain.
-#[derive(Debug, Clone)]
-pub(super) enum Wish {
-    Acquire(Arc<Claim>),
-    Release(Arc<Claim>),
-}
-
-/// Answers of `batch.lua`.
-pub(super) const TAKEN: i64 = -2;
-pub(super) const NO_LOCK: i64 = -3;
-
-/// An answer for each, as `batch.lua` has them.
-pub(super) async fn batch(
-    redis: &Redis,
-    wishes: &[Wish],
-    sending: impl FnOnce(u64),
-) -> Result<Vec<i64>, StoreError> {
-    let mut call = BATCH.prepare_invoke();
-    for wish in wishes {
-        let (Wish::Acquire(claim) | Wish::Release(claim)) = wish;
-        call.key(&claim.name).arg(claim.owner.field());
-        match wish {
-            Wish::Acquire(claim) => call.arg(claim.lease_ms()).arg(""),
-            Wish::Release(claim) => call.arg("0").arg(channel(&claim.name)),
-        };
-    }
-    redis.invoke_noting(&call, sending).await
 }
 
 /// Who holds the lock, if anybody does.

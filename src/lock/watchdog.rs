@@ -1,7 +1,7 @@
-//! Renews one grant's lease while its guard lives, and says when it is lost.
+//! The watchdog renews one grant's lease while its guard lives, and says when it is lost.
 //!
-//! Most locks are given back long before their first renewal is due. Until then a grant is
-//! an entry in its client's [`Kennel`]; only then its watchdog is woken, a task of its own.
+//! Most locks are released long before their first renewal is due. Until then a grant is an entry in
+//! its client's schedule ([`Watchdogs`]); only then a task of its own is started for it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,110 +13,119 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::options::Lease;
 use super::scripts::{self, Claim};
-use super::{Lease, Lock};
 use crate::store::Redis;
+use crate::telemetry::name;
 
 /// The watchdogs of one client.
 #[derive(Debug)]
-pub(super) struct Kennel {
-    shared: Arc<Shared>,
-    closed: CancellationToken,
+pub(super) struct Watchdogs {
+    state: Arc<State>,
+    stopped: CancellationToken,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct State {
     redis: Redis,
-    dogs: Mutex<Dogs>,
-    /// One is to be woken before the keeper would wake.
+    schedule: Mutex<Schedule>,
+    /// A renewal is due before the one for which the scheduler sleeps.
     sooner: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Dogs {
-    /// By the instant at which each is to be woken.
-    asleep: BTreeMap<(Instant, u64), Dog>,
-    awake: HashMap<u64, AbortHandle>,
-    born: u64,
-    /// When the keeper wakes by itself.
-    keeper_wakes: Option<Instant>,
-    /// There is no keeper any more.
-    closed: bool,
+struct Schedule {
+    /// Grants whose first renewal is not due yet, by the instant at which it is.
+    due: BTreeMap<(Instant, u64), Renewal>,
+    /// The tasks of the others, by number.
+    running: HashMap<u64, AbortHandle>,
+    last_number: u64,
+    /// When the scheduler wakes by itself.
+    wakes_at: Option<Instant>,
+    /// There is no scheduler any more.
+    stopped: bool,
 }
 
-/// What a watchdog has to know.
+/// One grant to watch.
 #[derive(Debug)]
-struct Dog {
+struct Renewal {
     claim: Arc<Claim>,
-    tenure: Tenure,
+    validity: Validity,
     renews: bool,
-    /// When it stops to renew.
+    /// When renewing ends.
     until: Option<Instant>,
 }
 
-impl Kennel {
-    pub(super) fn open(redis: Redis) -> Self {
-        let (dogs, sooner) = (Mutex::default(), Notify::new());
-        let (shared, closed) = (Arc::new(Shared { redis, dogs, sooner }), CancellationToken::new());
-        let (keeper, end) = (Arc::clone(&shared), closed.clone());
+impl Watchdogs {
+    pub(super) fn start(redis: Redis) -> Self {
+        let (schedule, sooner) = (Mutex::default(), Notify::new());
+        let state = Arc::new(State { redis, schedule, sooner });
+        let stopped = CancellationToken::new();
+        let (scheduler, end) = (Arc::clone(&state), stopped.clone());
         tokio::spawn(async move {
             tokio::select! {
-                () = keeper.wake_them() => {}
+                () = scheduler.run() => {}
                 () = end.cancelled() => {}
             }
         });
-        Self { shared, closed }
+        Self { state, stopped }
     }
 
-    /// Wakes them all, to be on their own: the keeper ends.
-    pub(super) fn close(&self) {
-        self.closed.cancel();
-        let mut dogs = self.shared.dogs();
-        dogs.closed = true;
-        while let Some(((_, number), dog)) = dogs.asleep.pop_first() {
-            dogs.awake.insert(number, dog.wake(self.shared.redis.clone()));
+    /// Stops the scheduler. Guards that live on have tasks of their own from now on.
+    pub(super) fn stop(&self) {
+        self.stopped.cancel();
+        let mut schedule = self.state.schedule();
+        schedule.stopped = true;
+        while let Some(((_, number), renewal)) = schedule.due.pop_first() {
+            schedule.running.insert(number, renewal.start(self.state.redis.clone()));
         }
     }
 
     /// A watchdog for a new grant. `sent_at`: just before the acquire was sent; the lease
     /// surely began no earlier.
-    pub(super) fn watch(&self, lock: &Lock, claim: Arc<Claim>, sent_at: Instant) -> Watchdog {
-        let tenure = Tenure::new(sent_at, claim.lease);
-        let renews = matches!(lock.lease, Lease::Renewed(_));
-        let until = lock.inner.options.max_hold.and_then(|most| sent_at.checked_add(most));
-        let wakes = sent_at + if renews { claim.lease / 3 } else { claim.lease };
-        let dog = Dog { claim, tenure: tenure.clone(), renews, until };
-        let mut dogs = self.shared.dogs();
-        dogs.born += 1;
-        let number = dogs.born;
-        if dogs.closed {
-            dogs.awake.insert(number, dog.wake(self.shared.redis.clone()));
+    pub(super) fn watch(
+        &self,
+        claim: Arc<Claim>,
+        lease: Lease,
+        max_hold: Option<Duration>,
+        sent_at: Instant,
+    ) -> Watchdog {
+        let validity = Validity::new(sent_at, claim.lease);
+        let renews = matches!(lease, Lease::Renewed(_));
+        let until = max_hold.and_then(|most| sent_at.checked_add(most));
+        let due_at = sent_at + if renews { claim.lease / 3 } else { claim.lease };
+        let renewal = Renewal { claim, validity: validity.clone(), renews, until };
+        let mut schedule = self.state.schedule();
+        schedule.last_number += 1;
+        let number = schedule.last_number;
+        if schedule.stopped {
+            schedule.running.insert(number, renewal.start(self.state.redis.clone()));
         } else {
-            dogs.asleep.insert((wakes, number), dog);
-            if dogs.keeper_wakes.is_none_or(|instant| wakes < instant) {
-                self.shared.sooner.notify_one();
+            schedule.due.insert((due_at, number), renewal);
+            if schedule.wakes_at.is_none_or(|instant| due_at < instant) {
+                self.state.sooner.notify_one();
             }
         }
-        drop(dogs);
-        Watchdog { tenure, shared: Arc::clone(&self.shared), place: (wakes, number) }
+        drop(schedule);
+        Watchdog { validity, state: Arc::clone(&self.state), entry: (due_at, number) }
     }
 }
 
-impl Drop for Kennel {
+impl Drop for Watchdogs {
     fn drop(&mut self) {
-        self.closed.cancel();
+        self.stopped.cancel();
     }
 }
 
-impl Shared {
-    fn dogs(&self) -> MutexGuard<'_, Dogs> {
-        self.dogs.lock().unwrap_or_else(|poison| poison.into_inner())
+impl State {
+    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// The keeper. Without an end.
-    async fn wake_them(&self) {
+    /// The scheduler. Without an end.
+    async fn run(&self) {
         loop {
-            let next = self.wake_due(Instant::now());
+            let next = self.start_due(Instant::now());
             let sleeps = async {
                 match next {
                     Some(next) => sleep_until(next).await,
@@ -130,55 +139,54 @@ impl Shared {
         }
     }
 
-    /// Wakes whose time has come, and says when the next one's does.
-    fn wake_due(&self, now: Instant) -> Option<Instant> {
-        let mut dogs = self.dogs();
-        while let Some(entry) = dogs.asleep.first_entry()
+    /// Starts the renewals that are due, and says when the next one is.
+    fn start_due(&self, now: Instant) -> Option<Instant> {
+        let mut schedule = self.schedule();
+        while let Some(entry) = schedule.due.first_entry()
             && entry.key().0 <= now
         {
-            let ((_, number), dog) = entry.remove_entry();
-            dogs.awake.insert(number, dog.wake(self.redis.clone()));
+            let ((_, number), renewal) = entry.remove_entry();
+            schedule.running.insert(number, renewal.start(self.redis.clone()));
         }
-        dogs.keeper_wakes = dogs.asleep.first_key_value().map(|((instant, _), _)| *instant);
-        dogs.keeper_wakes
+        schedule.wakes_at = schedule.due.first_key_value().map(|((instant, _), _)| *instant);
+        schedule.wakes_at
     }
 }
 
-impl Dog {
-    fn wake(self, redis: Redis) -> AbortHandle {
+impl Renewal {
+    fn start(self, redis: Redis) -> AbortHandle {
         let task = tokio::spawn(async move {
-            let Self { claim, tenure, renews, until } = self;
+            let Self { claim, validity, renews, until } = self;
             if renews {
-                renew_until_lost(&redis, &claim, &tenure.deadline, until).await;
+                renew_until_lost(&redis, &claim, &validity.deadline, until).await;
             } else {
-                sleep_until(tenure.deadline.get()).await;
+                sleep_until(validity.deadline.get()).await;
             }
             tracing::warn!(name = claim.name, "the lease of a lock was lost");
-            metrics::counter!("seckill_lock_lost_total").increment(1);
-            tenure.lost.cancel();
+            metrics::counter!(name::LOCK_LOST).increment(1);
+            validity.lost.cancel();
         });
         task.abort_handle()
     }
 }
 
-/// One grant's watchdog: bound to the grant, not to the name, so that it cannot keep
-/// alive what somebody else took.
+/// One grant's watchdog: bound to the grant, not to the name, so that it never renews the lock of
+/// another owner.
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    tenure: Tenure,
-    shared: Arc<Shared>,
-    place: (Instant, u64),
+    validity: Validity,
+    state: Arc<State>,
+    entry: (Instant, u64),
 }
 
-/// What is known of a grant: whether it is lost, and until when it surely is not. A clone
-/// lets somebody else than the guard look.
+/// Whether a grant is lost, and until when it surely is not.
 #[derive(Debug, Clone)]
-pub(super) struct Tenure {
+pub(super) struct Validity {
     lost: CancellationToken,
     deadline: Deadline,
 }
 
-impl Tenure {
+impl Validity {
     fn new(sent_at: Instant, lease: Duration) -> Self {
         Self { lost: CancellationToken::new(), deadline: Deadline::new(sent_at, lease) }
     }
@@ -188,7 +196,7 @@ impl Tenure {
     }
 
     /// How long the lease surely lasts yet; zero when it may be lost.
-    pub(super) fn validity(&self) -> Duration {
+    pub(super) fn left(&self) -> Duration {
         if self.lost.is_cancelled() {
             return Duration::ZERO;
         }
@@ -197,16 +205,16 @@ impl Tenure {
 }
 
 impl Watchdog {
-    pub(super) fn tenure(&self) -> &Tenure {
-        &self.tenure
+    pub(super) fn validity(&self) -> &Validity {
+        &self.validity
     }
 
     /// No renewal is sent after this returns, save one that is on its way already; that
     /// one is checked against the owner like any other.
     pub(super) fn stop(&self) {
-        let mut dogs = self.shared.dogs();
-        if dogs.asleep.remove(&self.place).is_none()
-            && let Some(task) = dogs.awake.remove(&self.place.1)
+        let mut schedule = self.state.schedule();
+        if schedule.due.remove(&self.entry).is_none()
+            && let Some(task) = schedule.running.remove(&self.entry.1)
         {
             task.abort();
         }
@@ -243,7 +251,7 @@ async fn renew_until_lost(
             Ok(Ok(true)) => {
                 deadline.set(sent_at + claim.lease);
                 next = sent_at + third;
-                metrics::counter!("seckill_lock_renewed_total").increment(1);
+                metrics::counter!(name::LOCK_RENEWED).increment(1);
             }
             Ok(Ok(false)) => return,
             Ok(Err(error)) if error.retry_may_help() => {

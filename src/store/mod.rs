@@ -17,4 +17,4 @@ pub use keys::Keys;
 pub use order_ids::{OrderIdError, OrderIds};
 pub use order_writer::{NewOrder, OrderWriter, Placed, WriterLimits};
 pub use postgres::Database;
-pub use redis::{Redis, RedisUrl};
+pub use redis::{Redis, RedisUrl, ScriptCall};

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use redis::Script;
 use seckill::lab::faults::{Fault, Proxy};
 use seckill::lock::LockError;
-use seckill::store::{Redis, StoreError};
+use seckill::store::{Redis, ScriptCall, StoreError};
 
 use super::locks;
 use crate::eventually::{PATIENCE, eventually};
@@ -20,8 +20,14 @@ static INCREMENT: LazyLock<Script> =
 /// Short, for those that will run out.
 const SHORT: Duration = Duration::from_millis(100);
 
+fn increment_call(key: &str) -> ScriptCall {
+    let mut call = ScriptCall::new(&INCREMENT);
+    call.key(key);
+    call
+}
+
 async fn increment(redis: &Redis, timeout: Duration) -> Result<(i64, usize), StoreError> {
-    redis.invoke_acknowledged(&INCREMENT.key("number"), 1, timeout, || ()).await
+    redis.call_acknowledged(&increment_call("number"), 1, timeout, || ()).await
 }
 
 /// A master, and its replica behind a proxy that can cut them apart.
@@ -81,8 +87,8 @@ async fn one_that_is_dropped_half_way_leaves_nothing_wrong() {
     for round in 0..4 {
         let told = AtomicBool::new(false);
         let sending = || told.store(true, Ordering::SeqCst);
-        let call = INCREMENT.key("number");
-        let waiting = redis.invoke_acknowledged::<i64>(&call, 1, PATIENCE, sending);
+        let call = increment_call("number");
+        let waiting = redis.call_acknowledged::<i64>(&call, 1, PATIENCE, sending);
         tokio::select! {
             answer = waiting => panic!("{round}: the replica is deaf, and yet {answer:?}"),
             () = eventually("WAIT waits", async || blocked().await == "1") => {}
@@ -101,8 +107,8 @@ async fn what_was_sent_and_not_answered_is_unknown_and_what_was_not_sent_is_not(
     let sent = AtomicUsize::new(0);
     let attempt = async || {
         let sending = || _ = sent.fetch_add(1, Ordering::SeqCst);
-        let call = INCREMENT.key("number");
-        redis.invoke_acknowledged::<i64>(&call, 1, PATIENCE, sending).await
+        let call = increment_call("number");
+        redis.call_acknowledged::<i64>(&call, 1, PATIENCE, sending).await
     };
     attempt().await.unwrap();
     master.command::<()>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
@@ -113,8 +119,8 @@ async fn what_was_sent_and_not_answered_is_unknown_and_what_was_not_sent_is_not(
     assert_eq!(sent.load(Ordering::SeqCst), 3);
 
     master.command::<()>(&["DEL", "number"]).await;
-    let call = INCREMENT.key("number");
-    let waiting = redis.invoke_acknowledged::<i64>(&call, 5, PATIENCE, || ());
+    let call = increment_call("number");
+    let waiting = redis.call_acknowledged::<i64>(&call, 5, PATIENCE, || ());
     let (answer, ()) = tokio::join!(waiting, async {
         eventually("WAIT waits", async || {
             master.field(&["INFO", "clients"], "blocked_clients").await == "1"
@@ -142,7 +148,7 @@ async fn in_a_cluster_the_replicas_of_the_keys_own_master_are_asked() {
     replica.resume();
     // "foo" and "bar" are in the last and the first third of the slots.
     let elsewhere = if cluster.index_of("foo").await == home { "bar" } else { "foo" };
-    let call = INCREMENT.key(elsewhere);
-    let answer = redis.invoke_acknowledged::<i64>(&call, 1, SHORT, || ()).await;
+    let call = increment_call(elsewhere);
+    let answer = redis.call_acknowledged::<i64>(&call, 1, SHORT, || ()).await;
     assert_eq!(answer.unwrap(), (1, 0), "that master has no replica");
 }

@@ -1,10 +1,16 @@
 //! What a server refuses to do, and what the caller hears.
 
+use std::sync::LazyLock;
+
+use redis::Script;
 use seckill::lock::LockError;
-use seckill::store::{Redis, StoreError};
+use seckill::store::{Redis, ScriptCall, StoreError};
 
 use super::{locks, set};
 use crate::redis_nodes::Node;
+
+static INCREMENT: LazyLock<Script> =
+    LazyLock::new(|| Script::new("return redis.call('incr', KEYS[1])"));
 
 #[tokio::test]
 async fn a_user_who_may_not_run_scripts_is_told_so() {
@@ -13,11 +19,11 @@ async fn a_user_who_may_not_run_scripts_is_told_so() {
     node.command::<()>(&words).await;
     let redis = Redis::new(&node.url().replace("://", "://u:p@")).unwrap();
     set(&redis, "name", "value").await;
-    let script = redis::Script::new("return 1");
-    let plain = redis.invoke::<i64>(&script.key("name")).await.unwrap_err();
+    let plain = redis.invoke::<i64>(&INCREMENT.key("name")).await.unwrap_err();
+    let mut call = ScriptCall::new(&INCREMENT);
+    call.key("name");
     let second = std::time::Duration::from_secs(1);
-    let acknowledged =
-        redis.invoke_acknowledged::<i64>(&script.key("name"), 0, second, || ()).await.unwrap_err();
+    let acknowledged = redis.call_acknowledged::<i64>(&call, 0, second, || ()).await.unwrap_err();
     for error in [plain, acknowledged] {
         let StoreError::Defect { cause, .. } = &error else { panic!("{error}") };
         assert!(cause.to_string().contains("NOPERM"), "{error}");
@@ -37,9 +43,10 @@ async fn a_replica_refuses_writes_and_may_be_a_master_next_time() {
     let error = locks(&redis).lock("lock").try_acquire().await.unwrap_err();
     assert!(error.retry_may_help() && !error.outcome_unknown(), "{error}");
     assert_ne!(redis.generation(), before, "the connection was given up");
-    let script = redis::Script::new("return redis.call('incr', KEYS[1])");
+    let mut call = ScriptCall::new(&INCREMENT);
+    call.key("n");
     let second = std::time::Duration::from_secs(1);
-    let answer = redis.invoke_acknowledged::<i64>(&script.key("n"), 0, second, || ()).await;
+    let answer = redis.call_acknowledged::<i64>(&call, 0, second, || ()).await;
     assert!(answer.is_err_and(|error| error.retry_may_help() && !error.outcome_unknown()));
     replica.command::<()>(&["REPLICAOF", "NO", "ONE"]).await;
     set(&redis, "name", "value").await;

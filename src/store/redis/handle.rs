@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::PubSub;
-use redis::{Cmd, FromRedisValue, ScriptInvocation};
+use redis::{Cmd, FromRedisValue, ScriptInvocation, Value};
 
 use super::RedisUrl;
 use super::cluster::Cluster;
 use super::node::{Acknowledgement, Node, Whereabouts};
-use super::request::Request;
+use super::request::{Request, ScriptCall, is_no_script};
 use super::url::Place;
 use crate::store::{Service, StoreError};
 
@@ -77,18 +77,43 @@ impl Redis {
         self.ask(script, |_| ()).await
     }
 
-    /// As [`Redis::invoke`]; tells `sending` on which shared connection (see
+    /// Runs a script on the shared connection; tells `sending` on which shared connection (see
     /// [`Redis::generation`]) just before the script is sent. Where it was not told, nothing
     /// was sent.
     ///
     /// # Errors
     /// As [`Redis::query`].
-    pub async fn invoke_noting<T: FromRedisValue>(
+    pub async fn call<T: FromRedisValue>(
         &self,
-        script: &ScriptInvocation<'_>,
+        script: &ScriptCall,
         sending: impl FnOnce(u64),
     ) -> Result<T, StoreError> {
         self.ask(script, sending).await
+    }
+
+    /// Runs scripts that wait together in one round trip, on one server, in their order; each has
+    /// its own answer. `sending` is told on which shared connection, just before they are sent.
+    ///
+    /// # Errors
+    /// As [`Redis::query`], for all of them. In a cluster their keys may be on different servers:
+    /// there each has to be sent by itself.
+    pub async fn call_all(
+        &self,
+        calls: &[ScriptCall],
+        sending: impl FnOnce(u64),
+    ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
+        let Topology::One(node) = &*self.topology else {
+            return Err(StoreError::defect(Service::Redis, "a pipeline has no one server here"));
+        };
+        let mut answers = Vec::with_capacity(calls.len());
+        for (call, answer) in calls.iter().zip(node.ask_all(calls, sending).await?) {
+            answers.push(match answer {
+                // Nothing was done. The first of them loads the script.
+                Err(error) if is_no_script(&error) => self.call(call, |_| ()).await,
+                answer => answer.map_err(StoreError::from),
+            });
+        }
+        Ok(answers)
     }
 
     /// Runs a script, then waits until `replicas` replicas have what it wrote, and no longer
@@ -99,9 +124,9 @@ impl Redis {
     /// # Errors
     /// As [`Redis::query`]. `Unknown` also when the script was done and the replicas could not
     /// be asked.
-    pub async fn invoke_acknowledged<T: FromRedisValue>(
+    pub async fn call_acknowledged<T: FromRedisValue>(
         &self,
-        script: &ScriptInvocation<'_>,
+        script: &ScriptCall,
         replicas: usize,
         timeout: Duration,
         sending: impl FnOnce(),

@@ -25,4 +25,5 @@ mod slots;
 mod url;
 
 pub use handle::Redis;
+pub use request::ScriptCall;
 pub use url::{MalformedUrl, RedisUrl};

@@ -7,10 +7,11 @@ use std::time::Duration;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind,
+    Value,
 };
 
 use super::own::{OwnConnection, OwnConnections};
-use super::request::{Asking, Request};
+use super::request::{Asking, Request, ScriptCall};
 use super::sentinels::Sentinels;
 use crate::store::patience::{unless_silent, within};
 use crate::store::{Service, StoreError};
@@ -95,6 +96,25 @@ impl Node {
                 Err(unknown(silence))
             }
         }
+    }
+
+    /// Sends all of `calls` at once on the shared connection. Each has its own answer.
+    pub(super) async fn ask_all(
+        &self,
+        calls: &[ScriptCall],
+        sending: impl FnOnce(u64),
+    ) -> Result<Vec<RedisResult<Value>>, StoreError> {
+        let mut sent_on = None;
+        let noting = |generation| {
+            sent_on = Some(generation);
+            sending(generation);
+        };
+        let answers: Vec<RedisResult<Value>> = self.ask(calls, false, noting).await?;
+        let is_over = answers.iter().any(|answer| answer.as_ref().is_err_and(is_of_the_past));
+        if let (true, Some(generation)) = (is_over, sent_on) {
+            self.discard(generation);
+        }
+        Ok(answers)
     }
 
     /// Asks on a connection of its own, then waits there for the replicas: WAIT is about what

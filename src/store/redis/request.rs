@@ -3,8 +3,8 @@
 use futures_util::FutureExt;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{
-    Arg, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisFuture, RedisResult,
-    ScriptInvocation, Value,
+    Arg, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisFuture, RedisResult, Script,
+    ScriptInvocation, ServerErrorKind, Value,
 };
 
 use super::slots::slot_of;
@@ -25,6 +25,77 @@ impl Request for &Cmd {
 
     fn slot(self) -> Option<u16> {
         first_key(self).map(slot_of)
+    }
+}
+
+/// A call of a script, loaded where the server lacks it; several can travel in one pipeline.
+#[derive(Debug, Clone)]
+pub struct ScriptCall {
+    script: &'static Script,
+    keys: Vec<String>,
+    args: Vec<String>,
+}
+
+impl ScriptCall {
+    /// A call without keys and arguments.
+    pub fn new(script: &'static Script) -> Self {
+        Self { script, keys: Vec::new(), args: Vec::new() }
+    }
+
+    /// With one more key.
+    pub fn key(&mut self, key: impl ToString) -> &mut Self {
+        self.keys.push(key.to_string());
+        self
+    }
+
+    /// With one more argument.
+    pub fn arg(&mut self, arg: impl ToString) -> &mut Self {
+        self.args.push(arg.to_string());
+        self
+    }
+
+    fn command(&self) -> Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(self.script.get_hash()).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
+        command
+    }
+}
+
+/// Whether the server lacks a script: it was restarted, or told to forget all scripts.
+pub(super) fn is_no_script(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+}
+
+impl Request for &ScriptCall {
+    async fn send<T: FromRedisValue>(self, connection: &mut impl ConnectionLike) -> RedisResult<T> {
+        let command = self.command();
+        match command.query_async(connection).await {
+            Err(error) if is_no_script(&error) => {
+                self.script.load_async(connection).await?;
+                command.query_async(connection).await
+            }
+            answer => answer,
+        }
+    }
+
+    fn slot(self) -> Option<u16> {
+        self.keys.first().map(|key| slot_of(key.as_bytes()))
+    }
+}
+
+/// Calls in one pipeline: each is answered for itself, with an error where it failed.
+impl Request for &[ScriptCall] {
+    async fn send<T: FromRedisValue>(self, connection: &mut impl ConnectionLike) -> RedisResult<T> {
+        let mut pipeline = redis::pipe();
+        pipeline.ignore_errors();
+        for call in self {
+            pipeline.add_command(call.command());
+        }
+        pipeline.query_async(connection).await
+    }
+
+    fn slot(self) -> Option<u16> {
+        self.first().and_then(Request::slot)
     }
 }
 

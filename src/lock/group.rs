@@ -1,5 +1,5 @@
-//! Several locks as one: tried at once, watched together, given back together. What all of
-//! a multi-lock and a majority of a RedLock have in common.
+//! Several locks as one: tried at once, watched together, released together. A multi-lock needs all
+//! of them, a RedLock a majority.
 
 use std::time::Duration;
 
@@ -9,8 +9,10 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::watchdog::Tenure;
-use super::{Guard, Lock, LockError};
+use super::error::LockError;
+use super::guard::Guard;
+use super::handle::Lock;
+use super::watchdog::Validity;
 use crate::store::patience::within;
 use crate::store::{Service, StoreError};
 
@@ -18,7 +20,7 @@ use crate::store::{Service, StoreError};
 #[derive(Debug, Default)]
 pub(super) struct Tries {
     pub(super) granted: Vec<(usize, Guard)>,
-    /// Where somebody else holds it.
+    /// Where another owner holds it.
     pub(super) held: Vec<usize>,
     pub(super) failures: Vec<(usize, LockError)>,
 }
@@ -85,7 +87,7 @@ pub(super) async fn pause_at_random(longest: Duration, misses: u32, deadline: Op
 
 /// Guards held as one, which lasts as long as `needed` of them do.
 #[derive(Debug)]
-pub(super) struct Together {
+pub(super) struct LockGroup {
     guards: Vec<(usize, Guard)>,
     needed: usize,
     drift: Duration,
@@ -94,15 +96,15 @@ pub(super) struct Together {
     watch: AbortOnDropHandle<()>,
 }
 
-impl Together {
+impl LockGroup {
     /// `drift`: how much sooner than by this machine's clock a lease may end.
     pub(super) fn new(guards: Vec<(usize, Guard)>, needed: usize, drift: Duration) -> Self {
         let lost = CancellationToken::new();
-        let tenures: Vec<_> =
-            guards.iter().map(|(place, guard)| (*place, guard.tenure().clone())).collect();
+        let leases: Vec<_> =
+            guards.iter().map(|(place, guard)| (*place, guard.lease_validity().clone())).collect();
         let announce = lost.clone();
         let watch = tokio::spawn(async move {
-            until_lost(tenures, needed, drift).await;
+            until_lost(leases, needed, drift).await;
             announce.cancel();
         });
         Self { guards, needed, drift, lost, watch: AbortOnDropHandle::new(watch) }
@@ -142,22 +144,22 @@ fn validity(mut each: Vec<Duration>, needed: usize, drift: Duration) -> Duration
 }
 
 /// Returns when fewer than `needed` are left, or may be left.
-async fn until_lost(mut tenures: Vec<(usize, Tenure)>, needed: usize, drift: Duration) {
+async fn until_lost(mut leases: Vec<(usize, Validity)>, needed: usize, drift: Duration) {
     loop {
-        let each = tenures.iter().map(|(_, tenure)| tenure.validity()).collect();
+        let each = leases.iter().map(|(_, lease)| lease.left()).collect();
         let left = validity(each, needed, drift);
         if left.is_zero() {
             return;
         }
-        let lost = tenures.iter().map(|(_, tenure)| Box::pin(tenure.lost().cancelled()));
+        let lost = leases.iter().map(|(_, lease)| Box::pin(lease.lost().cancelled()));
         let place = tokio::select! {
             ((), place, _) = select_all(lost) => place,
             // Renewed meanwhile, or over.
             () = sleep(left) => continue,
         };
-        let (node, _) = tenures.remove(place);
-        if tenures.len() >= needed {
-            tracing::warn!(node, left = tenures.len(), needed, "a node lost a lock of a majority");
+        let (node, _) = leases.remove(place);
+        if leases.len() >= needed {
+            tracing::warn!(node, left = leases.len(), needed, "a node lost a lock of a majority");
         } else {
             return;
         }

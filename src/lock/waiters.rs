@@ -1,10 +1,10 @@
-//! Who waits for which lock, and what wakes them.
+//! The waiters of a client, and what wakes them.
 //!
-//! One connection per client listens to the channels of all locks that somebody waits for.
-//! The waiters of one lock stand in line; only the first of a line talks to Redis, so one
-//! release makes one try, however many wait. What is known to be heard is part of the
-//! state: a waiter tries again *after* its subscription was confirmed (a release between
-//! its miss and the subscription was told to nobody), and whenever the connection is lost.
+//! One connection per client listens to the channels of all locks that have waiters. The waiters of
+//! one lock form a queue; only the first of a queue talks to Redis, so one release makes one try,
+//! however many wait. Whether releases are heard is part of the state: a waiter tries again *after*
+//! its subscription was confirmed (no message tells of a release between its miss and the
+//! subscription), and whenever the connection is lost.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,14 +17,14 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Owner;
+use super::owner::Owner;
 use crate::store::patience::within;
 use crate::store::{Redis, StoreError};
 
-/// The longest sleep of the first in line. The subscription, the pings and the end of the
-/// lease come earlier; this is for what none of us thought of.
+/// The longest sleep of the first waiter. The subscription, the pings and the end of the lease wake it
+/// earlier; this is for what they do not cover.
 const MAX_SLEEP: Duration = Duration::from_secs(10);
-/// The same while nothing can be heard.
+/// The same while releases are not heard.
 const MAX_DEAF_SLEEP: Duration = Duration::from_secs(1);
 /// A connection that brings nothing is asked whether it lives.
 const PING_EVERY: Duration = Duration::from_secs(3);
@@ -36,23 +36,23 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Channels in one command.
 const MAX_BATCH: usize = 1000;
 
-/// All lines of a client.
+/// All queues of a client.
 #[derive(Debug)]
-pub(super) struct Wakeups {
-    shared: Arc<Shared>,
+pub(super) struct Waiters {
+    state: Arc<State>,
     tracker: TaskTracker,
 }
 
 #[derive(Debug)]
-struct Shared {
-    lines: Mutex<Lines>,
+struct State {
+    queues: Mutex<Queues>,
     /// Some channel has got its first waiter or lost its last.
     changed: Notify,
     max_waiters: usize,
 }
 
 #[derive(Debug, Default)]
-struct Lines {
+struct Queues {
     by_channel: HashMap<String, Entry>,
     /// Channels that the listener has to look at.
     changed: HashSet<String>,
@@ -62,17 +62,17 @@ struct Lines {
 #[derive(Debug, Default)]
 struct Entry {
     channel: Arc<Channel>,
-    /// By owner; the empty name is of all who have their owner for themselves.
-    lines: HashMap<String, Line>,
+    /// By owner. Owners that are not shared have one queue together, under the empty name.
+    queues: HashMap<String, Queue>,
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct Queue {
     waiters: usize,
     first: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// What the first of the lines of one lock listen to.
+/// What the first waiters for one lock listen to.
 #[derive(Debug)]
 struct Channel {
     /// One release wakes one.
@@ -88,12 +88,12 @@ impl Default for Channel {
     }
 }
 
-impl Wakeups {
+impl Waiters {
     pub(super) fn start(redis: Redis, max_waiters: usize, stop: CancellationToken) -> Self {
-        let (lines, changed) = (Mutex::default(), Notify::new());
-        let shared = Arc::new(Shared { lines, changed, max_waiters });
+        let (queues, changed) = (Mutex::default(), Notify::new());
+        let state = Arc::new(State { queues, changed, max_waiters });
         let tracker = TaskTracker::new();
-        let listener = Arc::clone(&shared);
+        let listener = Arc::clone(&state);
         tracker.spawn(async move {
             tokio::select! {
                 () = listener.listen(&redis) => {}
@@ -101,36 +101,36 @@ impl Wakeups {
             }
         });
         tracker.close();
-        Self { shared, tracker }
+        Self { state, tracker }
     }
 
-    /// A place at the end of the line of `owner` (`None`: of all who are their only one).
+    /// A place at the end of the queue of `owner` (`None`: of all owners that are not shared).
     /// `None`: too many wait already.
-    pub(super) fn line_up(&self, channel: &str, owner: Option<&Owner>) -> Option<Place> {
-        let line_of = owner.map_or("", Owner::field).to_owned();
-        let mut lines = self.shared.lines();
-        if lines.waiters >= self.shared.max_waiters {
+    pub(super) fn enqueue(&self, channel: &str, owner: Option<&Owner>) -> Option<Queued> {
+        let owner = owner.map_or("", Owner::field).to_owned();
+        let mut queues = self.state.queues();
+        if queues.waiters >= self.state.max_waiters {
             return None;
         }
-        lines.waiters += 1;
+        queues.waiters += 1;
         let name = channel.to_owned();
-        let entry = lines.by_channel.entry(name.clone()).or_default();
-        let is_new = entry.lines.is_empty();
+        let entry = queues.by_channel.entry(name.clone()).or_default();
+        let is_new = entry.queues.is_empty();
         let channel = Arc::clone(&entry.channel);
-        let line = entry.lines.entry(line_of.clone()).or_default();
-        line.waiters += 1;
-        let first = Arc::clone(&line.first);
+        let queue = entry.queues.entry(owner.clone()).or_default();
+        queue.waiters += 1;
+        let first = Arc::clone(&queue.first);
         if is_new {
-            lines.changed.insert(name.clone());
-            self.shared.changed.notify_one();
+            queues.changed.insert(name.clone());
+            self.state.changed.notify_one();
         }
-        drop(lines);
-        Some(Place { shared: Arc::clone(&self.shared), name, line_of, channel, first })
+        drop(queues);
+        Some(Queued { state: Arc::clone(&self.state), name, owner, channel, first })
     }
 
-    /// Has the first of each line try again.
-    pub(super) fn stir(&self, channel: &str) {
-        if let Some(entry) = self.shared.lines().by_channel.get(channel) {
+    /// Has the first waiter of each queue try again.
+    pub(super) fn retry_all(&self, channel: &str) {
+        if let Some(entry) = self.state.queues().by_channel.get(channel) {
             entry.channel.heard.send_modify(|_| ());
         }
     }
@@ -141,53 +141,53 @@ impl Wakeups {
     }
 }
 
-/// A place in a line. Dropping it leaves.
+/// A place in a queue. Dropping it leaves the queue.
 #[derive(Debug)]
-pub(super) struct Place {
-    shared: Arc<Shared>,
+pub(super) struct Queued {
+    state: Arc<State>,
     name: String,
-    line_of: String,
+    owner: String,
     channel: Arc<Channel>,
     first: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Place {
-    /// Waits to be the first in line.
-    pub(super) async fn first(self) -> Turn {
+impl Queued {
+    /// Waits to be the first in the queue.
+    pub(super) async fn first(self) -> First {
         let first = Arc::clone(&self.first).lock_owned().await;
         let heard = self.channel.heard.subscribe();
-        Turn { _first: first, heard, place: self }
+        First { _first: first, heard, queued: self }
     }
 }
 
-impl Drop for Place {
+impl Drop for Queued {
     fn drop(&mut self) {
-        let mut lines = self.shared.lines();
-        lines.waiters -= 1;
-        let Some(entry) = lines.by_channel.get_mut(&self.name) else { return };
-        if let Some(line) = entry.lines.get_mut(&self.line_of) {
-            line.waiters -= 1;
-            if line.waiters == 0 {
-                entry.lines.remove(&self.line_of);
+        let mut queues = self.state.queues();
+        queues.waiters -= 1;
+        let Some(entry) = queues.by_channel.get_mut(&self.name) else { return };
+        if let Some(queue) = entry.queues.get_mut(&self.owner) {
+            queue.waiters -= 1;
+            if queue.waiters == 0 {
+                entry.queues.remove(&self.owner);
             }
         }
-        if entry.lines.is_empty() {
-            lines.by_channel.remove(&self.name);
-            lines.changed.insert(self.name.clone());
-            self.shared.changed.notify_one();
+        if entry.queues.is_empty() {
+            queues.by_channel.remove(&self.name);
+            queues.changed.insert(self.name.clone());
+            self.state.changed.notify_one();
         }
     }
 }
 
-/// The first place in a line.
+/// The first place in a queue.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct First {
     _first: OwnedMutexGuard<()>,
     heard: watch::Receiver<bool>,
-    place: Place,
+    queued: Queued,
 }
 
-impl Turn {
+impl First {
     /// Whether a release from now on is heard.
     pub(super) fn is_listening(&mut self) -> bool {
         *self.heard.borrow_and_update()
@@ -195,12 +195,12 @@ impl Turn {
 
     /// Sleeps until there is a reason to try again: a release, a change in what is heard,
     /// or `until`.
-    pub(super) async fn wake(&mut self, listening: bool, until: Option<Instant>) -> Option<Woken> {
+    pub(super) async fn sleep(&mut self, listening: bool, until: Option<Instant>) -> Option<Woken> {
         let longest = Instant::now() + if listening { MAX_SLEEP } else { MAX_DEAF_SLEEP };
         tokio::select! {
             biased;
-            () = self.place.channel.released.notified() => {
-                Some(Woken { channel: Some(Arc::clone(&self.place.channel)) })
+            () = self.queued.channel.released.notified() => {
+                Some(Woken { channel: Some(Arc::clone(&self.queued.channel)) })
             }
             _ = self.heard.changed() => None,
             () = sleep_until(until.map_or(longest, |until| until.min(longest))) => None,
@@ -208,8 +208,8 @@ impl Turn {
     }
 }
 
-/// Somebody was woken by a release and owes a try. If it cannot be made, because whoever
-/// should was cancelled, somebody else is woken.
+/// A waiter was woken by a release and has to try. If it is cancelled before it has tried, another
+/// waiter is woken.
 #[derive(Debug)]
 pub(super) struct Woken {
     channel: Option<Arc<Channel>>,
@@ -229,22 +229,22 @@ impl Drop for Woken {
     }
 }
 
-impl Shared {
-    fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(|poison| poison.into_inner())
+impl State {
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
     /// The listener. Without an end.
     async fn listen(&self, redis: &Redis) {
         let mut pause = FIRST_PAUSE;
         loop {
-            self.until_somebody_waits().await;
+            self.until_there_are_waiters().await;
             let begun = Instant::now();
             let problem = match redis.subscriber().await {
                 Ok(connection) => self.serve(connection).await,
                 Err(error) => error,
             };
-            // Before the pause: whoever waited heard nothing for an unknown while.
+            // Before the pause: the waiters heard nothing for an unknown while.
             if self.forget() || begun.elapsed() > MAX_PAUSE {
                 pause = FIRST_PAUSE;
                 tracing::debug!(%problem, "the connection that hears of releases was lost");
@@ -256,8 +256,8 @@ impl Shared {
         }
     }
 
-    async fn until_somebody_waits(&self) {
-        while self.lines().by_channel.is_empty() {
+    async fn until_there_are_waiters(&self) {
+        while self.queues().by_channel.is_empty() {
             self.changed.notified().await;
         }
     }
@@ -266,8 +266,8 @@ impl Shared {
     async fn serve(&self, connection: PubSub) -> StoreError {
         let (sink, stream) = connection.split();
         {
-            let mut lines = self.lines();
-            lines.changed = lines.by_channel.keys().cloned().collect();
+            let mut queues = self.queues();
+            queues.changed = queues.by_channel.keys().cloned().collect();
         }
         tokio::select! {
             problem = self.follow(sink) => problem,
@@ -281,13 +281,13 @@ impl Shared {
 
     async fn hear(&self, mut stream: PubSubStream) {
         while let Some(message) = stream.next().await {
-            if let Some(entry) = self.lines().by_channel.get(message.get_channel_name()) {
+            if let Some(entry) = self.queues().by_channel.get(message.get_channel_name()) {
                 entry.channel.released.notify_one();
             }
         }
     }
 
-    /// Keeps the subscriptions what the lines need, and the connection known to live.
+    /// Keeps a subscription for each queue, and the connection known to live.
     async fn follow(&self, mut sink: PubSubSink) -> StoreError {
         let mut subscribed = HashSet::new();
         loop {
@@ -314,12 +314,12 @@ impl Shared {
     }
 
     fn changes(&self, subscribed: &HashSet<String>) -> Changes {
-        let mut lines = self.lines();
+        let mut queues = self.queues();
         let mut changes = Changes::default();
-        for name in std::mem::take(&mut lines.changed) {
-            match (lines.by_channel.get(&name), subscribed.contains(&name)) {
+        for name in std::mem::take(&mut queues.changed) {
+            match (queues.by_channel.get(&name), subscribed.contains(&name)) {
                 (Some(_), false) => changes.wanted.push(name),
-                // Left and entered again before anybody looked: still subscribed.
+                // Left and entered again since the last look: still subscribed.
                 (Some(entry), true) => _ = entry.channel.heard.send_replace(true),
                 (None, true) => changes.unwanted.push(name),
                 (None, false) => {}
@@ -329,19 +329,19 @@ impl Shared {
     }
 
     fn confirm(&self, names: &[String]) {
-        let lines = self.lines();
-        for entry in names.iter().filter_map(|name| lines.by_channel.get(name)) {
+        let queues = self.queues();
+        for entry in names.iter().filter_map(|name| queues.by_channel.get(name)) {
             entry.channel.heard.send_replace(true);
         }
     }
 
     /// Nothing is heard any more. Whether anything was.
     fn forget(&self) -> bool {
-        let lines = self.lines();
+        let queues = self.queues();
         let was_heard = |entry: &Entry| {
             entry.channel.heard.send_if_modified(|heard| std::mem::replace(heard, false))
         };
-        lines.by_channel.values().filter(|entry| was_heard(entry)).count() > 0
+        queues.by_channel.values().filter(|entry| was_heard(entry)).count() > 0
     }
 }
 

@@ -1,0 +1,71 @@
+//! Settings of locks, and what can be asked about them.
+
+use std::time::Duration;
+
+/// How long a shutdown waits for a Redis that does not answer.
+pub(super) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a lock stays held unless it is released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lease {
+    /// So long at a time, renewed every third of it until the guard is gone.
+    Renewed(Duration),
+    /// So long and no longer.
+    Fixed(Duration),
+}
+
+impl Lease {
+    pub(super) fn duration(self) -> Duration {
+        match self {
+            Self::Renewed(duration) | Self::Fixed(duration) => duration,
+        }
+    }
+}
+
+/// Settings of a [`LockClient`].
+#[derive(Debug, Clone, Copy)]
+pub struct LockOptions {
+    /// The lease of a lock that names none. 30 s, renewed, by default.
+    pub lease: Lease,
+    /// How long a renewed lock may be held at all. After it the lease is renewed no more and ends,
+    /// and the holder is told: work that hangs must not keep its lock for ever. Without a limit by
+    /// default.
+    pub max_hold: Option<Duration>,
+    /// How long Redis may be out of reach before waiters are told, counted for all of them together.
+    /// 30 s by default: a restart or a failover fits in.
+    pub outage_patience: Duration,
+    /// How many may wait at once, on all locks of this client together. 65,536 by default;
+    /// one more is refused.
+    pub max_waiters: usize,
+}
+
+impl Default for LockOptions {
+    fn default() -> Self {
+        Self {
+            lease: Lease::Renewed(Duration::from_secs(30)),
+            max_hold: None,
+            outage_patience: Duration::from_secs(30),
+            max_waiters: 65_536,
+        }
+    }
+}
+
+/// How many replicas must have a grant before it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// So many replicas,
+    pub replicas: usize,
+    /// and how long to wait for them.
+    pub within: Duration,
+}
+
+/// The state of a held lock, as it stands in Redis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockState {
+    /// `<client uuid>:<number>`, of this program or another one.
+    pub owner: String,
+    /// How often the owner has entered.
+    pub holds: u64,
+    /// Until the lease ends, unless it is renewed. `None`: it has no end.
+    pub remaining: Option<Duration>,
+}
