@@ -16,8 +16,9 @@ alter table orders add constraint orders_pkey primary key (id, voucher_id);
 -- the earlier order), `sold_out`, `voucher_not_found`, or `id_taken` (another user's order has it).
 -- The buyers who come first in the arrays get the last vouchers.
 --
--- The same call again, with the same ids, changes nothing and returns the same: whoever lost the
--- answer may ask so.
+-- The same call again, with the same ids and times, changes nothing and returns the same: a caller
+-- that lost the answer may ask so. (An order with the same id and another time is another's: of a
+-- process that drew the same number for the same user, because Redis had lost the counter.)
 --
 -- Why it cannot oversell: the stock is taken by one update that requires `stock >= n`, or under a
 -- lock on the stock row, which every other call for this voucher has to wait for.
@@ -79,7 +80,7 @@ begin
            case
                when earlier is not null then 'already_bought'
                when available is null then 'voucher_not_found'
-               when taken then 'id_taken'
+               when is_own is not null then 'id_taken'
                else 'sold_out'
            end,
            earlier
@@ -87,10 +88,11 @@ begin
         select buyer.id,
                (select own.id from orders own
                 where own.user_id = buyer.user_id and own.voucher_id = voucher) as earlier,
-               (select true from orders other
-                where other.id = buyer.id and other.voucher_id = voucher) as taken
-        from unnest(ids, users) as buyer (id, user_id)
-    ) without_new_order
-    where earlier is distinct from id;
+               (select (other.user_id, other.created_at) = (buyer.user_id, buyer.at)
+                from orders other
+                where other.id = buyer.id and other.voucher_id = voucher) as is_own
+        from unnest(ids, users, times) as buyer (id, user_id, at)
+    ) buyers
+    where is_own is not true;
 end
 $$;

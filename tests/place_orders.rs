@@ -150,6 +150,11 @@ async fn the_same_batch_again_says_the_same_and_changes_nothing() {
         assert_eq!(world.audit().await, audit);
     }
     assert!(audit.holds && audit.orders == 3, "{audit:?}");
+    // Another process that drew the same ids for the same users, a moment later.
+    let later = |order: &NewOrder| NewOrder { at: order.at + TimeDelta::microseconds(1), ..*order };
+    let others = world.place(voucher, &all.iter().map(later).collect::<Vec<_>>()).await;
+    assert_eq!(others, [has(1), has(90), has(3), Placed::SoldOut]);
+    assert_eq!(world.audit().await, audit);
 }
 
 #[tokio::test]
