@@ -22,6 +22,7 @@
 #![recursion_limit = "256"]
 
 pub mod batch;
+pub mod ceiling;
 pub mod cli;
 pub mod config;
 pub mod embedded;

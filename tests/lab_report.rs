@@ -2,7 +2,7 @@
 
 use seckill::lab::report::terminal::{self, Look};
 use seckill::lab::report::{Environment, NoRush, Report, html};
-use seckill::lab::{Cell, Claim, Line, Observed, Rush, Terms, cells};
+use seckill::lab::{Cell, Claim, Line, Observed, Rush, RushOptions, cells};
 use seckill::ladder::{RUNGS, Rung, Scenario};
 use seckill::load::latency::LatencyMs;
 use serde_json::Value;
@@ -75,7 +75,7 @@ fn report() -> Report {
         },
         rungs: RUNGS.iter().collect(),
         cells: cells().map(|(rung, scenario)| cell(rung, scenario)).collect(),
-        crowd: Terms { users: 2000, stock: 100 },
+        crowd: RushOptions { users: 2000, stock: 100 },
         rushes: RUNGS.iter().enumerate().map(|(nth, rung)| rush(nth, rung)).collect(),
         no_rushes: Vec::new(),
     }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 use seckill::embedded::{Home, Plan, Servers};
-use seckill::lab::{Rush, Terms, World as Lab, rush_seeded};
+use seckill::lab::{Rush, RushOptions, World as Lab, rush_seeded};
 use seckill::ladder::{self, Invariant};
 use seckill::store::Redis;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use crate::processes::{DEADLINE, descendants_of, eventually, is_alive, place, seckill, send};
 use crate::world::{World, exe};
 
-const TERMS: Terms = Terms { users: 400, stock: 40 };
+const TERMS: RushOptions = RushOptions { users: 400, stock: 40 };
 
 async fn lab(world: &World) -> Lab {
     let urls = (Some(world.database_url.clone()), Some(world.redis_url.clone()));
@@ -24,7 +24,7 @@ async fn lab(world: &World) -> Lab {
 
 /// What is true of every rush, whatever the rung.
 #[track_caller]
-fn adds_up(rush: &Rush, terms: Terms) {
+fn adds_up(rush: &Rush, terms: RushOptions) {
     assert_eq!(rush.outcomes.values().sum::<u64>(), terms.attempts_of_all(), "{rush:?}");
     // On a busy machine a lock's server may be late, and an order have no answer.
     let told = rush.outcomes["ordered"];
@@ -40,9 +40,9 @@ fn adds_up(rush: &Rush, terms: Terms) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fourth_buyer_comes_twice_and_every_eighth_a_third_time() {
-    assert_eq!(Terms { users: 16, stock: 1 }.attempts_of_all(), 16 + 4 + 2);
-    assert_eq!(Terms { users: 1, stock: 1 }.attempts_of_all(), 3);
-    assert_eq!(Terms::default().attempts_of_all(), 2_750);
+    assert_eq!(RushOptions { users: 16, stock: 1 }.attempts_of_all(), 16 + 4 + 2);
+    assert_eq!(RushOptions { users: 1, stock: 1 }.attempts_of_all(), 3);
+    assert_eq!(RushOptions::default().attempts_of_all(), 2_750);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,7 +77,7 @@ async fn the_same_crowd_on_rungs_that_sell_too_much_twice_and_as_they_should() {
 async fn where_there_is_enough_for_everybody_something_is_left() {
     let world = World::new().await;
     let lab = lab(&world).await;
-    let terms = Terms { users: 60, stock: 100 };
+    let terms = RushOptions { users: 60, stock: 100 };
     let rung = ladder::find("r18").unwrap();
     let rush = rush_seeded(&lab, rung, terms, 1, |_| {}).await.unwrap();
     adds_up(&rush, terms);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use seckill::cli::crowd;
 use seckill::load::LoadError;
 use seckill::load::crowd::{CrowdLine, CrowdPlan, CrowdReport};
-use seckill::load::rush::{self, Progress, RushPlan, RushResult, Shot};
+use seckill::load::rush::{self, PlannedRequest, Progress, RushPlan, RushResult};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::process::Command;
@@ -21,17 +21,17 @@ use super::load_servers::{Gate, ORDERED, answer_always, half_deaf, head, nodes};
 /// Longer than any of these tests may take: reached only when one of them hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `buyers` × `attempts` shots; the token of buyer *i* is `t<i × step>`.
+/// `buyers` × `attempts` requests; the token of buyer *i* is `t<i × step>`.
 fn plan(nodes: Vec<SocketAddr>, buyers: usize, attempts: usize, step: usize) -> RushPlan {
-    let shot = |i: usize, k: usize| Shot {
+    let request = |i: usize, k: usize| PlannedRequest {
         node: (i + k) % nodes.len(),
         path: format!("/buy/{i}/{k}").into(),
         token: format!("t{}", i * step).into(),
         buyer: i as u64,
     };
-    let shots = (0..buyers).flat_map(|i| (0..attempts).map(move |k| (i, k)));
+    let requests = (0..buyers).flat_map(|i| (0..attempts).map(move |k| (i, k)));
     RushPlan {
-        shots: shots.map(|(i, k)| shot(i, k)).collect(),
+        requests: requests.map(|(i, k)| request(i, k)).collect(),
         nodes,
         max_connections: buyers * attempts,
         answer_timeout: PATIENCE,
@@ -49,7 +49,7 @@ fn count(result: &RushResult, outcome: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_shot_arrives_once_and_is_counted_by_its_code() {
+async fn every_request_arrives_once_and_is_counted_by_its_code() {
     let gate = Arc::new(Gate::default());
     let mut plan = plan(nodes(3, &gate).await, 100, 5, 1);
     plan.max_connections = 40;
@@ -59,20 +59,20 @@ async fn every_shot_arrives_once_and_is_counted_by_its_code() {
     let mut arrived: Vec<_> = gate.arrivals.lock().unwrap().clone();
     arrived.sort_by(|a, b| (&a.token, &a.path).cmp(&(&b.token, &b.path)));
     let arrived: Vec<_> = arrived.into_iter().map(|a| (a.token, a.path, a.node)).collect();
-    let mut shot: Vec<_> =
-        plan.shots.iter().map(|s| (s.token.to_string(), s.path.to_string(), s.node)).collect();
-    shot.sort();
-    assert_eq!(arrived, shot);
+    let mut request: Vec<_> =
+        plan.requests.iter().map(|s| (s.token.to_string(), s.path.to_string(), s.node)).collect();
+    request.sort();
+    assert_eq!(arrived, request);
 
     assert_eq!((result.connections, progress.done()), (40, 500));
     for code in ["ordered", "sold_out", "http_502", "http_200", "http_409"] {
         assert_eq!(count(&result, code), 100, "{code}");
     }
     for (index, answer) in result.answers.iter().enumerate() {
-        let shot = &plan.shots[index];
-        assert_eq!((answer.shot, answer.buyer), (index, shot.buyer));
+        let request = &plan.requests[index];
+        assert_eq!((answer.request, answer.buyer), (index, request.buyer));
         let ordered = answer.outcome == "ordered";
-        assert_eq!(answer.order_id, ordered.then(|| shot.token.to_string()));
+        assert_eq!(answer.order_id, ordered.then(|| request.token.to_string()));
     }
 }
 
@@ -142,7 +142,7 @@ async fn shots_for_a_node_that_has_died_are_known_not_to_have_been_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_never_answers_is_given_up_shot_by_shot() {
+async fn a_server_that_never_answers_is_given_up_request_by_shot() {
     let gate = Arc::new(Gate { all: Some(Barrier::new(usize::MAX >> 4)), ..Gate::default() });
     let mut plan = plan(nodes(1, &gate).await, 6, 1, 1);
     plan.max_connections = 2;
@@ -179,12 +179,12 @@ async fn a_node_that_is_not_there_is_an_error_before_anything_is_sent() {
 async fn a_plan_that_cannot_be_sent_is_refused() {
     let node: SocketAddr = "127.0.0.1:9".parse().unwrap();
     let mut bad_token = plan(vec![node], 2, 1, 1);
-    bad_token.shots[1].token = "line\nbreak".into();
+    bad_token.requests[1].token = "line\nbreak".into();
     let error = rush::run(bad_token, Arc::default()).await.unwrap_err();
-    assert!(matches!(error, LoadError::MalformedShot { shot: 1, .. }), "{error}");
+    assert!(matches!(error, LoadError::MalformedRequest { request: 1, .. }), "{error}");
 
     let error = rush::run(plan(vec![], 0, 1, 1), Arc::default()).await.unwrap_err();
-    assert!(matches!(error, LoadError::NothingToSend { shots: 0, nodes: 0 }), "{error}");
+    assert!(matches!(error, LoadError::NothingToSend { requests: 0, nodes: 0 }), "{error}");
 }
 
 /// Whether somebody's attempt to connect to `port` is being left unanswered.
@@ -209,9 +209,9 @@ async fn a_full_listen_backlog_is_waited_out_and_nobody_fires_until_all_are_conn
     }
     let (first, _) = listener.accept().await.unwrap();
     let early = tokio::time::timeout(Duration::from_millis(200), first.peek(&mut [0])).await;
-    // On a machine that stalls, the others may be in by now, and the shot is in order.
+    // On a machine that stalls, the others may be in by now, and the request is in order.
     let is_too_early = early.is_ok() && is_somebody_kept_out_of(node.port());
-    assert!(!is_too_early, "a shot was fired before all were connected");
+    assert!(!is_too_early, "a request was fired before all were connected");
     tokio::spawn(answer_always(first));
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {

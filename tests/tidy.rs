@@ -1,23 +1,41 @@
 //! The architecture as a test: which way dependencies run, how long files are, what they
 //! are called, and what the heads of the Lua scripts promise.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What each part of `src` may use of the others. `cli` (and with it `main`) joins everything.
-const MAY_USE: [(&str, &[&str]); 12] = [
+/// What each room of `src` may use of the others. `cli` (and with it `main`) joins everything.
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("model", &[]),
-    ("store", &["model"]),
-    ("lock", &["model", "store"]),
-    ("seckill", &["model", "store", "lock"]),
+    ("telemetry", &[]),
+    ("batch", &[]),
+    ("store", &["model", "batch", "telemetry"]),
+    // A library in itself: Redis, the errors and the time-outs of stores, the names of its metrics.
+    (
+        "lock",
+        &[
+            "batch",
+            "store::Redis",
+            "store::ScriptCall",
+            "store::StoreError",
+            "store::Service",
+            "store::timeout",
+            "telemetry::name",
+        ],
+    ),
+    ("seckill", &["model", "batch", "store", "lock", "telemetry"]),
     ("http", &["model", "store", "lock", "seckill", "telemetry"]),
     ("ladder", &["model", "store", "lock", "seckill"]),
     // How connections are accepted is not what the lab teaches.
     ("lab", &["model", "store", "lock", "seckill", "ladder", "embedded", "load", "http::server"]),
     ("embedded", &[]),
     ("load", &["model"]),
-    ("telemetry", &[]),
+    // A tool: it measures what the others do, on servers and nodes that the command line starts.
+    (
+        "ceiling",
+        &["model", "store", "lock", "seckill", "http", "embedded", "load", "cli", "config"],
+    ),
     // A phone, a URL, the name of a strategy and a burst are values of the configuration.
     ("config", &["model", "store::RedisUrl", "seckill::Strategy", "seckill::DEFAULT_BURST"]),
     (
@@ -32,6 +50,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "lab",
             "embedded",
             "load",
+            "ceiling",
             "telemetry",
             "config",
         ],
@@ -115,7 +134,7 @@ fn uses(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The part of `src` that a file belongs to: `store` for `src/store/redis.rs`.
+/// The room of `src` that a file belongs to: `store` for `src/store/redis.rs`.
 fn part(file: &str) -> &str {
     let below = file.strip_prefix("src/").unwrap();
     below.split_once('/').map_or(below.trim_end_matches(".rs"), |(part, _)| part)
@@ -158,6 +177,8 @@ fn an_arrow_that_runs_back_is_found_however_it_is_written() {
     for (file, text) in [
         ("src/model/ids.rs", "use crate::store::Redis;"),
         ("src/store/redis.rs", "pub(crate) use crate::lock::LockClient as Client;"),
+        ("src/lock/guard.rs", "use crate::store::Database;"),
+        ("src/lock/guard.rs", "use crate::model::UserId;"),
         ("src/lock/guard.rs", "fn f() { let x = crate::seckill::Purchases::start(); }"),
         ("src/http/orders.rs", "use crate::{model::Order, ladder};"),
         ("src/http/orders.rs", "use crate::{\n    model::{Order, OrderId},\n    lab::World,\n};"),
@@ -186,6 +207,240 @@ fn an_arrow_that_runs_back_is_found_however_it_is_written() {
     ] {
         assert_eq!(backward_arrows(file, text), [""; 0], "{file}: {text}");
     }
+}
+
+/// Without the tests at the end of a file.
+fn production(text: &str) -> String {
+    code(text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default())
+}
+
+/// The folder of a file's children: `src/lock` for `src/lock/mod.rs`, `src/lock/guard` for
+/// `src/lock/guard.rs`.
+fn module(file: &str) -> &str {
+    file.trim_end_matches(".rs").trim_end_matches("/mod")
+}
+
+/// The files of one room, by module, and what each re-exports: (name, path of what it is).
+struct Room<'a> {
+    files: BTreeMap<&'a str, &'a str>,
+    texts: BTreeMap<&'a str, String>,
+}
+
+impl<'a> Room<'a> {
+    fn new(files: &'a [(String, String)]) -> Self {
+        let by_module = |(file, _): &'a (String, String)| (module(file), file.as_str());
+        let text = |(file, text): &'a (String, String)| (module(file), production(text));
+        Self {
+            files: files.iter().map(by_module).collect(),
+            texts: files.iter().map(text).collect(),
+        }
+    }
+
+    /// The file that defines what `path` names, seen from `base`: it goes down the modules, and on
+    /// where one re-exports the name from another.
+    fn defined_in(&self, base: &str, path: &str, depth: usize) -> Option<&'a str> {
+        let (mut at, mut rest) = (base.to_owned(), path);
+        loop {
+            let (head, tail) = rest.split_once("::").unwrap_or((rest, ""));
+            match head {
+                "super" => at = at.rsplit_once('/')?.0.to_owned(),
+                "self" => {}
+                name if self.files.contains_key(format!("{at}/{name}").as_str()) => {
+                    at = format!("{at}/{name}");
+                }
+                name => {
+                    if depth > 0
+                        && let Some(text) = self.texts.get(at.as_str())
+                        && let Some(from) = reexport(text, name)
+                    {
+                        return self.defined_in(&at, &from, depth - 1);
+                    }
+                    break;
+                }
+            }
+            if tail.is_empty() {
+                break;
+            }
+            rest = tail;
+        }
+        self.files.get(at.as_str()).copied()
+    }
+
+    /// The other files of the room that each file names.
+    fn arrows(&self) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+        let mut arrows = BTreeMap::new();
+        for (module, file) in &self.files {
+            let room = module.split('/').take(2).collect::<Vec<_>>().join("/");
+            let room_name = room.trim_start_matches("src/");
+            let mut named = BTreeSet::new();
+            // A registry lists its children; that is no arrow.
+            let text: String = self.texts[module]
+                .split_inclusive(';')
+                .filter(|statement| !statement.trim_start().starts_with("pub use "))
+                .collect();
+            for (word, base) in [("super::", *module), ("self::", *module), ("crate::", &room)] {
+                for (at, _) in text.match_indices(word) {
+                    if text[..at].ends_with(|c: char| c.is_alphanumeric() || "_:".contains(c)) {
+                        continue;
+                    }
+                    for path in paths(&text[at..]) {
+                        let of_room = path.strip_prefix(&format!("crate::{room_name}::"));
+                        match of_room {
+                            Some(path) => named.extend(self.defined_in(base, path, 4)),
+                            None if path.starts_with("crate::") => {}
+                            None => named.extend(self.defined_in(base, &path, 4)),
+                        }
+                    }
+                }
+            }
+            named.remove(file);
+            arrows.insert(*file, named);
+        }
+        arrows
+    }
+}
+
+/// The path from which `text` re-exports `name`.
+fn reexport(text: &str, name: &str) -> Option<String> {
+    let mut found = text.match_indices("use ").flat_map(|(at, word)| {
+        let public = text[..at].trim_end().ends_with(')') || text[..at].trim_end().ends_with("pub");
+        if public { paths(&text[at + word.len()..]) } else { Vec::new() }
+    });
+    found.find(|path| path.rsplit("::").next() == Some(name) && path.contains("::"))
+}
+
+/// Files that name each other, directly or through others.
+fn circles(files: &[(String, String)]) -> Vec<String> {
+    let arrows = Room::new(files).arrows();
+    let reach = |start: &str| {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
+        while let Some(file) = open.pop() {
+            for next in arrows.get(file).into_iter().flatten() {
+                if seen.insert(*next) {
+                    open.push(next);
+                }
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<&str, BTreeSet<&str>> =
+        arrows.keys().map(|file| (*file, reach(file))).collect();
+    let mut found = BTreeSet::new();
+    for (file, seen) in &reached {
+        let circle: BTreeSet<&str> =
+            seen.iter().filter(|other| reached[**other].contains(file)).copied().collect();
+        if !circle.is_empty() {
+            found.insert(circle.into_iter().collect::<Vec<_>>().join(", "));
+        }
+    }
+    found.into_iter().collect()
+}
+
+#[test]
+fn the_files_of_a_room_form_no_circle() {
+    let mut rooms: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for (file, text) in files("src", "rs") {
+        rooms.entry(part(&file).to_owned()).or_default().push((file, text));
+    }
+    let wrong: Vec<String> = rooms.values().flat_map(|files| circles(files)).collect();
+    assert!(wrong.is_empty(), "{} circles:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_circle_is_found_however_it_is_closed() {
+    let room = |files: &[(&str, &str)]| -> Vec<(String, String)> {
+        files.iter().map(|(file, text)| (format!("src/x/{file}.rs"), (*text).to_owned())).collect()
+    };
+    for files in [
+        &[("a", "use super::b::B;"), ("b", "fn f() { super::a::g(); }")][..],
+        &[("a", "use crate::x::b;"), ("b", "use super::c::{C, D};"), ("c", "use super::a::A;")],
+        &[
+            ("mod", "pub use a::A;\npub use b::{B, C};"),
+            ("a", "use super::C;"),
+            ("b", "use super::{A};"),
+        ],
+        &[
+            ("d/mod", "pub(super) use e::E;"),
+            ("d/e", "use crate::x::f;"),
+            ("f", "use super::d::E;"),
+        ],
+    ] {
+        let found = circles(&room(files));
+        assert_eq!(found.len(), 1, "{files:?}: {found:?}");
+    }
+    for files in [
+        &[("mod", "mod a;\nmod b;\npub use a::A;"), ("a", "use super::b::B;"), ("b", "")][..],
+        &[("a", "use super::b::B;"), ("b", "// use super::a::A;\n"), ("c", "use super::{a, b};")],
+        &[
+            ("a", "use super::b;"),
+            ("b", "fn f() {}\n#[cfg(test)]\nmod tests { use super::super::a::A; }"),
+        ],
+        &[("a", "use super::b;"), ("b", "use crate::y::a::A;")],
+    ] {
+        assert_eq!(circles(&room(files)), [""; 0], "{files:?}");
+    }
+}
+
+/// Words that no reader can search for: a type, a function or a file has the field's own term.
+const PRIVATE_WORDS: [&str; 9] =
+    ["kennel", "dog", "desk", "lane", "stall", "bench", "market", "gate", "shot"];
+
+/// The words of an identifier: `LockGroup` and `lock_group` are both `lock`, `group`.
+fn words(identifier: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for c in identifier.chars() {
+        if c == '_' || c.is_uppercase() {
+            words.push(String::new());
+        }
+        if c != '_'
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words
+}
+
+#[test]
+fn names_are_words_that_a_reader_can_search_for() {
+    let mut wrong = Vec::new();
+    for (file, text) in files("src", "rs") {
+        let text = code(&text);
+        let named = ["struct ", "enum ", "trait ", "fn ", "mod ", "type ", "const "];
+        let names = named.iter().flat_map(|word| text.split(word).skip(1));
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        let names = names.map(|rest| rest.split(|c| !is_part(c)).next().unwrap_or_default());
+        for name in names.chain(file.trim_end_matches(".rs").rsplit('/').next()) {
+            if words(name).iter().any(|word| PRIVATE_WORDS.contains(&word.as_str())) {
+                wrong.push(format!("{file}: {name}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// How a sentence begins that leaves its reader to ask "who?".
+const UNATTACHED: [&str; 5] = ["Who ", "Whoever ", "Whose ", "Whom ", "Whatever "];
+/// Words for somebody who was not named.
+const UNNAMED: [&str; 3] = ["he", "him", "his"];
+
+#[test]
+fn sentences_have_a_named_subject() {
+    let mut wrong = Vec::new();
+    for (file, text) in files("src", "rs") {
+        for (number, line) in (1..).zip(text.lines()) {
+            let Some((_, comment)) = line.split_once("//") else { continue };
+            let comment = comment.trim_start_matches(['/', '!']).trim_start();
+            let begins = comment
+                .split(". ")
+                .any(|sentence| UNATTACHED.iter().any(|word| sentence.starts_with(word)));
+            let mut words = comment.split(|c: char| !c.is_alphanumeric());
+            if begins || words.any(|word| UNNAMED.contains(&word)) {
+                wrong.push(format!("{file}:{number}: {comment}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} lines:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

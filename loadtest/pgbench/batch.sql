@@ -1,9 +1,9 @@
 -- The ceiling of group commit: many orders of one voucher in one transaction, by the call that the
--- service makes (migrations/0003_place_new_orders.sql), from arrays that are made in the database.
--- `voucher` and `orders` come from the command line, the sequences from who runs this.
-select sold from seckill_place_new_orders(
+-- service makes (migrations/0004_place_orders_of_one_voucher.sql), from arrays that are made in the
+-- database. `voucher` and `orders` come from the command line, the sequences from the caller. The
+-- function returns a row for each order that it did not place: none here.
+select * from place_orders(
+  :voucher::bigint,
   array(select nextval('pgbench_order_id') from generate_series(1, :orders)),
   array(select nextval('pgbench_user_id') from generate_series(1, :orders)),
-  array_fill(:voucher::bigint, array[:orders::integer]),
-  array_fill(now(), array[:orders::integer]),
-  array[:voucher::bigint], array[:orders::integer], '0');
+  array_fill(now(), array[:orders::integer]));

@@ -1,5 +1,4 @@
--- The ceiling: the statement that sells (src/store/orders.rs), without what only the
--- service needs. One hot row, one statement, one commit.
+-- The ceiling: a decrement and an order, without what only the service needs. One hot row, one statement, one commit.
 -- `voucher` comes from the command line, the sequences from the script.
 with taken as (
   update seckill_vouchers set stock = stock - 1

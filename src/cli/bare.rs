@@ -1,6 +1,6 @@
-//! `seckill bare` (hidden): the ceiling for refusals. The server's own way of accepting
-//! connections and of writing answers, and behind it a handler that answers "sold out" to
-//! everybody: no token is read, no voucher looked up, nothing counted, nothing said to a store.
+//! `seckill bare` (hidden): the ceiling for refusals. The same server and the same router layers as
+//! the API, and behind them a handler that answers "sold out" to every request: it reads no token,
+//! looks up no voucher and asks no store.
 
 use axum::Router;
 use axum::http::header::{CONTENT_LANGUAGE, CONTENT_TYPE, VARY};
@@ -8,14 +8,14 @@ use axum::http::{HeaderName, StatusCode};
 use axum::routing::post;
 
 use super::stop;
-use crate::http::server;
+use crate::http::{server, with_common_layers};
 use crate::load;
 
 /// Files that are not connections.
 const OTHER_FILES: u64 = 128;
 
-/// What the API answers to who comes when nothing is left, to the byte, headers included: an
-/// answer that is shorter would be faster for that.
+/// The API's answer when nothing is left, to the byte, headers included: a shorter answer would be
+/// faster.
 const SOLD_OUT: &str = r#"{"code":"sold_out","status":409,"title":"The voucher is sold out","type":"urn:seckill:problem:sold_out"}"#;
 const HEADERS: [(HeaderName, &str); 3] = [
     (CONTENT_TYPE, "application/problem+json"),
@@ -32,10 +32,10 @@ pub async fn run() -> anyhow::Result<()> {
     let listener = server::listen(([127, 0, 0, 1], 0).into())?;
     let address = listener.local_addr()?;
     let files = load::raise_open_files_limit()?;
-    let router = Router::new().route(
+    let router = with_common_layers(Router::new().route(
         "/api/vouchers/{id}/orders",
         post(async || (StatusCode::CONFLICT, HEADERS, SOLD_OUT)),
-    );
+    ));
     super::say(format_args!("listening on http://{address}"))?;
     let max_connections = files.saturating_sub(OTHER_FILES).max(1);
     server::serve(listener, router, max_connections as usize, stop).await;

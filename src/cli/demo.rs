@@ -21,7 +21,7 @@ use crate::config::{ConfigError, StoreArgs};
 use crate::http::auth::Tokens;
 use crate::load::crowd::{Buyer, CrowdPlan, CrowdReport};
 use crate::load::crowd_process;
-use crate::load::rush::MAX_SHOTS;
+use crate::load::rush::MAX_REQUESTS;
 use crate::model::{Clock, SystemClock, UserId, Voucher};
 use crate::seckill::{DEFAULT_BURST, Strategy, audit};
 use crate::store::vouchers::{self, NewVoucher};
@@ -68,10 +68,10 @@ pub struct DemoArgs {
 /// # Errors
 /// When it could not be carried out; a broken promise is an exit status.
 pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let shots = u64::from(args.users) * u64::from(args.attempts);
-    if shots > MAX_SHOTS as u64 {
+    let requests = u64::from(args.users) * u64::from(args.attempts);
+    if requests > MAX_REQUESTS as u64 {
         return Err(ConfigError(format!(
-            "{} users with {} attempts each are {shots} attempts; at most {MAX_SHOTS} are sent",
+            "{} users with {} attempts each are {requests} attempts; at most {MAX_REQUESTS} are sent",
             args.users, args.attempts
         ))
         .into());

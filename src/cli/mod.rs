@@ -10,7 +10,6 @@ use crate::embedded::EmbeddedError;
 
 pub mod audit;
 pub mod bare;
-pub mod ceiling;
 pub mod crowd;
 pub mod demo;
 pub mod keep_servers;
@@ -59,7 +58,7 @@ pub enum Command {
     Voucher(voucher::VoucherCommand),
     Tokens(tokens::TokensArgs),
     Audit(audit::AuditArgs),
-    Ceiling(Box<ceiling::CeilingArgs>),
+    Ceiling(Box<crate::ceiling::CeilingArgs>),
     #[command(subcommand)]
     Lock(lock::LockCommand),
     #[cfg(feature = "lab")]
@@ -122,7 +121,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Voucher(command) => voucher::run(command).await.map(|()| ExitCode::SUCCESS),
         Command::Tokens(args) => tokens::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Audit(args) => audit::run(args).await,
-        Command::Ceiling(args) => ceiling::run(*args).await,
+        Command::Ceiling(args) => crate::ceiling::run(*args).await,
         Command::Lock(command) => lock::run(command).await,
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(command).await,

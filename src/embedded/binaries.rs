@@ -1,16 +1,14 @@
 //! Finding the servers' executables, and those that measure them.
 
 use std::{
-    ffi::OsStr,
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
 };
 
 use nix::unistd::geteuid;
 
 use super::packages::{install_command, missing_sentence, no_benchmarks_sentence, package_tool};
+use super::programs::{is_executable, on_search_path, output_of};
 use super::{EmbeddedError, Plan};
 
 /// An installed PostgreSQL.
@@ -167,32 +165,6 @@ fn find_usual(names: [&str; 2]) -> Option<PathBuf> {
                 .find(|path| is_executable(path))
         })
     })
-}
-
-/// The program of this name, if there is one.
-///
-/// Asks the shell, which knows `PATH`: only `config` reads the environment here.
-#[must_use]
-pub fn on_search_path(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(output_of("sh", &["-c", r#"command -v "$1""#, "sh", name])?);
-    // A link (`/usr/bin/postgres` on some systems) leads to where `initdb` is.
-    let path = fs::canonicalize(&path).ok().filter(|_| name == "postgres").unwrap_or(path);
-    is_executable(&path).then_some(path)
-}
-
-fn output_of(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| text.trim().to_owned()).filter(|text| !text.is_empty())
-}
-
-fn is_executable(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 /// The first run of digits: the major version in `postgres (PostgreSQL) 15.4`.

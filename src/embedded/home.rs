@@ -22,8 +22,8 @@ use nix::{
 };
 
 use super::{
-    EmbeddedError, Plan, Server, account::Account, inbox::Inbox, postgres, process,
-    process::Health, protocol::Running, redis,
+    EmbeddedError, Plan, Server, account::Account, inbox::Inbox, postgres, process::Health,
+    protocol::Running, redis,
 };
 
 /// How long another keeper may be neither ready nor gone.
@@ -179,12 +179,11 @@ fn is_suffix_of_ours(rest: &str) -> bool {
 fn read_answering(directory: &Path) -> Option<Running> {
     let running: Running =
         serde_json::from_slice(&fs::read(directory.join("servers.json")).ok()?).ok()?;
-    let answers = |url: &Option<String>, server, socket: PathBuf| {
-        url.is_none() || process::health(server, &socket) == Health::Ready
-    };
-    (answers(&running.database_url, Server::Postgres, postgres::socket(&running.sockets))
-        && answers(&running.redis_url, Server::Redis, redis::socket(&running.sockets)))
-    .then_some(running)
+    let postgres = || postgres::health(&postgres::socket(&running.sockets)) == Health::Ready;
+    let redis = || redis::health(&redis::socket(&running.sockets)) == Health::Ready;
+    let answer =
+        (running.database_url.is_none() || postgres()) && (running.redis_url.is_none() || redis());
+    answer.then_some(running)
 }
 
 /// The servers that `plan` wants of those that run.

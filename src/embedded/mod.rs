@@ -5,7 +5,7 @@
 //! so they clash with no port and no system service, and with no other pair.
 //! As root they run as an unprivileged user, because PostgreSQL refuses root.
 //!
-//! Who owns whom:
+//! The processes, and their parents:
 //!
 //! ```text
 //! program ──stdin/stdout──▶ keeper ──parent of──▶ postgres, redis-server
@@ -21,8 +21,8 @@
 //! In reading order: [`plan`](Plan) says what is wanted, `servers` is the
 //! program's side, `protocol` the lines between, `keeper` the other side;
 //! `home` and `scratch` are the directories, `process` one server's life,
-//! `postgres` and `redis` what differs between the two, `binaries` and `packages`,
-//! `account`, `tie` and `inbox` what they all stand on.
+//! `postgres` and `redis` what differs between the two, `binaries`, `programs` and
+//! `packages` find what is installed; `account`, `tie` and `inbox` serve all of them.
 
 mod account;
 mod binaries;
@@ -35,15 +35,17 @@ mod plan;
 mod postgres;
 mod postgres_session;
 mod process;
+mod programs;
 mod protocol;
 mod redis;
 mod scratch;
 mod servers;
 mod tie;
 
-pub use binaries::{Benchmarks, on_search_path, redis_server};
+pub use binaries::{Benchmarks, redis_server};
 pub use error::EmbeddedError;
 pub use keeper::keep_servers;
 pub use plan::{Home, Plan, Server};
+pub use programs::on_search_path;
 pub use servers::Servers;
 pub use tie::end_with_us;

@@ -1,6 +1,6 @@
 //! What to install where something is missing, as this system's packages have it.
 
-use super::binaries::on_search_path;
+use super::programs::on_search_path;
 
 /// A package manager: its command, and its names for the two packages.
 pub(super) struct PackageTool {

@@ -18,8 +18,25 @@ use super::{
     binaries::{PostgresBinaries, first_number},
     inbox::Inbox,
     postgres_session::{converse, sqlstate},
-    process::{Health, Process, Site, run_to_end},
+    process::{Health, Hooks, Process, Site, run_to_end},
     scratch::remove_directory,
+};
+
+/// What makes a server a PostgreSQL. It stops fast (ends the sessions, writes a checkpoint), then at
+/// once (recovers next time), then by a kill. Its death with the keeper is a SIGQUIT, so that it takes
+/// its own children along.
+const HOOKS: Hooks = Hooks {
+    name: "postgres",
+    socket,
+    health,
+    before_start: clear_remains,
+    after_stop: kill_remains,
+    stop: &[
+        (Duration::ZERO, Signal::SIGINT),
+        (Duration::from_secs(5), Signal::SIGQUIT),
+        (Duration::from_secs(10), Signal::SIGKILL),
+    ],
+    orphaned: Signal::SIGQUIT,
 };
 
 const DATABASE: &str = "seckill";
@@ -114,7 +131,7 @@ pub(super) fn prepare(
     for setting in SETTINGS.iter().chain(careless).copied().chain([place.as_str()]) {
         command.args(["-c", setting]);
     }
-    Process::prepare(Server::Postgres, command, site)
+    Process::prepare(Server::Postgres, &HOOKS, command, site)
 }
 
 /// `initdb` beside the final place, then one rename: a crash leaves no half cluster.

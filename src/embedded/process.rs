@@ -13,7 +13,7 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{EmbeddedError, Server, account::Account, end_with_us, inbox::Inbox, postgres, redis};
+use super::{EmbeddedError, Server, account::Account, end_with_us, inbox::Inbox};
 
 /// How long a server may stay silent after its start.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -44,9 +44,27 @@ pub(super) enum Health {
     Silent,
 }
 
+/// How one kind of server differs from another.
+pub(super) struct Hooks {
+    /// The name of its data directory and its log.
+    pub(super) name: &'static str,
+    pub(super) socket: fn(&Path) -> PathBuf,
+    /// Whether the server at a socket answers.
+    pub(super) health: fn(&Path) -> Health,
+    /// Clears what an earlier process left in the data directory and at the socket.
+    pub(super) before_start: fn(&Path, &Path, &Inbox) -> Result<(), EmbeddedError>,
+    /// Ends what the server may have left running.
+    pub(super) after_stop: fn(&Path),
+    /// The signals of a stop, each with the time after which it is sent.
+    pub(super) stop: &'static [(Duration, Signal)],
+    /// The signal that the kernel sends when the keeper dies.
+    pub(super) orphaned: Signal,
+}
+
 /// A server and everything needed to start it once more.
 pub(super) struct Process {
     server: Server,
+    hooks: &'static Hooks,
     command: Command,
     data: PathBuf,
     socket: PathBuf,
@@ -59,21 +77,16 @@ impl Process {
     /// in the log, its end tied to ours.
     pub(super) fn prepare(
         server: Server,
+        hooks: &'static Hooks,
         mut command: Command,
         site: &Site<'_>,
     ) -> Result<Self, EmbeddedError> {
-        let name = match server {
-            Server::Postgres => "postgres",
-            Server::Redis => "redis",
-        };
-        let socket = match server {
-            Server::Postgres => postgres::socket(site.sockets),
-            Server::Redis => redis::socket(site.sockets),
-        };
-        let log = site.directory.join(format!("{name}.log"));
+        let socket = (hooks.socket)(site.sockets);
+        let log = site.directory.join(format!("{}.log", hooks.name));
         send_output_to(&mut command, &log)?;
-        tie_to_keeper(&mut command, site.account, farewell(server));
-        Ok(Self { server, command, data: site.directory.join(name), socket, log, child: None })
+        tie_to_keeper(&mut command, site.account, hooks.orphaned);
+        let data = site.directory.join(hooks.name);
+        Ok(Self { server, hooks, command, data, socket, log, child: None })
     }
 
     pub(super) fn server(&self) -> Server {
@@ -87,9 +100,7 @@ impl Process {
     /// Starts the server and waits until it answers. On failure it may be left
     /// running, for [`stop`].
     pub(super) fn start(&mut self, inbox: &Inbox) -> Result<(), EmbeddedError> {
-        if self.server == Server::Postgres {
-            postgres::clear_remains(&self.data, &self.socket, inbox)?;
-        }
+        (self.hooks.before_start)(&self.data, &self.socket, inbox)?;
         let child = self.command.spawn().map_err(|e| {
             EmbeddedError::Server(format!(
                 "cannot run {}: {e}",
@@ -103,7 +114,7 @@ impl Process {
             if let Some(status) = self.reap() {
                 return Err(self.complaint(&format!("ended while it started ({status})")));
             }
-            match health(self.server, &self.socket) {
+            match (self.hooks.health)(&self.socket) {
                 Health::Ready => return Ok(()),
                 Health::Starting => patience = RECOVERY_MAX,
                 Health::Silent => {}
@@ -148,43 +159,6 @@ impl Process {
     }
 }
 
-/// Whether the server at this socket answers.
-pub(super) fn health(server: Server, socket: &Path) -> Health {
-    match server {
-        Server::Postgres => postgres::health(socket),
-        Server::Redis => redis::health(socket),
-    }
-}
-
-/// The signals of a stop, each with the time after which it is sent.
-type Escalation = &'static [(Duration, Signal)];
-
-/// Fast shutdown (end the sessions, write a checkpoint); immediate (recover next time); kill.
-const STOP_POSTGRES: Escalation = &[
-    (Duration::ZERO, Signal::SIGINT),
-    (Duration::from_secs(5), Signal::SIGQUIT),
-    (Duration::from_secs(10), Signal::SIGKILL),
-];
-
-const STOP_REDIS: Escalation =
-    &[(Duration::ZERO, Signal::SIGTERM), (Duration::from_secs(5), Signal::SIGKILL)];
-
-fn escalation(server: Server) -> Escalation {
-    match server {
-        Server::Postgres => STOP_POSTGRES,
-        Server::Redis => STOP_REDIS,
-    }
-}
-
-/// What the kernel sends when the keeper dies without a word. PostgreSQL gets
-/// SIGQUIT, not SIGKILL, so that it takes its own children along.
-fn farewell(server: Server) -> Signal {
-    match server {
-        Server::Postgres => Signal::SIGQUIT,
-        Server::Redis => Signal::SIGKILL,
-    }
-}
-
 /// Stops the servers side by side, with growing insistence. A paused one is
 /// woken for it, since only SIGKILL reaches a process that is stopped.
 pub(super) fn stop(processes: &mut [Process]) -> Result<(), EmbeddedError> {
@@ -196,7 +170,7 @@ pub(super) fn stop(processes: &mut [Process]) -> Result<(), EmbeddedError> {
                 continue;
             }
             while let Some((_, signal)) =
-                escalation(process.server).get(*sent).filter(|(after, _)| began.elapsed() >= *after)
+                process.hooks.stop.get(*sent).filter(|(after, _)| began.elapsed() >= *after)
             {
                 process.signal(*signal);
                 *sent += 1;
@@ -210,8 +184,8 @@ pub(super) fn stop(processes: &mut [Process]) -> Result<(), EmbeddedError> {
         }
         thread::sleep(Duration::from_millis(2));
     }
-    for process in processes.iter().filter(|process| process.server == Server::Postgres) {
-        postgres::kill_remains(&process.data);
+    for process in processes.iter() {
+        (process.hooks.after_stop)(&process.data);
     }
     Ok(())
 }

@@ -8,9 +8,22 @@ use std::{
     time::Duration,
 };
 
+use nix::sys::signal::Signal;
+
 use super::{
     EmbeddedError, Server,
-    process::{Health, Process, Site},
+    process::{Health, Hooks, Process, Site},
+};
+
+/// What makes a server a Redis.
+const HOOKS: Hooks = Hooks {
+    name: "redis",
+    socket,
+    health,
+    before_start: |_, _, _| Ok(()),
+    after_stop: |_| (),
+    stop: &[(Duration::ZERO, Signal::SIGTERM), (Duration::from_secs(5), Signal::SIGKILL)],
+    orphaned: Signal::SIGKILL,
 };
 
 /// The socket in the sockets' directory.
@@ -42,7 +55,7 @@ pub(super) fn prepare(binary: &Path, site: &Site<'_>) -> Result<Process, Embedde
     } else {
         command.args(["--appendonly", "no"]);
     }
-    Process::prepare(Server::Redis, command, site)
+    Process::prepare(Server::Redis, &HOOKS, command, site)
 }
 
 /// Whether the server answers PING.

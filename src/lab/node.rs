@@ -2,7 +2,6 @@
 //! lab tells it to, or serves HTTP; in both cases it ends when its standard input does.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use async_trait::async_trait;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::Semaphore;
 
-use super::protocol::{Act, Attempt, NodePlan, Order, Said};
+use super::protocol::{Act, Attempt, NodePlan, Order, Said, say};
 use crate::ladder::{self, Design, Director, Point, RungError, Visit};
 use crate::model::{UserId, VoucherId};
 
@@ -33,15 +32,6 @@ pub async fn run() -> anyhow::Result<()> {
     let design: Arc<dyn Design> = (rung.build)(plan.shop()?).await?.into();
     say(&Said::Ready(None));
     act(design, lines).await
-}
-
-/// Writes a line at once. A lab that does not read any more has ended, and so does the node.
-pub(super) fn say(said: &Said) {
-    let mut stdout = std::io::stdout().lock();
-    let line = serde_json::to_string(said).unwrap_or_default();
-    if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {
-        std::process::exit(1);
-    }
 }
 
 async fn act(design: Arc<dyn Design>, mut lines: Lines<BufReader<Stdin>>) -> anyhow::Result<()> {

@@ -1,5 +1,7 @@
 //! What the lab and its nodes say to each other: a line of JSON each.
 
+use std::io::Write;
+
 use serde::{Deserialize, Serialize};
 
 use super::lock_servers::LockServers;
@@ -106,4 +108,13 @@ pub(super) enum Act {
     LostLock,
     /// It came to no answer.
     Failed(String),
+}
+
+/// Writes a line at once. A lab that does not read any more has ended, and so does the node.
+pub(super) fn say(said: &Said) {
+    let mut stdout = std::io::stdout().lock();
+    let line = serde_json::to_string(said).unwrap_or_default();
+    if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {
+        std::process::exit(1);
+    }
 }

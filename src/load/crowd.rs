@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::LoadError;
 use super::latency::{Latencies, LatencyMs};
 use super::outcome::{NOT_SENT, ORDERED};
-use super::rush::{Answer, MAX_SHOTS, RushPlan, RushResult, Shot};
+use super::rush::{Answer, MAX_REQUESTS, PlannedRequest, RushPlan, RushResult};
 
 /// The code by which a server says that the buyer already holds an order. A buyer who
 /// got it was served, by this attempt's sibling or earlier.
@@ -67,23 +67,23 @@ pub struct Buyer {
 }
 
 impl CrowdPlan {
-    /// All attempts of all buyers. [`Shot::buyer`] is the index into
+    /// All attempts of all buyers. [`PlannedRequest::buyer`] is the index into
     /// [`CrowdPlan::buyers`].
     ///
     /// # Errors
     ///
-    /// [`LoadError::TooManyShots`] or [`LoadError::NothingToSend`], before any of them
+    /// [`LoadError::TooManyRequests`] or [`LoadError::NothingToSend`], before any of them
     /// is made.
     pub fn rush_plan(&self) -> Result<RushPlan, LoadError> {
         let nodes = self.nodes.len();
-        let shots = self.shots();
-        if shots > MAX_SHOTS {
-            return Err(LoadError::TooManyShots { shots, max: MAX_SHOTS });
+        let requests = self.requests();
+        if requests > MAX_REQUESTS {
+            return Err(LoadError::TooManyRequests { requests, max: MAX_REQUESTS });
         }
-        if shots == 0 || nodes == 0 {
-            return Err(LoadError::NothingToSend { shots, nodes });
+        if requests == 0 || nodes == 0 {
+            return Err(LoadError::NothingToSend { requests, nodes });
         }
-        let shot = |buyer: usize, attempt: usize| Shot {
+        let request = |buyer: usize, attempt: usize| PlannedRequest {
             node: (buyer + attempt) % nodes,
             path: Arc::clone(&self.path),
             token: Arc::clone(&self.buyers[buyer].token),
@@ -91,8 +91,8 @@ impl CrowdPlan {
         };
         Ok(RushPlan {
             nodes: self.nodes.clone(),
-            shots: (0..self.buyers.len())
-                .flat_map(|buyer| (0..self.attempts_of(buyer)).map(move |k| shot(buyer, k)))
+            requests: (0..self.buyers.len())
+                .flat_map(|buyer| (0..self.attempts_of(buyer)).map(move |k| request(buyer, k)))
                 .collect(),
             max_connections: self.max_connections,
             answer_timeout: Duration::from_millis(self.answer_timeout_ms),
@@ -101,13 +101,13 @@ impl CrowdPlan {
         })
     }
 
-    /// Shots in the plan, the `total` of its progress.
+    /// Requests in the plan, the `total` of its progress.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.shots() as u64
+        self.requests() as u64
     }
 
-    fn shots(&self) -> usize {
+    fn requests(&self) -> usize {
         (0..self.buyers.len()).fold(0, |sum, buyer| sum.saturating_add(self.attempts_of(buyer)))
     }
 
@@ -125,9 +125,9 @@ pub type CrowdLine = Line<CrowdReport>;
 pub enum Line<R> {
     /// How far it has come.
     Progress {
-        /// Shots that have their outcome; of a steady load, milliseconds since its start.
+        /// Requests that have their outcome; of a steady load, milliseconds since its start.
         done: u64,
-        /// Shots in the plan; of a steady load, its milliseconds.
+        /// Requests in the plan; of a steady load, its milliseconds.
         total: u64,
     },
     /// The end.
@@ -235,7 +235,7 @@ impl CrowdReport {
     }
 }
 
-/// The answers come in the order of the plan's shots, all of one buyer together.
+/// The answers come in the order of the plan's requests, all of one buyer together.
 fn refused_buyers(answers: &[Answer]) -> Vec<RefusedBuyers> {
     let mut buyers_by_codes: BTreeMap<BTreeSet<&str>, u64> = BTreeMap::new();
     for of_buyer in answers.chunk_by(|a, b| a.buyer == b.buyer) {
@@ -267,16 +267,17 @@ mod tests {
         serde_json::from_value(plan).unwrap()
     }
 
-    fn answer(shot: usize, buyer: u64, outcome: &'static str, latency_ms: u64) -> Answer {
-        let order_id = (outcome == ORDERED).then(|| format!("order-{shot}"));
+    fn answer(request: usize, buyer: u64, outcome: &'static str, latency_ms: u64) -> Answer {
+        let order_id = (outcome == ORDERED).then(|| format!("order-{request}"));
         let latency = Duration::from_millis(latency_ms);
-        Answer { shot, buyer, outcome: outcome.into(), order_id, latency }
+        Answer { request, buyer, outcome: outcome.into(), order_id, latency }
     }
 
     #[test]
     fn attempts_go_round_the_nodes_beginning_at_the_buyers_own() {
         let rush = plan(2, 4).rush_plan().unwrap();
-        let aimed: Vec<_> = rush.shots.iter().map(|shot| (shot.buyer, shot.node)).collect();
+        let aimed: Vec<_> =
+            rush.requests.iter().map(|request| (request.buyer, request.node)).collect();
         assert_eq!(aimed, [(0, 0), (0, 1), (0, 2), (0, 0), (1, 1), (1, 2), (1, 0), (1, 1)]);
         assert_eq!(rush.answer_timeout, Duration::from_secs(10));
         assert_eq!(rush.total_timeout, Duration::from_secs(120));
@@ -288,7 +289,8 @@ mod tests {
         plan.buyers[0].attempts = Some(3);
         plan.buyers[1].attempts = Some(0);
         let rush = plan.rush_plan().unwrap();
-        let aimed: Vec<_> = rush.shots.iter().map(|shot| (shot.buyer, shot.node)).collect();
+        let aimed: Vec<_> =
+            rush.requests.iter().map(|request| (request.buyer, request.node)).collect();
         assert_eq!(aimed, [(0, 0), (0, 1), (0, 2), (2, 2)]);
         assert_eq!(plan.total(), 4);
         let again: CrowdPlan =
@@ -299,9 +301,9 @@ mod tests {
     #[test]
     fn a_plan_without_end_is_refused_before_it_is_made() {
         let refusal = plan(2, usize::MAX).rush_plan().err().unwrap();
-        assert!(matches!(refusal, LoadError::TooManyShots { .. }));
+        assert!(matches!(refusal, LoadError::TooManyRequests { .. }));
         let refusal = plan(0, 5).rush_plan().err().unwrap();
-        assert!(matches!(refusal, LoadError::NothingToSend { shots: 0, nodes: 3 }));
+        assert!(matches!(refusal, LoadError::NothingToSend { requests: 0, nodes: 3 }));
     }
 
     #[test]

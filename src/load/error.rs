@@ -8,41 +8,41 @@ use nix::errno::Errno;
 
 /// Why a load could not be made.
 ///
-/// Every variant but [`LoadError::LaneDied`], [`LoadError::Wait`] and
-/// [`LoadError::CrowdEnded`] comes up before the first shot.
+/// Every variant but [`LoadError::WorkerDied`], [`LoadError::Wait`] and
+/// [`LoadError::CrowdEnded`] comes up before the first request.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The plan has no shot, or no node to send it to.
-    #[error("the plan has {shots} shots for {nodes} nodes: there is nothing to send")]
+    /// The plan has no request, or no node to send it to.
+    #[error("the plan has {requests} requests for {nodes} nodes: there is nothing to send")]
     NothingToSend {
-        /// Shots in the plan.
-        shots: usize,
+        /// Requests in the plan.
+        requests: usize,
         /// Nodes in the plan.
         nodes: usize,
     },
     /// The plan is larger than the generator is willing to hold in memory.
-    #[error("the plan has {shots} shots, more than the {max} one run may have")]
-    TooManyShots {
-        /// Shots in the plan (`usize::MAX` when their number does not even fit).
-        shots: usize,
+    #[error("the plan has {requests} requests, more than the {max} one run may have")]
+    TooManyRequests {
+        /// Requests in the plan (`usize::MAX` when their number does not even fit).
+        requests: usize,
         /// The most one plan may have.
         max: usize,
     },
-    /// A shot is aimed at a node that the plan does not list.
-    #[error("shot {shot} is aimed at node {node}, but the plan lists only {nodes}")]
+    /// A request is aimed at a node that the plan does not list.
+    #[error("request {request} is aimed at node {node}, but the plan lists only {nodes}")]
     NoSuchNode {
-        /// Index of the shot.
-        shot: usize,
+        /// Index of the request.
+        request: usize,
         /// Index of the node it is aimed at.
         node: usize,
         /// Nodes in the plan.
         nodes: usize,
     },
-    /// A shot's path or token cannot stand in an HTTP request.
-    #[error("shot {shot} cannot be written as an HTTP request")]
-    MalformedShot {
-        /// Index of the shot.
-        shot: usize,
+    /// A request's path or token cannot stand in an HTTP request.
+    #[error("request {request} cannot be written as an HTTP request")]
+    MalformedRequest {
+        /// Index of the request.
+        request: usize,
         /// What is wrong with it.
         #[source]
         source: hyper::http::Error,
@@ -109,7 +109,7 @@ pub enum LoadError {
     Wait(#[source] io::Error),
     /// A task of the generator panicked, after the clock started.
     #[error("a connection of the load generator died")]
-    LaneDied(#[source] tokio::task::JoinError),
+    WorkerDied(#[source] tokio::task::JoinError),
     /// The process of its own could not be started, or not be told what to do.
     #[error("cannot start the process that makes the load")]
     CrowdStart(#[source] io::Error),
@@ -125,10 +125,10 @@ impl LoadError {
         matches!(self, Self::Connect { .. })
     }
 
-    /// Whether some shots may have reached the server although there is no report
+    /// Whether some requests may have reached the server although there is no report
     /// of them.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
-        matches!(self, Self::LaneDied(_) | Self::Wait(_) | Self::CrowdEnded(_))
+        matches!(self, Self::WorkerDied(_) | Self::Wait(_) | Self::CrowdEnded(_))
     }
 }

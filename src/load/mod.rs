@@ -4,8 +4,8 @@
 //! In reading order:
 //!
 //! 1. [`rush`]: everybody at once. Opens the connections, drops one barrier, and
-//!    brings back exactly one [`rush::Answer`] for every [`rush::Shot`].
-//! 2. `lane`: which shot goes over which connection; pure.
+//!    brings back exactly one [`rush::Answer`] for every [`rush::PlannedRequest`].
+//! 2. `assignment`: which request goes over which connection; pure.
 //! 3. `connection`: one HTTP/1.1 connection, and what is known when it breaks.
 //! 4. [`outcome`]: what an answer, or none, is counted as.
 //! 5. [`latency`]: the histogram and its summary.
@@ -15,11 +15,11 @@
 //! 8. [`crowd_process`]: that process, and the one of a steady load, as who starts them
 //!    sees them.
 
+mod assignment;
 mod connection;
 pub mod crowd;
 pub mod crowd_process;
 mod error;
-mod lane;
 pub mod latency;
 mod open_files;
 pub mod outcome;

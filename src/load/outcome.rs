@@ -1,4 +1,4 @@
-//! What became of a shot, in one word.
+//! What became of a request, in one word.
 //!
 //! [`ORDERED`] for a 201; the `code` of any `application/problem+json` (RFC 9457);
 //! `http_<status>` for any other answer; [`NO_ANSWER`]; [`NOT_SENT`].
@@ -10,14 +10,14 @@ use std::borrow::Cow;
 use hyper::StatusCode;
 use serde::Deserialize;
 
-/// The outcome of a shot that was answered with 201.
+/// The outcome of a request that was answered with 201.
 pub const ORDERED: &str = "ordered";
 
-/// The outcome of a shot that may have reached the server and whose answer never came:
+/// The outcome of a request that may have reached the server and whose answer never came:
 /// whether it had an effect is **unknown**.
 pub const NO_ANSWER: &str = "no_answer";
 
-/// The outcome of a shot that never left, because its node could not be reached (again)
+/// The outcome of a request that never left, because its node could not be reached (again)
 /// or the time for the whole rush was up: it certainly had no effect.
 pub const NOT_SENT: &str = "not_sent";
 

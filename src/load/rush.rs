@@ -1,17 +1,17 @@
-//! The rush: everybody at once. A closed load of one shot after another on every
+//! The rush: everybody at once. A closed load of one request after another on every
 //! connection, all connections released by one barrier.
 //!
-//! **What a latency is.** A shot's clock starts when the shot is *due* and stops when
-//! its answer has been read to the end (or given up). The first shot of a connection is
+//! **What a latency is.** A request's clock starts when the request is *due* and stops when
+//! its answer has been read to the end (or given up). The first request of a connection is
 //! due at the instant the barrier opens, which is one and the same for all connections:
 //! what the generator itself takes to get round to a connection counts. Each further
-//! shot is due at the instant the one before it ended; when the connection has to be
-//! reopened for it, that counts too. So with fewer connections than shots this is a
+//! request is due at the instant the one before it ended; when the connection has to be
+//! reopened for it, that counts too. So with fewer connections than requests this is a
 //! *closed* load: a slow server is asked less often, and the wait for a free connection
 //! is not in the figures. For a stampede in the full sense allow as many connections as
-//! there are shots.
+//! there are requests.
 //!
-//! One shot is sent at most once, and has exactly one [outcome].
+//! One request is sent at most once, and has exactly one [outcome].
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -27,14 +27,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+pub use super::assignment::PlannedRequest;
+use super::assignment::{self, Assignment};
 use super::connection::{Connection, EmptyRequest, Exchange};
-use super::lane::{self, Lane};
 use super::open_files::check_connections;
 use super::outcome::{self, NO_ANSWER, NOT_SENT, Outcome};
 use super::{LoadError, raise_open_files_limit};
 
-/// The most shots of one rush. They and their answers are held in memory.
-pub const MAX_SHOTS: usize = 1_000_000;
+/// The most requests of one rush. They and their answers are held in memory.
+pub const MAX_REQUESTS: usize = 1_000_000;
 
 /// The longest a time-out may be; longer ones are cut to it.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -48,54 +49,41 @@ pub(super) const OPEN_TRIES: u32 = 6;
 /// Tries to open a connection again once the clock runs.
 const REOPEN_TRIES: u32 = 3;
 
-/// How often one shot may find its connection closed before it was written.
+/// How often one request may find its connection closed before it was written.
 const UNSENT_TRIES: u32 = 3;
-
-/// One attempt: a `POST` of `path` without a body, in the name of `token`.
-#[derive(Clone)]
-pub struct Shot {
-    /// Index into [`RushPlan::nodes`].
-    pub node: usize,
-    /// Path, with the query if there is one: `/api/vouchers/1/orders`.
-    pub path: Arc<str>,
-    /// Sent as `authorization: Bearer <token>`.
-    pub token: Arc<str>,
-    /// Whose attempt it is. Attempts of one buyer are sent concurrently.
-    pub buyer: u64,
-}
 
 /// What to send.
 #[derive(Clone)]
 pub struct RushPlan {
     /// The servers.
     pub nodes: Vec<SocketAddr>,
-    /// The attempts, at most [`MAX_SHOTS`]; their order does not matter.
-    pub shots: Vec<Shot>,
+    /// The attempts, at most [`MAX_REQUESTS`]; their order does not matter.
+    pub requests: Vec<PlannedRequest>,
     /// The most connections to open, over all nodes.
     pub max_connections: usize,
-    /// How long to wait for an answer, from the moment the shot is due; at most a day.
+    /// How long to wait for an answer, from the moment the request is due; at most a day.
     pub answer_timeout: Duration,
     /// How long the whole rush may take, opening the connections included; at most a
-    /// day. When it is up, shots under way become [`NO_ANSWER`] and the others
+    /// day. When it is up, requests under way become [`NO_ANSWER`] and the others
     /// [`NOT_SENT`].
     pub total_timeout: Duration,
     /// Decides the order of the buyers.
     pub seed: u64,
 }
 
-/// What became of one shot.
+/// What became of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Index into [`RushPlan::shots`].
-    pub shot: usize,
-    /// [`Shot::buyer`].
+    /// Index into [`RushPlan::requests`].
+    pub request: usize,
+    /// [`PlannedRequest::buyer`].
     pub buyer: u64,
     /// The outcome's code: see the module.
     pub outcome: Cow<'static, str>,
     /// The order, when the outcome is [`ORDERED`](outcome::ORDERED) and the body has an `order_id` that is
     /// a string. A 201 without one is still an acknowledgement.
     pub order_id: Option<String>,
-    /// See the module. For a shot without an answer: until it was given up.
+    /// See the module. For a request without an answer: until it was given up.
     pub latency: Duration,
 }
 
@@ -110,7 +98,7 @@ impl Answer {
 /// The end of a rush.
 #[derive(Debug)]
 pub struct RushResult {
-    /// One for every shot, in the order of [`RushPlan::shots`].
+    /// One for every request, in the order of [`RushPlan::requests`].
     pub answers: Vec<Answer>,
     /// Connections that were opened before the barrier.
     pub connections: usize,
@@ -126,7 +114,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shots that have their outcome; of a steady load, milliseconds since its start.
+    /// Requests that have their outcome; of a steady load, milliseconds since its start.
     #[must_use]
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
@@ -143,18 +131,19 @@ impl Progress {
 /// # Errors
 ///
 /// A [`LoadError`] when the plan cannot be carried out; then nothing has been sent
-/// (except for [`LoadError::LaneDied`]). What servers answer is no error.
+/// (except for [`LoadError::WorkerDied`]). What servers answer is no error.
 pub async fn run(plan: RushPlan, progress: Arc<Progress>) -> Result<RushResult, LoadError> {
     let deadline = Instant::now() + plan.total_timeout.min(MAX_TIMEOUT);
     check(&plan)?;
-    let lanes = lane::deal(&plan.shots, plan.nodes.len(), plan.max_connections, plan.seed)?;
-    let connections = lanes.len();
+    let assignments =
+        assignment::assign(&plan.requests, plan.nodes.len(), plan.max_connections, plan.seed)?;
+    let connections = assignments.len();
     check_connections(connections, raise_open_files_limit()?)?;
 
     let answer_timeout = plan.answer_timeout.min(MAX_TIMEOUT);
     let rush = Arc::new(Rush { plan, answer_timeout, deadline, progress });
-    let workers: Vec<Worker> = stream::iter(lanes)
-        .map(|lane| Worker::open(Arc::clone(&rush), lane))
+    let workers: Vec<Worker> = stream::iter(assignments)
+        .map(|assignment| Worker::open(Arc::clone(&rush), assignment))
         .buffered(OPENING_AT_ONCE)
         .try_collect()
         .await?;
@@ -167,40 +156,43 @@ pub async fn run(plan: RushPlan, progress: Arc<Progress>) -> Result<RushResult, 
     let start = Instant::now();
     barrier.send_replace(Some(start));
 
-    let mut answers = Vec::with_capacity(rush.plan.shots.len());
+    let mut answers = Vec::with_capacity(rush.plan.requests.len());
     let mut end = start;
     while let Some(worked) = tasks.join_next().await {
-        let (of_lane, ended) = worked.map_err(LoadError::LaneDied)?;
-        answers.extend(of_lane);
+        let (of_worker, ended) = worked.map_err(LoadError::WorkerDied)?;
+        answers.extend(of_worker);
         end = end.max(ended);
     }
-    answers.sort_unstable_by_key(|answer| answer.shot);
+    answers.sort_unstable_by_key(|answer| answer.request);
     Ok(RushResult { answers, connections, elapsed: end - start })
 }
 
 /// Refuses, before anything is opened, what could not be sent later.
 fn check(plan: &RushPlan) -> Result<(), LoadError> {
-    let (shots, nodes) = (plan.shots.len(), plan.nodes.len());
-    if shots == 0 || nodes == 0 {
-        return Err(LoadError::NothingToSend { shots, nodes });
+    let (requests, nodes) = (plan.requests.len(), plan.nodes.len());
+    if requests == 0 || nodes == 0 {
+        return Err(LoadError::NothingToSend { requests, nodes });
     }
-    if shots > MAX_SHOTS {
-        return Err(LoadError::TooManyShots { shots, max: MAX_SHOTS });
+    if requests > MAX_REQUESTS {
+        return Err(LoadError::TooManyRequests { requests, max: MAX_REQUESTS });
     }
-    for (index, shot) in plan.shots.iter().enumerate() {
-        let node = shot.node;
+    for (index, request) in plan.requests.iter().enumerate() {
+        let node = request.node;
         let address = plan.nodes.get(node);
-        let address = address.ok_or(LoadError::NoSuchNode { shot: index, node, nodes })?;
-        request(shot, *address)
-            .map_err(|source| LoadError::MalformedShot { shot: index, source })?;
+        let address = address.ok_or(LoadError::NoSuchNode { request: index, node, nodes })?;
+        http_request(request, *address)
+            .map_err(|source| LoadError::MalformedRequest { request: index, source })?;
     }
     Ok(())
 }
 
-fn request(shot: &Shot, node: SocketAddr) -> Result<EmptyRequest, hyper::http::Error> {
-    Request::post(&*shot.path)
+fn http_request(
+    request: &PlannedRequest,
+    node: SocketAddr,
+) -> Result<EmptyRequest, hyper::http::Error> {
+    Request::post(&*request.path)
         .header(HOST, node.to_string())
-        .header(AUTHORIZATION, format!("Bearer {}", shot.token))
+        .header(AUTHORIZATION, format!("Bearer {}", request.token))
         .header(CONTENT_LENGTH, 0)
         .body(Empty::new())
 }
@@ -213,25 +205,25 @@ struct Rush {
     progress: Arc<Progress>,
 }
 
-/// One lane with its connection.
+/// One assignment with its connection.
 struct Worker {
     rush: Arc<Rush>,
     node: SocketAddr,
-    shots: Vec<usize>,
+    requests: Vec<usize>,
     /// `None` while there is none that can be used: open it anew.
     connection: Option<Connection>,
 }
 
 impl Worker {
-    async fn open(rush: Arc<Rush>, lane: Lane) -> Result<Self, LoadError> {
-        let node = rush.plan.nodes[lane.node];
+    async fn open(rush: Arc<Rush>, assignment: Assignment) -> Result<Self, LoadError> {
+        let node = rush.plan.nodes[assignment.node];
         let connection = Connection::open(node, OPEN_TRIES, rush.deadline)
             .await
             .map_err(|source| LoadError::Connect { node, source })?;
-        Ok(Self { rush, node, shots: lane.shots, connection: Some(connection) })
+        Ok(Self { rush, node, requests: assignment.requests, connection: Some(connection) })
     }
 
-    /// Waits for the barrier, sends the shots one after another, and returns their
+    /// Waits for the barrier, sends the requests one after another, and returns their
     /// answers and the instant of the last.
     async fn work(
         mut self,
@@ -241,22 +233,23 @@ impl Worker {
         // The barrier is gone without having opened only when the rush has been dropped,
         // and then this task with it.
         let mut due = opened.unwrap_or_else(Instant::now);
-        let mut answers = Vec::with_capacity(self.shots.len());
-        for shot in std::mem::take(&mut self.shots) {
-            let (outcome, order_id) = self.fire(shot, due).await;
+        let mut answers = Vec::with_capacity(self.requests.len());
+        for request in std::mem::take(&mut self.requests) {
+            let (outcome, order_id) = self.send(request, due).await;
             let ended = Instant::now();
-            let buyer = self.rush.plan.shots[shot].buyer;
-            answers.push(Answer { shot, buyer, outcome, order_id, latency: ended - due });
+            let buyer = self.rush.plan.requests[request].buyer;
+            answers.push(Answer { request, buyer, outcome, order_id, latency: ended - due });
             self.rush.progress.done.fetch_add(1, Ordering::Relaxed);
             due = ended;
         }
         (answers, due)
     }
 
-    /// Sends one shot, at most once.
-    async fn fire(&mut self, shot: usize, due: Instant) -> Outcome {
+    /// Sends one request, at most once.
+    async fn send(&mut self, request: usize, due: Instant) -> Outcome {
         let until = self.rush.deadline.min(due + self.rush.answer_timeout);
-        let Ok(mut request) = request(&self.rush.plan.shots[shot], self.node) else {
+        let Ok(mut http_request) = http_request(&self.rush.plan.requests[request], self.node)
+        else {
             return (NOT_SENT.into(), None);
         };
         for _ in 0..UNSENT_TRIES {
@@ -273,14 +266,14 @@ impl Worker {
                     Err(_unreachable) => break,
                 },
             };
-            match timeout_at(until, connection.exchange(request)).await {
+            match timeout_at(until, connection.exchange(http_request)).await {
                 Ok(Exchange::Answered { status, is_problem, body }) => {
                     if body.is_some() {
                         self.connection = Some(connection);
                     }
                     return outcome::read(status, is_problem, &body.unwrap_or_default());
                 }
-                Ok(Exchange::Unsent(unsent)) => request = unsent,
+                Ok(Exchange::Unsent(unsent)) => http_request = unsent,
                 Ok(Exchange::Lost) | Err(_) => return (NO_ANSWER.into(), None),
             }
         }

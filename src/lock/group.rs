@@ -13,7 +13,7 @@ use super::error::LockError;
 use super::guard::Guard;
 use super::handle::Lock;
 use super::watchdog::Validity;
-use crate::store::patience::within;
+use crate::store::timeout::within;
 use crate::store::{Service, StoreError};
 
 /// What a try of several locks at once brought, each by its place in the list.

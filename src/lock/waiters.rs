@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::owner::Owner;
-use crate::store::patience::within;
+use crate::store::timeout::within;
 use crate::store::{Redis, StoreError};
 
 /// The longest sleep of the first waiter. The subscription, the pings and the end of the lease wake it

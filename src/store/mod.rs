@@ -6,9 +6,10 @@ pub mod login_codes;
 pub mod order_ids;
 pub mod order_writer;
 pub mod orders;
-pub mod patience;
+
 pub mod postgres;
 pub mod redis;
+pub mod timeout;
 pub mod users;
 pub mod vouchers;
 

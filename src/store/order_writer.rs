@@ -16,7 +16,7 @@ use sqlx::postgres::{PgConnection, PgRow};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use super::patience::within;
+use super::timeout::within;
 use super::{Database, Service, StoreError};
 use crate::batch::{Batcher, Limits};
 use crate::model::{OrderId, UserId, VoucherId};

@@ -8,7 +8,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Postgres};
 use tokio::time::timeout;
 
-use super::patience::within;
+use super::timeout::within;
 use super::{Service, StoreError};
 
 /// How long a request waits for a connection. Below a second, so that a buyer hears

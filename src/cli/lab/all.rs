@@ -12,7 +12,7 @@ use crate::cli::audit::{check_writable, write_json, write_text};
 use crate::cli::{FAILED, say};
 use crate::config::{ConfigError, StoreArgs};
 use crate::lab::report::{Environment, NoRush, Report, html, terminal};
-use crate::lab::{Terms, World, cells, missing, replay, rush_seeded};
+use crate::lab::{RushOptions, World, cells, missing, replay, rush_seeded};
 use crate::ladder::{RUNGS, Rung};
 
 /// Every replay and every rush: the matrix, and whether all came out as claimed
@@ -31,11 +31,11 @@ pub struct AllArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Buyers in each rush
-    #[arg(long, default_value_t = Terms::default().users,
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(Terms::MAX_USERS)))]
+    #[arg(long, default_value_t = RushOptions::default().users,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(RushOptions::MAX_USERS)))]
     users: u32,
     /// Vouchers in each rush
-    #[arg(long, default_value_t = Terms::default().stock,
+    #[arg(long, default_value_t = RushOptions::default().stock,
         value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
     stock: i32,
     /// Decides the order of the attempts in a rush, the same on every rung [default: drawn]
@@ -52,7 +52,7 @@ pub struct AllArgs {
 pub(super) async fn run(args: AllArgs) -> anyhow::Result<ExitCode> {
     let rungs = chosen(&args.rungs)?;
     check_files(&args)?;
-    let crowd = Terms { users: args.users, stock: args.stock };
+    let crowd = RushOptions { users: args.users, stock: args.stock };
     let seed = args.seed.unwrap_or_else(|| rand::rng().random());
     let stores = args.stores.clone();
     let report = in_world(stores, async |world| play(world, rungs, crowd, seed).await).await?;
@@ -92,7 +92,7 @@ fn check_files(args: &AllArgs) -> Result<(), ConfigError> {
 async fn play(
     world: &World,
     rungs: Vec<&'static Rung>,
-    crowd: Terms,
+    crowd: RushOptions,
     seed: u64,
 ) -> anyhow::Result<Report> {
     let cells: Vec<_> =

@@ -12,7 +12,7 @@ use super::session::in_world;
 use crate::cli::audit::write_json;
 use crate::cli::{FAILED, progress, say};
 use crate::config::{ConfigError, StoreArgs};
-use crate::lab::{Rush, Terms, World, missing, rush_seeded};
+use crate::lab::{Rush, RushOptions, World, missing, rush_seeded};
 use crate::ladder::{RUNGS, Rung};
 
 /// Put the same real crowd on every rung: what it keeps, what it breaks, how fast it is
@@ -26,11 +26,11 @@ pub struct RushArgs {
     #[arg(value_name = "RUNG")]
     rungs: Vec<String>,
     /// Buyers
-    #[arg(long, default_value_t = Terms::default().users,
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(Terms::MAX_USERS)))]
+    #[arg(long, default_value_t = RushOptions::default().users,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(RushOptions::MAX_USERS)))]
     users: u32,
     /// Vouchers on sale
-    #[arg(long, default_value_t = Terms::default().stock,
+    #[arg(long, default_value_t = RushOptions::default().stock,
         value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
     stock: i32,
     /// Decides the order of the attempts, the same on every rung [default: drawn]
@@ -78,7 +78,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Rung>, ConfigError> {
 
 /// One rush after the other, and whether any that could be tried came to no end.
 async fn all(world: &World, rungs: &[&'static Rung], args: &RushArgs) -> (Vec<Rush>, bool) {
-    let terms = Terms { users: args.users, stock: args.stock };
+    let terms = RushOptions { users: args.users, stock: args.stock };
     let seed = args.seed.unwrap_or_else(|| rand::rng().random());
     eprintln!(
         "On sale: {} vouchers. Buyers: {}, some of them twice. Nodes: 2. Seed: {seed}.",

@@ -9,7 +9,7 @@ use clap::Args;
 use crate::cli::{say, stop};
 use crate::config::StoreArgs;
 use crate::http::server;
-use crate::lab::{Market, World};
+use crate::lab::{LabServer, World};
 use crate::ladder::Tables;
 
 /// Serve every rung over HTTP, to watch it oversell with k6, JMeter, wrk or plain curl
@@ -43,11 +43,11 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let world = World::open(exe, args.stores.database_url, args.stores.redis_url).await?;
     let world = Arc::new(world);
     let served = async {
-        let market = Market::open(&world, address).await?;
+        let server = LabServer::open(&world, address).await?;
         // Who does not read what is on sale may buy all the same.
         let _ = say(format_args!("listening on http://{address}"));
-        let _ = say(list(&world, &market)?);
-        market.serve(listener, stop).await
+        let _ = say(list(&world, &server)?);
+        server.serve(listener, stop).await
     }
     .await;
     // Whoever would still hold it was told above that it is over.
@@ -58,9 +58,9 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
 }
 
 /// What is on sale, and where the books are.
-fn list(world: &World, market: &Market) -> anyhow::Result<String> {
+fn list(world: &World, server: &LabServer) -> anyhow::Result<String> {
     let mut text = String::new();
-    for on_sale in market.on_sale() {
+    for on_sale in server.on_sale() {
         text += &format!(
             "\n{}: {}\n    {}\n",
             on_sale.rung.id,

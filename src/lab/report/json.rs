@@ -4,7 +4,7 @@
 use serde::{Serialize, Serializer};
 
 use super::{Environment, Report};
-use crate::lab::{Cell, Rush, Terms};
+use crate::lab::{Cell, Rush, RushOptions};
 use crate::ladder::Scenario;
 
 #[derive(Serialize)]
@@ -56,7 +56,7 @@ impl Serialize for Report {
             scenario: Some(scenario),
             reason,
         });
-        let Terms { users, stock } = self.crowd;
+        let RushOptions { users, stock } = self.crowd;
         let json = Json {
             as_claimed: self.is_as_claimed(),
             cells: played,

@@ -8,7 +8,7 @@ pub mod terminal;
 
 pub use environment::Environment;
 
-use super::{Cell, Rush, Terms, scenarios};
+use super::{Cell, Rush, RushOptions, scenarios};
 use crate::ladder::{Invariant, Rung, Scenario};
 
 /// Everything that a run of the lab found out.
@@ -21,7 +21,7 @@ pub struct Report {
     /// The replays, those that were skipped included.
     pub cells: Vec<Cell>,
     /// Who came to each rush.
-    pub crowd: Terms,
+    pub crowd: RushOptions,
     /// The rushes.
     pub rushes: Vec<Rush>,
     /// The rushes of which nothing is known.

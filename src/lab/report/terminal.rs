@@ -8,7 +8,7 @@ use console::{Style, measure_text_width};
 
 use super::sentences::{label, mechanism, short_label};
 use super::{Mark, Report};
-use crate::lab::{Cell, Rush, Terms};
+use crate::lab::{Cell, Rush, RushOptions};
 use crate::ladder::{Rung, Scenario};
 
 /// What the reader's side can show.
@@ -228,7 +228,7 @@ fn rushes(report: &Report, look: Look) -> String {
             });
         format!("  {}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_owned()
     });
-    let Terms { users, stock } = report.crowd;
+    let RushOptions { users, stock } = report.crowd;
     let heading = format!("The rush: {users} buyers for {stock} vouchers, some of them twice");
     let heading = look.heading(&heading);
     format!("{heading}\n{}", lines.collect::<Vec<_>>().join("\n"))

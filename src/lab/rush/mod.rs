@@ -8,5 +8,5 @@
 mod run;
 mod verdict;
 
-pub use run::{Terms, rush, rush_seeded};
-pub use verdict::Rush;
+pub use run::{rush, rush_seeded};
+pub use verdict::{Rush, RushOptions};

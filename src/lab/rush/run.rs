@@ -10,12 +10,12 @@ use rand::RngExt;
 use sqlx::postgres::PgPool;
 use tokio::time::timeout;
 
-use super::verdict::{Rush, Sale};
+use super::verdict::{Rush, RushOptions, Sale};
 use crate::lab::lock_servers::LockServers;
 use crate::lab::node_process::NodeProcess;
 use crate::lab::protocol::NodePlan;
 use crate::lab::sale;
-use crate::lab::world::{USERS_PER_CELL, World};
+use crate::lab::world::World;
 use crate::ladder::Rung;
 use crate::load::crowd::{Buyer, CrowdPlan, CrowdReport};
 use crate::load::crowd_process;
@@ -27,10 +27,7 @@ use crate::store::users;
 const NODES: usize = 2;
 /// Connections of the crowd; more attempts than this share them.
 const MAX_CONNECTIONS: usize = 8_192;
-/// Every so many buyers one comes twice, once to each process.
-const TWICE: usize = 4;
-/// Every so many one comes a third time, to the process he came to first.
-const THRICE: usize = 8;
+
 /// How long one answer may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// How long the whole rush may take.
@@ -38,49 +35,11 @@ const RUSH_WITHIN: Duration = Duration::from_secs(600);
 /// How long a node may take to come up, or to finish what it began.
 const NODE_WITHIN: Duration = Duration::from_secs(90);
 
-/// What is on sale, and to how many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
-    /// Buyers, at most [`Terms::MAX_USERS`]. Every fourth comes twice, once to each process;
-    /// every eighth a third time, to the process he came to first.
-    pub users: u32,
-    /// Vouchers.
-    pub stock: i32,
-}
-
-impl Terms {
-    /// The most buyers there may be.
-    pub const MAX_USERS: u32 = USERS_PER_CELL as u32;
-
-    /// How often buyer number `i` comes.
-    const fn attempts(i: usize) -> usize {
-        if i.is_multiple_of(THRICE) {
-            3
-        } else if i.is_multiple_of(TWICE) {
-            2
-        } else {
-            1
-        }
-    }
-
-    /// Attempts of all buyers together.
-    pub fn attempts_of_all(self) -> u64 {
-        (0..self.users as usize).map(Self::attempts).sum::<usize>() as u64
-    }
-}
-
-impl Default for Terms {
-    /// The same for every rung: a hundred vouchers, two thousand buyers.
-    fn default() -> Self {
-        Self { users: 2_000, stock: 100 }
-    }
-}
-
 /// Puts the crowd on `rung`, in an order of its own.
 ///
 /// # Errors
 /// When it could not be carried out; promises not kept are a result.
-pub async fn rush(world: &World, rung: &'static Rung, terms: Terms) -> anyhow::Result<Rush> {
+pub async fn rush(world: &World, rung: &'static Rung, terms: RushOptions) -> anyhow::Result<Rush> {
     rush_seeded(world, rung, terms, rand::rng().random(), |_| {}).await
 }
 
@@ -92,7 +51,7 @@ pub async fn rush(world: &World, rung: &'static Rung, terms: Terms) -> anyhow::R
 pub async fn rush_seeded(
     world: &World,
     rung: &'static Rung,
-    terms: Terms,
+    terms: RushOptions,
     seed: u64,
     progress: impl FnMut(u64),
 ) -> anyhow::Result<Rush> {
@@ -138,12 +97,16 @@ fn plan(
     rung: &Rung,
     voucher: VoucherId,
     first_user: i64,
-    terms: Terms,
+    terms: RushOptions,
     seed: u64,
 ) -> CrowdPlan {
     let buyer = |i: usize| {
         let number: Arc<str> = (first_user + i as i64).to_string().into();
-        Buyer { user_id: Arc::clone(&number), token: number, attempts: Some(Terms::attempts(i)) }
+        Buyer {
+            user_id: Arc::clone(&number),
+            token: number,
+            attempts: Some(RushOptions::attempts(i)),
+        }
     };
     CrowdPlan {
         nodes,
@@ -162,7 +125,7 @@ async fn judge(
     database: &PgPool,
     rung: &'static Rung,
     voucher: VoucherId,
-    terms: Terms,
+    terms: RushOptions,
     seed: u64,
     crowd: CrowdReport,
 ) -> anyhow::Result<Rush> {

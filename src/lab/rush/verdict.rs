@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::run::Terms;
+use crate::lab::world::USERS_PER_CELL;
 use crate::ladder::{Invariant, Lock, Rung};
 use crate::load::crowd::CrowdReport;
 use crate::load::latency::LatencyMs;
@@ -86,7 +86,7 @@ pub(super) struct Sale {
 impl Rush {
     pub(super) fn new(
         rung: &'static Rung,
-        terms: Terms,
+        terms: RushOptions,
         seed: u64,
         sale: &Sale,
         crowd: CrowdReport,
@@ -187,6 +187,49 @@ impl Rush {
     }
 }
 
+/// Every so many buyers one comes twice, once to each process.
+const TWICE: usize = 4;
+/// Every so many one comes a third time, to the first of the two again.
+const THRICE: usize = 8;
+
+/// What is on sale, and to how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RushOptions {
+    /// Buyers, at most [`RushOptions::MAX_USERS`]. Every fourth comes twice, once to each process;
+    /// every eighth a third time, to the process he came to first.
+    pub users: u32,
+    /// Vouchers.
+    pub stock: i32,
+}
+
+impl RushOptions {
+    /// The most buyers there may be.
+    pub const MAX_USERS: u32 = USERS_PER_CELL as u32;
+
+    /// How often buyer number `i` comes.
+    pub(super) const fn attempts(i: usize) -> usize {
+        if i.is_multiple_of(THRICE) {
+            3
+        } else if i.is_multiple_of(TWICE) {
+            2
+        } else {
+            1
+        }
+    }
+
+    /// Attempts of all buyers together.
+    pub fn attempts_of_all(self) -> u64 {
+        (0..self.users as usize).map(Self::attempts).sum::<usize>() as u64
+    }
+}
+
+impl Default for RushOptions {
+    /// The same for every rung: a hundred vouchers, two thousand buyers.
+    fn default() -> Self {
+        Self { users: 2_000, stock: 100 }
+    }
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
@@ -229,7 +272,13 @@ mod tests {
         };
         let twice = (orders > users).then(|| (7, vec![3, 4]));
         let rung = ladder::find(rung).unwrap();
-        Rush::new(rung, Terms { users: 20, stock: 10 }, 1, &Sale { books, lost, twice }, crowd)
+        Rush::new(
+            rung,
+            RushOptions { users: 20, stock: 10 },
+            1,
+            &Sale { books, lost, twice },
+            crowd,
+        )
     }
 
     const ALL_SOLD: &[(&str, u64)] = &[("ordered", 10), ("sold_out", 10)];

@@ -1,16 +1,16 @@
-//! The rungs over HTTP, for k6, JMeter, `wrk` and plain `curl`: everybody can see them
-//! oversell.
+//! The rungs over HTTP, for k6, JMeter, `wrk` and plain `curl`, which can watch them oversell.
 //!
-//! `routes` says what there is; `stall` is where one rung sells; `market` is all of them in one
-//! process, and the one of a node; `buyers`, who comes; `body` and `problem`, what goes in and
-//! what comes out that is no success.
+//! `routes` lists the routes; `rung_service` sells by one rung; `lab_server` serves all of them in one
+//! process, or the one rung of a node; `state` is what their requests share; `buyers` keeps the
+//! users; `body` and `problem` are request bodies and answers that are no success.
 
 mod body;
 mod buyers;
-mod market;
+mod lab_server;
 mod problem;
 mod routes;
-mod stall;
+mod rung_service;
+mod state;
 
-pub use market::Market;
-pub(super) use market::node;
+pub use lab_server::LabServer;
+pub(super) use lab_server::node;

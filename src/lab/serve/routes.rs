@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::body;
-use super::market::{FIRST_STOCK, State};
 use super::problem::{Code, Problem};
-use super::stall::Stall;
+use super::rung_service::RungService;
+use super::state::{FIRST_STOCK, State};
 use crate::ladder;
 use crate::model::{UserId, VoucherId};
 use crate::seckill::audit::VoucherAudit;
@@ -59,8 +59,8 @@ async fn around(request: Request, next: Next) -> Response {
 
 /// The rungs, each with its idea and a command that buys.
 async fn index(Shared(state): Lab) -> Response {
-    let rung = |stall: &Arc<Stall>| {
-        let rung = stall.rung;
+    let rung = |service: &Arc<RungService>| {
+        let rung = service.rung;
         json!({
             "rung": rung.id,
             "idea": rung.line("Idea"),
@@ -68,7 +68,7 @@ async fn index(Shared(state): Lab) -> Response {
             "breaks_in": rung.breaks,
         })
     };
-    let mut rungs: Vec<_> = state.stalls.iter().map(rung).collect();
+    let mut rungs: Vec<_> = state.services.iter().map(rung).collect();
     for (rung, on_sale) in rungs.iter_mut().zip(state.on_sale()) {
         rung["voucher_id"] = json!(on_sale.voucher);
         rung["buy"] = json!(on_sale.curl);
@@ -90,7 +90,7 @@ async fn put_on_sale(
     rung: Segments<String>,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let stall = stall(&state, &rung.map_err(unreadable)?.0)?;
+    let service = service(&state, &rung.map_err(unreadable)?.0)?;
     let new: NewVoucher = match body.trim_ascii() {
         b"" => NewVoucher::default(),
         // serde would take an array for a struct, member by member.
@@ -102,10 +102,10 @@ async fn put_on_sale(
     if !(0..=MAX_STOCK).contains(&stock) {
         return Err(Problem::invalid(format!("stock must lie between 0 and {MAX_STOCK}")));
     }
-    let voucher = stall.put_on_sale(stock).await?;
+    let voucher = service.put_on_sale(stock).await?;
     let body = json!({
         "voucher_id": voucher,
-        "rung": stall.rung.id,
+        "rung": service.rung.id,
         "initial_stock": stock,
         "stock": stock,
     });
@@ -126,10 +126,10 @@ async fn books(
     Shared(state): Lab,
     segments: Segments<(String, String)>,
 ) -> Result<Json<Books>, Problem> {
-    let (stall, voucher) = stall_and_voucher(&state, segments)?;
-    let audit = stall.books(voucher).await?;
+    let (service, voucher) = service_and_voucher(&state, segments)?;
+    let audit = service.books(voucher).await?;
     let (oversold, duplicates) = (audit.oversold(), audit.duplicates());
-    Ok(Json(Books { rung: stall.rung.id, oversold, duplicates, audit }))
+    Ok(Json(Books { rung: service.rung.id, oversold, duplicates, audit }))
 }
 
 /// What a buyer is told who got one.
@@ -146,14 +146,14 @@ async fn buy(
     segments: Segments<(String, String)>,
     headers: HeaderMap,
 ) -> Result<(StatusCode, Json<Ordered>), Problem> {
-    let (stall, voucher_id) = stall_and_voucher(&state, segments)?;
-    stall.check(voucher_id).await?;
+    let (service, voucher_id) = service_and_voucher(&state, segments)?;
+    service.check(voucher_id).await?;
     let user_id = state.strangers.who(&headers)?;
     let place = Arc::clone(&state.places).try_acquire_owned();
     let place = place.map_err(|_| Problem::unavailable("too many purchases are under way"))?;
     // A task of its own: a buyer who leaves does not stop what he began half-way.
     let purchase = state.purchases.spawn(async move {
-        let bought = stall.buy(user_id, voucher_id).await;
+        let bought = service.buy(user_id, voucher_id).await;
         drop(place);
         bought
     });
@@ -162,21 +162,21 @@ async fn buy(
     Ok((StatusCode::CREATED, Json(ordered)))
 }
 
-fn stall_and_voucher(
+fn service_and_voucher(
     state: &State,
     segments: Segments<(String, String)>,
-) -> Result<(Arc<Stall>, VoucherId), Problem> {
+) -> Result<(Arc<RungService>, VoucherId), Problem> {
     let Path((rung, voucher)) = segments.map_err(unreadable)?;
-    let stall = stall(state, &rung)?;
+    let service = service(state, &rung)?;
     let voucher = voucher.parse();
-    Ok((stall, voucher.map_err(|error| Problem::invalid(format!("the voucher: {error}")))?))
+    Ok((service, voucher.map_err(|error| Problem::invalid(format!("the voucher: {error}")))?))
 }
 
-fn stall(state: &State, name: &str) -> Result<Arc<Stall>, Problem> {
+fn service(state: &State, name: &str) -> Result<Arc<RungService>, Problem> {
     let not_here = |why: String| Problem::new(Code::RungNotFound).detail(why);
     let rung = ladder::find(name).map_err(|unknown| not_here(unknown.to_string()))?;
-    let stall = state.stalls.iter().find(|stall| stall.rung.id == rung.id);
-    stall.cloned().ok_or_else(|| not_here(format!("{} is not sold by here", rung.id)))
+    let service = state.services.iter().find(|service| service.rung.id == rung.id);
+    service.cloned().ok_or_else(|| not_here(format!("{} is not sold by here", rung.id)))
 }
 
 fn unreadable(rejection: PathRejection) -> Problem {

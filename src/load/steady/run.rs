@@ -88,7 +88,7 @@ pub async fn run_on(
     }
     let mut counted = Counted::default();
     while let Some(ended) = running.join_next().await {
-        counted.add(ended.map_err(LoadError::LaneDied)?.map_err(LoadError::Wait)?);
+        counted.add(ended.map_err(LoadError::WorkerDied)?.map_err(LoadError::Wait)?);
     }
     Ok(counted.report(&spans, connections, job.exhausted.load(Ordering::Relaxed)))
 }

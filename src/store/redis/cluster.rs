@@ -9,11 +9,11 @@ use rand::seq::IndexedRandom;
 use redis::aio::PubSub;
 use redis::{Client, ConnectionAddr, ConnectionInfo, FromRedisValue, RedisError};
 
-use super::node::{Acknowledgement, CONNECT_TIMEOUT, Node, Whereabouts, unavailable};
-use super::request::Request;
+use super::node::{Acknowledgement, Node, ServerAddress};
+use super::request::{CONNECT_TIMEOUT, Request, unavailable};
 use super::slots::{Address, Range, Redirect, SLOTS};
 use crate::store::StoreError;
-use crate::store::patience::within;
+use crate::store::timeout::within;
 
 /// How often a request is sent on to yet another node. Nothing was done when it is.
 const MAX_REDIRECTS: usize = 5;
@@ -238,6 +238,6 @@ async fn slots_of(members: &[Arc<Member>]) -> Result<(Address, Vec<Range>), Stor
 /// A node at this address, with the login of the others.
 fn member(login: &ConnectionInfo, address: &Address) -> Option<Arc<Member>> {
     let info = login.clone().set_addr(ConnectionAddr::Tcp(address.host.clone(), address.port));
-    let node = Node::new(Whereabouts::Fixed(Client::open(info).ok()?));
+    let node = Node::new(ServerAddress::Fixed(Client::open(info).ok()?));
     Some(Arc::new(Member { address: address.clone(), node }))
 }

@@ -10,15 +10,15 @@
 //! went silent from others that answer; so a cluster is here what one server is, many
 //! times, with a table of who serves which slot.
 //!
-//! In reading order: `url`, the forms of `REDIS_URL`; `node`, the connections to one server (`own`, the ones
+//! In reading order: `url`, the forms of `REDIS_URL`; `node`, the connections to one server (`dedicated`: those
 //! that are not shared);
 //! `sentinels`, how that one is found; `slots` and `cluster`, who is asked among many;
 //! `request`, what is sent; `handle` joins them.
 
 mod cluster;
+mod dedicated;
 mod handle;
 mod node;
-mod own;
 mod request;
 mod sentinels;
 mod slots;

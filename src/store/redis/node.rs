@@ -10,33 +10,29 @@ use redis::{
     Value,
 };
 
-use super::own::{OwnConnection, OwnConnections};
-use super::request::{Asking, Request, ScriptCall};
+use super::dedicated::{DedicatedConnection, DedicatedConnections};
+use super::request::{Asking, CONNECT_TIMEOUT, Cause, Request, ScriptCall, unavailable, unknown};
 use super::sentinels::Sentinels;
-use crate::store::patience::{unless_silent, within};
-use crate::store::{Service, StoreError};
+use crate::store::StoreError;
+use crate::store::timeout::{unless_silent, within};
 
-/// A connection is made, checked or waited for no longer than this.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
 /// How long the shared connection may bring no answer, to nobody.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
-pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
-
 /// Which server.
-pub(super) enum Whereabouts {
+pub(super) enum ServerAddress {
     /// This one.
     Fixed(Client),
-    /// Whichever is the master, asked anew for each connection.
+    /// The present master, asked for anew for each connection.
     Elected(Sentinels),
 }
 
 /// One server at a time, and the connections to it.
 pub(super) struct Node {
-    whereabouts: Whereabouts,
+    address: ServerAddress,
     shared: RwLock<Option<Shared>>,
     connecting: tokio::sync::Mutex<()>,
-    own: OwnConnections,
+    dedicated: DedicatedConnections,
 }
 
 /// The shared connection of a while.
@@ -67,9 +63,9 @@ impl Acknowledgement {
 }
 
 impl Node {
-    pub(super) fn new(whereabouts: Whereabouts) -> Self {
-        let (shared, connecting, own) = Default::default();
-        Self { whereabouts, shared, connecting, own }
+    pub(super) fn new(address: ServerAddress) -> Self {
+        let (shared, connecting, dedicated) = Default::default();
+        Self { address, shared, connecting, dedicated }
     }
 
     /// Asks on the shared connection; tells `sending` on which, just before.
@@ -126,7 +122,7 @@ impl Node {
         acknowledgement: Acknowledgement,
         sending: impl FnOnce(),
     ) -> Result<(T, usize), StoreError> {
-        let mut connection = Box::pin(self.own_connection()).await?;
+        let mut connection = Box::pin(self.dedicated_connection()).await?;
         sending();
         let exchange = async {
             let connection = connection.get()?;
@@ -134,7 +130,7 @@ impl Node {
                 .await
                 .inspect_err(|error| {
                     if is_of_the_past(error) {
-                        self.own.leave();
+                        self.dedicated.leave();
                     }
                 })
                 .map_err(StoreError::from)?;
@@ -202,16 +198,16 @@ impl Node {
         Ok(fresh)
     }
 
-    async fn own_connection(&self) -> Result<OwnConnection, StoreError> {
-        let pool = match self.own.pool() {
+    async fn dedicated_connection(&self) -> Result<DedicatedConnection, StoreError> {
+        let pool = match self.dedicated.pool() {
             Some(pool) => pool,
             None => {
                 let client = within(CONNECT_TIMEOUT, self.client()).await.map_err(unavailable)?;
-                let found = client.and_then(|client| self.own.found(client, config()));
+                let found = client.and_then(|client| self.dedicated.found(client, config()));
                 found.map_err(unavailable)?
             }
         };
-        self.own.take(&pool).await
+        self.dedicated.take(&pool).await
     }
 
     async fn fresh_connection(&self) -> Result<MultiplexedConnection, StoreError> {
@@ -225,9 +221,9 @@ impl Node {
     }
 
     async fn client(&self) -> Result<Client, Cause> {
-        match &self.whereabouts {
-            Whereabouts::Fixed(client) => Ok(client.clone()),
-            Whereabouts::Elected(sentinels) => sentinels.master(&config()).await,
+        match &self.address {
+            ServerAddress::Fixed(client) => Ok(client.clone()),
+            ServerAddress::Elected(sentinels) => sentinels.master(&config()).await,
         }
     }
 }
@@ -254,13 +250,4 @@ async fn send<T: FromRedisValue>(
 /// Without the library's own time-outs, which are plain ones.
 fn config() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
-}
-
-/// Nothing was sent: there was no connection to send it on.
-pub(super) fn unavailable(cause: impl Into<Cause>) -> StoreError {
-    StoreError::unavailable(Service::Redis, cause)
-}
-
-fn unknown(cause: impl Into<Cause>) -> StoreError {
-    StoreError::unknown(Service::Redis, cause)
 }

@@ -1,4 +1,6 @@
-//! What is sent.
+//! Requests: what is sent, for how long a connection is waited for, and how that fails.
+
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -8,6 +10,12 @@ use redis::{
 };
 
 use super::slots::slot_of;
+use crate::store::{Service, StoreError};
+
+/// A connection is made, checked or waited for no longer than this.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
+
+pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// A command, or a script, which is loaded where the server lacks it. Not an enum: every
 /// command under way would be as large as a script's.
@@ -178,6 +186,15 @@ impl ConnectionLike for Asking<'_> {
     fn get_db(&self) -> i64 {
         self.0.get_db()
     }
+}
+
+/// Nothing was sent: there was no connection to send it on.
+pub(super) fn unavailable(cause: impl Into<Cause>) -> StoreError {
+    StoreError::unavailable(Service::Redis, cause)
+}
+
+pub(super) fn unknown(cause: impl Into<Cause>) -> StoreError {
+    StoreError::unknown(Service::Redis, cause)
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! How the master is found that sentinels watch.
 
 use futures_util::future::select_ok;
+use redis::io::tcp::TcpSettings;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisConnectionInfo,
     RedisResult, Role, ServerErrorKind,
 };
 
-use super::node::Cause;
-use super::url::tcp_settings;
+use super::request::Cause;
 
 /// Some sentinels, and what they are asked for.
 #[derive(Debug, Clone)]
@@ -90,4 +90,9 @@ impl Sentinels {
     pub(super) fn login(&self) -> &RedisConnectionInfo {
         &self.login
     }
+}
+
+/// Requests are small, and a task waits for each.
+pub(super) fn tcp_settings() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
 }

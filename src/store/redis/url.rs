@@ -2,10 +2,9 @@
 
 use std::str::FromStr;
 
-use redis::io::tcp::TcpSettings;
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
-use super::sentinels::Sentinels;
+use super::sentinels::{Sentinels, tcp_settings};
 
 const SERVER: &str = "redis://user:password@host:port/number";
 const SENTINELS: &str =
@@ -93,11 +92,6 @@ fn servers(authority: &str, number: &str) -> Option<Vec<ConnectionInfo>> {
         matches!(info.addr(), ConnectionAddr::Tcp(..)).then_some(info)
     };
     hosts.split(',').map(server).collect()
-}
-
-/// Requests are small, and somebody waits for each.
-pub(super) fn tcp_settings() -> TcpSettings {
-    TcpSettings::default().set_nodelay(true)
 }
 
 #[cfg(test)]

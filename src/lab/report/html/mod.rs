@@ -1,7 +1,7 @@
 //! The report as a page: one file that needs no network, and says so to the browser.
 //!
 //! What the page is made of: `matrix`, every cell at a glance, each a link; `plot`, speed
-//! against promises kept; `rung`, a chapter a rung; `timeline`, a replay in lanes; `code`, a
+//! against promises kept; `rung`, a chapter a rung; `timeline`, a replay in assignments; `code`, a
 //! rung as it is shipped. Colours are variables of `style.css`, so that light, dark and paper
 //! are one page; no colour says anything that a sign or a word does not.
 

@@ -1,4 +1,4 @@
-//! A replay in lanes: time runs down, every actor has a column, and what the lab does goes
+//! A replay in assignments: time runs down, every actor has a column, and what the lab does goes
 //! across. A real table, which a screen reader can walk.
 
 use maud::{Markup, html};
@@ -13,9 +13,10 @@ pub(super) fn table(lines: &[Line]) -> Markup {
         }
     }
     // Wide enough to read, however many there are (the box around it scrolls), and not so wide
-    // that the eye loses its way from one lane to the next.
-    let lanes = actors.len().max(1);
-    let width = format!("min-width: {}rem; max-width: {}rem", 2 + 8 * lanes, 2 + 19 * lanes);
+    // that the eye loses its way from one assignment to the next.
+    let assignments = actors.len().max(1);
+    let width =
+        format!("min-width: {}rem; max-width: {}rem", 2 + 8 * assignments, 2 + 19 * assignments);
     html! {
         div.scroll tabindex="0" role="region" aria-label="timeline" {
             table.timeline style=(width) {
@@ -41,9 +42,9 @@ fn row(step: usize, line: &Line, actors: &[&str]) -> Markup {
                 Some(actor) => {
                     @for column in actors {
                         @if column == actor {
-                            td.lane { span.event.(kind(&line.text)) { (line.text) } }
+                            td.assignment { span.event.(kind(&line.text)) { (line.text) } }
                         } @else {
-                            td.lane {}
+                            td.assignment {}
                         }
                     }
                 }

@@ -201,13 +201,13 @@ impl Stage {
 
     fn closed(&self) -> Arrival {
         let [lead_in_ms, duration_ms] =
-            [self.terms.lead_in(), self.terms.lasting].map(|time| time.as_millis() as u64);
+            [self.options.lead_in(), self.options.lasting].map(|time| time.as_millis() as u64);
         Arrival::Closed { lead_in_ms, duration_ms }
     }
 
     /// So many buy in one load at the most.
     fn at_most(&self) -> usize {
-        (AT_MOST_PER_S * self.terms.load_lasts().as_secs_f64()) as usize
+        (AT_MOST_PER_S * self.options.load_lasts().as_secs_f64()) as usize
     }
 }
 

@@ -2,8 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
-use super::terms::Part;
 use crate::seckill::Strategy;
+use clap::ValueEnum;
 
 /// Connections of those who are refused, and of the handler they are compared with.
 pub(super) const REFUSED_CONNECTIONS: [usize; 2] = [64, 256];
@@ -26,6 +26,25 @@ pub(super) const VOUCHERS: usize = 64;
 pub(super) const NODES: [usize; 2] = [2, 4];
 /// Connections while the memory is looked at.
 pub(super) const MEMORY_CONNECTIONS: usize = 1_000;
+
+/// What is measured where it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Part {
+    /// Several times what can be sold: what is still sold, and how soon it is over (of the default
+    /// where no strategy is named)
+    Overload,
+    /// 64 vouchers on sale at once, against one
+    Vouchers,
+    /// Two and four nodes, against one
+    Nodes,
+    /// A node's memory while 1,000 connections buy
+    Memory,
+}
+
+impl Part {
+    pub(super) const ALL: [Self; 4] = [Self::Overload, Self::Vouchers, Self::Nodes, Self::Memory];
+}
 
 /// Why somebody is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

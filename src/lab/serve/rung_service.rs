@@ -1,11 +1,11 @@
-//! One rung's stall: its design, built when the first buyer comes, and its vouchers.
+//! One rung's service: its design, built when the first buyer comes, and its vouchers.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::Context;
-use moka::future::Cache;
+use quick_cache::sync::Cache;
 use sqlx::postgres::PgPool;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -21,7 +21,7 @@ use crate::ladder::{Design, Rung, RungError, Shop, Visit};
 use crate::model::{UserId, VoucherId};
 use crate::seckill::audit::VoucherAudit;
 
-/// Vouchers that one stall puts on sale in its life.
+/// Vouchers that one service puts on sale in its life.
 const MAX_VOUCHERS: usize = 10_000;
 
 /// How long it may take until a rung is ready to sell, its servers included.
@@ -39,7 +39,7 @@ const SHUT_WITHIN: Duration = Duration::from_secs(10);
 const LEASE: Duration = Duration::from_secs(30);
 
 /// Where one rung sells.
-pub(super) struct Stall {
+pub(super) struct RungService {
     pub(super) rung: &'static Rung,
     supply: Supply,
     /// For what is not a purchase.
@@ -84,7 +84,7 @@ struct Ready {
     _servers: LockServers,
 }
 
-impl Stall {
+impl RungService {
     pub(super) fn new(
         rung: &'static Rung,
         supply: Supply,
@@ -97,7 +97,7 @@ impl Stall {
             looks,
             register,
             readiness: Mutex::new(Readiness::NotTried),
-            own: Cache::new(MAX_VOUCHERS as u64),
+            own: Cache::new(MAX_VOUCHERS),
             vouchers: AtomicUsize::new(0),
             told: AtomicBool::new(false),
         }
@@ -160,7 +160,7 @@ impl Stall {
             )));
         }
         let voucher = sale::put_on_sale(&self.looks, self.rung, stock).await?;
-        self.own.insert(voucher, ()).await;
+        self.own.insert(voucher, ());
         Ok(voucher)
     }
 
@@ -173,14 +173,14 @@ impl Stall {
 
     /// Whether the rung sells `voucher`.
     pub(super) async fn check(&self, voucher: VoucherId) -> Result<(), Problem> {
-        let asked = self.own.try_get_with(voucher, async {
+        let asked = self.own.get_or_insert_async(&voucher, async {
             match sale::is_of(&self.looks, self.rung, voucher).await {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(self.no_such(voucher)),
                 Err(error) => Err(error.into()),
             }
         });
-        asked.await.map_err(|problem: Arc<Problem>| Problem::clone(&problem))
+        asked.await
     }
 
     fn no_such(&self, voucher: VoucherId) -> Problem {

@@ -1,4 +1,4 @@
-//! Connections of one's own, for what would keep everybody else on a shared one waiting.
+//! Dedicated connections, for requests that would keep all others on a shared one waiting.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,36 +7,36 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::node::{CONNECT_TIMEOUT, Cause, unavailable};
+use super::request::{CONNECT_TIMEOUT, Cause, unavailable};
 use crate::store::StoreError;
-use crate::store::patience::within;
+use crate::store::timeout::within;
 
-/// How many there are at once. Who comes when all are in use waits as long as connecting
-/// may take.
+/// Connections at once. A request that comes when all are in use waits as long as connecting may
+/// take.
 const MAX_CONNECTIONS: usize = 32;
 
 /// A pool per server: of one that was left, for another master, nothing is used again.
-pub(super) struct OwnConnections {
+pub(super) struct DedicatedConnections {
     pool: Mutex<Option<Pool>>,
     /// Of all pools together. In a pool nobody waits, so that what takes long there is the
     /// server.
     places: Arc<Semaphore>,
 }
 
-impl Default for OwnConnections {
+impl Default for DedicatedConnections {
     fn default() -> Self {
         Self { pool: Mutex::default(), places: Arc::new(Semaphore::new(MAX_CONNECTIONS)) }
     }
 }
 
-/// One connection. It goes back into the pool by [`OwnConnection::done`]; dropped before,
+/// One connection. It goes back into the pool by [`DedicatedConnection::done`]; dropped before,
 /// with an answer outstanding perhaps, it is closed.
-pub(super) struct OwnConnection {
+pub(super) struct DedicatedConnection {
     connection: Option<Connection>,
     _place: OwnedSemaphorePermit,
 }
 
-impl OwnConnections {
+impl DedicatedConnections {
     /// The pool in use, if there is one.
     pub(super) fn pool(&self) -> Option<Pool> {
         self.current().clone()
@@ -61,7 +61,7 @@ impl OwnConnections {
 
     /// One connection of `pool`. It was asked whether it lives: nothing was sent yet, so a
     /// broken one costs nothing here. Where the server is silent the pool is left.
-    pub(super) async fn take(&self, pool: &Pool) -> Result<OwnConnection, StoreError> {
+    pub(super) async fn take(&self, pool: &Pool) -> Result<DedicatedConnection, StoreError> {
         let place = within(CONNECT_TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
         let _place = place.map_err(unavailable)?.map_err(unavailable)?;
         let connection = match within(CONNECT_TIMEOUT, pool.get()).await {
@@ -69,7 +69,7 @@ impl OwnConnections {
             Err(silence) => Err(unavailable(silence)),
         };
         let connection = Some(connection.inspect_err(|_| self.leave())?);
-        Ok(OwnConnection { connection, _place })
+        Ok(DedicatedConnection { connection, _place })
     }
 
     fn current(&self) -> MutexGuard<'_, Option<Pool>> {
@@ -77,7 +77,7 @@ impl OwnConnections {
     }
 }
 
-impl OwnConnection {
+impl DedicatedConnection {
     pub(super) fn get(&mut self) -> Result<&mut MultiplexedConnection, StoreError> {
         self.connection.as_deref_mut().ok_or_else(|| unavailable("the connection is gone"))
     }
@@ -88,7 +88,7 @@ impl OwnConnection {
     }
 }
 
-impl Drop for OwnConnection {
+impl Drop for DedicatedConnection {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             drop(Connection::take(connection));

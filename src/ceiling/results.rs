@@ -1,73 +1,20 @@
-//! What was measured, round by round, and what is read from it.
+//! The results of a run, round by round, and what is read from them.
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
-
+use super::figures::{Figure, Spread, quotient};
 use super::overload::Overload;
 use super::rounds::Measurement;
 use crate::load::latency::LatencyMs;
 use crate::seckill::Strategy;
 
-/// What one measurement found.
-#[derive(Debug, Clone, Default, Serialize)]
-pub(super) struct Figure {
-    /// In which round, and as which of its measurements.
-    pub(super) round: usize,
-    pub(super) place: usize,
-    /// A second; of memory, megabytes (10^6 bytes).
-    pub(super) value: f64,
-    /// Latency of the answers that `value` counts, where it counts answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) latency_ms: Option<LatencyMs>,
-    /// Whatever else there is to know: what was counted, what stands in the database.
-    #[serde(flatten)]
-    pub(super) counts: BTreeMap<&'static str, u64>,
-}
-
-impl Figure {
-    pub(super) fn of(value: f64) -> Self {
-        Self { value, ..Self::default() }
-    }
-
-    pub(super) fn counting(mut self, name: &'static str, count: u64) -> Self {
-        self.counts.insert(name, count);
-        self
-    }
-}
-
-/// The middle and the ends of some figures, at least one.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct Spread {
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
-}
-
-impl Spread {
-    /// `None` of nothing.
-    pub(super) fn of(values: &[f64]) -> Option<Self> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let middle = sorted.len() / 2;
-        let median = match sorted.len() % 2 {
-            1 => sorted[middle],
-            _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
-        };
-        Some(Self { median, min, max })
-    }
-}
-
 /// All figures of a run.
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct Results {
     rounds: Vec<Vec<(Measurement, Figure)>>,
     overloads: Vec<(Strategy, Overload)>,
     stolen: Vec<f64>,
 }
 
-impl Book {
+impl Results {
     /// Figures recorded from now on are of another round.
     pub(super) fn begin_round(&mut self) {
         self.rounds.push(Vec::new());
@@ -178,12 +125,6 @@ impl<'a> Round<'a> {
     }
 }
 
-/// `None` where there is nothing to divide by.
-pub(super) fn quotient(above: Option<f64>, below: Option<f64>) -> Option<f64> {
-    let below = below.filter(|below| *below > 0.0)?;
-    above.map(|above| above / below)
-}
-
 fn values(figures: &[&Figure]) -> Vec<f64> {
     figures.iter().map(|figure| figure.value).collect()
 }
@@ -193,42 +134,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_middle_or_between_the_two_in_the_middle() {
-        let spread = |values: &[f64]| Spread::of(values).map(|it| (it.median, it.min, it.max));
-        assert_eq!(spread(&[]), None);
-        assert_eq!(spread(&[3.0]), Some((3.0, 3.0, 3.0)));
-        assert_eq!(spread(&[3.0, 1.0, 2.0]), Some((2.0, 1.0, 3.0)));
-        assert_eq!(spread(&[4.0, 1.0, 2.0, 3.0]), Some((2.5, 1.0, 4.0)));
-    }
-
-    #[test]
     fn a_share_is_taken_within_each_round() {
         let (above, below) =
             (Measurement::Bare { connections: 1 }, Measurement::Bare { connections: 2 });
-        let mut book = Book::default();
+        let mut results = Results::default();
         // A machine that was twice as fast in the second round: the share is the same.
         for (high, low) in [(10.0, 20.0), (20.0, 40.0), (1.0, 0.0)] {
-            book.begin_round();
-            book.record(above, Figure::of(high));
-            book.record(below, Figure::of(low));
+            results.begin_round();
+            results.record(above, Figure::of(high));
+            results.record(below, Figure::of(low));
         }
-        assert_eq!(book.each_round(|round| round.share([above, below])), [0.5, 0.5]);
-        assert_eq!(book.spread(above).map(|spread| spread.median), Some(10.0));
-        assert_eq!(book.measurements(), [above, below]);
+        assert_eq!(results.each_round(|round| round.share([above, below])), [0.5, 0.5]);
+        assert_eq!(results.spread(above).map(|spread| spread.median), Some(10.0));
+        assert_eq!(results.measurements(), [above, below]);
     }
 
     #[test]
     fn of_what_was_measured_twice_the_share_is_that_of_the_closest() {
         let [above, below, other] = [1, 2, 3].map(|connections| Measurement::Bare { connections });
-        let mut book = Book::default();
-        book.begin_round();
+        let mut results = Results::default();
+        results.begin_round();
         for (measurement, value) in
             [(below, 1.0), (other, 7.0), (above, 10.0), (below, 20.0), (other, 7.0), (above, 1.0)]
         {
-            book.record(measurement, Figure::of(value));
+            results.record(measurement, Figure::of(value));
         }
-        assert_eq!(book.each_round(|round| round.share([above, below])), [0.5]);
-        assert_eq!(book.figures(below).len(), 2);
-        assert_eq!(book.measurements(), [below, other, above]);
+        assert_eq!(results.each_round(|round| round.share([above, below])), [0.5]);
+        assert_eq!(results.figures(below).len(), 2);
+        assert_eq!(results.measurements(), [below, other, above]);
     }
 }

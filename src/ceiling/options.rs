@@ -1,21 +1,20 @@
-//! What is asked for: the arguments, and what they come to.
+//! The arguments, and the options that follow from them.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use serde::Serialize;
+use clap::Args;
 
-use super::rounds::{self, Measurement};
+use super::rounds::{self, Measurement, Part};
 use crate::config::StoreArgs;
 use crate::seckill::Strategy;
 
-/// What one measurement costs beside its time: vouchers to put on sale, a process to start, a
+/// The time that one measurement takes beside its own: vouchers to put on sale, a process to start, a
 /// checkpoint.
 const ASIDE: Duration = Duration::from_millis(350);
 /// The longest lead-in.
 const MAX_LEAD_IN: Duration = Duration::from_millis(500);
-/// What starting, minting and the audit cost.
+/// The time that starting, minting and the audit take.
 const AROUND: Duration = Duration::from_secs(12);
 
 /// Is my number normal? The limits of this machine, and how close the strategies come
@@ -79,28 +78,9 @@ pub struct CeilingArgs {
     pub(super) stores: StoreArgs,
 }
 
-/// What is measured where it is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Part {
-    /// Several times what can be sold: what is still sold, and how soon it is over (of the default
-    /// where no strategy is named)
-    Overload,
-    /// 64 vouchers on sale at once, against one
-    Vouchers,
-    /// Two and four nodes, against one
-    Nodes,
-    /// A node's memory while 1,000 connections buy
-    Memory,
-}
-
-impl Part {
-    pub(super) const ALL: [Self; 4] = [Self::Overload, Self::Vouchers, Self::Nodes, Self::Memory];
-}
-
 /// How it is measured.
 #[derive(Debug, Clone)]
-pub(super) struct Terms {
+pub(super) struct Options {
     pub(super) repeats: usize,
     pub(super) lasting: Duration,
     pub(super) strategies: Vec<Strategy>,
@@ -112,7 +92,7 @@ pub(super) struct Terms {
     pub(super) overload_by: u8,
 }
 
-impl Terms {
+impl Options {
     pub(super) fn of(args: &CeilingArgs) -> Self {
         let named = |strategy: &Strategy| args.strategy.contains(strategy);
         let all = Strategy::ALL.into_iter();

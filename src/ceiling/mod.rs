@@ -1,6 +1,6 @@
 //! `seckill ceiling`: is my number normal?
 //!
-//! In reading order: `terms`, what was asked for; `run`, the whole of it; `rounds`, what is
+//! In reading order: `options`, what was asked for; `run`, the whole of it; `rounds`, what is
 //! measured and in which order; `stage`, on what; the ceilings, `hot_row` (PostgreSQL) and
 //! `lock_script` (Redis), by other people's programs (`child`); `sales`, the strategies over HTTP,
 //! and the handler that they are compared with; `overload`; `figures`, what was found; `shares`,
@@ -12,15 +12,16 @@ mod figures;
 mod hot_row;
 mod lock_script;
 mod machine;
+mod options;
 mod overload;
 mod report;
+mod results;
 mod rounds;
 mod run;
 mod sales;
 mod shares;
 mod sheet;
 mod stage;
-mod terms;
 
+pub use options::CeilingArgs;
 pub use run::run;
-pub use terms::CeilingArgs;

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 
-use super::figures::{Book, Figure};
+use super::figures::{Figure, rate};
 use super::machine::{Machine, ProcessorTime};
-use super::report::{Report, rate};
+use super::options::{CeilingArgs, Options};
+use super::report::Report;
+use super::results::Results;
 use super::rounds::{self, Measurement, counted};
 use super::stage::Stage;
-use super::terms::{CeilingArgs, Terms};
 use crate::cli::audit::{check_writable, write_json, write_text};
 use crate::cli::stores::Stores;
 use crate::cli::{FAILED, progress, say};
@@ -27,10 +28,10 @@ const WORTH_TELLING: f64 = 5.0;
 /// When it could not be carried out; what is void is an exit status.
 pub async fn run(args: CeilingArgs) -> anyhow::Result<ExitCode> {
     check_files(&args)?;
-    let terms = Terms::of(&args);
+    let options = Options::of(&args);
     let benchmarks = Benchmarks::find()?;
     let measured = tokio::select! {
-        measured = measure_all(terms, benchmarks, &args.stores) => measured,
+        measured = measure_all(options, benchmarks, &args.stores) => measured,
         // Whatever runs is stopped by being dropped; the servers by their keeper.
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
@@ -68,22 +69,22 @@ fn check_files(args: &CeilingArgs) -> Result<(), ConfigError> {
 }
 
 async fn measure_all(
-    terms: Terms,
+    options: Options,
     benchmarks: Benchmarks,
     stores: &StoreArgs,
 ) -> anyhow::Result<Report> {
-    let each = humantime::format_duration(terms.lasting);
-    let lead_in = humantime::format_duration(terms.lead_in());
-    let minutes = terms.estimate().as_secs_f64() / 60.0;
+    let each = humantime::format_duration(options.lasting);
+    let lead_in = humantime::format_duration(options.lead_in());
+    let minutes = options.estimate().as_secs_f64() / 60.0;
     eprintln!(
         "{} of {} measurements, {each} each, loads after a lead-in of {lead_in}: this takes about {}.",
-        counted(terms.repeats, "round"),
-        terms.round(1).len(),
+        counted(options.repeats, "round"),
+        options.round(1).len(),
         counted(minutes.ceil() as usize, "minute")
     );
     let stores = Stores::open(stores, None).await?;
     let database = stores.migrated_database().await?;
-    let report = measure_on(&stores, &database, terms, benchmarks).await;
+    let report = measure_on(&stores, &database, options, benchmarks).await;
     // Whatever came of it: nobody must be asked any more when the servers stop.
     database.close().await;
     let report = report?;
@@ -94,7 +95,7 @@ async fn measure_all(
 async fn measure_on(
     stores: &Stores,
     database: &Database,
-    terms: Terms,
+    options: Options,
     benchmarks: Benchmarks,
 ) -> anyhow::Result<Report> {
     let machine = Machine::of(stores, database, &Redis::new(&stores.redis_url)?).await;
@@ -105,9 +106,9 @@ async fn measure_on(
     for objection in &void {
         eprintln!("VOID: {objection}");
     }
-    eprintln!("Minting {} buyers, starting the nodes", terms.users);
-    let mut stage = Stage::set(terms.clone(), benchmarks, stores, database.clone()).await?;
-    let book = play(&mut stage, &mut void).await?;
+    eprintln!("Minting {} buyers, starting the nodes", options.users);
+    let mut stage = Stage::set(options.clone(), benchmarks, stores, database.clone()).await?;
+    let results = play(&mut stage, &mut void).await?;
     let mut notes = Vec::new();
     if stage.redis_benchmark.is_none() {
         notes.push(
@@ -119,26 +120,26 @@ async fn measure_on(
     eprintln!("Auditing what was sold");
     let (audited, violations) = stage.close().await?;
     void.extend(violations);
-    Ok(Report { machine, terms, book, void, notes, audited })
+    Ok(Report { machine, options, results, void, notes, audited })
 }
 
 /// Measures everything, round by round.
-async fn play(stage: &mut Stage, void: &mut Vec<String>) -> anyhow::Result<Book> {
-    let (repeats, mut book) = (stage.terms.repeats, Book::default());
-    let bar = progress::of_steps((stage.terms.round(1).len() * repeats) as u64);
+async fn play(stage: &mut Stage, void: &mut Vec<String>) -> anyhow::Result<Results> {
+    let (repeats, mut results) = (stage.options.repeats, Results::default());
+    let bar = progress::of_steps((stage.options.round(1).len() * repeats) as u64);
     for number in 1..=repeats {
-        book.begin_round();
-        for measurement in stage.terms.round(number) {
+        results.begin_round();
+        for measurement in stage.options.round(number) {
             bar.set_message(measurement.label());
             let before = ProcessorTime::so_far();
-            let Some((told, spoiled)) = stage.measure(measurement, &mut book).await? else {
+            let Some((told, spoiled)) = stage.measure(measurement, &mut results).await? else {
                 bar.inc(1);
                 continue;
             };
             let mut line = format!("round {number} of {repeats}: {}: {told}", measurement.label());
             let stolen = before.zip(ProcessorTime::so_far());
             if let Some(stolen) = stolen.and_then(|(before, after)| after.stolen_since(before)) {
-                book.record_stolen(stolen);
+                results.record_stolen(stolen);
                 if stolen >= WORTH_TELLING {
                     line.push_str(&format!(" ({stolen:.0} % of the time stolen)"));
                 }
@@ -152,7 +153,7 @@ async fn play(stage: &mut Stage, void: &mut Vec<String>) -> anyhow::Result<Book>
         }
     }
     bar.finish_and_clear();
-    Ok(book)
+    Ok(results)
 }
 
 impl Stage {
@@ -161,9 +162,9 @@ impl Stage {
     async fn measure(
         &mut self,
         measurement: Measurement,
-        book: &mut Book,
+        results: &mut Results,
     ) -> anyhow::Result<Option<(String, Vec<String>)>> {
-        let lasting = self.terms.lasting;
+        let lasting = self.options.lasting;
         let alone = |figure: Figure| (figure, Vec::new());
         let (figure, spoiled) = match measurement {
             Measurement::Bare { connections } => self.bare(measurement, connections).await?,
@@ -192,12 +193,12 @@ impl Stage {
             Measurement::Overload { strategy } => {
                 let (overload, spoiled) = self.overload(measurement, strategy).await?;
                 let told = overload.in_words();
-                book.record_overload(strategy, overload);
+                results.record_overload(strategy, overload);
                 return Ok(Some((told, spoiled)));
             }
         };
         let told = format!("{} {}", rate(figure.value), measurement.unit());
-        book.record(measurement, figure);
+        results.record(measurement, figure);
         Ok(Some((told, spoiled)))
     }
 }

@@ -13,8 +13,8 @@ use tokio::time::timeout;
 
 use super::hot_row::{Pgbench, settle};
 use super::lock_script::RedisBenchmark;
-use super::rounds::{Measurement, NODES, Refused};
-use super::terms::{Part, Terms};
+use super::options::Options;
+use super::rounds::{Measurement, NODES, Part, Refused};
 use crate::cli::nodes::Node;
 use crate::cli::stores::{Stores, fresh_secret};
 use crate::cli::tokens;
@@ -57,7 +57,7 @@ pub(super) struct Load {
 
 /// Everything that runs.
 pub(super) struct Stage {
-    pub(super) terms: Terms,
+    pub(super) options: Options,
     pub(super) database: Database,
     pub(super) pgbench: Pgbench,
     /// `None` where Redis's own client cannot reach it.
@@ -85,7 +85,7 @@ struct Refusing {
 impl Stage {
     /// Starts all of it.
     pub(super) async fn set(
-        terms: Terms,
+        options: Options,
         benchmarks: Benchmarks,
         stores: &Stores,
         database: Database,
@@ -97,24 +97,25 @@ impl Stage {
             RedisBenchmark::prepare(benchmarks.redis_benchmark, &stores.redis_url)?;
         let secret = fresh_secret();
         let minter = Tokens::new(secret.as_bytes(), Arc::new(SystemClock));
-        let minted = tokens::mint(&database, &minter, None, terms.users).await?;
+        let minted = tokens::mint(&database, &minter, None, options.users).await?;
         let tokens = minted.into_iter().map(|(_, token)| token.into()).collect();
-        let needed = if terms.measures_nodes() { NODES.into_iter().max().unwrap_or(1) } else { 1 };
+        let needed =
+            if options.measures_nodes() { NODES.into_iter().max().unwrap_or(1) } else { 1 };
         let start = |strategy| Node::start(stores, &secret, strategy, DEFAULT_BURST);
         let mut nodes = Vec::new();
-        for strategy in terms.strategies.iter().copied() {
+        for strategy in options.strategies.iter().copied() {
             nodes.push((strategy, try_join_all((0..needed).map(|_| start(strategy))).await?));
         }
         let mut overloaded = Vec::new();
-        if terms.parts.contains(&Part::Overload) {
-            for strategy in terms.overloaded.iter().copied() {
+        if options.parts.contains(&Part::Overload) {
+            for strategy in options.overloaded.iter().copied() {
                 overloaded.push((strategy, start(strategy).await?));
             }
         }
         let bare = Node::start_bare().await?;
         let (refusing, sold) = put_aside(&database).await?;
         let mut stage = Self {
-            terms,
+            options,
             database,
             pgbench,
             redis_benchmark,
@@ -233,7 +234,7 @@ impl Stage {
     /// got the one also proves that tokens, routes and refusals are what they should be.
     async fn sell_out(&mut self) -> anyhow::Result<()> {
         // Whichever strategy: the books are the same.
-        let strategy = self.terms.strategies.first().copied().unwrap_or_default();
+        let strategy = self.options.strategies.first().copied().unwrap_or_default();
         let buyers = self.who_bought();
         for (voucher, wanted) in
             [(self.refusing.sold_out, 1), (self.refusing.already_bought, buyers.len() as u64)]

@@ -16,9 +16,9 @@ use super::figures::Figure;
 use crate::store::Database;
 
 /// The statement that sells, one order at a time.
-const HOT_ROW: &str = include_str!("../../../loadtest/pgbench/hot_row.sql");
+const HOT_ROW: &str = include_str!("../../loadtest/pgbench/hot_row.sql");
 /// The call that sells many at once.
-const BATCH: &str = include_str!("../../../loadtest/pgbench/batch.sql");
+const BATCH: &str = include_str!("../../loadtest/pgbench/batch.sql");
 /// Orders in such a call: as many as 256 buyers bring about, less those who are answered.
 pub(super) const BATCH_ORDERS: u64 = 100;
 

@@ -2,17 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::figures::{Book, Spread};
+use super::figures::{Spread, rate};
 use super::hot_row::BATCH_ORDERS;
 use super::lock_script;
 use super::machine::Machine;
+use super::options::Options;
 use super::overload::{Overload, PHASES};
+use super::results::Results;
 use super::rounds::{
     BATCH_CLIENTS, CONNECTIONS, HOT_ROW_CLIENTS, Measurement, REFERENCE_CLIENTS, counted,
 };
 use super::shares::{Share, of_batches, of_hot_row, share, shares};
 use super::sheet::Sheet;
-use super::terms::Terms;
 use crate::load::outcome::{NOT_SENT, ORDERED};
 use crate::seckill::Strategy;
 
@@ -20,8 +21,8 @@ use crate::seckill::Strategy;
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) machine: Machine,
-    pub(super) terms: Terms,
-    pub(super) book: Book,
+    pub(super) options: Options,
+    pub(super) results: Results,
     /// Why its figures are not to be believed.
     pub(super) void: Vec<String>,
     /// What else there is to know.
@@ -36,7 +37,7 @@ impl Report {
     }
 
     pub(super) fn misses_a_target(&self) -> bool {
-        shares(&self.book, &self.terms).iter().any(|share| share.is_met() == Some(false))
+        shares(&self.results, &self.options).iter().any(|share| share.is_met() == Some(false))
     }
 
     /// For a terminal.
@@ -54,41 +55,41 @@ impl Report {
     /// Every figure of every round.
     pub(super) fn json(&self) -> Value {
         let measurements: Vec<Value> = self
-            .book
+            .results
             .measurements()
             .into_iter()
             .map(|measurement| {
                 json!({
                     "name": measurement,
                     "unit": measurement.unit(),
-                    "figures": self.book.figures(measurement),
-                    "spread": self.book.spread(measurement),
+                    "figures": self.results.figures(measurement),
+                    "spread": self.results.spread(measurement),
                 })
             })
             .collect();
         let overloads: Vec<Value> = self
-            .terms
+            .options
             .overloaded
             .iter()
-            .map(|strategy| (strategy, self.book.overloads(*strategy)))
+            .map(|strategy| (strategy, self.results.overloads(*strategy)))
             .filter(|(_, rounds)| !rounds.is_empty())
             .map(|(strategy, rounds)| json!({ "strategy": strategy.as_str(), "rounds": rounds }))
             .collect();
         let strategies: Vec<&str> =
-            self.terms.strategies.iter().map(|strategy| strategy.as_str()).collect();
+            self.options.strategies.iter().map(|strategy| strategy.as_str()).collect();
         json!({
             "machine": self.machine,
-            "terms": {
-                "repeats": self.terms.repeats,
-                "duration_ms": self.terms.lasting.as_millis() as u64,
-                "lead_in_ms": self.terms.lead_in().as_millis() as u64,
+            "options": {
+                "repeats": self.options.repeats,
+                "duration_ms": self.options.lasting.as_millis() as u64,
+                "lead_in_ms": self.options.lead_in().as_millis() as u64,
                 "strategies": strategies,
-                "parts": self.terms.parts,
-                "users": self.terms.users,
+                "parts": self.options.parts,
+                "users": self.options.users,
             },
-            "stolen_percent": self.book.stolen(),
+            "stolen_percent": self.results.stolen(),
             "measurements": measurements,
-            "shares": shares(&self.book, &self.terms),
+            "shares": shares(&self.results, &self.options),
             "overloads": overloads,
             "audited": self.audited,
             "void": self.void,
@@ -101,8 +102,10 @@ impl Report {
     fn verdict(&self) -> Vec<String> {
         let mut lines: Vec<String> =
             self.notes.iter().map(|note| format!("Note: {note}.")).collect();
-        let missed =
-            shares(&self.book, &self.terms).iter().filter(|it| it.is_met() == Some(false)).count();
+        let missed = shares(&self.results, &self.options)
+            .iter()
+            .filter(|it| it.is_met() == Some(false))
+            .count();
         let what = match missed {
             0 => "all targets met".to_owned(),
             missed => format!("{missed} of the targets missed"),
@@ -137,12 +140,12 @@ impl Report {
              what is compared measured again beside it; pgbench and redis-benchmark are counted from \
              their first call on; medians, in brackets the extremes; load, nodes, PostgreSQL and Redis \
              on the same processors",
-            counted(self.terms.repeats, "round"),
-            humantime::format_duration(self.terms.lasting),
-            humantime::format_duration(self.terms.lead_in())
+            counted(self.options.repeats, "round"),
+            humantime::format_duration(self.options.lasting),
+            humantime::format_duration(self.options.lead_in())
         );
         sheet.row(["method".to_owned(), method]);
-        if let Some(Spread { median, max, .. }) = self.book.stolen() {
+        if let Some(Spread { median, max, .. }) = self.results.stolen() {
             let value = format!("{median:.1} % in the median measurement, {max:.0} % in the worst");
             sheet.row(["steal time".to_owned(), value]);
         }
@@ -153,14 +156,14 @@ impl Report {
         let mut sheet = Sheet::new("Ceilings of this machine", &["ceiling", "a second", "", " "])
             .with_text(&["", " "]);
         let of = |all: &[Measurement]| -> Option<f64> {
-            let medians = all.iter().filter_map(|it| self.book.spread(*it));
+            let medians = all.iter().filter_map(|it| self.results.spread(*it));
             medians.map(|spread| spread.median).reduce(f64::max)
         };
         let hot_rows = HOT_ROW_CLIENTS.map(|clients| Measurement::HotRow { clients });
         let batches = BATCH_CLIENTS.map(|clients| Measurement::Batches { clients });
         let (best_row, best_batch) = (of(&hot_rows), of(&batches));
-        for measurement in self.book.measurements() {
-            let Some(spread) = self.book.spread(measurement) else { continue };
+        for measurement in self.results.measurements() {
+            let Some(spread) = self.results.spread(measurement) else { continue };
             let best =
                 if [best_row, best_batch].contains(&Some(spread.median)) { "best" } else { "" };
             let (label, remark) = match measurement {
@@ -195,13 +198,13 @@ impl Report {
             "p99 ms",
         ];
         let mut sheet = Sheet::new("What the strategies sell", &columns).with_text(&[""]);
-        for measurement in self.book.measurements() {
+        for measurement in self.results.measurements() {
             let Measurement::Orders { strategy, connections } = measurement else { continue };
-            let Some(spread) = self.book.spread(measurement) else { continue };
-            let of_row = share(&self.book, of_hot_row(strategy, connections));
+            let Some(spread) = self.results.spread(measurement) else { continue };
+            let of_row = share(&self.results, of_hot_row(strategy, connections));
             let of_batches = match strategy {
                 Strategy::Locked => Vec::new(),
-                _ => of_batches(&self.book, measurement),
+                _ => of_batches(&self.results, measurement),
             };
             sheet.row([
                 measurement.label(),
@@ -209,8 +212,8 @@ impl Report {
                 range(&spread, rate),
                 median(&of_row),
                 median(&of_batches),
-                milliseconds(self.book.latency(measurement, |latency| latency.p50)),
-                milliseconds(self.book.latency(measurement, |latency| latency.p99)),
+                milliseconds(self.results.latency(measurement, |latency| latency.p50)),
+                milliseconds(self.results.latency(measurement, |latency| latency.p99)),
             ]);
         }
         sheet
@@ -219,17 +222,17 @@ impl Report {
     fn refusals(&self) -> Sheet {
         let columns = ["refusals", "a second", "", "of the bare handler", "p50 ms", "p99 ms"];
         let mut sheet = Sheet::new("How fast they refuse", &columns).with_text(&[""]);
-        for measurement in self.book.measurements() {
+        for measurement in self.results.measurements() {
             let Measurement::Refusals { connections, .. } = measurement else { continue };
-            let Some(spread) = self.book.spread(measurement) else { continue };
-            let of_bare = share(&self.book, [measurement, Measurement::Bare { connections }]);
+            let Some(spread) = self.results.spread(measurement) else { continue };
+            let of_bare = share(&self.results, [measurement, Measurement::Bare { connections }]);
             sheet.row([
                 measurement.label(),
                 rate(spread.median),
                 range(&spread, rate),
                 median(&of_bare),
-                milliseconds(self.book.latency(measurement, |latency| latency.p50)),
-                milliseconds(self.book.latency(measurement, |latency| latency.p99)),
+                milliseconds(self.results.latency(measurement, |latency| latency.p50)),
+                milliseconds(self.results.latency(measurement, |latency| latency.p99)),
             ]);
         }
         sheet
@@ -239,14 +242,14 @@ impl Report {
         let mut sheet =
             Sheet::new("Many vouchers, several nodes, memory", &["what", "median", "", "unit"])
                 .with_text(&["", "unit"]);
-        for measurement in self.book.measurements() {
+        for measurement in self.results.measurements() {
             let is_further = matches!(
                 measurement,
                 Measurement::ManyVouchers { .. }
                     | Measurement::Nodes { .. }
                     | Measurement::Memory { .. }
             );
-            let Some(spread) = self.book.spread(measurement).filter(|_| is_further) else {
+            let Some(spread) = self.results.spread(measurement).filter(|_| is_further) else {
                 continue;
             };
             let unit = measurement.unit().to_owned();
@@ -266,10 +269,11 @@ impl Report {
             "MB",
             "refused/s",
         ];
-        let mut sheet = Sheet::new(format!("{} times the peak", self.terms.overload_by), &columns)
-            .with_text(&["refused/s"]);
-        for strategy in &self.terms.overloaded {
-            let overloads = self.book.overloads(*strategy);
+        let mut sheet =
+            Sheet::new(format!("{} times the peak", self.options.overload_by), &columns)
+                .with_text(&["refused/s"]);
+        for strategy in &self.options.overloaded {
+            let overloads = self.results.overloads(*strategy);
             let peaks: Vec<f64> = overloads.iter().map(|overload| overload.peak_per_s).collect();
             if let Some(peak) = Spread::of(&peaks) {
                 let name = format!("{strategy}, the peak, closed load, {CONNECTIONS} connections");
@@ -289,7 +293,7 @@ impl Report {
     fn targets(&self) -> Sheet {
         let mut sheet = Sheet::new("Targets", &["target", "median", "", "wanted", " "])
             .with_text(&["", "wanted", " "]);
-        for share in shares(&self.book, &self.terms) {
+        for share in shares(&self.results, &self.options) {
             let (Some(target), Some(met)) = (share.target, share.is_met()) else { continue };
             let verdict = if met { "met" } else { "MISSED" };
             sheet
@@ -345,22 +349,6 @@ fn phase_row(overloads: &[&Overload], place: usize) -> Option<Vec<String>> {
 fn joined(parts: [&str; 2]) -> String {
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("; ")
-}
-
-/// Whole, with a comma for the thousands; below a hundred with one decimal.
-pub(super) fn rate(value: f64) -> String {
-    if value.abs() < 100.0 {
-        return format!("{value:.1}");
-    }
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (place, digit) in digits.char_indices() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 fn ratio(value: f64) -> String {

@@ -15,8 +15,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::figures::quotient;
-use super::report::rate;
+use super::figures::{quotient, rate};
 use super::rounds::{CONNECTIONS, Measurement};
 use super::sales::discrepancy;
 use super::stage::{Load, Stage, path};
@@ -120,16 +119,16 @@ impl Stage {
         strategy: Strategy,
     ) -> anyhow::Result<(Overload, Vec<String>)> {
         let nodes = vec![self.overloaded(strategy)?.address];
-        let lasting = self.terms.lasting;
+        let lasting = self.options.lasting;
         // As long as the overload: what can be sold for a second, before the first checkpoint,
         // cannot be sold for long.
-        self.terms.lasting = self.terms.overload;
+        self.options.lasting = self.options.overload;
         let peak = self.orders(measurement, nodes.clone(), CONNECTIONS).await;
-        self.terms.lasting = lasting;
+        self.options.lasting = lasting;
         let (peak, mut spoiled) = peak?;
-        let half_ms = self.terms.half_load.as_millis() as u64;
-        let durations_ms = [half_ms, self.terms.overload.as_millis() as u64, half_ms];
-        let phases = phases(peak.value, self.terms.overload_by, durations_ms);
+        let half_ms = self.options.half_load.as_millis() as u64;
+        let durations_ms = [half_ms, self.options.overload.as_millis() as u64, half_ms];
+        let phases = phases(peak.value, self.options.overload_by, durations_ms);
         let arrivals: f64 =
             phases.iter().map(|phase| phase.per_s * phase.duration_ms as f64 / 1e3).sum();
         let needed = (arrivals * SPARE) as usize + OVERLOAD_CONNECTIONS;

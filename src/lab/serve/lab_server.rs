@@ -1,4 +1,4 @@
-//! All rungs' stalls in one process; and the one stall of a node.
+//! All rungs' services in one process; and the one service of a node.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -7,29 +7,25 @@ use std::time::Duration;
 use anyhow::anyhow;
 use sqlx::postgres::PgPool;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tokio_util::task::AbortOnDropHandle;
 
-use super::buyers::{Numbers, Register};
+use super::buyers::Register;
 use super::routes;
-use super::stall::{Stall, Supply};
+use super::rung_service::{RungService, Supply};
+use super::state::{FIRST_STOCK, OnSale, State};
 use crate::http::server;
-use crate::lab::node::say;
-use crate::lab::protocol::{NodePlan, Said};
+use crate::lab::protocol::{NodePlan, Said, say};
 use crate::lab::sale;
 use crate::lab::world::World;
-use crate::ladder::{self, RUNGS, Rung, Shop, Tables};
+use crate::ladder::{self, RUNGS, Shop, Tables};
 use crate::load;
-use crate::model::VoucherId;
 use crate::store::Keys;
 
 /// Files that are not connections of clients: each rung may have some to its servers.
 const OTHER_FILES: u64 = 512;
 /// Connections at once, where the system allows that many open files.
 const MAX_CONNECTIONS: u64 = 16_384;
-/// Purchases under way, those included whose buyers have left.
-const MAX_PURCHASES: usize = 16_384;
 /// How long the end waits for purchases under way.
 const FINISHED_WITHIN: Duration = Duration::from_secs(30);
 /// How long connections to the database may take to close.
@@ -37,37 +33,12 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 /// The users without a number of their own begin above this, so that they are nobody who has
 /// one; those of each node above a multiple of it.
 const STRANGERS: i64 = 1_000_000_000;
-/// What is on sale at every stall from the beginning.
-pub(super) const FIRST_STOCK: i32 = 100;
-
 /// Where rungs sell.
-pub struct Market {
+pub struct LabServer {
     state: Arc<State>,
     /// Pools that are closed in the end.
     pools: Vec<PgPool>,
     _registers: Vec<AbortOnDropHandle<()>>,
-}
-
-/// What all requests share.
-pub(super) struct State {
-    pub(super) stalls: Vec<Arc<Stall>>,
-    /// One on sale at each, in the stalls' order; none at a node's.
-    pub(super) first: Vec<VoucherId>,
-    pub(super) strangers: Numbers,
-    pub(super) address: SocketAddr,
-    pub(super) purchases: TaskTracker,
-    pub(super) places: Arc<Semaphore>,
-}
-
-/// What is on sale at a stall, for who wants to say so.
-#[derive(Debug)]
-pub struct OnSale {
-    /// The rung.
-    pub rung: &'static Rung,
-    /// The voucher.
-    pub voucher: VoucherId,
-    /// A command that buys it.
-    pub curl: String,
 }
 
 /// What the rungs with the same tables share.
@@ -89,32 +60,7 @@ impl Floor {
     }
 }
 
-impl State {
-    fn new(address: SocketAddr, stalls: Vec<Stall>, strangers: i64) -> Self {
-        Self {
-            stalls: stalls.into_iter().map(Arc::new).collect(),
-            first: Vec::new(),
-            strangers: Numbers::from(strangers + 1),
-            address,
-            purchases: TaskTracker::new(),
-            places: Arc::new(Semaphore::new(MAX_PURCHASES)),
-        }
-    }
-
-    /// Each rung and what is on sale there.
-    pub(super) fn on_sale(&self) -> impl Iterator<Item = OnSale> {
-        self.stalls.iter().zip(&self.first).map(|(stall, voucher)| OnSale {
-            rung: stall.rung,
-            voucher: *voucher,
-            curl: format!(
-                "curl -X POST http://{}/lab/{}/vouchers/{voucher}/orders",
-                self.address, stall.rung.id
-            ),
-        })
-    }
-}
-
-impl Market {
+impl LabServer {
     /// Every rung on the lab's servers, each with a voucher on sale; `address` is where they
     /// will be served.
     ///
@@ -123,7 +69,7 @@ impl Market {
     pub async fn open(world: &Arc<World>, address: SocketAddr) -> anyhow::Result<Self> {
         let bare = Floor::open(world.database_url(Tables::Bare)?)?;
         let guarded = Floor::open(world.database_url(Tables::Guarded)?)?;
-        let mut stalls = Vec::new();
+        let mut services = Vec::new();
         for rung in RUNGS {
             let floor = match rung.tables {
                 Tables::Bare => &bare,
@@ -137,12 +83,12 @@ impl Market {
                 key_prefix,
             };
             let (looks, register) = (floor.looks.clone(), floor.register.clone());
-            stalls.push(Stall::new(rung, supply, looks, Some(register)));
+            services.push(RungService::new(rung, supply, looks, Some(register)));
         }
-        let mut state = State::new(address, stalls, STRANGERS);
-        for stall in &state.stalls {
+        let mut state = State::new(address, services, STRANGERS);
+        for service in &state.services {
             // Nobody is there yet who could be told in other words.
-            let voucher = stall.put_on_sale(FIRST_STOCK).await;
+            let voucher = service.put_on_sale(FIRST_STOCK).await;
             state.first.push(voucher.map_err(|why| anyhow!("cannot put on sale: {why:?}"))?);
         }
         let pools = [&bare, &guarded].map(|floor| [floor.looks.clone(), floor.sales.clone()]);
@@ -173,8 +119,8 @@ impl Market {
         if timeout(FINISHED_WITHIN, self.state.purchases.wait()).await.is_err() {
             tracing::warn!("purchases that were not through in time are cut off");
         }
-        for stall in &self.state.stalls {
-            stall.close().await;
+        for service in &self.state.services {
+            service.close().await;
         }
         for pool in &self.pools {
             let _ = timeout(CLOSED_WITHIN, pool.close()).await;
@@ -193,10 +139,10 @@ pub(in crate::lab) async fn node(
     let address = listener.local_addr()?;
     let (shop, looks) = (plan.shop()?, sale::connections(&plan.database_url)?);
     let pools = vec![looks.clone(), shop.database.clone()];
-    let stall = Stall::new(rung, Supply::Given(shop), looks, None);
-    stall.open().await?;
+    let service = RungService::new(rung, Supply::Given(shop), looks, None);
+    service.open().await?;
     let strangers = STRANGERS.saturating_mul(1 + i64::from(std::process::id()));
-    let state = Arc::new(State::new(address, vec![stall], strangers));
+    let state = Arc::new(State::new(address, vec![service], strangers));
     say(&Said::Ready(Some(address.to_string())));
-    Market { state, pools, _registers: Vec::new() }.serve(listener, stop).await
+    LabServer { state, pools, _registers: Vec::new() }.serve(listener, stop).await
 }

@@ -1,0 +1,218 @@
+//! The assignment of requests to connections.
+//!
+//! A connection sends its requests one after another. The attempts of one buyer are assigned so that
+//! they are really concurrent, because that is where a sale sells twice: they never share a
+//! connection, and at one node they stand at the same place of their connections, or one later.
+//! Between nodes the places drift apart by as much as one node has had more attempts of the buyers so
+//! far than another.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+
+use super::LoadError;
+
+/// One attempt: a `POST` of `path` without a body, in the name of `token`.
+#[derive(Clone)]
+pub struct PlannedRequest {
+    /// Index into [`RushPlan::nodes`].
+    pub node: usize,
+    /// Path, with the query if there is one: `/api/vouchers/1/orders`.
+    pub path: Arc<str>,
+    /// Sent as `authorization: Bearer <token>`.
+    pub token: Arc<str>,
+    /// Whose attempt it is. Attempts of one buyer are sent concurrently.
+    pub buyer: u64,
+}
+
+/// The requests of one connection, in the order in which it sends them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Assignment {
+    /// Index of the node it is connected to.
+    pub(super) node: usize,
+    /// Indices of its requests.
+    pub(super) requests: Vec<usize>,
+}
+
+/// Deals `requests` to at most `max_connections` assignments over `nodes` nodes.
+///
+/// The buyers are shuffled by `seed`, each with all their attempts; then every request is
+/// dealt to the assignments of its node in turn. Assignments come in the order of their first
+/// requests, so the first volley leaves in the shuffled order too. The same arguments
+/// give the same assignments.
+pub(super) fn assign(
+    requests: &[PlannedRequest],
+    nodes: usize,
+    max_connections: usize,
+    seed: u64,
+) -> Result<Vec<Assignment>, LoadError> {
+    let widths = widths(requests, nodes, max_connections)?;
+    let mut assignments: Vec<Assignment> = Vec::with_capacity(widths.iter().sum());
+    let mut assignments_of_node: Vec<Vec<usize>> = vec![Vec::new(); nodes];
+    let mut dealt = vec![0_usize; nodes];
+    for index in shuffled(requests, seed) {
+        let node = requests[index].node;
+        let turn = dealt[node] % widths[node];
+        dealt[node] += 1;
+        if turn == assignments_of_node[node].len() {
+            assignments_of_node[node].push(assignments.len());
+            assignments.push(Assignment { node, requests: Vec::new() });
+        }
+        assignments[assignments_of_node[node][turn]].requests.push(index);
+    }
+    Ok(assignments)
+}
+
+/// The requests' indices: buyers in an order drawn from `seed`, the attempts of a buyer
+/// together and in the plan's order.
+fn shuffled(requests: &[PlannedRequest], seed: u64) -> Vec<usize> {
+    let mut buyers: Vec<u64> = requests.iter().map(|request| request.buyer).collect();
+    buyers.sort_unstable();
+    buyers.dedup();
+    buyers.shuffle(&mut StdRng::seed_from_u64(seed));
+    let rank: HashMap<u64, usize> =
+        buyers.into_iter().enumerate().map(|(rank, buyer)| (buyer, rank)).collect();
+    let mut order: Vec<usize> = (0..requests.len()).collect();
+    order.sort_by_key(|&index| rank[&requests[index].buyer]);
+    order
+}
+
+/// How many connections each node gets: as many as one buyer has attempts there, or
+/// they would wait for each other; what is left goes, one by one, to the node with the
+/// most requests per connection.
+fn widths(
+    requests: &[PlannedRequest],
+    nodes: usize,
+    max_connections: usize,
+) -> Result<Vec<usize>, LoadError> {
+    let mut demand = vec![0_usize; nodes];
+    let mut attempts: HashMap<(usize, u64), usize> = HashMap::new();
+    for (index, request) in requests.iter().enumerate() {
+        let node = request.node;
+        let of_node = demand.get_mut(node);
+        *of_node.ok_or(LoadError::NoSuchNode { request: index, node, nodes })? += 1;
+        *attempts.entry((node, request.buyer)).or_default() += 1;
+    }
+    let mut widths = vec![0_usize; nodes];
+    for ((node, _), count) in attempts {
+        widths[node] = widths[node].max(count);
+    }
+    let wanted: usize = widths.iter().sum();
+    if wanted > max_connections {
+        return Err(LoadError::TooFewConnections { wanted, max: max_connections });
+    }
+    for _ in wanted..max_connections.min(requests.len()) {
+        let busiest = (0..nodes)
+            .filter(|&node| widths[node] < demand[node])
+            // demand / width compared without division; the lower index wins a tie.
+            .max_by(|&a, &b| (demand[a] * widths[b]).cmp(&(demand[b] * widths[a])).then(b.cmp(&a)));
+        let Some(busiest) = busiest else { break };
+        widths[busiest] += 1;
+    }
+    Ok(widths)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn requests(buyers: usize, attempts: usize, nodes: usize) -> Vec<PlannedRequest> {
+        let request = |buyer: usize, attempt: usize| PlannedRequest {
+            node: (buyer + attempt) % nodes,
+            path: "/".into(),
+            token: "t".into(),
+            buyer: buyer as u64,
+        };
+        (0..buyers).flat_map(|buyer| (0..attempts).map(move |k| request(buyer, k))).collect()
+    }
+
+    /// Depth of every request in its assignment, and the assignment.
+    fn places(assignments: &[Assignment]) -> HashMap<usize, (usize, usize)> {
+        let mut places = HashMap::new();
+        for (number, assignment) in assignments.iter().enumerate() {
+            for (depth, &request) in assignment.requests.iter().enumerate() {
+                assert!(
+                    places.insert(request, (number, depth)).is_none(),
+                    "request {request} dealt twice"
+                );
+            }
+        }
+        places
+    }
+
+    #[test]
+    fn every_request_is_assigned_once_to_a_connection_of_its_node() {
+        let requests = requests(100, 5, 3);
+        for max_connections in [6, 7, 64, 499, 500, 10_000] {
+            let assignments = assign(&requests, 3, max_connections, 1).unwrap();
+            assert_eq!(assignments.len(), max_connections.min(500));
+            assert_eq!(places(&assignments).len(), 500);
+            for assignment in &assignments {
+                assert!(
+                    assignment
+                        .requests
+                        .iter()
+                        .all(|&request| requests[request].node == assignment.node)
+                );
+            }
+            let depths = assignments.iter().map(|assignment| assignment.requests.len());
+            let (least, most) = (depths.clone().min().unwrap(), depths.max().unwrap());
+            assert!(most <= 500_usize.div_ceil(assignments.len()) * 2, "{least}..{most}");
+        }
+    }
+
+    #[test]
+    fn attempts_of_a_buyer_are_on_distinct_connections_at_neighbouring_depths_of_a_node() {
+        let requests = requests(200, 5, 2);
+        let places = places(&assign(&requests, 2, 20, 7).unwrap());
+        for buyer in 0..200 {
+            let of_buyer = buyer * 5..buyer * 5 + 5;
+            let distinct: HashSet<_> = of_buyer.clone().map(|request| places[&request].0).collect();
+            assert_eq!(distinct.len(), 5);
+            for node in 0..2 {
+                let at_node = of_buyer.clone().filter(|&request| requests[request].node == node);
+                let depths = at_node.map(|request| places[&request].1);
+                assert!(depths.clone().max().unwrap() - depths.min().unwrap() <= 1);
+            }
+        }
+    }
+
+    #[test]
+    fn the_seed_alone_decides_the_order() {
+        let requests = requests(50, 3, 2);
+        let dealt = |seed| assign(&requests, 2, 10, seed).unwrap();
+        assert_eq!(dealt(42), dealt(42));
+        assert_ne!(dealt(42), dealt(43));
+    }
+
+    #[test]
+    fn too_few_connections_for_one_buyers_attempts_are_refused() {
+        let refusal = assign(&requests(10, 5, 2), 2, 5, 1).unwrap_err();
+        assert!(matches!(refusal, LoadError::TooFewConnections { wanted: 6, max: 5 }), "{refusal}");
+    }
+
+    #[test]
+    fn a_request_to_an_unknown_node_is_refused() {
+        let refusal = assign(&requests(10, 2, 2), 1, 5, 1).unwrap_err();
+        assert!(matches!(refusal, LoadError::NoSuchNode { request: 1, node: 1, nodes: 1 }));
+    }
+
+    #[test]
+    fn connections_follow_the_demand_of_the_nodes() {
+        let mut requests = requests(90, 1, 1);
+        requests.extend((90..100).map(|buyer| PlannedRequest {
+            node: 2,
+            path: "/".into(),
+            token: "t".into(),
+            buyer,
+        }));
+        assert_eq!(widths(&requests, 3, 10).unwrap(), [9, 0, 1]);
+        assert_eq!(widths(&requests, 3, 1_000).unwrap(), [90, 0, 10]);
+    }
+}
