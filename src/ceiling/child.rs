@@ -34,7 +34,7 @@ pub(super) async fn output_of(
     let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
     let mut stdin = child.stdin.take().context("a child has no input")?;
     let talk = async {
-        // Who does not read to the end has an answer, or a complaint.
+        // A child that does not read to the end has an answer, or a complaint.
         let _ = stdin.write_all(input.as_bytes()).await;
         drop(stdin);
         child.wait_with_output().await

@@ -1,14 +1,13 @@
-//! More than can be served: what is still sold meanwhile, how long those wait who are served,
-//! and how soon it is over when the crowd is gone.
+//! An overload: how much is still sold, how long the buyers wait who are served, and how soon it is
+//! over when the crowd is gone.
 //!
 //! First the peak: as much as is sold in the same time when each of 256 buyers comes again as soon
 //! as the last one is served. Then one load of three phases, in which buyers arrive at random times
 //! whatever the server does: half the peak, several times the peak, and half the peak again.
 //!
-//! Buyers share connections, whoever has none after 5 ms leaves (`not_sent`), and the server does
-//! not read all of them all the time: so it is asked less often than buyers arrive. Without that
-//! (behind a proxy) as much is sold, but waited for. What becomes of buyers who bring a connection
-//! each is not measured here.
+//! Buyers share connections, and a buyer that finds none free within 5 ms leaves (`not_sent`). The
+//! clients obey `Retry-After`: a connection that was refused is not free until then. So the server is
+//! asked less often than buyers arrive.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,13 +22,13 @@ use crate::load::outcome::{NOT_SENT, ORDERED};
 use crate::load::steady::{Arrival, MAX_PER_S, Pairing, Phase, PhaseReport, SteadyReport, Window};
 use crate::seckill::Strategy;
 
-/// Connections of the three phases. Whoever finds all of them busy leaves: in an overload those
-/// that the server does not listen to are busy.
+/// Connections of the three phases. A buyer that finds all of them busy leaves: a connection that was
+/// told to come later is busy until then.
 pub(super) const OVERLOAD_CONNECTIONS: usize = 8_192;
-/// How long one waits for the answer: for longer than the server does not listen to who is early.
+/// How long a buyer waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long one waits for one of the connections. Who waited for longer would be sent at last, and
-/// the server would be measured by how long the generator made him wait.
+/// How long a buyer waits for a free connection. With a longer wait the latency would be that of the
+/// generator, and not of the server.
 const CONNECTION_WITHIN: Duration = Duration::from_millis(5);
 /// The names of the phases.
 pub(super) const PHASES: [&str; 3] = ["half load", "overload", "half load again"];

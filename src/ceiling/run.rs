@@ -32,7 +32,7 @@ pub async fn run(args: CeilingArgs) -> anyhow::Result<ExitCode> {
     let benchmarks = Benchmarks::find()?;
     let measured = tokio::select! {
         measured = measure_all(options, benchmarks, &args.stores) => measured,
-        // Whatever runs is stopped by being dropped; the servers by their keeper.
+        // All that runs is stopped by being dropped, and the servers by their keeper.
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
             bail!("interrupted: everything that was started is being stopped");
@@ -85,7 +85,7 @@ async fn measure_all(
     let stores = Stores::open(stores, None).await?;
     let database = stores.migrated_database().await?;
     let report = measure_on(&stores, &database, options, benchmarks).await;
-    // Whatever came of it: nobody must be asked any more when the servers stop.
+    // In any case: no node may use the servers any more when they stop.
     database.close().await;
     let report = report?;
     stores.close().await?;

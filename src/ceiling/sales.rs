@@ -49,8 +49,8 @@ impl Stage {
         let needed = self.at_most() + CONNECTIONS;
         // Each request has another voucher than the one before it, and another buyer: one who is
         // at two vouchers at once is refused at one of them. As the number of vouchers is a power
-        // of two and that of buyers is odd, nobody comes to one voucher twice before all have
-        // been to all; as they are many, nobody comes again while he is under way.
+        // of two and that of buyers is odd, no buyer comes to one voucher twice before all have
+        // been to all; as they are many, none comes again while still under way.
         let buyers = (needed.min(self.tokens.len()) - 1) | 1;
         let sale = Sale {
             nodes: self.addresses(strategy, 1),
@@ -184,7 +184,7 @@ impl Stage {
     ) -> anyhow::Result<Found> {
         let report = self.send(load, |_| ()).await?;
         let code = refused.code();
-        // Who comes twice at a time may be refused for that.
+        // A buyer that comes twice at a time may be refused for that.
         let is_fair = |other: &str| {
             other == code || refused == Refused::AlreadyBought && other == ORDER_IN_PROGRESS
         };

@@ -78,7 +78,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     }
     let done = tokio::select! {
         done = demo(&args) => done,
-        // Whatever runs is stopped by being dropped; the servers by their keeper.
+        // All that runs is stopped by being dropped, and the servers by their keeper.
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
             bail!("interrupted: everything that was started is being stopped");

@@ -106,7 +106,7 @@ fn check_range(first: UserId, count: u32) -> Result<(), ConfigError> {
 }
 
 fn write(path: &Path, minted: &[(UserId, String)]) -> anyhow::Result<()> {
-    // Whoever reads a token is its user.
+    // A reader of a token is its user.
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     let mut file = csv::Writer::from_writer(file);
     file.write_record(["user_id", "token"])?;

@@ -2,7 +2,7 @@
 
 /// A failure to start, restart or stop the private servers.
 ///
-/// Whatever the variant, after a failed [`start`](super::Servers::start) nothing
+/// After a failed [`start`](super::Servers::start) of any variant nothing
 /// is left running and no throw-away directory remains: no outcome is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddedError {

@@ -44,7 +44,7 @@ const SOCKET: &str = ".s.PGSQL.5432";
 /// How long the processes of a killed server may take to notice.
 const REMAINS_MAX: Duration = Duration::from_secs(10);
 
-/// Whatever the caller's environment says about PostgreSQL is about another one.
+/// What the caller's environment says about PostgreSQL is about another one.
 const FOREIGN: &[&str] = &[
     "PGDATA",
     "PGPORT",

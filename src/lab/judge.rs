@@ -45,7 +45,7 @@ pub fn missing(error: &anyhow::Error) -> Option<String> {
 pub struct Verdict {
     /// What was seen.
     pub observed: Observed,
-    /// Who was sold what, or why nothing can be said.
+    /// The buyers that were sold to, or why nothing can be said.
     pub witness: Option<String>,
 }
 
@@ -83,7 +83,7 @@ impl Verdict {
 /// # Errors
 /// When the database cannot be asked.
 pub(super) async fn judge(stage: &Stage<'_>, invariant: Invariant) -> anyhow::Result<Verdict> {
-    // Whatever the rung claims to break, this it may not.
+    // No rung may claim to break this.
     if let Some(lost) = lost(stage).await? {
         return Ok(Verdict::unknown(lost));
     }
@@ -105,8 +105,8 @@ pub(super) async fn judge(stage: &Stage<'_>, invariant: Invariant) -> anyhow::Re
     })
 }
 
-/// `no_lost_order`: who was told "ordered" has an order, and one of his own. No scenario puts it
-/// at stake, and none may cost it.
+/// `no_lost_order`: a buyer that was told "ordered" has an order of its own. No scenario puts it at
+/// stake, and none may cost it.
 async fn lost(stage: &Stage<'_>) -> anyhow::Result<Option<String>> {
     let mut seen = Vec::new();
     for (cast, answer) in stage.answered() {

@@ -67,7 +67,7 @@ pub(super) enum Order {
 /// An attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Attempt {
-    /// Who is meant from now on.
+    /// The actor that is meant from now on.
     pub(super) actor: String,
     /// As in `ladder::Visit`.
     pub(super) user: i64,

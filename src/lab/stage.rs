@@ -67,7 +67,7 @@ pub(super) enum State {
 /// An actor and what became of it.
 pub(super) struct Cast {
     pub(super) name: &'static str,
-    /// Who it is in the database, and what it wants.
+    /// The user in the database, and what the user wants.
     pub(super) user: i64,
     pub(super) voucher: i64,
     pub(super) node: usize,

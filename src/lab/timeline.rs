@@ -7,7 +7,7 @@ use serde::Serialize;
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// Who did it; nobody where it is the lab that does or says something.
+    /// The actor; `None` where the lab does or says something.
     pub actor: Option<String>,
     /// What happened.
     pub text: String,

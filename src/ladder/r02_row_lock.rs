@@ -1,7 +1,7 @@
 //! *Idea.* Pessimistic: lock the row while reading it, so that nobody else reads it until we
 //! have committed.
 //! *Holds.* Never sells what does not exist.
-//! *Breaks when* one user clicks twice: nobody asks whether he has bought it before. And it is
+//! *Breaks when* one user clicks twice: nothing asks for an earlier order. And it is
 //! slow: every buyer queues for the row, those for whom nothing is left, too.
 //! *Next.* Let the update itself look at the stock (r04).
 

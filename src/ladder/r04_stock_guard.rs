@@ -1,6 +1,6 @@
 //! *Idea.* Optimistic: write only if some stock is left, whatever it was when it was read.
 //! *Holds.* Sells all there is, and nothing else.
-//! *Breaks when* one user clicks twice: nobody asks whether he has bought it before.
+//! *Breaks when* one user clicks twice: nothing asks for an earlier order.
 //! *Next.* Ask before selling (r05).
 
 use async_trait::async_trait;

@@ -18,7 +18,7 @@ use crate::store::StoreError;
 /// One attempt to buy.
 #[derive(Clone)]
 pub struct Visit {
-    /// Who buys.
+    /// The buyer.
     pub user: UserId,
     /// What.
     pub voucher: VoucherId,
@@ -26,7 +26,7 @@ pub struct Visit {
     pub lease: Duration,
     /// Another voucher that is bought on the way, by code that takes the same lock.
     pub also: Option<VoucherId>,
-    /// Who says when it goes on; nobody in a real rush.
+    /// Says when it goes on; `None` in a real rush.
     pub director: Option<Arc<dyn Director>>,
 }
 

@@ -24,7 +24,7 @@ pub struct PlannedRequest {
     pub path: Arc<str>,
     /// Sent as `authorization: Bearer <token>`.
     pub token: Arc<str>,
-    /// Whose attempt it is. Attempts of one buyer are sent concurrently.
+    /// The buyer. Attempts of one buyer are sent concurrently.
     pub buyer: u64,
 }
 

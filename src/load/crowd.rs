@@ -28,7 +28,7 @@ pub struct CrowdPlan {
     pub nodes: Vec<SocketAddr>,
     /// Path to `POST` to: `/api/vouchers/1/orders`.
     pub path: Arc<str>,
-    /// Who wants to buy; each user once.
+    /// The buyers, each user once.
     pub buyers: Vec<Buyer>,
     /// Attempts of each buyer who does not say otherwise. Attempt *k* of buyer *i* goes to
     /// node (*i* + *k*) mod nodes, both counted from 0.

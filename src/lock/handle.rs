@@ -110,7 +110,7 @@ impl Lock {
         }
     }
 
-    /// Who holds the lock, how often and for how long yet; `None`: it is free.
+    /// The owner, its holds and the remaining time; `None`: the lock is free.
     ///
     /// # Errors
     /// Those of Redis; `NotALock` when the key holds something else.

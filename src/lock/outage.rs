@@ -1,4 +1,4 @@
-//! Since when Redis cannot be reached, as all who wait together know it.
+//! Since when Redis cannot be reached, as all waiters of a client know it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Failures that are further apart are not one outage: nobody tried in between.
+/// Failures that are further apart are not one outage: there was no try in between.
 const GAP: Duration = Duration::from_secs(5);
 
-/// One for all who wait on a client: each for himself would count from when his turn came,
-/// and the hundredth in line be told an hour later.
+/// The waiters of a client share it: if each counted from its own first try, the hundredth in the
+/// queue would be told an hour later.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
     is_on: AtomicBool,

@@ -1,4 +1,4 @@
-//! Who holds a lock.
+//! The owners of locks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

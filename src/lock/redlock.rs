@@ -135,7 +135,7 @@ impl QuorumLock {
     /// # Errors
     /// `NoQuorum`: nodes failed that the majority would have needed; it says which, and why.
     /// `TooLate` when the grants took as long as they last. `InvalidName`, `InvalidLease`.
-    /// Whatever was granted, or may have been, is given back.
+    /// All that was granted, or may have been, is given back.
     pub async fn try_acquire(&self) -> Result<Option<QuorumGuard>, LockError> {
         match self.attempt(None).await? {
             Attempt::Granted(guard) => Ok(Some(guard)),

@@ -178,7 +178,7 @@ pub(super) async fn renew(redis: &Redis, claim: &Claim) -> Result<bool, LockErro
     Ok(renewed.map_err(|error| LockError::from_store(error, &claim.name))? == 1)
 }
 
-/// Who holds the lock, if anybody does.
+/// The state of the lock; `None`: it is free.
 pub(super) async fn inspect(redis: &Redis, name: &str) -> Result<Option<LockState>, LockError> {
     let answer: Result<(i64, Vec<(String, u64)>), _> = redis.invoke(&INSPECT.key(name)).await;
     let (left, fields) = answer.map_err(|error| LockError::from_store(error, name))?;

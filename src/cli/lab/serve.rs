@@ -44,13 +44,13 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let world = Arc::new(world);
     let served = async {
         let server = LabServer::open(&world, address).await?;
-        // Who does not read what is on sale may buy all the same.
+        // Standard output may be closed: the server sells all the same.
         let _ = say(format_args!("listening on http://{address}"));
         let _ = say(list(&world, &server)?);
         server.serve(listener, stop).await
     }
     .await;
-    // Whoever would still hold it was told above that it is over.
+    // All holders were told above that it is over.
     if let Some(world) = Arc::into_inner(world) {
         world.close().await?;
     }

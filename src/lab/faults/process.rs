@@ -113,7 +113,7 @@ fn spawn_tied(mut command: Command) -> io::Result<Child> {
         let (orders, queue) = mpsc::channel::<Order>();
         std::thread::spawn(move || {
             for (mut command, made) in queue {
-                // Whoever ordered it waits for it.
+                // The caller waits for it.
                 let _ = made.send(command.spawn());
             }
         });

@@ -22,7 +22,7 @@ struct Json<'a> {
     environment: &'a Environment,
 }
 
-/// Who came to each rush.
+/// The crowd of each rush.
 #[derive(Serialize)]
 struct Crowd {
     users: u32,

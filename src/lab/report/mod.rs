@@ -20,7 +20,7 @@ pub struct Report {
     pub rungs: Vec<&'static Rung>,
     /// The replays, those that were skipped included.
     pub cells: Vec<Cell>,
-    /// Who came to each rush.
+    /// The crowd of each rush.
     pub crowd: RushOptions,
     /// The rushes.
     pub rushes: Vec<Rush>,

@@ -39,7 +39,7 @@ impl Look {
         self.style().dim().apply_to(text).to_string()
     }
 
-    /// Who acts.
+    /// The actor.
     pub fn actor(self, text: &str) -> String {
         self.style().cyan().bold().apply_to(text).to_string()
     }

@@ -79,7 +79,7 @@ pub(super) struct Sale {
     pub(super) books: VoucherAudit,
     /// Acknowledged orders that are not there.
     pub(super) lost: i64,
-    /// Who has most, if more than one, and which.
+    /// The buyer with most orders, if more than one, and the orders.
     pub(super) twice: Option<(i64, Vec<i64>)>,
 }
 
@@ -128,7 +128,7 @@ impl Rush {
             let told: Vec<String> = told.map(|(code, n)| format!("{n} {code}")).collect();
             rush.witnesses.push(format!("attempts without a proper answer: {}", told.join(", ")));
         }
-        // Who got no answer may well have an order.
+        // A buyer without an answer may well have an order.
         let is_odd = untold > i64::try_from(rush.unexpected).unwrap_or(i64::MAX);
         if is_odd {
             rush.witnesses.push(format!("{untold} orders that nobody was told of"));
@@ -192,11 +192,11 @@ const TWICE: usize = 4;
 /// Every so many one comes a third time, to the first of the two again.
 const THRICE: usize = 8;
 
-/// What is on sale, and to how many.
+/// The stock, and the number of buyers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RushOptions {
     /// Buyers, at most [`RushOptions::MAX_USERS`]. Every fourth comes twice, once to each process;
-    /// every eighth a third time, to the process he came to first.
+    /// every eighth a third time, to the first of the two again.
     pub users: u32,
     /// Vouchers.
     pub stock: i32,

@@ -1,9 +1,9 @@
-//! What happens to the rungs: the schedules, and where they make no sense.
+//! The schedules of the scenarios, and where they make no sense.
 //!
 //! A schedule lets each actor run to its next pause point and no further, so it reproduces
 //! every time. It says what is done, and leaves it to the judge what came of it. It must play
-//! on every rung: where one rung lets a second actor through, another has him wait, a third
-//! turns him away.
+//! on every rung: one rung lets a second actor through, another has it wait, a third turns it
+//! away.
 
 mod clicks;
 mod leases;

@@ -1,6 +1,6 @@
-//! The same scenarios for the rung that is the production strategy. It has no pause points: what
-//! sells for real is not to be written for the lab. So the lab holds the voucher's row, on
-//! which every purchase must stop, and lets go of it when everybody is where he is to be.
+//! The same scenarios for the rung that is the production strategy. It has no pause points:
+//! production code is not written for the lab. So the lab holds the voucher's row, on which every
+//! purchase must stop, and lets go of it when all actors are where they have to be.
 
 use anyhow::bail;
 use sqlx::{Postgres, Transaction};
@@ -93,7 +93,7 @@ async fn crowd(stage: &mut Stage<'_>, stock: i32, names: &[&'static str]) -> any
     stage.finish(actors[0]).await?;
     for (user, actor) in (1..).zip(&actors[1..]) {
         stage.set_out(*actor).await?;
-        // Who has the lock is in line.
+        // An actor that has the lock waits for the batch.
         stage.until_locked(user).await?;
     }
     row.let_go(stage).await?;

@@ -25,7 +25,7 @@ pub(super) async fn whole(request: Request) -> Result<Request, Problem> {
     }
     let (parts, mut body) = request.into_parts();
     if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
-        // Who waits for `100 Continue` has not sent the body yet and will not.
+        // A client that waits for `100 Continue` has not sent the body yet and will not.
         if !parts.headers.contains_key(header::EXPECT) {
             drain(body).await;
         }

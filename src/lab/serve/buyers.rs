@@ -1,4 +1,4 @@
-//! Who buys: whoever says so, and somebody new where nobody says anything.
+//! The buyers: the user that a request names, or a new one where it names none.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

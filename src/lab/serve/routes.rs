@@ -151,7 +151,7 @@ async fn buy(
     let user_id = state.strangers.who(&headers)?;
     let place = Arc::clone(&state.places).try_acquire_owned();
     let place = place.map_err(|_| Problem::unavailable("too many purchases are under way"))?;
-    // A task of its own: a buyer who leaves does not stop what he began half-way.
+    // A task of its own: a purchase that began runs to its end if the buyer leaves.
     let purchase = state.purchases.spawn(async move {
         let bought = service.buy(user_id, voucher_id).await;
         drop(place);

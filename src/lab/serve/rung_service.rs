@@ -27,8 +27,8 @@ const MAX_VOUCHERS: usize = 10_000;
 /// How long it may take until a rung is ready to sell, its servers included.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long a rung that could not be made ready is left alone: the thousands who came
-/// meanwhile hear what the first heard, instead of each waiting for a try of his own.
+/// How long a rung that could not be made ready is left alone: the thousands who come
+/// meanwhile hear what the first heard, instead of each waiting for another try.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a rung may take to give back what it holds.

@@ -13,7 +13,7 @@
 //! answer, not from when a connection was free to send it. A generator that starts its
 //! clock with the sending leaves out exactly the requests that a stalled server kept from
 //! being sent, and reports the one stall as one slow request: *coordinated omission* (Gil
-//! Tene, "How NOT to Measure Latency", 2013; his generator wrk2 counts as this one does).
+//! Tene, "How NOT to Measure Latency", 2013; the generator wrk2 counts as this one does).
 //! What counts from the sending is reported beside it as *service* time; the difference is
 //! the wait in the generator.
 //!
