@@ -123,7 +123,7 @@ async fn a_connection_that_breaks_leaves_one_unknown_outcome_and_nothing_is_sent
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shots_for_a_node_that_has_died_are_known_not_to_have_been_sent() {
+async fn requests_to_a_node_that_has_died_are_known_not_to_have_been_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let node = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {
@@ -142,7 +142,7 @@ async fn shots_for_a_node_that_has_died_are_known_not_to_have_been_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_never_answers_is_given_up_request_by_shot() {
+async fn a_server_that_never_answers_is_given_up_request_by_request() {
     let gate = Arc::new(Gate { all: Some(Barrier::new(usize::MAX >> 4)), ..Gate::default() });
     let mut plan = plan(nodes(1, &gate).await, 6, 1, 1);
     plan.max_connections = 2;

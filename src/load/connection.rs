@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -40,6 +40,8 @@ pub(super) enum Exchange {
         status: StatusCode,
         /// Whether it says that it is `application/problem+json`.
         is_problem: bool,
+        /// Its `Retry-After`, where that is a number of seconds.
+        retry_after: Option<Duration>,
         /// Its body; `None` when it was longer than [`MAX_BODY_BYTES`], and then the
         /// connection cannot be used any more.
         body: Option<Bytes>,
@@ -62,7 +64,11 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects to `node` as [`open_stream`] does.
     pub(super) async fn open(node: SocketAddr, tries: u32, deadline: Instant) -> io::Result<Self> {
-        let stream = open_stream(node, tries, deadline).await?;
+        Self::over(open_stream(node, tries, deadline).await?).await
+    }
+
+    /// Over a stream that is connected. Nothing is sent yet.
+    pub(super) async fn over(stream: TcpStream) -> io::Result<Self> {
         let (sender, driver) =
             http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
         Ok(Self { sender, driver, ended: false })
@@ -135,11 +141,12 @@ async fn read(response: Response<Incoming>) -> Exchange {
     let status = response.status();
     let content_type = response.headers().get(CONTENT_TYPE);
     let is_problem = content_type.is_some_and(|value| is_problem(value.as_bytes()));
+    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let retry_after = retry_after.and_then(|text| text.parse().ok()).map(Duration::from_secs);
+    let answered = |body| Exchange::Answered { status, is_problem, retry_after, body };
     match Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await {
-        Ok(body) => Exchange::Answered { status, is_problem, body: Some(body.to_bytes()) },
-        Err(error) if error.is::<LengthLimitError>() => {
-            Exchange::Answered { status, is_problem, body: None }
-        }
+        Ok(body) => answered(Some(body.to_bytes())),
+        Err(error) if error.is::<LengthLimitError>() => answered(None),
         Err(_broken) => Exchange::Lost,
     }
 }

@@ -267,7 +267,7 @@ impl Worker {
                 },
             };
             match timeout_at(until, connection.exchange(http_request)).await {
-                Ok(Exchange::Answered { status, is_problem, body }) => {
+                Ok(Exchange::Answered { status, is_problem, body, .. }) => {
                     if body.is_some() {
                         self.connection = Some(connection);
                     }

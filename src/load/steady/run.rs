@@ -3,13 +3,13 @@
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::task::JoinSet;
 
-use super::driver::{Driver, Job};
+use super::part::{self, Job};
 use super::plan::SteadyPlan;
 use super::report::SteadyReport;
 use super::sum::Counted;
@@ -60,7 +60,7 @@ pub async fn run_on(
             let stream = open_stream(address, OPEN_TRIES, deadline).await;
             let stream = stream.and_then(tokio::net::TcpStream::into_std);
             let stream = stream.map_err(|source| LoadError::Connect { node: address, source })?;
-            Ok::<_, LoadError>((node, mio::net::TcpStream::from_std(stream)))
+            Ok::<_, LoadError>((node, stream))
         }
     });
     let opening = stream::iter(opening).buffered(OPENING_AT_ONCE);
@@ -69,6 +69,7 @@ pub async fn run_on(
     let threads = threads.clamp(1, connections);
     let job = Arc::new(Job {
         plan,
+        ready: Barrier::new(threads),
         start: OnceLock::new(),
         next: AtomicU64::new(0),
         exhausted: AtomicBool::new(false),
@@ -76,15 +77,13 @@ pub async fn run_on(
         progress,
     });
     let _abandon = AbandonOnDrop(Arc::clone(&job));
-    let (mut drivers, mut running) = (Vec::with_capacity(threads), JoinSet::new());
-    for part in (0..threads).rev() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtimes = (0..threads).map(|_| runtime()).collect::<Result<Vec<_>, _>>();
+    let mut running = JoinSet::new();
+    for (part, runtime) in runtimes.map_err(LoadError::Wait)?.into_iter().enumerate().rev() {
         let share = streams.split_off(connections * part / threads);
-        drivers
-            .push(Driver::new(Arc::clone(&job), (part, threads), share).map_err(LoadError::Wait)?);
-    }
-    // To make thousands of connections ready takes a while that is not the server's.
-    for driver in drivers {
-        running.spawn_blocking(move || driver.run());
+        let job = Arc::clone(&job);
+        running.spawn_blocking(move || part::run(&runtime, &job, (part, threads), share));
     }
     let mut counted = Counted::default();
     while let Some(ended) = running.join_next().await {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::answer::{CodeIndex, Codes, NO_ANSWER_INDEX, NOT_SENT_INDEX, ORDERED_INDEX};
+use super::codes::{CodeIndex, Codes, NO_ANSWER_INDEX, NOT_SENT_INDEX, ORDERED_INDEX};
 use super::sum::{Counted, CountedCode, CountedPhase, CountedWindow};
 use crate::load::latency::MAX_LATENCY_US;
 
