@@ -363,7 +363,8 @@ async fn a_connection_that_breaks_leaves_one_unknown_outcome_and_is_opened_again
 async fn an_answer_may_come_in_pieces_or_break_off() {
     let unavailable = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json; \
         charset=utf-8\r\nConnection: keep-alive\r\nContent-Length: 22\r\n\r\n{\"code\":\"unavailable\"}";
-    let chunked = "HTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
+    let chunked = "HTTP/1.1 201 Created\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n\
+        2\r\n{}\r\n0\r\n\r\n";
     let half = &ORDERED[..ORDERED.len() - 1];
     for (answer, code) in [
         (ORDERED, "ordered"),
