@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what a make target needs and the machine lacks, and nothing else.
 #
-#   scripts/setup.sh build      a C compiler and make (`ring` and jemalloc are C inside)
+#   scripts/setup.sh build      a C compiler and make (`ring` is C inside)
 #   scripts/setup.sh runtime    build + the binaries of PostgreSQL and Redis
 #   scripts/setup.sh lint       build + rustfmt, clippy and luacheck
 #   scripts/setup.sh browser    Chromium, for the test that looks at the documentation page

@@ -18,7 +18,7 @@ use super::LoadError;
 /// One attempt: a `POST` of `path` without a body, in the name of `token`.
 #[derive(Clone)]
 pub struct PlannedRequest {
-    /// Index into [`RushPlan::nodes`].
+    /// Index into the plan's nodes.
     pub node: usize,
     /// Path, with the query if there is one: `/api/vouchers/1/orders`.
     pub path: Arc<str>,

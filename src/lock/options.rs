@@ -22,7 +22,7 @@ impl Lease {
     }
 }
 
-/// Settings of a [`LockClient`].
+/// Settings of a [`LockClient`](super::LockClient).
 #[derive(Debug, Clone, Copy)]
 pub struct LockOptions {
     /// The lease of a lock that names none. 30 s, renewed, by default.

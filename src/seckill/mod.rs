@@ -1,6 +1,6 @@
 //! The purchase: what a buyer's request goes through between the API and the database.
 //!
-//! [`purchase`] tells the story. Its parts, in reading order: [`strategy`], its settings;
+//! [`purchase`] tells the story. Its parts, in reading order: [`Strategy`], its settings;
 //! [`sales`] and [`recent_orders`], what memory knows; [`breaker`], the circuit breaker of a sale.
 //! [`audit`] judges the result from the database alone.
 

@@ -36,7 +36,7 @@
 //! requests are due; `run`, from the plan to the report; `part`, one thread of it; `codes`, `tally`
 //! and `sum`, counting.
 //!
-//! The client is the rush's own ([`super::connection`], on hyper). On the cores that it shares with the
+//! The client is the rush's own (`connection`, on hyper). On the cores that it shares with the
 //! server a request costs it some microseconds more than a hand-written parser would.
 
 mod codes;
