@@ -124,10 +124,11 @@ doc: setup-lint
 lua: setup-lint
 	luacheck --quiet --std lua51 --read-globals redis KEYS ARGV cjson -- $(wildcard lua) loadtest/wrk
 
-# The server without the teaching part must build on its own, and without warnings: what only the
-# lab uses shows here as dead code. clippy says it, because RUSTFLAGS would build every dependency
-# a second time.
+# The server without the tools and the teaching part must build on its own, and without warnings:
+# what only the others use shows here as dead code. clippy says it, because RUSTFLAGS would build
+# every dependency a second time.
 .PHONY: production
 production: setup-lint setup
 	$(CARGO) clippy --locked --no-default-features -- -D warnings
+	$(CARGO) clippy --locked --no-default-features --features tools -- -D warnings
 	$(CARGO) build --locked --no-default-features

@@ -4,24 +4,28 @@
 //! The modules in reading order, which is also the order of their dependencies:
 //!
 //! 1. [`model`]: ids, clock, voucher, outcome and refusal; pure types.
-//! 2. [`store`]: PostgreSQL and Redis handles, key names, the order-id worker.
-//! 3. [`lock`]: the distributed lock, a library in itself.
-//! 4. [`seckill`]: the purchase: service, strategies, admission, audit.
-//! 5. [`http`]: the JSON API.
+//! 2. [`batch`]: the batcher. Calls that wait together are sent together.
+//! 3. [`store`]: PostgreSQL and Redis, key names, queries, the order-id worker, the order writer.
+//! 4. [`lock`]: the distributed lock, a library in itself.
+//! 5. [`seckill`]: the purchase, its strategies, what memory knows, the circuit breaker, the audit.
+//! 6. [`http`]: the JSON API; `http/router.rs` lists every route.
 //!
-//! Beside them: [`config`] (the only reader of the environment), [`telemetry`],
-//! [`embedded`] (private PostgreSQL and Redis as child processes), [`load`] (the
-//! load generator) and [`cli`] (one file a subcommand).
+//! Beside them: [`config`] (the only reader of the environment), [`telemetry`] (logs, and every
+//! metric name), [`embedded`] (private PostgreSQL, Redis and server processes) and [`cli`] (one file
+//! a subcommand).
 //!
-//! The teaching part, behind the cargo feature `lab` (on by default), which nothing above
-//! knows of: `ladder`, the designs one by one, each with its flaw; `lab`, the proof of what
-//! each keeps and of where it breaks.
+//! Nothing above knows of the rest, which two cargo features (both on by default) bring in:
+//!
+//! * `tools`: `load`, the load generator; `ceiling`, the limits of this machine.
+//! * `lab`, the teaching part: `ladder`, the designs one by one, each with its flaw; `lab`, the
+//!   proof of what each design keeps and of where it breaks.
 
 // A purchase under a lock on several servers is a future of many futures: proving it `Send`
 // takes the compiler deeper than its default of 128.
 #![recursion_limit = "256"]
 
 pub mod batch;
+#[cfg(feature = "tools")]
 pub mod ceiling;
 pub mod cli;
 pub mod config;
@@ -31,6 +35,7 @@ pub mod http;
 pub mod lab;
 #[cfg(feature = "lab")]
 pub mod ladder;
+#[cfg(feature = "tools")]
 pub mod load;
 pub mod lock;
 pub mod model;

@@ -6,7 +6,6 @@ use std::process::Command;
 use chrono::{DateTime, SubsecRound, Utc};
 use serde::Serialize;
 
-use crate::cli::stores::Stores;
 use crate::model::{Clock, SystemClock};
 use crate::store::{Database, Redis};
 
@@ -46,7 +45,7 @@ pub(super) struct Durability {
 
 impl Machine {
     /// Looks.
-    pub(super) async fn of(stores: &Stores, database: &Database, redis: &Redis) -> Self {
+    pub(super) async fn of(servers: &'static str, database: &Database, redis: &Redis) -> Self {
         let version = setting(database, "server_version").await;
         let data = setting(database, "data_directory").await;
         let kernel = ["ostype", "osrelease"]
@@ -70,11 +69,7 @@ impl Machine {
             postgresql: version.map(|text| text.split(' ').next().unwrap_or_default().to_owned()),
             shared_buffers: setting(database, "shared_buffers").await,
             redis: info.as_deref().and_then(redis_version),
-            servers: match stores.private() {
-                Some("PostgreSQL and Redis") => "private",
-                Some(_) => "one private, one named",
-                None => "named",
-            },
+            servers,
             durability: Durability {
                 fsync: setting(database, "fsync").await,
                 synchronous_commit: setting(database, "synchronous_commit").await,

@@ -23,5 +23,8 @@ mod shares;
 mod sheet;
 mod stage;
 
-pub use options::CeilingArgs;
-pub use run::run;
+pub use options::{MeasureArgs, Options};
+pub use report::Report;
+pub use rounds::counted;
+pub use run::measure;
+pub use stage::Setup;

@@ -1,12 +1,11 @@
 //! The arguments, and the options that follow from them.
 
-use std::path::PathBuf;
+use std::fmt;
 use std::time::Duration;
 
 use clap::Args;
 
 use super::rounds::{self, Measurement, Part};
-use crate::config::StoreArgs;
 use crate::seckill::Strategy;
 
 /// The time that one measurement takes beside its own: vouchers to put on sale, a process to start, a
@@ -17,26 +16,9 @@ const MAX_LEAD_IN: Duration = Duration::from_millis(500);
 /// The time that starting, minting and the audit take.
 const AROUND: Duration = Duration::from_secs(12);
 
-/// Is my number normal? The limits of this machine, and how close the strategies come
-///
-/// Everything takes its turn on the same machine, in each of several rounds, every other round in
-/// the reverse order; what counts are medians, and shares taken within a round.
-///
-/// Ceilings: answers a second of the same HTTP server with a handler that does nothing else;
-/// calls a second of the lock's script (redis-benchmark); commits a second on one hot row, and
-/// orders a second in batches (pgbench).
-///
-/// Against them, for each strategy over HTTP, from server processes and a load of a process of
-/// its own: confirmed orders a second at 1, 64 and 256 connections; and refusals a second of a
-/// voucher that is sold out, bought already, not yet or no longer on sale.
-///
-/// A run is void, and the exit status 1, when the database does not hold what was confirmed, a
-/// buyer was refused, commits do not wait for a disk, or the audit at the end does not hold. A
-/// missed target is no failure, unless --strict.
-///
-/// With DATABASE_URL and REDIS_URL it measures those servers, and leaves its sales there.
+/// What is measured, and how long.
 #[derive(Debug, Args)]
-pub struct CeilingArgs {
+pub struct MeasureArgs {
     /// Rounds: how often everything is measured
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(super) repeats: u16,
@@ -65,35 +47,40 @@ pub struct CeilingArgs {
     /// How many times the peak the overload is
     #[arg(long, value_name = "TIMES", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=20))]
     pub(super) overload_by: u8,
-    /// Write every figure of every round as JSON (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(super) json: Option<PathBuf>,
-    /// Write the tables as Markdown (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(super) markdown: Option<PathBuf>,
-    /// Exit status 1 when a target is missed, too
-    #[arg(long)]
-    pub(super) strict: bool,
-    #[command(flatten)]
-    pub(super) stores: StoreArgs,
 }
 
 /// How it is measured.
 #[derive(Debug, Clone)]
-pub(super) struct Options {
+pub struct Options {
     pub(super) repeats: usize,
     pub(super) lasting: Duration,
     pub(super) strategies: Vec<Strategy>,
     pub(super) overloaded: Vec<Strategy>,
     pub(super) parts: Vec<Part>,
-    pub(super) users: u32,
+    /// Buyers with a token.
+    pub users: u32,
     pub(super) half_load: Duration,
     pub(super) overload: Duration,
     pub(super) overload_by: u8,
 }
 
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each = humantime::format_duration(self.lasting);
+        let lead_in = humantime::format_duration(self.lead_in());
+        write!(
+            f,
+            "{} of {} measurements, {each} each, loads after a lead-in of {lead_in}",
+            rounds::counted(self.repeats, "round"),
+            self.round(1).len()
+        )
+    }
+}
+
 impl Options {
-    pub(super) fn of(args: &CeilingArgs) -> Self {
+    /// The options that follow from the arguments.
+    #[must_use]
+    pub fn of(args: &MeasureArgs) -> Self {
         let named = |strategy: &Strategy| args.strategy.contains(strategy);
         let all = Strategy::ALL.into_iter();
         let strategies: Vec<_> = match args.strategy.is_empty() {
@@ -139,7 +126,8 @@ impl Options {
     }
 
     /// How long all of it will take, more or less.
-    pub(super) fn estimate(&self) -> Duration {
+    #[must_use]
+    pub fn estimate(&self) -> Duration {
         let one = |measurement: Measurement| match measurement {
             // The peak before it takes as long as the overload.
             Measurement::Overload { .. } => (self.half_load + self.overload) * 2 + ASIDE * 8,

@@ -19,7 +19,7 @@ use crate::seckill::Strategy;
 
 /// A whole run.
 #[derive(Debug)]
-pub(super) struct Report {
+pub struct Report {
     pub(super) machine: Machine,
     pub(super) options: Options,
     pub(super) results: Results,
@@ -32,28 +32,35 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn is_void(&self) -> bool {
+    /// Whether its figures are not to be believed.
+    #[must_use]
+    pub fn is_void(&self) -> bool {
         !self.void.is_empty()
     }
 
-    pub(super) fn misses_a_target(&self) -> bool {
+    /// Whether a share is below its target.
+    #[must_use]
+    pub fn misses_a_target(&self) -> bool {
         shares(&self.results, &self.options).iter().any(|share| share.is_met() == Some(false))
     }
 
     /// For a terminal.
-    pub(super) fn text(&self) -> String {
+    #[must_use]
+    pub fn text(&self) -> String {
         let tables: Vec<String> = self.sheets().iter().map(Sheet::plain).collect();
         format!("\n{}\n\n{}", tables.join("\n\n"), self.verdict().join("\n"))
     }
 
     /// For a document.
-    pub(super) fn markdown(&self) -> String {
+    #[must_use]
+    pub fn markdown(&self) -> String {
         let tables: Vec<String> = self.sheets().iter().map(Sheet::markdown).collect();
         format!("{}\n{}", tables.join("\n"), self.verdict().join("\n\n"))
     }
 
     /// Every figure of every round.
-    pub(super) fn json(&self) -> Value {
+    #[must_use]
+    pub fn json(&self) -> Value {
         let measurements: Vec<Value> = self
             .results
             .measurements()

@@ -159,7 +159,9 @@ impl Serialize for Measurement {
     }
 }
 
-pub(super) fn counted(count: usize, what: &str) -> String {
+/// A number of things, in words: `1 round`, `5 rounds`.
+#[must_use]
+pub fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 

@@ -1,104 +1,31 @@
-//! All of it: before, round by round, and after.
+//! The whole run: before, round by round, and after.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
-use anyhow::bail;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use super::figures::{Figure, rate};
 use super::machine::{Machine, ProcessorTime};
-use super::options::{CeilingArgs, Options};
+use super::options::Options;
 use super::report::Report;
 use super::results::Results;
-use super::rounds::{self, Measurement, counted};
-use super::stage::Stage;
-use crate::cli::audit::{check_writable, write_json, write_text};
-use crate::cli::stores::Stores;
-use crate::cli::{FAILED, progress, say};
-use crate::config::{ConfigError, StoreArgs};
+use super::rounds::{self, Measurement};
+use super::stage::{Setup, Stage};
 use crate::embedded::Benchmarks;
-use crate::store::{Database, Redis};
+use crate::store::Redis;
 
 /// From so much on, in percent, other guests of the host may be what a figure tells of.
 const WORTH_TELLING: f64 = 5.0;
 
-/// Runs the command.
+/// Measures everything, audits what was sold, and reports. Tells on standard error how far it is.
 ///
 /// # Errors
-/// When it could not be carried out; what is void is an exit status.
-pub async fn run(args: CeilingArgs) -> anyhow::Result<ExitCode> {
-    check_files(&args)?;
-    let options = Options::of(&args);
-    let benchmarks = Benchmarks::find()?;
-    let measured = tokio::select! {
-        measured = measure_all(options, benchmarks, &args.stores) => measured,
-        // All that runs is stopped by being dropped, and the servers by their keeper.
-        interrupted = tokio::signal::ctrl_c() => {
-            interrupted?;
-            bail!("interrupted: everything that was started is being stopped");
-        }
-    };
-    let report = measured?;
-    if let Some(path) = &args.json {
-        write_json(path, &report.json())?;
-    }
-    if let Some(path) = &args.markdown {
-        write_text(path, &report.markdown())?;
-    }
-    let text = report.text();
-    // Standard output is the file's alone when it goes there.
-    let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-    if to_stdout(&args.json) || to_stdout(&args.markdown) {
-        eprintln!("{text}");
-    } else {
-        say(text)?;
-    }
-    let failed = report.is_void() || (args.strict && report.misses_a_target());
-    Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
-}
-
-/// Before the work of minutes, not after it.
-fn check_files(args: &CeilingArgs) -> Result<(), ConfigError> {
-    if args.json.is_some() && args.json == args.markdown {
-        return Err(ConfigError("--json and --markdown name the same file".to_owned()));
-    }
-    for file in [&args.json, &args.markdown].into_iter().flatten() {
-        check_writable(file)?;
-    }
-    Ok(())
-}
-
-async fn measure_all(
+/// When it could not be carried out. What makes the figures void is in the report.
+pub async fn measure(
     options: Options,
     benchmarks: Benchmarks,
-    stores: &StoreArgs,
+    setup: Setup,
 ) -> anyhow::Result<Report> {
-    let each = humantime::format_duration(options.lasting);
-    let lead_in = humantime::format_duration(options.lead_in());
-    let minutes = options.estimate().as_secs_f64() / 60.0;
-    eprintln!(
-        "{} of {} measurements, {each} each, loads after a lead-in of {lead_in}: this takes about {}.",
-        counted(options.repeats, "round"),
-        options.round(1).len(),
-        counted(minutes.ceil() as usize, "minute")
-    );
-    let stores = Stores::open(stores, None).await?;
-    let database = stores.migrated_database().await?;
-    let report = measure_on(&stores, &database, options, benchmarks).await;
-    // In any case: no node may use the servers any more when they stop.
-    database.close().await;
-    let report = report?;
-    stores.close().await?;
-    Ok(report)
-}
-
-async fn measure_on(
-    stores: &Stores,
-    database: &Database,
-    options: Options,
-    benchmarks: Benchmarks,
-) -> anyhow::Result<Report> {
-    let machine = Machine::of(stores, database, &Redis::new(&stores.redis_url)?).await;
+    let redis = Redis::new(&setup.redis_url)?;
+    let machine = Machine::of(setup.servers, &setup.database, &redis).await;
     for [name, value] in machine.rows() {
         eprintln!("{name}: {value}");
     }
@@ -106,8 +33,7 @@ async fn measure_on(
     for objection in &void {
         eprintln!("VOID: {objection}");
     }
-    eprintln!("Minting {} buyers, starting the nodes", options.users);
-    let mut stage = Stage::set(options.clone(), benchmarks, stores, database.clone()).await?;
+    let mut stage = Stage::set(options.clone(), benchmarks, setup).await?;
     let results = play(&mut stage, &mut void).await?;
     let mut notes = Vec::new();
     if stage.redis_benchmark.is_none() {
@@ -126,7 +52,7 @@ async fn measure_on(
 /// Measures everything, round by round.
 async fn play(stage: &mut Stage, void: &mut Vec<String>) -> anyhow::Result<Results> {
     let (repeats, mut results) = (stage.options.repeats, Results::default());
-    let bar = progress::of_steps((stage.options.round(1).len() * repeats) as u64);
+    let bar = progress_bar((stage.options.round(1).len() * repeats) as u64);
     for number in 1..=repeats {
         results.begin_round();
         for measurement in stage.options.round(number) {
@@ -144,9 +70,9 @@ async fn play(stage: &mut Stage, void: &mut Vec<String>) -> anyhow::Result<Resul
                     line.push_str(&format!(" ({stolen:.0} % of the time stolen)"));
                 }
             }
-            progress::tell(&bar, &line, false);
+            tell(&bar, &line, false);
             for what in spoiled {
-                progress::tell(&bar, &format!("VOID: {what}"), true);
+                tell(&bar, &format!("VOID: {what}"), true);
                 void.push(format!("round {number}: {what}"));
             }
             bar.inc(1);
@@ -154,6 +80,22 @@ async fn play(stage: &mut Stage, void: &mut Vec<String>) -> anyhow::Result<Resul
     }
     bar.finish_and_clear();
     Ok(results)
+}
+
+/// A bar of `total` steps, drawn on a terminal only; elsewhere [`tell`] writes a line for each.
+fn progress_bar(total: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {msg:44!}  {elapsed}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(total).with_style(style)
+}
+
+/// A line about a step. On a terminal, where the bar tells how far it is, only what matters.
+fn tell(bar: &ProgressBar, line: &str, matters: bool) {
+    if bar.is_hidden() {
+        eprintln!("{line}");
+    } else if matters {
+        bar.println(line);
+    }
 }
 
 impl Stage {

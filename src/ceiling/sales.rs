@@ -9,7 +9,7 @@ use anyhow::ensure;
 use super::figures::Figure;
 use super::rounds::{CONNECTIONS, MEMORY_CONNECTIONS, Measurement, Refused, VOUCHERS};
 use super::stage::{ANSWER_WITHIN, Load, Stage, path};
-use crate::cli::nodes::Node;
+use crate::embedded::Node;
 use crate::load::outcome::{NO_ANSWER, NOT_SENT, ORDERED};
 use crate::load::steady::{Arrival, Pairing, PhaseReport};
 use crate::seckill::Strategy;

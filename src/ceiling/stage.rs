@@ -15,11 +15,7 @@ use super::hot_row::{Pgbench, settle};
 use super::lock_script::RedisBenchmark;
 use super::options::Options;
 use super::rounds::{Measurement, NODES, Part, Refused};
-use crate::cli::nodes::Node;
-use crate::cli::stores::{Stores, fresh_secret};
-use crate::cli::tokens;
-use crate::embedded::Benchmarks;
-use crate::http::auth::Tokens;
+use crate::embedded::{Benchmarks, Node, NodeOptions};
 use crate::load::crowd_process;
 use crate::load::outcome::ORDERED;
 use crate::load::steady::{Arrival, Pairing, SteadyPlan, SteadyReport};
@@ -40,6 +36,23 @@ pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(60);
 /// How long everybody may take to buy once.
 const ALL_BUY_WITHIN: Duration = Duration::from_secs(60);
+
+/// The servers to measure on, and the buyers.
+#[allow(missing_debug_implementations)] // tokens and the secret must not be printed
+pub struct Setup {
+    /// PostgreSQL.
+    pub database_url: String,
+    /// Redis.
+    pub redis_url: String,
+    /// Whether the servers are this run's own, in words (`private`, `named`).
+    pub servers: &'static str,
+    /// A handle on the database, migrated.
+    pub database: Database,
+    /// Signs the tokens of the buyers.
+    pub secret: String,
+    /// One token for each buyer.
+    pub tokens: Vec<Arc<str>>,
+}
 
 /// One load: who buys what, and how.
 pub(super) struct Load {
@@ -87,21 +100,23 @@ impl Stage {
     pub(super) async fn set(
         options: Options,
         benchmarks: Benchmarks,
-        stores: &Stores,
-        database: Database,
+        setup: Setup,
     ) -> anyhow::Result<Self> {
+        let Setup { database_url, redis_url, database, secret, tokens, .. } = setup;
         let exe = std::env::current_exe().context("cannot find the program's own file")?;
-        let pgbench =
-            Pgbench::prepare(benchmarks.pgbench, &stores.database_url, database.clone()).await?;
-        let redis_benchmark =
-            RedisBenchmark::prepare(benchmarks.redis_benchmark, &stores.redis_url)?;
-        let secret = fresh_secret();
-        let minter = Tokens::new(secret.as_bytes(), Arc::new(SystemClock));
-        let minted = tokens::mint(&database, &minter, None, options.users).await?;
-        let tokens = minted.into_iter().map(|(_, token)| token.into()).collect();
+        let pgbench = Pgbench::prepare(benchmarks.pgbench, &database_url, database.clone()).await?;
+        let redis_benchmark = RedisBenchmark::prepare(benchmarks.redis_benchmark, &redis_url)?;
         let needed =
             if options.measures_nodes() { NODES.into_iter().max().unwrap_or(1) } else { 1 };
-        let start = |strategy| Node::start(stores, &secret, strategy, DEFAULT_BURST);
+        let start = |strategy: Strategy| {
+            Node::start(NodeOptions {
+                database_url: &database_url,
+                redis_url: &redis_url,
+                secret: &secret,
+                strategy: strategy.as_str(),
+                burst: DEFAULT_BURST,
+            })
+        };
         let mut nodes = Vec::new();
         for strategy in options.strategies.iter().copied() {
             nodes.push((strategy, try_join_all((0..needed).map(|_| start(strategy))).await?));

@@ -13,11 +13,11 @@ use futures_util::future::try_join_all;
 use rand::RngExt;
 
 use super::audit::write_json;
-use super::nodes::Node;
 use super::stores::{Stores, fresh_secret};
 use super::verdict::{Terms, Verdict};
 use super::{FAILED, progress, tokens};
-use crate::config::{ConfigError, StoreArgs};
+use crate::config::{ConfigError, MAX_BURST, StoreArgs};
+use crate::embedded::{Node, NodeOptions};
 use crate::http::auth::Tokens;
 use crate::load::crowd::{Buyer, CrowdPlan, CrowdReport};
 use crate::load::crowd_process;
@@ -115,8 +115,15 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<Verdict> {
     let voucher = put_on_sale(&database, args.stock).await?;
 
     // Everybody comes at once, which is what is shown, and nobody comes again.
-    let burst = (args.users as usize * args.attempts as usize).max(DEFAULT_BURST);
-    let start = |_| Node::start(&stores, &secret, args.strategy, burst);
+    let options = NodeOptions {
+        database_url: &stores.database_url,
+        redis_url: &stores.redis_url,
+        secret: &secret,
+        strategy: args.strategy.as_str(),
+        burst: (args.users as usize * args.attempts as usize)
+            .clamp(DEFAULT_BURST, MAX_BURST as usize),
+    };
+    let start = |_| Node::start(options);
     let starting = (0..args.nodes).map(start);
     let nodes = try_join_all(starting).await?;
     for (position, node) in nodes.iter().enumerate() {

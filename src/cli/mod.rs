@@ -9,21 +9,29 @@ use crate::config::{self, ConfigError};
 use crate::embedded::EmbeddedError;
 
 pub mod audit;
+#[cfg(feature = "tools")]
 pub mod bare;
+#[cfg(feature = "tools")]
+pub mod ceiling;
+#[cfg(feature = "tools")]
 pub mod crowd;
+#[cfg(feature = "tools")]
 pub mod demo;
 pub mod keep_servers;
 #[cfg(feature = "lab")]
 pub mod lab;
 pub mod lock;
 pub mod migrate;
-pub mod nodes;
+#[cfg(feature = "tools")]
 pub mod progress;
 pub mod serve;
+#[cfg(feature = "tools")]
 pub mod steady;
 pub mod stop;
 pub mod stores;
+#[cfg(feature = "tools")]
 pub mod tokens;
+#[cfg(feature = "tools")]
 pub mod verdict;
 pub mod voucher;
 
@@ -52,13 +60,16 @@ pub struct Cli {
 #[allow(missing_docs)] // each struct says what it is
 pub enum Command {
     Serve(serve::ServeArgs),
+    #[cfg(feature = "tools")]
     Demo(demo::DemoArgs),
     Migrate(migrate::MigrateArgs),
     #[command(subcommand)]
     Voucher(voucher::VoucherCommand),
+    #[cfg(feature = "tools")]
     Tokens(tokens::TokensArgs),
     Audit(audit::AuditArgs),
-    Ceiling(Box<crate::ceiling::CeilingArgs>),
+    #[cfg(feature = "tools")]
+    Ceiling(Box<ceiling::CeilingArgs>),
     #[command(subcommand)]
     Lock(lock::LockCommand),
     #[cfg(feature = "lab")]
@@ -67,12 +78,15 @@ pub enum Command {
     /// Own the private servers of another process (started by the program itself)
     #[command(hide = true)]
     KeepServers,
+    #[cfg(feature = "tools")]
     /// Send a crowd (started by the program itself)
     #[command(hide = true)]
     Crowd,
+    #[cfg(feature = "tools")]
     /// Refuse everybody (started by the program itself)
     #[command(hide = true)]
     Bare,
+    #[cfg(feature = "tools")]
     /// Make a steady load (started by the program itself)
     #[command(hide = true)]
     Steady,
@@ -116,18 +130,24 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
     crate::telemetry::start_logs(config::log_filter(default)?);
     match command {
         Command::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "tools")]
         Command::Demo(args) => demo::run(args).await,
         Command::Migrate(args) => migrate::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Voucher(command) => voucher::run(command).await.map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "tools")]
         Command::Tokens(args) => tokens::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Audit(args) => audit::run(args).await,
-        Command::Ceiling(args) => crate::ceiling::run(*args).await,
+        #[cfg(feature = "tools")]
+        Command::Ceiling(args) => ceiling::run(*args).await,
         Command::Lock(command) => lock::run(command).await,
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(command).await,
         Command::KeepServers => Ok(keep_servers::run()),
+        #[cfg(feature = "tools")]
         Command::Crowd => crowd::run().await.map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "tools")]
         Command::Bare => bare::run().await.map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "tools")]
         Command::Steady => steady::run().await.map(|()| ExitCode::SUCCESS),
     }
 }

@@ -15,7 +15,7 @@ use crate::http::{App, AppParts, router, server};
 use crate::model::{SharedClock, SystemClock};
 use crate::seckill::{Purchases, PurchasesOptions};
 use crate::store::{Database, Keys, Redis};
-use crate::{load, telemetry};
+use crate::telemetry;
 
 /// Files that are not connections of clients.
 const OTHER_FILES: u64 = 128;
@@ -64,7 +64,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let secret = stores.secret(&args.secret)?;
     let database = stores.migrated_database().await?;
     let app = app(&args.server, &stores, &secret, database).await?;
-    let files = load::raise_open_files_limit()?;
+    let files = rlimit::increase_nofile_limit(u64::MAX)?;
     let max_connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
 
     // For who starts nodes and reads where they are; nobody else has to.

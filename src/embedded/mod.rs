@@ -30,6 +30,8 @@ mod error;
 mod home;
 mod inbox;
 mod keeper;
+#[cfg(feature = "tools")]
+mod node;
 mod packages;
 mod plan;
 mod postgres;
@@ -45,6 +47,8 @@ mod tie;
 pub use binaries::{Benchmarks, redis_server};
 pub use error::EmbeddedError;
 pub use keeper::keep_servers;
+#[cfg(feature = "tools")]
+pub use node::{Node, NodeOptions};
 pub use plan::{Home, Plan, Server};
 pub use programs::on_search_path;
 pub use servers::Servers;

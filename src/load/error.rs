@@ -4,8 +4,6 @@
 use std::io;
 use std::net::SocketAddr;
 
-use nix::errno::Errno;
-
 /// Why a load could not be made.
 ///
 /// Every variant but [`LoadError::WorkerDied`], [`LoadError::Wait`] and
@@ -71,7 +69,7 @@ pub enum LoadError {
     },
     /// The limit on open files could not be read or raised.
     #[error("cannot raise the limit on open files")]
-    RaiseOpenFiles(#[source] Errno),
+    RaiseOpenFiles(#[source] io::Error),
     /// A connection could not be opened before the clock started.
     #[error("cannot connect to {node}")]
     Connect {

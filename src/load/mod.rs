@@ -27,4 +27,3 @@ pub mod rush;
 pub mod steady;
 
 pub use error::LoadError;
-pub use open_files::raise_open_files_limit;

@@ -27,12 +27,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::LoadError;
 pub use super::assignment::PlannedRequest;
 use super::assignment::{self, Assignment};
 use super::connection::{Connection, EmptyRequest, Exchange};
 use super::open_files::check_connections;
 use super::outcome::{self, NO_ANSWER, NOT_SENT, Outcome};
-use super::{LoadError, raise_open_files_limit};
 
 /// The most requests of one rush. They and their answers are held in memory.
 pub const MAX_REQUESTS: usize = 1_000_000;
@@ -138,7 +138,7 @@ pub async fn run(plan: RushPlan, progress: Arc<Progress>) -> Result<RushResult, 
     let assignments =
         assignment::assign(&plan.requests, plan.nodes.len(), plan.max_connections, plan.seed)?;
     let connections = assignments.len();
-    check_connections(connections, raise_open_files_limit()?)?;
+    check_connections(connections)?;
 
     let answer_timeout = plan.answer_timeout.min(MAX_TIMEOUT);
     let rush = Arc::new(Rush { plan, answer_timeout, deadline, progress });

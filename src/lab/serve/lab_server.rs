@@ -19,7 +19,6 @@ use crate::lab::protocol::{NodePlan, Said, say};
 use crate::lab::sale;
 use crate::lab::world::World;
 use crate::ladder::{self, RUNGS, Shop, Tables};
-use crate::load;
 use crate::store::Keys;
 
 /// Files that are not connections of clients: each rung may have some to its servers.
@@ -110,7 +109,7 @@ impl LabServer {
         listener: TcpListener,
         stop: impl Future<Output = ()>,
     ) -> anyhow::Result<()> {
-        let files = load::raise_open_files_limit()?;
+        let files = rlimit::increase_nofile_limit(u64::MAX)?;
         let connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
         let router = routes::router(Arc::clone(&self.state));
         server::serve(listener, router, connections as usize, stop).await;

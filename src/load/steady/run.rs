@@ -13,10 +13,10 @@ use super::part::{self, Job};
 use super::plan::SteadyPlan;
 use super::report::SteadyReport;
 use super::sum::Counted;
+use crate::load::LoadError;
 use crate::load::connection::open_stream;
 use crate::load::open_files::check_connections;
 use crate::load::rush::{OPEN_TRIES, OPENING_AT_ONCE, Progress};
-use crate::load::{LoadError, raise_open_files_limit};
 
 /// How long the opening of all connections may take.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ pub async fn run_on(
 ) -> Result<SteadyReport, LoadError> {
     plan.check()?;
     let (connections, spans) = (plan.connections, plan.spans());
-    check_connections(connections, raise_open_files_limit()?)?;
+    check_connections(connections)?;
     let deadline = tokio::time::Instant::now() + OPENING_TIMEOUT;
     let opening = (0..connections).map(|index| {
         let node = index % plan.nodes.len();
