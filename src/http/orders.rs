@@ -15,6 +15,7 @@ use super::vouchers::{Page, PathId, next_page};
 use super::{ApiError, App};
 use crate::model::{Order, OrderId, OrderStatus, Outcome, UserId, VoucherId};
 use crate::store::orders;
+use crate::telemetry;
 
 /// The answer to the buyer of a voucher.
 #[derive(Debug, Serialize, ToSchema)]
@@ -101,7 +102,13 @@ pub async fn buy(
     if body.and_then(|body| body.user_id).is_some_and(|user| user != session.user) {
         return Err(ApiError::new(Code::Forbidden).detail("you buy as the user of your token"));
     }
-    match app.purchases.buy(session.user, voucher).await? {
+    let bought = app.purchases.buy(session.user, voucher).await;
+    telemetry::purchase_ended(match &bought {
+        Ok(outcome) => outcome.code(),
+        Err(error) if error.retry_may_help() => telemetry::UNAVAILABLE,
+        Err(_) => telemetry::INTERNAL_ERROR,
+    });
+    match bought? {
         Outcome::Ordered(order) => {
             let location = [(header::LOCATION, format!("/api/orders/{}", order.id))];
             Ok((StatusCode::CREATED, location, Json(OrderBody::from(order).ordered))

@@ -4,31 +4,28 @@
 //! And when the work outlives the lease.
 //! *Next.* Count the holds of an owner (r12).
 
+use std::sync::LazyLock;
+
 use async_trait::async_trait;
 use redis::Script;
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::{Answer, Design, Point, RungError, Shop, Visit};
-use crate::store::{Keys, Redis};
+use crate::store::{Keys, Redis, ScriptCall};
 
-const COMPARE_AND_DELETE: &str = include_str!("../../lua/ladder/compare_and_delete.lua");
+static COMPARE_AND_DELETE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../lua/ladder/compare_and_delete.lua")));
 
 struct LuaRelease {
     database: PgPool,
     redis: Redis,
     keys: Keys,
-    release: Script,
 }
 
 pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
     let redis = shop.first_redis()?;
-    Ok(Box::new(LuaRelease {
-        database: shop.database,
-        redis,
-        keys: shop.keys,
-        release: Script::new(COMPARE_AND_DELETE),
-    }))
+    Ok(Box::new(LuaRelease { database: shop.database, redis, keys: shop.keys }))
 }
 
 #[async_trait]
@@ -49,8 +46,8 @@ impl Design for LuaRelease {
         }
         let answer = self.place(visit).await;
         visit.at(Point::Releasing, "compare-and-delete, one script").await;
-        let mut release = self.release.key(&key);
-        self.redis.invoke::<()>(release.arg(&owner)).await?;
+        let release = ScriptCall::new(&COMPARE_AND_DELETE).key(&key).arg(&owner);
+        self.redis.invoke::<()>(&release).await?;
         answer
     }
 }

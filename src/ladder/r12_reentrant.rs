@@ -5,34 +5,30 @@
 //! given back. And when the work outlives the lease.
 //! *Next.* Renew the lease while the work goes on, and make the release safe to resend (r13).
 
+use std::sync::LazyLock;
+
 use async_trait::async_trait;
 use redis::Script;
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::{Answer, Design, Point, RungError, Shop, Visit};
-use crate::store::{Keys, Redis};
+use crate::store::{Keys, Redis, ScriptCall};
 
-const ACQUIRE: &str = include_str!("../../lua/ladder/reentrant_acquire.lua");
-const RELEASE: &str = include_str!("../../lua/ladder/reentrant_release.lua");
+static ACQUIRE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../lua/ladder/reentrant_acquire.lua")));
+static RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../lua/ladder/reentrant_release.lua")));
 
 struct Reentrant {
     database: PgPool,
     redis: Redis,
     keys: Keys,
-    acquire: Script,
-    release: Script,
 }
 
 pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
     let redis = shop.first_redis()?;
-    Ok(Box::new(Reentrant {
-        database: shop.database,
-        redis,
-        keys: shop.keys,
-        acquire: Script::new(ACQUIRE),
-        release: Script::new(RELEASE),
-    }))
+    Ok(Box::new(Reentrant { database: shop.database, redis, keys: shop.keys }))
 }
 
 #[async_trait]
@@ -46,8 +42,8 @@ impl Reentrant {
     async fn buy_as(&self, visit: &Visit, owner: &str) -> Result<Answer, RungError> {
         let key = self.keys.order_lock(visit.user);
         let lease_ms = visit.lease.as_millis() as u64;
-        let mut acquire = self.acquire.key(&key);
-        let holds: Option<i64> = self.redis.invoke(acquire.arg(owner).arg(lease_ms)).await?;
+        let acquire = ScriptCall::new(&ACQUIRE).key(&key).arg(owner).arg(lease_ms);
+        let holds: Option<i64> = self.redis.invoke(&acquire).await?;
         let Some(holds) = holds else { return Ok(Answer::InProgress) };
         visit.at(Point::Locked, format!("hold {holds}, for {lease_ms} ms")).await;
         if let Some(inner) = visit.inner() {
@@ -55,11 +51,10 @@ impl Reentrant {
         }
         let answer = self.place(visit).await;
         visit.at(Point::Releasing, "one hold, one script").await;
-        let mut release = self.release.key(&key);
-        let release = release.arg(owner).arg(lease_ms);
+        let release = ScriptCall::new(&RELEASE).key(&key).arg(owner).arg(lease_ms);
         // No answer: sent again, as it may not have arrived.
-        match self.redis.invoke::<()>(release).await {
-            Err(error) if error.outcome_unknown() => self.redis.invoke(release).await?,
+        match self.redis.invoke::<()>(&release).await {
+            Err(error) if error.outcome_unknown() => self.redis.invoke(&release).await?,
             released => released?,
         }
         answer

@@ -69,12 +69,12 @@ impl Claim {
 
     /// The keys of a call: the lock, and the record where there may be one.
     fn keys(&self, script: &'static Script) -> ScriptCall {
-        let mut call = ScriptCall::new(script);
-        call.key(&self.name);
+        let call = ScriptCall::new(script).key(&self.name);
         if self.owner.is_shared() {
-            call.key(in_slot("redisson_unlock_latch:", &self.name, Some(&self.owner)));
+            call.key(in_slot("redisson_unlock_latch:", &self.name, Some(&self.owner)))
+        } else {
+            call
         }
-        call
     }
 }
 
@@ -118,11 +118,13 @@ pub(super) async fn acquire_acknowledged(
 pub(super) fn acquire_call(claim: &Claim) -> ScriptCall {
     let mut call = claim.keys(&ACQUIRE);
     if claim.fenced {
-        call.key(in_slot("redisson_lock_token:", &claim.name, None));
+        call = call.key(in_slot("redisson_lock_token:", &claim.name, None));
     }
-    call.arg(claim.lease_ms()).arg(claim.owner.field()).arg(claim.grant);
-    call.arg(RECORD_MARGIN.as_millis()).arg(FENCE_KEPT.as_millis());
-    call
+    call.arg(claim.lease_ms())
+        .arg(claim.owner.field())
+        .arg(claim.grant)
+        .arg(RECORD_MARGIN.as_millis())
+        .arg(FENCE_KEPT.as_millis())
 }
 
 /// What [`acquire_call`] was answered.
@@ -152,16 +154,15 @@ fn milliseconds(left: i64) -> Option<Duration> {
 /// Holds left, `None` when nothing is held by this claim. It may be sent again: it gives
 /// back one hold all the same.
 pub(super) async fn release(redis: &Redis, claim: &Claim) -> Result<Option<u64>, LockError> {
-    let answer = redis.call(&release_call(claim), |_| ()).await;
+    let answer = redis.invoke(&release_call(claim)).await;
     released(answer.map_err(|error| LockError::from_store(error, &claim.name))?, &claim.name)
 }
 
 /// The call that releases one hold of `claim`.
 pub(super) fn release_call(claim: &Claim) -> ScriptCall {
-    let mut call = claim.keys(&RELEASE);
-    call.arg(claim.lease_ms()).arg(claim.owner.field()).arg(channel(&claim.name));
-    call.arg(claim.grant).arg(u8::from(claim.recorded)).arg(RECORD_MARGIN.as_millis());
-    call
+    let call = claim.keys(&RELEASE).arg(claim.lease_ms()).arg(claim.owner.field());
+    let call = call.arg(channel(&claim.name)).arg(claim.grant).arg(u8::from(claim.recorded));
+    call.arg(RECORD_MARGIN.as_millis())
 }
 
 /// What [`release_call`] was answered.
@@ -171,16 +172,16 @@ pub(super) fn released(answer: Value, name: &str) -> Result<Option<u64>, LockErr
 
 /// `true` when the lease was lengthened, `false` when nothing is held by this claim any more.
 pub(super) async fn renew(redis: &Redis, claim: &Claim) -> Result<bool, LockError> {
-    let mut call = claim.keys(&RENEW);
-    call.arg(claim.lease_ms()).arg(claim.owner.field());
-    call.arg(claim.grant).arg(u8::from(claim.recorded)).arg(RECORD_MARGIN.as_millis());
-    let renewed: Result<i64, _> = redis.call(&call, |_| ()).await;
+    let call = claim.keys(&RENEW).arg(claim.lease_ms()).arg(claim.owner.field());
+    let call = call.arg(claim.grant).arg(u8::from(claim.recorded)).arg(RECORD_MARGIN.as_millis());
+    let renewed: Result<i64, _> = redis.invoke(&call).await;
     Ok(renewed.map_err(|error| LockError::from_store(error, &claim.name))? == 1)
 }
 
 /// The state of the lock; `None`: it is free.
 pub(super) async fn inspect(redis: &Redis, name: &str) -> Result<Option<LockState>, LockError> {
-    let answer: Result<(i64, Vec<(String, u64)>), _> = redis.invoke(&INSPECT.key(name)).await;
+    let call = ScriptCall::new(&INSPECT).key(name);
+    let answer: Result<(i64, Vec<(String, u64)>), _> = redis.invoke(&call).await;
     let (left, fields) = answer.map_err(|error| LockError::from_store(error, name))?;
     let holder = fields.into_iter().next();
     Ok(holder.map(|(owner, holds)| LockState { owner, holds, remaining: milliseconds(left) }))
@@ -188,8 +189,7 @@ pub(super) async fn inspect(redis: &Redis, name: &str) -> Result<Option<LockStat
 
 /// Whether somebody held it.
 pub(super) async fn force_release(redis: &Redis, name: &str) -> Result<bool, LockError> {
-    let mut call = FORCE_RELEASE.key(name);
-    call.arg(channel(name));
+    let call = ScriptCall::new(&FORCE_RELEASE).key(name).arg(channel(name));
     let freed: Result<i64, _> = redis.invoke(&call).await;
     Ok(freed.map_err(|error| LockError::from_store(error, name))? == 1)
 }

@@ -16,7 +16,6 @@ use crate::model::{Order, OrderId, Outcome, Refusal, SharedClock, UserId, Vouche
 use crate::store::{
     Database, Keys, NewOrder, OrderIds, OrderWriter, Placed, Redis, StoreError, orders,
 };
-use crate::telemetry;
 
 /// Purchases that may be under way at once in one process.
 pub const DEFAULT_BURST: usize = 3_000;
@@ -101,20 +100,6 @@ impl Purchases {
     /// # Errors
     /// See [`PurchaseError`]; never for an expected "no", which is `Outcome::Refused`.
     pub async fn buy(
-        self: &Arc<Self>,
-        user: UserId,
-        voucher: VoucherId,
-    ) -> Result<Outcome, PurchaseError> {
-        let outcome = self.attempt(user, voucher).await;
-        telemetry::purchase_ended(match &outcome {
-            Ok(outcome) => outcome.code(),
-            Err(error) if error.retry_may_help() => telemetry::UNAVAILABLE,
-            Err(_) => telemetry::INTERNAL_ERROR,
-        });
-        outcome
-    }
-
-    async fn attempt(
         self: &Arc<Self>,
         user: UserId,
         voucher: VoucherId,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::Script;
 
-use super::{Keys, Redis, StoreError};
+use super::{Keys, Redis, ScriptCall, StoreError};
 
 /// How long a code is good for.
 pub const CODE_TTL: Duration = Duration::from_secs(120);
@@ -27,7 +27,8 @@ static RATE_LIMIT: LazyLock<Script> =
 pub async fn issue(redis: &Redis, keys: &Keys, phone: &str, code: &str) -> Result<(), StoreError> {
     let key = keys.login_code(phone);
     let ttl_ms = CODE_TTL.as_millis() as u64;
-    redis.invoke::<i64>(ISSUE_CODE.key(key).arg(code).arg(ttl_ms)).await?;
+    let call = ScriptCall::new(&ISSUE_CODE).key(key).arg(code).arg(ttl_ms);
+    redis.invoke::<i64>(&call).await?;
     Ok(())
 }
 
@@ -42,7 +43,8 @@ pub async fn redeem(
     code: &str,
 ) -> Result<bool, StoreError> {
     let key = keys.login_code(phone);
-    let right: i64 = redis.invoke(REDEEM_CODE.key(key).arg(code).arg(MAX_WRONG_TRIES)).await?;
+    let call = ScriptCall::new(&REDEEM_CODE).key(key).arg(code).arg(MAX_WRONG_TRIES);
+    let right: i64 = redis.invoke(&call).await?;
     Ok(right == 1)
 }
 
@@ -69,6 +71,7 @@ pub async fn count_request(
 ) -> Result<Option<Duration>, StoreError> {
     let key = keys.rate(rate.what, who);
     let window_ms = rate.window.as_millis() as u64;
-    let wait_ms: u64 = redis.invoke(RATE_LIMIT.key(key).arg(rate.limit).arg(window_ms)).await?;
+    let call = ScriptCall::new(&RATE_LIMIT).key(key).arg(rate.limit).arg(window_ms);
+    let wait_ms: u64 = redis.invoke(&call).await?;
     Ok((wait_ms > 0).then(|| Duration::from_millis(wait_ms)))
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::{Keys, Redis, Service, StoreError};
+use super::{Keys, Redis, ScriptCall, Service, StoreError};
 use crate::batch::{BatchError, Batcher, Limits};
 use crate::model::{OrderId, SharedClock};
 
@@ -163,7 +163,7 @@ impl Worker {
         static RAISE: std::sync::LazyLock<redis::Script> = std::sync::LazyLock::new(|| {
             redis::Script::new(include_str!("../../lua/order_ids/raise.lua"))
         });
-        self.redis.invoke::<i64>(RAISE.key(key).arg(used)).await.map(drop)
+        self.redis.invoke::<i64>(&ScriptCall::new(&RAISE).key(key).arg(used)).await.map(drop)
     }
 
     fn last(&self) -> Last {

@@ -1,15 +1,38 @@
 //! What many sequences share: connections, a clock that only the test moves, and a look at
 //! Redis past the locks.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use redis::Script;
 use seckill::lab::faults::{Fault, Proxy};
-use seckill::store::Redis;
+use seckill::store::{Redis, ScriptCall};
 use tokio::runtime;
 use tokio::task::yield_now;
 
 use super::model::{Seen, Verdict};
+
+static LOOK: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local seen = {} for at, key in ipairs(KEYS) do \
+             seen[at] = {redis.call('pttl', key), redis.call('hgetall', key)} end return seen",
+    )
+});
+
+static AGE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "for _, key in ipairs(redis.call('keys', ARGV[1])) do \
+             redis.call('pexpire', key, redis.call('pttl', key) - ARGV[2]) end",
+    )
+});
+
+static SWEEP: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local kept = {} for _, key in ipairs(redis.call('keys', ARGV[1])) do \
+             if redis.call('pttl', key) < 0 then table.insert(kept, key) end \
+             redis.call('del', key) end return kept",
+    )
+});
 
 /// Where a client's commands go. The first way is straight.
 pub struct Way {
@@ -27,9 +50,6 @@ pub struct Ground {
     network: runtime::Handle,
     /// So long, by a real clock, before a test that waits in vain says so.
     pub patience: Duration,
-    look: Script,
-    age: Script,
-    sweep: Script,
 }
 
 impl Ground {
@@ -41,19 +61,6 @@ impl Ground {
             connections: 0,
             network: network.clone(),
             patience,
-            look: Script::new(
-                "local seen = {} for at, key in ipairs(KEYS) do \
-                 seen[at] = {redis.call('pttl', key), redis.call('hgetall', key)} end return seen",
-            ),
-            age: Script::new(
-                "for _, key in ipairs(redis.call('keys', ARGV[1])) do \
-                 redis.call('pexpire', key, redis.call('pttl', key) - ARGV[2]) end",
-            ),
-            sweep: Script::new(
-                "local kept = {} for _, key in ipairs(redis.call('keys', ARGV[1])) do \
-                 if redis.call('pttl', key) < 0 then table.insert(kept, key) end \
-                 redis.call('del', key) end return kept",
-            ),
         };
         for _ in 0..2 {
             let way = ground.new_way().await;
@@ -95,23 +102,19 @@ impl Ground {
     }
 
     pub async fn look(&self, names: &[String]) -> Vec<Seen> {
-        let mut call = self.look.prepare_invoke();
-        for name in names {
-            call.key(name);
-        }
+        let call = names.iter().fold(ScriptCall::new(&LOOK), ScriptCall::key);
         self.probe.invoke(&call).await.unwrap()
     }
 
     /// Redis counts down what has this in its name.
     pub async fn age(&self, pattern: &str, by: Duration) {
-        let mut call = self.age.prepare_invoke();
-        call.arg(pattern).arg(by.as_millis() as u64);
+        let call = ScriptCall::new(&AGE).arg(pattern).arg(by.as_millis());
         self.probe.invoke::<()>(&call).await.unwrap();
     }
 
     /// Removes what has this in its name. What would have stayed for ever.
     pub async fn sweep(&self, pattern: &str) -> Vec<String> {
-        self.probe.invoke(self.sweep.prepare_invoke().arg(pattern)).await.unwrap()
+        self.probe.invoke(&ScriptCall::new(&SWEEP).arg(pattern)).await.unwrap()
     }
 
     /// How many connections listen for releases of each.

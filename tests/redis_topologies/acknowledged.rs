@@ -21,9 +21,7 @@ static INCREMENT: LazyLock<Script> =
 const SHORT: Duration = Duration::from_millis(100);
 
 fn increment_call(key: &str) -> ScriptCall {
-    let mut call = ScriptCall::new(&INCREMENT);
-    call.key(key);
-    call
+    ScriptCall::new(&INCREMENT).key(key)
 }
 
 async fn increment(redis: &Redis, timeout: Duration) -> Result<(i64, usize), StoreError> {

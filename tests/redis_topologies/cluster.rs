@@ -1,12 +1,17 @@
 //! Through a cluster of three masters.
 
+use std::sync::LazyLock;
+
 use futures_util::future::join_all;
+use redis::Script;
 use seckill::lock::LockError;
-use seckill::store::{Redis, StoreError};
+use seckill::store::{Redis, ScriptCall, StoreError};
 
 use super::{heard, listening, locks, set};
 use crate::eventually::{eventually, must};
 use crate::redis_nodes::{Cluster, Node};
+
+static ONE: LazyLock<Script> = LazyLock::new(|| Script::new("return 1"));
 
 /// Names in slots of different nodes, with braces and without.
 const NAMES: [&str; 6] =
@@ -172,10 +177,10 @@ async fn keys_in_different_slots_are_a_defect_and_some_seeds_may_be_dead() {
     gone.kill();
     let url = cluster.url().replace("://", &format!("://{},", gone.address()));
     let redis = Redis::new(&url).unwrap();
-    let script = redis::Script::new("return 1");
-    let error = redis.invoke::<i64>(script.key("a").key("b")).await.unwrap_err();
+    let call = |first: &str, second: &str| ScriptCall::new(&ONE).key(first).key(second);
+    let error = redis.invoke::<i64>(&call("a", "b")).await.unwrap_err();
     assert!(!error.retry_may_help() && error.to_string().contains("CrossSlot"), "{error}");
-    assert_eq!(redis.invoke::<i64>(script.key("{x}a").key("{x}b")).await.unwrap(), 1);
+    assert_eq!(redis.invoke::<i64>(&call("{x}a", "{x}b")).await.unwrap(), 1);
 
     for node in &mut cluster.nodes {
         node.kill();

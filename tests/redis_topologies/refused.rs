@@ -19,9 +19,8 @@ async fn a_user_who_may_not_run_scripts_is_told_so() {
     node.command::<()>(&words).await;
     let redis = Redis::new(&node.url().replace("://", "://u:p@")).unwrap();
     set(&redis, "name", "value").await;
-    let plain = redis.invoke::<i64>(&INCREMENT.key("name")).await.unwrap_err();
-    let mut call = ScriptCall::new(&INCREMENT);
-    call.key("name");
+    let call = ScriptCall::new(&INCREMENT).key("name");
+    let plain = redis.invoke::<i64>(&call).await.unwrap_err();
     let second = std::time::Duration::from_secs(1);
     let acknowledged = redis.call_acknowledged::<i64>(&call, 0, second, || ()).await.unwrap_err();
     for error in [plain, acknowledged] {
@@ -43,8 +42,7 @@ async fn a_replica_refuses_writes_and_may_be_a_master_next_time() {
     let error = locks(&redis).lock("lock").try_acquire().await.unwrap_err();
     assert!(error.retry_may_help() && !error.outcome_unknown(), "{error}");
     assert_ne!(redis.generation(), before, "the connection was given up");
-    let mut call = ScriptCall::new(&INCREMENT);
-    call.key("n");
+    let call = ScriptCall::new(&INCREMENT).key("n");
     let second = std::time::Duration::from_secs(1);
     let answer = redis.call_acknowledged::<i64>(&call, 0, second, || ()).await;
     assert!(answer.is_err_and(|error| error.retry_may_help() && !error.outcome_unknown()));

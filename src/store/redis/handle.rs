@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::PubSub;
-use redis::{Cmd, FromRedisValue, ScriptInvocation, Value};
+use redis::{Cmd, FromRedisValue, Value};
 
 use super::RedisUrl;
 use super::cluster::Cluster;
@@ -70,10 +70,7 @@ impl Redis {
     ///
     /// # Errors
     /// As [`Redis::query`].
-    pub async fn invoke<T: FromRedisValue>(
-        &self,
-        script: &ScriptInvocation<'_>,
-    ) -> Result<T, StoreError> {
+    pub async fn invoke<T: FromRedisValue>(&self, script: &ScriptCall) -> Result<T, StoreError> {
         self.ask(script, |_| ()).await
     }
 

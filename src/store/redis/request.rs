@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{
     Arg, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisFuture, RedisResult, Script,
-    ScriptInvocation, ServerErrorKind, Value,
+    ServerErrorKind, Value,
 };
 
 use super::slots::slot_of;
@@ -51,13 +50,15 @@ impl ScriptCall {
     }
 
     /// With one more key.
-    pub fn key(&mut self, key: impl ToString) -> &mut Self {
+    #[must_use]
+    pub fn key(mut self, key: impl ToString) -> Self {
         self.keys.push(key.to_string());
         self
     }
 
     /// With one more argument.
-    pub fn arg(&mut self, arg: impl ToString) -> &mut Self {
+    #[must_use]
+    pub fn arg(mut self, arg: impl ToString) -> Self {
         self.args.push(arg.to_string());
         self
     }
@@ -107,19 +108,6 @@ impl Request for &[ScriptCall] {
     }
 }
 
-impl Request for &ScriptInvocation<'_> {
-    async fn send<T: FromRedisValue>(self, connection: &mut impl ConnectionLike) -> RedisResult<T> {
-        self.invoke_async(connection).await
-    }
-
-    fn slot(self) -> Option<u16> {
-        // The crate does not tell a script's keys, except to who would send it.
-        let mut overheard = Overheard(None);
-        let _ = self.invoke_async::<Value>(&mut overheard).now_or_never();
-        overheard.0
-    }
-}
-
 /// Where the first key most often is. Of a command that has it elsewhere this names some
 /// argument, and the wrong node, which says who is the right one.
 fn first_key(command: &Cmd) -> Option<&[u8]> {
@@ -134,29 +122,6 @@ fn first_key(command: &Cmd) -> Option<&[u8]> {
         return if number == b"0" { None } else { words.next() };
     }
     words.next()
-}
-
-/// A connection that sends nothing and remembers where it would have gone.
-struct Overheard(Option<u16>);
-
-impl ConnectionLike for Overheard {
-    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        self.0 = first_key(command).map(slot_of);
-        Box::pin(std::future::ready(Ok(Value::Nil)))
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        _: &'a Pipeline,
-        _: usize,
-        _: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
-    }
-
-    fn get_db(&self) -> i64 {
-        0
-    }
 }
 
 /// A connection to a node that is about to take over a slot: it serves who asks for it.
@@ -199,7 +164,7 @@ pub(super) fn unknown(cause: impl Into<Cause>) -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    use redis::Script;
+    use std::sync::LazyLock;
 
     use super::*;
 
@@ -215,8 +180,9 @@ mod tests {
         assert_eq!(of(&["eval", "return 1", "2", "foo", "bar"]), foo);
         assert_eq!(of(&["EVALSHA", "0123", "0", "foo"]), None);
         assert_eq!(of(&["PING"]), None);
-        let script = Script::new("return 1");
-        assert_eq!((&*script.key("foo").key("bar").arg("baz")).slot(), foo);
-        assert_eq!((&script.arg("foo")).slot(), None);
+        static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new("return 1"));
+        let call = ScriptCall::new(&SCRIPT).arg("baz");
+        assert_eq!((&call).slot(), None);
+        assert_eq!((&call.key("foo").key("bar")).slot(), foo);
     }
 }
