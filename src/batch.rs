@@ -41,9 +41,9 @@ pub struct Limits {
     pub leaders: usize,
 }
 
-type Answer<R, E> = Result<R, BatchError<E>>;
-type Replies<R, E> = Vec<oneshot::Sender<Answer<R, E>>>;
-type Work<T, R, E> = dyn Fn(Vec<T>) -> BoxFuture<'static, Result<Vec<R>, E>> + Send + Sync;
+type ItemAnswer<R, E> = Result<R, BatchError<E>>;
+type Replies<R, E> = Vec<oneshot::Sender<ItemAnswer<R, E>>>;
+type BatchWork<T, R, E> = dyn Fn(Vec<T>) -> BoxFuture<'static, Result<Vec<R>, E>> + Send + Sync;
 
 /// See the module's documentation. Cheap to clone; clones share one queue.
 pub struct Batcher<T, R, E>(Arc<Inner<T, R, E>>);
@@ -54,12 +54,12 @@ struct Inner<T, R, E> {
     slots: Option<Arc<Semaphore>>,
     /// Where the leaders run.
     runtime: Handle,
-    work: Box<Work<T, R, E>>,
+    work: Box<BatchWork<T, R, E>>,
     queue: Mutex<Queue<T, R, E>>,
 }
 
 struct Queue<T, R, E> {
-    waiting: VecDeque<(T, oneshot::Sender<Answer<R, E>>)>,
+    waiting: VecDeque<(T, oneshot::Sender<ItemAnswer<R, E>>)>,
     leaders: usize,
 }
 
@@ -113,7 +113,7 @@ where
         W: Fn(Vec<T>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Vec<R>, E>> + Send + 'static,
     {
-        let work: Box<Work<T, R, E>> = Box::new(move |items| work(items).boxed());
+        let work: Box<BatchWork<T, R, E>> = Box::new(move |items| work(items).boxed());
         let queue = Mutex::new(Queue { waiting: VecDeque::new(), leaders: 0 });
         Self(Arc::new(Inner { limits, slots, runtime: Handle::current(), work, queue }))
     }
@@ -135,7 +135,7 @@ where
     fn join(
         &self,
         item: T,
-        reply: oneshot::Sender<Answer<R, E>>,
+        reply: oneshot::Sender<ItemAnswer<R, E>>,
     ) -> Result<Option<Leader<T, R, E>>, BatchError<E>> {
         let limits = self.0.limits;
         let mut queue = self.0.queue();
@@ -226,7 +226,7 @@ impl<T, R, E> Drop for Leader<T, R, E> {
 }
 
 /// Sends each reply its answer. A caller without an answer hears `Interrupted`.
-fn answer<R, E>(replies: Replies<R, E>, answers: impl Iterator<Item = Answer<R, E>>) {
+fn answer<R, E>(replies: Replies<R, E>, answers: impl Iterator<Item = ItemAnswer<R, E>>) {
     for (reply, answer) in replies.into_iter().zip(answers) {
         // The caller may have stopped waiting.
         let _ = reply.send(answer);

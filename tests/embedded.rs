@@ -109,7 +109,7 @@ fn scratch_of(servers: &Servers) -> PathBuf {
     Path::new(path).parent().unwrap().parent().unwrap().to_owned()
 }
 
-/// A keeper spoken to by hand, for what `Servers` does not let one choose.
+/// A supervisor spoken to by hand, for what `Servers` does not let one choose.
 struct RawKeeper {
     child: Child,
     replies: BufReader<ChildStdout>,
@@ -289,7 +289,7 @@ fn a_home_that_is_held_but_never_ready_is_busy() {
 fn be_an_owner() {
     let servers = start(&throwaway());
     let mut pids = pids(&servers);
-    pids.push(servers.keeper_pid().unwrap());
+    pids.push(servers.supervisor_pid().unwrap());
     println!("\nOWNER {}", json!({ "pids": pids, "directory": servers.directory() }));
     // Until it is killed, or its standard input is closed.
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
@@ -316,36 +316,36 @@ fn a_killed_owner_takes_servers_and_directory_along() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_killed_keeper_takes_its_servers_along() {
+fn a_killed_supervisor_takes_its_servers_along() {
     let servers = start(&throwaway());
     let (pids, directory) = (pids(&servers), servers.directory().to_owned());
-    send(servers.keeper_pid().unwrap(), Signal::SIGKILL);
+    send(servers.supervisor_pid().unwrap(), Signal::SIGKILL);
     await_end_of(&pids);
-    assert!(matches!(servers.stop(), Err(EmbeddedError::Keeper(_))));
-    assert!(!directory.exists(), "the owner cleans up in its keeper's place");
+    assert!(matches!(servers.stop(), Err(EmbeddedError::Supervisor(_))));
+    assert!(!directory.exists(), "the owner cleans up in its supervisor's place");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_killed_keeper_takes_a_paused_postgres_along() {
+fn a_killed_supervisor_takes_a_paused_postgres_along() {
     let servers = start(&throwaway());
     let (pids, directory) = (pids(&servers), servers.directory().to_owned());
     send(servers.pid(Server::Postgres).unwrap(), Signal::SIGSTOP);
-    send(servers.keeper_pid().unwrap(), Signal::SIGKILL);
+    send(servers.supervisor_pid().unwrap(), Signal::SIGKILL);
     assert!(servers.stop().is_err());
     await_end_of(&pids);
     assert!(!directory.exists());
 }
 
 #[test]
-fn the_keeper_stops_in_good_order_when_asked_to_terminate() {
+fn the_supervisor_stops_in_good_order_when_asked_to_terminate() {
     let servers = start(&throwaway());
     let (pids, directory) = (pids(&servers), servers.directory().to_owned());
     for ignored in [Signal::SIGINT, Signal::SIGHUP] {
-        send(servers.keeper_pid().unwrap(), ignored);
+        send(servers.supervisor_pid().unwrap(), ignored);
     }
     assert_eq!(ping(servers.redis_url().unwrap()), "PONG");
-    send(servers.keeper_pid().unwrap(), Signal::SIGTERM);
+    send(servers.supervisor_pid().unwrap(), Signal::SIGTERM);
     await_end_of(&pids);
     servers.stop().unwrap();
     assert!(!directory.exists());
@@ -365,14 +365,14 @@ fn a_kept_home_starts_again_after_everything_was_killed() {
     // The servers first, so that they cannot tidy up; their lock files stay.
     let pids = pids(&servers);
     pids.iter().for_each(|pid| send(*pid, Signal::SIGKILL));
-    let keeper = servers.keeper_pid().unwrap();
-    send(keeper, Signal::SIGKILL);
-    await_end_of(&[pids, vec![keeper]].concat());
+    let supervisor = servers.supervisor_pid().unwrap();
+    send(supervisor, Signal::SIGKILL);
+    await_end_of(&[pids, vec![supervisor]].concat());
     assert!(home.join("postgres/postmaster.pid").exists() && home.join("servers.json").exists());
 
     let again = start(&plan);
     assert!(!again.is_attached());
-    assert!(!scratch.exists(), "the next keeper sweeps what a killed one left");
+    assert!(!scratch.exists(), "the next supervisor sweeps what a killed one left");
     assert_eq!(sql(again.database_url().unwrap(), "select n from t"), 7);
     assert_eq!(ask::<i64>(again.redis_url().unwrap(), &["GET", "n"]), 7);
     again.stop().unwrap();
@@ -463,11 +463,11 @@ fn a_server_that_cannot_start_says_why() {
 }
 
 #[test]
-fn a_missing_program_is_an_error_of_the_keeper() {
+fn a_missing_program_is_an_error_of_the_supervisor() {
     let error = Servers::start(Path::new("/nowhere/seckill"), &throwaway()).unwrap_err();
-    assert!(matches!(error, EmbeddedError::Keeper(_)), "{error:?}");
+    assert!(matches!(error, EmbeddedError::Supervisor(_)), "{error:?}");
     let error = Servers::start(Path::new("/bin/true"), &throwaway()).unwrap_err();
-    assert!(matches!(error, EmbeddedError::Keeper(_)), "{error:?}");
+    assert!(matches!(error, EmbeddedError::Supervisor(_)), "{error:?}");
 }
 
 #[test]
@@ -476,10 +476,10 @@ fn a_long_temporary_directory_is_passed_over() {
     let long = place.path().join("x".repeat(100));
     fs::create_dir(&long).unwrap();
     let plan = json!({ "home": "throwaway", "postgres": false, "redis": true, "durable": false });
-    let mut keeper = RawKeeper::start(Command::new(exe()).env("TMPDIR", &long), &plan);
-    let ready = keeper.reply();
+    let mut supervisor = RawKeeper::start(Command::new(exe()).env("TMPDIR", &long), &plan);
+    let ready = supervisor.reply();
     assert_eq!(ping(ready["redis_url"].as_str().unwrap()), "PONG");
-    keeper.end();
+    supervisor.end();
 }
 
 #[test]
@@ -490,13 +490,13 @@ fn an_owner_that_ends_during_the_start_leaves_nothing() {
         entries.map(Iterator::collect).unwrap_or_default()
     };
     let plan = json!({ "home": "throwaway", "postgres": true, "redis": true, "durable": false });
-    let mut keeper = RawKeeper::start(Command::new(exe()).env("TMPDIR", place.path()), &plan);
+    let mut supervisor = RawKeeper::start(Command::new(exe()).env("TMPDIR", place.path()), &plan);
     await_that("initdb is at work", || {
         entries(place.path()).iter().any(|path| path.join("postgres.unfinished/base").exists())
     });
-    drop(keeper.child.stdin.take());
-    assert_eq!(keeper.reply()["reply"], "failed");
-    assert!(keeper.child.wait().unwrap().success());
+    drop(supervisor.child.stdin.take());
+    assert_eq!(supervisor.reply()["reply"], "failed");
+    assert!(supervisor.child.wait().unwrap().success());
     assert_eq!(entries(place.path()), Vec::<PathBuf>::new());
 }
 
@@ -548,12 +548,12 @@ fn an_ordinary_user_keeps_servers_too() {
     };
     for place in [json!("throwaway"), json!({ "kept": home })] {
         let plan = json!({ "home": place, "postgres": true, "redis": true, "durable": false });
-        let mut keeper = as_user(&plan);
-        let ready = keeper.reply();
+        let mut supervisor = as_user(&plan);
+        let ready = supervisor.reply();
         assert_eq!(ready["reply"], "ready", "{ready}");
         assert_eq!(sql(ready["database_url"].as_str().unwrap(), "select 1::int8"), 1);
         assert_eq!(ping(ready["redis_url"].as_str().unwrap()), "PONG");
-        keeper.end();
+        supervisor.end();
         assert!(!Path::new(ready["sockets"].as_str().unwrap()).exists());
     }
     // Another process of the same user now has the number in a stale lock file.
@@ -563,9 +563,9 @@ fn an_ordinary_user_keeps_servers_too() {
     fs::write(home.join("postgres/postmaster.pid"), stale).unwrap();
     let plan =
         json!({ "home": { "kept": home }, "postgres": true, "redis": false, "durable": false });
-    let mut keeper = as_user(&plan);
-    assert_eq!(keeper.reply()["reply"], "ready");
-    keeper.end();
+    let mut supervisor = as_user(&plan);
+    assert_eq!(supervisor.reply()["reply"], "ready");
+    supervisor.end();
     other.kill().unwrap();
     other.wait().unwrap();
 }

@@ -1,6 +1,6 @@
 //! Every cell of the lab's matrix, played: a test a rung, so that a broken one names itself.
 
-use seckill::lab::{Cell, Claim, Observed, World, cells, replay};
+use seckill::lab::{Cell, LabClaim, Observed, World, cells, replay};
 use seckill::ladder::{self, Invariant, RUNGS, Rung, Scenario};
 
 use crate::world;
@@ -98,7 +98,12 @@ async fn the_naive_rung_with_the_guard_of_r04_is_found_out() {
     let naive = ladder::find("r01_naive").unwrap();
     let guarded = "r04_stock_guard";
     let cell = sabotaged(guarded, naive.claims, naive.breaks, Scenario::LastOne).await;
-    assert_eq!((cell.claimed, cell.observed), (Claim::Breaks, Observed::Holds), "{}", told(&cell));
+    assert_eq!(
+        (cell.claimed, cell.observed),
+        (LabClaim::Breaks, Observed::Holds),
+        "{}",
+        told(&cell)
+    );
     assert!(!cell.is_as_claimed());
 }
 
@@ -107,7 +112,12 @@ async fn r11_without_the_script_in_its_release_is_found_out() {
     let honest = ladder::find("r11_lua_release").unwrap();
     let two_steps = "r10_owner_check";
     let cell = sabotaged(two_steps, honest.claims, honest.breaks, Scenario::StalledRelease).await;
-    assert_eq!((cell.claimed, cell.observed), (Claim::Holds, Observed::Breaks), "{}", told(&cell));
+    assert_eq!(
+        (cell.claimed, cell.observed),
+        (LabClaim::Holds, Observed::Breaks),
+        "{}",
+        told(&cell)
+    );
     assert!(!cell.is_as_claimed());
 }
 
@@ -118,7 +128,7 @@ async fn r05_that_claims_one_order_per_user_is_found_out() {
     for scenario in [Scenario::DoubleClick, Scenario::TwoNodes] {
         let cell = sabotaged(modest.id, &claims, modest.breaks, scenario).await;
         let verdict = (cell.claimed, cell.observed);
-        assert_eq!(verdict, (Claim::Holds, Observed::Breaks), "{}", told(&cell));
+        assert_eq!(verdict, (LabClaim::Holds, Observed::Breaks), "{}", told(&cell));
         assert!(!cell.is_as_claimed());
     }
 }

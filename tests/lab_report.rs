@@ -1,8 +1,8 @@
 //! The lab's report in all its forms, made of cells and rushes that nobody had to play.
 
 use seckill::lab::report::terminal::{self, Look};
-use seckill::lab::report::{Environment, NoRush, Report, html};
-use seckill::lab::{Cell, Claim, Line, Observed, Rush, RushOptions, cells};
+use seckill::lab::report::{Environment, LabReport, NoRush, html};
+use seckill::lab::{Cell, LabClaim, Observed, RushOptions, RushReport, TimelineLine, cells};
 use seckill::ladder::{RUNGS, Rung, Scenario};
 use seckill::load::latency::LatencyMs;
 use serde_json::Value;
@@ -15,30 +15,30 @@ fn cell(rung: &'static Rung, scenario: Scenario) -> Cell {
         rung: rung.id,
         scenario,
         invariant: scenario.invariant(),
-        claimed: if holds { Claim::Holds } else { Claim::Breaks },
+        claimed: if holds { LabClaim::Holds } else { LabClaim::Breaks },
         observed: if holds { Observed::Holds } else { Observed::Breaks },
         witness: (!holds).then(|| "voucher 1: user 1 holds 2 orders: 8 and 9".to_owned()),
         elapsed_ms: 42,
         timeline: vec![
-            Line::of_the_lab("voucher 1 is on sale, 2 in stock"),
-            Line::of("A", "user 1 wants voucher 1 (process 1)"),
-            Line::of("B", "user 1 wants voucher 1 (process 2)"),
-            Line::of("B", "waits for the lock"),
-            Line::of("A", "is told: ordered"),
-            Line::of("B", "is told: already_bought"),
+            TimelineLine::of_the_lab("voucher 1 is on sale, 2 in stock"),
+            TimelineLine::of("A", "user 1 wants voucher 1 (process 1)"),
+            TimelineLine::of("B", "user 1 wants voucher 1 (process 2)"),
+            TimelineLine::of("B", "waits for the lock"),
+            TimelineLine::of("A", "is told: ordered"),
+            TimelineLine::of("B", "is told: already_bought"),
         ],
     }
 }
 
 /// A rush that loses what its rung does not claim.
-fn rush(nth: usize, rung: &'static Rung) -> Rush {
+fn rush(nth: usize, rung: &'static Rung) -> RushReport {
     use seckill::ladder::Invariant::{NoOversell, NoUndersell, OnePerUser};
     let lost = |claim, count| if rung.claims.contains(&claim) { 0 } else { count };
     let (oversold, duplicates) = (lost(NoOversell, 12), lost(OnePerUser, 3));
     let undersold = lost(NoUndersell, 7);
     let broken = [(NoOversell, oversold), (OnePerUser, duplicates), (NoUndersell, undersold)];
     let broken = broken.into_iter().filter(|(_, count)| *count > 0).map(|(promise, _)| promise);
-    Rush {
+    RushReport {
         rung: rung.id,
         users: 2000,
         seed: 7,
@@ -62,8 +62,8 @@ fn rush(nth: usize, rung: &'static Rung) -> Rush {
     }
 }
 
-fn report() -> Report {
-    Report {
+fn report() -> LabReport {
+    LabReport {
         environment: Environment {
             date: "2026-11-11T00:00:00Z".parse().unwrap(),
             seckill: "0.1.0",
@@ -82,7 +82,7 @@ fn report() -> Report {
 }
 
 /// With one cell changed.
-fn with(change: impl FnOnce(&mut Cell)) -> Report {
+fn with(change: impl FnOnce(&mut Cell)) -> LabReport {
     let mut report = report();
     let double_click =
         |cell: &&mut Cell| cell.rung == "r02_row_lock" && cell.scenario == Scenario::DoubleClick;
@@ -90,7 +90,7 @@ fn with(change: impl FnOnce(&mut Cell)) -> Report {
     report
 }
 
-fn that_holds() -> Report {
+fn that_holds() -> LabReport {
     with(|cell| (cell.observed, cell.witness) = (Observed::Holds, None))
 }
 
@@ -235,7 +235,7 @@ fn nothing_in_a_report_becomes_markup() {
     let script = "<script>alert(1)</script>\"><img src=x onerror=alert(1)>";
     let page = html::page(&with(|cell| {
         (cell.observed, cell.witness) = (Observed::Unknown, Some(script.to_owned()));
-        cell.timeline.push(Line::of("A<b>", script));
+        cell.timeline.push(TimelineLine::of("A<b>", script));
     }));
     assert!(!page.contains("<script>alert") && !page.contains("<img") && !page.contains("<b>\""));
     assert_eq!(page.matches("&lt;script&gt;alert(1)&lt;/script&gt;").count(), 5, "{page}");
@@ -252,7 +252,7 @@ fn the_page_names_nothing_that_is_elsewhere() {
 
 /// What `probe`, an expression in JavaScript, comes to in the page, which is a frame of so many
 /// pixels (a window cannot be as narrow as a telephone) and was opened at `place`.
-async fn probed(report: &Report, place: &str, width: u32, probe: &str) -> String {
+async fn probed(report: &LabReport, place: &str, width: u32, probe: &str) -> String {
     // The page lets nothing in, so the test's own script has to be a part of it.
     let script = format!(
         "<script>addEventListener('load', () => setTimeout(() => parent.postMessage({probe}, '*'), 100));\

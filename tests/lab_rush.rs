@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 use seckill::embedded::{Home, Plan, Servers};
-use seckill::lab::{Rush, RushOptions, World as Lab, rush_seeded};
+use seckill::lab::{RushOptions, RushReport, World as Lab, rush_seeded};
 use seckill::ladder::{self, Invariant};
 use seckill::store::Redis;
 use serde_json::Value;
@@ -24,7 +24,7 @@ async fn lab(world: &World) -> Lab {
 
 /// What is true of every rush, whatever the rung.
 #[track_caller]
-fn adds_up(rush: &Rush, terms: RushOptions) {
+fn adds_up(rush: &RushReport, terms: RushOptions) {
     assert_eq!(rush.outcomes.values().sum::<u64>(), terms.attempts_of_all(), "{rush:?}");
     // On a busy machine a lock's server may be late, and an order have no answer.
     let told = rush.outcomes["ordered"];

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use seckill::lab::faults::ZooKeeperNode;
 use seckill::lab::{Cell, replay, scenarios};
-use seckill::ladder::{Invariant, Lock, RUNGS, Rung, Scenario, find};
+use seckill::ladder::{Invariant, LockKind, RUNGS, Rung, Scenario, find};
 
 use crate::lab_replays::lab;
 
@@ -159,7 +159,7 @@ async fn every_timeline_is_what_the_lab_prints_today() {
     let zookeeper = ZooKeeperNode::find();
     for block in all {
         let Some((rung, scenario)) = played(&block) else { continue };
-        if let (Lock::ZooKeeper, Err(why)) = (rung.lock, &zookeeper) {
+        if let (LockKind::ZooKeeper, Err(why)) = (rung.lock, &zookeeper) {
             writeln!(std::io::stderr(), "skipped {}: {why}", block.place).unwrap();
             continue;
         }

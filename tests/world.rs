@@ -26,7 +26,7 @@ pub fn exe() -> &'static Path {
 
 const TEMPLATE: &str = "seckill_template";
 
-/// The run's servers. Statics are never dropped; their keeper stops them when this process
+/// The run's servers. Statics are never dropped; their supervisor stops them when this process
 /// ends, however it does.
 static SERVERS: LazyLock<Servers> = LazyLock::new(|| {
     let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };

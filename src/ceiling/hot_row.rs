@@ -110,7 +110,8 @@ impl Pgbench {
             command.env("PGPASSWORD", password);
         }
         let report = output_of(command, script, Duration::from_secs(seconds) + GRACE).await?;
-        let said = Said::read(&report).with_context(|| format!("pgbench said: {report}"))?;
+        let said =
+            PgbenchOutput::read(&report).with_context(|| format!("pgbench said: {report}"))?;
         let (stored, taken) = self.books().await?;
         let claimed = said.transactions * orders;
         ensure!(
@@ -175,13 +176,13 @@ fn without_password(url: &str) -> anyhow::Result<(String, Option<String>)> {
 
 /// What pgbench reports.
 #[derive(Debug, PartialEq)]
-struct Said {
+struct PgbenchOutput {
     per_s: f64,
     transactions: u64,
     failed: u64,
 }
 
-impl Said {
+impl PgbenchOutput {
     fn read(report: &str) -> Option<Self> {
         let after = |begin: &str| {
             let rest = report.lines().find_map(|line| line.strip_prefix(begin))?;
@@ -207,9 +208,9 @@ mod tests {
                       number of failed transactions: 3 (0.075%)\nlatency average = 1.9 ms\n\
                       initial connection time = 9.5 ms\n\
                       tps = 4011.25 (without initial connection time)\n";
-        let said = Said { per_s: 4011.25, transactions: 4012, failed: 3 };
-        assert_eq!(Said::read(report), Some(said));
-        assert_eq!(Said::read("tps = x"), None);
+        let said = PgbenchOutput { per_s: 4011.25, transactions: 4012, failed: 3 };
+        assert_eq!(PgbenchOutput::read(report), Some(said));
+        assert_eq!(PgbenchOutput::read("tps = x"), None);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! `seckill ceiling`: is my number normal?
 //!
 //! In reading order: `options`, what was asked for; `run`, the whole of it; `rounds`, what is
-//! measured and in which order; `stage`, on what; the ceilings, `hot_row` (PostgreSQL) and
+//! measured and in which order; `testbed`, on what; the ceilings, `hot_row` (PostgreSQL) and
 //! `lock_script` (Redis), by other people's programs (`child`); `sales`, the strategies over HTTP,
 //! and the handler that they are compared with; `overload`; `figures`, what was found; `shares`,
-//! what that is of what, and what it should be; `machine`, on what it ran; `report` and `sheet`,
+//! what that is of what, and what it should be; `machine`, on what it ran; `report` and `text_table`,
 //! how all of it is told.
 
 mod child;
@@ -20,11 +20,11 @@ mod rounds;
 mod run;
 mod sales;
 mod shares;
-mod sheet;
-mod stage;
+mod testbed;
+mod text_table;
 
 pub use options::{MeasureArgs, Options};
-pub use report::Report;
+pub use report::CeilingReport;
 pub use rounds::counted;
 pub use run::measure;
-pub use stage::Setup;
+pub use testbed::Setup;

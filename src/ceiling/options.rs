@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::rounds::{self, Measurement, Part};
+use super::rounds::{self, Measurement, OptionalPart};
 use crate::seckill::Strategy;
 
 /// The time that one measurement takes beside its own: vouchers to put on sale, a process to start, a
@@ -31,7 +31,7 @@ pub struct MeasureArgs {
     pub(super) strategy: Vec<Strategy>,
     /// Further parts
     #[arg(long, value_name = "PART", value_delimiter = ',', conflicts_with = "full")]
-    pub(super) also: Vec<Part>,
+    pub(super) also: Vec<OptionalPart>,
     /// All further parts
     #[arg(long)]
     pub(super) full: bool,
@@ -56,7 +56,7 @@ pub struct Options {
     pub(super) lasting: Duration,
     pub(super) strategies: Vec<Strategy>,
     pub(super) overloaded: Vec<Strategy>,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<OptionalPart>,
     /// Buyers with a token.
     pub users: u32,
     pub(super) half_load: Duration,
@@ -91,13 +91,13 @@ impl Options {
             true => vec![Strategy::default()],
             false => strategies.clone(),
         };
-        let asked = |part: &Part| args.full || args.also.contains(part);
+        let asked = |part: &OptionalPart| args.full || args.also.contains(part);
         Self {
             repeats: args.repeats.into(),
             lasting: args.duration,
             strategies,
             overloaded,
-            parts: Part::ALL.into_iter().filter(asked).collect(),
+            parts: OptionalPart::ALL.into_iter().filter(asked).collect(),
             users: args.users,
             half_load: args.half_load,
             overload: args.overload,
@@ -110,7 +110,7 @@ impl Options {
     }
 
     pub(super) fn measures_nodes(&self) -> bool {
-        self.parts.contains(&Part::Nodes)
+        self.parts.contains(&OptionalPart::Nodes)
     }
 
     /// How long a load is made before it is measured. At first all buyers come at once, to processes

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::figures::{quotient, rate};
 use super::rounds::{CONNECTIONS, Measurement};
 use super::sales::discrepancy;
-use super::stage::{Load, Stage, path};
+use super::testbed::{Load, Testbed, path};
 use crate::load::outcome::{NOT_SENT, ORDERED};
 use crate::load::steady::{Arrival, MAX_PER_S, Pairing, Phase, PhaseReport, SteadyReport, Window};
 use crate::seckill::Strategy;
@@ -110,7 +110,7 @@ impl Overload {
     }
 }
 
-impl Stage {
+impl Testbed {
     /// Finds the peak, and asks for several times as much.
     pub(super) async fn overload(
         &mut self,

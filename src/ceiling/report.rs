@@ -13,13 +13,13 @@ use super::rounds::{
     BATCH_CLIENTS, CONNECTIONS, HOT_ROW_CLIENTS, Measurement, REFERENCE_CLIENTS, counted,
 };
 use super::shares::{Share, of_batches, of_hot_row, share, shares};
-use super::sheet::Sheet;
+use super::text_table::TextTable;
 use crate::load::outcome::{NOT_SENT, ORDERED};
 use crate::seckill::Strategy;
 
 /// A whole run.
 #[derive(Debug)]
-pub struct Report {
+pub struct CeilingReport {
     pub(super) machine: Machine,
     pub(super) options: Options,
     pub(super) results: Results,
@@ -31,7 +31,7 @@ pub struct Report {
     pub(super) audited: usize,
 }
 
-impl Report {
+impl CeilingReport {
     /// Whether its figures are not to be believed.
     #[must_use]
     pub fn is_void(&self) -> bool {
@@ -47,14 +47,14 @@ impl Report {
     /// For a terminal.
     #[must_use]
     pub fn text(&self) -> String {
-        let tables: Vec<String> = self.sheets().iter().map(Sheet::plain).collect();
+        let tables: Vec<String> = self.sheets().iter().map(TextTable::plain).collect();
         format!("\n{}\n\n{}", tables.join("\n\n"), self.verdict().join("\n"))
     }
 
     /// For a document.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let tables: Vec<String> = self.sheets().iter().map(Sheet::markdown).collect();
+        let tables: Vec<String> = self.sheets().iter().map(TextTable::markdown).collect();
         format!("{}\n{}", tables.join("\n"), self.verdict().join("\n\n"))
     }
 
@@ -130,17 +130,17 @@ impl Report {
         lines
     }
 
-    fn sheets(&self) -> Vec<Sheet> {
+    fn sheets(&self) -> Vec<TextTable> {
         let mut sheets = vec![self.conditions(), self.ceilings(), self.orders(), self.refusals()];
         sheets.extend([self.further(), self.overloads(), self.targets()]);
-        sheets.retain(|sheet| !sheet.rows.is_empty());
+        sheets.retain(|text_table| !text_table.rows.is_empty());
         sheets
     }
 
-    fn conditions(&self) -> Sheet {
-        let mut sheet = Sheet::new("Conditions", &["what", "here"]).with_text(&["here"]);
+    fn conditions(&self) -> TextTable {
+        let mut text_table = TextTable::new("Conditions", &["what", "here"]).with_text(&["here"]);
         for row in self.machine.rows() {
-            sheet.row(row);
+            text_table.row(row);
         }
         let method = format!(
             "{}, {} a measurement, of our loads after a lead-in of {}, order reversed every other round, \
@@ -151,17 +151,18 @@ impl Report {
             humantime::format_duration(self.options.lasting),
             humantime::format_duration(self.options.lead_in())
         );
-        sheet.row(["method".to_owned(), method]);
+        text_table.row(["method".to_owned(), method]);
         if let Some(Spread { median, max, .. }) = self.results.stolen() {
             let value = format!("{median:.1} % in the median measurement, {max:.0} % in the worst");
-            sheet.row(["steal time".to_owned(), value]);
+            text_table.row(["steal time".to_owned(), value]);
         }
-        sheet
+        text_table
     }
 
-    fn ceilings(&self) -> Sheet {
-        let mut sheet = Sheet::new("Ceilings of this machine", &["ceiling", "a second", "", " "])
-            .with_text(&["", " "]);
+    fn ceilings(&self) -> TextTable {
+        let mut text_table =
+            TextTable::new("Ceilings of this machine", &["ceiling", "a second", "", " "])
+                .with_text(&["", " "]);
         let of = |all: &[Measurement]| -> Option<f64> {
             let medians = all.iter().filter_map(|it| self.results.spread(*it));
             medians.map(|spread| spread.median).reduce(f64::max)
@@ -189,12 +190,12 @@ impl Report {
                 ),
                 _ => continue,
             };
-            sheet.row([label, rate(spread.median), range(&spread, rate), remark]);
+            text_table.row([label, rate(spread.median), range(&spread, rate), remark]);
         }
-        sheet
+        text_table
     }
 
-    fn orders(&self) -> Sheet {
+    fn orders(&self) -> TextTable {
         let columns = [
             "confirmed orders",
             "a second",
@@ -204,7 +205,7 @@ impl Report {
             "p50 ms",
             "p99 ms",
         ];
-        let mut sheet = Sheet::new("What the strategies sell", &columns).with_text(&[""]);
+        let mut text_table = TextTable::new("What the strategies sell", &columns).with_text(&[""]);
         for measurement in self.results.measurements() {
             let Measurement::Orders { strategy, connections } = measurement else { continue };
             let Some(spread) = self.results.spread(measurement) else { continue };
@@ -213,7 +214,7 @@ impl Report {
                 Strategy::Locked => Vec::new(),
                 _ => of_batches(&self.results, measurement),
             };
-            sheet.row([
+            text_table.row([
                 measurement.label(),
                 rate(spread.median),
                 range(&spread, rate),
@@ -223,17 +224,17 @@ impl Report {
                 milliseconds(self.results.latency(measurement, |latency| latency.p99)),
             ]);
         }
-        sheet
+        text_table
     }
 
-    fn refusals(&self) -> Sheet {
+    fn refusals(&self) -> TextTable {
         let columns = ["refusals", "a second", "", "of the bare handler", "p50 ms", "p99 ms"];
-        let mut sheet = Sheet::new("How fast they refuse", &columns).with_text(&[""]);
+        let mut text_table = TextTable::new("How fast they refuse", &columns).with_text(&[""]);
         for measurement in self.results.measurements() {
             let Measurement::Refusals { connections, .. } = measurement else { continue };
             let Some(spread) = self.results.spread(measurement) else { continue };
             let of_bare = share(&self.results, [measurement, Measurement::Bare { connections }]);
-            sheet.row([
+            text_table.row([
                 measurement.label(),
                 rate(spread.median),
                 range(&spread, rate),
@@ -242,12 +243,12 @@ impl Report {
                 milliseconds(self.results.latency(measurement, |latency| latency.p99)),
             ]);
         }
-        sheet
+        text_table
     }
 
-    fn further(&self) -> Sheet {
-        let mut sheet =
-            Sheet::new("Many vouchers, several nodes, memory", &["what", "median", "", "unit"])
+    fn further(&self) -> TextTable {
+        let mut text_table =
+            TextTable::new("Many vouchers, several nodes, memory", &["what", "median", "", "unit"])
                 .with_text(&["", "unit"]);
         for measurement in self.results.measurements() {
             let is_further = matches!(
@@ -260,12 +261,12 @@ impl Report {
                 continue;
             };
             let unit = measurement.unit().to_owned();
-            sheet.row([measurement.label(), rate(spread.median), range(&spread, rate), unit]);
+            text_table.row([measurement.label(), rate(spread.median), range(&spread, rate), unit]);
         }
-        sheet
+        text_table
     }
 
-    fn overloads(&self) -> Sheet {
+    fn overloads(&self) -> TextTable {
         let columns = [
             "overload (medians)",
             "arrivals/s",
@@ -276,8 +277,8 @@ impl Report {
             "MB",
             "refused/s",
         ];
-        let mut sheet =
-            Sheet::new(format!("{} times the peak", self.options.overload_by), &columns)
+        let mut text_table =
+            TextTable::new(format!("{} times the peak", self.options.overload_by), &columns)
                 .with_text(&["refused/s"]);
         for strategy in &self.options.overloaded {
             let overloads = self.results.overloads(*strategy);
@@ -286,27 +287,27 @@ impl Report {
                 let name = format!("{strategy}, the peak, closed load, {CONNECTIONS} connections");
                 let mut cells = vec!["-".to_owned(); columns.len()];
                 (cells[0], cells[3]) = (name, rate(peak.median));
-                sheet.row(cells);
+                text_table.row(cells);
             }
             for (place, phase) in PHASES.into_iter().enumerate() {
                 if let Some(row) = phase_row(&overloads, place) {
-                    sheet.row([format!("{strategy}, {phase}")].into_iter().chain(row));
+                    text_table.row([format!("{strategy}, {phase}")].into_iter().chain(row));
                 }
             }
         }
-        sheet
+        text_table
     }
 
-    fn targets(&self) -> Sheet {
-        let mut sheet = Sheet::new("Targets", &["target", "median", "", "wanted", " "])
+    fn targets(&self) -> TextTable {
+        let mut text_table = TextTable::new("Targets", &["target", "median", "", "wanted", " "])
             .with_text(&["", "wanted", " "]);
         for share in shares(&self.results, &self.options) {
             let (Some(target), Some(met)) = (share.target, share.is_met()) else { continue };
             let verdict = if met { "met" } else { "MISSED" };
-            sheet
+            text_table
                 .row(target_row(&share).into_iter().chain([target.in_words(), verdict.to_owned()]));
         }
-        sheet
+        text_table
     }
 }
 

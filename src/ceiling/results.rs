@@ -44,7 +44,7 @@ impl Results {
 
     /// Of every time that it was measured.
     pub(super) fn figures(&self, measurement: Measurement) -> Vec<&Figure> {
-        self.rounds.iter().flat_map(|round| Round(round).figures(measurement)).collect()
+        self.rounds.iter().flat_map(|round| RoundFigures(round).figures(measurement)).collect()
     }
 
     pub(super) fn spread(&self, measurement: Measurement) -> Option<Spread> {
@@ -66,8 +66,8 @@ impl Results {
     ///
     /// Two figures are compared within a round, and the median is of these comparisons: both
     /// sides of a round met the same machine, which the medians of both sides may not have.
-    pub(super) fn each_round(&self, read: impl Fn(Round<'_>) -> Option<f64>) -> Vec<f64> {
-        self.rounds.iter().filter_map(|round| read(Round(round))).collect()
+    pub(super) fn each_round(&self, read: impl Fn(RoundFigures<'_>) -> Option<f64>) -> Vec<f64> {
+        self.rounds.iter().filter_map(|round| read(RoundFigures(round))).collect()
     }
 
     pub(super) fn overloads(&self, strategy: Strategy) -> Vec<&Overload> {
@@ -89,9 +89,9 @@ impl Results {
 
 /// One round's figures.
 #[derive(Clone, Copy)]
-pub(super) struct Round<'a>(&'a [(Measurement, Figure)]);
+pub(super) struct RoundFigures<'a>(&'a [(Measurement, Figure)]);
 
-impl<'a> Round<'a> {
+impl<'a> RoundFigures<'a> {
     fn figures(self, of: Measurement) -> impl Iterator<Item = &'a Figure> {
         self.0.iter().filter(move |(other, _)| *other == of).map(|(_, figure)| figure)
     }

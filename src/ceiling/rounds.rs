@@ -30,7 +30,7 @@ pub(super) const MEMORY_CONNECTIONS: usize = 1_000;
 /// What is measured where it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Part {
+pub(super) enum OptionalPart {
     /// Several times what can be sold: what is still sold, and how soon it is over (of the default
     /// where no strategy is named)
     Overload,
@@ -42,7 +42,7 @@ pub(super) enum Part {
     Memory,
 }
 
-impl Part {
+impl OptionalPart {
     pub(super) const ALL: [Self; 4] = [Self::Overload, Self::Vouchers, Self::Nodes, Self::Memory];
 }
 
@@ -173,7 +173,7 @@ pub(super) fn round(
     number: usize,
     strategies: &[Strategy],
     overloaded: &[Strategy],
-    parts: &[Part],
+    parts: &[OptionalPart],
 ) -> Vec<Measurement> {
     let mut plan: Vec<Measurement> = Vec::new();
     plan.extend(IN_FLIGHT.map(|in_flight| Measurement::LockScript { in_flight }));
@@ -191,14 +191,14 @@ pub(super) fn round(
     plan.extend(BATCH_CLIENTS.map(|clients| Measurement::Batches { clients }));
     for strategy in strategies.iter().copied() {
         let one = Measurement::Orders { strategy, connections: CONNECTIONS };
-        if parts.contains(&Part::Vouchers) {
+        if parts.contains(&OptionalPart::Vouchers) {
             plan.extend([Measurement::ManyVouchers { strategy }, one]);
         }
-        if parts.contains(&Part::Nodes) {
+        if parts.contains(&OptionalPart::Nodes) {
             let [some, more] = NODES.map(|nodes| Measurement::Nodes { strategy, nodes });
             plan.extend([some, one, more]);
         }
-        if parts.contains(&Part::Memory) {
+        if parts.contains(&OptionalPart::Memory) {
             plan.push(Measurement::Memory { strategy });
         }
     }
@@ -221,7 +221,7 @@ pub(super) fn round(
         plan.reverse();
     }
     // Last in each round: what it leaves behind takes longest to settle.
-    if parts.contains(&Part::Overload) {
+    if parts.contains(&OptionalPart::Overload) {
         plan.extend(
             overloaded.iter().map(|strategy| Measurement::Overload { strategy: *strategy }),
         );
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn each_measurement_has_a_name_of_its_own() {
-        let mut all = round(1, &Strategy::ALL, &Strategy::ALL, &Part::ALL);
+        let mut all = round(1, &Strategy::ALL, &Strategy::ALL, &OptionalPart::ALL);
         all.sort_by_key(|measurement| measurement.id());
         all.dedup();
         let ids: HashSet<String> = all.iter().map(|measurement| measurement.id()).collect();
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn many_vouchers_and_nodes_are_measured_right_beside_what_they_are_compared_with() {
-        let all = round(1, &Strategy::ALL, &[], &Part::ALL);
+        let all = round(1, &Strategy::ALL, &[], &OptionalPart::ALL);
         let is_one = |of, other: &Measurement| {
             matches!(other, Measurement::Orders { strategy, connections: CONNECTIONS }
                 if *strategy == of)

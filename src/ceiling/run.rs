@@ -5,10 +5,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::figures::{Figure, rate};
 use super::machine::{Machine, ProcessorTime};
 use super::options::Options;
-use super::report::Report;
+use super::report::CeilingReport;
 use super::results::Results;
 use super::rounds::{self, Measurement};
-use super::stage::{Setup, Stage};
+use super::testbed::{Setup, Testbed};
 use crate::embedded::Benchmarks;
 use crate::store::Redis;
 
@@ -23,7 +23,7 @@ pub async fn measure(
     options: Options,
     benchmarks: Benchmarks,
     setup: Setup,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<CeilingReport> {
     let redis = Redis::new(&setup.redis_url)?;
     let machine = Machine::of(setup.servers, &setup.database, &redis).await;
     for [name, value] in machine.rows() {
@@ -33,10 +33,10 @@ pub async fn measure(
     for objection in &void {
         eprintln!("VOID: {objection}");
     }
-    let mut stage = Stage::set(options.clone(), benchmarks, setup).await?;
-    let results = play(&mut stage, &mut void).await?;
+    let mut testbed = Testbed::set(options.clone(), benchmarks, setup).await?;
+    let results = play(&mut testbed, &mut void).await?;
     let mut notes = Vec::new();
-    if stage.redis_benchmark.is_none() {
+    if testbed.redis_benchmark.is_none() {
         notes.push(
             "Redis was not measured by itself: redis-benchmark takes one server, no TLS, and no \
              password that nobody else sees"
@@ -44,21 +44,21 @@ pub async fn measure(
         );
     }
     eprintln!("Auditing what was sold");
-    let (audited, violations) = stage.close().await?;
+    let (audited, violations) = testbed.close().await?;
     void.extend(violations);
-    Ok(Report { machine, options, results, void, notes, audited })
+    Ok(CeilingReport { machine, options, results, void, notes, audited })
 }
 
 /// Measures everything, round by round.
-async fn play(stage: &mut Stage, void: &mut Vec<String>) -> anyhow::Result<Results> {
-    let (repeats, mut results) = (stage.options.repeats, Results::default());
-    let bar = progress_bar((stage.options.round(1).len() * repeats) as u64);
+async fn play(testbed: &mut Testbed, void: &mut Vec<String>) -> anyhow::Result<Results> {
+    let (repeats, mut results) = (testbed.options.repeats, Results::default());
+    let bar = progress_bar((testbed.options.round(1).len() * repeats) as u64);
     for number in 1..=repeats {
         results.begin_round();
-        for measurement in stage.options.round(number) {
+        for measurement in testbed.options.round(number) {
             bar.set_message(measurement.label());
             let before = ProcessorTime::so_far();
-            let Some((told, spoiled)) = stage.measure(measurement, &mut results).await? else {
+            let Some((told, spoiled)) = testbed.measure(measurement, &mut results).await? else {
                 bar.inc(1);
                 continue;
             };
@@ -98,7 +98,7 @@ fn tell(bar: &ProgressBar, line: &str, matters: bool) {
     }
 }
 
-impl Stage {
+impl Testbed {
     /// Measures one thing and writes it down. Returns it in words, and what spoils it; `None`
     /// where it cannot be measured here.
     async fn measure(

@@ -8,7 +8,7 @@ use anyhow::ensure;
 
 use super::figures::Figure;
 use super::rounds::{CONNECTIONS, MEMORY_CONNECTIONS, Measurement, Refused, VOUCHERS};
-use super::stage::{ANSWER_WITHIN, Load, Stage, path};
+use super::testbed::{ANSWER_WITHIN, Load, Testbed, path};
 use crate::embedded::Node;
 use crate::load::outcome::{NO_ANSWER, NOT_SENT, ORDERED};
 use crate::load::steady::{Arrival, Pairing, PhaseReport};
@@ -25,7 +25,7 @@ const AT_MOST_PER_S: f64 = 120_000.0;
 /// A figure, and what spoils it.
 pub(super) type Found = (Figure, Vec<String>);
 
-impl Stage {
+impl Testbed {
     /// Confirmed orders a second through `nodes`, of one voucher after the other.
     pub(super) async fn orders(
         &mut self,
@@ -36,7 +36,7 @@ impl Stage {
         let needed = self.at_most() + connections;
         let count = needed.div_ceil(self.tokens.len());
         let tokens = self.tokens.iter().take(needed).cloned().collect();
-        let sale = Sale { nodes, count, tokens, pairing: Pairing::PathAfterPath, connections };
+        let sale = SalePlan { nodes, count, tokens, pairing: Pairing::PathAfterPath, connections };
         self.sell(measurement, sale).await
     }
 
@@ -52,7 +52,7 @@ impl Stage {
         // of two and that of buyers is odd, no buyer comes to one voucher twice before all have
         // been to all; as they are many, none comes again while still under way.
         let buyers = (needed.min(self.tokens.len()) - 1) | 1;
-        let sale = Sale {
+        let sale = SalePlan {
             nodes: self.addresses(strategy, 1),
             count: VOUCHERS,
             tokens: self.tokens.iter().take(buyers).cloned().collect(),
@@ -69,7 +69,7 @@ impl Stage {
         strategy: Strategy,
     ) -> anyhow::Result<Found> {
         let needed = self.at_most() + MEMORY_CONNECTIONS;
-        let sale = Sale {
+        let sale = SalePlan {
             nodes: self.addresses(strategy, 1),
             count: needed.div_ceil(self.tokens.len()),
             tokens: self.tokens.iter().take(needed).cloned().collect(),
@@ -87,7 +87,7 @@ impl Stage {
     }
 
     /// Sells, and looks into the books.
-    async fn sell(&mut self, measurement: Measurement, sale: Sale) -> anyhow::Result<Found> {
+    async fn sell(&mut self, measurement: Measurement, sale: SalePlan) -> anyhow::Result<Found> {
         let vouchers = self.put_on_sale(measurement, sale.count).await?;
         let since = self.latest_second().await?;
         let connections = sale.connections;
@@ -212,7 +212,7 @@ impl Stage {
 }
 
 /// A sale to measure.
-struct Sale {
+struct SalePlan {
     nodes: Vec<SocketAddr>,
     /// Vouchers.
     count: usize,

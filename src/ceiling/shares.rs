@@ -8,8 +8,8 @@ use super::options::Options;
 use super::overload::Overload;
 use super::results::Results;
 use super::rounds::{
-    BATCH_CLIENTS, BUYING_CONNECTIONS, CONNECTIONS, Measurement, NODES, Part, REFERENCE_CLIENTS,
-    REFUSED_CONNECTIONS, Refused,
+    BATCH_CLIENTS, BUYING_CONNECTIONS, CONNECTIONS, Measurement, NODES, OptionalPart,
+    REFERENCE_CLIENTS, REFUSED_CONNECTIONS, Refused,
 };
 use crate::seckill::Strategy;
 
@@ -217,16 +217,16 @@ fn further(results: &Results, options: &Options, strategy: Strategy) -> Vec<Shar
         let name = format!("{} / {what}", measurement.label());
         shares.push(plain(results, name, [measurement, one], floor));
     };
-    if options.parts.contains(&Part::Vouchers) {
+    if options.parts.contains(&OptionalPart::Vouchers) {
         let floor = Some(Bound::AtLeast(VOUCHERS_FLOOR));
         against_one(Measurement::ManyVouchers { strategy }, "one voucher", floor);
     }
-    if options.parts.contains(&Part::Nodes) {
+    if options.parts.contains(&OptionalPart::Nodes) {
         for nodes in NODES {
             against_one(Measurement::Nodes { strategy, nodes }, "one node", None);
         }
     }
-    if options.parts.contains(&Part::Memory) {
+    if options.parts.contains(&OptionalPart::Memory) {
         let memory = Measurement::Memory { strategy };
         shares.push(Share {
             name: format!("{} (MB, the worst round)", memory.label()),

@@ -31,7 +31,7 @@ pub struct AuditArgs {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct AuditReport<'a> {
     holds: bool,
     vouchers: &'a [VoucherAudit],
 }
@@ -52,7 +52,7 @@ pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
     }
     let holds = audits.iter().all(|audit| audit.holds);
     match &args.json {
-        Some(path) => write_json(path, &Report { holds, vouchers: &audits })?,
+        Some(path) => write_json(path, &AuditReport { holds, vouchers: &audits })?,
         None => super::say(table(&audits))?,
     }
     for audit in audits.iter().filter(|audit| !audit.holds) {

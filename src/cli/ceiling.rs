@@ -10,7 +10,7 @@ use clap::Args;
 use super::audit::{check_writable, write_json, write_text};
 use super::stores::{Stores, fresh_secret};
 use super::{FAILED, say, tokens};
-use crate::ceiling::{MeasureArgs, Options, Report, Setup, counted, measure};
+use crate::ceiling::{CeilingReport, MeasureArgs, Options, Setup, counted, measure};
 use crate::config::{ConfigError, StoreArgs};
 use crate::embedded::Benchmarks;
 use crate::http::auth::Tokens;
@@ -61,7 +61,7 @@ pub async fn run(args: CeilingArgs) -> anyhow::Result<ExitCode> {
     let benchmarks = Benchmarks::find()?;
     let measured = tokio::select! {
         measured = measure_all(options, benchmarks, &args.stores) => measured,
-        // All that runs is stopped by being dropped, and the servers by their keeper.
+        // All that runs is stopped by being dropped, and the servers by their supervisor.
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
             bail!("interrupted: everything that was started is being stopped");
@@ -101,7 +101,7 @@ async fn measure_all(
     options: Options,
     benchmarks: Benchmarks,
     stores: &StoreArgs,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<CeilingReport> {
     let minutes = options.estimate().as_secs_f64() / 60.0;
     eprintln!("{}: this takes about {}.", options, counted(minutes.ceil() as usize, "minute"));
     let stores = Stores::open(stores, None).await?;

@@ -14,7 +14,7 @@ use rand::RngExt;
 
 use super::audit::write_json;
 use super::stores::{Stores, fresh_secret};
-use super::verdict::{Terms, Verdict};
+use super::verdict::{DemoVerdict, Terms};
 use super::{FAILED, progress, tokens};
 use crate::config::{ConfigError, MAX_BURST, StoreArgs};
 use crate::embedded::{Node, NodeOptions};
@@ -78,7 +78,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     }
     let done = tokio::select! {
         done = demo(&args) => done,
-        // All that runs is stopped by being dropped, and the servers by their keeper.
+        // All that runs is stopped by being dropped, and the servers by their supervisor.
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
             bail!("interrupted: everything that was started is being stopped");
@@ -99,7 +99,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     Ok(if verdict.holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-async fn demo(args: &DemoArgs) -> anyhow::Result<Verdict> {
+async fn demo(args: &DemoArgs) -> anyhow::Result<DemoVerdict> {
     let begun = tokio::time::Instant::now();
     eprintln!(
         "On sale: {} vouchers. Buyers: {}, each trying {} times at once. Nodes: {}. Strategy: {}.",
@@ -144,7 +144,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<Verdict> {
         nodes: args.nodes as usize,
         strategy: args.strategy.as_str(),
     };
-    let verdict = Verdict::new(terms, audit, lost, crowd);
+    let verdict = DemoVerdict::new(terms, audit, lost, crowd);
     database.close().await;
     stores.close().await?;
     Ok(verdict)
@@ -208,7 +208,7 @@ async fn send_crowd(plan: CrowdPlan) -> anyhow::Result<CrowdReport> {
     Ok(report?)
 }
 
-fn print(verdict: &Verdict) {
+fn print(verdict: &DemoVerdict) {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let mut row = |name: &str, value: String| {
@@ -237,7 +237,7 @@ fn print(verdict: &Verdict) {
     eprintln!("\n{}\n", table.trim_fmt());
 }
 
-fn sentence(verdict: &Verdict) -> String {
+fn sentence(verdict: &DemoVerdict) -> String {
     if verdict.holds {
         format!(
             "HOLDS: {} vouchers, {} orders, nobody twice, nothing left that a buyer wanted, \

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Runs the keeper until its owner ends. See [`crate::embedded`].
+/// Runs the supervisor until its owner ends. See [`crate::embedded`].
 #[must_use]
 pub fn run() -> ExitCode {
     crate::embedded::keep_servers()

@@ -103,7 +103,7 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    // Without a runtime: the keeper is a single thread, its servers' parent.
+    // Without a runtime: the supervisor is a single thread, its servers' parent.
     if matches!(cli.command, Command::KeepServers) {
         return keep_servers::run();
     }

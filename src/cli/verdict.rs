@@ -30,7 +30,7 @@ pub struct Terms {
 /// The result of a demo; the JSON of `seckill demo --json`.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)] // fixed by the product; the names say it
-pub struct Verdict {
+pub struct DemoVerdict {
     pub stock: i64,
     pub users: i64,
     pub attempts: usize,
@@ -62,7 +62,7 @@ pub struct Verdict {
     pub holds: bool,
 }
 
-impl Verdict {
+impl DemoVerdict {
     /// Judges: `audit` is what the database holds, `lost` comes from [`count_lost`](crate::seckill::audit::count_lost).
     pub fn new(terms: Terms, audit: &VoucherAudit, lost: i64, crowd: CrowdReport) -> Self {
         let unexpected = crowd
@@ -126,7 +126,13 @@ impl Verdict {
 mod tests {
     use super::*;
 
-    fn verdict(orders: i64, users: i64, left: i64, lost: i64, outcomes: &[(&str, u64)]) -> Verdict {
+    fn verdict(
+        orders: i64,
+        users: i64,
+        left: i64,
+        lost: i64,
+        outcomes: &[(&str, u64)],
+    ) -> DemoVerdict {
         let terms = Terms { stock: 10, users: 20, attempts: 1, nodes: 1, strategy: "locked" };
         let Some(voucher_id) = VoucherId::new(1) else { unreachable!("1 is positive") };
         let audit = VoucherAudit {
@@ -150,7 +156,7 @@ mod tests {
             latency_ordered_ms: None,
             refused_buyers: Vec::new(),
         };
-        Verdict::new(terms, &audit, lost, crowd)
+        DemoVerdict::new(terms, &audit, lost, crowd)
     }
 
     #[test]

@@ -21,9 +21,9 @@ pub enum EmbeddedError {
     /// A server did not start or did not stop; the text ends with its last log lines.
     #[error("{0}")]
     Server(String),
-    /// The keeper process could not be started, or vanished.
+    /// The supervisor process could not be started, or vanished.
     #[error("{0}")]
-    Keeper(String),
+    Supervisor(String),
     /// The servers are another process's: we only attached to them.
     #[error(
         "these servers belong to another running seckill process; only that one may restart them"

@@ -1,7 +1,7 @@
 //! A kept home: the directory whose data outlives the servers.
 //!
 //! ```text
-//! lock            held (flock) by the keeper that owns the home
+//! lock            held (flock) by the supervisor that owns the home
 //! servers.json    while the servers are ready: how to reach them
 //! postgres/ redis/            data, owned by the servers' user
 //! postgres.log redis.log      this run's; `.log.old` is the last run's
@@ -22,11 +22,11 @@ use nix::{
 };
 
 use super::{
-    EmbeddedError, Plan, Server, account::Account, inbox::Inbox, postgres, process::Health,
+    EmbeddedError, Plan, Server, account::Account, events::Events, postgres, process::Health,
     protocol::Running, redis,
 };
 
-/// How long another keeper may be neither ready nor gone.
+/// How long another supervisor may be neither ready nor gone.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// What seckill itself puts into its data directory. One that holds nothing
@@ -35,27 +35,27 @@ const OUR_NAMES: &[&str] =
     &["lock", "postgres", "postgres.log", "redis", "redis.log", "secret", "servers.json"];
 
 /// What came of asking for a home.
-pub(super) enum Claim {
+pub(super) enum HomeClaim {
     /// It is ours.
     Owned(KeptHome),
-    /// A living keeper has it, and its servers answer.
+    /// A living supervisor has it, and its servers answer.
     Attached(Running),
 }
 
-/// A home this keeper holds.
+/// A home this supervisor holds.
 pub(super) struct KeptHome {
     directory: PathBuf,
     _lock: Flock<File>,
 }
 
 impl KeptHome {
-    /// Takes the home, or finds the servers of the keeper that has it.
+    /// Takes the home, or finds the servers of the supervisor that has it.
     pub(super) fn claim(
         directory: &Path,
         plan: &Plan,
         account: &Account,
-        inbox: &Inbox,
-    ) -> Result<Claim, EmbeddedError> {
+        events: &Events,
+    ) -> Result<HomeClaim, EmbeddedError> {
         make_directory(directory, account)?;
         if let Some(closed) = account.first_closed_directory(directory) {
             return Err(EmbeddedError::Directory(format!(
@@ -75,12 +75,12 @@ impl KeptHome {
         let began = Instant::now();
         loop {
             match Flock::lock(lock, FlockArg::LockExclusiveNonblock) {
-                Ok(held) => return Self::take_over(directory, held).map(Claim::Owned),
+                Ok(held) => return Self::take_over(directory, held).map(HomeClaim::Owned),
                 Err((file, Errno::EWOULDBLOCK)) => lock = file,
                 Err((_, e)) => return Err(EmbeddedError::at("lock", &path, &e.into())),
             }
             if let Some(running) = read_answering(directory) {
-                return attach(directory, running, plan).map(Claim::Attached);
+                return attach(directory, running, plan).map(HomeClaim::Attached);
             }
             if began.elapsed() > WAIT_MAX {
                 return Err(EmbeddedError::Busy(format!(
@@ -89,7 +89,7 @@ impl KeptHome {
                     directory.display()
                 )));
             }
-            inbox.pause(Duration::from_millis(20))?;
+            events.pause(Duration::from_millis(20))?;
         }
     }
 
@@ -175,7 +175,7 @@ fn is_suffix_of_ours(rest: &str) -> bool {
 }
 
 /// What `servers.json` says, if every server in it answers: a file that a killed
-/// keeper left may be there for a moment after the next one took the lock.
+/// supervisor left may be there for a moment after the next one took the lock.
 fn read_answering(directory: &Path) -> Option<Running> {
     let running: Running =
         serde_json::from_slice(&fs::read(directory.join("servers.json")).ok()?).ok()?;

@@ -16,14 +16,14 @@ use nix::{
 use super::{
     EmbeddedError, Server,
     binaries::{PostgresBinaries, first_number},
-    inbox::Inbox,
+    events::Events,
     postgres_session::{converse, sqlstate},
-    process::{Health, Hooks, Process, Site, run_to_end},
+    process::{Health, Hooks, ServerProcess, Site, run_to_end},
     scratch::remove_directory,
 };
 
 /// What makes a server a PostgreSQL. It stops fast (ends the sessions, writes a checkpoint), then at
-/// once (recovers next time), then by a kill. Its death with the keeper is a SIGQUIT, so that it takes
+/// once (recovers next time), then by a kill. Its death with the supervisor is a SIGQUIT, so that it takes
 /// its own children along.
 const HOOKS: Hooks = Hooks {
     name: "postgres",
@@ -109,11 +109,11 @@ pub(super) fn data_major(data: &Path) -> Option<u32> {
 pub(super) fn prepare(
     binaries: &PostgresBinaries,
     site: &Site<'_>,
-    inbox: &Inbox,
-) -> Result<Process, EmbeddedError> {
+    events: &Events,
+) -> Result<ServerProcess, EmbeddedError> {
     let data = site.directory.join("postgres");
     match data_major(&data) {
-        None => make_cluster(binaries, &data, site, inbox)?,
+        None => make_cluster(binaries, &data, site, events)?,
         Some(major) if major == binaries.major => {}
         Some(major) => {
             return Err(EmbeddedError::Directory(format!(
@@ -131,7 +131,7 @@ pub(super) fn prepare(
     for setting in SETTINGS.iter().chain(careless).copied().chain([place.as_str()]) {
         command.args(["-c", setting]);
     }
-    Process::prepare(Server::Postgres, &HOOKS, command, site)
+    ServerProcess::prepare(Server::Postgres, &HOOKS, command, site)
 }
 
 /// `initdb` beside the final place, then one rename: a crash leaves no half cluster.
@@ -139,7 +139,7 @@ fn make_cluster(
     binaries: &PostgresBinaries,
     data: &Path,
     site: &Site<'_>,
-    inbox: &Inbox,
+    events: &Events,
 ) -> Result<(), EmbeddedError> {
     let unfinished = data.with_extension("unfinished");
     remove_directory(&unfinished).map_err(|e| EmbeddedError::at("remove", &unfinished, &e))?;
@@ -158,7 +158,7 @@ fn make_cluster(
     }
     let log = site.directory.join("postgres.log");
     // A killed initdb leaves a `postgres --single` that still writes.
-    run_to_end(command, site.account, &log, inbox).inspect_err(|_| kill_remains(&unfinished))?;
+    run_to_end(command, site.account, &log, events).inspect_err(|_| kill_remains(&unfinished))?;
     fs::rename(&unfinished, data).map_err(|e| EmbeddedError::at("make", data, &e))
 }
 
@@ -209,7 +209,7 @@ fn directory_of(socket: &Path) -> &Path {
 pub(super) fn clear_remains(
     data: &Path,
     socket: &Path,
-    inbox: &Inbox,
+    events: &Events,
 ) -> Result<(), EmbeddedError> {
     let began = Instant::now();
     loop {
@@ -224,7 +224,7 @@ pub(super) fn clear_remains(
                 alive[0]
             )));
         }
-        inbox.pause(Duration::from_millis(10))?;
+        events.pause(Duration::from_millis(10))?;
     }
     for path in [
         data.join("postmaster.pid"),

@@ -10,7 +10,7 @@ use sqlx::{
 /// Connects as `postgres` to `database` and, when given, runs `sql`; all of it takes
 /// `patience` at most.
 ///
-/// On a runtime of this thread alone: the keeper is the servers' parent and must not
+/// On a runtime of this thread alone: the supervisor is the servers' parent and must not
 /// have threads, whose end the kernel would take for the parent's.
 pub(super) fn converse(
     sockets: &Path,

@@ -13,7 +13,7 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{EmbeddedError, Server, account::Account, end_with_us, inbox::Inbox};
+use super::{EmbeddedError, Server, account::Account, end_with_us, events::Events};
 
 /// How long a server may stay silent after its start.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ const ASK_EVERY: Duration = Duration::from_millis(10);
 /// uninterruptible sleep survives.
 const STOP_MAX: Duration = Duration::from_secs(15);
 
-/// Where one keeper's servers live, and as whom.
+/// Where one supervisor's servers live, and as whom.
 pub(super) struct Site<'a> {
     /// Data and logs.
     pub(super) directory: &'a Path,
@@ -52,17 +52,17 @@ pub(super) struct Hooks {
     /// Whether the server at a socket answers.
     pub(super) health: fn(&Path) -> Health,
     /// Clears what an earlier process left in the data directory and at the socket.
-    pub(super) before_start: fn(&Path, &Path, &Inbox) -> Result<(), EmbeddedError>,
+    pub(super) before_start: fn(&Path, &Path, &Events) -> Result<(), EmbeddedError>,
     /// Ends what the server may have left running.
     pub(super) after_stop: fn(&Path),
     /// The signals of a stop, each with the time after which it is sent.
     pub(super) stop: &'static [(Duration, Signal)],
-    /// The signal that the kernel sends when the keeper dies.
+    /// The signal that the kernel sends when the supervisor dies.
     pub(super) orphaned: Signal,
 }
 
 /// A server and everything needed to start it once more.
-pub(super) struct Process {
+pub(super) struct ServerProcess {
     server: Server,
     hooks: &'static Hooks,
     command: Command,
@@ -72,7 +72,7 @@ pub(super) struct Process {
     child: Option<Child>,
 }
 
-impl Process {
+impl ServerProcess {
     /// Prepares `command` to run as a server at `site`: as its user, its output
     /// in the log, its end tied to ours.
     pub(super) fn prepare(
@@ -84,7 +84,7 @@ impl Process {
         let socket = (hooks.socket)(site.sockets);
         let log = site.directory.join(format!("{}.log", hooks.name));
         send_output_to(&mut command, &log)?;
-        tie_to_keeper(&mut command, site.account, hooks.orphaned);
+        tie_to_supervisor(&mut command, site.account, hooks.orphaned);
         let data = site.directory.join(hooks.name);
         Ok(Self { server, hooks, command, data, socket, log, child: None })
     }
@@ -99,8 +99,8 @@ impl Process {
 
     /// Starts the server and waits until it answers. On failure it may be left
     /// running, for [`stop`].
-    pub(super) fn start(&mut self, inbox: &Inbox) -> Result<(), EmbeddedError> {
-        (self.hooks.before_start)(&self.data, &self.socket, inbox)?;
+    pub(super) fn start(&mut self, events: &Events) -> Result<(), EmbeddedError> {
+        (self.hooks.before_start)(&self.data, &self.socket, events)?;
         let child = self.command.spawn().map_err(|e| {
             EmbeddedError::Server(format!(
                 "cannot run {}: {e}",
@@ -124,14 +124,14 @@ impl Process {
                     self.complaint(&format!("was not ready after {} s", patience.as_secs()))
                 );
             }
-            inbox.pause(ASK_EVERY)?;
+            events.pause(ASK_EVERY)?;
         }
     }
 
     /// Stops the server, if it still runs, and starts it again.
-    pub(super) fn restart(&mut self, inbox: &Inbox) -> Result<(), EmbeddedError> {
+    pub(super) fn restart(&mut self, events: &Events) -> Result<(), EmbeddedError> {
         stop(std::slice::from_mut(self))?;
-        self.start(inbox)
+        self.start(events)
     }
 
     /// Collects the child if it has ended.
@@ -161,7 +161,7 @@ impl Process {
 
 /// Stops the servers side by side, with growing insistence. A paused one is
 /// woken for it, since only SIGKILL reaches a process that is stopped.
-pub(super) fn stop(processes: &mut [Process]) -> Result<(), EmbeddedError> {
+pub(super) fn stop(processes: &mut [ServerProcess]) -> Result<(), EmbeddedError> {
     let began = Instant::now();
     let mut sent = vec![0; processes.len()];
     while processes.iter().any(|process| process.child.is_some()) {
@@ -195,11 +195,11 @@ pub(super) fn run_to_end(
     mut command: Command,
     account: &Account,
     log: &Path,
-    inbox: &Inbox,
+    events: &Events,
 ) -> Result<(), EmbeddedError> {
     let program = Path::new(command.get_program()).display().to_string();
     send_output_to(&mut command, log)?;
-    tie_to_keeper(&mut command, account, Signal::SIGKILL);
+    tie_to_supervisor(&mut command, account, Signal::SIGKILL);
     let mut child =
         command.spawn().map_err(|e| EmbeddedError::Server(format!("cannot run {program}: {e}")))?;
     loop {
@@ -217,7 +217,7 @@ pub(super) fn run_to_end(
                 return Err(EmbeddedError::Server(format!("cannot wait for {program}: {e}")));
             }
         }
-        if let Err(stopped) = inbox.pause(ASK_EVERY) {
+        if let Err(stopped) = events.pause(ASK_EVERY) {
             // It may have ended in this moment; either way it is reaped.
             let _ = child.kill();
             let _ = child.wait();
@@ -237,8 +237,8 @@ fn send_output_to(command: &mut Command, log: &Path) -> Result<(), EmbeddedError
     Ok(())
 }
 
-/// Makes `command` run as `account`, and die with the keeper's thread that spawns it.
-fn tie_to_keeper(command: &mut Command, account: &Account, farewell: Signal) {
+/// Makes `command` run as `account`, and die with the supervisor's thread that spawns it.
+fn tie_to_supervisor(command: &mut Command, account: &Account, farewell: Signal) {
     account.apply(command);
     end_with_us(command, farewell);
 }

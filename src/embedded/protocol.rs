@@ -1,8 +1,8 @@
-//! The lines between the program and its keeper: one JSON value a line.
+//! The lines between the program and its supervisor: one JSON value a line.
 //!
 //! The program's first line is a [`Plan`](super::Plan), every further one an
-//! [`Order`]; the keeper answers each with one [`Reply`]. The end of the
-//! keeper's stdin is the order to stop: it also comes when the program dies.
+//! [`SupervisorRequest`]; the supervisor answers each with one [`SupervisorReply`]. The end of the
+//! supervisor's stdin is the order to stop: it also comes when the program dies.
 
 use std::path::PathBuf;
 
@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{EmbeddedError, Server};
 
-/// What the program may ask of a running keeper.
+/// What the program may ask of a running supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Order {
+pub(super) enum SupervisorRequest {
     /// Start this server again, on the same socket and data, whether it was
     /// killed, is paused or still runs.
     Restart(Server),
 }
 
-/// The keeper's answer.
+/// The supervisor's answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
-pub(super) enum Reply {
-    /// To a plan: the servers run and this keeper owns them.
+pub(super) enum SupervisorReply {
+    /// To a plan: the servers run and this supervisor owns them.
     Ready(Running),
-    /// To a plan: another keeper owns the servers; this one has exited.
+    /// To a plan: another supervisor owns the servers; this one has exited.
     Attached(Running),
     /// To a restart.
     Restarted {
@@ -62,17 +62,17 @@ pub(super) enum FailureCode {
     Directory,
     Busy,
     Server,
-    Keeper,
+    Supervisor,
 }
 
-impl From<&EmbeddedError> for Reply {
+impl From<&EmbeddedError> for SupervisorReply {
     fn from(error: &EmbeddedError) -> Self {
         let code = match error {
             EmbeddedError::MissingBinaries(_) => FailureCode::MissingBinaries,
             EmbeddedError::Directory(_) => FailureCode::Directory,
             EmbeddedError::Busy(_) => FailureCode::Busy,
             EmbeddedError::Server(_) => FailureCode::Server,
-            EmbeddedError::Keeper(_) | EmbeddedError::NotOwner => FailureCode::Keeper,
+            EmbeddedError::Supervisor(_) | EmbeddedError::NotOwner => FailureCode::Supervisor,
         };
         Self::Failed { code, message: error.to_string() }
     }
@@ -86,7 +86,7 @@ impl FailureCode {
             Self::Directory => EmbeddedError::Directory(message),
             Self::Busy => EmbeddedError::Busy(message),
             Self::Server => EmbeddedError::Server(message),
-            Self::Keeper => EmbeddedError::Keeper(message),
+            Self::Supervisor => EmbeddedError::Supervisor(message),
         }
     }
 }

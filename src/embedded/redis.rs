@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 
 use super::{
     EmbeddedError, Server,
-    process::{Health, Hooks, Process, Site},
+    process::{Health, Hooks, ServerProcess, Site},
 };
 
 /// What makes a server a Redis.
@@ -42,7 +42,7 @@ pub(super) fn url(sockets: &Path) -> Result<String, EmbeddedError> {
 
 /// Prepares the server. A throw-away Redis writes nothing to disk, so that a
 /// restart brings it back empty, as a lost Redis would come back.
-pub(super) fn prepare(binary: &Path, site: &Site<'_>) -> Result<Process, EmbeddedError> {
+pub(super) fn prepare(binary: &Path, site: &Site<'_>) -> Result<ServerProcess, EmbeddedError> {
     let data = site.directory.join("redis");
     site.account.private_directory(&data)?;
     let mut command = Command::new(binary);
@@ -55,7 +55,7 @@ pub(super) fn prepare(binary: &Path, site: &Site<'_>) -> Result<Process, Embedde
     } else {
         command.args(["--appendonly", "no"]);
     }
-    Process::prepare(Server::Redis, &HOOKS, command, site)
+    ServerProcess::prepare(Server::Redis, &HOOKS, command, site)
 }
 
 /// Whether the server answers PING.

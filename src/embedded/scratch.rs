@@ -1,8 +1,8 @@
 //! A temporary directory with a short name: the home of the sockets, and of
 //! everything else when the servers are thrown away.
 //!
-//! The keeper removes it. If the keeper was killed, its owner does; if both
-//! were (the machine lost power, a container was killed), the next keeper of
+//! The supervisor removes it. If the supervisor was killed, its owner does; if both
+//! were (the machine lost power, a container was killed), the next supervisor of
 //! the same user sweeps it away: a `lock` file that nobody holds tells.
 
 use std::{
@@ -33,7 +33,7 @@ const LONGEST_SOCKET: &str = "/sockets/.s.PGSQL.5432";
 /// How long a killed process may go on writing.
 const DYING_MAX: Duration = Duration::from_secs(5);
 
-/// A temporary directory of a living keeper. Dropping it removes it.
+/// A temporary directory of a living supervisor. Dropping it removes it.
 #[derive(Debug)]
 pub(super) struct Scratch {
     directory: PathBuf,
@@ -98,7 +98,7 @@ pub(super) fn remove_directory(path: &Path) -> io::Result<()> {
 }
 
 /// The lock is taken before the file gets its name, so that no sweeper ever
-/// sees a living keeper's lock free.
+/// sees a living supervisor's lock free.
 fn take_lock(directory: &Path, account: &Account) -> io::Result<Flock<File>> {
     fs::set_permissions(directory, Permissions::from_mode(account.passage_mode()))?;
     let early = directory.join("lock.early");
@@ -138,7 +138,7 @@ fn choose_base(bases: &[PathBuf], account: &Account) -> Result<PathBuf, Embedded
     )))
 }
 
-/// Removes what keepers that could not clean up left behind. Best effort.
+/// Removes what supervisors that could not clean up left behind. Best effort.
 fn sweep(base: &Path) {
     let Ok(entries) = fs::read_dir(base) else {
         return;

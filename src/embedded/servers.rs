@@ -1,4 +1,4 @@
-//! The program's side: start a keeper, talk to it, let it go.
+//! The program's side: start a supervisor, talk to it, let it go.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -11,11 +11,11 @@ use std::{
 
 use super::{
     EmbeddedError, Home, Plan, Server, postgres,
-    protocol::{Order, Reply, Running},
+    protocol::{Running, SupervisorReply, SupervisorRequest},
     scratch::remove_directory,
 };
 
-/// More than a keeper needs for a stop that goes wrong in every way.
+/// More than a supervisor needs for a stop that goes wrong in every way.
 const KEEPER_STOP_MAX: Duration = Duration::from_secs(20);
 
 /// Running private servers. They stop when this is dropped, and when the process
@@ -23,12 +23,12 @@ const KEEPER_STOP_MAX: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Servers {
     /// `None` when attached to another process's servers.
-    keeper: Option<Keeper>,
+    supervisor: Option<SupervisorProcess>,
     running: Running,
 }
 
 #[derive(Debug)]
-struct Keeper {
+struct SupervisorProcess {
     child: Child,
     /// Closing it is the order to stop.
     orders: Option<ChildStdin>,
@@ -48,18 +48,20 @@ impl Servers {
     /// Any [`EmbeddedError`] but `NotOwner`; nothing is left behind.
     pub fn start(exe: &Path, plan: &Plan) -> Result<Self, EmbeddedError> {
         let plan = with_absolute_home(plan)?;
-        let mut keeper = Keeper::spawn(exe)?;
-        let answer = keeper.say(&plan).and_then(|()| keeper.hear());
+        let mut supervisor = SupervisorProcess::spawn(exe)?;
+        let answer = supervisor.say(&plan).and_then(|()| supervisor.hear());
         match answer {
-            Ok(Reply::Ready(running)) => Ok(Self { keeper: Some(keeper), running }),
-            Ok(Reply::Attached(running)) => {
-                keeper.dismiss().map(|_| Self { keeper: None, running })
+            Ok(SupervisorReply::Ready(running)) => {
+                Ok(Self { supervisor: Some(supervisor), running })
             }
-            Ok(Reply::Failed { code, message }) => {
-                keeper.dismiss().and_then(|_| Err(code.into_error(message)))
+            Ok(SupervisorReply::Attached(running)) => {
+                supervisor.dismiss().map(|_| Self { supervisor: None, running })
             }
-            Ok(Reply::Restarted { .. }) => keeper.dismiss().and(Err(out_of_step())),
-            Err(error) => keeper.dismiss().and(Err(error)),
+            Ok(SupervisorReply::Failed { code, message }) => {
+                supervisor.dismiss().and_then(|_| Err(code.into_error(message)))
+            }
+            Ok(SupervisorReply::Restarted { .. }) => supervisor.dismiss().and(Err(out_of_step())),
+            Err(error) => supervisor.dismiss().and(Err(error)),
         }
     }
 
@@ -84,7 +86,7 @@ impl Servers {
     /// Whether the servers are another process's, and stop with that one.
     #[must_use]
     pub fn is_attached(&self) -> bool {
-        self.keeper.is_none()
+        self.supervisor.is_none()
     }
 
     /// The server's process (PostgreSQL's first one), for fault tests.
@@ -96,10 +98,10 @@ impl Servers {
         }
     }
 
-    /// The keeper's process, for fault tests; `None` when attached.
+    /// The supervisor's process, for fault tests; `None` when attached.
     #[must_use]
-    pub fn keeper_pid(&self) -> Option<u32> {
-        self.keeper.as_ref().map(|keeper| keeper.child.id())
+    pub fn supervisor_pid(&self) -> Option<u32> {
+        self.supervisor.as_ref().map(|supervisor| supervisor.child.id())
     }
 
     /// Starts a server again on the same socket, whether it was killed, is
@@ -109,20 +111,20 @@ impl Servers {
     /// # Errors
     ///
     /// `NotOwner` when attached; `Server` when it does not come back;
-    /// `Keeper` when the plan had no such server or the keeper is gone.
+    /// `SupervisorProcess` when the plan had no such server or the supervisor is gone.
     pub fn restart(&mut self, server: Server) -> Result<(), EmbeddedError> {
-        let keeper = self.keeper.as_mut().ok_or(EmbeddedError::NotOwner)?;
-        keeper.say(&Order::Restart(server))?;
-        match keeper.hear()? {
-            Reply::Restarted { pid } => {
+        let supervisor = self.supervisor.as_mut().ok_or(EmbeddedError::NotOwner)?;
+        supervisor.say(&SupervisorRequest::Restart(server))?;
+        match supervisor.hear()? {
+            SupervisorReply::Restarted { pid } => {
                 match server {
                     Server::Postgres => self.running.postgres_pid = Some(pid),
                     Server::Redis => self.running.redis_pid = Some(pid),
                 }
                 Ok(())
             }
-            Reply::Failed { code, message } => Err(code.into_error(message)),
-            Reply::Ready(_) | Reply::Attached(_) => Err(out_of_step()),
+            SupervisorReply::Failed { code, message } => Err(code.into_error(message)),
+            SupervisorReply::Ready(_) | SupervisorReply::Attached(_) => Err(out_of_step()),
         }
     }
 
@@ -131,22 +133,22 @@ impl Servers {
     ///
     /// # Errors
     ///
-    /// `Keeper` when the keeper ended badly, was killed, or had to be.
+    /// `SupervisorProcess` when the supervisor ended badly, was killed, or had to be.
     pub fn stop(mut self) -> Result<(), EmbeddedError> {
         self.let_go()
     }
 
     fn let_go(&mut self) -> Result<(), EmbeddedError> {
-        let Some(mut keeper) = self.keeper.take() else {
+        let Some(mut supervisor) = self.supervisor.take() else {
             return Ok(());
         };
-        let ended = keeper.dismiss();
+        let ended = supervisor.dismiss();
         match ended {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => {
                 self.clean_up();
-                Err(EmbeddedError::Keeper(format!(
-                    "the keeper of the private servers ended with {status}"
+                Err(EmbeddedError::Supervisor(format!(
+                    "the supervisor of the private servers ended with {status}"
                 )))
             }
             Err(error) => {
@@ -156,12 +158,12 @@ impl Servers {
         }
     }
 
-    /// Does in a killed keeper's place what the kernel does not: ends a
+    /// Does in a killed supervisor's place what the kernel does not: ends a
     /// PostgreSQL that is paused, removes the temporary directory.
     fn clean_up(&self) {
         postgres::kill_remains(&self.running.directory.join("postgres"));
         if let Some(scratch) = self.running.sockets.parent() {
-            // What stays is swept by the next keeper.
+            // What stays is swept by the next supervisor.
             let _ = remove_directory(scratch);
         }
     }
@@ -174,10 +176,10 @@ impl Drop for Servers {
     }
 }
 
-impl Keeper {
+impl SupervisorProcess {
     fn spawn(exe: &Path) -> Result<Self, EmbeddedError> {
         let failed = |why: &str| {
-            EmbeddedError::Keeper(format!("cannot run {} keep-servers: {why}", exe.display()))
+            EmbeddedError::Supervisor(format!("cannot run {} keep-servers: {why}", exe.display()))
         };
         let mut child = Command::new(exe)
             .arg("keep-servers")
@@ -194,31 +196,33 @@ impl Keeper {
     }
 
     fn say(&mut self, what: &impl serde::Serialize) -> Result<(), EmbeddedError> {
-        let line = serde_json::to_string(what).map_err(|e| EmbeddedError::Keeper(e.to_string()))?;
+        let line =
+            serde_json::to_string(what).map_err(|e| EmbeddedError::Supervisor(e.to_string()))?;
         let pipe = self.orders.as_mut().ok_or_else(gone)?;
         writeln!(pipe, "{line}").map_err(|_| gone())
     }
 
-    /// Waits for a reply. Bounded by the keeper, whose every wait is, and by its death.
-    fn hear(&mut self) -> Result<Reply, EmbeddedError> {
+    /// Waits for a reply. Bounded by the supervisor, whose every wait is, and by its death.
+    fn hear(&mut self) -> Result<SupervisorReply, EmbeddedError> {
         let mut line = String::new();
         match self.replies.read_line(&mut line) {
             Ok(0) | Err(_) => Err(gone()),
             Ok(_) => serde_json::from_str(&line).map_err(|e| {
-                EmbeddedError::Keeper(format!(
-                    "the keeper of the private servers says `{}`: {e}",
+                EmbeddedError::Supervisor(format!(
+                    "the supervisor of the private servers says `{}`: {e}",
                     line.trim()
                 ))
             }),
         }
     }
 
-    /// Orders the stop and waits for it; kills a keeper that takes too long,
+    /// Orders the stop and waits for it; kills a supervisor that takes too long,
     /// upon which the kernel takes the servers along.
     fn dismiss(&mut self) -> Result<ExitStatus, EmbeddedError> {
         drop(self.orders.take());
-        let failed =
-            |e: std::io::Error| EmbeddedError::Keeper(format!("cannot wait for the keeper: {e}"));
+        let failed = |e: std::io::Error| {
+            EmbeddedError::Supervisor(format!("cannot wait for the supervisor: {e}"))
+        };
         let began = Instant::now();
         while began.elapsed() < KEEPER_STOP_MAX {
             if let Some(status) = self.child.try_wait().map_err(failed)? {
@@ -240,9 +244,11 @@ fn with_absolute_home(plan: &Plan) -> Result<Plan, EmbeddedError> {
 }
 
 fn gone() -> EmbeddedError {
-    EmbeddedError::Keeper("the keeper of the private servers is gone".to_owned())
+    EmbeddedError::Supervisor("the supervisor of the private servers is gone".to_owned())
 }
 
 fn out_of_step() -> EmbeddedError {
-    EmbeddedError::Keeper("the keeper of the private servers answers another question".to_owned())
+    EmbeddedError::Supervisor(
+        "the supervisor of the private servers answers another question".to_owned(),
+    )
 }

@@ -4,7 +4,7 @@ use anyhow::Context;
 use serde::Serialize;
 
 use super::faults::FaultError;
-use super::stage::Stage;
+use super::scheduler::Scheduler;
 use crate::ladder::{Answer, Invariant};
 use crate::model::VoucherId;
 use crate::seckill::audit::{self, VoucherAudit};
@@ -12,7 +12,7 @@ use crate::seckill::audit::{self, VoucherAudit};
 /// What a rung says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Claim {
+pub enum LabClaim {
     /// The promise is kept.
     Holds,
     /// It is not.
@@ -82,19 +82,22 @@ impl Verdict {
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub(super) async fn judge(stage: &Stage<'_>, invariant: Invariant) -> anyhow::Result<Verdict> {
+pub(super) async fn judge(
+    scheduler: &Scheduler<'_>,
+    invariant: Invariant,
+) -> anyhow::Result<Verdict> {
     // No rung may claim to break this.
-    if let Some(lost) = lost(stage).await? {
+    if let Some(lost) = lost(scheduler).await? {
         return Ok(Verdict::unknown(lost));
     }
-    let mut witnesses: Vec<String> = stage.breaches().to_vec();
-    for (nth, voucher) in stage.vouchers.iter().enumerate() {
-        let audits = audit::run(&stage.database, VoucherId::new(*voucher)).await?;
+    let mut witnesses: Vec<String> = scheduler.breaches().to_vec();
+    for (nth, voucher) in scheduler.vouchers.iter().enumerate() {
+        let audits = audit::run(&scheduler.database, VoucherId::new(*voucher)).await?;
         let audit = audits.first().context("a voucher is gone from the database")?;
         let found = match invariant {
             Invariant::NoOversell => oversold(audit),
-            Invariant::OnePerUser => twice(stage, *voucher).await?,
-            Invariant::NoUndersell => undersold(stage, audit),
+            Invariant::OnePerUser => twice(scheduler, *voucher).await?,
+            Invariant::NoUndersell => undersold(scheduler, audit),
             Invariant::NoLostOrder | Invariant::NoLockout | Invariant::NoDeadlock => None,
         };
         witnesses.extend(found.map(|found| format!("voucher {}: {found}", nth + 1)));
@@ -107,9 +110,9 @@ pub(super) async fn judge(stage: &Stage<'_>, invariant: Invariant) -> anyhow::Re
 
 /// `no_lost_order`: a buyer that was told "ordered" has an order of its own. No scenario puts it at
 /// stake, and none may cost it.
-async fn lost(stage: &Stage<'_>) -> anyhow::Result<Option<String>> {
+async fn lost(scheduler: &Scheduler<'_>) -> anyhow::Result<Option<String>> {
     let mut seen = Vec::new();
-    for (cast, answer) in stage.answered() {
+    for (cast, answer) in scheduler.answered() {
         let Answer::Ordered(id) = answer else { continue };
         let orders: i64 = sqlx::query_scalar(
             "select count(*) from orders where id = $1 and user_id = $2 and voucher_id = $3",
@@ -117,7 +120,7 @@ async fn lost(stage: &Stage<'_>) -> anyhow::Result<Option<String>> {
         .bind(id)
         .bind(cast.user)
         .bind(cast.voucher)
-        .fetch_one(&stage.database)
+        .fetch_one(&scheduler.database)
         .await?;
         if orders == 0 || seen.contains(&id) {
             let name = cast.name;
@@ -135,24 +138,24 @@ fn oversold(audit: &VoucherAudit) -> Option<String> {
         .then(|| format!("{orders} orders for a stock of {stock}; the column says {}", audit.stock))
 }
 
-async fn twice(stage: &Stage<'_>, voucher: i64) -> anyhow::Result<Option<String>> {
+async fn twice(scheduler: &Scheduler<'_>, voucher: i64) -> anyhow::Result<Option<String>> {
     let twice: Vec<(i64, Vec<i64>)> = sqlx::query_as(
         "select user_id, array_agg(id order by id) from orders where voucher_id = $1
          group by user_id having count(*) > 1 order by user_id",
     )
     .bind(voucher)
-    .fetch_all(&stage.database)
+    .fetch_all(&scheduler.database)
     .await?;
     Ok(twice.first().map(|(user, orders)| {
-        let user = user - stage.first_user + 1;
+        let user = user - scheduler.first_user + 1;
         let orders: Vec<String> = orders.iter().map(ToString::to_string).collect();
         format!("user {user} holds {} orders: {}", orders.len(), orders.join(" and "))
     }))
 }
 
-fn undersold(stage: &Stage<'_>, audit: &VoucherAudit) -> Option<String> {
+fn undersold(scheduler: &Scheduler<'_>, audit: &VoucherAudit) -> Option<String> {
     let sent_away: Vec<&str> =
-        stage.answers().filter(|(_, a)| *a == Answer::SoldOut).map(|(name, _)| name).collect();
+        scheduler.answers().filter(|(_, a)| *a == Answer::SoldOut).map(|(name, _)| name).collect();
     if audit.orders + audit.stock != audit.initial_stock {
         return Some(format!(
             "{} orders and {} in stock, of {}",

@@ -6,8 +6,8 @@ use anyhow::{Context, bail};
 use tokio::time::{Instant, sleep, timeout};
 use zookeeper_client::Client;
 
-use super::stage::{SHORT_LEASE, Stage};
-use crate::ladder::Lock;
+use super::scheduler::{SHORT_LEASE, Scheduler};
+use crate::ladder::LockKind;
 use crate::model::UserId;
 use crate::store::{Keys, Redis};
 
@@ -31,7 +31,7 @@ pub enum LeaseEnd {
     Never,
 }
 
-impl Stage<'_> {
+impl Scheduler<'_> {
     /// Waits until the short lease of the user's lock has ended, or would have ended had
     /// nobody renewed it.
     ///
@@ -39,10 +39,10 @@ impl Stage<'_> {
     /// When there is no such lock, or its servers are gone.
     pub async fn lease_over(&mut self, user: i64) -> anyhow::Result<LeaseEnd> {
         let end = match self.rung.lock {
-            Lock::Redis(_) => self.redis_lease_over(user).await?,
-            Lock::ZooKeeper => self.session_over(user).await?,
+            LockKind::Redis(_) => self.redis_lease_over(user).await?,
+            LockKind::ZooKeeper => self.session_over(user).await?,
             // The lock of a process ends with the process.
-            Lock::None | Lock::Mutex => return Ok(LeaseEnd::Ended),
+            LockKind::None | LockKind::Mutex => return Ok(LeaseEnd::Ended),
         };
         self.say(match end {
             LeaseEnd::Ended => "the lease ends",
@@ -52,7 +52,7 @@ impl Stage<'_> {
         Ok(end)
     }
 
-    /// As [`Stage::lease_over`], for the session that keeps a place in ZooKeeper's queue.
+    /// As [`Scheduler::lease_over`], for the session that keeps a place in ZooKeeper's queue.
     async fn session_over(&self, user: i64) -> anyhow::Result<LeaseEnd> {
         let address = self.servers.zookeeper.as_deref().context("there is no ZooKeeper")?;
         let client = Client::connect(address).await?;
@@ -86,7 +86,7 @@ impl Stage<'_> {
     /// Ends the lease of the user's lock on each of its servers, without waiting for it.
     ///
     /// # Errors
-    /// As [`Stage::expire`].
+    /// As [`Scheduler::expire`].
     pub async fn end_lease(&mut self, user: i64) -> anyhow::Result<()> {
         for server in 0..self.servers.redis_urls.len() {
             self.expire(user, server).await?;

@@ -2,7 +2,7 @@
 
 use super::faults::{FaultError, RedisNode};
 use super::world::World;
-use crate::ladder::{Lock, Rung};
+use crate::ladder::{LockKind, Rung};
 
 /// The lock's servers: the world's Redis for one, fresh ones for several.
 #[derive(Default)]
@@ -22,12 +22,12 @@ impl LockServers {
     /// When a server cannot be started, or is not installed.
     pub async fn start(world: &World, rung: &Rung) -> Result<Self, FaultError> {
         match rung.lock {
-            Lock::Redis(1) => {
+            LockKind::Redis(1) => {
                 Ok(Self { redis_urls: vec![world.redis_url().to_owned()], ..Self::default() })
             }
-            Lock::Redis(several) => Self::fresh(several).await,
-            Lock::None | Lock::Mutex => Ok(Self::default()),
-            Lock::ZooKeeper => {
+            LockKind::Redis(several) => Self::fresh(several).await,
+            LockKind::None | LockKind::Mutex => Ok(Self::default()),
+            LockKind::ZooKeeper => {
                 Ok(Self { zookeeper: Some(world.zookeeper().await?), ..Self::default() })
             }
         }

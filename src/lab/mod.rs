@@ -1,14 +1,13 @@
 //! The lab: shows, on real servers, which promises each rung of the ladder keeps and where it
 //! breaks.
 //!
-//! In reading order: `scenarios`, what happens to a rung; `stage`, the actors who go on only
+//! In reading order: `scenarios`, what happens to a rung; `scheduler`, the actors who go on only
 //! when the schedule says so; `judge`, what came of it; `world`, the servers and scratch
 //! databases; `node_process` and `node`, the two sides of a process that sells, with the
 //! `protocol` between them; `faults`, servers to kill, pause and cut off. Beside the replays:
 //! `rush`, a real crowd on a rung, and `serve`, the rungs over HTTP, which both put vouchers
 //! on `sale`. `report` is what all of it came to: for a terminal, for a program, and as a page.
 
-mod drive;
 pub mod faults;
 mod judge;
 mod leases;
@@ -21,17 +20,18 @@ pub mod report;
 mod rush;
 mod sale;
 pub mod scenarios;
+mod scheduler;
 mod serve;
-mod stage;
+mod steps;
 mod timeline;
 mod world;
 
-pub use judge::{Claim, Observed, Verdict, missing};
+pub use judge::{LabClaim, Observed, Verdict, missing};
 pub use lock_servers::LockServers;
 pub use node::run as run_node;
 pub use replay::{Cell, cells, replay};
-pub use rush::{Rush, RushOptions, rush, rush_seeded};
+pub use rush::{RushOptions, RushReport, rush, rush_seeded};
+pub use scheduler::Scheduler;
 pub use serve::LabServer;
-pub use stage::Stage;
-pub use timeline::Line;
+pub use timeline::TimelineLine;
 pub use world::World;

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::Semaphore;
 
-use super::protocol::{Act, Attempt, NodePlan, Order, Said, say};
-use crate::ladder::{self, Design, Director, Point, RungError, Visit};
+use super::protocol::{Act, Attempt, NodePlan, NodeReport, NodeRequest, say};
+use crate::ladder::{self, Design, Director, Point, Purchase, RungError};
 use crate::model::{UserId, VoucherId};
 
 /// Runs the subcommand on this process' standard input and output.
@@ -29,30 +29,31 @@ pub async fn run() -> anyhow::Result<()> {
         })
         .await;
     }
-    let design: Arc<dyn Design> = (rung.build)(plan.shop()?).await?.into();
-    say(&Said::Ready(None));
+    let design: Arc<dyn Design> = (rung.build)(plan.resources()?).await?.into();
+    say(&NodeReport::Ready(None));
     act(design, lines).await
 }
 
 async fn act(design: Arc<dyn Design>, mut lines: Lines<BufReader<Stdin>>) -> anyhow::Result<()> {
-    let mut actors: HashMap<String, Arc<Actor>> = HashMap::new();
+    let mut actors: HashMap<String, Arc<ActorDirector>> = HashMap::new();
     while let Some(line) = lines.next_line().await? {
         match serde_json::from_str(&line).context("an order cannot be read")? {
-            Order::Enter(attempt) => {
-                let actor = Arc::new(Actor { name: attempt.actor.clone(), go: Semaphore::new(0) });
+            NodeRequest::Enter(attempt) => {
+                let actor =
+                    Arc::new(ActorDirector { name: attempt.actor.clone(), go: Semaphore::new(0) });
                 actors.insert(attempt.actor.clone(), Arc::clone(&actor));
-                let visit = visit(&attempt, Arc::clone(&actor) as Arc<dyn Director>)?;
+                let purchase = purchase(&attempt, Arc::clone(&actor) as Arc<dyn Director>)?;
                 let design = Arc::clone(&design);
                 tokio::spawn(async move {
                     actor.until_told_to_go().await;
-                    actor.did(match design.buy(&visit).await {
+                    actor.did(match design.buy(&purchase).await {
                         Ok(answer) => Act::Done(answer),
                         Err(RungError::LockLost) => Act::LostLock,
                         Err(error) => Act::Failed(error.to_string()),
                     });
                 });
             }
-            Order::Go(name) => match actors.get(&name) {
+            NodeRequest::Go(name) => match actors.get(&name) {
                 Some(actor) => actor.go.add_permits(1),
                 None => bail!("there is no actor {name:?}"),
             },
@@ -61,8 +62,8 @@ async fn act(design: Arc<dyn Design>, mut lines: Lines<BufReader<Stdin>>) -> any
     Ok(())
 }
 
-fn visit(attempt: &Attempt, director: Arc<dyn Director>) -> anyhow::Result<Visit> {
-    Ok(Visit {
+fn purchase(attempt: &Attempt, director: Arc<dyn Director>) -> anyhow::Result<Purchase> {
+    Ok(Purchase {
         user: UserId::try_from(attempt.user)?,
         voucher: VoucherId::try_from(attempt.voucher)?,
         lease: Duration::from_millis(attempt.lease_ms),
@@ -72,12 +73,12 @@ fn visit(attempt: &Attempt, director: Arc<dyn Director>) -> anyhow::Result<Visit
 }
 
 /// One attempt, on the lab's string.
-struct Actor {
+struct ActorDirector {
     name: String,
     go: Semaphore,
 }
 
-impl Actor {
+impl ActorDirector {
     async fn until_told_to_go(&self) {
         // The semaphore is never closed.
         if let Ok(permit) = self.go.acquire().await {
@@ -86,12 +87,12 @@ impl Actor {
     }
 
     fn did(&self, act: Act) {
-        say(&Said::Acted { actor: self.name.clone(), act });
+        say(&NodeReport::Acted { actor: self.name.clone(), act });
     }
 }
 
 #[async_trait]
-impl Director for Actor {
+impl Director for ActorDirector {
     async fn at(&self, point: Point, detail: String) {
         self.did(Act::At(point, detail));
         self.until_told_to_go().await;

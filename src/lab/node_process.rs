@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::faults::signal_child;
-use super::protocol::{Act, NodePlan, Order, Said};
+use super::protocol::{Act, NodePlan, NodeReport, NodeRequest};
 
 /// A running node. It ends with this, and with the lab's process, whatever ends that: it
 /// watches the pipe that is its standard input.
@@ -46,8 +46,8 @@ impl NodeProcess {
         let mut node = Self { child, stdin, lines, heard: HashMap::new(), address: None };
         node.send(plan).await?;
         match node.hear().await? {
-            Said::Ready(address) => node.address = address,
-            Said::Acted { .. } => bail!("a node acted before it was ready"),
+            NodeReport::Ready(address) => node.address = address,
+            NodeReport::Acted { .. } => bail!("a node acted before it was ready"),
         }
         Ok(node)
     }
@@ -56,7 +56,7 @@ impl NodeProcess {
     ///
     /// # Errors
     /// When the node has ended.
-    pub(super) async fn order(&mut self, order: &Order) -> anyhow::Result<()> {
+    pub(super) async fn order(&mut self, order: &NodeRequest) -> anyhow::Result<()> {
         self.send(order).await
     }
 
@@ -66,7 +66,7 @@ impl NodeProcess {
         self.stdin.write_all(&line).await.context("a node of the lab has ended")
     }
 
-    async fn hear(&mut self) -> anyhow::Result<Said> {
+    async fn hear(&mut self) -> anyhow::Result<NodeReport> {
         let line = self.lines.next_line().await?.context("a node of the lab has ended")?;
         serde_json::from_str(&line).context("a node says something strange")
     }
@@ -89,7 +89,7 @@ impl NodeProcess {
     /// # Errors
     /// When the node has ended.
     pub(super) async fn listen(&mut self) -> anyhow::Result<()> {
-        if let Said::Acted { actor, act } = self.hear().await? {
+        if let NodeReport::Acted { actor, act } = self.hear().await? {
             self.heard.entry(actor).or_default().push_back(act);
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde::{Deserialize, Serialize};
 
 use super::lock_servers::LockServers;
-use crate::ladder::{Answer, Point, Rung, RungError, Shop};
+use crate::ladder::{Answer, Point, Resources, Rung, RungError};
 use crate::store::Keys;
 
 /// What a node is to be: the first line it reads.
@@ -48,16 +48,16 @@ impl NodePlan {
     ///
     /// # Errors
     /// When a URL is malformed.
-    pub(super) fn shop(&self) -> Result<Shop, RungError> {
+    pub(super) fn resources(&self) -> Result<Resources, RungError> {
         let keys = Keys::with_prefix(&self.key_prefix);
-        Shop::open(&self.database_url, &self.redis_urls, self.zookeeper.clone(), keys)
+        Resources::open(&self.database_url, &self.redis_urls, self.zookeeper.clone(), keys)
     }
 }
 
 /// An order to a node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Order {
+pub(super) enum NodeRequest {
     /// A new attempt, which waits until it is told to go.
     Enter(Attempt),
     /// The actor goes on to its next pause point.
@@ -69,20 +69,20 @@ pub(super) enum Order {
 pub(super) struct Attempt {
     /// The actor that is meant from now on.
     pub(super) actor: String,
-    /// As in `ladder::Visit`.
+    /// As in `ladder::Purchase`.
     pub(super) user: i64,
-    /// As in `ladder::Visit`.
+    /// As in `ladder::Purchase`.
     pub(super) voucher: i64,
-    /// As in `ladder::Visit`.
+    /// As in `ladder::Purchase`.
     pub(super) also: Option<i64>,
-    /// As in `ladder::Visit`.
+    /// As in `ladder::Purchase`.
     pub(super) lease_ms: u64,
 }
 
 /// What a node says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Said {
+pub(super) enum NodeReport {
     /// It listens: for orders, or at this address.
     Ready(Option<String>),
     /// An actor did something.
@@ -111,7 +111,7 @@ pub(super) enum Act {
 }
 
 /// Writes a line at once. A lab that does not read any more has ended, and so does the node.
-pub(super) fn say(said: &Said) {
+pub(super) fn say(said: &NodeReport) {
     let mut stdout = std::io::stdout().lock();
     let line = serde_json::to_string(said).unwrap_or_default();
     if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {

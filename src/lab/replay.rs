@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::judge::{Claim, Observed, Verdict, judge};
+use super::judge::{LabClaim, Observed, Verdict, judge};
 use super::scenarios;
-use super::stage::Stage;
-use super::timeline::Line;
+use super::scheduler::Scheduler;
+use super::timeline::TimelineLine;
 use super::world::World;
 use crate::ladder::{Invariant, RUNGS, Rung, Scenario};
 
@@ -21,7 +21,7 @@ pub struct Cell {
     /// What was at stake.
     pub invariant: Invariant,
     /// What the rung says.
-    pub claimed: Claim,
+    pub claimed: LabClaim,
     /// What was seen.
     pub observed: Observed,
     /// What the verdict rests on.
@@ -29,7 +29,7 @@ pub struct Cell {
     /// How long it took, in milliseconds.
     pub elapsed_ms: u64,
     /// What happened, a line an event.
-    pub timeline: Vec<Line>,
+    pub timeline: Vec<TimelineLine>,
 }
 
 impl Cell {
@@ -37,7 +37,7 @@ impl Cell {
     pub fn is_as_claimed(&self) -> bool {
         matches!(
             (self.claimed, self.observed),
-            (Claim::Holds, Observed::Holds) | (Claim::Breaks, Observed::Breaks)
+            (LabClaim::Holds, Observed::Holds) | (LabClaim::Breaks, Observed::Breaks)
         )
     }
 
@@ -66,13 +66,13 @@ pub fn cells() -> impl Iterator<Item = (&'static Rung, Scenario)> {
 /// Plays a cell.
 pub async fn replay(world: &World, rung: &'static Rung, scenario: Scenario) -> Cell {
     let begun = Instant::now();
-    let (verdict, timeline) = match Stage::new(world, rung).await {
-        Ok(mut stage) => {
-            let verdict = match play(&mut stage, scenario).await {
+    let (verdict, timeline) = match Scheduler::new(world, rung).await {
+        Ok(mut scheduler) => {
+            let verdict = match play(&mut scheduler, scenario).await {
                 Ok(verdict) => verdict,
                 Err(error) => Verdict::of_failure(&error),
             };
-            (verdict, stage.strike().await)
+            (verdict, scheduler.strike().await)
         }
         Err(error) => (Verdict::of_failure(&error), Vec::new()),
     };
@@ -80,7 +80,7 @@ pub async fn replay(world: &World, rung: &'static Rung, scenario: Scenario) -> C
         rung: rung.id,
         scenario,
         invariant: scenario.invariant(),
-        claimed: if rung.claims_to_survive(scenario) { Claim::Holds } else { Claim::Breaks },
+        claimed: if rung.claims_to_survive(scenario) { LabClaim::Holds } else { LabClaim::Breaks },
         observed: verdict.observed,
         witness: verdict.witness,
         elapsed_ms: begun.elapsed().as_millis() as u64,
@@ -88,10 +88,10 @@ pub async fn replay(world: &World, rung: &'static Rung, scenario: Scenario) -> C
     }
 }
 
-async fn play(stage: &mut Stage<'_>, scenario: Scenario) -> anyhow::Result<Verdict> {
-    scenarios::play(scenario, stage).await?;
-    if let Some(why) = stage.failure() {
+async fn play(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow::Result<Verdict> {
+    scenarios::play(scenario, scheduler).await?;
+    if let Some(why) = scheduler.failure() {
         return Ok(Verdict::unknown(why));
     }
-    judge(stage, scenario.invariant()).await
+    judge(scheduler, scenario.invariant()).await
 }

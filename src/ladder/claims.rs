@@ -61,7 +61,7 @@ impl UnknownName {
 }
 
 named! {
-    /// A promise to the buyers or to the shop.
+    /// A promise to the buyers or to the resources.
     Invariant {
         /// Orders of a voucher never exceed its initial stock.
         NoOversell = "no_oversell",

@@ -4,6 +4,7 @@
 //! claim made here, and every break.
 
 mod claims;
+mod purchase;
 mod r01_naive;
 mod r02_row_lock;
 mod r03_version_cas;
@@ -25,18 +26,17 @@ mod r16_fencing;
 mod r17_zookeeper;
 mod r18_constraints;
 mod r19_group_commit;
+mod resources;
 mod rung;
-mod shop;
-mod turns;
-mod visit;
+mod user_mutexes;
 
 pub use claims::{Invariant, Scenario, UnknownName};
-pub use rung::{Build, Design, Lock, Rung, Tables};
-pub use shop::Shop;
-pub use visit::{Answer, Director, Point, RungError, Visit};
+pub use purchase::{Answer, Director, Point, Purchase, RungError};
+pub use resources::Resources;
+pub use rung::{Build, Design, LockKind, Rung, Tables};
 
 use Invariant::*;
-use Lock::{Mutex, Redis};
+use LockKind::{Mutex, Redis};
 use Scenario::*;
 use Tables::{Bare, Guarded};
 
@@ -47,7 +47,7 @@ macro_rules! rungs {
         pub const RUNGS: &[Rung] = &[$(Rung {
             id: stringify!($id),
             source: include_str!(concat!(stringify!($id), ".rs")),
-            build: |shop| Box::pin($id::build(shop)),
+            build: |resources| Box::pin($id::build(resources)),
             lock: $lock,
             tables: $tables,
             claims: &$claims,
@@ -59,11 +59,11 @@ macro_rules! rungs {
 // A promise that is kept is kept in every scenario. Of the others each scenario that breaks
 // them is named; the lab fails when one of those does not, and when any other does.
 rungs! {
-    r01_naive: Lock::None, Bare, keeps [NoUndersell], breaks [LastOne, DoubleClick, TwoNodes];
-    r02_row_lock: Lock::None, Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
-    r03_version_cas: Lock::None, Bare, keeps [NoOversell], breaks [Herd, DoubleClick, TwoNodes];
-    r04_stock_guard: Lock::None, Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
-    r05_check_then_insert: Lock::None, Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
+    r01_naive: LockKind::None, Bare, keeps [NoUndersell], breaks [LastOne, DoubleClick, TwoNodes];
+    r02_row_lock: LockKind::None, Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
+    r03_version_cas: LockKind::None, Bare, keeps [NoOversell], breaks [Herd, DoubleClick, TwoNodes];
+    r04_stock_guard: LockKind::None, Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
+    r05_check_then_insert: LockKind::None, Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
     r06_global_mutex: Mutex, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, Nested];
     r07a_user_mutex_inside_tx: Mutex, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, EarlyRelease, Nested];
     r07b_user_mutex: Mutex, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, Nested];
@@ -77,8 +77,8 @@ rungs! {
     r14_multi_lock: Redis(3), Bare, keeps [NoOversell, NoLockout, NoDeadlock], breaks [NodeDown, PausedHolder];
     r15_redlock: Redis(3), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, Amnesia, ClockJump, PausedHolder];
     r16_fencing: Redis(1), Bare, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout, NoDeadlock], breaks [];
-    r17_zookeeper: Lock::ZooKeeper, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, PausedHolder];
-    r18_constraints: Lock::None, Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [];
+    r17_zookeeper: LockKind::ZooKeeper, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, PausedHolder];
+    r18_constraints: LockKind::None, Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [];
     r19_group_commit: Redis(1), Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout], breaks [];
 }
 

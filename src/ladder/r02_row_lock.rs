@@ -8,39 +8,39 @@
 use async_trait::async_trait;
 use sqlx::PgPool;
 
-use super::{Answer, Design, Point, RungError, Shop, Visit};
+use super::{Answer, Design, Point, Purchase, Resources, RungError};
 
 struct RowLock {
     database: PgPool,
 }
 
-pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
-    Ok(Box::new(RowLock { database: shop.database }))
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    Ok(Box::new(RowLock { database: resources.database }))
 }
 
 #[async_trait]
 impl Design for RowLock {
-    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
         let stock: i32 = sqlx::query_scalar(
             "select stock from seckill_vouchers where voucher_id = $1 for update",
         )
-        .bind(visit.voucher.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::StockRead, stock).await;
+        purchase.at(Point::StockRead, stock).await;
         if stock < 1 {
             return Ok(Answer::SoldOut);
         }
         sqlx::query("update seckill_vouchers set stock = stock - 1 where voucher_id = $1")
-            .bind(visit.voucher.get())
+            .bind(purchase.voucher.get())
             .execute(&mut *transaction)
             .await?;
         let order = sqlx::query_scalar(
             "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
         transaction.commit().await?;

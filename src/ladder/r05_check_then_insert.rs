@@ -8,35 +8,35 @@
 use async_trait::async_trait;
 use sqlx::PgPool;
 
-use super::{Answer, Design, Point, RungError, Shop, Visit};
+use super::{Answer, Design, Point, Purchase, Resources, RungError};
 
 struct CheckThenInsert {
     database: PgPool,
 }
 
-pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
-    Ok(Box::new(CheckThenInsert { database: shop.database }))
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    Ok(Box::new(CheckThenInsert { database: resources.database }))
 }
 
 #[async_trait]
 impl Design for CheckThenInsert {
-    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
         let orders: i64 = sqlx::query_scalar(
             "select count(*) from orders where user_id = $1 and voucher_id = $2",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::OrdersCounted, orders).await;
+        purchase.at(Point::OrdersCounted, orders).await;
         if orders > 0 {
             return Ok(Answer::AlreadyBought);
         }
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )
-        .bind(visit.voucher.get())
+        .bind(purchase.voucher.get())
         .execute(&mut *transaction)
         .await?;
         if taken.rows_affected() == 0 {
@@ -45,8 +45,8 @@ impl Design for CheckThenInsert {
         let order = sqlx::query_scalar(
             "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
         transaction.commit().await?;

@@ -10,49 +10,49 @@ use async_trait::async_trait;
 use sqlx::PgPool;
 use tokio::sync::Mutex;
 
-use super::{Answer, Design, Point, RungError, Shop, Visit};
+use super::{Answer, Design, Point, Purchase, Resources, RungError};
 
 struct GlobalMutex {
     database: PgPool,
     one_at_a_time: Mutex<()>,
 }
 
-pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
-    Ok(Box::new(GlobalMutex { database: shop.database, one_at_a_time: Mutex::new(()) }))
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    Ok(Box::new(GlobalMutex { database: resources.database, one_at_a_time: Mutex::new(()) }))
 }
 
 #[async_trait]
 impl Design for GlobalMutex {
-    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
-        let turn = visit.waiting("the mutex", self.one_at_a_time.lock()).await;
-        visit.at(Point::Locked, "the mutex").await;
-        if let Some(inner) = visit.inner() {
-            visit.at(Point::InnerDone, self.buy(&inner).await?).await;
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        let turn = purchase.waiting("the mutex", self.one_at_a_time.lock()).await;
+        purchase.at(Point::Locked, "the mutex").await;
+        if let Some(inner) = purchase.inner() {
+            purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }
-        let answer = self.place(visit).await;
+        let answer = self.place(purchase).await;
         drop(turn);
         answer
     }
 }
 
 impl GlobalMutex {
-    async fn place(&self, visit: &Visit) -> Result<Answer, RungError> {
+    async fn place(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
         let orders: i64 = sqlx::query_scalar(
             "select count(*) from orders where user_id = $1 and voucher_id = $2",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::OrdersCounted, orders).await;
+        purchase.at(Point::OrdersCounted, orders).await;
         if orders > 0 {
             return Ok(Answer::AlreadyBought);
         }
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )
-        .bind(visit.voucher.get())
+        .bind(purchase.voucher.get())
         .execute(&mut *transaction)
         .await?;
         if taken.rows_affected() == 0 {
@@ -61,11 +61,11 @@ impl GlobalMutex {
         let order: i64 = sqlx::query_scalar(
             "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::Committing, order).await;
+        purchase.at(Point::Committing, order).await;
         transaction.commit().await?;
         Ok(Answer::Ordered(order))
     }

@@ -8,7 +8,7 @@
 use async_trait::async_trait;
 use sqlx::PgPool;
 
-use super::{Answer, Design, Point, RungError, Shop, Visit};
+use super::{Answer, Design, Point, Purchase, Resources, RungError};
 use crate::store::{Keys, Redis};
 
 struct SetNx {
@@ -17,48 +17,48 @@ struct SetNx {
     keys: Keys,
 }
 
-pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
-    let redis = shop.first_redis()?;
-    Ok(Box::new(SetNx { database: shop.database, redis, keys: shop.keys }))
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    let redis = resources.first_redis()?;
+    Ok(Box::new(SetNx { database: resources.database, redis, keys: resources.keys }))
 }
 
 #[async_trait]
 impl Design for SetNx {
-    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
-        let key = self.keys.order_lock(visit.user);
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        let key = self.keys.order_lock(purchase.user);
         let taken: bool = self.redis.query(redis::cmd("SETNX").arg(&key).arg(1)).await?;
         if !taken {
             return Ok(Answer::InProgress);
         }
-        visit.at(Point::Locked, "SETNX").await;
-        if let Some(inner) = visit.inner() {
-            visit.at(Point::InnerDone, self.buy(&inner).await?).await;
+        purchase.at(Point::Locked, "SETNX").await;
+        if let Some(inner) = purchase.inner() {
+            purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }
-        let answer = self.place(visit).await;
-        visit.at(Point::Releasing, "DEL").await;
+        let answer = self.place(purchase).await;
+        purchase.at(Point::Releasing, "DEL").await;
         self.redis.query::<()>(redis::cmd("DEL").arg(&key)).await?;
         answer
     }
 }
 
 impl SetNx {
-    async fn place(&self, visit: &Visit) -> Result<Answer, RungError> {
+    async fn place(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
         let orders: i64 = sqlx::query_scalar(
             "select count(*) from orders where user_id = $1 and voucher_id = $2",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::OrdersCounted, orders).await;
+        purchase.at(Point::OrdersCounted, orders).await;
         if orders > 0 {
             return Ok(Answer::AlreadyBought);
         }
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )
-        .bind(visit.voucher.get())
+        .bind(purchase.voucher.get())
         .execute(&mut *transaction)
         .await?;
         if taken.rows_affected() == 0 {
@@ -67,11 +67,11 @@ impl SetNx {
         let order: i64 = sqlx::query_scalar(
             "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::Committing, order).await;
+        purchase.at(Point::Committing, order).await;
         transaction.commit().await?;
         Ok(Answer::Ordered(order))
     }

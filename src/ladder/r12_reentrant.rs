@@ -12,7 +12,7 @@ use redis::Script;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::{Answer, Design, Point, RungError, Shop, Visit};
+use super::{Answer, Design, Point, Purchase, Resources, RungError};
 use crate::store::{Keys, Redis, ScriptCall};
 
 static ACQUIRE: LazyLock<Script> =
@@ -26,31 +26,31 @@ struct Reentrant {
     keys: Keys,
 }
 
-pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
-    let redis = shop.first_redis()?;
-    Ok(Box::new(Reentrant { database: shop.database, redis, keys: shop.keys }))
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    let redis = resources.first_redis()?;
+    Ok(Box::new(Reentrant { database: resources.database, redis, keys: resources.keys }))
 }
 
 #[async_trait]
 impl Design for Reentrant {
-    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
-        self.buy_as(visit, &Uuid::new_v4().to_string()).await
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        self.buy_as(purchase, &Uuid::new_v4().to_string()).await
     }
 }
 
 impl Reentrant {
-    async fn buy_as(&self, visit: &Visit, owner: &str) -> Result<Answer, RungError> {
-        let key = self.keys.order_lock(visit.user);
-        let lease_ms = visit.lease.as_millis() as u64;
+    async fn buy_as(&self, purchase: &Purchase, owner: &str) -> Result<Answer, RungError> {
+        let key = self.keys.order_lock(purchase.user);
+        let lease_ms = purchase.lease.as_millis() as u64;
         let acquire = ScriptCall::new(&ACQUIRE).key(&key).arg(owner).arg(lease_ms);
         let holds: Option<i64> = self.redis.invoke(&acquire).await?;
         let Some(holds) = holds else { return Ok(Answer::InProgress) };
-        visit.at(Point::Locked, format!("hold {holds}, for {lease_ms} ms")).await;
-        if let Some(inner) = visit.inner() {
-            visit.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
+        purchase.at(Point::Locked, format!("hold {holds}, for {lease_ms} ms")).await;
+        if let Some(inner) = purchase.inner() {
+            purchase.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
         }
-        let answer = self.place(visit).await;
-        visit.at(Point::Releasing, "one hold, one script").await;
+        let answer = self.place(purchase).await;
+        purchase.at(Point::Releasing, "one hold, one script").await;
         let release = ScriptCall::new(&RELEASE).key(&key).arg(owner).arg(lease_ms);
         // No answer: sent again, as it may not have arrived.
         match self.redis.invoke::<()>(&release).await {
@@ -60,23 +60,23 @@ impl Reentrant {
         answer
     }
 
-    async fn place(&self, visit: &Visit) -> Result<Answer, RungError> {
+    async fn place(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
         let orders: i64 = sqlx::query_scalar(
             "select count(*) from orders where user_id = $1 and voucher_id = $2",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::OrdersCounted, orders).await;
+        purchase.at(Point::OrdersCounted, orders).await;
         if orders > 0 {
             return Ok(Answer::AlreadyBought);
         }
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )
-        .bind(visit.voucher.get())
+        .bind(purchase.voucher.get())
         .execute(&mut *transaction)
         .await?;
         if taken.rows_affected() == 0 {
@@ -85,11 +85,11 @@ impl Reentrant {
         let order: i64 = sqlx::query_scalar(
             "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::Committing, order).await;
+        purchase.at(Point::Committing, order).await;
         transaction.commit().await?;
         Ok(Answer::Ordered(order))
     }

@@ -12,28 +12,28 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::PgPool;
 
-use super::{Answer, Design, Point, RungError, Shop, Visit};
+use super::{Answer, Design, Point, Purchase, Resources, RungError};
 use crate::lock::{Guard, Lease, LockClient, LockOptions, Owner};
 use crate::store::Keys;
 
 /// How long a second request of a user waits for the first.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Watchdog {
+struct RenewedLock {
     database: PgPool,
     locks: LockClient,
     keys: Keys,
 }
 
-pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
-    let locks = LockClient::new(shop.first_redis()?, LockOptions::default());
-    Ok(Box::new(Watchdog { database: shop.database, locks, keys: shop.keys }))
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    let locks = LockClient::new(resources.first_redis()?, LockOptions::default());
+    Ok(Box::new(RenewedLock { database: resources.database, locks, keys: resources.keys }))
 }
 
 #[async_trait]
-impl Design for Watchdog {
-    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
-        self.buy_as(visit, &self.locks.owner()).await
+impl Design for RenewedLock {
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        self.buy_as(purchase, &self.locks.owner()).await
     }
 
     async fn shutdown(&self) {
@@ -41,53 +41,53 @@ impl Design for Watchdog {
     }
 }
 
-impl Watchdog {
-    async fn buy_as(&self, visit: &Visit, owner: &Owner) -> Result<Answer, RungError> {
-        let lock = self.locks.lock(self.keys.order_lock(visit.user));
-        let lock = lock.owned_by(owner).lease(Lease::Renewed(visit.lease));
+impl RenewedLock {
+    async fn buy_as(&self, purchase: &Purchase, owner: &Owner) -> Result<Answer, RungError> {
+        let lock = self.locks.lock(self.keys.order_lock(purchase.user));
+        let lock = lock.owned_by(owner).lease(Lease::Renewed(purchase.lease));
         let guard = match lock.try_acquire().await? {
             Some(guard) => guard,
             None => {
-                visit.at(Point::Missed, "it will hear of the release").await;
-                match visit.waiting("the release", lock.acquire_within(PATIENCE)).await? {
+                purchase.at(Point::Missed, "it will hear of the release").await;
+                match purchase.waiting("the release", lock.acquire_within(PATIENCE)).await? {
                     Some(guard) => guard,
                     None => return Ok(Answer::InProgress),
                 }
             }
         };
-        let lease_ms = visit.lease.as_millis();
-        visit.at(Point::Locked, format!("for {lease_ms} ms, renewed every third")).await;
-        if let Some(inner) = visit.inner() {
-            visit.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
+        let lease_ms = purchase.lease.as_millis();
+        purchase.at(Point::Locked, format!("for {lease_ms} ms, renewed every third")).await;
+        if let Some(inner) = purchase.inner() {
+            purchase.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
         }
-        let answer = self.place(visit, &guard).await;
-        visit.at(Point::Releasing, "one hold, safe to send again").await;
+        let answer = self.place(purchase, &guard).await;
+        purchase.at(Point::Releasing, "one hold, safe to send again").await;
         // What fails here is made good in the background, or by the end of the lease.
         let _ = guard.release().await;
         answer
     }
 
-    async fn place(&self, visit: &Visit, guard: &Guard) -> Result<Answer, RungError> {
+    async fn place(&self, purchase: &Purchase, guard: &Guard) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
         let orders: i64 = sqlx::query_scalar(
             "select count(*) from orders where user_id = $1 and voucher_id = $2",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::OrdersCounted, orders).await;
+        purchase.at(Point::OrdersCounted, orders).await;
         if orders > 0 {
             return Ok(Answer::AlreadyBought);
         }
         if guard.is_lost() {
             return Err(RungError::LockLost);
         }
-        visit.at(Point::LastCheck, "it is").await;
+        purchase.at(Point::LastCheck, "it is").await;
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )
-        .bind(visit.voucher.get())
+        .bind(purchase.voucher.get())
         .execute(&mut *transaction)
         .await?;
         if taken.rows_affected() == 0 {
@@ -96,11 +96,11 @@ impl Watchdog {
         let order: i64 = sqlx::query_scalar(
             "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::Committing, order).await;
+        purchase.at(Point::Committing, order).await;
         transaction.commit().await?;
         Ok(Answer::Ordered(order))
     }

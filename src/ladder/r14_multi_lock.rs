@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::PgPool;
 
-use super::{Answer, Design, Point, RungError, Shop, Visit};
+use super::{Answer, Design, Point, Purchase, Resources, RungError};
 use crate::lock::{Lease, LockClient, LockOptions, MultiGuard, MultiLock, Owner};
 use crate::store::Keys;
 
@@ -24,17 +24,17 @@ struct AllNodes {
     keys: Keys,
 }
 
-pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
     let node = |redis| LockClient::new(redis, LockOptions::default());
-    let nodes: Vec<_> = shop.redis.into_iter().map(node).collect();
-    Ok(Box::new(AllNodes { database: shop.database, nodes, keys: shop.keys }))
+    let nodes: Vec<_> = resources.redis.into_iter().map(node).collect();
+    Ok(Box::new(AllNodes { database: resources.database, nodes, keys: resources.keys }))
 }
 
 #[async_trait]
 impl Design for AllNodes {
-    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let owner = self.nodes.first().ok_or(RungError::Lacks("a Redis"))?.owner();
-        self.buy_as(visit, &owner).await
+        self.buy_as(purchase, &owner).await
     }
 
     async fn shutdown(&self) {
@@ -45,53 +45,53 @@ impl Design for AllNodes {
 }
 
 impl AllNodes {
-    async fn buy_as(&self, visit: &Visit, owner: &Owner) -> Result<Answer, RungError> {
-        let (name, lease) = (self.keys.order_lock(visit.user), Lease::Renewed(visit.lease));
+    async fn buy_as(&self, purchase: &Purchase, owner: &Owner) -> Result<Answer, RungError> {
+        let (name, lease) = (self.keys.order_lock(purchase.user), Lease::Renewed(purchase.lease));
         let on = |node: &LockClient| node.lock(name.as_str()).owned_by(owner).lease(lease);
         let lock = MultiLock::new(self.nodes.iter().map(on).collect())?;
         let guard = match lock.try_acquire().await? {
             Some(guard) => guard,
             None => {
-                visit.at(Point::Missed, "it will hear of the release").await;
-                match visit.waiting("the release", lock.acquire_within(PATIENCE)).await? {
+                purchase.at(Point::Missed, "it will hear of the release").await;
+                match purchase.waiting("the release", lock.acquire_within(PATIENCE)).await? {
                     Some(guard) => guard,
                     None => return Ok(Answer::InProgress),
                 }
             }
         };
-        let lease_ms = visit.lease.as_millis();
-        visit.at(Point::Locked, format!("on all nodes, for {lease_ms} ms, renewed")).await;
-        if let Some(inner) = visit.inner() {
-            visit.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
+        let lease_ms = purchase.lease.as_millis();
+        purchase.at(Point::Locked, format!("on all nodes, for {lease_ms} ms, renewed")).await;
+        if let Some(inner) = purchase.inner() {
+            purchase.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
         }
-        let answer = self.place(visit, &guard).await;
-        visit.at(Point::Releasing, "on every node").await;
+        let answer = self.place(purchase, &guard).await;
+        purchase.at(Point::Releasing, "on every node").await;
         // What fails here is made good in the background, or by the end of the lease.
         let _ = guard.release().await;
         answer
     }
 
-    async fn place(&self, visit: &Visit, guard: &MultiGuard) -> Result<Answer, RungError> {
+    async fn place(&self, purchase: &Purchase, guard: &MultiGuard) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
         let orders: i64 = sqlx::query_scalar(
             "select count(*) from orders where user_id = $1 and voucher_id = $2",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::OrdersCounted, orders).await;
+        purchase.at(Point::OrdersCounted, orders).await;
         if orders > 0 {
             return Ok(Answer::AlreadyBought);
         }
         if guard.is_lost() {
             return Err(RungError::LockLost);
         }
-        visit.at(Point::LastCheck, "it is").await;
+        purchase.at(Point::LastCheck, "it is").await;
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )
-        .bind(visit.voucher.get())
+        .bind(purchase.voucher.get())
         .execute(&mut *transaction)
         .await?;
         if taken.rows_affected() == 0 {
@@ -100,11 +100,11 @@ impl AllNodes {
         let order: i64 = sqlx::query_scalar(
             "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::Committing, order).await;
+        purchase.at(Point::Committing, order).await;
         transaction.commit().await?;
         Ok(Answer::Ordered(order))
     }

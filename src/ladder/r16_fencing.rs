@@ -1,6 +1,6 @@
 //! *Idea.* Every grant comes with a number greater than all before; the database remembers the
 //! greatest it has seen and refuses a smaller one.
-//! *Holds.* One order per user, also when a holder slept past its lease: the store itself turns
+//! *Holds.* One order per user, also when a holder slept past its lease: the store itself user_mutexes
 //! away who is late.
 //! *Breaks when* the lock's server is gone: then nobody buys. And it is one more row to write.
 //! *Next.* A lock service that does not forget (r17); or no lock at all (r18).
@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::PgPool;
 
-use super::{Answer, Design, Point, RungError, Shop, Visit};
+use super::{Answer, Design, Point, Purchase, Resources, RungError};
 use crate::lock::{Guard, Lease, LockClient, LockOptions, Owner};
 use crate::store::Keys;
 
@@ -23,15 +23,15 @@ struct Fencing {
     keys: Keys,
 }
 
-pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
-    let locks = LockClient::new(shop.first_redis()?, LockOptions::default());
-    Ok(Box::new(Fencing { database: shop.database, locks, keys: shop.keys }))
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    let locks = LockClient::new(resources.first_redis()?, LockOptions::default());
+    Ok(Box::new(Fencing { database: resources.database, locks, keys: resources.keys }))
 }
 
 #[async_trait]
 impl Design for Fencing {
-    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
-        self.buy_as(visit, &self.locks.owner()).await
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        self.buy_as(purchase, &self.locks.owner()).await
     }
 
     async fn shutdown(&self) {
@@ -40,46 +40,46 @@ impl Design for Fencing {
 }
 
 impl Fencing {
-    async fn buy_as(&self, visit: &Visit, owner: &Owner) -> Result<Answer, RungError> {
-        let lock = self.locks.lock(self.keys.order_lock(visit.user));
-        let lock = lock.owned_by(owner).lease(Lease::Renewed(visit.lease)).fenced();
+    async fn buy_as(&self, purchase: &Purchase, owner: &Owner) -> Result<Answer, RungError> {
+        let lock = self.locks.lock(self.keys.order_lock(purchase.user));
+        let lock = lock.owned_by(owner).lease(Lease::Renewed(purchase.lease)).fenced();
         let guard = match lock.try_acquire().await? {
             Some(guard) => guard,
             None => {
-                visit.at(Point::Missed, "it will hear of the release").await;
-                match visit.waiting("the release", lock.acquire_within(PATIENCE)).await? {
+                purchase.at(Point::Missed, "it will hear of the release").await;
+                match purchase.waiting("the release", lock.acquire_within(PATIENCE)).await? {
                     Some(guard) => guard,
                     None => return Ok(Answer::InProgress),
                 }
             }
         };
-        let lease_ms = visit.lease.as_millis();
-        visit.at(Point::Locked, format!("for {lease_ms} ms, renewed every third")).await;
-        if let Some(inner) = visit.inner() {
-            visit.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
+        let lease_ms = purchase.lease.as_millis();
+        purchase.at(Point::Locked, format!("for {lease_ms} ms, renewed every third")).await;
+        if let Some(inner) = purchase.inner() {
+            purchase.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
         }
-        let answer = self.place(visit, &guard).await;
-        visit.at(Point::Releasing, "one hold, safe to send again").await;
+        let answer = self.place(purchase, &guard).await;
+        purchase.at(Point::Releasing, "one hold, safe to send again").await;
         // What fails here is made good in the background, or by the end of the lease.
         let _ = guard.release().await;
         answer
     }
 
-    async fn place(&self, visit: &Visit, guard: &Guard) -> Result<Answer, RungError> {
+    async fn place(&self, purchase: &Purchase, guard: &Guard) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
         if guard.is_lost() {
             return Err(RungError::LockLost);
         }
         let token = guard.fence().and_then(|token| i64::try_from(token).ok());
         let token = token.ok_or(RungError::Lacks("a fencing token"))?;
-        visit.at(Point::LastCheck, format!("it is, by token {token}")).await;
+        purchase.at(Point::LastCheck, format!("it is, by token {token}")).await;
         // First of all: the row stays locked until we commit, and who comes later counts later.
         let admitted = sqlx::query(
             "insert into fences (user_id, token) values ($1, $2)
              on conflict (user_id) do update set token = excluded.token
              where fences.token <= excluded.token",
         )
-        .bind(visit.user.get())
+        .bind(purchase.user.get())
         .bind(token)
         .execute(&mut *transaction)
         .await?;
@@ -89,18 +89,18 @@ impl Fencing {
         let orders: i64 = sqlx::query_scalar(
             "select count(*) from orders where user_id = $1 and voucher_id = $2",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::OrdersCounted, orders).await;
+        purchase.at(Point::OrdersCounted, orders).await;
         if orders > 0 {
             return Ok(Answer::AlreadyBought);
         }
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )
-        .bind(visit.voucher.get())
+        .bind(purchase.voucher.get())
         .execute(&mut *transaction)
         .await?;
         if taken.rows_affected() == 0 {
@@ -109,11 +109,11 @@ impl Fencing {
         let order: i64 = sqlx::query_scalar(
             "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::Committing, order).await;
+        purchase.at(Point::Committing, order).await;
         transaction.commit().await?;
         Ok(Answer::Ordered(order))
     }

@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, SessionState};
 
-use super::{Answer, Design, Point, RungError, Shop, Visit};
+use super::{Answer, Design, Point, Purchase, Resources, RungError};
 use crate::store::Keys;
 
 /// How long a second request of a user waits for the first.
@@ -33,28 +33,28 @@ struct ZooKeeper {
     session: OnceCell<Client>,
 }
 
-pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
-    let address = shop.zookeeper.ok_or(RungError::Lacks("a ZooKeeper"))?;
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    let address = resources.zookeeper.ok_or(RungError::Lacks("a ZooKeeper"))?;
     let session = OnceCell::new();
-    Ok(Box::new(ZooKeeper { database: shop.database, address, keys: shop.keys, session }))
+    Ok(Box::new(ZooKeeper { database: resources.database, address, keys: resources.keys, session }))
 }
 
 #[async_trait]
 impl Design for ZooKeeper {
-    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
-        let connector = Client::connector().with_session_timeout(visit.lease.max(MIN_SESSION));
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        let connector = Client::connector().with_session_timeout(purchase.lease.max(MIN_SESSION));
         let session = self.session.get_or_try_init(|| connector.connect(&self.address)).await?;
-        let queue = format!("/{}", self.keys.order_lock(visit.user));
+        let queue = format!("/{}", self.keys.order_lock(purchase.user));
         session.mkdir(&queue, &QUEUE).await?;
         let (_, number) = session.create(&format!("{queue}/place-"), b"", &PLACE).await?;
         let place = format!("place-{number}");
         let own = format!("{queue}/{place}");
-        let answer = match timeout(PATIENCE, first_in(session, &queue, &place, visit)).await {
-            Ok(Ok(())) => self.buy_first(visit, session).await,
+        let answer = match timeout(PATIENCE, first_in(session, &queue, &place, purchase)).await {
+            Ok(Ok(())) => self.buy_first(purchase, session).await,
             Ok(Err(error)) => Err(error),
             Err(_) => Ok(Answer::InProgress),
         };
-        visit.at(Point::Releasing, "its place in the queue").await;
+        purchase.at(Point::Releasing, "its place in the queue").await;
         // What fails here ends with the session.
         let _ = session.delete(&own, None).await;
         answer
@@ -66,7 +66,7 @@ async fn first_in(
     session: &Client,
     queue: &str,
     place: &str,
-    visit: &Visit,
+    purchase: &Purchase,
 ) -> Result<(), RungError> {
     loop {
         let mut places = session.list_children(queue).await?;
@@ -74,44 +74,44 @@ async fn first_in(
         let Some(ahead) = places.iter().rev().find(|other| other.as_str() < place) else {
             return Ok(());
         };
-        visit.at(Point::Missed, "it will watch who is ahead").await;
+        purchase.at(Point::Missed, "it will watch who is ahead").await;
         let (there, left) = session.check_and_watch_stat(&format!("{queue}/{ahead}")).await?;
         if there.is_some() {
-            visit.waiting("the release", left.changed()).await;
+            purchase.waiting("the release", left.changed()).await;
         }
     }
 }
 
 impl ZooKeeper {
-    async fn buy_first(&self, visit: &Visit, session: &Client) -> Result<Answer, RungError> {
-        visit.at(Point::Locked, "the first in the queue").await;
-        if let Some(inner) = visit.inner() {
-            visit.at(Point::InnerDone, self.buy(&inner).await?).await;
+    async fn buy_first(&self, purchase: &Purchase, session: &Client) -> Result<Answer, RungError> {
+        purchase.at(Point::Locked, "the first in the queue").await;
+        if let Some(inner) = purchase.inner() {
+            purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }
-        self.place(visit, session).await
+        self.place(purchase, session).await
     }
 
-    async fn place(&self, visit: &Visit, session: &Client) -> Result<Answer, RungError> {
+    async fn place(&self, purchase: &Purchase, session: &Client) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
         let orders: i64 = sqlx::query_scalar(
             "select count(*) from orders where user_id = $1 and voucher_id = $2",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::OrdersCounted, orders).await;
+        purchase.at(Point::OrdersCounted, orders).await;
         if orders > 0 {
             return Ok(Answer::AlreadyBought);
         }
         if session.state() != SessionState::SyncConnected {
             return Err(RungError::LockLost);
         }
-        visit.at(Point::LastCheck, "it is").await;
+        purchase.at(Point::LastCheck, "it is").await;
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )
-        .bind(visit.voucher.get())
+        .bind(purchase.voucher.get())
         .execute(&mut *transaction)
         .await?;
         if taken.rows_affected() == 0 {
@@ -120,11 +120,11 @@ impl ZooKeeper {
         let order: i64 = sqlx::query_scalar(
             "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await?;
-        visit.at(Point::Committing, order).await;
+        purchase.at(Point::Committing, order).await;
         transaction.commit().await?;
         Ok(Answer::Ordered(order))
     }

@@ -8,24 +8,24 @@
 use async_trait::async_trait;
 use sqlx::PgPool;
 
-use super::{Answer, Design, Point, RungError, Shop, Visit};
+use super::{Answer, Design, Point, Purchase, Resources, RungError};
 
 struct Constraints {
     database: PgPool,
 }
 
-pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
-    Ok(Box::new(Constraints { database: shop.database }))
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    Ok(Box::new(Constraints { database: resources.database }))
 }
 
 #[async_trait]
 impl Design for Constraints {
-    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )
-        .bind(visit.voucher.get())
+        .bind(purchase.voucher.get())
         .execute(&mut *transaction)
         .await?;
         if taken.rows_affected() == 0 {
@@ -34,8 +34,8 @@ impl Design for Constraints {
         let written = sqlx::query_scalar(
             "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
         )
-        .bind(visit.user.get())
-        .bind(visit.voucher.get())
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .fetch_one(&mut *transaction)
         .await;
         let order: i64 = match written {
@@ -45,7 +45,7 @@ impl Design for Constraints {
             }
             written => written?,
         };
-        visit.at(Point::Committing, order).await;
+        purchase.at(Point::Committing, order).await;
         transaction.commit().await?;
         Ok(Answer::Ordered(order))
     }

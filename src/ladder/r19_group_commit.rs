@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Answer, Design, RungError, Shop, Visit};
+use super::{Answer, Design, Purchase, Resources, RungError};
 use crate::model::{Outcome, Refusal, SystemClock};
 use crate::seckill::{PurchaseError, Purchases, PurchasesOptions, Strategy};
 use crate::store::Database;
@@ -23,20 +23,20 @@ struct GroupCommit {
     purchases: Arc<Purchases>,
 }
 
-pub(super) async fn build(shop: Shop) -> Result<Box<dyn Design>, RungError> {
-    let database = Database::new(&shop.database_url)?;
-    let (redis, clock) = (shop.first_redis()?, Arc::new(SystemClock));
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    let database = Database::new(&resources.database_url)?;
+    let (redis, clock) = (resources.first_redis()?, Arc::new(SystemClock));
     let strategy = Strategy::GroupCommit;
     // A lease shorter than in production: the lab waits for its end.
     let options = PurchasesOptions { strategy, lease: LEASE, ..PurchasesOptions::default() };
-    let purchases = Purchases::start(database, redis, shop.keys, clock, options).await?;
+    let purchases = Purchases::start(database, redis, resources.keys, clock, options).await?;
     Ok(Box::new(GroupCommit { purchases }))
 }
 
 #[async_trait]
 impl Design for GroupCommit {
-    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError> {
-        match self.purchases.buy(visit.user, visit.voucher).await? {
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        match self.purchases.buy(purchase.user, purchase.voucher).await? {
             Outcome::Ordered(order) => Ok(Answer::Ordered(order.id.get())),
             Outcome::Refused(Refusal::AlreadyBought { .. }) => Ok(Answer::AlreadyBought),
             Outcome::Refused(Refusal::OrderInProgress) => Ok(Answer::InProgress),

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 
-use super::{Answer, Invariant, RungError, Scenario, Shop, Visit};
+use super::{Answer, Invariant, Purchase, Resources, RungError, Scenario};
 
 /// A way to sell, right or wrong.
 #[async_trait]
@@ -12,7 +12,7 @@ pub trait Design: Send + Sync {
     ///
     /// # Errors
     /// When it came to no answer.
-    async fn buy(&self, visit: &Visit) -> Result<Answer, RungError>;
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError>;
 
     /// Gives back what it holds.
     async fn shutdown(&self) {}
@@ -20,7 +20,7 @@ pub trait Design: Send + Sync {
 
 /// How a rung lets one in at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lock {
+pub enum LockKind {
     /// It does not: the database alone judges.
     None,
     /// In the memory of one process.
@@ -41,7 +41,7 @@ pub enum Tables {
 }
 
 /// Builds a rung.
-pub type Build = fn(Shop) -> BoxFuture<'static, Result<Box<dyn Design>, RungError>>;
+pub type Build = fn(Resources) -> BoxFuture<'static, Result<Box<dyn Design>, RungError>>;
 
 /// One rung: what it is, and what it claims.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ pub struct Rung {
     /// Makes one.
     pub build: Build,
     /// Its lock.
-    pub lock: Lock,
+    pub lock: LockKind,
     /// Its tables.
     pub tables: Tables,
     /// The promises it keeps, whatever happens.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::LoadError;
 use super::latency::{Latencies, LatencyMs};
 use super::outcome::{NOT_SENT, ORDERED};
-use super::rush::{Answer, MAX_REQUESTS, PlannedRequest, RushPlan, RushResult};
+use super::rush::{MAX_REQUESTS, PlannedRequest, RequestAnswer, RushPlan, RushResult};
 
 /// The code by which a server says that the buyer already holds an order. A buyer who
 /// got it was served, by this attempt's sibling or earlier.
@@ -117,12 +117,12 @@ impl CrowdPlan {
 }
 
 /// One line of a crowd's output.
-pub type CrowdLine = Line<CrowdReport>;
+pub type CrowdLine = ReportLine<CrowdReport>;
 
 /// One line of a load's output: `{"progress":{…}}` or, last, `{"report":{…}}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Line<R> {
+pub enum ReportLine<R> {
     /// How far it has come.
     Progress {
         /// Requests that have their outcome; of a steady load, milliseconds since its start.
@@ -142,7 +142,7 @@ pub struct CrowdReport {
     /// Attempts by outcome (see [`outcome`](super::outcome)); all together the plan's total.
     pub outcomes: BTreeMap<String, u64>,
     /// Every 201, one entry each, in the order of the plan.
-    pub acknowledged: Vec<Acknowledged>,
+    pub acknowledged: Vec<AcknowledgedOrder>,
     /// Connections the attempts were spread over.
     pub connections: usize,
     /// From the barrier to the last answer, in milliseconds.
@@ -160,7 +160,7 @@ pub struct CrowdReport {
 
 /// An order that the server has acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Acknowledged {
+pub struct AcknowledgedOrder {
     /// [`Buyer::user_id`].
     pub user_id: Arc<str>,
     /// The order; `null` when the 201 did not carry an `order_id` that is a string.
@@ -195,7 +195,7 @@ impl CrowdReport {
             if answer.outcome == ORDERED {
                 ordered.record(answer.latency);
                 let user_id = Arc::clone(&plan.buyers[answer.buyer as usize].user_id);
-                acknowledged.push(Acknowledged { user_id, order_id: answer.order_id });
+                acknowledged.push(AcknowledgedOrder { user_id, order_id: answer.order_id });
             }
             match outcomes.get_mut(&*answer.outcome) {
                 Some(count) => *count += 1,
@@ -221,7 +221,7 @@ impl CrowdReport {
     #[must_use]
     pub fn acknowledged_ids(&self) -> Vec<(i64, i64)> {
         let number = |text: &str| text.parse().unwrap_or(-1);
-        let ids = |told: &Acknowledged| {
+        let ids = |told: &AcknowledgedOrder| {
             (number(&told.user_id), told.order_id.as_deref().map_or(-1, number))
         };
         self.acknowledged.iter().map(ids).collect()
@@ -236,7 +236,7 @@ impl CrowdReport {
 }
 
 /// The answers come in the order of the plan's requests, all of one buyer together.
-fn refused_buyers(answers: &[Answer]) -> Vec<RefusedBuyers> {
+fn refused_buyers(answers: &[RequestAnswer]) -> Vec<RefusedBuyers> {
     let mut buyers_by_codes: BTreeMap<BTreeSet<&str>, u64> = BTreeMap::new();
     for of_buyer in answers.chunk_by(|a, b| a.buyer == b.buyer) {
         let codes: BTreeSet<&str> = of_buyer.iter().map(|answer| &*answer.outcome).collect();
@@ -267,10 +267,10 @@ mod tests {
         serde_json::from_value(plan).unwrap()
     }
 
-    fn answer(request: usize, buyer: u64, outcome: &'static str, latency_ms: u64) -> Answer {
+    fn answer(request: usize, buyer: u64, outcome: &'static str, latency_ms: u64) -> RequestAnswer {
         let order_id = (outcome == ORDERED).then(|| format!("order-{request}"));
         let latency = Duration::from_millis(latency_ms);
-        Answer { request, buyer, outcome: outcome.into(), order_id, latency }
+        RequestAnswer { request, buyer, outcome: outcome.into(), order_id, latency }
     }
 
     #[test]
@@ -325,7 +325,8 @@ mod tests {
         assert_eq!(report.sent, 9);
         assert_eq!(report.outcomes.values().sum::<u64>(), 10);
         assert_eq!(report.outcomes["sold_out"], 3);
-        let acknowledged = Acknowledged { user_id: "0".into(), order_id: Some("order-0".into()) };
+        let acknowledged =
+            AcknowledgedOrder { user_id: "0".into(), order_id: Some("order-0".into()) };
         assert_eq!(report.acknowledged, [acknowledged]);
         assert_eq!((report.elapsed_ms, report.answers_per_s), (2_000.0, 4.0));
         assert!(report.latency_ms.is_some_and(|latency| latency.max < 5.0));

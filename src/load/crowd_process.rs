@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
 use super::LoadError;
-use super::crowd::{CrowdPlan, CrowdReport, Line};
+use super::crowd::{CrowdPlan, CrowdReport, ReportLine};
 use super::steady::{SteadyPlan, SteadyReport};
 
 /// Lets a process of the program `exe` send the crowd. `progress` is told, some times a
@@ -71,8 +71,8 @@ async fn tell<R: DeserializeOwned>(
     // A line that is none of a load's is no report either, and that is what is said of it.
     while let Ok(Some(line)) = lines.next_line().await {
         match serde_json::from_str(&line) {
-            Ok(Line::Progress { done, .. }) => progress(done),
-            Ok(Line::Report(result)) => report = Some(result),
+            Ok(ReportLine::Progress { done, .. }) => progress(done),
+            Ok(ReportLine::Report(result)) => report = Some(result),
             Err(_) => {}
         }
     }

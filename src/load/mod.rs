@@ -4,7 +4,7 @@
 //! In reading order:
 //!
 //! 1. [`rush`]: everybody at once. Opens the connections, drops one barrier, and
-//!    brings back exactly one [`rush::Answer`] for every [`rush::PlannedRequest`].
+//!    brings back exactly one [`rush::RequestAnswer`] for every [`rush::PlannedRequest`].
 //! 2. `assignment`: which request goes over which connection; pure.
 //! 3. `connection`: one HTTP/1.1 connection, and what is known when it breaks.
 //! 4. [`outcome`]: what an answer, or none, is counted as.

@@ -25,23 +25,23 @@ pub const NOT_SENT: &str = "not_sent";
 const MAX_CODE_BYTES: usize = 64;
 
 /// An outcome's code and the order.
-pub(super) type Outcome = (Cow<'static, str>, Option<String>);
+pub(super) type CodeAndOrder = (Cow<'static, str>, Option<String>);
 
 /// Reads the outcome from an answer.
-pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> Outcome {
+pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> CodeAndOrder {
     #[derive(Deserialize)]
-    struct Ordered {
+    struct OrderIdBody {
         order_id: String,
     }
     #[derive(Deserialize)]
-    struct Problem {
+    struct ProblemBody {
         code: String,
     }
     if status == StatusCode::CREATED {
-        let ordered: Option<Ordered> = serde_json::from_slice(body).ok();
+        let ordered: Option<OrderIdBody> = serde_json::from_slice(body).ok();
         return (ORDERED.into(), ordered.map(|ordered| ordered.order_id));
     }
-    let problem = if is_problem { serde_json::from_slice::<Problem>(body).ok() } else { None };
+    let problem = if is_problem { serde_json::from_slice::<ProblemBody>(body).ok() } else { None };
     match problem {
         Some(problem) if is_code(&problem.code) => (problem.code.into(), None),
         _ => (format!("http_{}", status.as_u16()).into(), None),

@@ -32,7 +32,7 @@ pub use super::assignment::PlannedRequest;
 use super::assignment::{self, Assignment};
 use super::connection::{Connection, EmptyRequest, Exchange};
 use super::open_files::check_connections;
-use super::outcome::{self, NO_ANSWER, NOT_SENT, Outcome};
+use super::outcome::{self, CodeAndOrder, NO_ANSWER, NOT_SENT};
 
 /// The most requests of one rush. They and their answers are held in memory.
 pub const MAX_REQUESTS: usize = 1_000_000;
@@ -73,7 +73,7 @@ pub struct RushPlan {
 
 /// What became of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct RequestAnswer {
     /// Index into [`RushPlan::requests`].
     pub request: usize,
     /// [`PlannedRequest::buyer`].
@@ -87,7 +87,7 @@ pub struct Answer {
     pub latency: Duration,
 }
 
-impl Answer {
+impl RequestAnswer {
     /// Whether an answer came.
     #[must_use]
     pub fn is_answered(&self) -> bool {
@@ -99,7 +99,7 @@ impl Answer {
 #[derive(Debug)]
 pub struct RushResult {
     /// One for every request, in the order of [`RushPlan::requests`].
-    pub answers: Vec<Answer>,
+    pub answers: Vec<RequestAnswer>,
     /// Connections that were opened before the barrier.
     pub connections: usize,
     /// From the opening of the barrier to the last answer, or the last one given up.
@@ -141,9 +141,9 @@ pub async fn run(plan: RushPlan, progress: Arc<Progress>) -> Result<RushResult, 
     check_connections(connections)?;
 
     let answer_timeout = plan.answer_timeout.min(MAX_TIMEOUT);
-    let rush = Arc::new(Rush { plan, answer_timeout, deadline, progress });
-    let workers: Vec<Worker> = stream::iter(assignments)
-        .map(|assignment| Worker::open(Arc::clone(&rush), assignment))
+    let rush = Arc::new(RushShared { plan, answer_timeout, deadline, progress });
+    let workers: Vec<RushWorker> = stream::iter(assignments)
+        .map(|assignment| RushWorker::open(Arc::clone(&rush), assignment))
         .buffered(OPENING_AT_ONCE)
         .try_collect()
         .await?;
@@ -198,7 +198,7 @@ fn http_request(
 }
 
 /// What all workers share.
-struct Rush {
+struct RushShared {
     plan: RushPlan,
     answer_timeout: Duration,
     deadline: Instant,
@@ -206,16 +206,16 @@ struct Rush {
 }
 
 /// One assignment with its connection.
-struct Worker {
-    rush: Arc<Rush>,
+struct RushWorker {
+    rush: Arc<RushShared>,
     node: SocketAddr,
     requests: Vec<usize>,
     /// `None` while there is none that can be used: open it anew.
     connection: Option<Connection>,
 }
 
-impl Worker {
-    async fn open(rush: Arc<Rush>, assignment: Assignment) -> Result<Self, LoadError> {
+impl RushWorker {
+    async fn open(rush: Arc<RushShared>, assignment: Assignment) -> Result<Self, LoadError> {
         let node = rush.plan.nodes[assignment.node];
         let connection = Connection::open(node, OPEN_TRIES, rush.deadline)
             .await
@@ -228,7 +228,7 @@ impl Worker {
     async fn work(
         mut self,
         mut barrier: watch::Receiver<Option<Instant>>,
-    ) -> (Vec<Answer>, Instant) {
+    ) -> (Vec<RequestAnswer>, Instant) {
         let opened = barrier.wait_for(Option::is_some).await.ok().and_then(|start| *start);
         // The barrier is gone without having opened only when the rush has been dropped,
         // and then this task with it.
@@ -238,7 +238,7 @@ impl Worker {
             let (outcome, order_id) = self.send(request, due).await;
             let ended = Instant::now();
             let buyer = self.rush.plan.requests[request].buyer;
-            answers.push(Answer { request, buyer, outcome, order_id, latency: ended - due });
+            answers.push(RequestAnswer { request, buyer, outcome, order_id, latency: ended - due });
             self.rush.progress.done.fetch_add(1, Ordering::Relaxed);
             due = ended;
         }
@@ -246,7 +246,7 @@ impl Worker {
     }
 
     /// Sends one request, at most once.
-    async fn send(&mut self, request: usize, due: Instant) -> Outcome {
+    async fn send(&mut self, request: usize, due: Instant) -> CodeAndOrder {
         let until = self.rush.deadline.min(due + self.rush.answer_timeout);
         let Ok(mut http_request) = http_request(&self.rush.plan.requests[request], self.node)
         else {

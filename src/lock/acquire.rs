@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::cleanup::Job;
+use super::cleanup::CleanupItem;
 use super::error::LockError;
 use super::guard::Guard;
 use super::options::{Acknowledged, Lease};
 use super::owner::Owner;
-use super::scripts::{self, Answer, Claim};
-use super::shared::Shared;
+use super::scripts::{self, AcquireAnswer, Claim};
+use super::shared::LockShared;
 use super::waiters::{First, Woken};
 use crate::telemetry::name;
 
@@ -27,8 +27,8 @@ const OWN_CONNECTION: u64 = u64::MAX;
 
 /// The lock that is to be taken, and how.
 #[derive(Debug, Clone)]
-pub(super) struct Target {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct AcquireTarget {
+    pub(super) shared: Arc<LockShared>,
     pub(super) name: String,
     /// `None`: an owner of its own at each entry.
     pub(super) owner: Option<Owner>,
@@ -37,7 +37,7 @@ pub(super) struct Target {
     pub(super) acknowledged: Option<Acknowledged>,
 }
 
-impl Target {
+impl AcquireTarget {
     /// The owner that enters.
     pub(super) fn entering(&self) -> Owner {
         self.owner.clone().unwrap_or_else(|| self.shared.owners.next())
@@ -78,7 +78,7 @@ pub(super) enum TryResult {
 
 /// Tries once.
 #[tracing::instrument(level = "debug", name = "try_lock", skip_all, fields(name = lock.name))]
-pub(super) async fn once(lock: &Target, owner: Owner) -> Result<TryResult, LockError> {
+pub(super) async fn once(lock: &AcquireTarget, owner: Owner) -> Result<TryResult, LockError> {
     // In this order: a shutdown waits for the token, or is seen here.
     let under_way = lock.shared.under_way.token();
     if lock.shared.stop.is_cancelled() {
@@ -92,7 +92,7 @@ pub(super) async fn once(lock: &Target, owner: Owner) -> Result<TryResult, LockE
 }
 
 async fn send(
-    lock: &Target,
+    lock: &AcquireTarget,
     owner: Owner,
     under_way: TaskTrackerToken,
 ) -> Result<TryResult, LockError> {
@@ -106,8 +106,8 @@ async fn send(
     };
     let sent_at = Instant::now();
     match calls.acquire(&claim, under_way).await? {
-        Answer::Held { remaining } => Ok(TryResult::Held { remaining }),
-        Answer::Granted { token } => {
+        AcquireAnswer::Held { remaining } => Ok(TryResult::Held { remaining }),
+        AcquireAnswer::Granted { token } => {
             let guard = lock.guard(claim, token, sent_at);
             lock.wake_co_owners();
             Ok(TryResult::Granted(guard))
@@ -121,7 +121,7 @@ async fn send(
 /// as unknown. Dropping the future is safe at any point.
 #[tracing::instrument(level = "debug", name = "wait_for_lock", skip_all, fields(name = lock.name))]
 pub(super) async fn wait(
-    lock: &Target,
+    lock: &AcquireTarget,
     deadline: Option<Instant>,
 ) -> Result<Option<Guard>, LockError> {
     let begun = Instant::now();
@@ -141,7 +141,7 @@ pub(super) async fn wait(
 
 /// A waiter.
 struct Wait<'a> {
-    lock: &'a Target,
+    lock: &'a AcquireTarget,
     owner: Owner,
     deadline: Option<Instant>,
 }
@@ -224,7 +224,7 @@ impl Wait<'_> {
 /// An acquire that is sent by itself: in a cluster, or where replicas are to acknowledge it. Dropped
 /// after it was sent, it leaves the hold to the clean-up worker, whether it was granted or not.
 struct Alone<'a> {
-    lock: &'a Target,
+    lock: &'a AcquireTarget,
     claim: Option<Arc<Claim>>,
     /// The connection; unset until the acquire is sent.
     sent_on: OnceLock<u64>,
@@ -257,8 +257,8 @@ impl Alone<'_> {
         };
         let Some(claim) = self.claim.take() else { return Ok(TryResult::Held { remaining: None }) };
         match answer {
-            Answer::Held { remaining } => Ok(TryResult::Held { remaining }),
-            Answer::Granted { token } => {
+            AcquireAnswer::Held { remaining } => Ok(TryResult::Held { remaining }),
+            AcquireAnswer::Granted { token } => {
                 // A guard before anything else: whatever comes now, it gives the hold back.
                 let guard = self.lock.guard(claim, token, sent_at);
                 self.admit(guard, acknowledged)
@@ -279,7 +279,7 @@ impl Alone<'_> {
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
         if let (Some(claim), Some(sent_on)) = (self.claim.take(), self.sent_on.get()) {
-            self.lock.shared.cleanup.submit(Job::uncollected(claim, *sent_on));
+            self.lock.shared.cleanup.submit(CleanupItem::uncollected(claim, *sent_on));
         }
     }
 }

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use redis::Value;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::cleanup::{Job, Submit};
+use super::cleanup::{CleanupItem, Submit};
 use super::error::LockError;
-use super::scripts::{self, Answer, Claim};
+use super::scripts::{self, AcquireAnswer, Claim};
 use crate::batch::{BatchError, Batcher, Limits};
 use crate::store::{Redis, ScriptCall, Service, StoreError};
 
@@ -20,7 +20,7 @@ const LIMITS: Limits = Limits { batch: 64, waiting: 16_384, leaders: 2 };
 /// Sends the calls of one client.
 #[derive(Debug)]
 pub(super) struct Calls {
-    batcher: Batcher<Call, Reply, StoreError>,
+    batcher: Batcher<Call, CallReply, StoreError>,
 }
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ enum Kind {
 
 /// The answer to a call, on its way to the caller. A grant that nobody collects is released.
 #[derive(Debug)]
-struct Reply {
+struct CallReply {
     answer: Result<Replied, LockError>,
     grant: Option<(Arc<Claim>, Submit)>,
     /// Last: it ends after the clean-up was told.
@@ -48,20 +48,20 @@ struct Reply {
 
 #[derive(Debug)]
 enum Replied {
-    Acquire(Answer),
+    Acquire(AcquireAnswer),
     /// Holds left; `None`: nothing was held by the claim.
     Release(Option<u64>),
 }
 
-impl Drop for Reply {
+impl Drop for CallReply {
     fn drop(&mut self) {
         if let Some((claim, submit)) = self.grant.take() {
-            submit.submit(Job::release(claim));
+            submit.submit(CleanupItem::release(claim));
         }
     }
 }
 
-impl Reply {
+impl CallReply {
     fn collect(mut self) -> Result<Replied, LockError> {
         self.grant = None;
         std::mem::replace(&mut self.answer, Err(LockError::ShutDown))
@@ -84,10 +84,10 @@ impl Calls {
         &self,
         claim: &Arc<Claim>,
         under_way: TaskTrackerToken,
-    ) -> Result<Answer, LockError> {
+    ) -> Result<AcquireAnswer, LockError> {
         match self.submit(Kind::Acquire, claim, under_way).await? {
             Replied::Acquire(answer) => Ok(answer),
-            Replied::Release(_) => Ok(Answer::Held { remaining: None }),
+            Replied::Release(_) => Ok(AcquireAnswer::Held { remaining: None }),
         }
     }
 
@@ -123,7 +123,11 @@ impl Calls {
 
 /// Sends one pipeline. Where its outcome is unknown, every acquire in it may have been granted: the
 /// clean-up releases them.
-async fn send(redis: &Redis, submit: &Submit, calls: Vec<Call>) -> Result<Vec<Reply>, StoreError> {
+async fn send(
+    redis: &Redis,
+    submit: &Submit,
+    calls: Vec<Call>,
+) -> Result<Vec<CallReply>, StoreError> {
     let scripts: Vec<ScriptCall> = calls.iter().map(Call::script).collect();
     let sent_on = Mutex::new(None);
     let noting = |generation| {
@@ -158,26 +162,26 @@ impl Call {
         answer: Result<Value, StoreError>,
         submit: &Submit,
         sent_on: Option<u64>,
-    ) -> Reply {
+    ) -> CallReply {
         let name = &self.claim.name;
         let answer = answer.map_err(|error| LockError::from_store(error, name));
         let answer = answer.and_then(|value| match self.kind {
             Kind::Acquire => scripts::acquired(value, name).map(Replied::Acquire),
             Kind::Release => scripts::released(value, name).map(Replied::Release),
         });
-        let granted = matches!(answer, Ok(Replied::Acquire(Answer::Granted { .. })));
+        let granted = matches!(answer, Ok(Replied::Acquire(AcquireAnswer::Granted { .. })));
         let grant = granted.then(|| (Arc::clone(&self.claim), submit.clone()));
         let failed = matches!(&answer, Err(error) if !matches!(error, LockError::NotALock(_)));
         if failed {
             // The script may have come as far as the grant before it stopped.
-            return Reply { answer, grant, _under_way: self.failed(submit, sent_on) };
+            return CallReply { answer, grant, _under_way: self.failed(submit, sent_on) };
         }
-        Reply { answer, grant, _under_way: self.under_way }
+        CallReply { answer, grant, _under_way: self.under_way }
     }
 
     fn failed(self, submit: &Submit, sent_on: Option<u64>) -> TaskTrackerToken {
         if let (Kind::Acquire, Some(sent_on)) = (self.kind, sent_on) {
-            submit.submit(Job::uncollected(self.claim, sent_on));
+            submit.submit(CleanupItem::uncollected(self.claim, sent_on));
         }
         self.under_way
     }

@@ -29,14 +29,14 @@ const LATE_ARRIVAL: Duration = Duration::from_secs(1);
 
 /// A hold to give back.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct CleanupItem {
     pub(super) claim: Arc<Claim>,
     /// For an acquire whose caller left: the connection it was sent on.
     uncollected: Option<u64>,
     submitted: Instant,
 }
 
-impl Job {
+impl CleanupItem {
     /// A hold that was known to be held.
     pub(super) fn release(claim: Arc<Claim>) -> Self {
         Self { claim, uncollected: None, submitted: Instant::now() }
@@ -72,12 +72,12 @@ pub(super) struct Cleanup {
 /// Where jobs are handed in.
 #[derive(Debug, Clone)]
 pub(super) struct Submit {
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<CleanupItem>,
 }
 
 impl Submit {
     /// Never waits, needs no runtime: it is called from `drop`.
-    pub(super) fn submit(&self, job: Job) {
+    pub(super) fn submit(&self, job: CleanupItem) {
         if let Err(error) = self.jobs.try_send(job) {
             metrics::counter!(name::LOCK_CLEANUP_SKIPPED).increment(1);
             tracing::warn!(%error, "a dropped lock is left to its lease");
@@ -100,7 +100,7 @@ impl Cleanup {
     }
 
     /// See [`Submit::submit`].
-    pub(super) fn submit(&self, job: Job) {
+    pub(super) fn submit(&self, job: CleanupItem) {
         self.submit.submit(job);
     }
 
@@ -113,14 +113,14 @@ impl Cleanup {
 }
 
 /// What the jobs of a worker share.
-struct Worker {
+struct CleanupWorker {
     redis: Redis,
     calls: Semaphore,
     stop: CancellationToken,
 }
 
-async fn work(redis: Redis, queue: mpsc::Receiver<Job>, stop: CancellationToken) {
-    let worker = Worker { redis, calls: Semaphore::new(MAX_CALLS), stop: stop.clone() };
+async fn work(redis: Redis, queue: mpsc::Receiver<CleanupItem>, stop: CancellationToken) {
+    let worker = CleanupWorker { redis, calls: Semaphore::new(MAX_CALLS), stop: stop.clone() };
     let jobs = futures_util::stream::unfold((queue, stop), |(mut queue, stop)| async {
         let job = tokio::select! {
             biased;
@@ -136,8 +136,8 @@ async fn work(redis: Redis, queue: mpsc::Receiver<Job>, stop: CancellationToken)
     jobs.for_each_concurrent(MAX_QUEUED, |job| worker.give_back(job)).await;
 }
 
-impl Worker {
-    async fn give_back(&self, job: Job) {
+impl CleanupWorker {
+    async fn give_back(&self, job: CleanupItem) {
         let mut pause = RETRY_PAUSE;
         loop {
             let answer = {

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::handle::Lock;
 use super::options::{LockOptions, SHUTDOWN_LIMIT};
 use super::owner::Owner;
-use super::shared::Shared;
+use super::shared::LockShared;
 use crate::store::Redis;
 
 /// Takes locks on one Redis (or Sentinel's master, or Cluster). Cheap to clone; clones are
@@ -15,7 +15,7 @@ use crate::store::Redis;
 /// where replicas are to acknowledge).
 #[derive(Debug, Clone)]
 pub struct LockClient {
-    shared: Arc<Shared>,
+    shared: Arc<LockShared>,
 }
 
 impl LockClient {
@@ -25,7 +25,7 @@ impl LockClient {
     /// # Panics
     /// Outside a tokio runtime, on which the workers run.
     pub fn new(redis: Redis, options: LockOptions) -> Self {
-        Self { shared: Arc::new(Shared::start(redis, options)) }
+        Self { shared: Arc::new(LockShared::start(redis, options)) }
     }
 
     /// The lock of this name, for an owner of its own at each entry and with the client's

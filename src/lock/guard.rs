@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::cleanup::Job;
+use super::cleanup::CleanupItem;
 use super::error::LockError;
 use super::options::Lease;
 use super::owner::Owner;
 use super::scripts::{self, Claim};
-use super::shared::Shared;
+use super::shared::LockShared;
 use super::watchdog::{Validity, Watchdog};
 use crate::telemetry::name;
 
@@ -20,7 +20,7 @@ use crate::telemetry::name;
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
-    shared: Arc<Shared>,
+    shared: Arc<LockShared>,
     /// `None` once it was given back or handed to the clean-up worker.
     claim: Option<Arc<Claim>>,
     owner: Owner,
@@ -30,7 +30,7 @@ pub struct Guard {
 
 impl Guard {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<LockShared>,
         claim: Arc<Claim>,
         lease: Lease,
         token: Option<u64>,
@@ -92,7 +92,8 @@ impl Guard {
         // Before the release, so that no renewal can follow it.
         self.watchdog.stop();
         // Armed: this future, too, may be dropped half-way.
-        let mut armed = ArmedRelease { shared: &self.shared, job: Some(Job::release(claim)) };
+        let mut armed =
+            ArmedRelease { shared: &self.shared, job: Some(CleanupItem::release(claim)) };
         armed.send().await
     }
 }
@@ -101,14 +102,14 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(claim) = self.claim.take() {
             self.watchdog.stop();
-            self.shared.cleanup.submit(Job::release(claim));
+            self.shared.cleanup.submit(CleanupItem::release(claim));
         }
     }
 }
 
 struct ArmedRelease<'a> {
-    shared: &'a Shared,
-    job: Option<Job>,
+    shared: &'a LockShared,
+    job: Option<CleanupItem>,
 }
 
 impl ArmedRelease<'_> {

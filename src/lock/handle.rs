@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::acquire::{self, Target, TryResult};
+use super::acquire::{self, AcquireTarget, TryResult};
 use super::error::LockError;
 use super::guard::Guard;
 use super::options::{Acknowledged, Lease, LockState};
 use super::owner::Owner;
 use super::scripts;
-use super::shared::Shared;
+use super::shared::LockShared;
 
 /// A guard, or `None` when another owner holds the lock.
 type Entered = Result<Option<Guard>, LockError>;
@@ -21,13 +21,14 @@ type Entered = Result<Option<Guard>, LockError>;
 /// joined and kept.
 #[derive(Debug, Clone)]
 pub struct Lock {
-    target: Target,
+    target: AcquireTarget,
 }
 
 impl Lock {
-    pub(super) fn new(shared: Arc<Shared>, name: String) -> Self {
+    pub(super) fn new(shared: Arc<LockShared>, name: String) -> Self {
         let lease = shared.options.lease;
-        let target = Target { shared, name, owner: None, lease, fenced: false, acknowledged: None };
+        let target =
+            AcquireTarget { shared, name, owner: None, lease, fenced: false, acknowledged: None };
         Self { target }
     }
 

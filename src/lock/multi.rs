@@ -69,9 +69,9 @@ impl MultiLock {
     /// are given back. `TooLate` when the first lease ended before the last one began.
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, LockError> {
         match self.round(None).await? {
-            Round::Granted(guard) => Ok(Some(guard)),
-            Round::Missed { failures, .. } if failures.is_empty() => Ok(None),
-            Round::Missed { failures, .. } => Err(LockError::Together(failures)),
+            MultiRound::Granted(guard) => Ok(Some(guard)),
+            MultiRound::Missed { failures, .. } if failures.is_empty() => Ok(None),
+            MultiRound::Missed { failures, .. } => Err(LockError::Together(failures)),
         }
     }
 
@@ -100,8 +100,8 @@ impl MultiLock {
         loop {
             let late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             let (in_the_way, failures) = match self.round(had.take()).await? {
-                Round::Granted(guard) => return Ok(Some(guard)),
-                Round::Missed { in_the_way, failures } => (in_the_way, failures),
+                MultiRound::Granted(guard) => return Ok(Some(guard)),
+                MultiRound::Missed { in_the_way, failures } => (in_the_way, failures),
             };
             // One that failed is waited for like one that is held: the wait has patience.
             let hopeless = failures.iter().any(|(_, error)| !error.retry_may_help());
@@ -132,24 +132,24 @@ impl MultiLock {
 
     /// One try of all that are not `had`. At once and not one after the other: it takes as
     /// long as the slowest, and of two who try, one is more likely to get all.
-    async fn round(&self, had: Option<(usize, Guard)>) -> Result<Round, LockError> {
+    async fn round(&self, had: Option<(usize, Guard)>) -> Result<MultiRound, LockError> {
         let Tries { granted, held, failures } = try_all(&self.locks, had, None).await;
         let missed = held.first().copied().or_else(|| failures.first().map(|(place, _)| *place));
         if let Some(in_the_way) = missed {
             // Answered for before anybody waits: behind the wait it would come too late.
             give_back(granted, None).await;
-            return Ok(Round::Missed { in_the_way, failures });
+            return Ok(MultiRound::Missed { in_the_way, failures });
         }
         let guards = LockGroup::new(granted, self.locks.len(), Duration::ZERO);
         if guards.validity().is_zero() {
             guards.release(None).await;
             return Err(LockError::TooLate);
         }
-        Ok(Round::Granted(MultiGuard { guards }))
+        Ok(MultiRound::Granted(MultiGuard { guards }))
     }
 }
 
-enum Round {
+enum MultiRound {
     Granted(MultiGuard),
     /// Everything is given back.
     Missed {

@@ -138,8 +138,8 @@ impl QuorumLock {
     /// All that was granted, or may have been, is given back.
     pub async fn try_acquire(&self) -> Result<Option<QuorumGuard>, LockError> {
         match self.attempt(None).await? {
-            Attempt::Granted(guard) => Ok(Some(guard)),
-            Attempt::Missed(missed) => missed.error.map_or(Ok(None), Err),
+            ServerAttempt::Granted(guard) => Ok(Some(guard)),
+            ServerAttempt::Missed(missed) => missed.error.map_or(Ok(None), Err),
         }
     }
 
@@ -168,8 +168,8 @@ impl QuorumLock {
         loop {
             let late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             let missed = match self.attempt(had.take()).await {
-                Ok(Attempt::Granted(guard)) => return Ok(Some(guard)),
-                Ok(Attempt::Missed(missed)) => missed,
+                Ok(ServerAttempt::Granted(guard)) => return Ok(Some(guard)),
+                Ok(ServerAttempt::Missed(missed)) => missed,
                 Err(error) => Missed::failed(error),
             };
             match missed.error {
@@ -221,7 +221,7 @@ impl QuorumLock {
     }
 
     /// One try on all nodes but the one that is `had` already.
-    async fn attempt(&self, had: Option<(usize, Guard)>) -> Result<Attempt, LockError> {
+    async fn attempt(&self, had: Option<(usize, Guard)>) -> Result<ServerAttempt, LockError> {
         let (nodes, quorum) = (self.nodes.len(), quorum(self.nodes.len()));
         let patience = Some(self.options.node_timeout);
         let Tries { granted, held, mut failures } = try_all(&self.nodes, had, patience).await;
@@ -235,7 +235,7 @@ impl QuorumLock {
                 return Err(LockError::TooLate);
             }
             let (name, options) = (self.name.clone(), self.options);
-            return Ok(Attempt::Granted(QuorumGuard { name, nodes, guards, options }));
+            return Ok(ServerAttempt::Granted(QuorumGuard { name, nodes, guards, options }));
         }
         let done = granted.len();
         give_back(granted, patience).await;
@@ -247,7 +247,7 @@ impl QuorumLock {
             return Err(failures.swap_remove(place).1);
         }
         let no_majority_left = nodes - held.len() < quorum;
-        Ok(Attempt::Missed(Missed {
+        Ok(ServerAttempt::Missed(Missed {
             granted: done,
             held: held.first().copied(),
             enough_answered: nodes - failures.len() >= quorum,
@@ -271,7 +271,7 @@ fn quorum(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
-enum Attempt {
+enum ServerAttempt {
     Granted(QuorumGuard),
     Missed(Missed),
 }

@@ -80,7 +80,7 @@ impl Claim {
 
 /// What an acquire was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum AcquireAnswer {
     Granted {
         token: Option<u64>,
     },
@@ -95,7 +95,7 @@ pub(super) async fn acquire(
     redis: &Redis,
     claim: &Claim,
     sending: impl FnOnce(u64),
-) -> Result<Answer, LockError> {
+) -> Result<AcquireAnswer, LockError> {
     let answer = redis.call(&acquire_call(claim), sending).await;
     acquired(answer.map_err(|error| LockError::from_store(error, &claim.name))?, &claim.name)
 }
@@ -106,7 +106,7 @@ pub(super) async fn acquire_acknowledged(
     claim: &Claim,
     wanted: Acknowledged,
     sending: impl FnOnce(),
-) -> Result<(Answer, usize), LockError> {
+) -> Result<(AcquireAnswer, usize), LockError> {
     let call = acquire_call(claim);
     let answer = redis.call_acknowledged(&call, wanted.replicas, wanted.within, sending).await;
     let (answer, acknowledged) =
@@ -128,17 +128,17 @@ pub(super) fn acquire_call(claim: &Claim) -> ScriptCall {
 }
 
 /// What [`acquire_call`] was answered.
-pub(super) fn acquired(answer: Value, name: &str) -> Result<Answer, LockError> {
+pub(super) fn acquired(answer: Value, name: &str) -> Result<AcquireAnswer, LockError> {
     let (granted, number, token): (i64, i64, String) = read(answer, name)?;
     if granted != 1 {
-        return Ok(Answer::Held { remaining: milliseconds(number) });
+        return Ok(AcquireAnswer::Held { remaining: milliseconds(number) });
     }
     let token = match token.as_str() {
         "" => None,
         // What stands at the counter's key was not written by a lock.
         text => Some(text.parse().map_err(|_| LockError::NotALock(name.to_owned()))?),
     };
-    Ok(Answer::Granted { token })
+    Ok(AcquireAnswer::Granted { token })
 }
 
 fn read<T: FromRedisValue>(answer: Value, name: &str) -> Result<T, LockError> {

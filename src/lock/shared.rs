@@ -13,7 +13,7 @@ use super::watchdog::Watchdogs;
 use crate::store::Redis;
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct LockShared {
     pub(super) redis: Redis,
     pub(super) cleanup: Cleanup,
     pub(super) waiters: Waiters,
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     pub(super) under_way: TaskTracker,
 }
 
-impl Shared {
+impl LockShared {
     /// Starts the workers of a client.
     ///
     /// # Panics
@@ -54,7 +54,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for LockShared {
     fn drop(&mut self) {
         self.stop.cancel();
     }

@@ -39,12 +39,12 @@ const MAX_BATCH: usize = 1000;
 /// All queues of a client.
 #[derive(Debug)]
 pub(super) struct Waiters {
-    state: Arc<State>,
+    state: Arc<WaiterState>,
     tracker: TaskTracker,
 }
 
 #[derive(Debug)]
-struct State {
+struct WaiterState {
     queues: Mutex<Queues>,
     /// Some channel has got its first waiter or lost its last.
     changed: Notify,
@@ -63,11 +63,11 @@ struct Queues {
 struct Entry {
     channel: Arc<Channel>,
     /// By owner. Owners that are not shared have one queue together, under the empty name.
-    queues: HashMap<String, Queue>,
+    queues: HashMap<String, WaitQueue>,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct WaitQueue {
     waiters: usize,
     first: Arc<tokio::sync::Mutex<()>>,
 }
@@ -91,7 +91,7 @@ impl Default for Channel {
 impl Waiters {
     pub(super) fn start(redis: Redis, max_waiters: usize, stop: CancellationToken) -> Self {
         let (queues, changed) = (Mutex::default(), Notify::new());
-        let state = Arc::new(State { queues, changed, max_waiters });
+        let state = Arc::new(WaiterState { queues, changed, max_waiters });
         let tracker = TaskTracker::new();
         let listener = Arc::clone(&state);
         tracker.spawn(async move {
@@ -144,7 +144,7 @@ impl Waiters {
 /// A place in a queue. Dropping it leaves the queue.
 #[derive(Debug)]
 pub(super) struct Queued {
-    state: Arc<State>,
+    state: Arc<WaiterState>,
     name: String,
     owner: String,
     channel: Arc<Channel>,
@@ -229,7 +229,7 @@ impl Drop for Woken {
     }
 }
 
-impl State {
+impl WaiterState {
     fn queues(&self) -> MutexGuard<'_, Queues> {
         self.queues.lock().unwrap_or_else(|poison| poison.into_inner())
     }

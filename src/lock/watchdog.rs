@@ -21,20 +21,20 @@ use crate::telemetry::name;
 /// The watchdogs of one client.
 #[derive(Debug)]
 pub(super) struct Watchdogs {
-    state: Arc<State>,
+    state: Arc<RenewalState>,
     stopped: CancellationToken,
 }
 
 #[derive(Debug)]
-struct State {
+struct RenewalState {
     redis: Redis,
-    schedule: Mutex<Schedule>,
+    schedule: Mutex<RenewalSchedule>,
     /// A renewal is due before the one for which the scheduler sleeps.
     sooner: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Schedule {
+struct RenewalSchedule {
     /// Grants whose first renewal is not due yet, by the instant at which it is.
     due: BTreeMap<(Instant, u64), Renewal>,
     /// The tasks of the others, by number.
@@ -59,7 +59,7 @@ struct Renewal {
 impl Watchdogs {
     pub(super) fn start(redis: Redis) -> Self {
         let (schedule, sooner) = (Mutex::default(), Notify::new());
-        let state = Arc::new(State { redis, schedule, sooner });
+        let state = Arc::new(RenewalState { redis, schedule, sooner });
         let stopped = CancellationToken::new();
         let (scheduler, end) = (Arc::clone(&state), stopped.clone());
         tokio::spawn(async move {
@@ -117,8 +117,8 @@ impl Drop for Watchdogs {
     }
 }
 
-impl State {
-    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+impl RenewalState {
+    fn schedule(&self) -> MutexGuard<'_, RenewalSchedule> {
         self.schedule.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
@@ -175,7 +175,7 @@ impl Renewal {
 #[derive(Debug)]
 pub(super) struct Watchdog {
     validity: Validity,
-    state: Arc<State>,
+    state: Arc<RenewalState>,
     entry: (Instant, u64),
 }
 

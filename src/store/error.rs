@@ -55,7 +55,7 @@ pub enum StoreError {
     },
 }
 
-type BoxedCause = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type BoxedCause = Box<dyn std::error::Error + Send + Sync>;
 
 fn cause(why: impl Into<BoxedCause>) -> Cause {
     Arc::from(why.into())

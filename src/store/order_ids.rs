@@ -73,7 +73,7 @@ impl OrderIds {
             second: last.map_or(-1, OrderId::second),
             sequence: last.map_or(0, OrderId::sequence),
         });
-        let worker = Arc::new(Worker { redis, keys, clock, last });
+        let worker = Arc::new(OrderIdWorker { redis, keys, clock, last });
         let draws = Batcher::new(LIMITS, move |waiting: Vec<()>| {
             let worker = Arc::clone(&worker);
             async move { worker.draw(waiting.len()).await }
@@ -92,7 +92,7 @@ impl OrderIds {
 }
 
 #[derive(Debug)]
-struct Worker {
+struct OrderIdWorker {
     redis: Redis,
     keys: Keys,
     clock: SharedClock,
@@ -115,7 +115,7 @@ impl Last {
     }
 }
 
-impl Worker {
+impl OrderIdWorker {
     /// The next `count` ids, the smallest first.
     async fn draw(&self, count: usize) -> Result<Vec<OrderId>, OrderIdError> {
         let count = count as i64; // at most `LIMITS.batch`

@@ -29,7 +29,7 @@ async fn ended_in_the_middle(place: &Path, signal: Signal) -> ExitStatus {
     }
     // Reads on, so that nobody is ended by a pipe without a reader.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    // Two nodes, the crowd, the keeper and both servers at least.
+    // Two nodes, the crowd, the supervisor and both servers at least.
     let mut started = BTreeSet::new();
     eventually("the rush is under way", async || {
         started.extend(descendants_of(pid));

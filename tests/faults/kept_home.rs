@@ -34,7 +34,7 @@ async fn a_killed_serve_takes_its_servers_along_and_the_next_has_the_data() {
     assert_eq!(voucher_titles(&first).await, ["kept"]);
 
     let servers = descendants_of(first.pid());
-    assert!(servers.len() > 3, "a keeper, Redis, PostgreSQL and its own: {servers:?}");
+    assert!(servers.len() > 3, "a supervisor, Redis, PostgreSQL and its own: {servers:?}");
     first.send(Signal::SIGKILL);
     first.ended().await;
     // The next one may come while the servers of the first still stop.

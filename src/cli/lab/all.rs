@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use clap::Args;
 use rand::RngExt;
 
-use super::progress::Progress;
+use super::progress::LabProgress;
 use super::session::{in_world, stderr_look, stdout_look};
 use crate::cli::audit::{check_writable, write_json, write_text};
 use crate::cli::{FAILED, say};
 use crate::config::{ConfigError, StoreArgs};
-use crate::lab::report::{Environment, NoRush, Report, html, terminal};
+use crate::lab::report::{Environment, LabReport, NoRush, html, terminal};
 use crate::lab::{RushOptions, World, cells, missing, replay, rush_seeded};
 use crate::ladder::{RUNGS, Rung};
 
@@ -94,12 +94,12 @@ async fn play(
     rungs: Vec<&'static Rung>,
     crowd: RushOptions,
     seed: u64,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<LabReport> {
     let cells: Vec<_> =
         cells().filter(|(rung, _)| rungs.iter().any(|asked| asked.id == rung.id)).collect();
     let environment = Environment::of(world).await;
-    let progress = Progress::begin(&environment, cells.len() + rungs.len());
-    let mut report = Report {
+    let progress = LabProgress::begin(&environment, cells.len() + rungs.len());
+    let mut report = LabReport {
         environment,
         rungs,
         cells: Vec::new(),
@@ -141,7 +141,7 @@ fn no_rush(rung: &Rung, error: &anyhow::Error) -> NoRush {
 }
 
 /// Standard output is the file's alone when it goes there.
-fn print(report: &Report, args: &AllArgs) -> anyhow::Result<()> {
+fn print(report: &LabReport, args: &AllArgs) -> anyhow::Result<()> {
     let files = [&args.json, &args.html].into_iter().flatten();
     let (stdout, named): (Vec<_>, Vec<_>) =
         files.partition(|path| path.as_path() == Path::new("-"));

@@ -17,7 +17,7 @@ const TABLE_FROM: usize = 90;
 
 /// The ladder: each rung, its idea, what it claims
 #[derive(Debug, Args)]
-pub struct ListArgs {
+pub struct LabListArgs {
     /// Write it as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -27,7 +27,7 @@ pub struct ListArgs {
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) fn run(args: &ListArgs) -> anyhow::Result<()> {
+pub(super) fn run(args: &LabListArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.json {
         write_json(path, &RUNGS.iter().map(row).collect::<Vec<_>>())?;
         if path == Path::new("-") {

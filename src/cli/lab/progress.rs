@@ -4,13 +4,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::session::stderr_look;
 use crate::lab::report::{Environment, Mark, NoRush};
-use crate::lab::{Cell, Rush};
+use crate::lab::{Cell, RushReport};
 
-pub(super) struct Progress {
+pub(super) struct LabProgress {
     bar: ProgressBar,
 }
 
-impl Progress {
+impl LabProgress {
     /// Says where it takes place, and that it begins.
     pub(super) fn begin(environment: &Environment, total: usize) -> Self {
         eprintln!("{}", environment.parts().join(", "));
@@ -32,7 +32,7 @@ impl Progress {
     }
 
     /// What came of a rush.
-    pub(super) fn rushed(&self, rush: &Rush) {
+    pub(super) fn rushed(&self, rush: &RushReport) {
         let outcome = stderr_look().judged(rush.mark(), !rush.as_claimed, rush.outcome());
         let line = format!("{} rush: {outcome} ({:.0} orders/s)", rush.rung, rush.orders_per_s);
         self.step(&line, !rush.as_claimed);

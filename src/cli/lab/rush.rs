@@ -12,7 +12,7 @@ use super::session::in_world;
 use crate::cli::audit::write_json;
 use crate::cli::{FAILED, progress, say};
 use crate::config::{ConfigError, StoreArgs};
-use crate::lab::{Rush, RushOptions, World, missing, rush_seeded};
+use crate::lab::{RushOptions, RushReport, World, missing, rush_seeded};
 use crate::ladder::{RUNGS, Rung};
 
 /// Put the same real crowd on every rung: what it keeps, what it breaks, how fast it is
@@ -77,7 +77,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Rung>, ConfigError> {
 }
 
 /// One rush after the other, and whether any that could be tried came to no end.
-async fn all(world: &World, rungs: &[&'static Rung], args: &RushArgs) -> (Vec<Rush>, bool) {
+async fn all(world: &World, rungs: &[&'static Rung], args: &RushArgs) -> (Vec<RushReport>, bool) {
     let terms = RushOptions { users: args.users, stock: args.stock };
     let seed = args.seed.unwrap_or_else(|| rand::rng().random());
     eprintln!(
@@ -103,7 +103,7 @@ async fn all(world: &World, rungs: &[&'static Rung], args: &RushArgs) -> (Vec<Ru
     (rushes, failed)
 }
 
-fn table(rushes: &[Rush]) -> String {
+fn table(rushes: &[RushReport]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([

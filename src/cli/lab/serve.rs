@@ -18,7 +18,7 @@ use crate::ladder::Tables;
 /// somebody new without. GET /lab/RUNG/vouchers/ID shows what the books say; POST
 /// /lab/RUNG/vouchers {"stock":N} puts another voucher on sale. All is gone when it stops.
 #[derive(Debug, Args)]
-pub struct ServeArgs {
+pub struct LabServeArgs {
     /// Address to listen at; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
     listen: SocketAddr,
@@ -33,7 +33,7 @@ pub struct ServeArgs {
 ///
 /// # Errors
 /// When the address is taken, or the lab's servers cannot be started or reached.
-pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
+pub async fn run(args: LabServeArgs) -> anyhow::Result<()> {
     // First of all, so that an interrupt during the start is not lost.
     let stop = stop::requested(args.until_stdin_closes)?;
     let listener =

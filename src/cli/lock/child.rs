@@ -39,7 +39,7 @@ impl Signals {
 }
 
 /// A running command.
-pub(super) struct Work {
+pub(super) struct ChildCommand {
     child: Child,
     pid: Pid,
     /// Whether it leads a process group of its own. At a terminal it does not: it could not
@@ -47,7 +47,7 @@ pub(super) struct Work {
     leads_a_group: bool,
 }
 
-impl Work {
+impl ChildCommand {
     /// Starts `command`.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ pub struct InspectArgs {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct InspectReport<'a> {
     name: &'a str,
     locked: bool,
     owner: Option<&'a str>,
@@ -42,7 +42,7 @@ pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
     locks.shutdown().await;
     let holder = state.as_ref();
     if args.json {
-        let report = Report {
+        let report = InspectReport {
             name: &args.name,
             locked: holder.is_some(),
             owner: holder.map(|state| state.owner.as_str()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::process::Command;
 
-use super::child::{Signals, Work, exit_code};
+use super::child::{ChildCommand, Signals, exit_code};
 use super::inspect::in_words;
 use crate::config::{ConfigError, RedisArgs};
 use crate::lock::{Guard, Lease, Lock, LockClient, LockError, LockOptions};
@@ -121,7 +121,7 @@ async fn work(guard: Guard, args: &RunArgs, signals: &mut Signals) -> anyhow::Re
     if let Some(token) = guard.fence() {
         command.env("SECKILL_LOCK_FENCE", token.to_string());
     }
-    let mut work = match Work::start(command, std::io::stdin().is_terminal()) {
+    let mut work = match ChildCommand::start(command, std::io::stdin().is_terminal()) {
         Ok(work) => work,
         Err(error) => {
             eprintln!("seckill: cannot run {}: {error}", program.display());

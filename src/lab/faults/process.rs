@@ -25,7 +25,7 @@ const BASE_MAX: usize = 64;
 
 /// A running server. Dropping it kills it.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct FaultyProcess {
     server: &'static str,
     port: u16,
     log: PathBuf,
@@ -34,7 +34,7 @@ pub(super) struct Process {
     child: Child,
 }
 
-impl Process {
+impl FaultyProcess {
     /// Starts `command`, which is to serve `port`, with its output at the end of `log`.
     pub(super) fn start(
         server: &'static str,
@@ -97,7 +97,7 @@ pub(in crate::lab) fn signal_child(id: u32, signal: Signal) -> nix::Result<()> {
     }
 }
 
-impl Drop for Process {
+impl Drop for FaultyProcess {
     fn drop(&mut self) {
         // Neither fails for a child that was not reaped; for one that was there is nothing to do.
         let _ = self.child.kill();
@@ -108,9 +108,9 @@ impl Drop for Process {
 /// The kernel ties a child to the *thread* that made it. Those of a runtime come and go, so one
 /// that stays makes them all.
 fn spawn_tied(mut command: Command) -> io::Result<Child> {
-    type Order = (Command, mpsc::Sender<io::Result<Child>>);
-    static MAKER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
-        let (orders, queue) = mpsc::channel::<Order>();
+    type SpawnRequest = (Command, mpsc::Sender<io::Result<Child>>);
+    static MAKER: LazyLock<mpsc::Sender<SpawnRequest>> = LazyLock::new(|| {
+        let (orders, queue) = mpsc::channel::<SpawnRequest>();
         std::thread::spawn(move || {
             for (mut command, made) in queue {
                 // The caller waits for it.

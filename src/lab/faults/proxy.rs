@@ -39,7 +39,7 @@ const FAULTS: [Fault; 6] =
     [Fault::None, Fault::LoseRequest, Fault::LoseAnswer, Fault::Deaf, Fault::Hold, Fault::Down];
 
 #[derive(Debug)]
-struct State {
+struct ProxyState {
     fault: AtomicU8,
     /// Pieces of the kind that is to be lost which pass before.
     spared: AtomicUsize,
@@ -48,7 +48,7 @@ struct State {
     held: Notify,
 }
 
-impl State {
+impl ProxyState {
     async fn hold(&self) {
         loop {
             let changed = self.changed.notified();
@@ -117,7 +117,7 @@ impl Behind {
 pub struct Proxy {
     url: String,
     port: u16,
-    state: Arc<State>,
+    state: Arc<ProxyState>,
     _end: DropGuard,
 }
 
@@ -164,7 +164,7 @@ impl Proxy {
             .await
             .map_err(FaultError::system("listen on 127.0.0.1"))?;
         let port = listener.local_addr().map_err(FaultError::system("listen on 127.0.0.1"))?.port();
-        let state = Arc::new(State {
+        let state = Arc::new(ProxyState {
             fault: AtomicU8::new(0),
             spared: AtomicUsize::new(0),
             changed: Notify::new(),
@@ -213,7 +213,12 @@ impl Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, behind: Behind, state: Arc<State>, end: CancellationToken) {
+async fn accept(
+    listener: TcpListener,
+    behind: Behind,
+    state: Arc<ProxyState>,
+    end: CancellationToken,
+) {
     while let Ok((client, _)) = listener.accept().await {
         if state.fault() == Fault::Down {
             continue;
@@ -233,7 +238,7 @@ async fn accept(listener: TcpListener, behind: Behind, state: Arc<State>, end: C
 async fn carry(
     mut client: TcpStream,
     mut server: impl AsyncRead + AsyncWrite + Unpin,
-    state: &State,
+    state: &ProxyState,
 ) {
     // Two small answers in a row would else wait 40 ms for an acknowledgement. One that cannot
     // be told so is closed already, and found out below.

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::FaultError;
 use super::patience::{PATIENCE, Patience};
-use super::process::{ATTEMPTS, Process, directory, free_port};
+use super::process::{ATTEMPTS, FaultyProcess, directory, free_port};
 use crate::embedded::redis_server;
 
 const SERVER: &str = "redis-server";
@@ -33,7 +33,7 @@ const PORT_FREE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct RedisNode {
     /// `None` while it is down. Before the directory, because fields are dropped in order.
-    process: Option<Process>,
+    process: Option<FaultyProcess>,
     directory: TempDir,
     port: u16,
     bus_port: u16,
@@ -82,8 +82,12 @@ impl RedisNode {
 
     /// Runs the server until it answers.
     async fn run(&mut self) -> Result<(), FaultError> {
-        let mut process =
-            Process::start(SERVER, self.program()?, self.port, &self.directory.path().join("log"))?;
+        let mut process = FaultyProcess::start(
+            SERVER,
+            self.program()?,
+            self.port,
+            &self.directory.path().join("log"),
+        )?;
         let patience = Patience::until("redis-server answers");
         while !self.answers().await {
             process.still_runs()?;
@@ -165,7 +169,7 @@ impl RedisNode {
     /// Its process, while it runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().map(Process::pid)
+        self.process.as_ref().map(FaultyProcess::pid)
     }
 
     /// What the server answers, on a connection of its own.

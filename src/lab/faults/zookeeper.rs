@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::FaultError;
 use super::patience::Patience;
-use super::process::{ATTEMPTS, Process, directory, free_port};
+use super::process::{ATTEMPTS, FaultyProcess, directory, free_port};
 use crate::embedded::on_search_path;
 
 const SERVER: &str = "ZooKeeper";
@@ -49,7 +49,7 @@ const PORT_FREE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct ZooKeeperNode {
     /// `None` while it is down. Before the directory, because fields are dropped in order.
-    process: Option<Process>,
+    process: Option<FaultyProcess>,
     directory: TempDir,
     port: u16,
 }
@@ -115,7 +115,7 @@ impl ZooKeeperNode {
         command.current_dir(self.directory.path()).args(JAVA_OPTIONS);
         command.arg("-cp").arg(&installation.class_path).arg(MAIN).arg(self.configuration());
         let log = self.directory.path().join("log");
-        let mut process = Process::start(SERVER, command, self.port, &log)?;
+        let mut process = FaultyProcess::start(SERVER, command, self.port, &log)?;
         let patience = Patience::until("ZooKeeper answers");
         while !self.answers().await {
             process.still_runs()?;
@@ -170,7 +170,7 @@ impl ZooKeeperNode {
     /// Its process, while it runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().map(Process::pid)
+        self.process.as_ref().map(FaultyProcess::pid)
     }
 
     /// `kill -9`; nothing when it is down already.

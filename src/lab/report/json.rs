@@ -3,15 +3,15 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{Environment, Report};
-use crate::lab::{Cell, Rush, RushOptions};
+use super::{Environment, LabReport};
+use crate::lab::{Cell, RushOptions, RushReport};
 use crate::ladder::Scenario;
 
 #[derive(Serialize)]
 struct Json<'a> {
     as_claimed: bool,
     cells: Vec<&'a Cell>,
-    rushes: &'a [Rush],
+    rushes: &'a [RushReport],
     /// The rushes that came to no end.
     rushes_unknown: Vec<Without<'a>>,
     /// What this machine lacks something for: cells, and rushes, which have no scenario.
@@ -38,7 +38,7 @@ struct Without<'a> {
     reason: &'a str,
 }
 
-impl Serialize for Report {
+impl Serialize for LabReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (skipped, played): (Vec<_>, Vec<_>) =
             self.cells.iter().partition(|cell| cell.is_skipped());

@@ -8,12 +8,12 @@ pub mod terminal;
 
 pub use environment::Environment;
 
-use super::{Cell, Rush, RushOptions, scenarios};
+use super::{Cell, RushOptions, RushReport, scenarios};
 use crate::ladder::{Invariant, Rung, Scenario};
 
 /// Everything that a run of the lab found out.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct LabReport {
     /// On what it ran.
     pub environment: Environment,
     /// The rungs, in the ladder's order.
@@ -23,7 +23,7 @@ pub struct Report {
     /// The crowd of each rush.
     pub crowd: RushOptions,
     /// The rushes.
-    pub rushes: Vec<Rush>,
+    pub rushes: Vec<RushReport>,
     /// The rushes of which nothing is known.
     pub no_rushes: Vec<NoRush>,
 }
@@ -78,14 +78,14 @@ impl Mark {
     }
 }
 
-impl Report {
+impl LabReport {
     /// The cell of `rung` and `scenario`; `None` where that makes no sense or was not asked for.
     pub fn cell(&self, rung: &Rung, scenario: Scenario) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.rung == rung.id && cell.scenario == scenario)
     }
 
     /// The rung's rush.
-    pub fn rush(&self, rung: &Rung) -> Option<&Rush> {
+    pub fn rush(&self, rung: &Rung) -> Option<&RushReport> {
         self.rushes.iter().find(|rush| rush.rung == rung.id)
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Mark, NoRush, Report};
-use crate::lab::{Cell, Claim, Rush};
+use super::{LabReport, Mark, NoRush};
+use crate::lab::{Cell, LabClaim, RushReport};
 use crate::ladder::Rung;
 
 /// "r07a" of `r07a_user_mutex_inside_tx`.
@@ -28,8 +28,8 @@ impl Cell {
         match self.claimed {
             _ if self.is_skipped() => word.to_owned(),
             _ if self.is_as_claimed() => format!("{word}, as claimed"),
-            Claim::Holds => format!("{word}, NOT as claimed: it claims to hold"),
-            Claim::Breaks => format!("{word}, NOT as claimed: it claims to break"),
+            LabClaim::Holds => format!("{word}, NOT as claimed: it claims to hold"),
+            LabClaim::Breaks => format!("{word}, NOT as claimed: it claims to break"),
         }
     }
 
@@ -40,7 +40,7 @@ impl Cell {
     }
 }
 
-impl Rush {
+impl RushReport {
     /// What it counted against the promises: "12 oversold, 3 lost".
     pub fn losses(&self) -> String {
         let unexpected = i64::try_from(self.unexpected).unwrap_or(i64::MAX);
@@ -80,7 +80,7 @@ impl Rush {
     }
 }
 
-impl Report {
+impl LabReport {
     /// Everything that speaks against the ladder, a sentence each.
     pub fn objections(&self) -> Vec<String> {
         let cells = self.cells.iter().filter(|cell| cell.is_wrong()).map(Cell::in_full);

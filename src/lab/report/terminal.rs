@@ -7,8 +7,8 @@
 use console::{Style, measure_text_width};
 
 use super::sentences::{label, mechanism, short_label};
-use super::{Mark, Report};
-use crate::lab::{Cell, Rush, RushOptions};
+use super::{LabReport, Mark};
+use crate::lab::{Cell, RushOptions, RushReport};
 use crate::ladder::{Rung, Scenario};
 
 /// What the reader's side can show.
@@ -59,7 +59,7 @@ impl Look {
 }
 
 /// Everything but the verdict.
-pub fn render(report: &Report, look: Look) -> String {
+pub fn render(report: &LabReport, look: Look) -> String {
     let mut parts = vec![matrix(report, look), legend(report, look)];
     if !report.rushes.is_empty() {
         parts.push(rushes(report, look));
@@ -81,7 +81,7 @@ pub fn render(report: &Report, look: Look) -> String {
 }
 
 /// The verdict, in a line.
-pub fn verdict(report: &Report, look: Look) -> String {
+pub fn verdict(report: &LabReport, look: Look) -> String {
     let sentence = report.verdict();
     let (word, rest) = sentence.split_once(':').unwrap_or((&sentence, ""));
     let right = report.is_as_claimed();
@@ -90,7 +90,7 @@ pub fn verdict(report: &Report, look: Look) -> String {
 }
 
 /// What each scenario did to each rung.
-pub fn matrix(report: &Report, look: Look) -> String {
+pub fn matrix(report: &LabReport, look: Look) -> String {
     let groups = report.scenarios();
     let names = groups.iter().flat_map(|(_, all)| all).map(|it| it.as_str().len() + 2);
     let first = names.max().unwrap_or(0).max("every promise".len());
@@ -134,7 +134,7 @@ fn pieces(columns: &[Column], room: usize) -> Vec<&[Column]> {
 }
 
 /// One piece of the matrix.
-fn lines(report: &Report, columns: &[Column], first: usize, look: Look) -> String {
+fn lines(report: &LabReport, columns: &[Column], first: usize, look: Look) -> String {
     let row = |name: &str, cells: Vec<String>| {
         let cells: String =
             columns.iter().zip(cells).map(|(column, cell)| right(&cell, column.width)).collect();
@@ -163,14 +163,14 @@ fn right(text: &str, width: usize) -> String {
     format!("{}{text}", " ".repeat(width.saturating_sub(measure_text_width(text))))
 }
 
-fn sign(report: &Report, rung: &Rung, scenario: Scenario, look: Look) -> String {
+fn sign(report: &LabReport, rung: &Rung, scenario: Scenario, look: Look) -> String {
     let cell = report.cell(rung, scenario);
     signed(cell.map_or(Mark::Absent, Mark::from), cell.is_some_and(Cell::is_wrong), look)
 }
 
-fn rush_sign(rush: Option<&Rush>, look: Look) -> String {
+fn rush_sign(rush: Option<&RushReport>, look: Look) -> String {
     let wrong = rush.is_some_and(|rush| !rush.as_claimed);
-    signed(rush.map_or(Mark::Absent, Rush::mark), wrong, look)
+    signed(rush.map_or(Mark::Absent, RushReport::mark), wrong, look)
 }
 
 fn signed(mark: Mark, wrong: bool, look: Look) -> String {
@@ -178,7 +178,7 @@ fn signed(mark: Mark, wrong: bool, look: Look) -> String {
     look.judged(mark, wrong, &text)
 }
 
-fn legend(report: &Report, look: Look) -> String {
+fn legend(report: &LabReport, look: Look) -> String {
     let marks = [Mark::Holds, Mark::Breaks, Mark::Unknown, Mark::Skipped, Mark::Absent];
     let signs = marks.map(|mark| {
         format!("{} {}", look.judged(mark, false, &mark.sign().to_string()), mark.word())
@@ -209,7 +209,7 @@ fn wrapped(items: &[String], between: &str, look: Look) -> String {
 }
 
 /// A line a rush.
-fn rushes(report: &Report, look: Look) -> String {
+fn rushes(report: &LabReport, look: Look) -> String {
     let heads = ["rung", "orders", "orders/s", "p99", "", ""].map(|head| look.aside(head));
     let mut rows = vec![heads];
     rows.extend(report.rushes.iter().map(|rush| {

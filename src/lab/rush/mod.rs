@@ -9,4 +9,4 @@ mod run;
 mod verdict;
 
 pub use run::{rush, rush_seeded};
-pub use verdict::{Rush, RushOptions};
+pub use verdict::{RushOptions, RushReport};

@@ -10,7 +10,7 @@ use rand::RngExt;
 use sqlx::postgres::PgPool;
 use tokio::time::timeout;
 
-use super::verdict::{Rush, RushOptions, Sale};
+use super::verdict::{RushOptions, RushReport, SaleResult};
 use crate::lab::lock_servers::LockServers;
 use crate::lab::node_process::NodeProcess;
 use crate::lab::protocol::NodePlan;
@@ -39,7 +39,11 @@ const NODE_WITHIN: Duration = Duration::from_secs(90);
 ///
 /// # Errors
 /// When it could not be carried out; promises not kept are a result.
-pub async fn rush(world: &World, rung: &'static Rung, terms: RushOptions) -> anyhow::Result<Rush> {
+pub async fn rush(
+    world: &World,
+    rung: &'static Rung,
+    terms: RushOptions,
+) -> anyhow::Result<RushReport> {
     rush_seeded(world, rung, terms, rand::rng().random(), |_| {}).await
 }
 
@@ -54,7 +58,7 @@ pub async fn rush_seeded(
     terms: RushOptions,
     seed: u64,
     progress: impl FnMut(u64),
-) -> anyhow::Result<Rush> {
+) -> anyhow::Result<RushReport> {
     let (first_user, key_prefix) = world.next_cell();
     // They live until this is over.
     let servers = LockServers::start(world, rung).await?;
@@ -128,7 +132,7 @@ async fn judge(
     terms: RushOptions,
     seed: u64,
     crowd: CrowdReport,
-) -> anyhow::Result<Rush> {
+) -> anyhow::Result<RushReport> {
     let books = sale::books(database, voucher).await?;
     let lost = audit::count_lost(database, voucher, &crowd.acknowledged_ids()).await?;
     let twice: Option<(i64, Vec<i64>)> = sqlx::query_as(
@@ -138,6 +142,7 @@ async fn judge(
     .bind(voucher.get())
     .fetch_optional(database)
     .await?;
-    let sale = Sale { books: books.context("the voucher is gone from the database")?, lost, twice };
-    Ok(Rush::new(rung, terms, seed, &sale, crowd))
+    let sale =
+        SaleResult { books: books.context("the voucher is gone from the database")?, lost, twice };
+    Ok(RushReport::new(rung, terms, seed, &sale, crowd))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::lab::world::USERS_PER_CELL;
-use crate::ladder::{Invariant, Lock, Rung};
+use crate::ladder::{Invariant, LockKind, Rung};
 use crate::load::crowd::CrowdReport;
 use crate::load::latency::LatencyMs;
 use crate::seckill::audit::VoucherAudit;
@@ -21,7 +21,7 @@ const EXCUSED_OF: u64 = 4;
 
 /// What came of a rush.
 #[derive(Debug, Clone, Serialize)]
-pub struct Rush {
+pub struct RushReport {
     /// The rung.
     pub rung: &'static str,
     /// Buyers.
@@ -44,7 +44,7 @@ pub struct Rush {
     /// Orders acknowledged that the database does not hold.
     pub lost: i64,
     /// Attempts without a proper answer: `http_500`, `unavailable`, `no_answer`, `not_sent`.
-    /// See [`Rush::as_claimed`] for those that have an excuse.
+    /// See [`RushReport::as_claimed`] for those that have an excuse.
     pub unexpected: u64,
     /// Attempts by what they were told.
     pub outcomes: BTreeMap<String, u64>,
@@ -75,20 +75,20 @@ pub struct Rush {
 
 /// What the database says.
 #[derive(Debug)]
-pub(super) struct Sale {
+pub(super) struct SaleResult {
     pub(super) books: VoucherAudit,
-    /// Acknowledged orders that are not there.
+    /// AcknowledgedOrder orders that are not there.
     pub(super) lost: i64,
     /// The buyer with most orders, if more than one, and the orders.
     pub(super) twice: Option<(i64, Vec<i64>)>,
 }
 
-impl Rush {
+impl RushReport {
     pub(super) fn new(
         rung: &'static Rung,
         terms: RushOptions,
         seed: u64,
-        sale: &Sale,
+        sale: &SaleResult,
         crowd: CrowdReport,
     ) -> Self {
         let books = &sale.books;
@@ -133,10 +133,10 @@ impl Rush {
         if is_odd {
             rush.witnesses.push(format!("{untold} orders that nobody was told of"));
         }
-        let is_excusable = matches!(rung.lock, Lock::Redis(_) | Lock::ZooKeeper);
+        let is_excusable = matches!(rung.lock, LockKind::Redis(_) | LockKind::ZooKeeper);
         // One server is late now and then; of several, some server always is.
         let attempts: u64 = rush.outcomes.values().sum();
-        let most = if rung.lock == Lock::Redis(1) { attempts / EXCUSED_OF } else { attempts };
+        let most = if rung.lock == LockKind::Redis(1) { attempts / EXCUSED_OF } else { attempts };
         let excused = match rush.outcomes.get(UNAVAILABLE) {
             Some(refused) if is_excusable && books.stock <= 0 && *refused <= most => *refused,
             _ => 0,
@@ -235,7 +235,7 @@ impl Default for RushOptions {
 mod tests {
     use super::*;
     use crate::ladder;
-    use crate::load::crowd::{Acknowledged, RefusedBuyers};
+    use crate::load::crowd::{AcknowledgedOrder, RefusedBuyers};
     use crate::model::VoucherId;
 
     /// A rush of 20 buyers for 10 vouchers.
@@ -244,7 +244,7 @@ mod tests {
         (orders, users, left): (i64, i64, i64),
         lost: i64,
         outcomes: &[(&str, u64)],
-    ) -> Rush {
+    ) -> RushReport {
         let books = VoucherAudit {
             voucher_id: VoucherId::new(1).unwrap(),
             initial_stock: 10,
@@ -255,7 +255,7 @@ mod tests {
             violations: Vec::new(),
         };
         let told = |code: &str| outcomes.iter().find(|(told, _)| *told == code).map_or(0, |t| t.1);
-        let acknowledged = Acknowledged { user_id: "1".into(), order_id: Some("1".into()) };
+        let acknowledged = AcknowledgedOrder { user_id: "1".into(), order_id: Some("1".into()) };
         let crowd = CrowdReport {
             sent: 20,
             outcomes: outcomes.iter().map(|(code, n)| ((*code).to_owned(), *n)).collect(),
@@ -272,11 +272,11 @@ mod tests {
         };
         let twice = (orders > users).then(|| (7, vec![3, 4]));
         let rung = ladder::find(rung).unwrap();
-        Rush::new(
+        RushReport::new(
             rung,
             RushOptions { users: 20, stock: 10 },
             1,
-            &Sale { books, lost, twice },
+            &SaleResult { books, lost, twice },
             crowd,
         )
     }

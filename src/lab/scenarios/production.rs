@@ -7,32 +7,32 @@ use sqlx::{Postgres, Transaction};
 
 use super::ONE_SERVER;
 use super::servers::replicated;
-use crate::lab::Stage;
+use crate::lab::Scheduler;
 use crate::lab::lock_servers::LockServers;
-use crate::lab::stage::{Actor, Buyer, Node, Stop};
+use crate::lab::scheduler::{Actor, ActorPlan, NodeIndex, Stop};
 use crate::ladder::{Answer, Scenario};
 
 /// The row of a voucher, locked by the lab.
 struct Row(Transaction<'static, Postgres>);
 
 impl Row {
-    async fn hold(stage: &mut Stage<'_>, voucher: i64) -> anyhow::Result<Self> {
+    async fn hold(scheduler: &mut Scheduler<'_>, voucher: i64) -> anyhow::Result<Self> {
         // In production an order does not wait for as long as the lab may hold the row.
         let signature = "place_orders(bigint, bigint[], bigint[], timestamptz[])";
         let longer = format!("alter function {signature} set lock_timeout = '30s'");
-        sqlx::raw_sql(sqlx::AssertSqlSafe(longer)).execute(&stage.database).await?;
-        let mut transaction = stage.database.begin().await?;
+        sqlx::raw_sql(sqlx::AssertSqlSafe(longer)).execute(&scheduler.database).await?;
+        let mut transaction = scheduler.database.begin().await?;
         sqlx::query("select from seckill_vouchers where voucher_id = $1 for update")
             .bind(voucher)
             .execute(&mut *transaction)
             .await?;
-        stage.say("the lab locks the voucher's row");
+        scheduler.say("the lab locks the voucher's row");
         Ok(Self(transaction))
     }
 
-    async fn let_go(self, stage: &mut Stage<'_>) -> anyhow::Result<()> {
+    async fn let_go(self, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
         self.0.rollback().await?;
-        stage.say("the lab lets go of the row");
+        scheduler.say("the lab lets go of the row");
         Ok(())
     }
 }
@@ -57,53 +57,57 @@ pub(super) fn absent(scenario: Scenario) -> Option<&'static str> {
 }
 
 /// Plays `scenario`.
-pub(super) async fn play(scenario: Scenario, stage: &mut Stage<'_>) -> anyhow::Result<()> {
+pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     match scenario {
-        Scenario::LastOne => crowd(stage, 1, &["A", "B"]).await,
-        Scenario::Herd => crowd(stage, 5, &["A", "B", "C", "D", "E"]).await,
+        Scenario::LastOne => crowd(scheduler, 1, &["A", "B"]).await,
+        Scenario::Herd => crowd(scheduler, 5, &["A", "B", "C", "D", "E"]).await,
         Scenario::DoubleClick => {
-            let node = stage.node().await?;
-            twice(stage, [node, node]).await
+            let node = scheduler.node().await?;
+            twice(scheduler, [node, node]).await
         }
         Scenario::TwoNodes => {
-            let nodes = [stage.node().await?, stage.node().await?];
-            twice(stage, nodes).await
+            let nodes = [scheduler.node().await?, scheduler.node().await?];
+            twice(scheduler, nodes).await
         }
-        Scenario::HolderDies => holder_dies(stage).await,
-        Scenario::PausedHolder => paused_holder(stage).await,
-        Scenario::Failover => failover(stage).await,
-        Scenario::Amnesia | Scenario::ClockJump => forgotten(stage, scenario).await,
+        Scenario::HolderDies => holder_dies(scheduler).await,
+        Scenario::PausedHolder => paused_holder(scheduler).await,
+        Scenario::Failover => failover(scheduler).await,
+        Scenario::Amnesia | Scenario::ClockJump => forgotten(scheduler, scenario).await,
         other => bail!("{other} is not played on this rung"),
     }
 }
 
 /// All of them want one before any of them has it.
-async fn crowd(stage: &mut Stage<'_>, stock: i32, names: &[&'static str]) -> anyhow::Result<()> {
-    let voucher = stage.voucher(stock).await?;
-    let node = stage.node().await?;
-    let row = Row::hold(stage, voucher).await?;
+async fn crowd(
+    scheduler: &mut Scheduler<'_>,
+    stock: i32,
+    names: &[&'static str],
+) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(stock).await?;
+    let node = scheduler.node().await?;
+    let row = Row::hold(scheduler, voucher).await?;
     let mut actors = Vec::new();
     for (user, name) in (0..).zip(names) {
-        let actor = stage.enter(name, node, Buyer::new(user, voucher)).await?;
+        let actor = scheduler.enter(name, node, ActorPlan::new(user, voucher)).await?;
         // A buyer who waits for too long is told that the outcome is unknown; the books are not.
-        stage.may_fail(actor);
+        scheduler.may_fail(actor);
         actors.push(actor);
     }
     // The first one leads a batch of one; whoever comes meanwhile is the next batch.
-    stage.finish(actors[0]).await?;
+    scheduler.finish(actors[0]).await?;
     for (user, actor) in (1..).zip(&actors[1..]) {
-        stage.set_out(*actor).await?;
+        scheduler.set_out(*actor).await?;
         // An actor that has the lock waits for the batch.
-        stage.until_locked(user).await?;
+        scheduler.until_locked(user).await?;
     }
-    row.let_go(stage).await?;
-    stage.finish_all(&actors[..1]).await?;
-    stage.finish_all(&actors[1..]).await?;
+    row.let_go(scheduler).await?;
+    scheduler.finish_all(&actors[..1]).await?;
+    scheduler.finish_all(&actors[1..]).await?;
     let together: i64 = sqlx::query_scalar(
         "select count(*) - count(distinct xmin::text) from orders where voucher_id = $1",
     )
     .bind(voucher)
-    .fetch_one(&stage.database)
+    .fetch_one(&scheduler.database)
     .await?;
     if stock > 1 && together == 0 {
         bail!("no two orders were committed together");
@@ -111,104 +115,104 @@ async fn crowd(stage: &mut Stage<'_>, stock: i32, names: &[&'static str]) -> any
     Ok(())
 }
 
-async fn twice(stage: &mut Stage<'_>, nodes: [Node; 2]) -> anyhow::Result<()> {
-    let voucher = stage.voucher(2).await?;
-    let (row, a) = in_the_middle(stage, nodes[0], voucher).await?;
-    let b = stage.enter("B", nodes[1], Buyer::new(0, voucher)).await?;
-    stage.finish(b).await?;
-    row.let_go(stage).await?;
-    stage.finish_all(&[a, b]).await
+async fn twice(scheduler: &mut Scheduler<'_>, nodes: [NodeIndex; 2]) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(2).await?;
+    let (row, a) = in_the_middle(scheduler, nodes[0], voucher).await?;
+    let b = scheduler.enter("B", nodes[1], ActorPlan::new(0, voucher)).await?;
+    scheduler.finish(b).await?;
+    row.let_go(scheduler).await?;
+    scheduler.finish_all(&[a, b]).await
 }
 
 /// A has the lock, and its statement waits for the row.
 async fn in_the_middle(
-    stage: &mut Stage<'_>,
-    node: Node,
+    scheduler: &mut Scheduler<'_>,
+    node: NodeIndex,
     voucher: i64,
 ) -> anyhow::Result<(Row, Actor)> {
-    let row = Row::hold(stage, voucher).await?;
-    let a = stage.enter("A", node, Buyer::new(0, voucher)).await?;
-    if stage.finish(a).await? != Stop::Waits {
+    let row = Row::hold(scheduler, voucher).await?;
+    let a = scheduler.enter("A", node, ActorPlan::new(0, voucher)).await?;
+    if scheduler.finish(a).await? != Stop::Waits {
         bail!("A did not stop at the row");
     }
     // A buyer who waits for too long is told that the outcome is unknown; the books are not.
-    stage.may_fail(a);
+    scheduler.may_fail(a);
     Ok((row, a))
 }
 
-async fn holder_dies(stage: &mut Stage<'_>) -> anyhow::Result<()> {
-    let voucher = stage.voucher(2).await?;
-    let (first, second) = (stage.node().await?, stage.node().await?);
-    let (row, _) = in_the_middle(stage, first, voucher).await?;
-    stage.kill(first).await?;
-    stage.lease_over(0).await?;
+async fn holder_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(2).await?;
+    let (first, second) = (scheduler.node().await?, scheduler.node().await?);
+    let (row, _) = in_the_middle(scheduler, first, voucher).await?;
+    scheduler.kill(first).await?;
+    scheduler.lease_over(0).await?;
     // What A sent before it died is done now.
-    row.let_go(stage).await?;
-    let b = stage.enter("B", second, Buyer::new(0, voucher)).await?;
-    stage.finish_all(&[b]).await?;
-    match stage.answer(b) {
+    row.let_go(scheduler).await?;
+    let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
+    scheduler.finish_all(&[b]).await?;
+    match scheduler.answer(b) {
         Some(Stop::Done(Answer::Ordered(_) | Answer::AlreadyBought)) => {}
-        _ => stage.broken("user 1 is locked out though the lease has ended"),
+        _ => scheduler.broken("user 1 is locked out though the lease has ended"),
     }
     Ok(())
 }
 
-async fn paused_holder(stage: &mut Stage<'_>) -> anyhow::Result<()> {
-    let voucher = stage.voucher(2).await?;
-    let (first, second) = (stage.node().await?, stage.node().await?);
-    let (row, a) = in_the_middle(stage, first, voucher).await?;
-    stage.pause(first)?;
-    stage.lease_over(0).await?;
-    let b = stage.enter("B", second, Buyer::new(0, voucher)).await?;
-    stage.may_fail(b);
-    if stage.finish(b).await? != Stop::Waits {
+async fn paused_holder(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(2).await?;
+    let (first, second) = (scheduler.node().await?, scheduler.node().await?);
+    let (row, a) = in_the_middle(scheduler, first, voucher).await?;
+    scheduler.pause(first)?;
+    scheduler.lease_over(0).await?;
+    let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
+    scheduler.may_fail(b);
+    if scheduler.finish(b).await? != Stop::Waits {
         bail!("B did not get the lock");
     }
-    row.let_go(stage).await?;
-    stage.finish_all(&[b]).await?;
-    stage.resume(first)?;
-    stage.finish_all(&[a]).await
+    row.let_go(scheduler).await?;
+    scheduler.finish_all(&[b]).await?;
+    scheduler.resume(first)?;
+    scheduler.finish_all(&[a]).await
 }
 
-async fn failover(stage: &mut Stage<'_>) -> anyhow::Result<()> {
-    let voucher = stage.voucher(2).await?;
-    let pair = replicated(stage).await?;
-    let first = stage.node().await?;
-    pair.cut(stage).await?;
-    let (row, a) = in_the_middle(stage, first, voucher).await?;
-    pair.promote(stage).await?;
-    let second = stage.node().await?;
-    meet(stage, row, a, second, voucher).await
+async fn failover(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(2).await?;
+    let pair = replicated(scheduler).await?;
+    let first = scheduler.node().await?;
+    pair.cut(scheduler).await?;
+    let (row, a) = in_the_middle(scheduler, first, voucher).await?;
+    pair.promote(scheduler).await?;
+    let second = scheduler.node().await?;
+    meet(scheduler, row, a, second, voucher).await
 }
 
-async fn forgotten(stage: &mut Stage<'_>, scenario: Scenario) -> anyhow::Result<()> {
-    let voucher = stage.voucher(2).await?;
-    stage.servers = LockServers::fresh(1).await?;
-    let nodes = [stage.node().await?, stage.node().await?];
-    let (row, a) = in_the_middle(stage, nodes[0], voucher).await?;
+async fn forgotten(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(2).await?;
+    scheduler.servers = LockServers::fresh(1).await?;
+    let nodes = [scheduler.node().await?, scheduler.node().await?];
+    let (row, a) = in_the_middle(scheduler, nodes[0], voucher).await?;
     if scenario == Scenario::Amnesia {
-        stage.servers.nodes[0].restart_empty().await?;
-        stage.say("Redis 1 is restarted, and is empty");
+        scheduler.servers.nodes[0].restart_empty().await?;
+        scheduler.say("Redis 1 is restarted, and is empty");
     } else {
-        stage.expire(0, 0).await?;
-        stage.say("the clock of Redis 1 leaps past the lease");
+        scheduler.expire(0, 0).await?;
+        scheduler.say("the clock of Redis 1 leaps past the lease");
     }
-    meet(stage, row, a, nodes[1], voucher).await
+    meet(scheduler, row, a, nodes[1], voucher).await
 }
 
 /// B gets the lock that A still holds, and both stand before the row.
 async fn meet(
-    stage: &mut Stage<'_>,
+    scheduler: &mut Scheduler<'_>,
     row: Row,
     a: Actor,
-    node: Node,
+    node: NodeIndex,
     voucher: i64,
 ) -> anyhow::Result<()> {
-    let b = stage.enter("B", node, Buyer::new(0, voucher)).await?;
-    stage.may_fail(b);
-    if stage.finish(b).await? != Stop::Waits {
+    let b = scheduler.enter("B", node, ActorPlan::new(0, voucher)).await?;
+    scheduler.may_fail(b);
+    if scheduler.finish(b).await? != Stop::Waits {
         bail!("B did not get the lock");
     }
-    row.let_go(stage).await?;
-    stage.finish_all(&[a, b]).await
+    row.let_go(scheduler).await?;
+    scheduler.finish_all(&[a, b]).await
 }

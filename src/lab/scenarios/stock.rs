@@ -1,7 +1,7 @@
 //! Many buyers, one stock.
 
-use crate::lab::Stage;
-use crate::lab::stage::Buyer;
+use crate::lab::Scheduler;
+use crate::lab::scheduler::ActorPlan;
 use crate::ladder::Point;
 
 /// Where the rungs have looked at the stock, or at the orders, and not written yet; or, where they
@@ -9,28 +9,28 @@ use crate::ladder::Point;
 const LOOKED: [Point; 3] = [Point::StockRead, Point::OrdersCounted, Point::Committing];
 
 /// Two buyers both see the last voucher.
-pub(super) async fn last_one(stage: &mut Stage<'_>) -> anyhow::Result<()> {
-    let voucher = stage.voucher(1).await?;
-    let node = stage.node().await?;
-    let a = stage.enter("A", node, Buyer::new(0, voucher)).await?;
-    let b = stage.enter("B", node, Buyer::new(1, voucher)).await?;
-    stage.must_reach(a, &LOOKED).await?;
-    stage.until_first(b, &LOOKED).await?;
-    stage.finish_all(&[a, b]).await
+pub(super) async fn last_one(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(1).await?;
+    let node = scheduler.node().await?;
+    let a = scheduler.enter("A", node, ActorPlan::new(0, voucher)).await?;
+    let b = scheduler.enter("B", node, ActorPlan::new(1, voucher)).await?;
+    scheduler.must_reach(a, &LOOKED).await?;
+    scheduler.until_first(b, &LOOKED).await?;
+    scheduler.finish_all(&[a, b]).await
 }
 
 /// Many buyers all read the same stock before any of them writes.
-pub(super) async fn herd(stage: &mut Stage<'_>) -> anyhow::Result<()> {
+pub(super) async fn herd(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     const HERD: [&str; 5] = ["A", "B", "C", "D", "E"];
-    let voucher = stage.voucher(HERD.len() as i32).await?;
-    let node = stage.node().await?;
+    let voucher = scheduler.voucher(HERD.len() as i32).await?;
+    let node = scheduler.node().await?;
     let mut buyers = Vec::new();
     for (user, name) in (0..).zip(HERD) {
-        buyers.push(stage.enter(name, node, Buyer::new(user, voucher)).await?);
+        buyers.push(scheduler.enter(name, node, ActorPlan::new(user, voucher)).await?);
     }
-    stage.must_reach(buyers[0], &LOOKED).await?;
+    scheduler.must_reach(buyers[0], &LOOKED).await?;
     for buyer in &buyers[1..] {
-        stage.until_first(*buyer, &LOOKED).await?;
+        scheduler.until_first(*buyer, &LOOKED).await?;
     }
-    stage.finish_all(&buyers).await
+    scheduler.finish_all(&buyers).await
 }

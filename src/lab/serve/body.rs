@@ -8,7 +8,7 @@ use axum::http::header;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
 
-use super::problem::{Code, Problem};
+use super::problem::{LabCode, LabProblem};
 
 /// The largest body that is taken, in bytes.
 const MAX_BODY_BYTES: usize = 16 * 1024;
@@ -19,7 +19,7 @@ const ARRIVES_WITHIN: Duration = Duration::from_secs(10);
 const MAX_DRAINED_BYTES: usize = 32 * 1024 * 1024;
 
 /// The request with its whole body in memory.
-pub(super) async fn whole(request: Request) -> Result<Request, Problem> {
+pub(super) async fn whole(request: Request) -> Result<Request, LabProblem> {
     if request.body().is_end_stream() {
         return Ok(request);
     }
@@ -38,13 +38,13 @@ pub(super) async fn whole(request: Request) -> Result<Request, Problem> {
             drain(body).await;
             Err(too_large())
         }
-        Ok(Err(_)) => Err(Problem::invalid("the body broke off")),
-        Err(_) => Err(Problem::invalid("the body did not arrive in time")),
+        Ok(Err(_)) => Err(LabProblem::invalid("the body broke off")),
+        Err(_) => Err(LabProblem::invalid("the body did not arrive in time")),
     }
 }
 
-fn too_large() -> Problem {
-    Problem::new(Code::TooLarge).detail(format!("a body may have {MAX_BODY_BYTES} bytes"))
+fn too_large() -> LabProblem {
+    LabProblem::new(LabCode::TooLarge).detail(format!("a body may have {MAX_BODY_BYTES} bytes"))
 }
 
 async fn drain(body: Body) {

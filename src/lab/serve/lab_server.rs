@@ -13,12 +13,12 @@ use tokio_util::task::AbortOnDropHandle;
 use super::buyers::Register;
 use super::routes;
 use super::rung_service::{RungService, Supply};
-use super::state::{FIRST_STOCK, OnSale, State};
+use super::state::{FIRST_STOCK, LabState, OnSale};
 use crate::http::server;
-use crate::lab::protocol::{NodePlan, Said, say};
+use crate::lab::protocol::{NodePlan, NodeReport, say};
 use crate::lab::sale;
 use crate::lab::world::World;
-use crate::ladder::{self, RUNGS, Shop, Tables};
+use crate::ladder::{self, RUNGS, Resources, Tables};
 use crate::store::Keys;
 
 /// Files that are not connections of clients: each rung may have some to its servers.
@@ -34,7 +34,7 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 const STRANGERS: i64 = 1_000_000_000;
 /// Where rungs sell.
 pub struct LabServer {
-    state: Arc<State>,
+    state: Arc<LabState>,
     /// Pools that are closed in the end.
     pools: Vec<PgPool>,
     _registers: Vec<AbortOnDropHandle<()>>,
@@ -53,7 +53,7 @@ struct Floor {
 impl Floor {
     fn open(url: String) -> anyhow::Result<Self> {
         let looks = sale::connections(&url)?;
-        let sales = Shop::open(&url, &[], None, Keys::default())?.database;
+        let sales = Resources::open(&url, &[], None, Keys::default())?.database;
         let (register, writing) = Register::open(looks.clone());
         Ok(Self { url, looks, sales, register, writing })
     }
@@ -84,7 +84,7 @@ impl LabServer {
             let (looks, register) = (floor.looks.clone(), floor.register.clone());
             services.push(RungService::new(rung, supply, looks, Some(register)));
         }
-        let mut state = State::new(address, services, STRANGERS);
+        let mut state = LabState::new(address, services, STRANGERS);
         for service in &state.services {
             // Nobody is there yet who could be told in other words.
             let voucher = service.put_on_sale(FIRST_STOCK).await;
@@ -136,12 +136,12 @@ pub(in crate::lab) async fn node(
     let rung = ladder::find(&plan.rung)?;
     let listener = server::listen((Ipv4Addr::LOCALHOST, 0).into())?;
     let address = listener.local_addr()?;
-    let (shop, looks) = (plan.shop()?, sale::connections(&plan.database_url)?);
-    let pools = vec![looks.clone(), shop.database.clone()];
-    let service = RungService::new(rung, Supply::Given(shop), looks, None);
+    let (resources, looks) = (plan.resources()?, sale::connections(&plan.database_url)?);
+    let pools = vec![looks.clone(), resources.database.clone()];
+    let service = RungService::new(rung, Supply::Given(resources), looks, None);
     service.open().await?;
     let strangers = STRANGERS.saturating_mul(1 + i64::from(std::process::id()));
-    let state = Arc::new(State::new(address, vec![service], strangers));
-    say(&Said::Ready(Some(address.to_string())));
+    let state = Arc::new(LabState::new(address, vec![service], strangers));
+    say(&NodeReport::Ready(Some(address.to_string())));
     LabServer { state, pools, _registers: Vec::new() }.serve(listener, stop).await
 }

@@ -10,7 +10,7 @@ use crate::store::StoreError;
 
 /// What went wrong, as a client's program sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Code {
+pub(super) enum LabCode {
     InvalidRequest,
     TooLarge,
     NotFound,
@@ -24,7 +24,7 @@ pub(super) enum Code {
     Internal,
 }
 
-impl Code {
+impl LabCode {
     /// Status, code, title.
     const fn row(self) -> (StatusCode, &'static str, &'static str) {
         use StatusCode as S;
@@ -64,14 +64,14 @@ impl Code {
 
 /// A problem on its way to the client.
 #[derive(Debug, Clone)]
-pub(super) struct Problem {
-    code: Code,
+pub(super) struct LabProblem {
+    code: LabCode,
     detail: Option<String>,
 }
 
-impl Problem {
+impl LabProblem {
     /// One that its code says all about.
-    pub(super) const fn new(code: Code) -> Self {
+    pub(super) const fn new(code: LabCode) -> Self {
         Self { code, detail: None }
     }
 
@@ -83,50 +83,50 @@ impl Problem {
 
     /// A request that makes no sense, and why.
     pub(super) fn invalid(detail: impl Into<String>) -> Self {
-        Self::new(Code::InvalidRequest).detail(detail)
+        Self::new(LabCode::InvalidRequest).detail(detail)
     }
 
     /// Cannot be answered now, and why.
     pub(super) fn unavailable(detail: impl Into<String>) -> Self {
-        Self::new(Code::Unavailable).detail(detail)
+        Self::new(LabCode::Unavailable).detail(detail)
     }
 
     /// The refusal that a rung's answer is; the order's id when it is none.
     pub(super) const fn refusal(answer: Answer) -> Result<i64, Self> {
         match answer {
             Answer::Ordered(order) => Ok(order),
-            Answer::SoldOut => Err(Self::new(Code::SoldOut)),
-            Answer::AlreadyBought => Err(Self::new(Code::AlreadyBought)),
-            Answer::InProgress => Err(Self::new(Code::OrderInProgress)),
+            Answer::SoldOut => Err(Self::new(LabCode::SoldOut)),
+            Answer::AlreadyBought => Err(Self::new(LabCode::AlreadyBought)),
+            Answer::InProgress => Err(Self::new(LabCode::OrderInProgress)),
         }
     }
 }
 
-impl From<RungError> for Problem {
+impl From<RungError> for LabProblem {
     fn from(error: RungError) -> Self {
         match error {
             // What it lacks is the lab's to say; that it lost its lock is what it teaches.
             RungError::Lacks(_) | RungError::LockLost => Self::unavailable(error.to_string()),
-            _ => Self::new(Code::Unavailable),
+            _ => Self::new(LabCode::Unavailable),
         }
     }
 }
 
 /// What the lab's own look at the database came to.
-impl From<StoreError> for Problem {
+impl From<StoreError> for LabProblem {
     fn from(error: StoreError) -> Self {
         tracing::warn!(%error, "answered 503");
-        Self::new(Code::Unavailable)
+        Self::new(LabCode::Unavailable)
     }
 }
 
-impl From<sqlx::Error> for Problem {
+impl From<sqlx::Error> for LabProblem {
     fn from(error: sqlx::Error) -> Self {
         StoreError::from(error).into()
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for LabProblem {
     fn into_response(self) -> Response {
         let (status, code, title) = self.code.row();
         let mut document = json!({
@@ -141,7 +141,7 @@ impl IntoResponse for Problem {
         let problem = HeaderValue::from_static("application/problem+json");
         let mut response = (status, document.to_string()).into_response();
         response.headers_mut().insert(header::CONTENT_TYPE, problem);
-        if self.code == Code::Unavailable {
+        if self.code == LabCode::Unavailable {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response

@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::body;
-use super::problem::{Code, Problem};
+use super::problem::{LabCode, LabProblem};
 use super::rung_service::RungService;
-use super::state::{FIRST_STOCK, State};
+use super::state::{FIRST_STOCK, LabState};
 use crate::ladder;
 use crate::model::{UserId, VoucherId};
 use crate::seckill::audit::VoucherAudit;
@@ -26,11 +26,11 @@ use crate::seckill::audit::VoucherAudit;
 /// The most that is put on sale at once.
 const MAX_STOCK: i32 = 1_000_000;
 
-type Lab = Shared<Arc<State>>;
+type Lab = Shared<Arc<LabState>>;
 type Segments<T> = Result<Path<T>, PathRejection>;
 
 /// The lab's API.
-pub(super) fn router(state: Arc<State>) -> Router {
+pub(super) fn router(state: Arc<LabState>) -> Router {
     Router::new()
         .route("/", get(index))
         .route("/lab", get(index))
@@ -38,8 +38,10 @@ pub(super) fn router(state: Arc<State>) -> Router {
         .route("/lab/{rung}/vouchers/{id}", get(books))
         .route("/lab/{rung}/vouchers/{id}/orders", post(buy))
         .with_state(state)
-        .fallback(|| async { Problem::new(Code::NotFound).detail("GET /lab says what there is") })
-        .method_not_allowed_fallback(|| async { Problem::new(Code::MethodNotAllowed) })
+        .fallback(|| async {
+            LabProblem::new(LabCode::NotFound).detail("GET /lab says what there is")
+        })
+        .method_not_allowed_fallback(|| async { LabProblem::new(LabCode::MethodNotAllowed) })
         .layer(from_fn(around))
 }
 
@@ -53,7 +55,7 @@ async fn around(request: Request, next: Next) -> Response {
     });
     answered.catch_unwind().await.unwrap_or_else(|_| {
         // The panic's own message is on standard error.
-        Problem::new(Code::Internal).into_response()
+        LabProblem::new(LabCode::Internal).into_response()
     })
 }
 
@@ -80,7 +82,7 @@ async fn index(Shared(state): Lab) -> Response {
 /// What may be said of a new voucher.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NewVoucher {
+struct NewLabVoucher {
     stock: Option<i32>,
 }
 
@@ -89,18 +91,19 @@ async fn put_on_sale(
     Shared(state): Lab,
     rung: Segments<String>,
     body: Bytes,
-) -> Result<Response, Problem> {
+) -> Result<Response, LabProblem> {
     let service = service(&state, &rung.map_err(unreadable)?.0)?;
-    let new: NewVoucher = match body.trim_ascii() {
-        b"" => NewVoucher::default(),
+    let new: NewLabVoucher = match body.trim_ascii() {
+        b"" => NewLabVoucher::default(),
         // serde would take an array for a struct, member by member.
-        [b'{', ..] => serde_json::from_slice(&body)
-            .map_err(|error| Problem::invalid(format!("the body is not as expected: {error}")))?,
-        _ => return Err(Problem::invalid("the body is not a JSON object")),
+        [b'{', ..] => serde_json::from_slice(&body).map_err(|error| {
+            LabProblem::invalid(format!("the body is not as expected: {error}"))
+        })?,
+        _ => return Err(LabProblem::invalid("the body is not a JSON object")),
     };
     let stock = new.stock.unwrap_or(FIRST_STOCK);
     if !(0..=MAX_STOCK).contains(&stock) {
-        return Err(Problem::invalid(format!("stock must lie between 0 and {MAX_STOCK}")));
+        return Err(LabProblem::invalid(format!("stock must lie between 0 and {MAX_STOCK}")));
     }
     let voucher = service.put_on_sale(stock).await?;
     let body = json!({
@@ -125,7 +128,7 @@ struct Books {
 async fn books(
     Shared(state): Lab,
     segments: Segments<(String, String)>,
-) -> Result<Json<Books>, Problem> {
+) -> Result<Json<Books>, LabProblem> {
     let (service, voucher) = service_and_voucher(&state, segments)?;
     let audit = service.books(voucher).await?;
     let (oversold, duplicates) = (audit.oversold(), audit.duplicates());
@@ -134,7 +137,7 @@ async fn books(
 
 /// What a buyer is told who got one.
 #[derive(Debug, Serialize)]
-struct Ordered {
+struct LabOrder {
     /// A string, as everywhere.
     order_id: String,
     voucher_id: VoucherId,
@@ -145,40 +148,40 @@ async fn buy(
     Shared(state): Lab,
     segments: Segments<(String, String)>,
     headers: HeaderMap,
-) -> Result<(StatusCode, Json<Ordered>), Problem> {
+) -> Result<(StatusCode, Json<LabOrder>), LabProblem> {
     let (service, voucher_id) = service_and_voucher(&state, segments)?;
     service.check(voucher_id).await?;
     let user_id = state.strangers.who(&headers)?;
     let place = Arc::clone(&state.places).try_acquire_owned();
-    let place = place.map_err(|_| Problem::unavailable("too many purchases are under way"))?;
+    let place = place.map_err(|_| LabProblem::unavailable("too many purchases are under way"))?;
     // A task of its own: a purchase that began runs to its end if the buyer leaves.
     let purchase = state.purchases.spawn(async move {
         let bought = service.buy(user_id, voucher_id).await;
         drop(place);
         bought
     });
-    let order = purchase.await.map_err(|_| Problem::new(Code::Internal))??;
-    let ordered = Ordered { order_id: order.to_string(), voucher_id, user_id };
+    let order = purchase.await.map_err(|_| LabProblem::new(LabCode::Internal))??;
+    let ordered = LabOrder { order_id: order.to_string(), voucher_id, user_id };
     Ok((StatusCode::CREATED, Json(ordered)))
 }
 
 fn service_and_voucher(
-    state: &State,
+    state: &LabState,
     segments: Segments<(String, String)>,
-) -> Result<(Arc<RungService>, VoucherId), Problem> {
+) -> Result<(Arc<RungService>, VoucherId), LabProblem> {
     let Path((rung, voucher)) = segments.map_err(unreadable)?;
     let service = service(state, &rung)?;
     let voucher = voucher.parse();
-    Ok((service, voucher.map_err(|error| Problem::invalid(format!("the voucher: {error}")))?))
+    Ok((service, voucher.map_err(|error| LabProblem::invalid(format!("the voucher: {error}")))?))
 }
 
-fn service(state: &State, name: &str) -> Result<Arc<RungService>, Problem> {
-    let not_here = |why: String| Problem::new(Code::RungNotFound).detail(why);
+fn service(state: &LabState, name: &str) -> Result<Arc<RungService>, LabProblem> {
+    let not_here = |why: String| LabProblem::new(LabCode::RungNotFound).detail(why);
     let rung = ladder::find(name).map_err(|unknown| not_here(unknown.to_string()))?;
     let service = state.services.iter().find(|service| service.rung.id == rung.id);
     service.cloned().ok_or_else(|| not_here(format!("{} is not sold by here", rung.id)))
 }
 
-fn unreadable(rejection: PathRejection) -> Problem {
-    Problem::invalid(rejection.body_text())
+fn unreadable(rejection: PathRejection) -> LabProblem {
+    LabProblem::invalid(rejection.body_text())
 }

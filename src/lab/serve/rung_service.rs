@@ -11,13 +11,13 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::buyers::Register;
-use super::problem::{Code, Problem};
+use super::problem::{LabCode, LabProblem};
 use crate::lab::faults::FaultError;
 use crate::lab::lock_servers::LockServers;
 use crate::lab::protocol::NodePlan;
 use crate::lab::sale;
 use crate::lab::world::World;
-use crate::ladder::{Design, Rung, RungError, Shop, Visit};
+use crate::ladder::{Design, Purchase, Resources, Rung, RungError};
 use crate::model::{UserId, VoucherId};
 use crate::seckill::audit::VoucherAudit;
 
@@ -45,7 +45,7 @@ pub(super) struct RungService {
     /// For what is not a purchase.
     looks: PgPool,
     register: Option<Register>,
-    readiness: Mutex<Readiness>,
+    readiness: Mutex<RungReadiness>,
     /// Vouchers that are this rung's for certain.
     own: Cache<VoucherId, ()>,
     vouchers: AtomicUsize,
@@ -56,7 +56,7 @@ pub(super) struct RungService {
 /// Where a rung gets what it works with.
 pub(super) enum Supply {
     /// It is there.
-    Given(Shop),
+    Given(Resources),
     /// The lock's servers are started when the first buyer comes.
     Started {
         /// Gone when all is over.
@@ -71,10 +71,10 @@ pub(super) enum Supply {
     },
 }
 
-enum Readiness {
+enum RungReadiness {
     NotTried,
     Ready(Ready),
-    Failed(Instant, Problem),
+    Failed(Instant, LabProblem),
 }
 
 /// A rung that can sell.
@@ -96,7 +96,7 @@ impl RungService {
             supply,
             looks,
             register,
-            readiness: Mutex::new(Readiness::NotTried),
+            readiness: Mutex::new(RungReadiness::NotTried),
             own: Cache::new(MAX_VOUCHERS),
             vouchers: AtomicUsize::new(0),
             told: AtomicBool::new(false),
@@ -109,53 +109,53 @@ impl RungService {
     /// When it cannot be built.
     pub(super) async fn open(&self) -> anyhow::Result<()> {
         let ready = self.ready().await?;
-        *self.readiness.lock().await = Readiness::Ready(ready);
+        *self.readiness.lock().await = RungReadiness::Ready(ready);
         Ok(())
     }
 
     async fn ready(&self) -> anyhow::Result<Ready> {
-        let (shop, servers) = match &self.supply {
-            Supply::Given(shop) => (shop.clone(), LockServers::default()),
+        let (resources, servers) = match &self.supply {
+            Supply::Given(resources) => (resources.clone(), LockServers::default()),
             Supply::Started { world, database, database_url, key_prefix } => {
                 let world = world.upgrade().context("the lab is over")?;
                 let servers = LockServers::start(&world, self.rung).await?;
                 let (url, prefix) = (database_url.clone(), key_prefix.clone());
-                let shop = NodePlan::http(self.rung, url, &servers, prefix).shop()?;
-                (Shop { database: database.clone(), ..shop }, servers)
+                let resources = NodePlan::http(self.rung, url, &servers, prefix).resources()?;
+                (Resources { database: database.clone(), ..resources }, servers)
             }
         };
-        let design = (self.rung.build)(shop).await?;
+        let design = (self.rung.build)(resources).await?;
         Ok(Ready { design: design.into(), _servers: servers })
     }
 
-    async fn design(&self) -> Result<Arc<dyn Design>, Problem> {
+    async fn design(&self) -> Result<Arc<dyn Design>, LabProblem> {
         let mut readiness = self.readiness.lock().await;
         match &*readiness {
-            Readiness::Ready(ready) => return Ok(Arc::clone(&ready.design)),
-            Readiness::Failed(when, why) if when.elapsed() < TRIED_AGAIN_AFTER => {
+            RungReadiness::Ready(ready) => return Ok(Arc::clone(&ready.design)),
+            RungReadiness::Failed(when, why) if when.elapsed() < TRIED_AGAIN_AFTER => {
                 return Err(why.clone());
             }
-            Readiness::Failed(..) | Readiness::NotTried => {}
+            RungReadiness::Failed(..) | RungReadiness::NotTried => {}
         }
         let ready = timeout(READY_WITHIN, self.ready()).await;
         match ready.map_err(anyhow::Error::from).flatten() {
             Ok(ready) => {
                 let design = Arc::clone(&ready.design);
-                *readiness = Readiness::Ready(ready);
+                *readiness = RungReadiness::Ready(ready);
                 Ok(design)
             }
             Err(error) => {
                 let why = not_ready(error);
-                *readiness = Readiness::Failed(Instant::now(), why.clone());
+                *readiness = RungReadiness::Failed(Instant::now(), why.clone());
                 Err(why)
             }
         }
     }
 
     /// Puts a voucher on sale.
-    pub(super) async fn put_on_sale(&self, stock: i32) -> Result<VoucherId, Problem> {
+    pub(super) async fn put_on_sale(&self, stock: i32) -> Result<VoucherId, LabProblem> {
         if self.vouchers.fetch_add(1, Ordering::Relaxed) >= MAX_VOUCHERS {
-            return Err(Problem::unavailable(format!(
+            return Err(LabProblem::unavailable(format!(
                 "{MAX_VOUCHERS} vouchers are enough for one run of the lab: start it anew"
             )));
         }
@@ -165,14 +165,14 @@ impl RungService {
     }
 
     /// What the books of one of the rung's vouchers say.
-    pub(super) async fn books(&self, voucher: VoucherId) -> Result<VoucherAudit, Problem> {
+    pub(super) async fn books(&self, voucher: VoucherId) -> Result<VoucherAudit, LabProblem> {
         self.check(voucher).await?;
         let books = sale::books(&self.looks, voucher).await?;
         books.ok_or_else(|| self.no_such(voucher))
     }
 
     /// Whether the rung sells `voucher`.
-    pub(super) async fn check(&self, voucher: VoucherId) -> Result<(), Problem> {
+    pub(super) async fn check(&self, voucher: VoucherId) -> Result<(), LabProblem> {
         let asked = self.own.get_or_insert_async(&voucher, async {
             match sale::is_of(&self.looks, self.rung, voucher).await {
                 Ok(true) => Ok(()),
@@ -183,17 +183,17 @@ impl RungService {
         asked.await
     }
 
-    fn no_such(&self, voucher: VoucherId) -> Problem {
-        let problem = Problem::new(Code::VoucherNotFound);
+    fn no_such(&self, voucher: VoucherId) -> LabProblem {
+        let problem = LabProblem::new(LabCode::VoucherNotFound);
         problem.detail(format!("voucher {voucher} is not on sale at {}", self.rung.id))
     }
 
     /// One attempt to buy.
-    pub(super) async fn buy(&self, user: UserId, voucher: VoucherId) -> Result<i64, Problem> {
+    pub(super) async fn buy(&self, user: UserId, voucher: VoucherId) -> Result<i64, LabProblem> {
         let design = self.design().await?;
-        let visit = Visit { user, voucher, lease: LEASE, also: None, director: None };
-        let answer = design.buy(&visit).await.inspect_err(|error| self.tell(error))?;
-        let order = Problem::refusal(answer)?;
+        let purchase = Purchase { user, voucher, lease: LEASE, also: None, director: None };
+        let answer = design.buy(&purchase).await.inspect_err(|error| self.tell(error))?;
+        let order = LabProblem::refusal(answer)?;
         if let Some(register) = &self.register {
             register.bought(user).await;
         }
@@ -212,7 +212,7 @@ impl RungService {
     /// Has the rung give back what it holds.
     pub(super) async fn close(&self) {
         let readiness = self.readiness.lock().await;
-        if let Readiness::Ready(ready) = &*readiness
+        if let RungReadiness::Ready(ready) = &*readiness
             && timeout(SHUT_WITHIN, ready.design.shutdown()).await.is_err()
         {
             tracing::warn!(rung = self.rung.id, "the rung did not shut down in time");
@@ -221,7 +221,7 @@ impl RungService {
 }
 
 /// Why nobody can buy here. What a rung lacks, and how to come by it, is said in a sentence.
-fn not_ready(error: anyhow::Error) -> Problem {
+fn not_ready(error: anyhow::Error) -> LabProblem {
     match error.downcast::<RungError>() {
         Ok(error) => {
             tracing::warn!(%error, "a rung is not ready to sell");
@@ -230,8 +230,8 @@ fn not_ready(error: anyhow::Error) -> Problem {
         Err(error) => {
             tracing::warn!(%error, "a rung is not ready to sell");
             match error.downcast::<FaultError>() {
-                Ok(error) => Problem::unavailable(error.to_string()),
-                Err(_) => Problem::unavailable("the rung could not be made ready to sell"),
+                Ok(error) => LabProblem::unavailable(error.to_string()),
+                Err(_) => LabProblem::unavailable("the rung could not be made ready to sell"),
             }
         }
     }

@@ -18,7 +18,7 @@ const MAX_PURCHASES: usize = 16_384;
 pub(super) const FIRST_STOCK: i32 = 100;
 
 /// What all requests share.
-pub(super) struct State {
+pub(super) struct LabState {
     pub(super) services: Vec<Arc<RungService>>,
     /// One on sale at each, in the services' order; none at a node's.
     pub(super) first: Vec<VoucherId>,
@@ -28,7 +28,7 @@ pub(super) struct State {
     pub(super) places: Arc<Semaphore>,
 }
 
-impl State {
+impl LabState {
     pub(super) fn new(address: SocketAddr, services: Vec<RungService>, strangers: i64) -> Self {
         Self {
             services: services.into_iter().map(Arc::new).collect(),

@@ -20,7 +20,7 @@ use tokio::time::{sleep, sleep_until, timeout_at};
 
 use super::codes::{CodeIndex, Codes, NO_ANSWER_INDEX, NOT_SENT_INDEX};
 use super::plan::{Arrival, SteadyPlan};
-use super::schedule::Schedule;
+use super::schedule::ArrivalSchedule;
 use super::sum::Counted;
 use super::tally::{Tally, Timing};
 use crate::load::connection::{
@@ -35,7 +35,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const MAX_CONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 /// What all threads share.
-pub(super) struct Job {
+pub(super) struct LoadShared {
     pub(super) plan: SteadyPlan,
     /// Where all threads wait until all connections are ready.
     pub(super) ready: Barrier,
@@ -50,7 +50,7 @@ pub(super) struct Job {
     pub(super) progress: Arc<Progress>,
 }
 
-impl Job {
+impl LoadShared {
     /// Since the start.
     fn elapsed(&self) -> Duration {
         self.start.get_or_init(Instant::now).elapsed()
@@ -65,8 +65,8 @@ struct Waiting {
 }
 
 /// One thread's part of the load. Its tasks, one a connection, run on this thread alone.
-struct Part {
-    job: Arc<Job>,
+struct LoadThread {
+    job: Arc<LoadShared>,
     /// When the last request becomes due.
     until: Duration,
     is_closed: bool,
@@ -89,12 +89,12 @@ struct Part {
 /// of its node), until all requests have their outcome.
 pub(super) fn run(
     runtime: &Runtime,
-    job: &Arc<Job>,
+    job: &Arc<LoadShared>,
     (part, parts): (usize, usize),
     streams: Vec<(usize, std::net::TcpStream)>,
 ) -> std::io::Result<Counted> {
     let (local, connections) = (LocalSet::new(), streams.len());
-    let state = Rc::new(Part::new(job));
+    let state = Rc::new(LoadThread::new(job));
     let opened = local.block_on(runtime, async {
         for (node, stream) in streams {
             let connection = Connection::over(TcpStream::from_std(stream)?).await?;
@@ -109,7 +109,7 @@ pub(super) fn run(
         Arrival::Closed { .. } => None,
         Arrival::Open { phases } => {
             let seed = job.plan.seed.wrapping_add(part as u64);
-            Some(Schedule::new(phases, 1.0 / parts as f64, seed).peekable())
+            Some(ArrivalSchedule::new(phases, 1.0 / parts as f64, seed).peekable())
         }
     };
     local.block_on(runtime, state.drive(connections, schedule));
@@ -119,8 +119,8 @@ pub(super) fn run(
     Ok(tally.finish(&state.codes.borrow()))
 }
 
-impl Part {
-    fn new(job: &Arc<Job>) -> Self {
+impl LoadThread {
+    fn new(job: &Arc<LoadShared>) -> Self {
         let plan = &job.plan;
         let spans = plan.spans();
         let host = |node: &SocketAddr| HeaderValue::from_str(&node.to_string());
@@ -142,7 +142,7 @@ impl Part {
 
     /// Makes requests due, gives up those that have waited for too long, and returns when nothing
     /// is left to do. A load that has no more pairs, or that the caller has dropped, ends sooner.
-    async fn drive(&self, connections: usize, mut schedule: Option<Peekable<Schedule>>) {
+    async fn drive(&self, connections: usize, mut schedule: Option<Peekable<ArrivalSchedule>>) {
         if self.is_closed {
             (0..connections).for_each(|_| self.arrive(Duration::ZERO));
         }

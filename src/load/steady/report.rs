@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::crowd::Line;
+use crate::load::crowd::ReportLine;
 use crate::load::latency::LatencyMs;
 
 /// One line of the output of the process that makes a steady load. Progress is told in
 /// milliseconds of the load's time.
-pub type SteadyLine = Line<SteadyReport>;
+pub type SteadyLine = ReportLine<SteadyReport>;
 
 /// What came of a steady load. Outcomes are named as in [`outcome`](crate::load::outcome).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::task::JoinSet;
 
-use super::part::{self, Job};
+use super::part::{self, LoadShared};
 use super::plan::SteadyPlan;
 use super::report::SteadyReport;
 use super::sum::Counted;
@@ -67,7 +67,7 @@ pub async fn run_on(
     let mut streams: Vec<_> = opening.try_collect().await?;
 
     let threads = threads.clamp(1, connections);
-    let job = Arc::new(Job {
+    let job = Arc::new(LoadShared {
         plan,
         ready: Barrier::new(threads),
         start: OnceLock::new(),
@@ -93,7 +93,7 @@ pub async fn run_on(
 }
 
 /// Threads are not ended by being dropped: they are told.
-struct AbandonOnDrop(Arc<Job>);
+struct AbandonOnDrop(Arc<LoadShared>);
 
 impl Drop for AbandonOnDrop {
     fn drop(&mut self) {

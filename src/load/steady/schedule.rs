@@ -12,7 +12,7 @@ use super::plan::Phase;
 ///
 /// The process has no memory, so at the beginning of a phase the next gap is simply drawn
 /// anew, from the new rate.
-pub(super) struct Schedule {
+pub(super) struct ArrivalSchedule {
     phases: std::vec::IntoIter<Phase>,
     /// Arrivals a second now.
     per_s: f64,
@@ -22,7 +22,7 @@ pub(super) struct Schedule {
     random: StdRng,
 }
 
-impl Schedule {
+impl ArrivalSchedule {
     /// Of `phases`, each at its rate times `share`: processes that share a rate are, all
     /// together, a Poisson process of that rate.
     pub(super) fn new(phases: &[Phase], share: f64, seed: u64) -> Self {
@@ -37,7 +37,7 @@ impl Schedule {
     }
 }
 
-impl Iterator for Schedule {
+impl Iterator for ArrivalSchedule {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     fn times(phases: &[Phase], share: f64, seed: u64) -> Vec<Duration> {
-        Schedule::new(phases, share, seed).collect()
+        ArrivalSchedule::new(phases, share, seed).collect()
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rand::seq::IndexedRandom;
 use redis::aio::PubSub;
 use redis::{Client, ConnectionAddr, ConnectionInfo, FromRedisValue, RedisError};
 
-use super::node::{Acknowledgement, Node, ServerAddress};
+use super::node::{Acknowledgement, RedisServer, ServerAddress};
 use super::request::{CONNECT_TIMEOUT, Request, unavailable};
 use super::slots::{Address, Range, Redirect, SLOTS};
 use crate::store::StoreError;
@@ -33,7 +33,7 @@ pub(super) struct Cluster {
 
 struct Member {
     address: Address,
-    node: Node,
+    node: RedisServer,
 }
 
 #[derive(Default)]
@@ -238,6 +238,6 @@ async fn slots_of(members: &[Arc<Member>]) -> Result<(Address, Vec<Range>), Stor
 /// A node at this address, with the login of the others.
 fn member(login: &ConnectionInfo, address: &Address) -> Option<Arc<Member>> {
     let info = login.clone().set_addr(ConnectionAddr::Tcp(address.host.clone(), address.port));
-    let node = Node::new(ServerAddress::Fixed(Client::open(info).ok()?));
+    let node = RedisServer::new(ServerAddress::Fixed(Client::open(info).ok()?));
     Some(Arc::new(Member { address: address.clone(), node }))
 }

@@ -7,8 +7,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::request::{CONNECT_TIMEOUT, Cause, unavailable};
+use super::request::{CONNECT_TIMEOUT, unavailable};
 use crate::store::StoreError;
+use crate::store::error::BoxedCause;
 use crate::store::timeout::within;
 
 /// Connections at once. A request that comes when all are in use waits as long as connecting may
@@ -47,7 +48,7 @@ impl DedicatedConnections {
         &self,
         server: Client,
         config: AsyncConnectionConfig,
-    ) -> Result<Pool, Cause> {
+    ) -> Result<Pool, BoxedCause> {
         let manager = Manager::new_with_config(server.get_connection_info().clone(), config)?;
         let pool = Pool::builder(manager).max_size(MAX_CONNECTIONS).build()?;
         *self.current() = Some(pool.clone());

@@ -8,7 +8,7 @@ use redis::{Cmd, FromRedisValue, Value};
 
 use super::RedisUrl;
 use super::cluster::Cluster;
-use super::node::{Acknowledgement, Node, ServerAddress};
+use super::node::{Acknowledgement, RedisServer, ServerAddress};
 use super::request::{Request, ScriptCall, is_no_script};
 use super::url::Place;
 use crate::store::{Service, StoreError};
@@ -22,7 +22,7 @@ pub struct Redis {
 }
 
 enum Topology {
-    One(Node),
+    One(RedisServer),
     Many(Cluster),
 }
 
@@ -43,9 +43,9 @@ impl Redis {
         };
         let url: RedisUrl = url.parse().map_err(malformed)?;
         let topology = match url.place {
-            Place::Server(client) => Topology::One(Node::new(ServerAddress::Fixed(client))),
+            Place::Server(client) => Topology::One(RedisServer::new(ServerAddress::Fixed(client))),
             Place::Sentinels(sentinels) => {
-                Topology::One(Node::new(ServerAddress::Elected(sentinels)))
+                Topology::One(RedisServer::new(ServerAddress::Elected(sentinels)))
             }
             Place::Cluster(seeds) => Topology::Many(Cluster::new(&seeds).ok_or_else(|| {
                 StoreError::defect(Service::Redis, "the Redis URL names no node of a cluster")

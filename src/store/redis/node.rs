@@ -11,9 +11,10 @@ use redis::{
 };
 
 use super::dedicated::{DedicatedConnection, DedicatedConnections};
-use super::request::{Asking, CONNECT_TIMEOUT, Cause, Request, ScriptCall, unavailable, unknown};
+use super::request::{Asking, CONNECT_TIMEOUT, Request, ScriptCall, unavailable, unknown};
 use super::sentinels::Sentinels;
 use crate::store::StoreError;
+use crate::store::error::BoxedCause;
 use crate::store::timeout::{unless_silent, within};
 
 /// How long the shared connection may bring no answer, to nobody.
@@ -28,16 +29,16 @@ pub(super) enum ServerAddress {
 }
 
 /// One server at a time, and the connections to it.
-pub(super) struct Node {
+pub(super) struct RedisServer {
     address: ServerAddress,
-    shared: RwLock<Option<Shared>>,
+    shared: RwLock<Option<SharedConnection>>,
     connecting: tokio::sync::Mutex<()>,
     dedicated: DedicatedConnections,
 }
 
 /// The shared connection of a while.
 #[derive(Clone)]
-struct Shared {
+struct SharedConnection {
     /// Which one, so that only who saw it break drops it.
     generation: u64,
     connection: MultiplexedConnection,
@@ -62,7 +63,7 @@ impl Acknowledgement {
     }
 }
 
-impl Node {
+impl RedisServer {
     pub(super) fn new(address: ServerAddress) -> Self {
         let (shared, connecting, dedicated) = Default::default();
         Self { address, shared, connecting, dedicated }
@@ -146,7 +147,8 @@ impl Node {
 
     /// A fresh connection that hears what is published.
     pub(super) async fn subscriber(&self) -> Result<PubSub, StoreError> {
-        let connecting = async { Ok::<_, Cause>(self.client().await?.get_async_pubsub().await?) };
+        let connecting =
+            async { Ok::<_, BoxedCause>(self.client().await?.get_async_pubsub().await?) };
         within(CONNECT_TIMEOUT, connecting).await.map_err(unavailable)?.map_err(unavailable)
     }
 
@@ -169,11 +171,11 @@ impl Node {
         }
     }
 
-    fn shared(&self) -> Option<Shared> {
+    fn shared(&self) -> Option<SharedConnection> {
         self.shared.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn connection(&self) -> Result<Shared, StoreError> {
+    async fn connection(&self) -> Result<SharedConnection, StoreError> {
         match self.shared() {
             Some(shared) => Ok(shared),
             // Boxed: its future is thirty times the size of a command's, and every command
@@ -182,7 +184,7 @@ impl Node {
         }
     }
 
-    async fn connect(&self) -> Result<Shared, StoreError> {
+    async fn connect(&self) -> Result<SharedConnection, StoreError> {
         // One task connects; the others wait as long as that one attempt may take.
         let connecting = within(CONNECT_TIMEOUT, self.connecting.lock()).await;
         let _connecting = connecting.map_err(unavailable)?;
@@ -192,7 +194,7 @@ impl Node {
         let connection = self.fresh_connection().await?;
         static GENERATIONS: AtomicU64 = AtomicU64::new(0);
         let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
-        let fresh = Shared { generation, connection, answers: Arc::default() };
+        let fresh = SharedConnection { generation, connection, answers: Arc::default() };
         let mut shared = self.shared.write().unwrap_or_else(PoisonError::into_inner);
         *shared = Some(fresh.clone());
         Ok(fresh)
@@ -215,12 +217,12 @@ impl Node {
         let connecting = async {
             let client = self.client().await?;
             let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-            Ok::<_, Cause>(connection)
+            Ok::<_, BoxedCause>(connection)
         };
         within(CONNECT_TIMEOUT, connecting).await.map_err(unavailable)?.map_err(unavailable)
     }
 
-    async fn client(&self) -> Result<Client, Cause> {
+    async fn client(&self) -> Result<Client, BoxedCause> {
         match &self.address {
             ServerAddress::Fixed(client) => Ok(client.clone()),
             ServerAddress::Elected(sentinels) => sentinels.master(&config()).await,

@@ -9,12 +9,11 @@ use redis::{
 };
 
 use super::slots::slot_of;
+use crate::store::error::BoxedCause;
 use crate::store::{Service, StoreError};
 
 /// A connection is made, checked or waited for no longer than this.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
-
-pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// A command, or a script, which is loaded where the server lacks it. Not an enum: every
 /// command under way would be as large as a script's.
@@ -154,11 +153,11 @@ impl ConnectionLike for Asking<'_> {
 }
 
 /// Nothing was sent: there was no connection to send it on.
-pub(super) fn unavailable(cause: impl Into<Cause>) -> StoreError {
+pub(super) fn unavailable(cause: impl Into<BoxedCause>) -> StoreError {
     StoreError::unavailable(Service::Redis, cause)
 }
 
-pub(super) fn unknown(cause: impl Into<Cause>) -> StoreError {
+pub(super) fn unknown(cause: impl Into<BoxedCause>) -> StoreError {
     StoreError::unknown(Service::Redis, cause)
 }
 

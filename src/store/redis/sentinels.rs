@@ -7,7 +7,7 @@ use redis::{
     RedisResult, Role, ServerErrorKind,
 };
 
-use super::request::Cause;
+use crate::store::error::BoxedCause;
 
 /// Some sentinels, and what they are asked for.
 #[derive(Debug, Clone)]
@@ -29,7 +29,10 @@ impl Sentinels {
 
     /// The master, as the first of them knows it whose master says that it is one: in a
     /// failover some are late, and some are cut off with a master that is none any more.
-    pub(super) async fn master(&self, config: &AsyncConnectionConfig) -> Result<Client, Cause> {
+    pub(super) async fn master(
+        &self,
+        config: &AsyncConnectionConfig,
+    ) -> Result<Client, BoxedCause> {
         // All at once: one that is silent must not use up the others' time.
         let asked = self.addresses.iter().map(|one| Box::pin(self.master_of(one, config)));
         select_ok(asked).await.map(|(master, _)| master)
@@ -39,7 +42,7 @@ impl Sentinels {
         &self,
         sentinel: &ConnectionInfo,
         config: &AsyncConnectionConfig,
-    ) -> Result<Client, Cause> {
+    ) -> Result<Client, BoxedCause> {
         let answer = match self.ask(sentinel.clone(), config).await {
             Err(error) if error.code() == Some("NOAUTH") && self.login.password().is_some() => {
                 let login = self.login.clone().set_db(0);

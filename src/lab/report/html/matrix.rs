@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 
 use super::{cell_anchor, class, name, sign};
-use crate::lab::report::{Mark, Report};
-use crate::lab::{Cell, Rush, scenarios};
+use crate::lab::report::{LabReport, Mark};
+use crate::lab::{Cell, RushReport, scenarios};
 use crate::ladder::{Rung, Scenario};
 
-pub(super) fn section(report: &Report) -> Markup {
+pub(super) fn section(report: &LabReport) -> Markup {
     let groups = report.scenarios();
     html! {
         section aria-labelledby="matrix" {
@@ -52,7 +52,7 @@ pub(super) fn section(report: &Report) -> Markup {
     }
 }
 
-fn row(report: &Report, rung: &Rung) -> Markup {
+fn row(report: &LabReport, rung: &Rung) -> Markup {
     html! {
         tr {
             th scope="row" { a href=(format!("#{}", rung.id)) title=(rung.line("Idea")) { (name(rung)) } }
@@ -86,7 +86,7 @@ fn cell(rung: &Rung, scenario: Scenario, cell: Option<&Cell>, first: bool) -> Ma
     }
 }
 
-fn rush(rung: &Rung, rush: Option<&Rush>) -> Markup {
+fn rush(rung: &Rung, rush: Option<&RushReport>) -> Markup {
     let Some(rush) = rush else {
         let title = format!("{}, rush: no result", rung.id);
         return html! {

@@ -14,7 +14,7 @@ mod timeline;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::sentences::{label, mechanism};
-use super::{Mark, Report};
+use super::{LabReport, Mark};
 use crate::ladder::{RUNGS, Rung, Scenario};
 
 const STYLE: &str = include_str!("style.css");
@@ -25,7 +25,7 @@ const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 /// The page.
-pub fn page(report: &Report) -> String {
+pub fn page(report: &LabReport) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -61,7 +61,7 @@ pub fn page(report: &Report) -> String {
     page.into_string()
 }
 
-fn head(report: &Report) -> Markup {
+fn head(report: &LabReport) -> Markup {
     let right = report.is_as_claimed();
     html! {
         header {
@@ -82,7 +82,7 @@ fn head(report: &Report) -> Markup {
 }
 
 /// What a reader must not overlook.
-fn exceptions(report: &Report) -> Markup {
+fn exceptions(report: &LabReport) -> Markup {
     let (objections, skipped) = (report.objections(), report.skipped());
     html! {
         @if !objections.is_empty() {

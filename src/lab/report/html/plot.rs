@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::label;
-use crate::lab::report::Report;
+use crate::lab::report::LabReport;
 use crate::ladder::Invariant;
 
 /// Units of the drawing, which is scaled to the width there is.
@@ -17,7 +17,7 @@ const ROW: f64 = 40.0;
 const LABEL_WIDTH: f64 = 40.0;
 const LABEL_HEIGHT: f64 = 15.0;
 
-struct Point {
+struct PlotPoint {
     label: &'static str,
     anchor: String,
     title: String,
@@ -27,7 +27,7 @@ struct Point {
 }
 
 /// Nothing where there was no rush.
-pub(super) fn section(report: &Report) -> Markup {
+pub(super) fn section(report: &LabReport) -> Markup {
     if report.rushes.is_empty() {
         return html! {};
     }
@@ -48,7 +48,7 @@ pub(super) fn section(report: &Report) -> Markup {
 }
 
 /// Those that something here could have broken.
-fn promises(report: &Report) -> Vec<Invariant> {
+fn promises(report: &LabReport) -> Vec<Invariant> {
     let mut promises: Vec<Invariant> = report.scenarios().into_iter().map(|(it, _)| it).collect();
     let of_a_rush = [Invariant::NoOversell, Invariant::OnePerUser, Invariant::NoUndersell];
     promises.extend(of_a_rush.into_iter().chain([Invariant::NoLostOrder]));
@@ -57,7 +57,7 @@ fn promises(report: &Report) -> Vec<Invariant> {
     promises
 }
 
-fn points(report: &Report, promises: &[Invariant]) -> Vec<Point> {
+fn points(report: &LabReport, promises: &[Invariant]) -> Vec<PlotPoint> {
     let mut points = Vec::new();
     for rung in &report.rungs {
         let Some(rush) = report.rush(rung) else { continue };
@@ -68,7 +68,7 @@ fn points(report: &Report, promises: &[Invariant]) -> Vec<Point> {
         } else {
             format!("breaks {}", names.join(", "))
         };
-        points.push(Point {
+        points.push(PlotPoint {
             label: label(rung),
             anchor: format!("#{}", rung.id),
             title: format!("{}: {:.0} orders per second, {breaks}", rung.id, rush.orders_per_s),
@@ -83,7 +83,7 @@ fn points(report: &Report, promises: &[Invariant]) -> Vec<Point> {
 }
 
 /// 1, 2, 5, 10, … around what is to be shown.
-fn ticks(points: &[Point]) -> Vec<f64> {
+fn ticks(points: &[PlotPoint]) -> Vec<f64> {
     let rates = || points.iter().map(|point| point.rate);
     let (low, high) = (rates().fold(f64::MAX, f64::min), rates().fold(0.1, f64::max));
     let all: Vec<f64> =
@@ -94,7 +94,7 @@ fn ticks(points: &[Point]) -> Vec<f64> {
 }
 
 /// For each point how many labels are below its own.
-fn levels(points: &[Point], x: impl Fn(f64) -> f64) -> Vec<usize> {
+fn levels(points: &[PlotPoint], x: impl Fn(f64) -> f64) -> Vec<usize> {
     let mut taken: Vec<Vec<f64>> = Vec::new();
     points
         .iter()
@@ -110,7 +110,7 @@ fn levels(points: &[Point], x: impl Fn(f64) -> f64) -> Vec<usize> {
         .collect()
 }
 
-fn drawing(points: &[Point], promises: usize) -> Markup {
+fn drawing(points: &[PlotPoint], promises: usize) -> Markup {
     let ticks = ticks(points);
     let (low, high) = (ticks[0].log10(), ticks[ticks.len() - 1].log10());
     let x = |rate: f64| LEFT + (rate.log10() - low) / (high - low) * (WIDTH - LEFT - RIGHT);
@@ -150,7 +150,7 @@ fn drawing(points: &[Point], promises: usize) -> Markup {
 }
 
 /// All promises kept: a disc. Some: a ring. Not as claimed: a square, and an exclamation mark.
-fn drawn(point: &Point, level: usize, x: f64, y: f64, promises: usize) -> Markup {
+fn drawn(point: &PlotPoint, level: usize, x: f64, y: f64, promises: usize) -> Markup {
     let name = y - 12.0 - LABEL_HEIGHT * level as f64;
     let class = match (point.wrong, point.kept == promises) {
         (true, _) => "wrong",

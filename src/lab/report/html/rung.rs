@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 
 use super::{cell_anchor, class, code, label, mechanism, prose, sign, timeline};
-use crate::lab::report::{Mark, Report};
-use crate::lab::{Cell, Rush};
+use crate::lab::report::{LabReport, Mark};
+use crate::lab::{Cell, RushReport};
 use crate::ladder::{Rung, Scenario};
 
-pub(super) fn chapter(report: &Report, rung: &Rung) -> Markup {
+pub(super) fn chapter(report: &LabReport, rung: &Rung) -> Markup {
     let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.rung == rung.id).collect();
     let absent: Vec<(Scenario, &str)> = report
         .absent()
@@ -86,7 +86,7 @@ fn replay(cell: &Cell) -> Markup {
     }
 }
 
-fn rush(report: &Report, rush: &Rush) -> Markup {
+fn rush(report: &LabReport, rush: &RushReport) -> Markup {
     let (mark, wrong) = (rush.mark(), !rush.as_claimed);
     html! {
         details.cell.(class(mark, wrong)) open {

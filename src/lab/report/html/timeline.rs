@@ -3,9 +3,9 @@
 
 use maud::{Markup, html};
 
-use crate::lab::Line;
+use crate::lab::TimelineLine;
 
-pub(super) fn table(lines: &[Line]) -> Markup {
+pub(super) fn table(lines: &[TimelineLine]) -> Markup {
     let mut actors: Vec<&str> = Vec::new();
     for actor in lines.iter().filter_map(|line| line.actor.as_deref()) {
         if !actors.contains(&actor) {
@@ -34,7 +34,7 @@ pub(super) fn table(lines: &[Line]) -> Markup {
     }
 }
 
-fn row(step: usize, line: &Line, actors: &[&str]) -> Markup {
+fn row(step: usize, line: &TimelineLine, actors: &[&str]) -> Markup {
     html! {
         tr {
             th.step scope="row" { (step) }

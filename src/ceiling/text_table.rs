@@ -4,14 +4,14 @@ use comfy_table::{CellAlignment, Table, presets};
 
 /// Title, columns and rows. The first column is text, and so are those that `text` names.
 #[derive(Debug, Default)]
-pub(super) struct Sheet {
+pub(super) struct TextTable {
     pub(super) title: String,
     pub(super) columns: Vec<&'static str>,
     pub(super) text: Vec<&'static str>,
     pub(super) rows: Vec<Vec<String>>,
 }
 
-impl Sheet {
+impl TextTable {
     pub(super) fn new(title: impl Into<String>, columns: &[&'static str]) -> Self {
         Self { title: title.into(), columns: columns.to_vec(), ..Self::default() }
     }
@@ -64,13 +64,13 @@ mod tests {
 
     #[test]
     fn a_sheet_is_a_table_in_both_ways() {
-        let mut sheet = Sheet::new("Things", &["thing", "a second", ""]).with_text(&[""]);
-        sheet.row(["one", "4,011", "met"].map(str::to_owned));
+        let mut text_table = TextTable::new("Things", &["thing", "a second", ""]).with_text(&[""]);
+        text_table.row(["one", "4,011", "met"].map(str::to_owned));
         assert_eq!(
-            sheet.markdown(),
+            text_table.markdown(),
             "### Things\n\n| thing | a second |  |\n| --- | ---: | --- |\n| one | 4,011 | met |\n"
         );
-        let plain = sheet.plain();
+        let plain = text_table.plain();
         assert!(plain.starts_with("Things\n") && plain.contains("4,011"), "{plain}");
     }
 }

@@ -17,7 +17,7 @@ use crate::store::StoreError;
 
 /// One attempt to buy.
 #[derive(Clone)]
-pub struct Visit {
+pub struct Purchase {
     /// The buyer.
     pub user: UserId,
     /// What.
@@ -40,7 +40,7 @@ pub trait Director: Send + Sync {
     fn waits(&self, what: &str);
 }
 
-impl Visit {
+impl Purchase {
     /// A pause point: nothing at all in a real rush.
     pub async fn at(&self, point: Point, detail: impl Display) {
         if let Some(director) = &self.director {
@@ -167,7 +167,7 @@ pub enum RungError {
     /// The rung found that it does not hold its lock any more, and wrote nothing.
     #[error("the lock was lost before the write")]
     LockLost,
-    /// The shop lacks what the rung needs.
+    /// The resources lacks what the rung needs.
     #[error("this rung needs {0}")]
     Lacks(&'static str),
     /// ZooKeeper.

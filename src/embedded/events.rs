@@ -1,8 +1,8 @@
-//! What the keeper hears: lines from its owner, the end of its owner, signals.
+//! What the supervisor hears: lines from its owner, the end of its owner, signals.
 //!
 //! Two threads do nothing but wait and pass on; the main thread alone acts and
 //! forks. That matters: the kernel's parent-death signal is tied to the *thread*
-//! that forked, and the main thread lives as long as the keeper.
+//! that forked, and the main thread lives as long as the supervisor.
 
 use std::{
     cell::Cell,
@@ -28,13 +28,13 @@ pub(super) enum Event {
 }
 
 /// The one queue of [`Event`]s.
-pub(super) struct Inbox {
+pub(super) struct Events {
     events: Receiver<Event>,
     /// A stop was heard in [`pause`](Self::pause); it must not be forgotten.
     stopped: Cell<bool>,
 }
 
-impl Inbox {
+impl Events {
     /// Blocks the signals for this thread, hence for those it starts, and begins to listen.
     ///
     /// SIGINT and SIGHUP are taken and ignored: a Ctrl-C or a closed terminal is
@@ -69,7 +69,7 @@ impl Inbox {
             match self.events.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.stopped.set(true);
-                    return Err(EmbeddedError::Keeper(
+                    return Err(EmbeddedError::Supervisor(
                         "the servers were told to stop while they started".to_owned(),
                     ));
                 }
@@ -100,6 +100,6 @@ fn pass_on_lines(events: &Sender<Event>) {
             return;
         }
     }
-    // A failed send means that the keeper is ending already.
+    // A failed send means that the supervisor is ending already.
     let _ = events.send(Event::Stop);
 }

@@ -1,18 +1,18 @@
-//! How the actors of a stage go on: one at a time, and no further than the schedule says.
+//! How the actors of a scheduler go on: one at a time, and no further than the schedule says.
 
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tokio::time::timeout;
 
-use super::protocol::{Act, Order};
-use super::stage::{Actor, Cast, PATIENCE, Stage, State, Stop};
+use super::protocol::{Act, NodeRequest};
+use super::scheduler::{Actor, ActorRecord, ActorState, PATIENCE, Scheduler, Stop};
 use crate::ladder::Point;
 
 /// How often PostgreSQL is asked who waits for a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-impl Stage<'_> {
+impl Scheduler<'_> {
     /// Lets the actor go on until it is at `point`, or as far as it gets.
     ///
     /// # Errors
@@ -21,7 +21,7 @@ impl Stage<'_> {
         self.until_first(actor, &[point]).await
     }
 
-    /// As [`Stage::until_first`], where the story is none unless the actor gets there.
+    /// As [`Scheduler::until_first`], where the story is none unless the actor gets there.
     ///
     /// # Errors
     /// When it does not, too: the cell is unknown.
@@ -29,7 +29,7 @@ impl Stage<'_> {
         match self.until_first(actor, points).await? {
             Stop::At(_) => Ok(()),
             elsewhere => {
-                let name = self.cast[actor.0].name;
+                let name = self.actors[actor.0].name;
                 bail!("{name} was to come to {points:?}, and came to {elsewhere:?}")
             }
         }
@@ -38,7 +38,7 @@ impl Stage<'_> {
     /// Lets the actor go on to its end, or as far as it gets.
     ///
     /// # Errors
-    /// As [`Stage::until`].
+    /// As [`Scheduler::until`].
     pub async fn finish(&mut self, actor: Actor) -> anyhow::Result<Stop> {
         self.until_first(actor, &[]).await
     }
@@ -47,7 +47,7 @@ impl Stage<'_> {
     /// whoever gets it goes on: the queue's order is not the schedule's.
     ///
     /// # Errors
-    /// As [`Stage::until`].
+    /// As [`Scheduler::until`].
     pub async fn finish_all(&mut self, actors: &[Actor]) -> anyhow::Result<()> {
         let mut left = actors.to_vec();
         while !left.is_empty() {
@@ -64,14 +64,17 @@ impl Stage<'_> {
     async fn next_ready(&mut self, actors: &[Actor]) -> anyhow::Result<Actor> {
         loop {
             for actor in actors {
-                let cast = &self.cast[actor.0];
-                let queued = matches!(cast.state, State::QueuedInDatabase | State::QueuedInProcess);
-                if !queued || self.nodes[cast.node].has_heard(cast.name) {
+                let record = &self.actors[actor.0];
+                let queued = matches!(
+                    record.state,
+                    ActorState::QueuedInDatabase | ActorState::QueuedInProcess
+                );
+                if !queued || self.nodes[record.node].has_heard(record.name) {
                     return Ok(*actor);
                 }
             }
             for actor in actors {
-                let node = self.cast[actor.0].node;
+                let node = self.actors[actor.0].node;
                 if let Ok(heard) = timeout(LOOK_EVERY, self.nodes[node].listen()).await {
                     heard?;
                 }
@@ -84,32 +87,36 @@ impl Stage<'_> {
     /// # Errors
     /// When its process has ended.
     pub async fn set_out(&mut self, actor: Actor) -> anyhow::Result<()> {
-        let Cast { name, node, .. } = self.cast[actor.0];
-        self.cast[actor.0].state = State::Running;
+        let ActorRecord { name, node, .. } = self.actors[actor.0];
+        self.actors[actor.0].state = ActorState::Running;
         self.note(name, "goes on");
-        self.nodes[node].order(&Order::Go(name.to_owned())).await
+        self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await
     }
 
-    /// As [`Stage::until`], to the first of several points.
+    /// As [`Scheduler::until`], to the first of several points.
     ///
     /// # Errors
-    /// As [`Stage::until`].
+    /// As [`Scheduler::until`].
     pub async fn until_first(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<Stop> {
         loop {
-            let (name, node) = (self.cast[actor.0].name, self.cast[actor.0].node);
-            match self.cast[actor.0].state {
-                State::Held => {
-                    self.cast[actor.0].state = State::Running;
-                    self.nodes[node].order(&Order::Go(name.to_owned())).await?;
+            let (name, node) = (self.actors[actor.0].name, self.actors[actor.0].node);
+            match self.actors[actor.0].state {
+                ActorState::Held => {
+                    self.actors[actor.0].state = ActorState::Running;
+                    self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await?;
                 }
-                State::Over => return Ok(self.cast[actor.0].answer.clone().unwrap_or(Stop::Waits)),
-                State::QueuedInDatabase | State::QueuedInProcess | State::Running => {}
+                ActorState::Over => {
+                    return Ok(self.actors[actor.0].answer.clone().unwrap_or(Stop::Waits));
+                }
+                ActorState::QueuedInDatabase
+                | ActorState::QueuedInProcess
+                | ActorState::Running => {}
             }
             let act = timeout(PATIENCE, self.next_act(actor)).await;
             let act = act.with_context(|| format!("{name} did nothing for {PATIENCE:?}"))??;
             let stop = match act {
                 Act::At(at, detail) => {
-                    self.cast[actor.0].state = State::Held;
+                    self.actors[actor.0].state = ActorState::Held;
                     let detail =
                         if at == Point::Committing { self.nth_order(detail) } else { detail };
                     self.note(name, at.told(&detail));
@@ -135,8 +142,8 @@ impl Stage<'_> {
                     Stop::Failed(error)
                 }
             };
-            self.cast[actor.0].state = State::Over;
-            self.cast[actor.0].answer = Some(stop.clone());
+            self.actors[actor.0].state = ActorState::Over;
+            self.actors[actor.0].answer = Some(stop.clone());
             return Ok(stop);
         }
     }
@@ -144,20 +151,20 @@ impl Stage<'_> {
     /// What the actor does next. That it waits for somebody else's row is something that
     /// only PostgreSQL knows.
     async fn next_act(&mut self, actor: Actor) -> anyhow::Result<Act> {
-        let cast = &self.cast[actor.0];
-        let (name, node, was) = (cast.name, cast.node, cast.state);
-        let queued = |cast: &&Cast| cast.state == State::QueuedInDatabase;
-        let known = self.cast.iter().filter(queued).count() as i64;
+        let record = &self.actors[actor.0];
+        let (name, node, was) = (record.name, record.node, record.state);
+        let queued = |record: &&ActorRecord| record.state == ActorState::QueuedInDatabase;
+        let known = self.actors.iter().filter(queued).count() as i64;
         loop {
             if let Ok(act) = timeout(LOOK_EVERY, self.nodes[node].next_act(name)).await {
                 let act = act?;
                 if matches!(act, Act::Waits(_)) {
-                    self.cast[actor.0].state = State::QueuedInProcess;
+                    self.actors[actor.0].state = ActorState::QueuedInProcess;
                 }
                 return Ok(act);
             }
-            if was == State::Running && self.waiting_in_database().await? > known {
-                self.cast[actor.0].state = State::QueuedInDatabase;
+            if was == ActorState::Running && self.waiting_in_database().await? > known {
+                self.actors[actor.0].state = ActorState::QueuedInDatabase;
                 return Ok(Act::Waits("a row that another transaction has locked".to_owned()));
             }
         }

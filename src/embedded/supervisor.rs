@@ -1,4 +1,4 @@
-//! The keeper: the process that owns the servers and outlives the program by as
+//! The supervisor: the process that owns the servers and outlives the program by as
 //! long as it takes to stop them.
 
 use std::{
@@ -11,11 +11,11 @@ use super::{
     EmbeddedError, Home, Plan, Server,
     account::Account,
     binaries::Binaries,
-    home::{Claim, KeptHome},
-    inbox::{Event, Inbox},
+    events::{Event, Events},
+    home::{HomeClaim, KeptHome},
     postgres,
-    process::{self, Process, Site},
-    protocol::{Order, Reply, Running},
+    process::{self, ServerProcess, Site},
+    protocol::{Running, SupervisorReply, SupervisorRequest},
     redis,
     scratch::Scratch,
 };
@@ -38,34 +38,34 @@ pub fn keep_servers() -> ExitCode {
 }
 
 fn keep() -> Result<(), EmbeddedError> {
-    let inbox = Inbox::open()
-        .map_err(|e| EmbeddedError::Keeper(format!("cannot listen to signals: {e}")))?;
-    let Event::Line(line) = inbox.next() else {
+    let events = Events::open()
+        .map_err(|e| EmbeddedError::Supervisor(format!("cannot listen to signals: {e}")))?;
+    let Event::Line(line) = events.next() else {
         return Ok(());
     };
     let started = serde_json::from_str(&line)
-        .map_err(|e| EmbeddedError::Keeper(format!("not a plan: {e}")))
-        .and_then(|plan| Keeper::start(&plan, &inbox));
+        .map_err(|e| EmbeddedError::Supervisor(format!("not a plan: {e}")))
+        .and_then(|plan| Supervisor::start(&plan, &events));
     match started {
-        Ok(Started::Owner(mut keeper)) => {
-            reply(&Reply::Ready(keeper.running.clone()));
-            keeper.serve(&inbox);
-            keeper.stop()
+        Ok(Started::Owner(mut supervisor)) => {
+            reply(&SupervisorReply::Ready(supervisor.running.clone()));
+            supervisor.serve(&events);
+            supervisor.stop()
         }
         Ok(Started::Guest(running)) => {
-            reply(&Reply::Attached(running));
+            reply(&SupervisorReply::Attached(running));
             Ok(())
         }
         // The reply carries it to whoever asked; saying it here as well would say it twice.
         Err(error) => {
-            reply(&Reply::from(&error));
+            reply(&SupervisorReply::from(&error));
             Ok(())
         }
     }
 }
 
 /// Answers the owner. An owner that is gone closes stdin too, and that is heard.
-fn reply(reply: &Reply) {
+fn reply(reply: &SupervisorReply) {
     if let Ok(line) = serde_json::to_string(reply) {
         let mut out = std::io::stdout().lock();
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -73,29 +73,29 @@ fn reply(reply: &Reply) {
 }
 
 enum Started {
-    Owner(Keeper),
+    Owner(Supervisor),
     Guest(Running),
 }
 
 /// Running servers, and the directories they use.
-struct Keeper {
-    processes: Vec<Process>,
+struct Supervisor {
+    processes: Vec<ServerProcess>,
     running: Running,
     scratch: Scratch,
     /// Last, so that the lock is given up when all else is gone.
     kept: Option<KeptHome>,
 }
 
-impl Keeper {
-    fn start(plan: &Plan, inbox: &Inbox) -> Result<Started, EmbeddedError> {
+impl Supervisor {
+    fn start(plan: &Plan, events: &Events) -> Result<Started, EmbeddedError> {
         let (account, kept) = match &plan.home {
             Home::Throwaway => (Account::choose(&[])?, None),
             Home::Kept(directory) => {
                 let account =
                     Account::choose(&["postgres", "redis"].map(|name| directory.join(name)))?;
-                match KeptHome::claim(directory, plan, &account, inbox)? {
-                    Claim::Attached(running) => return Ok(Started::Guest(running)),
-                    Claim::Owned(home) => (account, Some((home, directory))),
+                match KeptHome::claim(directory, plan, &account, events)? {
+                    HomeClaim::Attached(running) => return Ok(Started::Guest(running)),
+                    HomeClaim::Owned(home) => (account, Some((home, directory))),
                 }
             }
         };
@@ -113,16 +113,16 @@ impl Keeper {
             durable: plan.durable,
         };
         let mut processes = Vec::new();
-        if let Err(error) = start_servers(&mut processes, &binaries, &site, inbox) {
+        if let Err(error) = start_servers(&mut processes, &binaries, &site, events) {
             // The first failure is the one worth telling.
             let _ = process::stop(&mut processes);
             return Err(error);
         }
         let running = running(&processes, &directory, site.sockets)?;
-        let keeper = Self { processes, running, scratch, kept: kept.map(|(home, _)| home) };
-        match keeper.publish() {
-            Ok(()) => Ok(Started::Owner(keeper)),
-            Err(error) => keeper.stop().and(Err(error)),
+        let supervisor = Self { processes, running, scratch, kept: kept.map(|(home, _)| home) };
+        match supervisor.publish() {
+            Ok(()) => Ok(Started::Owner(supervisor)),
+            Err(error) => supervisor.stop().and(Err(error)),
         }
     }
 
@@ -131,14 +131,14 @@ impl Keeper {
     }
 
     /// Obeys until told to stop.
-    fn serve(&mut self, inbox: &Inbox) {
+    fn serve(&mut self, events: &Events) {
         loop {
-            match inbox.next() {
+            match events.next() {
                 Event::Stop => return,
                 Event::ChildEnded => {}
-                Event::Line(line) => match self.obey(&line, inbox) {
-                    Ok(pid) => reply(&Reply::Restarted { pid }),
-                    Err(error) => reply(&Reply::from(&error)),
+                Event::Line(line) => match self.obey(&line, events) {
+                    Ok(pid) => reply(&SupervisorReply::Restarted { pid }),
+                    Err(error) => reply(&SupervisorReply::from(&error)),
                 },
             }
             // After any event, since a wait inside an order may have taken the news.
@@ -148,14 +148,14 @@ impl Keeper {
         }
     }
 
-    fn obey(&mut self, line: &str, inbox: &Inbox) -> Result<u32, EmbeddedError> {
-        let Order::Restart(server) = serde_json::from_str(line)
-            .map_err(|e| EmbeddedError::Keeper(format!("not an order: {e}")))?;
+    fn obey(&mut self, line: &str, events: &Events) -> Result<u32, EmbeddedError> {
+        let SupervisorRequest::Restart(server) = serde_json::from_str(line)
+            .map_err(|e| EmbeddedError::Supervisor(format!("not an order: {e}")))?;
         let Some(process) = self.processes.iter_mut().find(|process| process.server() == server)
         else {
-            return Err(EmbeddedError::Keeper(format!("{server} is not one of these servers")));
+            return Err(EmbeddedError::Supervisor(format!("{server} is not one of these servers")));
         };
-        process.restart(inbox)?;
+        process.restart(events)?;
         let pid = process.pid();
         match server {
             Server::Postgres => self.running.postgres_pid = pid,
@@ -176,19 +176,19 @@ impl Keeper {
 }
 
 fn start_servers(
-    processes: &mut Vec<Process>,
+    processes: &mut Vec<ServerProcess>,
     binaries: &Binaries,
     site: &Site<'_>,
-    inbox: &Inbox,
+    events: &Events,
 ) -> Result<(), EmbeddedError> {
     if let Some(binary) = &binaries.redis {
         processes.push(redis::prepare(binary, site)?);
     }
     if let Some(binaries) = &binaries.postgres {
-        processes.push(postgres::prepare(binaries, site, inbox)?);
+        processes.push(postgres::prepare(binaries, site, events)?);
     }
     for process in processes {
-        process.start(inbox)?;
+        process.start(events)?;
     }
     if binaries.postgres.is_some() {
         postgres::ensure_database(&postgres::socket(site.sockets))?;
@@ -197,7 +197,7 @@ fn start_servers(
 }
 
 fn running(
-    processes: &[Process],
+    processes: &[ServerProcess],
     directory: &Path,
     sockets: &Path,
 ) -> Result<Running, EmbeddedError> {
@@ -206,8 +206,8 @@ fn running(
     Ok(Running {
         database_url: of(Server::Postgres).map(|_| postgres::url(sockets)),
         redis_url,
-        postgres_pid: of(Server::Postgres).and_then(Process::pid),
-        redis_pid: of(Server::Redis).and_then(Process::pid),
+        postgres_pid: of(Server::Postgres).and_then(ServerProcess::pid),
+        redis_pid: of(Server::Redis).and_then(ServerProcess::pid),
         directory: PathBuf::from(directory),
         sockets: PathBuf::from(sockets),
     })

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::hot_row::{Pgbench, settle};
 use super::lock_script::RedisBenchmark;
 use super::options::Options;
-use super::rounds::{Measurement, NODES, Part, Refused};
+use super::rounds::{Measurement, NODES, OptionalPart, Refused};
 use crate::embedded::{Benchmarks, Node, NodeOptions};
 use crate::load::crowd_process;
 use crate::load::outcome::ORDERED;
@@ -69,7 +69,7 @@ pub(super) struct Load {
 }
 
 /// Everything that runs.
-pub(super) struct Stage {
+pub(super) struct Testbed {
     pub(super) options: Options,
     pub(super) database: Database,
     pub(super) pgbench: Pgbench,
@@ -95,7 +95,7 @@ struct Refusing {
     ended: VoucherId,
 }
 
-impl Stage {
+impl Testbed {
     /// Starts all of it.
     pub(super) async fn set(
         options: Options,
@@ -122,14 +122,14 @@ impl Stage {
             nodes.push((strategy, try_join_all((0..needed).map(|_| start(strategy))).await?));
         }
         let mut overloaded = Vec::new();
-        if options.parts.contains(&Part::Overload) {
+        if options.parts.contains(&OptionalPart::Overload) {
             for strategy in options.overloaded.iter().copied() {
                 overloaded.push((strategy, start(strategy).await?));
             }
         }
         let bare = Node::start_bare().await?;
         let (refusing, sold) = put_aside(&database).await?;
-        let mut stage = Self {
+        let mut testbed = Self {
             options,
             database,
             pgbench,
@@ -142,8 +142,8 @@ impl Stage {
             exe,
             sold,
         };
-        stage.sell_out().await?;
-        Ok(stage)
+        testbed.sell_out().await?;
+        Ok(testbed)
     }
 
     /// The node of a strategy that is overloaded.

@@ -1,4 +1,4 @@
-//! The stage of one replay: actors who go on only when the schedule says so, and what they did.
+//! The scheduler of one replay: actors who go on only when the schedule says so, and what they did.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use tokio::time::timeout;
 
 use super::lock_servers::LockServers;
 use super::node_process::NodeProcess;
-use super::protocol::{Attempt, NodePlan, Order};
-use super::timeline::Line;
+use super::protocol::{Attempt, NodePlan, NodeRequest};
+use super::timeline::TimelineLine;
 use super::world::World;
 use crate::ladder::{Answer, Point, Rung};
 
@@ -26,11 +26,11 @@ pub(super) const LONG_LEASE: Duration = Duration::from_secs(120);
 /// A lease whose end a replay waits for.
 pub(super) const SHORT_LEASE: Duration = Duration::from_millis(500);
 
-/// One of the stage's processes.
+/// One of the scheduler's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Node(usize);
+pub struct NodeIndex(usize);
 
-/// One of the stage's attempts.
+/// One of the scheduler's attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Actor(pub(super) usize);
 
@@ -51,7 +51,7 @@ pub enum Stop {
 
 /// What an actor is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ActorState {
     /// At a pause point, or not begun.
     Held,
     /// It waits in the database.
@@ -65,20 +65,20 @@ pub(super) enum State {
 }
 
 /// An actor and what became of it.
-pub(super) struct Cast {
+pub(super) struct ActorRecord {
     pub(super) name: &'static str,
     /// The user in the database, and what the user wants.
     pub(super) user: i64,
     pub(super) voucher: i64,
     pub(super) node: usize,
-    pub(super) state: State,
+    pub(super) state: ActorState,
     pub(super) answer: Option<Stop>,
     may_fail: bool,
 }
 
 /// What an attempt is to be.
 #[derive(Debug, Clone, Copy)]
-pub struct Buyer {
+pub struct ActorPlan {
     /// Which of the cell's users, from 0.
     pub user: i64,
     /// Which voucher.
@@ -89,7 +89,7 @@ pub struct Buyer {
     pub lease: Duration,
 }
 
-impl Buyer {
+impl ActorPlan {
     /// A buyer of one voucher, with a lease that does not end meanwhile.
     pub const fn new(user: i64, voucher: i64) -> Self {
         Self { user, voucher, also: None, lease: LONG_LEASE }
@@ -106,8 +106,8 @@ impl Buyer {
     }
 }
 
-/// The stage.
-pub struct Stage<'a> {
+/// The scheduler.
+pub struct Scheduler<'a> {
     /// Where it is.
     pub world: &'a World,
     /// What is played.
@@ -123,16 +123,16 @@ pub struct Stage<'a> {
     /// The first user of the cell.
     pub first_user: i64,
     pub(super) nodes: Vec<NodeProcess>,
-    pub(super) cast: Vec<Cast>,
-    timeline: Vec<Line>,
+    pub(super) record: Vec<ActorRecord>,
+    timeline: Vec<TimelineLine>,
     /// The orders written, in the order in which they came.
     orders: Vec<String>,
     /// Why a promise that the database cannot judge is broken.
     broken: Vec<String>,
 }
 
-impl<'a> Stage<'a> {
-    /// An empty stage.
+impl<'a> Scheduler<'a> {
+    /// An empty scheduler.
     ///
     /// # Errors
     /// When the database cannot be reached.
@@ -147,7 +147,7 @@ impl<'a> Stage<'a> {
             key_prefix,
             first_user,
             nodes: Vec::new(),
-            cast: Vec::new(),
+            record: Vec::new(),
             timeline: Vec::new(),
             orders: Vec::new(),
             broken: Vec::new(),
@@ -156,11 +156,11 @@ impl<'a> Stage<'a> {
 
     /// A line of the timeline that is not an actor's.
     pub fn say(&mut self, text: impl Into<String>) {
-        self.timeline.push(Line::of_the_lab(text));
+        self.timeline.push(TimelineLine::of_the_lab(text));
     }
 
     pub(super) fn note(&mut self, who: &str, text: impl Into<String>) {
-        self.timeline.push(Line::of(who, text));
+        self.timeline.push(TimelineLine::of(who, text));
     }
 
     /// Puts a voucher on sale.
@@ -191,7 +191,7 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// When it does not come up.
-    pub async fn node(&mut self) -> anyhow::Result<Node> {
+    pub async fn node(&mut self) -> anyhow::Result<NodeIndex> {
         let plan = NodePlan {
             rung: self.rung.id.to_owned(),
             database_url: self.world.database_url(self.rung.tables)?,
@@ -202,7 +202,7 @@ impl<'a> Stage<'a> {
         };
         let node = timeout(PATIENCE, NodeProcess::start(&self.world.exe, &plan)).await;
         self.nodes.push(node.context("a node did not come up in time")??);
-        Ok(Node(self.nodes.len() - 1))
+        Ok(NodeIndex(self.nodes.len() - 1))
     }
 
     /// An attempt comes to `node`. It does nothing before it is driven.
@@ -212,8 +212,8 @@ impl<'a> Stage<'a> {
     pub async fn enter(
         &mut self,
         name: &'static str,
-        node: Node,
-        buyer: Buyer,
+        node: NodeIndex,
+        buyer: ActorPlan,
     ) -> anyhow::Result<Actor> {
         let attempt = Attempt {
             actor: name.to_owned(),
@@ -230,22 +230,22 @@ impl<'a> Stage<'a> {
         .execute(&self.database)
         .await?;
         let in_the_books = attempt.user;
-        self.nodes[node.0].order(&Order::Enter(attempt)).await?;
+        self.nodes[node.0].order(&NodeRequest::Enter(attempt)).await?;
         let (user, nth) = (buyer.user + 1, self.nth(buyer.voucher));
         let also = buyer.also.map(|also| format!(", and on the way voucher {}", self.nth(also)));
         let also = also.unwrap_or_default();
         let process = node.0 + 1;
         self.note(name, format!("user {user} wants voucher {nth}{also} (process {process})"));
-        self.cast.push(Cast {
+        self.actors.push(ActorRecord {
             name,
             user: in_the_books,
             voucher: buyer.voucher,
             node: node.0,
-            state: State::Held,
+            state: ActorState::Held,
             answer: None,
             may_fail: false,
         });
-        Ok(Actor(self.cast.len() - 1))
+        Ok(Actor(self.actors.len() - 1))
     }
 
     /// Orders by the order in which they came: the same in every run.
@@ -266,10 +266,10 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// When it cannot be killed.
-    pub async fn kill(&mut self, node: Node) -> anyhow::Result<()> {
+    pub async fn kill(&mut self, node: NodeIndex) -> anyhow::Result<()> {
         self.say(format!("process {} is killed (SIGKILL)", node.0 + 1));
-        for cast in self.cast.iter_mut().filter(|cast| cast.node == node.0) {
-            cast.state = State::Over;
+        for record in self.actors.iter_mut().filter(|record| record.node == node.0) {
+            record.state = ActorState::Over;
         }
         self.nodes[node.0].kill().await
     }
@@ -278,7 +278,7 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// When it has ended.
-    pub fn pause(&mut self, node: Node) -> anyhow::Result<()> {
+    pub fn pause(&mut self, node: NodeIndex) -> anyhow::Result<()> {
         self.say(format!("process {} is stopped (SIGSTOP)", node.0 + 1));
         self.nodes[node.0].signal(Signal::SIGSTOP)
     }
@@ -287,14 +287,14 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// When it has ended.
-    pub fn resume(&mut self, node: Node) -> anyhow::Result<()> {
+    pub fn resume(&mut self, node: NodeIndex) -> anyhow::Result<()> {
         self.say(format!("process {} goes on (SIGCONT)", node.0 + 1));
         self.nodes[node.0].signal(Signal::SIGCONT)
     }
 
     /// The last thing that became of the actor.
     pub fn answer(&self, actor: Actor) -> Option<&Stop> {
-        self.cast[actor.0].answer.as_ref()
+        self.actors[actor.0].answer.as_ref()
     }
 
     /// A promise that the database cannot judge is broken: why.
@@ -306,27 +306,31 @@ impl<'a> Stage<'a> {
 
     /// Everybody who was answered, and how.
     pub fn answers(&self) -> impl Iterator<Item = (&'static str, Answer)> {
-        self.answered().map(|(cast, answer)| (cast.name, answer))
+        self.answered().map(|(record, answer)| (record.name, answer))
     }
 
-    pub(super) fn answered(&self) -> impl Iterator<Item = (&Cast, Answer)> {
-        self.cast.iter().filter_map(|cast| match cast.answer {
-            Some(Stop::Done(answer)) => Some((cast, answer)),
+    pub(super) fn answered(&self) -> impl Iterator<Item = (&ActorRecord, Answer)> {
+        self.actors.iter().filter_map(|record| match record.answer {
+            Some(Stop::Done(answer)) => Some((record, answer)),
             _ => None,
         })
     }
 
     /// Why somebody came to no answer, which no schedule counts on unless it says so.
     pub fn failure(&self) -> Option<String> {
-        self.cast.iter().filter(|cast| !cast.may_fail).find_map(|cast| match &cast.answer {
-            Some(Stop::Failed(error)) => Some(format!("{} came to no answer: {error}", cast.name)),
-            _ => None,
+        self.actors.iter().filter(|record| !record.may_fail).find_map(|record| {
+            match &record.answer {
+                Some(Stop::Failed(error)) => {
+                    Some(format!("{} came to no answer: {error}", record.name))
+                }
+                _ => None,
+            }
         })
     }
 
     /// The schedule counts on the actor's coming to no answer.
     pub fn may_fail(&mut self, actor: Actor) {
-        self.cast[actor.0].may_fail = true;
+        self.actors[actor.0].may_fail = true;
     }
 
     /// The promises broken that no database shows.
@@ -353,8 +357,8 @@ impl<'a> Stage<'a> {
         Ok(count.bind(voucher).fetch_one(&self.database).await?)
     }
 
-    /// Ends the stage: its processes, its connections. Returns what happened.
-    pub async fn strike(mut self) -> Vec<Line> {
+    /// Ends the scheduler: its processes, its connections. Returns what happened.
+    pub async fn strike(mut self) -> Vec<TimelineLine> {
         for node in &mut self.nodes {
             // Gone already, or it is now.
             let _ = node.kill().await;

@@ -15,7 +15,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(60);
 
 /// A rung's database, its lock servers, its names.
 #[derive(Debug, Clone)]
-pub struct Shop {
+pub struct Resources {
     /// PostgreSQL: the tables `seckill_vouchers` and `orders`, with the constraints that the
     /// rung's row of the registry says.
     pub database: PgPool,
@@ -29,8 +29,8 @@ pub struct Shop {
     pub keys: Keys,
 }
 
-impl Shop {
-    /// A shop that connects when it is first used.
+impl Resources {
+    /// A resources that connects when it is first used.
     ///
     /// # Errors
     /// When a URL is malformed.
