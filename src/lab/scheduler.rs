@@ -123,7 +123,7 @@ pub struct Scheduler<'a> {
     /// The first user of the cell.
     pub first_user: i64,
     pub(super) nodes: Vec<NodeProcess>,
-    pub(super) record: Vec<ActorRecord>,
+    pub(super) actors: Vec<ActorRecord>,
     timeline: Vec<TimelineLine>,
     /// The orders written, in the order in which they came.
     orders: Vec<String>,
@@ -147,7 +147,7 @@ impl<'a> Scheduler<'a> {
             key_prefix,
             first_user,
             nodes: Vec::new(),
-            record: Vec::new(),
+            actors: Vec::new(),
             timeline: Vec::new(),
             orders: Vec::new(),
             broken: Vec::new(),
