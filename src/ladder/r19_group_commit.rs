@@ -1,6 +1,6 @@
-//! *Idea.* The production strategy: the purchases that wait, of whatever vouchers, go into
-//! one transaction, which is committed once for all of them; the lock per user and the
-//! constraints stay.
+//! *Idea.* The production strategy: the purchases of one voucher that wait together go into one
+//! transaction, which is committed once for all of them; the lock per user and the constraints
+//! stay.
 //! *Holds.* Everything, and faster the greater the crowd: a row is locked, and the disk is
 //! waited for, once a batch.
 //! *Breaks when* nothing breaks it. It is the most code of all the rungs, and with one buyer at
