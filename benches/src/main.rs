@@ -150,7 +150,6 @@ async fn all_rounds(url: &str, options: &Options) -> anyhow::Result<(Machine, Fi
         // What one measurement does to the next must not always hit the same one.
         plan.reverse();
     }
-    figures.note_larger("pairs/best peer", "pairs/rlock", "pairs/rslock");
     Ok((machine, figures))
 }
 

@@ -54,13 +54,6 @@ impl Figures {
         let pairs = self.values(above).iter().zip(self.values(below));
         pairs.map(|(above, below)| above / below).collect()
     }
-
-    /// Notes the larger of two figures of each round as one of its own.
-    pub fn note_larger(&mut self, name: &str, one: &str, other: &str) {
-        let pairs = self.values(one).iter().zip(self.values(other));
-        let larger = pairs.map(|(one, other)| one.max(*other)).collect();
-        self.by_name.insert(name.to_owned(), larger);
-    }
 }
 
 #[cfg(test)]
@@ -84,7 +77,5 @@ mod tests {
             figures.note("below", below);
         }
         assert_eq!(figures.quotients("above", "below"), [2.0, 3.0]);
-        figures.note_larger("larger", "above", "below");
-        assert_eq!(figures.values("larger"), [10.0, 30.0]);
     }
 }
