@@ -21,7 +21,7 @@ use crate::ladder::{self, Rung};
 pub enum LabCommand {
     List(list::LabListArgs),
     Replay(replay::ReplayArgs),
-    RushReport(rush::RushArgs),
+    Rush(rush::RushArgs),
     Serve(serve::LabServeArgs),
     All(all::AllArgs),
     /// A process that sells by one rung (started by the lab itself)
@@ -37,7 +37,7 @@ pub async fn run(command: LabCommand) -> anyhow::Result<ExitCode> {
     match command {
         LabCommand::List(args) => list::run(&args).map(|()| ExitCode::SUCCESS),
         LabCommand::Replay(args) => replay::run(args).await,
-        LabCommand::RushReport(args) => rush::run(args).await,
+        LabCommand::Rush(args) => rush::run(args).await,
         LabCommand::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
         LabCommand::All(args) => all::run(args).await,
         LabCommand::Node => crate::lab::run_node().await.map(|()| ExitCode::SUCCESS),
