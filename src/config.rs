@@ -1,6 +1,5 @@
 //! The only reader of the environment. One struct per concern; flags win over variables.
-//! A value that is malformed, and a `SECKILL_` variable that does not exist, end the program
-//! with one sentence and status 2 before anything starts.
+//! A value that is malformed ends the program with one sentence and status 2 before anything starts.
 
 use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -160,25 +159,23 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 
-/// Refuses variables that look like those of `program` and are not: a misspelt one would be ignored.
+/// Checks the environment before anything starts. Returns a warning for each `SECKILL_` variable that
+/// `program` does not have: it may be misspelt, or somebody else's (Kubernetes sets `SECKILL_PORT` for
+/// a service named seckill).
 ///
 /// # Errors
-/// Names the first such variable.
+/// Names the first of our variables that is empty or no text.
 #[allow(clippy::disallowed_methods)] // this module reads the environment
-pub fn check_environment(program: &clap::Command) -> Result<(), ConfigError> {
+pub fn check_environment(program: &clap::Command) -> Result<Vec<String>, ConfigError> {
     let mut variables = BTreeSet::from(OF_NO_ARGUMENT);
     collect_variables(program, &mut variables);
+    let mut warnings = Vec::new();
     for (name, value) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
-        let ours = variables.contains(name.as_str());
-        if name.starts_with("SECKILL_") && !ours {
-            let known = Vec::from_iter(variables).join(", ");
-            return Err(ConfigError(format!("{name} is not a variable of seckill ({known})")));
-        }
         if name == "RUST_LOG" && value.to_str().is_none() {
             return Err(ConfigError("RUST_LOG is not valid UTF-8".to_owned()));
         }
-        if ours {
+        if variables.contains(name.as_str()) {
             if value.is_empty() && !LISTS.contains(&name.as_str()) {
                 return Err(ConfigError(format!(
                     "{name} is set but empty: give it a value or unset it"
@@ -187,9 +184,15 @@ pub fn check_environment(program: &clap::Command) -> Result<(), ConfigError> {
             if value.to_str().is_none() {
                 return Err(ConfigError(format!("{name} is not valid UTF-8")));
             }
+        } else if name.starts_with("SECKILL_") {
+            let nearest = variables.iter().min_by_key(|known| strsim::levenshtein(known, &name));
+            warnings.push(format!(
+                "{name} is not a variable of seckill and is ignored (the nearest one is {})",
+                nearest.copied().unwrap_or_default()
+            ));
         }
     }
-    Ok(())
+    Ok(warnings)
 }
 
 /// The variables that arguments of `command`, and of all that is below it, are read from.

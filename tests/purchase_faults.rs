@@ -279,3 +279,15 @@ async fn a_buyer_whose_purchase_meets_a_panic_is_told_and_nothing_stays_behind()
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_voucher_that_is_read_again_keeps_its_circuit_breaker() {
+    let world = World::new().await;
+    let voucher = world.voucher(1).await;
+    let shop = world.shop().await;
+    let sale = async || shop.sale(voucher.id).await.unwrap().unwrap();
+    let first = sale().await;
+    // Memory forgets a voucher within a second.
+    eventually("the voucher is read again", async || !Arc::ptr_eq(&first, &sale().await)).await;
+    assert!(Arc::ptr_eq(&first.breaker, &sale().await.breaker));
+}

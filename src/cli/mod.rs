@@ -107,20 +107,21 @@ pub fn main() -> ExitCode {
     if matches!(cli.command, Command::KeepServers) {
         return keep_servers::run();
     }
-    if let Err(error) = config::check_environment(&Cli::command()) {
-        return unusable(&error.to_string());
-    }
+    let warnings = match config::check_environment(&Cli::command()) {
+        Ok(warnings) => warnings,
+        Err(error) => return unusable(&error.to_string()),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return report(&error.into()),
     };
-    let done = runtime.block_on(run(cli.command));
+    let done = runtime.block_on(run(cli.command, &warnings));
     // Reading standard input blocks a thread that nothing can interrupt.
     runtime.shutdown_background();
     done.unwrap_or_else(|error| report(&error))
 }
 
-async fn run(command: Command) -> anyhow::Result<ExitCode> {
+async fn run(command: Command, warnings: &[String]) -> anyhow::Result<ExitCode> {
     let default = match command {
         Command::Serve(_) => "info",
         // It says itself what happens to the lock, among the lines of what it runs.
@@ -128,6 +129,9 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         _ => "warn",
     };
     crate::telemetry::start_logs(config::log_filter(default)?);
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
     match command {
         Command::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "tools")]

@@ -30,14 +30,14 @@ const READS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 pub struct Sale {
     /// The voucher as it was read, its stock included.
     pub voucher: Voucher,
-    /// Whether orders of this voucher can be written.
-    pub breaker: Breaker,
+    /// Whether orders of this voucher can be written. It stays when the voucher is read again.
+    pub breaker: Arc<Breaker>,
     sold_out: AtomicBool,
 }
 
 impl Sale {
-    fn new(voucher: Voucher) -> Self {
-        Self { voucher, breaker: Breaker::default(), sold_out: AtomicBool::new(false) }
+    fn new(voucher: Voucher, breaker: Arc<Breaker>) -> Self {
+        Self { voucher, breaker, sold_out: AtomicBool::new(false) }
     }
 
     /// The database said that nothing is left.
@@ -132,7 +132,9 @@ async fn read(
         let read_at = Instant::now();
         let unknown: Vec<VoucherId> = unknown.into_iter().collect();
         for voucher in vouchers::find_all(database.pool(), &unknown).await? {
-            sales.insert(voucher.id, Some(Arc::new(Sale::new(voucher))));
+            let earlier = cache.get(&voucher.id).and_then(|known| known.sale);
+            let breaker = earlier.map(|sale| Arc::clone(&sale.breaker)).unwrap_or_default();
+            sales.insert(voucher.id, Some(Arc::new(Sale::new(voucher, breaker))));
         }
         for id in unknown {
             let sale = sales.get(&id).cloned().flatten();
