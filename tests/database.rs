@@ -9,7 +9,7 @@ use crate::eventually::must;
 use crate::world::{World, exe, user};
 
 /// A world whose PostgreSQL writes its log to disk when somebody waits for that, and hardly
-/// otherwise. It has ten users.
+/// otherwise; by default nobody waits. It has ten users.
 async fn lazy_world() -> (Servers, World) {
     let plan = Plan { home: Home::Throwaway, postgres: true, redis: false, durable: true };
     let servers = tokio::task::spawn_blocking(move || Servers::start(exe(), &plan));
@@ -17,6 +17,7 @@ async fn lazy_world() -> (Servers, World) {
     let database_url = servers.database_url().unwrap().to_owned();
     let mut connection = PgConnection::connect(&database_url).await.unwrap();
     connection.execute("alter system set wal_writer_delay = '10s'").await.unwrap();
+    connection.execute("alter system set synchronous_commit = off").await.unwrap();
     connection.execute("select pg_reload_conf()").await.unwrap();
     connection.close().await.unwrap();
     let database = Database::new(&database_url).unwrap();

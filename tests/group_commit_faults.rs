@@ -19,6 +19,7 @@ use crate::world::{World, each_of, each_strategy, user};
 /// A shop whose connections to the stores can be broken.
 struct Linked {
     shop: Arc<Purchases>,
+    connections: Database,
     database: Proxy,
     redis: Proxy,
 }
@@ -32,14 +33,15 @@ impl World {
         let database_url = format!("postgres://postgres@{}{}", database.address(), url.path());
         let redis = Proxy::start(&self.redis_url).await.unwrap();
         let options = PurchasesOptions { lease: Duration::from_secs(1), ..self.options() };
+        let connections = Database::new(&database_url).unwrap();
         let shop = Purchases::start(
-            Database::new(&database_url).unwrap(),
+            connections.clone(),
             Redis::new(redis.url()).unwrap(),
             self.keys.clone(),
             self.clock.clone(),
             options,
         );
-        Linked { shop: shop.await.unwrap(), database, redis }
+        Linked { shop: shop.await.unwrap(), connections, database, redis }
     }
 
     /// Everybody bought, what each was told is what is there, and no lock is left.
@@ -66,6 +68,11 @@ async fn cut(world: &World, break_it: impl FnOnce(&Linked)) -> Vec<(i64, Answer)
     world.wait_long_for_rows().await;
     // The statements are prepared, and the sale is known.
     assert_eq!(linked.shop.buy(user(30), voucher).await.unwrap().code(), "ordered");
+    // The second batch may come before the first one's connection is back in the pool. It must not
+    // have to connect, or the fault hits that, and no batch.
+    let pool = linked.connections.pool();
+    drop(tokio::join!(pool.acquire(), pool.acquire()));
+    eventually("connections lie idle", async || pool.num_idle() >= 2).await;
     let row = world.hold_the_row().await;
     let mut told = vec![buyers(&linked.shop, voucher, 1, 1)];
     world.until_one_waits().await;

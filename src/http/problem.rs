@@ -248,6 +248,7 @@ impl From<PurchaseError> for ApiError {
             PurchaseError::Overloaded | PurchaseError::CircuitOpen => {
                 tracing::debug!(%error, "answered 503");
             }
+            PurchaseError::Panicked => tracing::error!(%error, "answered 503"),
             _ => tracing::warn!(%error, "answered 503"),
         }
         if error.outcome_unknown() {
@@ -258,18 +259,6 @@ impl From<PurchaseError> for ApiError {
         }
         Self::unavailable()
     }
-}
-
-/// The documents that need no more than their code, written once.
-fn constant_body(code: Code, language: Language) -> &'static [u8] {
-    use std::sync::LazyLock;
-    type Bodies = Vec<[Vec<u8>; 2]>;
-    static BODIES: LazyLock<Bodies> = LazyLock::new(|| {
-        let body = |code, language| ApiError::new(code).to_json(language);
-        let both = |code| [body(code, Language::English), body(code, Language::Chinese)];
-        Code::ALL.into_iter().map(both).collect()
-    });
-    &BODIES[code as usize][language as usize]
 }
 
 impl ApiError {
@@ -288,12 +277,7 @@ impl ApiError {
     }
 
     fn write_into(&self, response: &mut Response, language: Language) {
-        let plain = self.detail.is_none() && self.members.is_empty();
-        *response.body_mut() = if plain && self.status == self.code.status() {
-            constant_body(self.code, language).into()
-        } else {
-            self.to_json(language).into()
-        };
+        *response.body_mut() = self.to_json(language).into();
         let headers = response.headers_mut();
         let problem = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, problem);
@@ -324,9 +308,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_stand_in_the_order_of_their_numbers() {
-        for (position, code) in Code::ALL.into_iter().enumerate() {
-            assert_eq!(code as usize, position);
-        }
+    fn after_a_panic_the_buyer_is_told_to_ask_again() {
+        let error = ApiError::from(PurchaseError::Panicked);
+        assert_eq!(
+            (error.code, error.status),
+            (Code::Unavailable, StatusCode::SERVICE_UNAVAILABLE)
+        );
+        assert!(error.detail.is_some_and(|detail| detail.contains("ask again")));
+        assert!(error.retry_after.is_some());
     }
 }

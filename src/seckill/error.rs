@@ -34,8 +34,7 @@ impl PurchaseError {
     /// Whether the same request may succeed a little later.
     pub fn retry_may_help(&self) -> bool {
         match self {
-            Self::Overloaded | Self::CircuitOpen | Self::NoFreeId => true,
-            Self::Panicked => false,
+            Self::Overloaded | Self::CircuitOpen | Self::NoFreeId | Self::Panicked => true,
             Self::Store(error) => error.retry_may_help(),
             Self::Lock(error) => error.retry_may_help(),
             Self::OrderId(error) => error.retry_may_help(),

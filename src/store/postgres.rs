@@ -29,6 +29,11 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// bound on how long a forgotten purchase can still write.
 const STATEMENT_TIMEOUT: &str = "5s";
 
+/// An order that was acknowledged survives a crash of the server, whatever the default of the role or
+/// the database is. A stricter default stays.
+const SYNCHRONOUS_COMMIT: &str = "select set_config('synchronous_commit', 'on', false)
+    where current_setting('synchronous_commit') = 'off'";
+
 /// Connections of one process. Few on purpose: more transactions in flight than cores
 /// make a hot row slower, not faster.
 const MAX_CONNECTIONS: u32 = 12;
@@ -87,11 +92,14 @@ impl Database {
             .log_slow_statements(tracing::log::LevelFilter::Off, Duration::ZERO);
         let pool = PgPoolOptions::new()
             .max_connections(MAX_CONNECTIONS)
-            // Those of a rush's first moment: connecting takes turns that it has not got then.
-            .min_connections(4)
             .acquire_timeout(POOL_TIMEOUT)
             // A round trip per query for what the query itself finds out.
             .test_before_acquire(false)
+            .after_connect(|connection, _| {
+                Box::pin(async move {
+                    sqlx::query(SYNCHRONOUS_COMMIT).execute(connection).await.map(drop)
+                })
+            })
             // After a pause it may be dead without anybody having noticed.
             .before_acquire(|connection, state| {
                 Box::pin(async move {
