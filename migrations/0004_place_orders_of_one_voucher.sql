@@ -16,8 +16,8 @@ alter table orders add constraint orders_pkey primary key (id, voucher_id);
 -- the earlier order), `sold_out`, `voucher_not_found`, or `id_taken` (another user's order has it).
 -- The buyers who come first in the arrays get the last vouchers.
 --
--- The same call again, with the same ids and times, changes nothing and returns the same: a caller
--- that lost the answer may ask so. (An order with the same id and another time is another's: of a
+-- The same call again, with the same ids and times, places no order twice, and does not name the
+-- orders that the first call placed: a caller that lost the answer may ask so. (An order with the same id and another time is another's: of a
 -- process that drew the same number for the same user, because Redis had lost the counter.)
 --
 -- Why it cannot oversell: the stock is taken by one update that requires `stock >= n`, or under a
@@ -54,7 +54,8 @@ begin
         when unique_violation then null; -- which takes the update back, too
     end;
 
-    -- The exact case: somebody has bought before, or there is not enough for all.
+    -- The exact case: somebody has bought before, or there is not enough for all. `available` is
+    -- null where there is no such voucher. An error from here on is the caller's.
     select stock into available from seckill_vouchers where voucher_id = voucher
     for no key update;
 
@@ -80,7 +81,7 @@ begin
            case
                when earlier is not null then 'already_bought'
                when available is null then 'voucher_not_found'
-               when is_own is not null then 'id_taken'
+               when id_belongs_to = 'another order' then 'id_taken'
                else 'sold_out'
            end,
            earlier
@@ -88,11 +89,13 @@ begin
         select buyer.id,
                (select own.id from orders own
                 where own.user_id = buyer.user_id and own.voucher_id = voucher) as earlier,
-               (select (other.user_id, other.created_at) = (buyer.user_id, buyer.at)
-                from orders other
-                where other.id = buyer.id and other.voucher_id = voucher) as is_own
+               -- Null where no order has the id.
+               (select case (taken.user_id, taken.created_at) = (buyer.user_id, buyer.at)
+                    when true then 'this order' else 'another order' end
+                from orders taken
+                where taken.id = buyer.id and taken.voucher_id = voucher) as id_belongs_to
         from unnest(ids, users, times) as buyer (id, user_id, at)
     ) buyers
-    where is_own is not true;
+    where id_belongs_to is distinct from 'this order';
 end
 $$;

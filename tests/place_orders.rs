@@ -8,8 +8,9 @@ use futures_util::future::join_all;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
+use seckill::batch::Limits;
 use seckill::model::{Order, OrderId, VoucherId};
-use seckill::store::{Database, NewOrder, OrderWriter, Placed, StoreError, WriterLimits, orders};
+use seckill::store::{Database, NewOrder, OrderWriter, Placed, StoreError, orders};
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 
@@ -26,7 +27,7 @@ fn new_orders(first: i64, users: &[i64]) -> Vec<NewOrder> {
 }
 
 fn writer(database: &Database) -> OrderWriter {
-    OrderWriter::new(database.clone(), WriterLimits { batch: 256, in_flight: 1, waiting: 1_000 })
+    OrderWriter::new(database.clone(), Limits { batch: 256, waiting: 1_000, leaders: 1 })
 }
 
 /// Places all of `orders` in one batch. All are submitted before the leader, which is a task of its

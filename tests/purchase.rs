@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use chrono::{TimeDelta, Utc};
 use futures_util::future::join_all;
+use seckill::batch::Limits;
 use seckill::model::{Order, OrderId, Outcome, Refusal, UserId, VoucherId};
 use seckill::seckill::sales::Sales;
 use seckill::seckill::{PurchaseError, Purchases, PurchasesOptions};
-use seckill::store::{NewOrder, OrderWriter, Placed, WriterLimits, orders};
+use seckill::store::{NewOrder, OrderWriter, Placed, orders};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -314,7 +315,7 @@ async fn place_at_once(
     purchases: Vec<(UserId, VoucherId)>,
 ) -> Vec<(OrderId, Placed)> {
     let start = Arc::new(Barrier::new(purchases.len()));
-    let limits = WriterLimits { batch: 1, in_flight: 1, waiting: 1 };
+    let limits = Limits { batch: 1, waiting: 1, leaders: 1 };
     let mut tasks = JoinSet::new();
     for (number, (user, voucher)) in (1..).zip(purchases) {
         let (database, start) = (world.database.clone(), Arc::clone(&start));

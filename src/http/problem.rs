@@ -254,7 +254,7 @@ impl From<PurchaseError> for ApiError {
         if error.outcome_unknown() {
             return Self::unavailable().detail(
                 "it is not known whether the order was placed: ask again, and an order that was \
-                 placed is named",
+                 placed is named; if the voucher is sold out meanwhile, GET /api/orders shows it",
             );
         }
         Self::unavailable()

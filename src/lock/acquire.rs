@@ -98,6 +98,8 @@ async fn send(
 ) -> Result<TryResult, LockError> {
     let claim = Claim::new(&lock.name, owner, lock.lease.duration(), lock.fenced);
     let claim = Arc::new(claim);
+    // The usual way is the pipeline. In a cluster there is none (`calls` is `None`), and an acquire that
+    // waits for replicas has a connection of its own.
     let (None, Some(calls)) = (lock.acknowledged, &lock.shared.calls) else {
         let (claim, sent_on) = (Some(claim), OnceLock::new());
         let alone = Alone { lock, claim, sent_on, _under_way: under_way };

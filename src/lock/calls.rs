@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use redis::Value;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::cleanup::{CleanupItem, Submit};
+use super::cleanup::{CleanupItem, CleanupQueue};
 use super::error::LockError;
 use super::scripts::{self, AcquireAnswer, Claim};
 use crate::batch::{BatchError, Batcher, Limits};
@@ -41,7 +41,7 @@ enum Kind {
 #[derive(Debug)]
 struct CallReply {
     answer: Result<Replied, LockError>,
-    grant: Option<(Arc<Claim>, Submit)>,
+    grant: Option<(Arc<Claim>, CleanupQueue)>,
     /// Last: it ends after the clean-up was told.
     _under_way: TaskTrackerToken,
 }
@@ -55,8 +55,8 @@ enum Replied {
 
 impl Drop for CallReply {
     fn drop(&mut self) {
-        if let Some((claim, submit)) = self.grant.take() {
-            submit.submit(CleanupItem::release(claim));
+        if let Some((claim, cleanup)) = self.grant.take() {
+            cleanup.submit(CleanupItem::release(claim));
         }
     }
 }
@@ -71,10 +71,10 @@ impl CallReply {
 impl Calls {
     /// # Panics
     /// Outside a tokio runtime.
-    pub(super) fn start(redis: Redis, submit: Submit) -> Self {
+    pub(super) fn start(redis: Redis, cleanup: CleanupQueue) -> Self {
         let batcher = Batcher::new(LIMITS, move |calls: Vec<Call>| {
-            let (redis, submit) = (redis.clone(), submit.clone());
-            async move { send(&redis, &submit, calls).await }
+            let (redis, cleanup) = (redis.clone(), cleanup.clone());
+            async move { send(&redis, &cleanup, calls).await }
         });
         Self { batcher }
     }
@@ -87,6 +87,7 @@ impl Calls {
     ) -> Result<AcquireAnswer, LockError> {
         match self.submit(Kind::Acquire, claim, under_way).await? {
             Replied::Acquire(answer) => Ok(answer),
+            // Never: a reply is of its call's kind.
             Replied::Release(_) => Ok(AcquireAnswer::Held { remaining: None }),
         }
     }
@@ -99,6 +100,7 @@ impl Calls {
     ) -> Result<Option<u64>, LockError> {
         match self.submit(Kind::Release, claim, under_way).await? {
             Replied::Release(holds) => Ok(holds),
+            // As above.
             Replied::Acquire(_) => Ok(None),
         }
     }
@@ -125,7 +127,7 @@ impl Calls {
 /// clean-up releases them.
 async fn send(
     redis: &Redis,
-    submit: &Submit,
+    cleanup: &CleanupQueue,
     calls: Vec<Call>,
 ) -> Result<Vec<CallReply>, StoreError> {
     let scripts: Vec<ScriptCall> = calls.iter().map(Call::script).collect();
@@ -138,11 +140,11 @@ async fn send(
     match answers {
         Ok(answers) => {
             let replies = calls.into_iter().zip(answers);
-            Ok(replies.map(|(call, answer)| call.replied(answer, submit, sent_on)).collect())
+            Ok(replies.map(|(call, answer)| call.replied(answer, cleanup, sent_on)).collect())
         }
         Err(error) => {
             for call in calls {
-                drop(call.failed(submit, sent_on));
+                drop(call.failed(cleanup, sent_on));
             }
             Err(error)
         }
@@ -160,7 +162,7 @@ impl Call {
     fn replied(
         self,
         answer: Result<Value, StoreError>,
-        submit: &Submit,
+        cleanup: &CleanupQueue,
         sent_on: Option<u64>,
     ) -> CallReply {
         let name = &self.claim.name;
@@ -170,18 +172,18 @@ impl Call {
             Kind::Release => scripts::released(value, name).map(Replied::Release),
         });
         let granted = matches!(answer, Ok(Replied::Acquire(AcquireAnswer::Granted { .. })));
-        let grant = granted.then(|| (Arc::clone(&self.claim), submit.clone()));
+        let grant = granted.then(|| (Arc::clone(&self.claim), cleanup.clone()));
         let failed = matches!(&answer, Err(error) if !matches!(error, LockError::NotALock(_)));
         if failed {
             // The script may have come as far as the grant before it stopped.
-            return CallReply { answer, grant, _under_way: self.failed(submit, sent_on) };
+            return CallReply { answer, grant, _under_way: self.failed(cleanup, sent_on) };
         }
         CallReply { answer, grant, _under_way: self.under_way }
     }
 
-    fn failed(self, submit: &Submit, sent_on: Option<u64>) -> TaskTrackerToken {
+    fn failed(self, cleanup: &CleanupQueue, sent_on: Option<u64>) -> TaskTrackerToken {
         if let (Kind::Acquire, Some(sent_on)) = (self.kind, sent_on) {
-            submit.submit(CleanupItem::uncollected(self.claim, sent_on));
+            cleanup.submit(CleanupItem::uncollected(self.claim, sent_on));
         }
         self.under_way
     }

@@ -64,18 +64,18 @@ impl CleanupItem {
 /// The way to the worker.
 #[derive(Debug)]
 pub(super) struct Cleanup {
-    submit: Submit,
+    queue: CleanupQueue,
     stop: CancellationToken,
     tracker: TaskTracker,
 }
 
 /// Where jobs are handed in.
 #[derive(Debug, Clone)]
-pub(super) struct Submit {
+pub(super) struct CleanupQueue {
     jobs: mpsc::Sender<CleanupItem>,
 }
 
-impl Submit {
+impl CleanupQueue {
     /// Never waits, needs no runtime: it is called from `drop`.
     pub(super) fn submit(&self, job: CleanupItem) {
         if let Err(error) = self.jobs.try_send(job) {
@@ -92,16 +92,16 @@ impl Cleanup {
         let tracker = TaskTracker::new();
         tracker.spawn(work(redis, queue, stop.clone()));
         tracker.close();
-        Self { submit: Submit { jobs }, stop, tracker }
+        Self { queue: CleanupQueue { jobs }, stop, tracker }
     }
 
-    pub(super) fn submitter(&self) -> Submit {
-        self.submit.clone()
+    pub(super) fn queue(&self) -> CleanupQueue {
+        self.queue.clone()
     }
 
-    /// See [`Submit::submit`].
+    /// See [`CleanupQueue::submit`].
     pub(super) fn submit(&self, job: CleanupItem) {
-        self.submit.submit(job);
+        self.queue.submit(job);
     }
 
     pub(super) async fn shutdown(&self) {

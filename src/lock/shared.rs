@@ -38,7 +38,7 @@ impl LockShared {
     pub(super) fn start(redis: Redis, options: LockOptions) -> Self {
         let stop = CancellationToken::new();
         let cleanup = Cleanup::start(redis.clone());
-        let calls = redis.is_one_server().then(|| Calls::start(redis.clone(), cleanup.submitter()));
+        let calls = redis.is_one_server().then(|| Calls::start(redis.clone(), cleanup.queue()));
         Self {
             cleanup,
             calls,

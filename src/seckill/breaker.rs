@@ -11,11 +11,11 @@ use crate::store::{Placed, StoreError};
 use crate::telemetry;
 
 /// How long an open circuit refuses every purchase. Then one purchase may try, and the next one after
-/// as long again, until an order is written.
+/// as long again, until the database has answered one.
 const REST: Duration = Duration::from_millis(250);
 
-/// The circuit breaker of one sale. Each sale has its own, so that a row that another
-/// session has locked stops one sale only.
+/// The circuit breaker of one sale. Each sale has its own, so that a row that another session has
+/// locked stops one sale only. (Where the voucher itself cannot be read, purchases fail before.)
 #[derive(Debug, Default)]
 pub struct Breaker {
     /// `None`: the circuit is closed.

@@ -41,8 +41,9 @@ impl PurchaseError {
         }
     }
 
-    /// Whether there may be an order all the same. The same buyer's next attempt settles it: the
-    /// answer is `already_bought` with the order, or a new purchase.
+    /// Whether there may be an order all the same. The same buyer's next attempt settles it
+    /// while the voucher is on sale: the answer is `already_bought` with the order, or a new purchase.
+    /// Afterwards the buyer's list of orders tells.
     pub fn outcome_unknown(&self) -> bool {
         match self {
             Self::Panicked => true,

@@ -108,7 +108,9 @@ impl Purchases {
         if let Some(order_id) = self.recent_orders.find(user, voucher) {
             return Ok(Outcome::Refused(Refusal::AlreadyBought { order_id }));
         }
-        let Some(sale) = self.sales.find(voucher).await? else {
+        // A voucher that could not be read is a purchase that was not begun.
+        let sale = self.sales.find(voucher).await.map_err(|error| error.not_sent())?;
+        let Some(sale) = sale else {
             return Ok(Outcome::Refused(Refusal::VoucherNotFound));
         };
         let at = self.clock.now();
@@ -121,8 +123,8 @@ impl Purchases {
         let permit = permit.map_err(|_| PurchaseError::Overloaded)?;
         // From here on the purchase runs to its end, whether its buyer waits for it or not.
         let purchase = Arc::clone(self).purchase(user, sale, at, permit);
-        let purchase = self.tasks.spawn_on(purchase, &self.runtime);
-        purchase.await.unwrap_or(Err(PurchaseError::Panicked))
+        let task = self.tasks.spawn_on(purchase, &self.runtime);
+        task.await.unwrap_or(Err(PurchaseError::Panicked))
     }
 
     async fn purchase(
@@ -142,7 +144,8 @@ impl Purchases {
         };
         // Place the order. It is committed when this returns `Ordered`.
         let outcome = self.place_order(user, &sale, at, order_id?).await;
-        // Release the lock, only now. Where anything above fails, dropping it does the same.
+        // Release the lock, only now. Where anything above fails, dropping the guard hands the lock to
+        // the lock's clean-up worker, which releases it.
         if let Some(guard) = lock {
             release(guard).await;
         }
@@ -160,7 +163,7 @@ impl Purchases {
         for _ in 0..MAX_IDS {
             let placed = self.orders.place(voucher, NewOrder { id, user, at }).await;
             sale.breaker.record(&placed);
-            return Ok(match placed? {
+            let outcome = match placed? {
                 Placed::Ordered => {
                     self.recent_orders.remember(user, voucher, id);
                     Outcome::Ordered(Order::new(id, user, voucher, at))
@@ -179,7 +182,8 @@ impl Purchases {
                     id = self.order_ids.next().await?;
                     continue;
                 }
-            });
+            };
+            return Ok(outcome);
         }
         Err(PurchaseError::NoFreeId)
     }

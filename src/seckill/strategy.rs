@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::store::WriterLimits;
+use crate::batch::Limits;
 
 /// Orders of one voucher that may wait for a transaction. The admission limit is usually lower.
 const MAX_WAITING: usize = 16_384;
@@ -47,12 +47,12 @@ impl Strategy {
     /// How many orders of a voucher go into a transaction, and how many transactions are in flight.
     /// A second group commit would only wait for the row that the first one has locked; of single
     /// orders one more keeps the database busy while an answer is on its way.
-    pub(super) const fn writer_limits(self) -> WriterLimits {
-        let (batch, in_flight) = match self {
+    pub(super) const fn writer_limits(self) -> Limits {
+        let (batch, leaders) = match self {
             Self::Locked => (1, 2),
             Self::GroupCommit | Self::GroupCommitUnlocked => (256, 1),
         };
-        WriterLimits { batch, in_flight, waiting: MAX_WAITING }
+        Limits { batch, waiting: MAX_WAITING, leaders }
     }
 }
 

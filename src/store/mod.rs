@@ -16,6 +16,6 @@ pub mod vouchers;
 pub use error::{Service, StoreError};
 pub use keys::Keys;
 pub use order_ids::{OrderIdError, OrderIds};
-pub use order_writer::{NewOrder, OrderWriter, Placed, WriterLimits};
+pub use order_writer::{NewOrder, OrderWriter, Placed};
 pub use postgres::Database;
 pub use redis::{Redis, RedisUrl, ScriptCall};

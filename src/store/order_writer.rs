@@ -2,7 +2,8 @@
 //!
 //! One call of the database's function `place_orders` (migrations/0004) is one transaction and one
 //! round trip, for one buyer or for many. Each voucher has a batcher of its own, so that a voucher
-//! whose row is locked holds up no other voucher.
+//! whose row is locked holds up no other voucher, unless as many rows are locked as batches may be in
+//! flight.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -22,7 +23,7 @@ use crate::batch::{Batcher, Limits};
 use crate::model::{OrderId, UserId, VoucherId};
 use crate::telemetry;
 
-/// How long the callers of a batch wait for the database, repetitions included.
+/// How long the callers of a batch wait for the database, the connection and repetitions included.
 const ANSWER_WITHIN: Duration = Duration::from_millis(800);
 
 /// Between two calls that ask what became of a batch.
@@ -61,17 +62,6 @@ pub enum Placed {
     IdTaken,
 }
 
-/// How the orders of one voucher are batched.
-#[derive(Debug, Clone, Copy)]
-pub struct WriterLimits {
-    /// Orders in one transaction.
-    pub batch: usize,
-    /// Transactions of one voucher in flight.
-    pub in_flight: usize,
-    /// Orders of one voucher that wait; one more is refused.
-    pub waiting: usize,
-}
-
 type OrderBatcher = Batcher<NewOrder, Result<Placed, StoreError>, StoreError>;
 
 /// Places orders. See the module's documentation.
@@ -84,12 +74,12 @@ pub struct OrderWriter {
 }
 
 impl OrderWriter {
-    /// A writer to `database`.
-    pub fn new(database: Database, limits: WriterLimits) -> Self {
-        let WriterLimits { batch, in_flight, waiting } = limits;
+    /// A writer to `database`. `limits` are those of each voucher: a leader has one transaction in
+    /// flight.
+    pub fn new(database: Database, limits: Limits) -> Self {
         Self {
             database,
-            limits: Limits { batch, waiting, leaders: in_flight },
+            limits,
             slots: Arc::new(Semaphore::new(MAX_BATCHES_IN_FLIGHT)),
             batchers: Cache::new(MAX_BATCHERS),
         }
@@ -99,8 +89,8 @@ impl OrderWriter {
     /// submitted is placed even if the caller stops waiting.
     ///
     /// # Errors
-    /// `Unavailable`: nothing was written. `Unknown`: the order may have been written; the same
-    /// user's next order tells. `Defect`: the database refused it.
+    /// `Unavailable`: nothing was written. `Unknown`: the order may have been written. `Defect`: the
+    /// database refused it.
     pub async fn place(&self, voucher: VoucherId, order: NewOrder) -> Result<Placed, StoreError> {
         let placed = self.batcher(voucher).submit(order).await;
         placed.unwrap_or_else(|error| Err(StoreError::from_batch(Service::Postgres, error)))
@@ -133,13 +123,14 @@ async fn place_batch(
         Err(error) => {
             tracing::warn!(%error, size = orders.len(), "a batch was refused, placing one by one");
             let mut placed = Vec::with_capacity(orders.len());
-            let mut away: Option<StoreError> = None;
+            let mut database_gone: Option<StoreError> = None;
             for order in orders {
-                let one = match &away {
+                let one = match &database_gone {
                     Some(error) => Err(error.not_sent()),
                     None => place_all(database, voucher, std::slice::from_ref(order)).await,
                 };
-                away = away.or_else(|| one.as_ref().err().filter(|e| e.retry_may_help()).cloned());
+                let gone = || one.as_ref().err().filter(|error| error.retry_may_help()).cloned();
+                database_gone = database_gone.or_else(gone);
                 placed.push(one.map(|placed| placed[0]));
             }
             Ok(placed)
@@ -158,34 +149,34 @@ async fn place_all(
     orders: &[NewOrder],
 ) -> Result<Vec<Placed>, StoreError> {
     let deadline = Instant::now() + ANSWER_WITHIN;
-    let mut lost: Option<StoreError> = None;
+    let mut first_unknown: Option<StoreError> = None;
     loop {
-        let call = database.run(async |connection| {
-            let left = deadline.saturating_duration_since(Instant::now());
-            // A call that takes longer is dropped here, and its connection is closed.
-            within(left, call_place_orders(connection, voucher, orders))
-                .await
-                .unwrap_or_else(|timed_out| Err(StoreError::unknown(Service::Postgres, timed_out)))
-        });
-        let error = match call.await {
-            Ok(placed) => return Ok(placed),
-            Err(error) => error,
+        let left = deadline.saturating_duration_since(Instant::now());
+        let call =
+            database.run(async |connection| call_place_orders(connection, voucher, orders).await);
+        // A call that takes longer is dropped here, and its connection is closed.
+        let error = match within(left, call).await {
+            Ok(Ok(placed)) => return Ok(placed),
+            Ok(Err(error)) => error,
+            Err(timed_out) => StoreError::unknown(Service::Postgres, timed_out),
         };
         // Once an answer was lost, an error of a later call does not tell what the first one did.
-        if lost.is_none() && !error.outcome_unknown() {
+        if first_unknown.is_none() && !error.outcome_unknown() {
             return Err(error);
         }
-        let first = lost.unwrap_or(error);
+        let unknown = first_unknown.unwrap_or(error);
         if Instant::now() + RESEND_PAUSE >= deadline {
-            return Err(first);
+            return Err(unknown);
         }
-        tracing::warn!(error = %first, "an answer was lost, asking what became of the orders");
+        tracing::warn!(error = %unknown, "an answer was lost, asking what became of the orders");
         telemetry::order_batch_resent();
-        lost = Some(first);
+        first_unknown = Some(unknown);
         sleep(RESEND_PAUSE).await;
     }
 }
 
+/// The function returns only the orders that it did not place: an order that it does not name is
+/// placed.
 async fn call_place_orders(
     connection: &mut PgConnection,
     voucher: VoucherId,
@@ -198,14 +189,14 @@ async fn call_place_orders(
         .bind(orders.iter().map(|order| order.at).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?;
-    // The function names only the orders that it did not place.
-    let not_placed =
-        rows.iter().map(not_placed).collect::<Result<HashMap<i64, Placed>, StoreError>>()?;
-    let placed = |order: &NewOrder| not_placed.get(&order.id.get()).copied();
-    Ok(orders.iter().map(|order| placed(order).unwrap_or(Placed::Ordered)).collect())
+    let refused_by_id =
+        rows.iter().map(refused).collect::<Result<HashMap<i64, Placed>, StoreError>>()?;
+    let refused = |order: &NewOrder| refused_by_id.get(&order.id.get()).copied();
+    Ok(orders.iter().map(|order| refused(order).unwrap_or(Placed::Ordered)).collect())
 }
 
-fn not_placed(row: &PgRow) -> Result<(i64, Placed), StoreError> {
+/// An order that was not placed, and why.
+fn refused(row: &PgRow) -> Result<(i64, Placed), StoreError> {
     let reason: &str = row.try_get("reason")?;
     let earlier = row.try_get::<Option<i64>, _>("earlier_id")?.and_then(OrderId::new);
     let placed = match (reason, earlier) {
