@@ -10,20 +10,24 @@
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
 
 /// Why an item has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchError<E> {
     /// As many items as may wait already. Nothing was done for this one.
     Full,
-    /// The batch before this item's failed with this error, and this item's would have met the
-    /// same. Nothing was done for it.
+    /// The batch before this item's failed with this error, so this item's was not tried. Nothing
+    /// was done for it.
     NotStarted(E),
+    /// No slot was free in time. Nothing was done.
+    NoSlot,
     /// The whole batch failed with this error. The error says what may have been done.
     Failed(E),
     /// The leader panicked or its runtime stopped. The work may have been done.
@@ -37,9 +41,13 @@ pub struct Limits {
     pub batch: usize,
     /// Items that wait; one more is refused.
     pub waiting: usize,
-    /// Batches in flight.
+    /// Leaders at work; each has one batch in flight.
     pub leaders: usize,
 }
+
+/// How long a leader waits for a slot. Where the resource answers nothing, each batch holds its slot
+/// until its time-out, and the items behind must not wait for all of them.
+const SLOT_WITHIN: Duration = Duration::from_secs(1);
 
 type ItemAnswer<R, E> = Result<R, BatchError<E>>;
 type Replies<R, E> = Vec<oneshot::Sender<ItemAnswer<R, E>>>;
@@ -96,7 +104,8 @@ where
     }
 
     /// As [`Batcher::new`], for a resource that several batchers share. A leader takes its batch
-    /// only when it has one of `slots`, so that items which come meanwhile join the batch.
+    /// only when it has one of `slots`, so that items which come meanwhile join the batch. Items
+    /// that wait a second for a slot hear [`BatchError::NoSlot`].
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -167,9 +176,17 @@ impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
     async fn run(mut self) {
         loop {
             let _slot = match &self.inner.slots {
-                // The semaphore is never closed.
-                Some(slots) => Arc::clone(slots).acquire_owned().await.ok(),
                 None => None,
+                Some(slots) => {
+                    match timeout(SLOT_WITHIN, Arc::clone(slots).acquire_owned()).await {
+                        // The semaphore is never closed.
+                        Ok(slot) => slot.ok(),
+                        Err(_elapsed) => {
+                            self.refuse_waiting(&BatchError::NoSlot);
+                            continue;
+                        }
+                    }
+                }
             };
             let Some((items, replies)) = self.next_batch() else { return };
             let inner = &self.inner;
@@ -177,21 +194,21 @@ impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
             match work.catch_unwind().await {
                 Ok(Ok(answers)) => answer(replies, answers.into_iter().map(Ok)),
                 Ok(Err(error)) => {
-                    let late = std::mem::take(&mut inner.queue().waiting);
-                    let late = late.into_iter().map(|(_, reply)| reply).collect();
-                    answer(
-                        replies,
-                        std::iter::repeat_with(|| Err(BatchError::Failed(error.clone()))),
-                    );
-                    answer(
-                        late,
-                        std::iter::repeat_with(|| Err(BatchError::NotStarted(error.clone()))),
-                    );
+                    let failed = BatchError::Failed(error.clone());
+                    answer(replies, std::iter::repeat_with(|| Err(failed.clone())));
+                    self.refuse_waiting(&BatchError::NotStarted(error));
                 }
                 // The panic's own message is on standard error; dropping `replies` tells the callers.
                 Err(_panic) => drop(replies),
             }
         }
+    }
+
+    /// Answers all items that wait with `error`.
+    fn refuse_waiting(&self, error: &BatchError<E>) {
+        let waiting = std::mem::take(&mut self.inner.queue().waiting);
+        let replies = waiting.into_iter().map(|(_, reply)| reply).collect();
+        answer(replies, std::iter::repeat_with(|| Err(error.clone())));
     }
 
     /// `None` when no item waits: the leader has stepped down.
@@ -207,8 +224,8 @@ impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
     }
 }
 
-/// A leader whose runtime stops is dropped in the middle of its work. If it was the last one, it
-/// takes along the items that wait: no other leader would work on them.
+/// A leader whose runtime stops is dropped in the middle of its work. If it was the last one, it drops
+/// the items that wait, too, and their callers hear `Interrupted`: no other leader would work on them.
 impl<T, R, E> Drop for Leader<T, R, E> {
     fn drop(&mut self) {
         if self.at_work {
@@ -350,6 +367,19 @@ mod tests {
         let answers = join_all((0..30).map(|item| batchers[item as usize % 3].submit(item))).await;
         assert!(answers.into_iter().eq((0..30).map(Ok)));
         assert_eq!(most.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn items_that_wait_a_second_for_a_slot_are_refused_and_later_ones_are_not() {
+        let slots = Arc::new(Semaphore::new(1));
+        let batcher = Batcher::sharing(LIMITS, Arc::clone(&slots), |items: Vec<u32>| async {
+            Ok::<_, ()>(items)
+        });
+        let taken = Arc::clone(&slots).acquire_owned().await;
+        let answers = join_all((0..3).map(|item| batcher.submit(item))).await;
+        assert!(answers.iter().all(|answer| *answer == Err(BatchError::NoSlot)), "{answers:?}");
+        drop(taken);
+        assert_eq!(batcher.submit(7).await, Ok(7));
     }
 
     #[test]

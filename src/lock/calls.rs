@@ -10,7 +10,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::cleanup::{CleanupItem, CleanupQueue};
 use super::error::LockError;
 use super::scripts::{self, AcquireAnswer, Claim};
-use crate::batch::{BatchError, Batcher, Limits};
+use crate::batch::{Batcher, Limits};
 use crate::store::{Redis, ScriptCall, Service, StoreError};
 
 /// With one pipeline in flight, Redis would rest while the answers are given out, and this process
@@ -114,7 +114,6 @@ impl Calls {
         let call = Call { kind, claim: Arc::clone(claim), under_way };
         match self.batcher.submit(call).await {
             Ok(reply) => reply.collect(),
-            Err(BatchError::Interrupted) => Err(LockError::ShutDown),
             Err(error) => {
                 let error = StoreError::from_batch(Service::Redis, error);
                 Err(LockError::from_store(error, &claim.name))

@@ -85,10 +85,17 @@ impl StoreError {
         Self::Unavailable { service: *service, cause: Arc::clone(cause) }
     }
 
+    /// The error of a request that only reads: where it failed, nothing is unknown.
+    #[must_use]
+    pub fn of_a_read(self) -> Self {
+        if self.outcome_unknown() { self.not_sent() } else { self }
+    }
+
     /// The error of a request to `service` that went by a [`Batcher`](crate::batch::Batcher).
     pub fn from_batch(service: Service, error: BatchError<Self>) -> Self {
         match error {
             BatchError::Full => Self::unavailable(service, "too many requests wait for it already"),
+            BatchError::NoSlot => Self::unavailable(service, "no connection was free in time"),
             BatchError::NotStarted(before) => before.not_sent(),
             BatchError::Failed(error) => error,
             BatchError::Interrupted => Self::unknown(service, "the batch was interrupted"),

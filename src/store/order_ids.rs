@@ -52,6 +52,7 @@ impl OrderIdError {
         match error {
             BatchError::Failed(error) | BatchError::NotStarted(error) => error,
             BatchError::Full => StoreError::from_batch(Service::Redis, BatchError::Full).into(),
+            BatchError::NoSlot => StoreError::from_batch(Service::Redis, BatchError::NoSlot).into(),
             BatchError::Interrupted => {
                 StoreError::from_batch(Service::Redis, BatchError::Interrupted).into()
             }

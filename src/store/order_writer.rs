@@ -23,7 +23,8 @@ use crate::batch::{Batcher, Limits};
 use crate::model::{OrderId, UserId, VoucherId};
 use crate::telemetry;
 
-/// How long the callers of a batch wait for the database, the connection and repetitions included.
+/// How long one transaction may take from its start, the connection and repetitions included. (The
+/// wait for the batch before, and for a slot, come on top.)
 const ANSWER_WITHIN: Duration = Duration::from_millis(800);
 
 /// Between two calls that ask what became of a batch.
@@ -33,7 +34,7 @@ const RESEND_PAUSE: Duration = Duration::from_millis(50);
 /// cores, 8 or 16 sold a fifth less than 4.
 const MAX_BATCHES_IN_FLIGHT: usize = 4;
 
-/// Vouchers that have a batcher at once. One that was dropped is made anew.
+/// Vouchers that have a batcher at once. A batcher that the cache evicts is made again when needed.
 const MAX_BATCHERS: usize = 10_000;
 
 /// An order to place.
@@ -122,20 +123,28 @@ async fn place_batch(
         Err(error) if error.retry_may_help() => Err(error),
         Err(error) => {
             tracing::warn!(%error, size = orders.len(), "a batch was refused, placing one by one");
-            let mut placed = Vec::with_capacity(orders.len());
-            let mut database_gone: Option<StoreError> = None;
-            for order in orders {
-                let one = match &database_gone {
-                    Some(error) => Err(error.not_sent()),
-                    None => place_all(database, voucher, std::slice::from_ref(order)).await,
-                };
-                let gone = || one.as_ref().err().filter(|error| error.retry_may_help()).cloned();
-                database_gone = database_gone.or_else(gone);
-                placed.push(one.map(|placed| placed[0]));
-            }
-            Ok(placed)
+            Ok(place_one_by_one(database, voucher, orders).await)
         }
     }
+}
+
+/// Once the database is gone, the orders that are left are not sent.
+async fn place_one_by_one(
+    database: &Database,
+    voucher: VoucherId,
+    orders: &[NewOrder],
+) -> Vec<Result<Placed, StoreError>> {
+    let mut all = Vec::with_capacity(orders.len());
+    for order in orders {
+        let placed = place_all(database, voucher, std::slice::from_ref(order)).await;
+        let gone = placed.as_ref().err().filter(|error| error.retry_may_help()).cloned();
+        all.push(placed.map(|placed| placed[0]));
+        if let Some(error) = gone {
+            all.resize_with(orders.len(), || Err(error.not_sent()));
+            break;
+        }
+    }
+    all
 }
 
 /// Places `orders` in one transaction. Where the answer is lost, the same orders are sent again,
@@ -154,21 +163,23 @@ async fn place_all(
         let left = deadline.saturating_duration_since(Instant::now());
         let call =
             database.run(async |connection| call_place_orders(connection, voucher, orders).await);
-        // A call that takes longer is dropped here, and its connection is closed.
+        // A call that takes longer is dropped here, and its connection is closed. (`within` does not
+        // count the time in which this process was too busy to read the answer.)
         let error = match within(left, call).await {
             Ok(Ok(placed)) => return Ok(placed),
             Ok(Err(error)) => error,
             Err(timed_out) => StoreError::unknown(Service::Postgres, timed_out),
         };
         // Once an answer was lost, an error of a later call does not tell what the first one did.
-        if first_unknown.is_none() && !error.outcome_unknown() {
+        let nothing_was_done = first_unknown.is_none() && !error.outcome_unknown();
+        if nothing_was_done {
             return Err(error);
         }
         let unknown = first_unknown.unwrap_or(error);
         if Instant::now() + RESEND_PAUSE >= deadline {
             return Err(unknown);
         }
-        tracing::warn!(error = %unknown, "an answer was lost, asking what became of the orders");
+        tracing::debug!(error = %unknown, "an answer was lost, asking what became of the orders");
         telemetry::order_batch_resent();
         first_unknown = Some(unknown);
         sleep(RESEND_PAUSE).await;
@@ -189,14 +200,14 @@ async fn call_place_orders(
         .bind(orders.iter().map(|order| order.at).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?;
-    let refused_by_id =
-        rows.iter().map(refused).collect::<Result<HashMap<i64, Placed>, StoreError>>()?;
-    let refused = |order: &NewOrder| refused_by_id.get(&order.id.get()).copied();
-    Ok(orders.iter().map(|order| refused(order).unwrap_or(Placed::Ordered)).collect())
+    let not_placed =
+        rows.iter().map(not_placed_from).collect::<Result<HashMap<i64, Placed>, StoreError>>()?;
+    let placed = |order: &NewOrder| not_placed.get(&order.id.get()).copied();
+    Ok(orders.iter().map(|order| placed(order).unwrap_or(Placed::Ordered)).collect())
 }
 
 /// An order that was not placed, and why.
-fn refused(row: &PgRow) -> Result<(i64, Placed), StoreError> {
+fn not_placed_from(row: &PgRow) -> Result<(i64, Placed), StoreError> {
     let reason: &str = row.try_get("reason")?;
     let earlier = row.try_get::<Option<i64>, _>("earlier_id")?.and_then(OrderId::new);
     let placed = match (reason, earlier) {

@@ -21,7 +21,7 @@ pub struct TimedOut(Duration);
 /// The answer, unless it takes longer than `limit` of a process that is not too busy to read it.
 ///
 /// # Errors
-/// `TimedOut` when it does; `answer` is then dropped, if it was not lent.
+/// `TimedOut` when it does; `answer` is then dropped, unless it was passed by reference.
 pub async fn within<T>(limit: Duration, answer: impl Future<Output = T>) -> Result<T, TimedOut> {
     unless_silent(limit, || 0, answer).await
 }

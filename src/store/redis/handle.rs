@@ -103,11 +103,18 @@ impl Redis {
             return Err(StoreError::defect(Service::Redis, "a pipeline has no one server here"));
         };
         let mut answers = Vec::with_capacity(calls.len());
+        let mut outage: Option<StoreError> = None;
         for (call, answer) in calls.iter().zip(node.ask_all(calls, sending).await?) {
-            answers.push(match answer {
-                // Nothing was done. The first of them loads the script.
-                Err(error) if is_no_script(&error) => self.call(call, |_| ()).await,
-                answer => answer.map_err(StoreError::from),
+            answers.push(match (answer, &outage) {
+                // Nothing was done. The first call that is sent again loads the script; where it meets
+                // an outage, the others do not wait for the same.
+                (Err(error), None) if is_no_script(&error) => {
+                    let again: Result<Value, StoreError> = self.call(call, |_| ()).await;
+                    outage = again.as_ref().err().filter(|error| error.retry_may_help()).cloned();
+                    again
+                }
+                (Err(error), Some(outage)) if is_no_script(&error) => Err(outage.not_sent()),
+                (answer, _) => answer.map_err(StoreError::from),
             });
         }
         Ok(answers)
