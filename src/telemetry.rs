@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use chrono::TimeDelta;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
@@ -27,6 +28,10 @@ pub mod name {
     pub const ORDER_BATCH_SIZE: &str = "seckill_order_batch_size";
     /// Batches that were sent again.
     pub const ORDER_BATCH_RESENT: &str = "seckill_order_batch_resent_total";
+    /// How far the database's clock is ahead of this machine's, in seconds.
+    pub const CLOCK_OFFSET: &str = "seckill_database_clock_offset_seconds";
+    /// 1 when the database keeps what it acknowledged, 0 when `fsync` or `full_page_writes` is off.
+    pub const DATABASE_DURABLE: &str = "seckill_database_durable";
     /// Locks acquired.
     pub const LOCK_ACQUIRED: &str = "seckill_lock_acquired_total";
     /// Waits for a lock.
@@ -94,13 +99,19 @@ pub fn start_metrics() {
 }
 
 fn describe() {
-    use metrics::{Unit, describe_counter, describe_histogram};
+    use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
     let seconds = Unit::Seconds;
     describe_histogram!(name::REQUEST_SECONDS, seconds, "From a request's head to its answer.");
     describe_counter!(name::PURCHASES, "Attempts to buy, by outcome.");
     describe_counter!(name::BREAKER_TRIPPED, "How often orders of a voucher could not be written.");
     describe_histogram!(name::ORDER_BATCH_SIZE, "Orders in a transaction.");
     describe_counter!(name::ORDER_BATCH_RESENT, "Transactions sent again: the answer was lost.");
+    describe_gauge!(
+        name::CLOCK_OFFSET,
+        Unit::Seconds,
+        "How far the database's clock is ahead of this machine's."
+    );
+    describe_gauge!(name::DATABASE_DURABLE, "Whether fsync and full_page_writes are on.");
     describe_counter!(name::LOCK_ACQUIRED, "Locks acquired.");
     describe_counter!(name::LOCK_CONTENDED, "Waits for a lock that another owner held.");
     describe_histogram!(name::LOCK_WAIT_SECONDS, Unit::Seconds, "Waits for locks, in vain or not.");
@@ -134,6 +145,16 @@ pub fn order_batch(size: usize) {
 /// A transaction is sent again, because the answer was lost.
 pub fn order_batch_resent() {
     metrics::counter!(name::ORDER_BATCH_RESENT).increment(1);
+}
+
+/// The difference between the database's clock and this machine's was learnt.
+pub fn clock_offset(offset: TimeDelta) {
+    metrics::gauge!(name::CLOCK_OFFSET).set(offset.as_seconds_f64());
+}
+
+/// A connection was told whether the database is durable.
+pub fn database_durable(is_durable: bool) {
+    metrics::gauge!(name::DATABASE_DURABLE).set(f64::from(u8::from(is_durable)));
 }
 
 /// All metrics in the text format of Prometheus; empty before [`start_metrics`].

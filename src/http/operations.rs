@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
@@ -10,8 +11,8 @@ use serde::Serialize;
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
-use super::App;
-use crate::store::StoreError;
+use super::{ApiError, App};
+use crate::store::{Database, ReadCache, Redis, Service, StoreError};
 use crate::telemetry;
 
 /// A store that needs longer to answer is not ready.
@@ -25,37 +26,63 @@ pub async fn healthz() -> &'static str {
 }
 
 /// How the stores are.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct Readiness {
     /// `ok` or `unavailable`.
     pub database: &'static str,
     /// `ok` or `unavailable`.
     pub redis: &'static str,
+    /// Whether a crash of the database's machine loses nothing: `durable`, `unsafe: …` or `unknown`.
+    pub durability: &'static str,
 }
 
-/// Whether the process can do its work: database and Redis answer.
+/// How `database` and `redis` are, asked at most about once a second.
+pub fn readiness(database: &Database, redis: &Redis) -> ReadCache<(), Readiness> {
+    let (database, redis) = (database.clone(), redis.clone());
+    ReadCache::new(Service::Postgres, 1, usize::MAX, move |()| {
+        let (database, redis) = (database.clone(), redis.clone());
+        async move {
+            let (database_word, redis) = tokio::join!(word(database.ping()), word(redis.ping()));
+            let durability = database.durability().as_str();
+            Ok(Readiness { database: database_word, redis, durability })
+        }
+    })
+}
+
+async fn word(ping: impl Future<Output = Result<(), StoreError>>) -> &'static str {
+    match timeout(READY_WITHIN, ping).await {
+        Ok(Ok(())) => "ok",
+        _ => "unavailable",
+    }
+}
+
+/// Whether the process can do its work: database and Redis answer. At most a second old.
 #[utoipa::path(get, path = "/readyz", tag = "operations",
     responses(
         (status = 200, body = Readiness, description = "ready"),
         (status = 503, body = Readiness, description = "a store does not answer"),
     ))]
-pub async fn readyz(State(app): State<App>) -> (StatusCode, Json<Readiness>) {
-    async fn word(ping: impl Future<Output = Result<(), StoreError>>) -> &'static str {
-        match timeout(READY_WITHIN, ping).await {
-            Ok(Ok(())) => "ok",
-            _ => "unavailable",
-        }
-    }
-    let (database, redis) = tokio::join!(word(app.database.ping()), word(app.redis.ping()));
-    let ready = database == "ok" && redis == "ok";
+pub async fn readyz(State(app): State<App>) -> Result<(StatusCode, Json<Readiness>), ApiError> {
+    let readiness = app.readiness.get(()).await?;
+    let ready = readiness.database == "ok" && readiness.redis == "ok";
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(Readiness { database, redis }))
+    Ok((status, Json(readiness)))
 }
 
-/// Counters and histograms, in the text format of Prometheus.
+/// The metrics as text, written at most about once a second: the text of many histograms is long.
+pub fn metrics_text() -> ReadCache<(), Bytes> {
+    ReadCache::new(
+        Service::Postgres,
+        1,
+        usize::MAX,
+        async |()| Ok(telemetry::metrics_text().into()),
+    )
+}
+
+/// Counters and histograms, in the text format of Prometheus. At most a second old.
 #[utoipa::path(get, path = "/metrics", tag = "operations",
     responses((status = 200, description = "Prometheus text format", content_type = "text/plain")))]
-pub async fn metrics() -> impl IntoResponse {
-    let text = telemetry::metrics_text();
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
+pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, ApiError> {
+    let text = app.metrics.get(()).await?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text))
 }

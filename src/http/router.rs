@@ -3,8 +3,8 @@
 use std::panic::AssertUnwindSafe;
 
 use axum::Router;
-use axum::extract::{MatchedPath, Request};
-use axum::middleware::{Next, from_fn};
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures_util::FutureExt;
@@ -18,15 +18,19 @@ use crate::telemetry;
 
 /// The API.
 pub fn router(app: App) -> Router {
+    // What every request has to ask the database for.
+    let limited = Router::new()
+        .route("/api/me", get(sessions::me))
+        .route("/api/orders", get(orders::list))
+        .route("/api/orders/{id}", get(orders::find))
+        .route_layer(from_fn_with_state(app.clone(), limit_reads));
     let api = Router::new()
         .route("/api/login-codes", post(sessions::send_code))
         .route("/api/sessions", post(sessions::create))
-        .route("/api/me", get(sessions::me))
         .route("/api/vouchers", get(vouchers::list).post(vouchers::create))
         .route("/api/vouchers/{id}", get(vouchers::find))
         .route("/api/vouchers/{id}/orders", post(orders::buy))
-        .route("/api/orders", get(orders::list))
-        .route("/api/orders/{id}", get(orders::find))
+        .merge(limited)
         .route("/healthz", get(operations::healthz))
         .route("/readyz", get(operations::readyz))
         .route("/metrics", get(operations::metrics))
@@ -38,6 +42,15 @@ pub fn router(app: App) -> Router {
         .fallback(|| async { ApiError::new(Code::NotFound) })
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
     with_common_layers(api)
+}
+
+/// Beyond the limit of reads under way a request is refused at once (load shedding), so that it does not
+/// queue for the few connections that reads have.
+async fn limit_reads(State(app): State<App>, request: Request, next: Next) -> Response {
+    match app.reads.try_acquire() {
+        Ok(_permit) => next.run(request).await,
+        Err(_none_left) => ApiError::unavailable().into_response(),
+    }
 }
 
 /// `routes` with what concerns every request of the API.

@@ -3,19 +3,40 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use ipnet::IpNet;
+use tokio::sync::Semaphore;
 
 use super::auth::Tokens;
+use super::operations::{self, Readiness};
 use super::sms::SmsGateway;
+use super::vouchers::VoucherPages;
 use crate::model::SharedClock;
 use crate::seckill::Purchases;
-use crate::store::{Database, Keys, Redis};
+use crate::store::{Database, Keys, ReadCache, Redis};
+
+/// Reads of users and orders that may be under way at once; one more is refused.
+const MAX_READS: usize = 64;
 
 /// The state of the API. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct App(Arc<AppParts>);
+pub struct App(Arc<AppState>);
 
-/// The parts of an [`App`].
+/// What an [`App`] is made of, and what it keeps in memory for its readers.
+#[derive(Debug)]
+pub struct AppState {
+    parts: AppParts,
+    /// The list of vouchers.
+    pub voucher_pages: VoucherPages,
+    /// How the stores are.
+    pub readiness: ReadCache<(), Readiness>,
+    /// The metrics as text.
+    pub metrics: ReadCache<(), Bytes>,
+    /// A permit for each read of users and orders.
+    pub reads: Semaphore,
+}
+
+/// What an [`App`] is made of.
 #[derive(Debug)]
 pub struct AppParts {
     /// PostgreSQL.
@@ -40,15 +61,31 @@ pub struct AppParts {
 
 impl App {
     /// The state made of `parts`.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
     pub fn new(parts: AppParts) -> Self {
-        Self(Arc::new(parts))
+        Self(Arc::new(AppState {
+            voucher_pages: VoucherPages::new(&parts.database, &parts.purchases),
+            readiness: operations::readiness(&parts.database, &parts.redis),
+            metrics: operations::metrics_text(),
+            reads: Semaphore::new(MAX_READS),
+            parts,
+        }))
     }
 }
 
 impl std::ops::Deref for App {
+    type Target = AppState;
+    fn deref(&self) -> &AppState {
+        &self.0
+    }
+}
+
+impl std::ops::Deref for AppState {
     type Target = AppParts;
     fn deref(&self) -> &AppParts {
-        &self.0
+        &self.parts
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::str::FromStr;
 
+use std::sync::Arc;
+
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::{FromRequestParts, Path, Query, State};
-use axum::http::{HeaderName, StatusCode, header, request::Parts};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header, request::Parts};
+use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,8 +17,10 @@ use super::auth::AdminSession;
 use super::body::JsonBody;
 use super::problem::Code;
 use super::{ApiError, App};
-use crate::model::{InvalidId, Voucher, VoucherId};
+use crate::model::{Clock, InvalidId, Voucher, VoucherId};
+use crate::seckill::Purchases;
 use crate::store::vouchers::{self, NewVoucher};
+use crate::store::{Database, ReadCache, Service, StoreError};
 
 /// How long a sale lasts when nothing is said.
 const DEFAULT_SALE: TimeDelta = TimeDelta::hours(24);
@@ -140,7 +146,73 @@ impl NewVoucherBody {
     }
 }
 
-/// Vouchers, newest first.
+/// Pages kept at once.
+const FIRST_PAGES: usize = 100;
+const OLDER_PAGES: usize = 128;
+/// Requests that may wait for an older page to be read; for the first pages, as many as come.
+const WAITING_FOR_OLDER: usize = 256;
+
+type PageKey = (Option<VoucherId>, i64);
+
+/// The list of vouchers, page by page, as it is sent. A page is less than a second old, and so is the
+/// `status` in it. The first pages, which buyers read, do not wait for the older ones.
+#[derive(Debug)]
+pub struct VoucherPages {
+    first: ReadCache<PageKey, VoucherPage>,
+    older: ReadCache<PageKey, VoucherPage>,
+}
+
+#[derive(Debug, Clone)]
+struct VoucherPage {
+    json: Bytes,
+    link: Option<HeaderValue>,
+}
+
+impl VoucherPages {
+    /// The pages of the vouchers in `database`, with where their sales stand by the clock of
+    /// `purchases`.
+    pub fn new(database: &Database, purchases: &Arc<Purchases>) -> Self {
+        let (database, purchases) = (database.clone(), Arc::clone(purchases));
+        let read = move |key: PageKey| {
+            let (database, purchases) = (database.clone(), Arc::clone(&purchases));
+            async move { read_page(&database, &purchases, key).await }
+        };
+        let pages = |kept, waiting| ReadCache::new(Service::Postgres, kept, waiting, read.clone());
+        Self { first: pages(FIRST_PAGES, usize::MAX), older: pages(OLDER_PAGES, WAITING_FOR_OLDER) }
+    }
+
+    async fn get(&self, page: &Page<VoucherId>) -> Result<VoucherPage, StoreError> {
+        let pages = if page.before.is_some() { &self.older } else { &self.first };
+        pages.get((page.before, page.limit)).await
+    }
+}
+
+async fn read_page(
+    database: &Database,
+    purchases: &Purchases,
+    (before, limit): PageKey,
+) -> Result<VoucherPage, StoreError> {
+    let vouchers = vouchers::list(database.pool(), before, limit).await?;
+    let ids = vouchers.iter().map(|voucher| voucher.id.to_string());
+    let link = next_page("/api/vouchers", limit, ids);
+    let link = link.and_then(|[(_, link)]| HeaderValue::try_from(link).ok());
+    let now = purchases.clock().now();
+    let bodies: Vec<_> =
+        vouchers.into_iter().map(|voucher| VoucherBody::at(voucher, now)).collect();
+    let json = serde_json::to_vec(&bodies)
+        .map_err(|error| StoreError::defect(Service::Postgres, error.to_string()))?;
+    Ok(VoucherPage { json: json.into(), link })
+}
+
+impl IntoResponse for VoucherPage {
+    fn into_response(self) -> Response {
+        let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        let link = self.link.map(|link| [(header::LINK, link)]);
+        (json, link, self.json).into_response()
+    }
+}
+
+/// Vouchers, newest first, at most a second old.
 #[utoipa::path(get, path = "/api/vouchers", tag = "vouchers",
     params(
         ("before" = Option<String>, Query, description = "only ids below this"),
@@ -154,15 +226,9 @@ impl NewVoucherBody {
 pub async fn list(
     State(app): State<App>,
     page: Result<Query<Page<VoucherId>>, axum::extract::rejection::QueryRejection>,
-) -> Result<(Option<[(HeaderName, String); 1]>, Json<Vec<VoucherBody>>), ApiError> {
+) -> Result<Response, ApiError> {
     let Query(page) = page.map_err(|error| ApiError::invalid(error.body_text()))?;
-    let page = page.check()?;
-    let vouchers = vouchers::list(app.database.pool(), page.before, page.limit).await?;
-    let ids = vouchers.iter().map(|voucher| voucher.id.to_string());
-    let link = next_page("/api/vouchers", page.limit, ids);
-    let now = app.clock.now();
-    let bodies = vouchers.into_iter().map(|voucher| VoucherBody::at(voucher, now)).collect();
-    Ok((link, Json(bodies)))
+    Ok(app.voucher_pages.get(&page.check()?).await?.into_response())
 }
 
 /// One voucher.
@@ -180,7 +246,7 @@ pub async fn find(
 ) -> Result<Json<VoucherBody>, ApiError> {
     // From memory: all buyers reload this page before a sale.
     let sale = app.purchases.sale(id).await?.ok_or(ApiError::new(Code::VoucherNotFound))?;
-    let now = app.clock.now();
+    let now = app.purchases.clock().now();
     let status = sale.status_at(now);
     let mut body = VoucherBody::at(sale.voucher.clone(), now);
     if status == crate::model::SaleStatus::SoldOut {
@@ -205,7 +271,7 @@ pub async fn create(
     _: AdminSession,
     JsonBody(body): JsonBody<NewVoucherBody>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<VoucherBody>), ApiError> {
-    let now = app.clock.now();
+    let now = app.purchases.clock().now();
     let new = body.complete(now).map_err(ApiError::invalid)?;
     let voucher = vouchers::create(app.database.pool(), &new, now).await?;
     let location = [(header::LOCATION, format!("/api/vouchers/{}", voucher.id))];

@@ -1,12 +1,15 @@
 //! The purchase: what a buyer's request goes through between the API and the database.
 //!
 //! [`purchase`] tells the story. Its parts, in reading order: [`Strategy`], its settings;
-//! [`sales`] and [`recent_orders`], what memory knows; [`breaker`], the circuit breaker of a sale.
+//! [`sales`], [`recent_orders`] and [`owners`], what memory knows; `in_flight`, one purchase of a buyer at
+//! a time; [`breaker`], the circuit breaker of a sale.
 //! [`audit`] judges the result from the database alone.
 
 pub mod audit;
 pub mod breaker;
 mod error;
+mod in_flight;
+pub mod owners;
 pub mod purchase;
 pub mod recent_orders;
 pub mod sales;

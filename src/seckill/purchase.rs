@@ -8,13 +8,16 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
+use super::in_flight::{InFlight, UnderWay};
+use super::owners::Owners;
 use super::recent_orders::RecentOrders;
 use super::sales::{Sale, Sales};
 use super::{PurchaseError, Strategy};
 use crate::lock::{Guard, Lease, LockClient, LockError, LockOptions};
-use crate::model::{Order, OrderId, Outcome, Refusal, SharedClock, UserId, VoucherId};
+use crate::model::{Clock, Order, OrderId, Outcome, Refusal, SharedClock, UserId, VoucherId};
 use crate::store::{
-    Database, Keys, NewOrder, OrderIds, OrderWriter, Placed, Redis, StoreError, orders,
+    Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placed, Redis, StoreError,
+    orders, vouchers,
 };
 
 /// Purchases that may be under way at once in one process.
@@ -45,10 +48,12 @@ impl Default for PurchasesOptions {
 /// Sells vouchers.
 #[derive(Debug)]
 pub struct Purchases {
-    clock: SharedClock,
+    clock: Arc<DatabaseClock>,
     sales: Sales,
     recent_orders: RecentOrders,
+    owners: Owners,
     permits: Arc<Semaphore>,
+    in_flight: InFlight,
     locks: LockClient,
     /// Whether the strategy takes the buyer's lock.
     takes_lock: bool,
@@ -56,13 +61,13 @@ pub struct Purchases {
     order_ids: OrderIds,
     orders: OrderWriter,
     tasks: TaskTracker,
-    /// Where purchases run, wherever they are asked for.
+    /// Where purchases run, not on the threads of the connection that asks for one.
     runtime: Handle,
 }
 
 impl Purchases {
-    /// The service. Reads from the database where the order ids continue. Purchases run on the
-    /// runtime on which this is called.
+    /// The service. Reads from the database what time it is and where the order ids continue. Purchases
+    /// run on the runtime on which this is called.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -75,13 +80,19 @@ impl Purchases {
     ) -> Result<Arc<Self>, StoreError> {
         let last = orders::last_id(database.pool()).await?;
         let order_ids = OrderIds::new(redis.clone(), keys.clone(), Arc::clone(&clock), last);
+        let sent_at = clock.now();
+        let clock = Arc::new(DatabaseClock::new(clock));
+        let (_, sale_time) = vouchers::find_all(database.pool(), &[]).await?;
+        clock.learn(sent_at, sale_time);
         let lease = Lease::Renewed(options.lease);
         let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
         Ok(Arc::new(Self {
+            sales: Sales::new(&database, &clock),
             clock,
-            sales: Sales::new(database.clone()),
             recent_orders: RecentOrders::new(),
+            owners: Owners::new(&database),
             permits: Arc::new(Semaphore::new(options.burst)),
+            in_flight: InFlight::default(),
             locks,
             takes_lock: options.strategy.takes_lock(),
             keys,
@@ -104,25 +115,30 @@ impl Purchases {
         user: UserId,
         voucher: VoucherId,
     ) -> Result<Outcome, PurchaseError> {
-        // From memory: has the user bought already, is the voucher on sale, is it sold out?
+        // From memory: has the user bought a moment ago, is the voucher on sale, is it sold out?
         if let Some(order_id) = self.recent_orders.find(user, voucher) {
             return Ok(Outcome::Refused(Refusal::AlreadyBought { order_id }));
         }
-        // A voucher that could not be read is a purchase that was not begun.
-        let sale = self.sales.find(voucher).await.map_err(|error| error.not_sent())?;
-        let Some(sale) = sale else {
+        let Some(sale) = self.sales.find(voucher).await? else {
             return Ok(Outcome::Refused(Refusal::VoucherNotFound));
         };
         let at = self.clock.now();
         if let Some(refusal) = sale.refusal_at(at) {
-            return Ok(Outcome::Refused(refusal));
+            let owned = self.owners.find(user, &sale, at).await?;
+            return Ok(refused(owned, refusal));
         }
-        // Does the database write orders of this voucher, and is there room for one more?
-        sale.breaker.check()?;
+        // Is there room for one more, is it the buyer's only one, and does the database write orders of
+        // this voucher?
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = permit.map_err(|_| PurchaseError::Overloaded)?;
+        let under_way = self.takes_lock.then(|| self.in_flight.begin(user));
+        if matches!(under_way, Some(None)) {
+            return Ok(self.in_progress(user, voucher).await);
+        }
+        sale.breaker.check()?;
         // From here on the purchase runs to its end, whether its buyer waits for it or not.
-        let purchase = Arc::clone(self).purchase(user, sale, at, permit);
+        let admission = Admission { _permit: permit, _under_way: under_way.flatten() };
+        let purchase = Arc::clone(self).purchase(user, sale, at, admission);
         let task = self.tasks.spawn_on(purchase, &self.runtime);
         task.await.unwrap_or(Err(PurchaseError::Panicked))
     }
@@ -132,20 +148,20 @@ impl Purchases {
         user: UserId,
         sale: Arc<Sale>,
         at: DateTime<Utc>,
-        _permit: OwnedSemaphorePermit,
+        _until_the_end: Admission,
     ) -> Result<Outcome, PurchaseError> {
         // The buyer's lock and an order id, side by side. A number is skipped where the lock is not
         // granted; numbers have gaps.
         let (lock, order_id) = tokio::join!(self.lock(user), self.order_ids.next());
         let lock = match lock? {
-            BuyerLock::Busy => return Ok(Outcome::Refused(Refusal::OrderInProgress)),
+            BuyerLock::Held => return Ok(self.in_progress(user, sale.voucher.id).await),
             BuyerLock::Granted(guard) => Some(guard),
             BuyerLock::NotTaken => None,
         };
-        // Place the order. It is committed when this returns `Ordered`.
+        // Place the order. It is committed when this returns `Ordered`. Without an id, or in a panic,
+        // the guard is dropped, which hands the lock to the lock's clean-up worker.
         let outcome = self.place_order(user, &sale, at, order_id?).await;
-        // Release the lock, only now. Where anything above fails, dropping the guard hands the lock to
-        // the lock's clean-up worker, which releases it.
+        // Release the lock, only now, whatever the outcome is.
         if let Some(guard) = lock {
             release(guard).await;
         }
@@ -176,6 +192,11 @@ impl Purchases {
                     sale.mark_sold_out();
                     Outcome::Refused(Refusal::SoldOut)
                 }
+                Placed::SaleNotStarted => {
+                    let begin_time = sale.voucher.begin_time;
+                    Outcome::Refused(Refusal::SaleNotStarted { begin_time })
+                }
+                Placed::SaleEnded => Outcome::Refused(Refusal::SaleEnded),
                 Placed::VoucherNotFound => Outcome::Refused(Refusal::VoucherNotFound),
                 Placed::IdTaken => {
                     tracing::warn!(%id, "another order has this id, taking another one");
@@ -196,7 +217,19 @@ impl Purchases {
             return Ok(BuyerLock::NotTaken);
         }
         let guard = self.locks.lock(self.keys.order_lock(user)).try_acquire().await?;
-        Ok(guard.map_or(BuyerLock::Busy, BuyerLock::Granted))
+        Ok(guard.map_or(BuyerLock::Held, BuyerLock::Granted))
+    }
+
+    /// Another purchase of the same buyer is under way. Where the database does not say whether the buyer
+    /// has an order already, the refusal is still true.
+    async fn in_progress(&self, user: UserId, voucher: VoucherId) -> Outcome {
+        let owned = self.owners.ask(user, voucher).await.unwrap_or_default();
+        refused(owned, Refusal::OrderInProgress)
+    }
+
+    /// The clock by which sales begin and end.
+    pub fn clock(&self) -> &DatabaseClock {
+        &self.clock
     }
 
     /// A voucher as the process knows it, at most a second old.
@@ -219,9 +252,20 @@ impl Purchases {
 enum BuyerLock {
     Granted(Guard),
     /// Another purchase of the same buyer holds it.
-    Busy,
+    Held,
     /// The strategy does without it.
     NotTaken,
+}
+
+/// What a purchase holds until it ends.
+struct Admission {
+    _permit: OwnedSemaphorePermit,
+    _under_way: Option<UnderWay>,
+}
+
+/// The owner of an order hears of it before any refusal.
+fn refused(owned: Option<OrderId>, refusal: Refusal) -> Outcome {
+    Outcome::Refused(owned.map_or(refusal, |order_id| Refusal::AlreadyBought { order_id }))
 }
 
 /// A release that fails never costs the buyer the answer: the lock's clean-up worker, or the end of

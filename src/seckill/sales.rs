@@ -1,6 +1,6 @@
-//! What a process remembers of the vouchers, so that most requests of a rush cost no store a thing.
-//! Nothing is remembered for longer than a second: a refusal from memory is wrong for no longer than
-//! that, whatever others do to the stock.
+//! The vouchers as this process knows them, so that most requests of a rush need no store. What was read
+//! is used for less than a second: a refusal from memory is wrong for no longer than that, whatever others
+//! do to the stock.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,18 +12,24 @@ use quick_cache::sync::Cache;
 use tokio::time::Instant;
 
 use super::breaker::Breaker;
+use super::owners::KnownOwners;
 use crate::batch::{Batcher, Limits};
 use crate::model::{Refusal, SaleStatus, Voucher, VoucherId};
-use crate::store::{Database, Service, StoreError, vouchers};
+use crate::store::{Database, DatabaseClock, Service, StoreError, vouchers};
 
 /// Below the promised second, for the reading itself takes a moment.
 const REMEMBERED_FOR: Duration = Duration::from_millis(900);
 
-/// Vouchers remembered at once; also bounds what a flood of made-up ids can occupy.
+/// Vouchers remembered at once. Ids without a voucher are not remembered: a flood of them evicts no
+/// voucher, and a voucher is on sale everywhere as soon as it is there.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// One query reads the vouchers of all requests that wait.
-const READS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
+/// One query reads anew the vouchers of all requests that wait.
+const REFRESHES: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
+
+/// The same for ids that memory does not have: most of them in a flood of made-up ids, which must not
+/// hold up the others.
+const LOOKUPS: Limits = Limits { batch: 256, waiting: 1024, leaders: 1 };
 
 /// A voucher as the process knows it.
 #[derive(Debug)]
@@ -32,12 +38,18 @@ pub struct Sale {
     pub voucher: Voucher,
     /// Whether orders of this voucher can be written. It stays when the voucher is read again.
     pub breaker: Arc<Breaker>,
+    /// The buyers who have an order, once the sale is over. They stay as long as nothing changes.
+    pub(super) owners: Arc<KnownOwners>,
     sold_out: AtomicBool,
 }
 
 impl Sale {
-    fn new(voucher: Voucher, breaker: Arc<Breaker>) -> Self {
-        Self { voucher, breaker, sold_out: AtomicBool::new(false) }
+    /// The sale of `voucher`, which was read when memory had `earlier`.
+    fn new(voucher: Voucher, earlier: Option<&Self>) -> Self {
+        let breaker = earlier.map(|earlier| Arc::clone(&earlier.breaker)).unwrap_or_default();
+        let unchanged = earlier.filter(|earlier| earlier.voucher == voucher);
+        let owners = unchanged.map(|earlier| Arc::clone(&earlier.owners)).unwrap_or_default();
+        Self { voucher, breaker, owners, sold_out: AtomicBool::new(false) }
     }
 
     /// The database said that nothing is left.
@@ -53,6 +65,13 @@ impl Sale {
         }
     }
 
+    /// Whether orders may have been placed until `now`: none of an empty stock, and none before the sale
+    /// begins (unless its beginning was moved after the first order).
+    pub(super) fn may_have_orders(&self, now: DateTime<Utc>) -> bool {
+        let Voucher { stock, initial_stock, begin_time, .. } = self.voucher;
+        initial_stock > 0 && (begin_time <= now || stock < initial_stock)
+    }
+
     /// Why the voucher cannot be bought at `now`; `None`: the sale is on.
     pub fn refusal_at(&self, now: DateTime<Utc>) -> Option<Refusal> {
         match self.status_at(now) {
@@ -66,80 +85,90 @@ impl Sale {
     }
 }
 
-/// The result of a read: a sale, or that there is none. Its age counts from just before it was read.
+/// A sale and when it was read: just before, so that its age is never underestimated.
 #[derive(Debug, Clone)]
-struct Known {
-    sale: Option<Arc<Sale>>,
+struct Remembered {
+    sale: Arc<Sale>,
     read_at: Instant,
 }
 
-impl Known {
+impl Remembered {
     fn is_fresh(&self) -> bool {
         self.read_at.elapsed() <= REMEMBERED_FOR
     }
 }
 
-type Cached = Arc<Cache<VoucherId, Known>>;
+type Memory = Arc<Cache<VoucherId, Remembered>>;
+type Reads = Batcher<VoucherId, Option<Arc<Sale>>, StoreError>;
 
-/// Remembers sales for up to a second, and that there is none by some id.
+/// Remembers sales for less than a second.
 #[derive(Debug)]
 pub struct Sales {
-    cache: Cached,
-    reads: Batcher<VoucherId, Option<Arc<Sale>>, StoreError>,
+    memory: Memory,
+    refreshes: Reads,
+    lookups: Reads,
 }
 
 impl Sales {
-    /// The sales that `database` holds.
-    pub fn new(database: Database) -> Self {
-        let cache: Cached = Arc::new(Cache::new(MAX_REMEMBERED));
-        let shared = Arc::clone(&cache);
-        let reads = Batcher::new(READS, move |ids: Vec<VoucherId>| {
-            let (database, cache) = (database.clone(), Arc::clone(&shared));
-            async move { read(&database, &cache, &ids).await }
-        });
-        Self { cache, reads }
+    /// The sales that `database` holds. Each read tells `clock` the database's time.
+    pub fn new(database: &Database, clock: &Arc<DatabaseClock>) -> Self {
+        let memory: Memory = Arc::new(Cache::new(MAX_REMEMBERED));
+        let reads = |limits: Limits| -> Reads {
+            let (database, clock) = (database.clone(), Arc::clone(clock));
+            let memory = Arc::clone(&memory);
+            Batcher::new(limits, move |ids: Vec<VoucherId>| {
+                let (database, clock) = (database.clone(), Arc::clone(&clock));
+                let memory = Arc::clone(&memory);
+                async move { read(&database, &clock, &memory, &ids).await }
+            })
+        };
+        let (refreshes, lookups) = (reads(REFRESHES), reads(LOOKUPS));
+        Self { memory, refreshes, lookups }
     }
 
     /// The voucher's sale; `None`: there is no such voucher. Requests that miss together read
     /// together.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// When the database does not answer, or too many ask for ids that memory does not have.
     pub async fn find(&self, id: VoucherId) -> Result<Option<Arc<Sale>>, StoreError> {
-        if let Some(known) = self.cache.get(&id).filter(Known::is_fresh) {
-            return Ok(known.sale);
-        }
-        let read = self.reads.submit(id).await;
-        read.map_err(|error| StoreError::from_batch(Service::Postgres, error))
+        let reads = match self.memory.get(&id) {
+            Some(remembered) if remembered.is_fresh() => return Ok(Some(remembered.sale)),
+            Some(_) => &self.refreshes,
+            None => &self.lookups,
+        };
+        let read = reads.submit(id).await;
+        read.map_err(|error| StoreError::from_batch(Service::Postgres, error).of_a_read())
     }
 }
 
 /// The sales of `ids`: from memory where another batch has just read them, else from the database.
 async fn read(
     database: &Database,
-    cache: &Cache<VoucherId, Known>,
+    clock: &DatabaseClock,
+    memory: &Cache<VoucherId, Remembered>,
     ids: &[VoucherId],
 ) -> Result<Vec<Option<Arc<Sale>>>, StoreError> {
-    let mut sales: HashMap<VoucherId, Option<Arc<Sale>>> = HashMap::new();
-    let mut unknown = HashSet::new();
+    let mut sales: HashMap<VoucherId, Arc<Sale>> = HashMap::new();
+    let mut missing = HashSet::new();
     for id in ids {
-        match cache.get(id).filter(Known::is_fresh) {
-            Some(known) => _ = sales.insert(*id, known.sale),
-            None => _ = unknown.insert(*id),
+        match memory.get(id).filter(Remembered::is_fresh) {
+            Some(remembered) => _ = sales.insert(*id, remembered.sale),
+            None => _ = missing.insert(*id),
         }
     }
-    if !unknown.is_empty() {
-        let read_at = Instant::now();
-        let unknown: Vec<VoucherId> = unknown.into_iter().collect();
-        for voucher in vouchers::find_all(database.pool(), &unknown).await? {
-            let earlier = cache.get(&voucher.id).and_then(|known| known.sale);
-            let breaker = earlier.map(|sale| Arc::clone(&sale.breaker)).unwrap_or_default();
-            sales.insert(voucher.id, Some(Arc::new(Sale::new(voucher, breaker))));
-        }
-        for id in unknown {
-            let sale = sales.get(&id).cloned().flatten();
-            cache.insert(id, Known { sale, read_at });
+    if !missing.is_empty() {
+        let (read_at, sent_at) = (Instant::now(), clock.local().now());
+        let missing: Vec<VoucherId> = missing.into_iter().collect();
+        let (vouchers, sale_time) = vouchers::find_all(database.purchases(), &missing).await?;
+        clock.learn(sent_at, sale_time);
+        for voucher in vouchers {
+            let id = voucher.id;
+            let earlier = memory.get(&id).map(|remembered| remembered.sale);
+            let sale = Arc::new(Sale::new(voucher, earlier.as_deref()));
+            memory.insert(id, Remembered { sale: Arc::clone(&sale), read_at });
+            sales.insert(id, sale);
         }
     }
-    Ok(ids.iter().map(|id| sales.get(id).cloned().flatten()).collect())
+    Ok(ids.iter().map(|id| sales.get(id).cloned()).collect())
 }

@@ -1,21 +1,28 @@
 //! PostgreSQL and Redis: handles, key names, scripts, queries, the order-id worker.
 
+mod database_clock;
+mod durability;
 pub mod error;
 pub mod keys;
 pub mod login_codes;
+mod migrations;
 pub mod order_ids;
 pub mod order_writer;
 pub mod orders;
-
+mod outage;
 pub mod postgres;
+pub mod read_cache;
 pub mod redis;
 pub mod timeout;
 pub mod users;
 pub mod vouchers;
 
+pub use database_clock::DatabaseClock;
+pub use durability::Durability;
 pub use error::{Service, StoreError};
 pub use keys::Keys;
 pub use order_ids::{OrderIdError, OrderIds};
 pub use order_writer::{NewOrder, OrderWriter, Placed};
 pub use postgres::Database;
+pub use read_cache::ReadCache;
 pub use redis::{Redis, RedisUrl, ScriptCall};

@@ -1,6 +1,6 @@
 //! The order writer: orders of one voucher that wait together are placed in one transaction.
 //!
-//! One call of the database's function `place_orders` (migrations/0004) is one transaction and one
+//! One call of the database's function `place_orders` (migrations/0005) is one transaction and one
 //! round trip, for one buyer or for many. Each voucher has a batcher of its own, so that a voucher
 //! whose row is locked holds up no other voucher, unless as many rows are locked as batches may be in
 //! flight.
@@ -57,6 +57,10 @@ pub enum Placed {
     AlreadyBought(OrderId),
     /// Nothing was written: no stock is left.
     SoldOut,
+    /// Nothing was written: by the database's clock the sale has not begun.
+    SaleNotStarted,
+    /// Nothing was written: by the database's clock the sale is over.
+    SaleEnded,
     /// Nothing was written: there is no such voucher.
     VoucherNotFound,
     /// Nothing was written: another user's order has the id.
@@ -213,6 +217,8 @@ fn not_placed_from(row: &PgRow) -> Result<(i64, Placed), StoreError> {
     let placed = match (reason, earlier) {
         ("already_bought", Some(earlier)) => Placed::AlreadyBought(earlier),
         ("sold_out", _) => Placed::SoldOut,
+        ("sale_not_started", _) => Placed::SaleNotStarted,
+        ("sale_ended", _) => Placed::SaleEnded,
         ("voucher_not_found", _) => Placed::VoucherNotFound,
         ("id_taken", _) => Placed::IdTaken,
         _ => {

@@ -1,7 +1,7 @@
 //! Orders, read. [`order_writer`](super::order_writer) writes them.
 
-use sqlx::Row;
 use sqlx::postgres::{PgPool, PgRow};
+use sqlx::{Connection, Row};
 
 use super::postgres::in_time;
 use super::{Service, StoreError};
@@ -30,14 +30,13 @@ fn order_from(row: &PgRow) -> Result<Order, StoreError> {
 /// # Errors
 /// As any statement.
 pub async fn find(pool: &PgPool, user: UserId, id: OrderId) -> Result<Option<Order>, StoreError> {
-    let statement = sqlx::query(
+    let query = sqlx::query(
         "select id, user_id, voucher_id, status, created_at, paid_at, used_at, refunded_at
          from orders where id = $1 and user_id = $2",
     )
     .bind(id.get())
-    .bind(user.get())
-    .fetch_optional(pool);
-    let row = in_time(statement).await?;
+    .bind(user.get());
+    let row = in_time(pool, async |connection| query.fetch_optional(connection).await).await?;
     row.as_ref().map(order_from).transpose()
 }
 
@@ -51,7 +50,7 @@ pub async fn list_of_user(
     before: Option<OrderId>,
     limit: i64,
 ) -> Result<Vec<Order>, StoreError> {
-    let statement = sqlx::query(
+    let query = sqlx::query(
         "select id, user_id, voucher_id, status, created_at, paid_at, used_at, refunded_at
          from orders where user_id = $1 and id < $2
          order by id desc
@@ -59,9 +58,8 @@ pub async fn list_of_user(
     )
     .bind(user.get())
     .bind(before.map_or(i64::MAX, OrderId::get))
-    .bind(limit)
-    .fetch_all(pool);
-    let rows = in_time(statement).await?;
+    .bind(limit);
+    let rows = in_time(pool, async |connection| query.fetch_all(connection).await).await?;
     rows.iter().map(order_from).collect()
 }
 
@@ -72,4 +70,66 @@ pub async fn list_of_user(
 pub async fn last_id(pool: &PgPool) -> Result<Option<OrderId>, StoreError> {
     let id: Option<i64> = sqlx::query_scalar("select max(id) from orders").fetch_one(pool).await?;
     Ok(id.and_then(OrderId::new))
+}
+
+/// The order that each of `buyers` has of the voucher, in their order.
+///
+/// # Errors
+/// As any statement.
+pub async fn find_owned(
+    pool: &PgPool,
+    buyers: &[(UserId, VoucherId)],
+) -> Result<Vec<Option<OrderId>>, StoreError> {
+    let query = sqlx::query_scalar(
+        "select (select o.id from orders o
+                 where o.user_id = buyer.user_id and o.voucher_id = buyer.voucher_id)
+         from unnest($1::bigint[], $2::bigint[]) with ordinality
+              as buyer (user_id, voucher_id, place)
+         order by place",
+    )
+    .bind(buyers.iter().map(|(user, _)| user.get()).collect::<Vec<_>>())
+    .bind(buyers.iter().map(|(_, voucher)| voucher.get()).collect::<Vec<_>>());
+    let ids: Vec<Option<i64>> =
+        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    Ok(ids.into_iter().map(|id| id.and_then(OrderId::new)).collect())
+}
+
+/// Up to `limit` owners of orders of `voucher`, in any order; `None` while more may be placed: the
+/// voucher is neither sold out nor past the end of its sale.
+///
+/// # Errors
+/// As any statement.
+pub async fn owners_of_finished(
+    pool: &PgPool,
+    voucher: VoucherId,
+    limit: usize,
+) -> Result<Option<Vec<(UserId, OrderId)>>, StoreError> {
+    let rows = in_time(pool, async |connection| {
+        let mut transaction = connection.begin().await?;
+        sqlx::query("set local lock_timeout = '500ms'").execute(&mut *transaction).await?;
+        // With the row locked nobody is between the check of the window and the commit.
+        let is_over: Option<bool> = sqlx::query_scalar(
+            "select stock = 0 or sale_time() >= end_time from seckill_vouchers
+             where voucher_id = $1 for share",
+        )
+        .bind(voucher.get())
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let mut rows = None;
+        if is_over == Some(true) {
+            let query =
+                sqlx::query("select user_id, id from orders where voucher_id = $1 limit $2")
+                    .bind(voucher.get())
+                    .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+            rows = Some(query.fetch_all(&mut *transaction).await?);
+        }
+        transaction.commit().await?;
+        Ok(rows)
+    });
+    let defect = || StoreError::defect(Service::Postgres, "an order's id is not positive");
+    let owner_from = |row: &PgRow| {
+        let user = UserId::new(row.try_get("user_id")?).ok_or_else(defect)?;
+        Ok((user, OrderId::new(row.try_get("id")?).ok_or_else(defect)?))
+    };
+    rows.await?.map(|rows| rows.iter().map(owner_from).collect()).transpose()
 }

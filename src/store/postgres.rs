@@ -1,6 +1,8 @@
-//! The PostgreSQL handle.
+//! The PostgreSQL handle: one pool for purchases, and a small one for everything else, so that no
+//! reader takes a connection from a buyer.
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
@@ -8,8 +10,10 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Postgres};
 use tokio::time::timeout;
 
+use super::durability::{Durability, DurabilityCheck};
+use super::outage::Outage;
 use super::timeout::within;
-use super::{Service, StoreError};
+use super::{Service, StoreError, migrations};
 
 /// How long a request waits for a connection. Below a second, so that a buyer hears
 /// "unavailable" within one when the database is gone.
@@ -25,43 +29,55 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
 /// How long a handle that is closed waits for what is under way. Purchases have ended before.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The server ends a statement after this long, whatever became of its client: the
-/// bound on how long a forgotten purchase can still write.
+/// The server ends a statement after this long, whatever became of its client. (One that a paused
+/// server has not read yet runs when the server goes on.)
 const STATEMENT_TIMEOUT: &str = "5s";
 
-/// An order that was acknowledged survives a crash of the server, whatever the default of the role or
-/// the database is. A stricter default stays.
-const SYNCHRONOUS_COMMIT: &str = "select set_config('synchronous_commit', 'on', false)
-    where current_setting('synchronous_commit') = 'off'";
+/// Connections of one process for purchases: four batches in flight, and the reads of vouchers and
+/// owners. Few on purpose: more transactions in flight than cores make a hot row slower, not faster.
+const PURCHASE_CONNECTIONS: u32 = 8;
 
-/// Connections of one process. Few on purpose: more transactions in flight than cores
-/// make a hot row slower, not faster.
-const MAX_CONNECTIONS: u32 = 12;
-
-static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!();
+/// Connections of one process for everything else.
+const OTHER_CONNECTIONS: u32 = 4;
 
 /// A connection that lay idle for longer is asked whether it lives before it is used.
 const TRUSTED_FOR: Duration = Duration::from_secs(2);
 /// How long it may take to answer that.
 const PING_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The answer of one statement outside a purchase, or the news that none came in time.
+/// Runs one statement outside a purchase on a connection of `pool`. Where no answer comes in time, the
+/// connection is closed: in the pool it would be pinged without a time-out.
 ///
 /// # Errors
-/// `Unknown` when none came; the connection is used again when it has come after all.
+/// `Unavailable` without a connection, `Unknown` when no answer came in time, and as the statement.
 pub(super) async fn in_time<T>(
-    statement: impl Future<Output = Result<T, sqlx::Error>>,
+    pool: &PgPool,
+    statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
-    match within(ANSWER_TIMEOUT, statement).await {
-        Ok(answer) => Ok(answer?),
+    let mut connection: Option<PoolConnection<Postgres>> = None;
+    let answer = async {
+        let acquired = pool.acquire().await;
+        let acquired =
+            acquired.map_err(|error| StoreError::unavailable(Service::Postgres, error))?;
+        Ok(statement(connection.insert(acquired)).await?)
+    };
+    let answer = match within(ANSWER_TIMEOUT, answer).await {
+        Ok(answer) => answer,
         Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
+    };
+    if let (Err(_), Some(connection)) = (&answer, &mut connection) {
+        connection.close_on_drop();
     }
+    answer
 }
 
-/// A pool of connections to PostgreSQL. Cheap to clone.
+/// Connections to PostgreSQL. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Database {
-    pool: PgPool,
+    purchases: PgPool,
+    others: PgPool,
+    durability: DurabilityCheck,
+    outage: Arc<Outage>,
 }
 
 /// Closes a connection on which work failed or was broken off.
@@ -90,40 +106,39 @@ impl Database {
             // The planner's compilation never pays for statements this small.
             .options([("jit", "off")])
             .log_slow_statements(tracing::log::LevelFilter::Off, Duration::ZERO);
-        let pool = PgPoolOptions::new()
-            .max_connections(MAX_CONNECTIONS)
-            .acquire_timeout(POOL_TIMEOUT)
-            // A round trip per query for what the query itself finds out.
-            .test_before_acquire(false)
-            .after_connect(|connection, _| {
-                Box::pin(async move {
-                    sqlx::query(SYNCHRONOUS_COMMIT).execute(connection).await.map(drop)
-                })
-            })
-            // After a pause it may be dead without anybody having noticed.
-            .before_acquire(|connection, state| {
-                Box::pin(async move {
-                    if state.idle_for < TRUSTED_FOR {
-                        return Ok(true);
-                    }
-                    Ok(matches!(within(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))))
-                })
-            })
-            .connect_lazy_with(options);
-        Ok(Self { pool })
+        let durability = DurabilityCheck::default();
+        let outage = Arc::new(Outage::of(Service::Postgres));
+        let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
+        let others = pool(OTHER_CONNECTIONS, options, &durability);
+        Ok(Self { purchases, others, durability, outage })
     }
 
-    /// The pool, for statements outside a purchase.
+    /// From now on connects to no server that runs with `fsync` or `full_page_writes` off.
+    pub fn require_durable(&self) {
+        self.durability.require();
+    }
+
+    /// What the newest connection was told.
+    pub fn durability(&self) -> Durability {
+        self.durability.found()
+    }
+
+    /// The pool for statements outside a purchase.
     pub fn pool(&self) -> &PgPool {
-        &self.pool
+        &self.others
     }
 
-    /// One connection.
+    /// The pool that purchases have to themselves.
+    pub fn purchases(&self) -> &PgPool {
+        &self.purchases
+    }
+
+    /// One connection for a purchase.
     ///
     /// # Errors
     /// `Unavailable` when none was to be had in time: nothing was sent.
-    pub async fn acquire(&self) -> Result<PoolConnection<Postgres>, StoreError> {
-        match within(ACQUIRE_TIMEOUT, self.pool.acquire()).await {
+    async fn acquire(&self) -> Result<PoolConnection<Postgres>, StoreError> {
+        match within(ACQUIRE_TIMEOUT, self.purchases.acquire()).await {
             Ok(acquired) => {
                 acquired.map_err(|error| StoreError::unavailable(Service::Postgres, error))
             }
@@ -131,8 +146,8 @@ impl Database {
         }
     }
 
-    /// Runs `work`, whole statements, on a connection of its own. When `work` fails or is dropped
-    /// half-way, the connection is closed: its state is unknown.
+    /// Runs `work` of a purchase, whole statements, on a connection of its own. When `work` fails or is
+    /// dropped half-way, the connection is closed: its state is unknown.
     ///
     /// # Errors
     /// `Unavailable` without a connection; what `work` returns.
@@ -140,11 +155,14 @@ impl Database {
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut connection = CloseOnDrop(Some(self.acquire().await?));
+        let acquired = self.acquire().await;
+        self.outage.observe_failure(&acquired);
+        let mut connection = CloseOnDrop(Some(acquired?));
         let Some(open) = &mut connection.0 else {
             return Err(StoreError::defect(Service::Postgres, "a connection vanished"));
         };
         let done = work(open).await?;
+        self.outage.is_over();
         // It goes back to the pool.
         drop(connection.0.take());
         Ok(done)
@@ -154,14 +172,15 @@ impl Database {
     /// an advisory lock lets one in.
     ///
     /// # Errors
-    /// `Unavailable` without a connection, `Defect` when a migration fails or an
-    /// applied one differs from ours.
+    /// `Unavailable` without a connection or when a lock that a migration needs stays taken, `Defect`
+    /// when a migration fails or an applied one differs from ours.
     pub async fn migrate(&self) -> Result<(), StoreError> {
-        let mut connection = self.acquire().await?;
-        MIGRATOR.run(&mut *connection).await.map_err(|error| match error {
-            sqlx::migrate::MigrateError::Execute(cause) => cause.into(),
-            other => StoreError::defect(Service::Postgres, other.to_string()),
-        })
+        let mut connection = CloseOnDrop(Some(self.acquire().await?));
+        let Some(open) = &mut connection.0 else {
+            return Err(StoreError::defect(Service::Postgres, "a connection vanished"));
+        };
+        // Its settings are not for purchases: the connection is closed.
+        migrations::run(open).await
     }
 
     /// Whether the server answers.
@@ -169,13 +188,36 @@ impl Database {
     /// # Errors
     /// As any statement.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        sqlx::query("select 1").execute(&self.pool).await?;
-        Ok(())
+        in_time(&self.others, async |connection| connection.ping().await).await
     }
 
     /// Closes the connections, waiting a moment for those in use.
     pub async fn close(&self) {
         // It would also wait, for minutes, for its own attempts to reach a server that is gone.
-        let _ = timeout(CLOSE_TIMEOUT, self.pool.close()).await;
+        let all = async { tokio::join!(self.purchases.close(), self.others.close()) };
+        let _ = timeout(CLOSE_TIMEOUT, all).await;
     }
+}
+
+fn pool(connections: u32, options: PgConnectOptions, durability: &DurabilityCheck) -> PgPool {
+    let durability = durability.clone();
+    PgPoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(POOL_TIMEOUT)
+        // A round trip per query for what the query itself finds out.
+        .test_before_acquire(false)
+        .after_connect(move |connection, _| {
+            let durability = durability.clone();
+            Box::pin(async move { durability.ask(connection).await })
+        })
+        // After a pause it may be dead without anybody having noticed.
+        .before_acquire(|connection, state| {
+            Box::pin(async move {
+                if state.idle_for < TRUSTED_FOR {
+                    return Ok(true);
+                }
+                Ok(matches!(within(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))))
+            })
+        })
+        .connect_lazy_with(options)
 }

@@ -30,16 +30,15 @@ pub async fn find_or_create(
     now: DateTime<Utc>,
 ) -> Result<User, StoreError> {
     // The update that changes nothing makes `returning` speak for an existing row too.
-    let statement = sqlx::query(
+    let query = sqlx::query(
         "insert into users (phone, nickname, created_at) values ($1, $2, $3)
          on conflict (phone) do update set phone = excluded.phone
          returning id, phone, nickname, created_at",
     )
     .bind(phone)
     .bind(nickname)
-    .bind(now)
-    .fetch_one(pool);
-    let row = in_time(statement).await?;
+    .bind(now);
+    let row = in_time(pool, async |connection| query.fetch_one(connection).await).await?;
     user_from(&row)
 }
 
@@ -48,10 +47,9 @@ pub async fn find_or_create(
 /// # Errors
 /// As any statement.
 pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError> {
-    let statement = sqlx::query("select id, phone, nickname, created_at from users where id = $1")
-        .bind(id.get())
-        .fetch_optional(pool);
-    let row = in_time(statement).await?;
+    let query = sqlx::query("select id, phone, nickname, created_at from users where id = $1")
+        .bind(id.get());
+    let row = in_time(pool, async |connection| query.fetch_optional(connection).await).await?;
     row.as_ref().map(user_from).transpose()
 }
 

@@ -69,7 +69,7 @@ pub async fn create(
     new: &NewVoucher,
     now: DateTime<Utc>,
 ) -> Result<Voucher, StoreError> {
-    let statement = sqlx::query(
+    let query = sqlx::query(
         "with voucher as (
            insert into vouchers (title, created_at) values ($1, $2) returning id, title
          ), sale as (
@@ -83,26 +83,37 @@ pub async fn create(
     .bind(now)
     .bind(new.stock)
     .bind(new.begin_time)
-    .bind(new.end_time)
-    .fetch_one(pool);
-    let row = in_time(statement).await?;
+    .bind(new.end_time);
+    let row = in_time(pool, async |connection| query.fetch_one(connection).await).await?;
     voucher_from(&row)
 }
 
-/// Those of `ids` that there are, in any order.
+/// Those of `ids` that there are, in any order, and the time by which sales begin and end.
 ///
 /// # Errors
 /// As any statement.
-pub async fn find_all(pool: &PgPool, ids: &[VoucherId]) -> Result<Vec<Voucher>, StoreError> {
-    let statement = sqlx::query(
-        "select v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
-         from vouchers v join seckill_vouchers s on s.voucher_id = v.id
-         where v.id = any ($1)",
+pub async fn find_all(
+    pool: &PgPool,
+    ids: &[VoucherId],
+) -> Result<(Vec<Voucher>, DateTime<Utc>), StoreError> {
+    // One row at least, for the time.
+    let query = sqlx::query(
+        "select t.sale_time, v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
+         from (select sale_time() as sale_time) t
+         left join (vouchers v join seckill_vouchers s on s.voucher_id = v.id) on v.id = any ($1)",
     )
-    .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>())
-    .fetch_all(pool);
-    let rows = in_time(statement).await?;
-    rows.iter().map(voucher_from).collect()
+    .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>());
+    let rows = in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    let no_row =
+        || StoreError::defect(Service::Postgres, "the time by which sales begin is missing");
+    let sale_time = rows.first().ok_or_else(no_row)?.try_get("sale_time")?;
+    let mut vouchers = Vec::with_capacity(rows.len());
+    for row in &rows {
+        if row.try_get::<Option<i64>, _>("id")?.is_some() {
+            vouchers.push(voucher_from(row)?);
+        }
+    }
+    Ok((vouchers, sale_time))
 }
 
 /// Up to `limit` vouchers with ids below `before`, newest first.
@@ -114,7 +125,7 @@ pub async fn list(
     before: Option<VoucherId>,
     limit: i64,
 ) -> Result<Vec<Voucher>, StoreError> {
-    let statement = sqlx::query(
+    let query = sqlx::query(
         "select v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
          from vouchers v join seckill_vouchers s on s.voucher_id = v.id
          where v.id < $1
@@ -122,8 +133,7 @@ pub async fn list(
          limit $2",
     )
     .bind(before.map_or(i64::MAX, VoucherId::get))
-    .bind(limit)
-    .fetch_all(pool);
-    let rows = in_time(statement).await?;
+    .bind(limit);
+    let rows = in_time(pool, async |connection| query.fetch_all(connection).await).await?;
     rows.iter().map(voucher_from).collect()
 }

@@ -11,6 +11,7 @@ use super::cluster::Cluster;
 use super::node::{Acknowledgement, RedisServer, ServerAddress};
 use super::request::{Request, ScriptCall, is_no_script};
 use super::url::Place;
+use crate::store::outage::Outage;
 use crate::store::{Service, StoreError};
 
 /// A handle on one Redis: a server, the master that sentinels watch, or a cluster. Cheap to
@@ -19,6 +20,7 @@ use crate::store::{Service, StoreError};
 #[derive(Clone)]
 pub struct Redis {
     topology: Arc<Topology>,
+    outage: Arc<Outage>,
 }
 
 enum Topology {
@@ -51,7 +53,8 @@ impl Redis {
                 StoreError::defect(Service::Redis, "the Redis URL names no node of a cluster")
             })?),
         };
-        Ok(Self { topology: Arc::new(topology) })
+        let outage = Arc::new(Outage::of(Service::Redis));
+        Ok(Self { topology: Arc::new(topology), outage })
     }
 
     /// Sends one command on the shared connection; in a cluster, to the node that serves its
@@ -102,9 +105,11 @@ impl Redis {
         let Topology::One(node) = &*self.topology else {
             return Err(StoreError::defect(Service::Redis, "a pipeline has no one server here"));
         };
+        let sent = node.ask_all(calls, sending).await;
+        self.outage.observe(&sent);
         let mut answers = Vec::with_capacity(calls.len());
         let mut outage: Option<StoreError> = None;
-        for (call, answer) in calls.iter().zip(node.ask_all(calls, sending).await?) {
+        for (call, answer) in calls.iter().zip(sent?) {
             answers.push(match (answer, &outage) {
                 // Nothing was done. The first call that is sent again loads the script; where it meets
                 // an outage, the others do not wait for the same.
@@ -188,10 +193,12 @@ impl Redis {
         request: impl Request,
         sending: impl FnOnce(u64),
     ) -> Result<T, StoreError> {
-        match &*self.topology {
+        let answer = match &*self.topology {
             Topology::One(node) => node.ask(request, false, sending).await,
             // Boxed: every command under way would carry the way through a cluster.
             Topology::Many(cluster) => Box::pin(cluster.ask(request, sending)).await,
-        }
+        };
+        self.outage.observe(&answer);
+        answer
     }
 }

@@ -1,0 +1,102 @@
+-- The database judges the sale's window by its own clock, which all servers share.
+
+-- The time by which sales begin and end. A function, so that a test can let time pass.
+create function sale_time() returns timestamptz
+language sql volatile
+as 'select clock_timestamp()';
+
+-- Finds the buyers of one voucher: a server reads them when the sale is over. Orders are written in the
+-- order of time, so those of a sale lie together; a block range index knows where, and costs an order
+-- next to nothing.
+create index orders_by_voucher on orders using brin (voucher_id)
+with (pages_per_range = 16, autosummarize = on);
+
+-- As in migration 4, and the window is checked. The reasons `sale_not_started` and `sale_ended` are new.
+--
+-- The time is read after the stock row is locked: a call that waited for the row past the end of the
+-- sale places nothing. So whoever locks the row after the end and finds an order missing knows that it
+-- will never come (src/seckill/owners.rs).
+create or replace function place_orders(
+    voucher bigint, ids bigint[], users bigint[], times timestamptz[]
+)
+returns table (order_id bigint, reason text, earlier_id bigint)
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '600ms'
+as $$
+declare
+    sale record;
+    judged_at timestamptz;
+    available integer;
+    placed integer;
+begin
+    -- The usual case: there is enough for all, nobody has bought before, and the sale is on.
+    begin
+        update seckill_vouchers set stock = stock - cardinality(ids)
+        where voucher_id = voucher and stock >= cardinality(ids)
+        returning begin_time, end_time into sale;
+        if found then
+            if sale_time() < sale.begin_time or sale_time() >= sale.end_time then
+                raise sqlstate 'SK001'; -- takes the update back
+            end if;
+            insert into orders (id, user_id, voucher_id, created_at, updated_at)
+            select id, user_id, voucher, at, at
+            from unnest(ids, users, times) as buyer (id, user_id, at);
+            return;
+        end if;
+    exception
+        when unique_violation or sqlstate 'SK001' then null; -- which takes the update back, too
+    end;
+
+    -- The exact case: somebody has bought before, there is not enough for all, or the sale is not on.
+    -- An error from here on is the caller's. `sale.stock` is null where there is no such voucher.
+    select stock, begin_time, end_time into sale from seckill_vouchers where voucher_id = voucher
+    for no key update;
+    judged_at := sale_time();
+    available := case
+        when judged_at >= sale.begin_time and judged_at < sale.end_time then sale.stock
+        else 0
+    end;
+
+    insert into orders (id, user_id, voucher_id, created_at, updated_at)
+    select id, user_id, voucher, at, at
+    from (
+        select distinct on (user_id) *
+        from unnest(ids, users, times) with ordinality as buyer (id, user_id, at, place)
+        where (select earlier.id from orders earlier
+               where earlier.user_id = buyer.user_id and earlier.voucher_id = voucher) is null
+          and (select taken.user_id from orders taken
+               where taken.id = buyer.id and taken.voucher_id = voucher) is null
+        order by user_id, place
+    ) first_of_each_user
+    order by place
+    limit available;
+    get diagnostics placed = row_count;
+
+    update seckill_vouchers set stock = stock - placed where voucher_id = voucher and placed > 0;
+
+    return query
+    select id,
+           case
+               when earlier is not null then 'already_bought'
+               when sale.stock is null then 'voucher_not_found'
+               when judged_at < sale.begin_time then 'sale_not_started'
+               when judged_at >= sale.end_time then 'sale_ended'
+               when is_placed = false then 'id_taken'
+               else 'sold_out'
+           end,
+           earlier
+    from (
+        select buyer.id,
+               (select own.id from orders own
+                where own.user_id = buyer.user_id and own.voucher_id = voucher) as earlier,
+               -- True where this call, or an earlier one with the same ids and times, placed the order;
+               -- false where another order has the id; null where no order has it.
+               (select (taken.user_id, taken.created_at) = (buyer.user_id, buyer.at)
+                from orders taken
+                where taken.id = buyer.id and taken.voucher_id = voucher) as is_placed
+        from unnest(ids, users, times) as buyer (id, user_id, at)
+    ) buyers
+    where is_placed is not true;
+end
+$$;

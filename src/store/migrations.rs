@@ -1,0 +1,59 @@
+//! The migrations, oldest first. They only add (CONTRIBUTING.md), so that servers of the release
+//! before go on beside a newer schema.
+//!
+//! Listed here instead of by `sqlx::migrate!`, which makes the compiler build sqlx a second time, for
+//! itself. A test holds the list against the directory.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::{PgConnection, SqlSafeStr};
+
+use super::{Service, StoreError};
+
+const MIGRATIONS: [(i64, &str, &str); 5] = [
+    (1, "schema", include_str!("../../migrations/0001_schema.sql")),
+    (2, "place orders", include_str!("../../migrations/0002_place_orders.sql")),
+    (3, "place new orders", include_str!("../../migrations/0003_place_new_orders.sql")),
+    (
+        4,
+        "place orders of one voucher",
+        include_str!("../../migrations/0004_place_orders_of_one_voucher.sql"),
+    ),
+    (5, "sale window", include_str!("../../migrations/0005_sale_window.sql")),
+];
+
+/// A migration may take long on a large table. But while it waits for a lock, all who need the table
+/// queue behind it: so it waits a moment, gives way, and tries again.
+const SETTINGS: &str = "set statement_timeout = 0; set idle_in_transaction_session_timeout = 0;
+    set lock_timeout = '2s'";
+const LOCK_NOT_AVAILABLE: &str = "55P03";
+const ATTEMPTS: usize = 30;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Applies the migrations that are missing. Migrations of a later release stay.
+pub(super) async fn run(connection: &mut PgConnection) -> Result<(), StoreError> {
+    sqlx::raw_sql(SETTINGS).execute(&mut *connection).await?;
+    let migrations = MIGRATIONS.map(|(version, description, sql)| {
+        let description = Cow::Borrowed(description);
+        Migration::new(version, description, MigrationType::Simple, sql.into_sql_str(), false)
+    });
+    let mut migrator = Migrator::with_migrations(migrations.into());
+    migrator.set_ignore_missing(true);
+    let mut attempt = 1;
+    loop {
+        let error = match migrator.run(&mut *connection).await {
+            Ok(()) => return Ok(()),
+            Err(MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) => cause,
+            Err(other) => return Err(StoreError::defect(Service::Postgres, other.to_string())),
+        };
+        let code = error.as_database_error().and_then(|answer| answer.code());
+        if code.as_deref() != Some(LOCK_NOT_AVAILABLE) || attempt == ATTEMPTS {
+            return Err(error.into());
+        }
+        tracing::info!(attempt, "another session holds what a migration needs, trying again");
+        attempt += 1;
+        tokio::time::sleep(PAUSE).await;
+    }
+}

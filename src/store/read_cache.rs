@@ -1,0 +1,122 @@
+//! Answers of a store, kept for less than a second: one read serves all who ask meanwhile.
+
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quick_cache::sync::Cache;
+use tokio::time::Instant;
+
+use super::{Service, StoreError};
+use crate::batch::{Batcher, Limits};
+
+/// Below the promised second, for the read itself takes a moment.
+const KEPT_FOR: Duration = Duration::from_millis(900);
+
+/// An answer, and when it was asked for.
+type Kept<V> = (V, Instant);
+
+/// Remembers answers by their keys.
+#[derive(Debug)]
+pub struct ReadCache<K, V> {
+    service: Service,
+    kept: Arc<Cache<K, Kept<V>>>,
+    reads: Batcher<K, V, StoreError>,
+}
+
+impl<K, V> ReadCache<K, V>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    /// Keeps up to `entries` answers of `read`, which asks `service`. One read is under way at a time,
+    /// and up to `waiting` requests wait for theirs.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn new<R, F>(service: Service, entries: usize, waiting: usize, read: R) -> Self
+    where
+        R: Fn(K) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Result<V, StoreError>> + Send + 'static,
+    {
+        let kept: Arc<Cache<K, Kept<V>>> = Arc::new(Cache::new(entries));
+        let cache = Arc::clone(&kept);
+        let limits = Limits { batch: 64, waiting, leaders: 1 };
+        let reads = Batcher::new(limits, move |keys: Vec<K>| {
+            let (cache, read) = (Arc::clone(&cache), read.clone());
+            async move {
+                let mut values = Vec::with_capacity(keys.len());
+                for key in keys {
+                    let value = match fresh(&cache, &key) {
+                        Some(value) => value,
+                        None => {
+                            let asked_at = Instant::now();
+                            let value = read(key.clone()).await?;
+                            cache.insert(key, (value.clone(), asked_at));
+                            value
+                        }
+                    };
+                    values.push(value);
+                }
+                Ok(values)
+            }
+        });
+        Self { service, kept, reads }
+    }
+
+    /// The answer for `key`, less than a second old.
+    ///
+    /// # Errors
+    /// When it has to be read and the store does not answer, or too many wait already.
+    pub async fn get(&self, key: K) -> Result<V, StoreError> {
+        if let Some(value) = fresh(&self.kept, &key) {
+            return Ok(value);
+        }
+        let read = self.reads.submit(key).await;
+        read.map_err(|error| StoreError::from_batch(self.service, error).of_a_read())
+    }
+}
+
+fn fresh<K: Hash + Eq, V: Clone>(cache: &Cache<K, Kept<V>>, key: &K) -> Option<V> {
+    let (value, asked_at) = cache.get(key)?;
+    (asked_at.elapsed() <= KEPT_FOR).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_read_serves_all_who_ask_within_a_second_and_no_longer() {
+        let reads = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&reads);
+        let cache = ReadCache::new(Service::Postgres, 10, 10, move |key: u32| {
+            let number = counted.fetch_add(1, Ordering::SeqCst);
+            async move {
+                if key == 13 {
+                    Err(StoreError::unknown(Service::Postgres, "13"))
+                } else {
+                    Ok(number)
+                }
+            }
+        });
+        for expected in 0..2 {
+            let answers = join_all((0..10).map(|_| cache.get(7))).await;
+            assert!(
+                answers.iter().all(|answer| matches!(answer, Ok(number) if *number == expected))
+            );
+            tokio::time::advance(KEPT_FOR).await;
+            assert!(matches!(cache.get(7).await, Ok(number) if number == expected));
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        // A failed read is not kept, and nothing about it is unknown.
+        for _ in 0..2 {
+            assert!(cache.get(13).await.is_err_and(|error| !error.outcome_unknown()));
+        }
+        assert_eq!(reads.load(Ordering::SeqCst), 4);
+    }
+}
