@@ -100,31 +100,22 @@ where
         W: Fn(Vec<T>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Vec<R>, E>> + Send + 'static,
     {
-        Self::with_slots(limits, None, work)
-    }
-
-    /// As [`Batcher::new`], for a resource that several batchers share. A leader takes its batch
-    /// only when it has one of `slots`, so that items which come meanwhile join the batch. Items
-    /// that wait a second for a slot hear [`BatchError::NoSlot`].
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    pub fn sharing<W, F>(limits: Limits, slots: Arc<Semaphore>, work: W) -> Self
-    where
-        W: Fn(Vec<T>) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<Vec<R>, E>> + Send + 'static,
-    {
-        Self::with_slots(limits, Some(slots), work)
-    }
-
-    fn with_slots<W, F>(limits: Limits, slots: Option<Arc<Semaphore>>, work: W) -> Self
-    where
-        W: Fn(Vec<T>) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<Vec<R>, E>> + Send + 'static,
-    {
         let work: Box<BatchWork<T, R, E>> = Box::new(move |items| work(items).boxed());
         let queue = Mutex::new(Queue { waiting: VecDeque::new(), leaders: 0 });
-        Self(Arc::new(Inner { limits, slots, runtime: Handle::current(), work, queue }))
+        Self(Arc::new(Inner { limits, slots: None, runtime: Handle::current(), work, queue }))
+    }
+
+    /// Shares `slots` with other batchers that use the same resource. A leader takes its batch only
+    /// when it has a slot, so that items which come meanwhile join the batch. Items that wait a second
+    /// for a slot hear [`BatchError::NoSlot`]. For a batcher that has no clones yet.
+    #[must_use]
+    pub fn sharing(mut self, slots: Arc<Semaphore>) -> Self {
+        let inner = Arc::get_mut(&mut self.0);
+        debug_assert!(inner.is_some(), "the batcher has clones");
+        if let Some(inner) = inner {
+            inner.slots = Some(slots);
+        }
+        self
     }
 
     /// Submits `item` and waits for its answer. The batcher works on the item even if the caller
@@ -350,7 +341,7 @@ mod tests {
         let batchers: Vec<_> = (0..3)
             .map(|_| {
                 let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
-                Batcher::sharing(LIMITS, Arc::clone(&slots), move |items: Vec<u32>| {
+                let batcher = Batcher::new(LIMITS, move |items: Vec<u32>| {
                     let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
                     async move {
                         most.fetch_max(
@@ -361,7 +352,8 @@ mod tests {
                         at_work.fetch_sub(1, Ordering::SeqCst);
                         Ok::<_, ()>(items)
                     }
-                })
+                });
+                batcher.sharing(Arc::clone(&slots))
             })
             .collect();
         let answers = join_all((0..30).map(|item| batchers[item as usize % 3].submit(item))).await;
@@ -372,9 +364,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn items_that_wait_a_second_for_a_slot_are_refused_and_later_ones_are_not() {
         let slots = Arc::new(Semaphore::new(1));
-        let batcher = Batcher::sharing(LIMITS, Arc::clone(&slots), |items: Vec<u32>| async {
-            Ok::<_, ()>(items)
-        });
+        let batcher = Batcher::new(LIMITS, async |items: Vec<u32>| Ok::<_, ()>(items));
+        let batcher = batcher.sharing(Arc::clone(&slots));
         let taken = Arc::clone(&slots).acquire_owned().await;
         let answers = join_all((0..3).map(|item| batcher.submit(item))).await;
         assert!(answers.iter().all(|answer| *answer == Err(BatchError::NoSlot)), "{answers:?}");

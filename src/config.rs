@@ -115,6 +115,17 @@ pub struct ServerArgs {
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BURST)))]
     pub burst: u32,
 
+    /// Use no database that a crash of its machine can make lose orders (fsync or full_page_writes off)
+    #[arg(long, env = "SECKILL_REQUIRE_DURABLE", value_name = "BOOL", num_args = 0..=1,
+        default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub require_durable: bool,
+
+    /// Connections that one address may have at once; those of trusted proxies are not limited
+    #[arg(long, env = "SECKILL_CONNECTIONS_PER_ADDRESS", value_name = "N",
+        default_value_t = MAX_BURST / 2,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BURST)))]
+    pub connections_per_address: u32,
+
     /// Phones whose users may put vouchers on sale, separated by commas
     #[arg(long, env = "SECKILL_ADMIN_PHONES", value_name = "PHONES", default_value = "")]
     pub admin_phones: Phones,

@@ -2,7 +2,8 @@
 
 use chrono::TimeDelta;
 use reqwest::RequestBuilder;
-use seckill::http::{router, server};
+use seckill::http::router;
+use seckill::http::server::{self, ServerLimits};
 use serde_json::json;
 
 use crate::api_client::{Answer, Api};
@@ -56,12 +57,12 @@ async fn before_the_sale_the_buyer_learns_when_it_begins() {
     api.world.users(1).await;
     let begin = midnight() + TimeDelta::hours(8);
     let id = api.world.voucher_between(1, begin, begin + TimeDelta::hours(1)).await.id;
-    api.world.clock.set(begin - TimeDelta::microseconds(1));
+    api.world.set_time(begin - TimeDelta::microseconds(1)).await;
     let early = api.buy(1, id).await;
     early.problem(409, "sale_not_started");
     assert_eq!(early.text_of("begin_time"), "2026-11-11T08:00:00Z");
     assert_eq!(titles(&api, 1, id).await, ["秒杀尚未开始", "The sale has not begun"]);
-    api.world.clock.set(begin);
+    api.world.set_time(begin).await;
     api.buy(1, id).await.is(201);
 }
 
@@ -71,10 +72,10 @@ async fn after_the_sale_nothing_is_sold() {
     api.world.users(1).await;
     let end = midnight() + TimeDelta::hours(8);
     let id = api.world.voucher_between(5, midnight(), end).await.id;
-    api.world.clock.set(end);
+    api.world.set_time(end).await;
     api.buy(1, id).await.problem(409, "sale_ended");
     assert_eq!(titles(&api, 1, id).await, ["秒杀已经结束", "The sale is over"]);
-    api.world.clock.set(end - TimeDelta::microseconds(1));
+    api.world.set_time(end - TimeDelta::microseconds(1)).await;
     api.buy(1, id).await.is(201);
 }
 
@@ -235,7 +236,7 @@ async fn by_the_router(api: &Api) -> std::net::SocketAddr {
     let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
     let address = listener.local_addr().unwrap();
     let router = router(api.world.app().await);
-    tokio::spawn(server::serve(listener, router, 16, std::future::pending()));
+    tokio::spawn(server::serve(listener, router, ServerLimits::of(16), std::future::pending()));
     address
 }
 

@@ -2,7 +2,8 @@
 
 use std::io::ErrorKind;
 
-use seckill::http::{router, server};
+use seckill::http::router;
+use seckill::http::server::{self, ServerLimits};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -167,7 +168,12 @@ async fn a_head_that_never_ends_is_cut_off() {
     let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
     let address = listener.local_addr().unwrap();
     let places = 1;
-    tokio::spawn(server::serve(listener, axum::Router::new(), places, std::future::pending()));
+    tokio::spawn(server::serve(
+        listener,
+        axum::Router::new(),
+        ServerLimits::of(places),
+        std::future::pending(),
+    ));
     // A connection that says nothing, one in the middle of its head, one kept alive in vain:
     // each has the only place there is, and the next gets it all the same.
     for start in ["", "GET /healthz HTTP/1.1\r\nhost: s\r\nx-slow: ", HEALTHZ] {
@@ -192,7 +198,8 @@ async fn a_server_that_stops_answers_what_it_began_and_takes_nothing_new() {
     let stopped = async {
         let _ = stopped.await;
     };
-    let serving = tokio::spawn(server::serve(listener, router(app.clone()), 16, stopped));
+    let serving =
+        tokio::spawn(server::serve(listener, router(app.clone()), ServerLimits::of(16), stopped));
 
     let mut idle = Raw::connect(address).await;
     idle.send(HEALTHZ).await;
@@ -229,7 +236,7 @@ async fn connections_beyond_the_limit_wait_for_their_turn() {
     let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
     let address = listener.local_addr().unwrap();
     let app = router(world.app().await);
-    tokio::spawn(server::serve(listener, app, 2, std::future::pending()));
+    tokio::spawn(server::serve(listener, app, ServerLimits::of(2), std::future::pending()));
     let mut waiting = Vec::new();
     for _ in 0..10 {
         let mut raw = Raw::connect(address).await;
@@ -239,4 +246,42 @@ async fn connections_beyond_the_limit_wait_for_their_turn() {
     for mut raw in waiting {
         assert_eq!(raw.answer().await.unwrap().status, 200);
     }
+}
+
+/// As the time in the test above. The only connection there may be is that of a client which reads
+/// nothing of a large answer.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_reads_is_given_up() {
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let large = axum::routing::get(async || vec![b'x'; 64 << 20]);
+    let app = axum::Router::new().route("/large", large);
+    tokio::spawn(server::serve(listener, app, ServerLimits::of(1), std::future::pending()));
+    let mut deaf = TcpStream::connect(address).await.unwrap();
+    let request = "GET /large HTTP/1.1\r\nhost: s\r\n\r\n";
+    tokio::io::AsyncWriteExt::write_all(&mut deaf, request.as_bytes()).await.unwrap();
+    let mut next = Raw::connect(address).await;
+    next.send("GET /nothing HTTP/1.1\r\nhost: s\r\n\r\n").await;
+    assert_eq!(next.answer().await.unwrap().status, 404);
+    drop(deaf);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_buyer_buys_beside_a_thousand_slow_readers_and_a_thousand_half_sent_heads() {
+    rlimit::increase_nofile_limit(u64::MAX).unwrap();
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let id = api.world.voucher(2).await.id;
+    let largest = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nhost: s\r\n\r\n";
+    let half = "POST /api/vouchers/1/orders HTTP/1.1\r\nhost: s\r\nx-slow: ";
+    let mut slow = Vec::new();
+    for start in [largest, half] {
+        for _ in 0..1_000 {
+            let mut raw = TcpStream::connect(api.address).await.unwrap();
+            tokio::io::AsyncWriteExt::write_all(&mut raw, start.as_bytes()).await.unwrap();
+            slow.push(raw);
+        }
+    }
+    api.buy(1, id).await.is(201);
+    drop(slow);
 }

@@ -150,7 +150,7 @@ async fn what_cannot_be_sold_is_refused_before_anything_starts() {
 #[tokio::test]
 async fn tokens_work_and_a_second_run_makes_other_users() {
     let api = Api::new().await;
-    api.world.clock.set(SystemClock.now());
+    api.world.at_present().await;
     let program = Program::on(&api.world);
     let (one, two) = (program.file("one.csv"), program.file("two.csv"));
     for (file, users) in [(&one, "3"), (&two, "2")] {
@@ -173,7 +173,7 @@ async fn tokens_work_and_a_second_run_makes_other_users() {
 #[tokio::test]
 async fn tokens_may_begin_at_any_id_that_a_phone_has_room_for() {
     let api = Api::new().await;
-    api.world.clock.set(SystemClock.now());
+    api.world.at_present().await;
     let program = Program::on(&api.world);
     let file = program.file("tokens.csv");
     let out = file.to_str().unwrap();

@@ -19,7 +19,9 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
     let program = Program::on(&world)
         .with("SECKILL_ADMIN_PHONES", "")
         .with("SECKILL_BURST", "100")
+        .with("SECKILL_CONNECTIONS_PER_ADDRESS", "100")
         .with("SECKILL_LISTEN", "127.0.0.1:0")
+        .with("SECKILL_REQUIRE_DURABLE", "false")
         .with("SECKILL_STRATEGY", "locked")
         .with("SECKILL_TRUSTED_PROXIES", "");
     let help = program.says(&["serve", "--help"]).await;
@@ -45,6 +47,7 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demos_json_is_alone_on_standard_output() {
     let world = World::new().await;
+    world.at_present().await;
     // Ids of its own: the keys of locks in the shared Redis have no prefix here.
     let first = 1 + i64::from(uuid::Uuid::new_v4().as_fields().0);
     let pool = world.database.pool();

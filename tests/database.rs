@@ -1,6 +1,7 @@
 //! The PostgreSQL handle: commits that wait for the disk, and connections that are of no use.
 
 use seckill::embedded::{Home, Plan, Servers};
+use seckill::model::{Clock, SystemClock};
 use seckill::seckill::{PurchasesOptions, Strategy};
 use seckill::store::{Database, StoreError};
 use sqlx::{Connection, Executor, PgConnection};
@@ -23,6 +24,7 @@ async fn lazy_world() -> (Servers, World) {
     let database = Database::new(&database_url).unwrap();
     database.migrate().await.unwrap();
     let world = World { database_url, database, ..World::new().await };
+    world.clock.set(SystemClock.now());
     world.users(10).await;
     (servers, world)
 }
@@ -96,7 +98,7 @@ async fn a_connection_on_which_work_was_broken_off_is_closed_and_the_next_one_wo
 async fn a_connection_that_does_not_come_back_keeps_nobody_from_closing() {
     let world = World::new().await;
     // As one of the pool's own attempts to reach a server that is gone, which go on for minutes.
-    let held = world.database.acquire().await.unwrap();
+    let held = world.database.purchases().acquire().await.unwrap();
     must("the handle is closed", world.database.close()).await;
     drop(held);
 }

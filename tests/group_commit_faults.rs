@@ -17,15 +17,15 @@ use crate::group_commit::{Answer, GROUPS, buyers};
 use crate::world::{World, each_of, each_strategy, user};
 
 /// A shop whose connections to the stores can be broken.
-struct Linked {
-    shop: Arc<Purchases>,
+pub struct Linked {
+    pub shop: Arc<Purchases>,
     connections: Database,
-    database: Proxy,
+    pub database: Proxy,
     redis: Proxy,
 }
 
 impl World {
-    async fn linked_shop(&self) -> Linked {
+    pub async fn linked_shop(&self) -> Linked {
         let url = url::Url::parse(&self.database_url).unwrap();
         let socket = url.query_pairs().find(|(name, _)| name == "host").unwrap().1;
         let socket = Path::new(&*socket).join(".s.PGSQL.5432");
@@ -70,7 +70,7 @@ async fn cut(world: &World, break_it: impl FnOnce(&Linked)) -> Vec<(i64, Answer)
     assert_eq!(linked.shop.buy(user(30), voucher).await.unwrap().code(), "ordered");
     // The second batch may come before the first one's connection is back in the pool. It must not
     // have to connect, or the fault hits that, and no batch.
-    let pool = linked.connections.pool();
+    let pool = linked.connections.purchases();
     drop(tokio::join!(pool.acquire(), pool.acquire()));
     eventually("connections lie idle", async || pool.num_idle() >= 2).await;
     let row = world.hold_the_row().await;

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use chrono::{TimeDelta, Utc};
+use chrono::TimeDelta;
 use futures_util::future::join_all;
 use seckill::batch::Limits;
 use seckill::model::{Order, OrderId, Outcome, Refusal, UserId, VoucherId};
 use seckill::seckill::sales::Sales;
 use seckill::seckill::{PurchaseError, Purchases, PurchasesOptions};
-use seckill::store::{NewOrder, OrderWriter, Placed, orders};
+use seckill::store::{DatabaseClock, NewOrder, OrderWriter, Placed, orders};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -158,18 +158,18 @@ async fn a_sale_begins_and_ends_to_the_microsecond() {
         let voucher = world.voucher_between(10, begin_time, end_time).await;
         let shop = world.shop().await;
         let microsecond = TimeDelta::microseconds(1);
-        world.clock.set(begin_time - microsecond);
+        world.set_time(begin_time - microsecond).await;
         let early = shop.buy(user(1), voucher.id).await.unwrap();
         assert_eq!(early, Outcome::Refused(Refusal::SaleNotStarted { begin_time }));
         for (number, now) in [(1, begin_time), (2, end_time - microsecond)] {
-            world.clock.set(now);
+            world.set_time(now).await;
             let Outcome::Ordered(order) = shop.buy(user(number), voucher.id).await.unwrap() else {
                 panic!("the sale is on at {now}");
             };
             assert_eq!((order.created_at, order.user_id), (now, user(number)));
         }
         for late in [end_time, end_time + microsecond] {
-            world.clock.set(late);
+            world.set_time(late).await;
             let late = shop.buy(user(3), voucher.id).await.unwrap();
             assert_eq!(late, Outcome::Refused(Refusal::SaleEnded));
         }
@@ -223,7 +223,7 @@ async fn sales_are_read_together_and_read_anew() {
     let world = World::new().await;
     let (one, other) = (world.voucher(1).await.id, world.voucher(2).await.id);
     let gone = VoucherId::new(999).unwrap();
-    let sales = Sales::new(world.database.clone());
+    let sales = Sales::new(&world.database, &Arc::new(DatabaseClock::new(world.clock.clone())));
     let ids = [one, other, one, gone, other];
     let found = join_all(ids.iter().map(|id| sales.find(*id))).await;
     let found: Vec<_> = found.into_iter().map(Result::unwrap).collect();
@@ -322,7 +322,7 @@ async fn place_at_once(
         tasks.spawn(async move {
             let writer = OrderWriter::new(database, limits);
             let id = OrderId::new(number).unwrap();
-            let at = chrono::DateTime::<Utc>::UNIX_EPOCH;
+            let at = midnight();
             start.wait().await;
             (id, writer.place(voucher, NewOrder { id, user, at }).await.unwrap())
         });

@@ -10,10 +10,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use ipnet::IpNet;
 use seckill::embedded::{Home, Plan, Servers};
 use seckill::http::auth::Tokens;
+use seckill::http::server::{self, ServerLimits};
 use seckill::http::sms::SmsGateway;
-use seckill::http::{App, AppParts, router, server};
+use seckill::http::{App, AppParts, router};
 use seckill::lock::{LockClient, LockOptions};
-use seckill::model::{Clock, ManualClock, OrderId, SharedClock, UserId, Voucher};
+use seckill::model::{Clock, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher};
 use seckill::seckill::{Purchases, PurchasesOptions, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, Keys, OrderIds, Redis, users};
@@ -25,6 +26,13 @@ pub fn exe() -> &'static Path {
 }
 
 const TEMPLATE: &str = "seckill_template";
+
+/// In a test's database sales go by the time that the test sets.
+const TEST_TIME: &str = "create table test_time (now timestamptz not null);
+    insert into test_time values ('2026-11-11T00:00:00Z');
+    create or replace function sale_time() returns timestamptz
+    language sql volatile as 'select now from test_time';
+    alter table orders alter column created_at set default sale_time()";
 
 /// The run's servers. Statics are never dropped; their supervisor stops them when this process
 /// ends, however it does.
@@ -39,6 +47,7 @@ static SERVERS: LazyLock<Servers> = LazyLock::new(|| {
             run_sql(&url, &format!("create database {TEMPLATE}")).await;
             let template = Database::new(&with_database(&url, TEMPLATE)).unwrap();
             template.migrate().await.unwrap();
+            sqlx::raw_sql(TEST_TIME).execute(template.pool()).await.unwrap();
             template.close().await;
         });
     })
@@ -125,6 +134,21 @@ impl World {
             database_url,
             redis_url,
         }
+    }
+
+    /// The time by the clock of the process and by the database's.
+    pub async fn set_time(&self, now: DateTime<Utc>) {
+        self.clock.set(now);
+        let update = sqlx::query("update test_time set now = $1").bind(now);
+        update.execute(self.database.pool()).await.unwrap();
+    }
+
+    /// From now on time passes, in the database, too: for programs that have a clock of their own.
+    pub async fn at_present(&self) {
+        self.clock.set(SystemClock.now());
+        let passing = "create or replace function sale_time() returns timestamptz
+            language sql volatile as 'select clock_timestamp()'";
+        sqlx::raw_sql(passing).execute(self.database.pool()).await.unwrap();
     }
 
     pub fn tokens(&self) -> Tokens {
@@ -226,7 +250,12 @@ impl World {
         let app = self.app_with(options, trusted_proxies).await;
         let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(server::serve(listener, router(app), 4096, std::future::pending()));
+        tokio::spawn(server::serve(
+            listener,
+            router(app),
+            ServerLimits::of(4096),
+            std::future::pending(),
+        ));
         address
     }
 

@@ -8,7 +8,8 @@ use axum::http::{HeaderName, StatusCode};
 use axum::routing::post;
 
 use super::stop;
-use crate::http::{server, with_common_layers};
+use crate::http::server::{self, ServerLimits};
+use crate::http::with_common_layers;
 
 /// Files that are not connections.
 const OTHER_FILES: u64 = 128;
@@ -37,6 +38,6 @@ pub async fn run() -> anyhow::Result<()> {
     ));
     super::say(format_args!("listening on http://{address}"))?;
     let max_connections = files.saturating_sub(OTHER_FILES).max(1);
-    server::serve(listener, router, max_connections as usize, stop).await;
+    server::serve(listener, router, ServerLimits::of(max_connections as usize), stop).await;
     Ok(())
 }

@@ -126,7 +126,8 @@ async fn run(command: Command, warnings: &[String]) -> anyhow::Result<ExitCode> 
         Command::Serve(_) => "info",
         // It says itself what happens to the lock, among the lines of what it runs.
         Command::Lock(_) => "error",
-        _ => "warn",
+        // Each says itself, in a sentence, what became of a store.
+        _ => "warn,seckill::store=error",
     };
     crate::telemetry::start_logs(config::log_filter(default)?);
     for warning in warnings {

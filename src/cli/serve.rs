@@ -8,13 +8,14 @@ use tokio::runtime::Runtime;
 
 use super::stop;
 use super::stores::{Stores, secret_is_required};
-use crate::config::{HomeArgs, MAX_BURST, SecretArgs, ServerArgs, StoreArgs};
+use crate::config::{ConfigError, HomeArgs, MAX_BURST, SecretArgs, ServerArgs, StoreArgs};
 use crate::http::auth::Tokens;
+use crate::http::server::ServerLimits;
 use crate::http::sms::LogSms;
 use crate::http::{App, AppParts, router, server};
 use crate::model::{SharedClock, SystemClock};
 use crate::seckill::{Purchases, PurchasesOptions};
-use crate::store::{Database, Keys, Redis};
+use crate::store::{Database, DatabaseDurability, Keys, Redis};
 use crate::telemetry;
 
 /// Files that are not connections of clients.
@@ -63,6 +64,15 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     let secret = stores.secret(&args.secret)?;
     let database = stores.migrated_database().await?;
+    database.watch_durability(args.server.require_durable);
+    if args.server.require_durable && database.durability() == DatabaseDurability::Unsafe {
+        return Err(ConfigError(
+            "the database runs with fsync or full_page_writes off: switch both on, or do without \
+             --require-durable"
+                .to_owned(),
+        )
+        .into());
+    }
     let app = app(&args.server, &stores, &secret, database).await?;
     let files = rlimit::increase_nofile_limit(u64::MAX)?;
     let max_connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
@@ -70,7 +80,12 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     // For who starts nodes and reads where they are; nobody else has to.
     let _ = super::say(format_args!("listening on http://{address}"));
     tracing::info!("the API is described at http://{address}/docs; Ctrl-C stops");
-    let serving = server::serve(listener, router(app.clone()), max_connections as usize, stop);
+    let limits = ServerLimits {
+        connections: max_connections as usize,
+        connections_of_a_peer: args.server.connections_per_address as usize,
+        exempt: args.server.trusted_proxies.0.clone(),
+    };
+    let serving = server::serve(listener, router(app.clone()), limits, stop);
     http.spawn(serving).await.context("the server failed on a defect")?;
 
     tracing::info!("stopping: finishing what was begun");

@@ -15,7 +15,7 @@ pub struct Peer(pub SocketAddr);
 
 impl Peer {
     /// Its address, without the port.
-    fn ip(&self) -> IpAddr {
+    pub(super) fn ip(&self) -> IpAddr {
         // An IPv6 socket shows an IPv4 peer as ::ffff:192.0.2.1.
         self.0.ip().to_canonical()
     }
@@ -25,7 +25,7 @@ impl Peer {
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Whether `address` is in one of the `trusted` networks.
-fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
+pub(super) fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|network| network.contains(&address))
 }
 

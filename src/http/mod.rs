@@ -4,6 +4,8 @@
 pub mod address;
 pub mod auth;
 pub mod body;
+mod connections;
+pub mod health;
 mod language;
 pub mod openapi;
 pub mod operations;
@@ -14,6 +16,7 @@ pub mod server;
 pub mod sessions;
 pub mod sms;
 pub mod state;
+pub mod voucher_pages;
 pub mod vouchers;
 
 pub use problem::ApiError;

@@ -1,5 +1,5 @@
-//! Accepts connections, bounds how long they may be silent, and stops without dropping a request
-//! that it has read.
+//! Accepts connections, bounds how many there are and how long they may be silent, and stops without
+//! dropping a request that it has read.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,22 +14,50 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpSocket};
+use ipnet::IpNet;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
 use tower::{Service, ServiceExt};
 
 use super::address::Peer;
+use super::connections::ConnectionsByPeer;
 
 /// Connections that may wait to be accepted: a rush arrives within a moment.
 const BACKLOG: u32 = 8192;
-/// A connection that is silent for so long, or that takes so long over a request's head,
-/// is closed. Longer than load balancers keep idle connections, so that they close first.
-const SILENCE: Duration = Duration::from_secs(75);
+/// How long a connection may be idle, and a request's head take. Longer than load balancers keep idle
+/// connections, so that they close first.
+const HEAD_WITHIN: Duration = Duration::from_secs(75);
+/// The same for a connection that comes when more than half of all are taken.
+const HEAD_WITHIN_WHEN_CROWDED: Duration = Duration::from_secs(10);
+/// A connection whose client reads nothing of an answer for so long is closed.
+const WRITE_WITHIN: Duration = Duration::from_secs(20);
+/// After so much silence the system asks whether the client is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// How long a shutdown waits for requests under way.
 const DRAIN_WITHIN: Duration = Duration::from_secs(20);
 /// Bytes that a connection may buffer: bounds the memory of a thousand of them, and the
 /// size of a request's head.
 const MAX_BUFFER_BYTES: usize = 32 * 1024;
+
+/// Bounds of a server.
+#[derive(Debug, Clone)]
+pub struct ServerLimits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Connections of one peer address at once.
+    pub connections_of_a_peer: usize,
+    /// Networks of load balancers, which may have as many as there are.
+    pub exempt: Vec<IpNet>,
+}
+
+impl ServerLimits {
+    /// So many connections, from wherever they come.
+    pub const fn of(connections: usize) -> Self {
+        Self { connections, connections_of_a_peer: connections, exempt: Vec::new() }
+    }
+}
 
 /// Listens at `address`.
 ///
@@ -46,7 +74,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 pub async fn serve<S>(
     listener: TcpListener,
     service: S,
-    max_connections: usize,
+    limits: ServerLimits,
     stop: impl Future<Output = ()>,
 ) where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
@@ -54,17 +82,18 @@ pub async fn serve<S>(
     S::Future: Send,
 {
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(max_connections));
+    let permits = Arc::new(Semaphore::new(limits.connections));
+    let peers = ConnectionsByPeer::new(limits.connections_of_a_peer, limits.exempt);
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(SILENCE).max_buf_size(MAX_BUFFER_BYTES);
+    http.timer(TokioTimer::new()).max_buf_size(MAX_BUFFER_BYTES);
     tokio::pin!(stop);
     loop {
         // At the limit no connection is accepted; the kernel's queue holds them meanwhile.
         let accepted = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (listener.accept().await, place)
+            let permit = Arc::clone(&permits).acquire_owned().await;
+            (listener.accept().await, permit)
         };
-        let (accepted, place) = tokio::select! {
+        let (accepted, permit) = tokio::select! {
             accepted = accepted => accepted,
             () = &mut stop => break,
         };
@@ -77,22 +106,36 @@ pub async fn serve<S>(
                 continue;
             }
         };
-        let _ = stream.set_nodelay(true);
+        let peer = Peer(address);
+        // Dropping the stream closes the connection: an answer would cost what the limit is to save.
+        let Some(of_peer) = peers.open(peer.ip()) else { continue };
         let service = service.clone().map_request(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(Peer(address));
+            request.extensions_mut().insert(peer);
             request
         });
+        let is_crowded = permits.available_permits() < limits.connections / 2;
+        http.header_read_timeout(if is_crowded { HEAD_WITHIN_WHEN_CROWDED } else { HEAD_WITHIN });
+        let stream = Box::pin(with_time_outs(stream));
         let connection =
             http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             // A client that breaks off is not our error.
             let _ = connection.await;
-            drop(place);
+            drop((permit, of_peer));
         });
     }
     drop(listener);
     if tokio::time::timeout(DRAIN_WITHIN, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests that were not answered in time were dropped");
     }
+}
+
+fn with_time_outs(stream: TcpStream) -> TimeoutStream<TcpStream> {
+    let _ = stream.set_nodelay(true);
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE / 6);
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(WRITE_WITHIN));
+    stream
 }

@@ -8,9 +8,9 @@ use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
 use super::auth::Tokens;
-use super::operations::{self, Readiness};
+use super::health::{self, Readiness};
 use super::sms::SmsGateway;
-use super::vouchers::VoucherPages;
+use super::voucher_pages::VoucherPages;
 use crate::model::SharedClock;
 use crate::seckill::Purchases;
 use crate::store::{Database, Keys, ReadCache, Redis};
@@ -67,8 +67,8 @@ impl App {
     pub fn new(parts: AppParts) -> Self {
         Self(Arc::new(AppState {
             voucher_pages: VoucherPages::new(&parts.database, &parts.purchases),
-            readiness: operations::readiness(&parts.database, &parts.redis),
-            metrics: operations::metrics_text(),
+            readiness: health::readiness(&parts.database, &parts.redis),
+            metrics: health::metrics_text(),
             reads: Semaphore::new(MAX_READS),
             parts,
         }))

@@ -2,25 +2,21 @@
 
 use std::str::FromStr;
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::{FromRequestParts, Path, Query, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header, request::Parts};
+use axum::http::{HeaderName, StatusCode, header, request::Parts};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, TimeDelta, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::auth::AdminSession;
 use super::body::JsonBody;
 use super::problem::Code;
+use super::voucher_pages::VoucherBody;
 use super::{ApiError, App};
-use crate::model::{Clock, InvalidId, Voucher, VoucherId};
-use crate::seckill::Purchases;
+use crate::model::{Clock, InvalidId, VoucherId};
 use crate::store::vouchers::{self, NewVoucher};
-use crate::store::{Database, ReadCache, Service, StoreError};
 
 /// How long a sale lasts when nothing is said.
 const DEFAULT_SALE: TimeDelta = TimeDelta::hours(24);
@@ -65,53 +61,6 @@ impl<T> Page<T> {
     }
 }
 
-/// The next page's address (RFC 8288), where a full page suggests that there is one.
-pub(super) fn next_page(
-    path: &str,
-    limit: i64,
-    ids: impl ExactSizeIterator<Item = String>,
-) -> Option<[(HeaderName, String); 1]> {
-    let full = i64::try_from(ids.len()) == Ok(limit);
-    let last = ids.last().filter(|_| full)?;
-    Some([(header::LINK, format!("<{path}?before={last}&limit={limit}>; rel=\"next\""))])
-}
-
-/// A voucher and where its sale stands.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct VoucherBody {
-    /// Decimal digits.
-    #[schema(value_type = String, example = "1")]
-    pub id: VoucherId,
-    /// The name of the voucher.
-    #[schema(example = "100 yuan for 80")]
-    pub title: String,
-    /// Vouchers left.
-    pub stock: i32,
-    /// Vouchers at the beginning.
-    pub initial_stock: i32,
-    /// First instant of the sale.
-    pub begin_time: DateTime<Utc>,
-    /// First instant after the sale.
-    pub end_time: DateTime<Utc>,
-    /// `upcoming`, `on_sale`, `sold_out` or `ended`.
-    #[schema(value_type = String, example = "on_sale")]
-    pub status: crate::model::SaleStatus,
-}
-
-impl VoucherBody {
-    fn at(voucher: Voucher, now: DateTime<Utc>) -> Self {
-        Self {
-            status: voucher.status_at(now),
-            id: voucher.id,
-            title: voucher.title,
-            stock: voucher.stock,
-            initial_stock: voucher.initial_stock,
-            begin_time: voucher.begin_time,
-            end_time: voucher.end_time,
-        }
-    }
-}
-
 /// A voucher to put on sale.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -146,72 +95,6 @@ impl NewVoucherBody {
     }
 }
 
-/// Pages kept at once.
-const FIRST_PAGES: usize = 100;
-const OLDER_PAGES: usize = 128;
-/// Requests that may wait for an older page to be read; for the first pages, as many as come.
-const WAITING_FOR_OLDER: usize = 256;
-
-type PageKey = (Option<VoucherId>, i64);
-
-/// The list of vouchers, page by page, as it is sent. A page is less than a second old, and so is the
-/// `status` in it. The first pages, which buyers read, do not wait for the older ones.
-#[derive(Debug)]
-pub struct VoucherPages {
-    first: ReadCache<PageKey, VoucherPage>,
-    older: ReadCache<PageKey, VoucherPage>,
-}
-
-#[derive(Debug, Clone)]
-struct VoucherPage {
-    json: Bytes,
-    link: Option<HeaderValue>,
-}
-
-impl VoucherPages {
-    /// The pages of the vouchers in `database`, with where their sales stand by the clock of
-    /// `purchases`.
-    pub fn new(database: &Database, purchases: &Arc<Purchases>) -> Self {
-        let (database, purchases) = (database.clone(), Arc::clone(purchases));
-        let read = move |key: PageKey| {
-            let (database, purchases) = (database.clone(), Arc::clone(&purchases));
-            async move { read_page(&database, &purchases, key).await }
-        };
-        let pages = |kept, waiting| ReadCache::new(Service::Postgres, kept, waiting, read.clone());
-        Self { first: pages(FIRST_PAGES, usize::MAX), older: pages(OLDER_PAGES, WAITING_FOR_OLDER) }
-    }
-
-    async fn get(&self, page: &Page<VoucherId>) -> Result<VoucherPage, StoreError> {
-        let pages = if page.before.is_some() { &self.older } else { &self.first };
-        pages.get((page.before, page.limit)).await
-    }
-}
-
-async fn read_page(
-    database: &Database,
-    purchases: &Purchases,
-    (before, limit): PageKey,
-) -> Result<VoucherPage, StoreError> {
-    let vouchers = vouchers::list(database.pool(), before, limit).await?;
-    let ids = vouchers.iter().map(|voucher| voucher.id.to_string());
-    let link = next_page("/api/vouchers", limit, ids);
-    let link = link.and_then(|[(_, link)]| HeaderValue::try_from(link).ok());
-    let now = purchases.clock().now();
-    let bodies: Vec<_> =
-        vouchers.into_iter().map(|voucher| VoucherBody::at(voucher, now)).collect();
-    let json = serde_json::to_vec(&bodies)
-        .map_err(|error| StoreError::defect(Service::Postgres, error.to_string()))?;
-    Ok(VoucherPage { json: json.into(), link })
-}
-
-impl IntoResponse for VoucherPage {
-    fn into_response(self) -> Response {
-        let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-        let link = self.link.map(|link| [(header::LINK, link)]);
-        (json, link, self.json).into_response()
-    }
-}
-
 /// Vouchers, newest first, at most a second old.
 #[utoipa::path(get, path = "/api/vouchers", tag = "vouchers",
     params(
@@ -228,7 +111,8 @@ pub async fn list(
     page: Result<Query<Page<VoucherId>>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(page) = page.map_err(|error| ApiError::invalid(error.body_text()))?;
-    Ok(app.voucher_pages.get(&page.check()?).await?.into_response())
+    let page = page.check()?;
+    Ok(app.voucher_pages.get(page.before, page.limit).await?.into_response())
 }
 
 /// One voucher.

@@ -37,7 +37,7 @@ impl VoucherAudit {
         self.orders - self.distinct_users
     }
 
-    fn judge(&mut self, orders_of_nobody: i64) {
+    fn judge(&mut self, orders_of_nobody: i64, orders_out_of_time: i64) {
         let mut violations = Vec::new();
         if self.oversold() > 0 {
             violations.push(format!(
@@ -63,6 +63,11 @@ impl VoucherAudit {
         if orders_of_nobody > 0 {
             violations.push(format!("orphans: {orders_of_nobody} orders of users unknown"));
         }
+        if orders_out_of_time > 0 {
+            violations.push(format!(
+                "sale_window: {orders_out_of_time} orders before the sale began or after it ended"
+            ));
+        }
         self.holds = violations.is_empty();
         self.violations = violations;
     }
@@ -82,8 +87,12 @@ pub async fn run(pool: &PgPool, only: Option<VoucherId>) -> Result<Vec<VoucherAu
     let rows = sqlx::query(
         "with counted as (
            select o.voucher_id, count(*) as orders, count(distinct o.user_id) as distinct_users,
-                  count(*) filter (where u.id is null) as of_nobody
-           from orders o left join users u on u.id = o.user_id
+                  count(*) filter (where u.id is null) as of_nobody,
+                  count(*) filter (where o.created_at < s.begin_time
+                                      or o.created_at >= s.end_time) as out_of_time
+           from orders o
+           left join users u on u.id = o.user_id
+           left join seckill_vouchers s on s.voucher_id = o.voucher_id
            where $1::bigint is null or o.voucher_id = $1
            group by o.voucher_id
          )
@@ -92,7 +101,8 @@ pub async fn run(pool: &PgPool, only: Option<VoucherId>) -> Result<Vec<VoucherAu
                 coalesce(s.stock, 0)::bigint as stock,
                 coalesce(c.orders, 0) as orders,
                 coalesce(c.distinct_users, 0) as distinct_users,
-                coalesce(c.of_nobody, 0) as of_nobody
+                coalesce(c.of_nobody, 0) as of_nobody,
+                coalesce(c.out_of_time, 0) as out_of_time
          from (select * from seckill_vouchers where $1::bigint is null or voucher_id = $1) s
          full join counted c on c.voucher_id = s.voucher_id
          order by 1",
@@ -115,7 +125,7 @@ pub async fn run(pool: &PgPool, only: Option<VoucherId>) -> Result<Vec<VoucherAu
                 holds: false,
                 violations: Vec::new(),
             };
-            audit.judge(row.try_get("of_nobody")?);
+            audit.judge(row.try_get("of_nobody")?, row.try_get("out_of_time")?);
             Ok(audit)
         })
         .collect()

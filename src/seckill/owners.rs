@@ -1,5 +1,5 @@
-//! Who has an order of a voucher. The owner of an order hears of it before any refusal, on every server,
-//! also after a restart.
+//! The owners of orders. The owner of an order of a voucher hears of it before any refusal, on every
+//! server, also after a restart.
 //!
 //! When a sale sells out or ends, the first refusal loads its owners into memory, once, so that the
 //! refusals after it need no store. They are exact from then on: no order of a sale that is over is
@@ -8,15 +8,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-use chrono::{DateTime, Utc};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::sales::Sale;
 use crate::batch::{BatchError, Batcher, Limits};
 use crate::model::{OrderId, UserId, VoucherId};
-use crate::store::{Database, Service, StoreError, orders};
+use crate::store::orders::{self, FinishedSale};
+use crate::store::{Database, Service, StoreError};
 
-/// Owners kept in memory, over all sales: 16 bytes each.
+/// OrderOwners kept in memory, over all sales: 16 bytes each.
 const MAX_OWNERS: usize = 250_000;
 
 /// One query asks for all buyers who wait.
@@ -40,12 +39,12 @@ enum Loaded {
 
 /// Finds owners.
 #[derive(Debug)]
-pub struct Owners {
+pub struct OrderOwners {
     lookups: Batcher<(UserId, VoucherId), Option<OrderId>, StoreError>,
-    loads: Batcher<Arc<Sale>, (), StoreError>,
+    loads: Batcher<(VoucherId, Arc<KnownOwners>), (), StoreError>,
 }
 
-impl Owners {
+impl OrderOwners {
     pub(super) fn new(database: &Database) -> Self {
         let asked = database.clone();
         let lookups = Batcher::new(LOOKUPS, move |buyers: Vec<(UserId, VoucherId)>| {
@@ -53,11 +52,11 @@ impl Owners {
             async move { orders::find_owned(database.purchases(), &buyers).await }
         });
         let (database, room) = (database.clone(), Arc::new(Semaphore::new(MAX_OWNERS)));
-        let loads = Batcher::new(LOADS, move |sales: Vec<Arc<Sale>>| {
+        let loads = Batcher::new(LOADS, move |sales: Vec<(VoucherId, Arc<KnownOwners>)>| {
             let (database, room) = (database.clone(), Arc::clone(&room));
             async move {
-                for sale in &sales {
-                    load(&database, &room, sale).await?;
+                for (voucher, known) in &sales {
+                    load(&database, &room, *voucher, known).await?;
                 }
                 Ok(vec![(); sales.len()])
             }
@@ -65,28 +64,25 @@ impl Owners {
         Self { lookups, loads }
     }
 
-    /// The order that `user` has of a voucher whose sale is not on `now`.
+    /// The order that `user` has of a voucher whose sale is not on; `known` are its owners.
     ///
     /// # Errors
     /// When the database has to be asked and does not answer: it is not known then.
     pub async fn find(
         &self,
         user: UserId,
-        sale: &Arc<Sale>,
-        now: DateTime<Utc>,
+        voucher: VoucherId,
+        known: &Arc<KnownOwners>,
     ) -> Result<Option<OrderId>, StoreError> {
-        if !sale.may_have_orders(now) {
-            return Ok(None);
+        if known.0.get().is_none() {
+            self.loads.submit((voucher, Arc::clone(known))).await.map_err(of_a_read)?;
         }
-        if sale.owners.0.get().is_none() {
-            self.loads.submit(Arc::clone(sale)).await.map_err(of_a_read)?;
-        }
-        match sale.owners.0.get() {
+        match known.0.get() {
             Some(Loaded::All { owners, .. }) => {
                 let found = owners.binary_search_by_key(&user, |(owner, _)| *owner);
                 Ok(found.ok().map(|index| owners[index].1))
             }
-            Some(Loaded::TooMany) | None => self.ask(user, sale.voucher.id).await,
+            Some(Loaded::TooMany) | None => self.ask(user, voucher).await,
         }
     }
 
@@ -107,25 +103,29 @@ fn of_a_read(error: BatchError<StoreError>) -> StoreError {
     StoreError::from_batch(Service::Postgres, error).of_a_read()
 }
 
-/// Loads the owners of `sale`, unless it is on after all.
-async fn load(database: &Database, room: &Arc<Semaphore>, sale: &Sale) -> Result<(), StoreError> {
-    if sale.owners.0.get().is_some() {
+/// Loads the owners of `voucher`, unless its sale is on after all.
+async fn load(
+    database: &Database,
+    room: &Arc<Semaphore>,
+    voucher: VoucherId,
+    known: &KnownOwners,
+) -> Result<(), StoreError> {
+    if known.0.get().is_some() {
         return Ok(());
     }
     let free = room.available_permits();
-    let Some(mut owners) =
-        orders::owners_of_finished(database.purchases(), sale.voucher.id, free + 1).await?
-    else {
-        return Ok(());
-    };
-    let permits = u32::try_from(owners.len()).unwrap_or(u32::MAX);
-    let loaded = match Arc::clone(room).try_acquire_many_owned(permits) {
-        Ok(room) => {
+    let loaded = match orders::owners_of_finished(database.purchases(), voucher, free).await? {
+        FinishedSale::NotFinished => return Ok(()),
+        FinishedSale::TooMany => Loaded::TooMany,
+        FinishedSale::Owners(mut owners) => {
             owners.sort_unstable();
-            Loaded::All { owners: owners.into(), _room: room }
+            let permits = u32::try_from(owners.len()).unwrap_or(u32::MAX);
+            match Arc::clone(room).try_acquire_many_owned(permits) {
+                Ok(room) => Loaded::All { owners: owners.into(), _room: room },
+                Err(_more_than_were_free) => Loaded::TooMany,
+            }
         }
-        Err(_full) => Loaded::TooMany,
     };
-    let _ = sale.owners.0.set(loaded);
+    let _ = known.0.set(loaded);
     Ok(())
 }

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use super::in_flight::{InFlight, UnderWay};
-use super::owners::Owners;
+use super::owners::OrderOwners;
 use super::recent_orders::RecentOrders;
 use super::sales::{Sale, Sales};
 use super::{PurchaseError, Strategy};
@@ -51,7 +51,7 @@ pub struct Purchases {
     clock: Arc<DatabaseClock>,
     sales: Sales,
     recent_orders: RecentOrders,
-    owners: Owners,
+    owners: OrderOwners,
     permits: Arc<Semaphore>,
     in_flight: InFlight,
     locks: LockClient,
@@ -90,7 +90,7 @@ impl Purchases {
             sales: Sales::new(&database, &clock),
             clock,
             recent_orders: RecentOrders::new(),
-            owners: Owners::new(&database),
+            owners: OrderOwners::new(&database),
             permits: Arc::new(Semaphore::new(options.burst)),
             in_flight: InFlight::default(),
             locks,
@@ -124,7 +124,7 @@ impl Purchases {
         };
         let at = self.clock.now();
         if let Some(refusal) = sale.refusal_at(at) {
-            let owned = self.owners.find(user, &sale, at).await?;
+            let owned = self.owned(user, &sale, at).await?;
             return Ok(refused(owned, refusal));
         }
         // Is there room for one more, is it the buyer's only one, and does the database write orders of
@@ -218,6 +218,19 @@ impl Purchases {
         }
         let guard = self.locks.lock(self.keys.order_lock(user)).try_acquire().await?;
         Ok(guard.map_or(BuyerLock::Held, BuyerLock::Granted))
+    }
+
+    /// The order that `user` has of a voucher whose sale is not on at `at`.
+    async fn owned(
+        &self,
+        user: UserId,
+        sale: &Sale,
+        at: DateTime<Utc>,
+    ) -> Result<Option<OrderId>, StoreError> {
+        if !sale.may_have_orders(at) {
+            return Ok(None);
+        }
+        self.owners.find(user, sale.voucher.id, &sale.owners).await
     }
 
     /// Another purchase of the same buyer is under way. Where the database does not say whether the buyer

@@ -87,18 +87,18 @@ impl Sale {
 
 /// A sale and when it was read: just before, so that its age is never underestimated.
 #[derive(Debug, Clone)]
-struct Remembered {
+struct RecentSale {
     sale: Arc<Sale>,
     read_at: Instant,
 }
 
-impl Remembered {
+impl RecentSale {
     fn is_fresh(&self) -> bool {
         self.read_at.elapsed() <= REMEMBERED_FOR
     }
 }
 
-type Memory = Arc<Cache<VoucherId, Remembered>>;
+type Memory = Arc<Cache<VoucherId, RecentSale>>;
 type Reads = Batcher<VoucherId, Option<Arc<Sale>>, StoreError>;
 
 /// Remembers sales for less than a second.
@@ -146,13 +146,13 @@ impl Sales {
 async fn read(
     database: &Database,
     clock: &DatabaseClock,
-    memory: &Cache<VoucherId, Remembered>,
+    memory: &Cache<VoucherId, RecentSale>,
     ids: &[VoucherId],
 ) -> Result<Vec<Option<Arc<Sale>>>, StoreError> {
     let mut sales: HashMap<VoucherId, Arc<Sale>> = HashMap::new();
     let mut missing = HashSet::new();
     for id in ids {
-        match memory.get(id).filter(Remembered::is_fresh) {
+        match memory.get(id).filter(RecentSale::is_fresh) {
             Some(remembered) => _ = sales.insert(*id, remembered.sale),
             None => _ = missing.insert(*id),
         }
@@ -166,7 +166,7 @@ async fn read(
             let id = voucher.id;
             let earlier = memory.get(&id).map(|remembered| remembered.sale);
             let sale = Arc::new(Sale::new(voucher, earlier.as_deref()));
-            memory.insert(id, Remembered { sale: Arc::clone(&sale), read_at });
+            memory.insert(id, RecentSale { sale: Arc::clone(&sale), read_at });
             sales.insert(id, sale);
         }
     }

@@ -16,7 +16,7 @@ const ASK: &str = "select current_setting('fsync'), current_setting('full_page_w
 
 /// What is known of the database's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
+pub enum DatabaseDurability {
     /// No connection was made yet.
     Unknown,
     /// A crash of the server loses nothing that was acknowledged.
@@ -25,7 +25,7 @@ pub enum Durability {
     Unsafe,
 }
 
-impl Durability {
+impl DatabaseDurability {
     /// For people.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -38,25 +38,30 @@ impl Durability {
 
 /// What the newest connection was told. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(super) struct DurabilityCheck(Arc<Inner>);
+pub(super) struct DurabilityCheck(Arc<DurabilityState>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct DurabilityState {
+    is_watched: AtomicBool,
     is_required: AtomicBool,
     found: AtomicU8,
 }
 
 impl DurabilityCheck {
-    /// From now on a connection to an unsafe server is refused.
-    pub(super) fn require(&self) {
-        self.0.is_required.store(true, Ordering::Relaxed);
+    /// From now on warns of an unsafe server, and with `required` refuses to connect to one.
+    pub(super) fn watch(&self, required: bool) {
+        self.0.is_watched.store(true, Ordering::Relaxed);
+        self.0.is_required.store(required, Ordering::Relaxed);
+        if self.found() == DatabaseDurability::Unsafe {
+            tracing::warn!("{WARNING}");
+        }
     }
 
-    pub(super) fn found(&self) -> Durability {
+    pub(super) fn found(&self) -> DatabaseDurability {
         match self.0.found.load(Ordering::Relaxed) {
-            0 => Durability::Unknown,
-            1 => Durability::Durable,
-            _ => Durability::Unsafe,
+            0 => DatabaseDurability::Unknown,
+            1 => DatabaseDurability::Durable,
+            _ => DatabaseDurability::Unsafe,
         }
     }
 
@@ -67,12 +72,9 @@ impl DurabilityCheck {
         let is_durable = fsync == "on" && full_page_writes == "on";
         telemetry::database_durable(is_durable);
         let found = if is_durable { 1 } else { 2 };
-        if self.0.found.swap(found, Ordering::Relaxed) != found && !is_durable {
-            tracing::warn!(
-                fsync,
-                full_page_writes,
-                "the database is not durable: a crash of its machine can lose acknowledged orders"
-            );
+        let is_news = self.0.found.swap(found, Ordering::Relaxed) != found;
+        if is_news && !is_durable && self.0.is_watched.load(Ordering::Relaxed) {
+            tracing::warn!(fsync, full_page_writes, "{WARNING}");
         }
         if !is_durable && self.0.is_required.load(Ordering::Relaxed) {
             return Err(sqlx::Error::Configuration(REFUSED.into()));
@@ -81,5 +83,7 @@ impl DurabilityCheck {
     }
 }
 
+const WARNING: &str = "the database is not durable (fsync or full_page_writes is off): a crash of its \
+                       machine can lose acknowledged orders";
 const REFUSED: &str = "the database is not durable (fsync or full_page_writes is off), and \
                        --require-durable is given";

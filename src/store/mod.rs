@@ -18,7 +18,7 @@ pub mod users;
 pub mod vouchers;
 
 pub use database_clock::DatabaseClock;
-pub use durability::Durability;
+pub use durability::DatabaseDurability;
 pub use error::{Service, StoreError};
 pub use keys::Keys;
 pub use order_ids::{OrderIdError, OrderIds};

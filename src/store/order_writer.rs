@@ -108,7 +108,7 @@ impl OrderWriter {
                 let database = database.clone();
                 async move { place_batch(&database, voucher, &orders).await }
             };
-            Ok::<_, Infallible>(Batcher::sharing(self.limits, Arc::clone(&self.slots), work))
+            Ok::<_, Infallible>(Batcher::new(self.limits, work).sharing(Arc::clone(&self.slots)))
         });
         batcher
     }

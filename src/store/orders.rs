@@ -94,42 +94,58 @@ pub async fn find_owned(
     Ok(ids.into_iter().map(|id| id.and_then(OrderId::new)).collect())
 }
 
-/// Up to `limit` owners of orders of `voucher`, in any order; `None` while more may be placed: the
-/// voucher is neither sold out nor past the end of its sale.
+/// What there is to know of the owners of a voucher whose sale may be over.
+#[derive(Debug)]
+pub enum FinishedSale {
+    /// More orders may be placed: the voucher is neither sold out nor past the end of its sale.
+    NotFinished,
+    /// More orders than asked for.
+    TooMany,
+    /// All owners, in any order, and their orders.
+    Owners(Vec<(UserId, OrderId)>),
+}
+
+/// The owners of orders of `voucher`, up to `most`.
 ///
 /// # Errors
 /// As any statement.
 pub async fn owners_of_finished(
     pool: &PgPool,
     voucher: VoucherId,
-    limit: usize,
-) -> Result<Option<Vec<(UserId, OrderId)>>, StoreError> {
-    let rows = in_time(pool, async |connection| {
+    most: usize,
+) -> Result<FinishedSale, StoreError> {
+    let (sold, rows) = in_time(pool, async |connection| {
         let mut transaction = connection.begin().await?;
         sqlx::query("set local lock_timeout = '500ms'").execute(&mut *transaction).await?;
         // With the row locked nobody is between the check of the window and the commit.
-        let is_over: Option<bool> = sqlx::query_scalar(
-            "select stock = 0 or sale_time() >= end_time from seckill_vouchers
-             where voucher_id = $1 for share",
+        let sold: Option<i64> = sqlx::query_scalar(
+            "select (initial_stock - stock)::bigint from seckill_vouchers
+             where voucher_id = $1 and (stock = 0 or sale_time() >= end_time) for share",
         )
         .bind(voucher.get())
         .fetch_optional(&mut *transaction)
         .await?;
-        let mut rows = None;
-        if is_over == Some(true) {
-            let query =
-                sqlx::query("select user_id, id from orders where voucher_id = $1 limit $2")
-                    .bind(voucher.get())
-                    .bind(i64::try_from(limit).unwrap_or(i64::MAX));
-            rows = Some(query.fetch_all(&mut *transaction).await?);
+        let fits = sold.is_some_and(|sold| usize::try_from(sold).is_ok_and(|sold| sold <= most));
+        let mut rows = Vec::new();
+        if fits {
+            let query = sqlx::query("select user_id, id from orders where voucher_id = $1");
+            rows = query.bind(voucher.get()).fetch_all(&mut *transaction).await?;
         }
         transaction.commit().await?;
-        Ok(rows)
-    });
+        Ok((sold, fits.then_some(rows)))
+    })
+    .await?;
     let defect = || StoreError::defect(Service::Postgres, "an order's id is not positive");
     let owner_from = |row: &PgRow| {
         let user = UserId::new(row.try_get("user_id")?).ok_or_else(defect)?;
         Ok((user, OrderId::new(row.try_get("id")?).ok_or_else(defect)?))
     };
-    rows.await?.map(|rows| rows.iter().map(owner_from).collect()).transpose()
+    match (sold, rows) {
+        (None, _) => Ok(FinishedSale::NotFinished),
+        (Some(_), None) => Ok(FinishedSale::TooMany),
+        (Some(_), Some(rows)) => {
+            let owners = rows.iter().map(owner_from).collect::<Result<Vec<_>, StoreError>>();
+            owners.map(FinishedSale::Owners)
+        }
+    }
 }

@@ -7,12 +7,12 @@ use super::{Service, StoreError};
 
 /// Whether a server is away, as far as this process knows.
 #[derive(Debug)]
-pub(super) struct Outage {
+pub(super) struct ServiceOutage {
     service: Service,
     is_on: AtomicBool,
 }
 
-impl Outage {
+impl ServiceOutage {
     pub(super) fn of(service: Service) -> Self {
         Self { service, is_on: AtomicBool::new(false) }
     }

@@ -10,8 +10,8 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Postgres};
 use tokio::time::timeout;
 
-use super::durability::{Durability, DurabilityCheck};
-use super::outage::Outage;
+use super::durability::{DatabaseDurability, DurabilityCheck};
+use super::outage::ServiceOutage;
 use super::timeout::within;
 use super::{Service, StoreError, migrations};
 
@@ -77,7 +77,7 @@ pub struct Database {
     purchases: PgPool,
     others: PgPool,
     durability: DurabilityCheck,
-    outage: Arc<Outage>,
+    outage: Arc<ServiceOutage>,
 }
 
 /// Closes a connection on which work failed or was broken off.
@@ -107,19 +107,20 @@ impl Database {
             .options([("jit", "off")])
             .log_slow_statements(tracing::log::LevelFilter::Off, Duration::ZERO);
         let durability = DurabilityCheck::default();
-        let outage = Arc::new(Outage::of(Service::Postgres));
+        let outage = Arc::new(ServiceOutage::of(Service::Postgres));
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
         let others = pool(OTHER_CONNECTIONS, options, &durability);
         Ok(Self { purchases, others, durability, outage })
     }
 
-    /// From now on connects to no server that runs with `fsync` or `full_page_writes` off.
-    pub fn require_durable(&self) {
-        self.durability.require();
+    /// From now on warns of a server that runs with `fsync` or `full_page_writes` off, and with
+    /// `required` does not connect to one.
+    pub fn watch_durability(&self, required: bool) {
+        self.durability.watch(required);
     }
 
     /// What the newest connection was told.
-    pub fn durability(&self) -> Durability {
+    pub fn durability(&self) -> DatabaseDurability {
         self.durability.found()
     }
 

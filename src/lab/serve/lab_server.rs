@@ -14,7 +14,7 @@ use super::buyers::Register;
 use super::routes;
 use super::rung_service::{RungService, Supply};
 use super::state::{FIRST_STOCK, LabState, OnSale};
-use crate::http::server;
+use crate::http::server::{self, ServerLimits};
 use crate::lab::protocol::{NodePlan, NodeReport, say};
 use crate::lab::sale;
 use crate::lab::world::World;
@@ -112,7 +112,7 @@ impl LabServer {
         let files = rlimit::increase_nofile_limit(u64::MAX)?;
         let connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
         let router = routes::router(Arc::clone(&self.state));
-        server::serve(listener, router, connections as usize, stop).await;
+        server::serve(listener, router, ServerLimits::of(connections as usize), stop).await;
         // Also the purchases of those who left before they were answered.
         self.state.purchases.close();
         if timeout(FINISHED_WITHIN, self.state.purchases.wait()).await.is_err() {

@@ -11,7 +11,7 @@ use super::cluster::Cluster;
 use super::node::{Acknowledgement, RedisServer, ServerAddress};
 use super::request::{Request, ScriptCall, is_no_script};
 use super::url::Place;
-use crate::store::outage::Outage;
+use crate::store::outage::ServiceOutage;
 use crate::store::{Service, StoreError};
 
 /// A handle on one Redis: a server, the master that sentinels watch, or a cluster. Cheap to
@@ -20,7 +20,7 @@ use crate::store::{Service, StoreError};
 #[derive(Clone)]
 pub struct Redis {
     topology: Arc<Topology>,
-    outage: Arc<Outage>,
+    outage: Arc<ServiceOutage>,
 }
 
 enum Topology {
@@ -53,7 +53,7 @@ impl Redis {
                 StoreError::defect(Service::Redis, "the Redis URL names no node of a cluster")
             })?),
         };
-        let outage = Arc::new(Outage::of(Service::Redis));
+        let outage = Arc::new(ServiceOutage::of(Service::Redis));
         Ok(Self { topology: Arc::new(topology), outage })
     }
 

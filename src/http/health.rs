@@ -1,0 +1,55 @@
+//! How the stores are and what the metrics say, kept for all who ask within a second.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use serde::Serialize;
+use tokio::time::timeout;
+use utoipa::ToSchema;
+
+use crate::store::{Database, ReadCache, Redis, Service, StoreError};
+use crate::telemetry;
+
+/// A store that needs longer to answer is not ready.
+const READY_WITHIN: Duration = Duration::from_millis(900);
+
+/// How the stores are.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+pub struct Readiness {
+    /// `ok` or `unavailable`.
+    pub database: &'static str,
+    /// `ok` or `unavailable`.
+    pub redis: &'static str,
+    /// Whether a crash of the database's machine loses nothing: `durable`, `unsafe: …` or `unknown`.
+    pub durability: &'static str,
+}
+
+/// How `database` and `redis` are, asked at most about once a second.
+pub fn readiness(database: &Database, redis: &Redis) -> ReadCache<(), Readiness> {
+    let (database, redis) = (database.clone(), redis.clone());
+    ReadCache::new(Service::Postgres, 1, usize::MAX, move |()| {
+        let (database, redis) = (database.clone(), redis.clone());
+        async move {
+            let (database_word, redis) = tokio::join!(word(database.ping()), word(redis.ping()));
+            let durability = database.durability().as_str();
+            Ok(Readiness { database: database_word, redis, durability })
+        }
+    })
+}
+
+async fn word(ping: impl Future<Output = Result<(), StoreError>>) -> &'static str {
+    match timeout(READY_WITHIN, ping).await {
+        Ok(Ok(())) => "ok",
+        _ => "unavailable",
+    }
+}
+
+/// The metrics as text, written at most about once a second: the text of many histograms is long.
+pub fn metrics_text() -> ReadCache<(), Bytes> {
+    ReadCache::new(
+        Service::Postgres,
+        1,
+        usize::MAX,
+        async |()| Ok(telemetry::metrics_text().into()),
+    )
+}

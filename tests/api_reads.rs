@@ -1,0 +1,119 @@
+//! Readers take nothing from buyers.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use seckill::http::router;
+use seckill::http::server::{self, ServerLimits};
+use seckill::model::VoucherId;
+use seckill::seckill::sales::Sales;
+use seckill::store::{DatabaseClock, StoreError};
+use sqlx::{Connection, PgConnection};
+
+use crate::api_client::Api;
+use crate::eventually::eventually;
+use crate::world::World;
+
+/// Every connection of the readers is taken, and a buyer buys.
+#[tokio::test]
+async fn purchases_have_connections_of_their_own() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let voucher = api.world.voucher(1).await.id;
+    let pool = api.world.database.pool();
+    let mut held = Vec::new();
+    for _ in 0..pool.options().get_max_connections() {
+        held.push(pool.acquire().await.unwrap());
+    }
+    api.get_as(1, "/api/orders").await.problem(503, "unavailable");
+    api.buy(1, voucher).await.is(201);
+    api.get(&format!("/api/vouchers/{voucher}")).await.is(200);
+    drop(held);
+    api.get_as(1, "/api/orders").await.is(200);
+}
+
+/// Beyond the limit of reads a reader is refused at once; a buyer buys.
+#[tokio::test]
+async fn one_read_too_many_is_refused() {
+    let world = World::new().await;
+    let app = world.app().await;
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving =
+        server::serve(listener, router(app.clone()), ServerLimits::of(100), std::future::pending());
+    tokio::spawn(serving);
+    let api = Api::at(world, address);
+    api.world.users(1).await;
+    let voucher = api.world.voucher(1).await.id;
+    let all = app.reads.acquire_many(app.reads.available_permits() as u32).await.unwrap();
+    for path in ["/api/me", "/api/orders", "/api/orders/1"] {
+        let refused = api.get_as(1, path).await;
+        assert_eq!(refused.problem(503, "unavailable").header("retry-after"), Some("1"));
+    }
+    api.buy(1, voucher).await.is(201);
+    for path in ["/api/vouchers", "/readyz", "/metrics"] {
+        api.get(path).await.is(200);
+    }
+    drop(all);
+    api.get_as(1, "/api/me").await.is(200);
+}
+
+/// Nobody can read the tables, and yet all read the list and a voucher: from memory.
+#[tokio::test]
+async fn the_list_and_a_voucher_come_from_memory() {
+    let api = Api::new().await;
+    let voucher = api.world.voucher(3).await.id;
+    let one = format!("/api/vouchers/{voucher}");
+    // A machine that is busy may take longer than the memory lasts: then once more.
+    eventually("all is read from memory", async || {
+        for path in ["/api/vouchers", one.as_str()] {
+            api.get(path).await.is(200);
+        }
+        let mut connection = PgConnection::connect(&api.world.database_url).await.unwrap();
+        let mut transaction = connection.begin().await.unwrap();
+        let locked = "lock table vouchers, seckill_vouchers in access exclusive mode";
+        sqlx::query(locked).execute(&mut *transaction).await.unwrap();
+        let answers = join_all(
+            (0..50).map(|number| api.get(if number % 2 == 0 { "/api/vouchers" } else { &one })),
+        );
+        let all = answers.await.iter().all(|answer| answer.status == 200);
+        transaction.rollback().await.unwrap();
+        all
+    })
+    .await;
+    // And not for longer than a second.
+    api.world.voucher(1).await;
+    eventually("the new voucher is in the list", async || {
+        api.get("/api/vouchers").await.body.as_array().is_some_and(|list| list.len() == 2)
+    })
+    .await;
+}
+
+/// A flood of ids without a voucher is bounded before the database is asked, and keeps nobody from a
+/// voucher that memory has.
+#[tokio::test]
+async fn made_up_ids_are_limited_and_do_not_hold_up_a_voucher() {
+    let world = World::new().await;
+    let known = world.voucher(3).await.id;
+    let clock = Arc::new(DatabaseClock::new(world.clock.clone()));
+    let sales = Sales::new(&world.database, &clock);
+    let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
+    eventually("the flood met a voucher in memory", async || {
+        sales.find(known).await.unwrap();
+        let mut transaction = connection.begin().await.unwrap();
+        let locked = "lock table vouchers in access exclusive mode";
+        sqlx::query(locked).execute(&mut *transaction).await.unwrap();
+        let flood = (1_000..6_000).map(|id| sales.find(VoucherId::new(id).unwrap()));
+        let (flood, from_memory) = tokio::join!(join_all(flood), sales.find(known));
+        transaction.rollback().await.unwrap();
+        let refused = |answer: &&Result<_, StoreError>| {
+            answer.as_ref().is_err_and(StoreError::retry_may_help)
+        };
+        assert!(flood.iter().filter(refused).count() > 3_000);
+        from_memory.is_ok_and(|sale| sale.is_some())
+    })
+    .await;
+    // A voucher is there for all as soon as it is there.
+    let new = world.voucher(1).await.id;
+    assert!(sales.find(new).await.unwrap().is_some());
+}

@@ -1,0 +1,155 @@
+//! The owner of an order hears of it before any refusal: on every node, after a restart, and also where
+//! the first answer was lost.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use futures_util::future::join_all;
+use seckill::lab::faults::Fault;
+use seckill::model::{OrderId, Outcome, Refusal, UserId, VoucherId};
+use seckill::seckill::Purchases;
+use sqlx::Connection;
+
+use crate::eventually::eventually;
+use crate::purchase::rush;
+use crate::world::{World, each_strategy, midnight, user};
+
+/// Asks again for each owner: all at once, as they would.
+async fn all_hear_of_their_orders(
+    shop: &Arc<Purchases>,
+    voucher: VoucherId,
+    orders: &HashMap<UserId, OrderId>,
+) {
+    let answers = orders.iter().map(async |(user, order_id)| {
+        let answer = shop.buy(*user, voucher).await.unwrap();
+        assert_eq!(answer, Outcome::Refused(Refusal::AlreadyBought { order_id: *order_id }));
+    });
+    join_all(answers).await;
+}
+
+async fn sell(world: &World, voucher: VoucherId, count: i64) -> HashMap<UserId, OrderId> {
+    let (_, orders) = rush(&[world.shop().await], voucher, count, 1).await;
+    assert_eq!(orders.len() as i64, count);
+    orders.iter().map(|order| (order.user_id, order.id)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_owners_ask_again_on_the_other_node_after_the_sell_out() {
+    each_strategy(async |world| {
+        world.users(101).await;
+        let voucher = world.voucher(100).await.id;
+        let other = world.shop().await;
+        other.sale(voucher).await.unwrap();
+        let orders = sell(&world, voucher, 100).await;
+        for node in [other, world.shop().await] {
+            let late = node.buy(user(101), voucher).await.unwrap();
+            assert_eq!(late, Outcome::Refused(Refusal::SoldOut));
+            all_hear_of_their_orders(&node, voucher, &orders).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_hear_of_their_orders_after_the_end_of_the_sale() {
+    each_strategy(async |world| {
+        world.users(21).await;
+        let end = midnight() + TimeDelta::hours(1);
+        let voucher = world.voucher_between(50, midnight(), end).await.id;
+        let orders = sell(&world, voucher, 20).await;
+        world.set_time(end).await;
+        let node = world.shop().await;
+        all_hear_of_their_orders(&node, voucher, &orders).await;
+        let late = node.buy(user(21), voucher).await.unwrap();
+        assert_eq!(late, Outcome::Refused(Refusal::SaleEnded));
+        // The beginning is moved into the future: an owner is an owner all the same.
+        sqlx::query("update seckill_vouchers set begin_time = $1, end_time = $2")
+            .bind(end + TimeDelta::hours(1))
+            .bind(end + TimeDelta::hours(2))
+            .execute(world.database.pool())
+            .await
+            .unwrap();
+        let node = world.shop().await;
+        all_hear_of_their_orders(&node, voucher, &orders).await;
+        let early = node.buy(user(21), voucher).await.unwrap();
+        assert_eq!(early.code(), "sale_not_started");
+    })
+    .await;
+}
+
+/// A sale with more orders than memory keeps owners: the database is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_of_a_very_large_sale_hear_of_their_orders() {
+    let world = World::new().await;
+    world.users(12).await;
+    let voucher = world.voucher(300_000).await.id;
+    let orders = sell(&world, voucher, 10).await;
+    sqlx::query("update seckill_vouchers set stock = 0")
+        .execute(world.database.pool())
+        .await
+        .unwrap();
+    let node = world.shop().await;
+    all_hear_of_their_orders(&node, voucher, &orders).await;
+    for late in [11, 12] {
+        let late = node.buy(user(late), voucher).await.unwrap();
+        assert_eq!(late, Outcome::Refused(Refusal::SoldOut));
+    }
+}
+
+/// Stock that comes back is sold, and its new owners are known.
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_are_loaded_anew_after_stock_came_back() {
+    let world = World::new().await;
+    world.users(3).await;
+    let voucher = world.voucher(1).await.id;
+    let (node, other) = (world.shop().await, world.shop().await);
+    assert_eq!(node.buy(user(1), voucher).await.unwrap().code(), "ordered");
+    assert_eq!(other.buy(user(2), voucher).await.unwrap().code(), "sold_out");
+    world.restock(voucher, 1).await;
+    eventually("the node sells again", async || {
+        node.buy(user(2), voucher).await.unwrap().code() == "ordered"
+    })
+    .await;
+    eventually("the other node knows the new owner", async || {
+        other.buy(user(2), voucher).await.unwrap().code() == "already_bought"
+    })
+    .await;
+    assert_eq!(other.buy(user(1), voucher).await.unwrap().code(), "already_bought");
+    assert_eq!(other.buy(user(3), voucher).await.unwrap().code(), "sold_out");
+}
+
+/// The database is cut off before the buyer's node hears of the commit, and the last voucher is sold by
+/// another node. The buyer, told to ask again, hears of the order.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_outcome_is_settled_though_the_voucher_is_sold_out_meanwhile() {
+    each_strategy(async |world| {
+        world.users(3).await;
+        let voucher = world.voucher(2).await.id;
+        let linked = world.linked_shop().await;
+        let node = Arc::clone(&linked.shop);
+        world.wait_long_for_rows().await;
+        let row = world.hold_the_row().await;
+        let buyer = Arc::clone(&node);
+        let buying = tokio::spawn(async move { buyer.buy(user(1), voucher).await });
+        world.until_one_waits().await;
+        // The order is in the database's hands, which commits it; nobody hears its answer.
+        linked.database.break_by(Fault::Deaf);
+        row.close().await.unwrap();
+        assert!(buying.await.unwrap().is_err_and(|error| error.outcome_unknown()));
+
+        let other = world.shop().await;
+        assert_eq!(other.buy(user(2), voucher).await.unwrap().code(), "ordered");
+        linked.database.break_by(Fault::None);
+        for node in [node, other, world.shop().await] {
+            eventually("the buyer hears of the order", async || {
+                // The node whose database was away finds it again within a second.
+                let answer = node.buy(user(1), voucher).await;
+                answer.is_ok_and(|outcome| outcome.code() == "already_bought")
+            })
+            .await;
+            assert_eq!(node.buy(user(3), voucher).await.unwrap().code(), "sold_out");
+        }
+    })
+    .await;
+}
