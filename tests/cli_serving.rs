@@ -6,6 +6,7 @@ use std::process::Stdio;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use seckill::model::{Clock, SystemClock, UserId};
+use seckill::store::{Database, DatabaseDurability};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::api_client::{Api, PATIENCE};
@@ -42,6 +43,20 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
     assert!(status.success(), "{status}");
     assert_eq!(lines.next_line().await.unwrap(), None);
     assert!(!program.file("data").exists());
+}
+
+/// The servers of the tests run without `fsync`.
+#[tokio::test]
+async fn a_database_that_can_lose_orders_is_refused_when_that_is_asked_for() {
+    let world = World::new().await;
+    let program = Program::on(&world).with("SECKILL_REQUIRE_DURABLE", "true");
+    let refused = program.run(&["serve", "--listen", "127.0.0.1:0"]).await;
+    refused.refused(2, "the database runs with fsync or full_page_writes off");
+    // On every later connection, too.
+    let database = Database::new(&world.database_url).unwrap();
+    database.watch_durability(true);
+    assert!(database.run(async |_| Ok(())).await.is_err_and(|error| error.retry_may_help()));
+    assert_eq!(database.durability(), DatabaseDurability::Unsafe);
 }
 
 #[tokio::test(flavor = "multi_thread")]

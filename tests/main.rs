@@ -52,6 +52,7 @@ mod lock_redlock;
 mod lock_timelines;
 mod lock_waiting;
 mod lock_wire;
+mod migrations;
 mod order_ids;
 mod order_ids_lost;
 mod owners;
