@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::model::normalized_phone;
 use crate::seckill::{DEFAULT_BURST, Strategy};
-use crate::store::RedisUrl;
+use crate::store::{LoginLimits, RedisUrl};
 
 /// A configuration that cannot be used: the sentence to print before exit status 2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +24,8 @@ pub struct ConfigError(pub String);
 const OF_NO_ARGUMENT: [&str; 2] = ["SECKILL_LOCK_FENCE", "SECKILL_LOCK_NAME"];
 
 /// Those that may be empty: compose files set them whether there is a value or not.
-const LISTS: [&str; 2] = ["SECKILL_ADMIN_PHONES", "SECKILL_TRUSTED_PROXIES"];
+const LISTS: [&str; 3] =
+    ["SECKILL_ADMIN_PHONES", "SECKILL_LOGIN_LIMITS", "SECKILL_TRUSTED_PROXIES"];
 
 /// Shorter secrets can be guessed.
 const MIN_SECRET_BYTES: usize = 16;
@@ -118,6 +119,14 @@ pub struct ServerArgs {
     /// Phones whose users may put vouchers on sale, separated by commas
     #[arg(long, env = "SECKILL_ADMIN_PHONES", value_name = "PHONES", default_value = "")]
     pub admin_phones: Phones,
+
+    /// Login limits that differ from the defaults, separated by commas: name=count/duration
+    ///
+    /// codes-per-phone=5/10m, codes-per-phone-day=20/24h, codes-per-address=300/10m (an IPv4 address
+    /// or an IPv6 /64), codes-per-network=1200/10m (an IPv6 /48), codes-in-all=200000/24h,
+    /// tries-per-address=600/10m, tries-per-network=2400/10m, wrong-tries-per-phone=50/24h
+    #[arg(long, env = "SECKILL_LOGIN_LIMITS", value_name = "LIMITS", default_value = "")]
+    pub login_limits: LoginLimits,
 
     /// Networks of load balancers whose X-Forwarded-For is believed, separated by commas
     #[arg(long, env = "SECKILL_TRUSTED_PROXIES", value_name = "NETWORKS", default_value = "")]

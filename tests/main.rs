@@ -8,6 +8,7 @@ mod api_client;
 mod api_connections;
 mod api_document;
 mod api_login;
+mod api_login_limits;
 mod api_operations;
 mod api_orders;
 mod api_overload;

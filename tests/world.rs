@@ -16,7 +16,7 @@ use seckill::lock::{LockClient, LockOptions};
 use seckill::model::{Clock, ManualClock, OrderId, SharedClock, UserId, Voucher};
 use seckill::seckill::{Purchases, PurchasesOptions, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
-use seckill::store::{Database, Keys, OrderIds, Redis, users};
+use seckill::store::{Database, Keys, LoginLimits, OrderIds, Redis, users};
 use sqlx::{Connection, Executor, PgConnection};
 
 /// The program under test.
@@ -91,6 +91,7 @@ pub struct World {
     pub clock: Arc<ManualClock>,
     pub sms: KeptSms,
     pub secret: String,
+    pub login_limits: LoginLimits,
     /// How this world's shops sell.
     pub strategy: Strategy,
 }
@@ -121,6 +122,7 @@ impl World {
             clock: Arc::new(ManualClock::starting_at(midnight())),
             sms: KeptSms::default(),
             secret: "a secret of the tests, long enough".to_owned(),
+            login_limits: LoginLimits::default(),
             strategy: Strategy::default(),
             database_url,
             redis_url,
@@ -205,6 +207,7 @@ impl World {
             purchases: self.purchases(options).await,
             tokens: self.tokens(),
             sms: Box::new(self.sms.clone()),
+            login_limits: self.login_limits,
             admin_phones: ["13900000001".to_owned()].into(),
             trusted_proxies,
         })

@@ -123,6 +123,7 @@ async fn app(
         clock,
         purchases,
         sms: Box::new(LogSms),
+        login_limits: args.login_limits,
         admin_phones: args.admin_phones.0.clone(),
         trusted_proxies: args.trusted_proxies.0.clone(),
     }))

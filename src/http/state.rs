@@ -9,7 +9,7 @@ use super::auth::Tokens;
 use super::sms::SmsGateway;
 use crate::model::SharedClock;
 use crate::seckill::Purchases;
-use crate::store::{Database, Keys, Redis};
+use crate::store::{Database, Keys, LoginLimits, Redis};
 
 /// The state of the API. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -32,6 +32,8 @@ pub struct AppParts {
     pub tokens: Tokens,
     /// Sends login codes.
     pub sms: Box<dyn SmsGateway>,
+    /// How often codes may be asked for and tried.
+    pub login_limits: LoginLimits,
     /// The phones whose users may put vouchers on sale.
     pub admin_phones: HashSet<String>,
     /// The proxies whose `X-Forwarded-For` is believed.

@@ -3,6 +3,7 @@
 pub mod error;
 pub mod keys;
 pub mod login_codes;
+pub mod login_limits;
 pub mod order_ids;
 pub mod order_writer;
 pub mod orders;
@@ -15,6 +16,7 @@ pub mod vouchers;
 
 pub use error::{Service, StoreError};
 pub use keys::Keys;
+pub use login_limits::LoginLimits;
 pub use order_ids::{OrderIdError, OrderIds};
 pub use order_writer::{NewOrder, OrderWriter, Placed};
 pub use postgres::Database;
