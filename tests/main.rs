@@ -63,6 +63,7 @@ mod raw_http;
 mod redis_nodes;
 mod redis_topologies;
 mod smoke;
+mod sms;
 mod still_clock;
 mod tidy;
 mod world;

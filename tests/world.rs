@@ -10,7 +10,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use ipnet::IpNet;
 use seckill::embedded::{Home, Plan, Servers};
 use seckill::http::auth::Tokens;
-use seckill::http::sms::SmsGateway;
+use seckill::http::sms::{SmsGateway, WebhookSms};
 use seckill::http::{App, AppParts, router, server};
 use seckill::lock::{LockClient, LockOptions};
 use seckill::model::{Clock, ManualClock, OrderId, SharedClock, UserId, Voucher};
@@ -71,6 +71,15 @@ impl SmsGateway for KeptSms {
     }
 }
 
+/// What sends the login codes of a world's APIs.
+pub enum Gateway {
+    /// The world's `sms`.
+    Kept,
+    /// A webhook at this URL, signed with the world's secret.
+    Webhook(String),
+    Nothing,
+}
+
 /// Where the run's PostgreSQL and Redis are.
 pub async fn urls() -> (String, String) {
     tokio::task::spawn_blocking(|| {
@@ -90,6 +99,7 @@ pub struct World {
     pub keys: Keys,
     pub clock: Arc<ManualClock>,
     pub sms: KeptSms,
+    pub gateway: Gateway,
     pub secret: String,
     pub login_limits: LoginLimits,
     /// How this world's shops sell.
@@ -121,6 +131,7 @@ impl World {
             keys: Keys::with_prefix(&format!("{name}:")),
             clock: Arc::new(ManualClock::starting_at(midnight())),
             sms: KeptSms::default(),
+            gateway: Gateway::Kept,
             secret: "a secret of the tests, long enough".to_owned(),
             login_limits: LoginLimits::default(),
             strategy: Strategy::default(),
@@ -206,11 +217,22 @@ impl World {
             clock: self.clock.clone(),
             purchases: self.purchases(options).await,
             tokens: self.tokens(),
-            sms: Box::new(self.sms.clone()),
+            sms: self.gateway(),
             login_limits: self.login_limits,
             admin_phones: ["13900000001".to_owned()].into(),
             trusted_proxies,
         })
+    }
+
+    fn gateway(&self) -> Option<Box<dyn SmsGateway>> {
+        match &self.gateway {
+            Gateway::Kept => Some(Box::new(self.sms.clone())),
+            Gateway::Webhook(url) => {
+                let (url, secret) = (url.parse().unwrap(), self.secret.as_bytes());
+                Some(Box::new(WebhookSms::new(url, secret, self.clock.clone()).unwrap()))
+            }
+            Gateway::Nothing => None,
+        }
     }
 
     /// An API on a port of its own, in this process.

@@ -8,9 +8,9 @@ use tokio::runtime::Runtime;
 
 use super::stop;
 use super::stores::{Stores, secret_is_required};
-use crate::config::{HomeArgs, MAX_BURST, SecretArgs, ServerArgs, StoreArgs};
+use crate::config::{HomeArgs, MAX_BURST, SecretArgs, ServerArgs, SmsArgs, SmsSettings, StoreArgs};
 use crate::http::auth::Tokens;
-use crate::http::sms::LogSms;
+use crate::http::sms::{LogSms, SmsGateway, WebhookSms};
 use crate::http::{App, AppParts, router, server};
 use crate::model::{SharedClock, SystemClock};
 use crate::seckill::{Purchases, PurchasesOptions};
@@ -27,6 +27,8 @@ const MAX_CONNECTIONS: u64 = MAX_BURST as u64;
 pub struct ServeArgs {
     #[command(flatten)]
     server: ServerArgs,
+    #[command(flatten)]
+    sms: SmsArgs,
     #[command(flatten)]
     secret: SecretArgs,
     #[command(flatten)]
@@ -46,6 +48,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if args.stores.database_url.is_some() && args.secret.secret.is_none() {
         return Err(secret_is_required().into());
     }
+    let sms = sms_gateway(args.sms.settings(args.stores.database_url.is_none())?)?;
     // First of all, so that an interrupt during the start is not lost.
     let stop = stop::requested(args.until_stdin_closes)?;
     telemetry::start_metrics();
@@ -63,7 +66,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     let secret = stores.secret(&args.secret)?;
     let database = stores.migrated_database().await?;
-    let app = app(&args.server, &stores, &secret, database).await?;
+    let app = app(&args.server, &stores, &secret, database, sms).await?;
     let files = rlimit::increase_nofile_limit(u64::MAX)?;
     let max_connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
 
@@ -90,11 +93,31 @@ fn connection_threads() -> std::io::Result<&'static Runtime> {
     Ok(Box::leak(Box::new(runtime)))
 }
 
+/// What sends login codes; `None`: nothing does.
+fn sms_gateway(settings: SmsSettings<'_>) -> anyhow::Result<Option<Box<dyn SmsGateway>>> {
+    match settings {
+        SmsSettings::Nothing => {
+            tracing::warn!(
+                "SECKILL_SMS is not set: nobody can log in, POST /api/login-codes answers 503 \
+                 (set it to http, or to log for development)"
+            );
+            Ok(None)
+        }
+        SmsSettings::Log => Ok(Some(Box::new(LogSms))),
+        SmsSettings::Http { url, secret } => {
+            let sms = WebhookSms::new(url.clone(), secret.as_bytes(), Arc::new(SystemClock));
+            let sms = sms.context("no certificates of authorities for SECKILL_SMS_URL")?;
+            Ok(Some(Box::new(sms)))
+        }
+    }
+}
+
 async fn app(
     args: &ServerArgs,
     stores: &Stores,
     secret: &str,
     database: Database,
+    sms: Option<Box<dyn SmsGateway>>,
 ) -> anyhow::Result<App> {
     let redis = Redis::new(&stores.redis_url)?;
     if let Err(error) = redis.ping().await {
@@ -122,7 +145,7 @@ async fn app(
         tokens: Tokens::new(secret.as_bytes(), Arc::clone(&clock)),
         clock,
         purchases,
-        sms: Box::new(LogSms),
+        sms,
         login_limits: args.login_limits,
         admin_phones: args.admin_phones.0.clone(),
         trusted_proxies: args.trusted_proxies.0.clone(),

@@ -129,11 +129,16 @@ pub async fn send_code(
     JsonBody(body): JsonBody<LoginCodeBody>,
 ) -> Result<StatusCode, ApiError> {
     let phone = phone_of(&body.phone)?;
+    let Some(sms) = &app.sms else {
+        let detail =
+            "no SMS gateway is configured: nobody can log in until the operator sets one up";
+        return Err(ApiError::unavailable().detail(detail));
+    };
     admit_request(&app, address, &phone).await?;
     // The thread's generator is a cryptographic one, seeded by the operating system.
     let fresh = format!("{:06}", rand::rng().random_range(0..1_000_000));
     let code = login_codes::issue(&app.redis, &app.keys, &phone, &fresh).await?;
-    if let Err(error) = app.sms.send_login_code(&phone, &code).await {
+    if let Err(error) = sms.send_login_code(&phone, &code).await {
         tracing::error!(%error, "the SMS gateway did not take a login code");
         return Err(ApiError::unavailable());
     }

@@ -83,7 +83,8 @@ impl Stage {
         command
             .env("DATABASE_URL", self.servers.database_url().unwrap())
             .env("REDIS_URL", self.servers.redis_url().unwrap())
-            .env("SECKILL_SECRET", SECRET);
+            .env("SECKILL_SECRET", SECRET)
+            .env("SECKILL_SMS", "log");
         Node::start(&mut command).await
     }
 
