@@ -12,6 +12,7 @@ mod api_login_limits;
 mod api_operations;
 mod api_orders;
 mod api_overload;
+mod api_revocation;
 mod api_tokens;
 mod api_vouchers;
 mod browser;

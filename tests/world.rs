@@ -1,6 +1,7 @@
 //! What a test stands on: one pair of private servers for the whole run, and for each test
 //! a database of its own (cloned from a migrated template) and key names of its own.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -9,8 +10,9 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use ipnet::IpNet;
 use seckill::embedded::{Home, Plan, Servers};
-use seckill::http::auth::Tokens;
+use seckill::http::revocations::Revocations;
 use seckill::http::sms::{SmsGateway, WebhookSms};
+use seckill::http::tokens::Tokens;
 use seckill::http::{App, AppParts, router, server};
 use seckill::lock::{LockClient, LockOptions};
 use seckill::model::{Clock, ManualClock, OrderId, SharedClock, UserId, Voucher};
@@ -23,6 +25,9 @@ use sqlx::{Connection, Executor, PgConnection};
 pub fn exe() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_seckill"))
 }
+
+/// Its user may put vouchers on sale.
+pub const ADMIN_PHONE: &str = "13900000001";
 
 const TEMPLATE: &str = "seckill_template";
 
@@ -47,13 +52,13 @@ static SERVERS: LazyLock<Servers> = LazyLock::new(|| {
     servers
 });
 
-async fn run_sql(url: &str, statement: &str) {
+pub async fn run_sql(url: &str, statement: &str) {
     let mut connection = PgConnection::connect(url).await.unwrap();
     connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
     connection.close().await.unwrap();
 }
 
-fn with_database(url: &str, name: &str) -> String {
+pub fn with_database(url: &str, name: &str) -> String {
     let mut url = url::Url::parse(url).unwrap();
     url.set_path(name);
     url.into()
@@ -102,6 +107,7 @@ pub struct World {
     pub gateway: Gateway,
     pub secret: String,
     pub login_limits: LoginLimits,
+    pub admin_phones: HashSet<String>,
     /// How this world's shops sell.
     pub strategy: Strategy,
 }
@@ -134,6 +140,7 @@ impl World {
             gateway: Gateway::Kept,
             secret: "a secret of the tests, long enough".to_owned(),
             login_limits: LoginLimits::default(),
+            admin_phones: [ADMIN_PHONE.to_owned()].into(),
             strategy: Strategy::default(),
             database_url,
             redis_url,
@@ -146,13 +153,18 @@ impl World {
 
     /// A token of `user`, good for an hour.
     pub fn token(&self, user: i64) -> String {
-        let expires = self.clock.now() + TimeDelta::hours(1);
-        self.tokens().mint(self::user(user), false, expires).unwrap()
+        let now = self.clock.now();
+        self.tokens().mint(self::user(user), now, now + TimeDelta::hours(1)).unwrap()
     }
 
-    pub fn admin_token(&self, user: i64) -> String {
-        let expires = self.clock.now() + TimeDelta::hours(1);
-        self.tokens().mint(self::user(user), true, expires).unwrap()
+    /// The same of a user who has the administrator's phone from now on.
+    pub async fn admin_token(&self, user: i64) -> String {
+        let statement = sqlx::query(
+            "insert into users (id, phone, nickname, created_at) values ($1, $2, 'admin', now())
+             on conflict (id) do update set phone = excluded.phone",
+        );
+        statement.bind(user).bind(ADMIN_PHONE).execute(self.database.pool()).await.unwrap();
+        self.token(user)
     }
 
     /// Users 1 to `count`.
@@ -204,7 +216,7 @@ impl World {
         PurchasesOptions { strategy: self.strategy, ..PurchasesOptions::default() }
     }
 
-    /// The state of an API. Phone `13900000001` is an admin's.
+    /// The state of an API.
     pub async fn app(&self) -> App {
         self.app_with(self.options(), Vec::new()).await
     }
@@ -217,9 +229,10 @@ impl World {
             clock: self.clock.clone(),
             purchases: self.purchases(options).await,
             tokens: self.tokens(),
+            revocations: Revocations::start(self.database.clone()).await.unwrap(),
             sms: self.gateway(),
             login_limits: self.login_limits,
-            admin_phones: ["13900000001".to_owned()].into(),
+            admin_phones: self.admin_phones.clone(),
             trusted_proxies,
         })
     }

@@ -9,8 +9,9 @@ use tokio::runtime::Runtime;
 use super::stop;
 use super::stores::{Stores, secret_is_required};
 use crate::config::{HomeArgs, MAX_BURST, SecretArgs, ServerArgs, SmsArgs, SmsSettings, StoreArgs};
-use crate::http::auth::Tokens;
+use crate::http::revocations::Revocations;
 use crate::http::sms::{LogSms, SmsGateway, WebhookSms};
+use crate::http::tokens::Tokens;
 use crate::http::{App, AppParts, router, server};
 use crate::model::{SharedClock, SystemClock};
 use crate::seckill::{Purchases, PurchasesOptions};
@@ -78,6 +79,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
     tracing::info!("stopping: finishing what was begun");
     app.purchases.shutdown().await;
+    app.revocations.stop();
     app.database.close().await;
     stores.close().await
 }
@@ -138,11 +140,13 @@ async fn app(
         options,
     )
     .await?;
+    let revocations = Revocations::start(database.clone()).await?;
     Ok(App::new(AppParts {
         database,
         redis,
         keys,
         tokens: Tokens::new(secret.as_bytes(), Arc::clone(&clock)),
+        revocations,
         clock,
         purchases,
         sms,

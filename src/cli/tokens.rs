@@ -6,19 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use chrono::TimeDelta;
 use clap::Args;
 
 use super::stores::{Stores, secret_is_required};
 use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
-use crate::http::auth::Tokens;
+use crate::http::tokens::{LONGEST_TOKEN_LIFE, Tokens};
 use crate::model::{Clock, SystemClock, UserId};
 use crate::store::{Database, users};
 
 /// Users at once.
 const MAX_USERS: u32 = 5_000_000;
-/// How long the tokens are good for.
-const GOOD_FOR: TimeDelta = TimeDelta::days(30);
 /// The phones of the load testers' users have room for eleven digits of their ids.
 const MAX_ID: i64 = 99_999_999_999;
 /// Users created by one statement.
@@ -62,7 +59,7 @@ pub async fn run(args: TokensArgs) -> anyhow::Result<()> {
     database.close().await;
     write(&args.out, &minted).with_context(|| format!("cannot write {}", args.out.display()))?;
     if let (Some((first, _)), Some((last, _))) = (minted.first(), minted.last()) {
-        eprintln!("users {first} to {last}, good for {} days", GOOD_FOR.num_days());
+        eprintln!("users {first} to {last}, good for {} days", LONGEST_TOKEN_LIFE.num_days());
     }
     stores.close().await
 }
@@ -93,7 +90,7 @@ pub async fn mint(
     (0..count)
         .map(|offset| {
             let user = id(offset)?;
-            Ok((user, tokens.mint(user, false, now + GOOD_FOR)?))
+            Ok((user, tokens.mint(user, now, now + LONGEST_TOKEN_LIFE)?))
         })
         .collect()
 }

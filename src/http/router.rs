@@ -20,7 +20,7 @@ use crate::telemetry;
 pub fn router(app: App) -> Router {
     let api = Router::new()
         .route("/api/login-codes", post(sessions::send_code))
-        .route("/api/sessions", post(sessions::create))
+        .route("/api/sessions", post(sessions::create).delete(sessions::end_all))
         .route("/api/me", get(sessions::me))
         .route("/api/vouchers", get(vouchers::list).post(vouchers::create))
         .route("/api/vouchers/{id}", get(vouchers::find))

@@ -5,20 +5,21 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::address::ClientAddress;
-use super::auth::{SESSION_LASTS, Session};
+use super::auth::Session;
 use super::body::JsonBody;
 use super::problem::Code;
+use super::tokens::SESSION_LASTS;
 use super::{ApiError, App};
 use crate::model::{User, UserId, normalized_phone};
 use crate::store::login_codes::{self, Redemption};
 use crate::store::login_limits::{self, Rate};
-use crate::store::users;
+use crate::store::{revocations, users};
 use crate::telemetry;
 
 /// Asks for a login code.
@@ -58,7 +59,7 @@ pub struct UserBody {
 
 impl From<User> for UserBody {
     fn from(user: User) -> Self {
-        let User { id, phone, nickname, created_at } = user;
+        let User { id, phone, nickname, created_at, .. } = user;
         Self { id, phone, nickname, created_at }
     }
 }
@@ -178,8 +179,9 @@ pub async fn create(
     let tail = &phone[phone.len() - 4..];
     let nickname = format!("user_{tail}");
     let user = users::find_or_create(app.database.pool(), &phone, &nickname, now).await?;
-    let admin = app.admin_phones.contains(&phone);
-    let token = app.tokens.mint(user.id, admin, now + SESSION_LASTS).map_err(|error| {
+    // A user who has just ended all sessions, perhaps on a server whose clock is ahead, begins a new one.
+    let issued = user.tokens_not_before.map_or(now, |not_before| not_before.max(now));
+    let token = app.tokens.mint(user.id, issued, now + SESSION_LASTS).map_err(|error| {
         tracing::error!(%error, "a token could not be signed");
         ApiError::new(Code::Internal)
     })?;
@@ -195,6 +197,25 @@ pub async fn create(
     ))]
 pub async fn me(State(app): State<App>, session: Session) -> Result<Json<UserBody>, ApiError> {
     let user = users::find(app.database.pool(), session.user).await?;
-    let gone = || ApiError::new(Code::Unauthenticated).detail("the user does not exist any more");
-    user.map(|user| Json(user.into())).ok_or_else(gone)
+    user.map(|user| Json(user.into())).ok_or_else(user_is_gone)
+}
+
+/// Ends every session of the user, on all servers within about a second.
+#[utoipa::path(delete, path = "/api/sessions", tag = "sessions", security(("token" = [])),
+    responses(
+        (status = 204, description = "no token that the user had is good any more"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
+    ))]
+pub async fn end_all(State(app): State<App>, session: Session) -> Result<StatusCode, ApiError> {
+    // Later than the token of this request, which another server's clock may have stamped, and than
+    // one that is issued in this very microsecond.
+    let earliest = app.clock.now().max(session.issued) + TimeDelta::microseconds(1);
+    let revoked = revocations::revoke(app.database.pool(), session.user, earliest).await?;
+    app.revocations.add(session.user, revoked.ok_or_else(user_is_gone)?);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn user_is_gone() -> ApiError {
+    ApiError::new(Code::Unauthenticated).detail("the user does not exist any more")
 }

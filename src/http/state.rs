@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::auth::Tokens;
+use super::revocations::Revocations;
 use super::sms::SmsGateway;
+use super::tokens::Tokens;
 use crate::model::SharedClock;
 use crate::seckill::Purchases;
 use crate::store::{Database, Keys, LoginLimits, Redis};
@@ -30,6 +31,8 @@ pub struct AppParts {
     pub purchases: Arc<Purchases>,
     /// Signs and checks session tokens.
     pub tokens: Tokens,
+    /// The tokens that are void before their time.
+    pub revocations: Revocations,
     /// Sends login codes; without it nobody can log in.
     pub sms: Option<Box<dyn SmsGateway>>,
     /// How often codes may be asked for and tried.
@@ -51,11 +54,5 @@ impl std::ops::Deref for App {
     type Target = AppParts;
     fn deref(&self) -> &AppParts {
         &self.0
-    }
-}
-
-impl AsRef<Tokens> for App {
-    fn as_ref(&self) -> &Tokens {
-        &self.tokens
     }
 }

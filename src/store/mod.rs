@@ -10,6 +10,7 @@ pub mod orders;
 
 pub mod postgres;
 pub mod redis;
+pub mod revocations;
 pub mod timeout;
 pub mod users;
 pub mod vouchers;

@@ -16,6 +16,7 @@ fn user_from(row: &PgRow) -> Result<User, StoreError> {
         phone: row.try_get("phone")?,
         nickname: row.try_get("nickname")?,
         created_at: row.try_get("created_at")?,
+        tokens_not_before: row.try_get("tokens_not_before")?,
     })
 }
 
@@ -33,7 +34,7 @@ pub async fn find_or_create(
     let statement = sqlx::query(
         "insert into users (phone, nickname, created_at) values ($1, $2, $3)
          on conflict (phone) do update set phone = excluded.phone
-         returning id, phone, nickname, created_at",
+         returning id, phone, nickname, created_at, tokens_not_before",
     )
     .bind(phone)
     .bind(nickname)
@@ -48,9 +49,11 @@ pub async fn find_or_create(
 /// # Errors
 /// As any statement.
 pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError> {
-    let statement = sqlx::query("select id, phone, nickname, created_at from users where id = $1")
-        .bind(id.get())
-        .fetch_optional(pool);
+    let statement = sqlx::query(
+        "select id, phone, nickname, created_at, tokens_not_before from users where id = $1",
+    )
+    .bind(id.get())
+    .fetch_optional(pool);
     let row = in_time(statement).await?;
     row.as_ref().map(user_from).transpose()
 }
