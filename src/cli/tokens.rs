@@ -30,6 +30,9 @@ pub struct TokensArgs {
     /// Id of the first [default: the first one free]
     #[arg(long, value_name = "ID")]
     first: Option<UserId>,
+    /// With --first: also for people, users who logged in with a phone; whoever has the file can act as them
+    #[arg(long, requires = "first")]
+    existing: bool,
     /// Where to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -55,6 +58,9 @@ pub async fn run(args: TokensArgs) -> anyhow::Result<()> {
     let stores = Stores::open_database(&args.stores, &args.home).await?;
     let tokens = Tokens::new(stores.secret(&args.secret)?.as_bytes(), Arc::new(SystemClock));
     let database = stores.migrated_database().await?;
+    if let (Some(first), false) = (args.first, args.existing) {
+        refuse_people(&database, first, args.users).await?;
+    }
     let minted = mint(&database, &tokens, args.first, args.users).await?;
     database.close().await;
     write(&args.out, &minted).with_context(|| format!("cannot write {}", args.out.display()))?;
@@ -93,6 +99,18 @@ pub async fn mint(
             Ok((user, tokens.mint(user, now, now + LONGEST_TOKEN_LIFE)?))
         })
         .collect()
+}
+
+/// A token of a person is more than a load test needs.
+async fn refuse_people(database: &Database, first: UserId, count: u32) -> anyhow::Result<()> {
+    let Some(person) = users::find_person(database.pool(), first, count).await? else {
+        return Ok(());
+    };
+    Err(ConfigError(format!(
+        "user {person} is a person with a phone, as whom the holder of a token could act: take other \
+         ids with --first, or say that you mean it with --existing"
+    ))
+    .into())
 }
 
 fn check_range(first: UserId, count: u32) -> Result<(), ConfigError> {

@@ -80,6 +80,29 @@ pub async fn reserve_ids(pool: &PgPool, count: u32) -> Result<UserId, StoreError
         .ok_or_else(|| StoreError::defect(Service::Postgres, "user ids are exhausted"))
 }
 
+/// The first user of `first .. first + count` who is a person: whose phone is not the one that
+/// [`create_range`] makes.
+///
+/// # Errors
+/// As any statement.
+pub async fn find_person(
+    pool: &PgPool,
+    first: UserId,
+    count: u32,
+) -> Result<Option<UserId>, StoreError> {
+    let id: Option<i64> = sqlx::query_scalar(
+        "select id from users
+         where id between $1 and $1 + $2 - 1 and phone <> '+999' || lpad(id::text, 11, '0')
+         order by id
+         limit 1",
+    )
+    .bind(first.get())
+    .bind(i64::from(count))
+    .fetch_optional(pool)
+    .await?;
+    Ok(id.and_then(UserId::new))
+}
+
 /// Creates the load testers' users `first .. first + count`, with phone numbers of a
 /// country code that is not assigned (+999). Those that exist are left as they are.
 /// Returns how many were created.
