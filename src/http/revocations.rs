@@ -11,7 +11,7 @@ use super::tokens::LONGEST_TOKEN_LIFE;
 use crate::model::UserId;
 use crate::store::{Database, StoreError, revocations};
 
-/// How long it takes until a server knows what another one did, and a little more.
+/// How often the database is asked: how long a token may outlive its session on another server.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// A revocation that was written before the last poll may be committed after it. A statement takes
 /// half of this time at most.

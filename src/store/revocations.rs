@@ -1,12 +1,19 @@
 //! Ended sessions: the instant before which the tokens of a user are void.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use sqlx::Row;
 use sqlx::postgres::PgPool;
 
 use super::postgres::in_time;
+use super::timeout::within;
 use super::{Service, StoreError};
 use crate::model::UserId;
+
+/// How long an answer may take that no request waits for. A connection that fell silent is noticed
+/// by this.
+const POLL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Makes the tokens of `user` void that were issued before `earliest`, or before now by the clock of
 /// the database. Returns the instant; `None`: there is no such user.
@@ -53,7 +60,7 @@ pub async fn list_after(
     .bind(user)
     .bind(limit)
     .fetch_all(pool);
-    let rows = in_time(statement).await?;
+    let rows = polled(statement).await?;
     let revocation = |row: &sqlx::postgres::PgRow| {
         let id = UserId::new(row.try_get("id")?)
             .ok_or_else(|| StoreError::defect(Service::Postgres, "a user id is not positive"))?;
@@ -67,5 +74,14 @@ pub async fn list_after(
 /// # Errors
 /// As any statement.
 pub async fn now(pool: &PgPool) -> Result<DateTime<Utc>, StoreError> {
-    in_time(sqlx::query_scalar("select clock_timestamp()").fetch_one(pool)).await
+    polled(sqlx::query_scalar("select clock_timestamp()").fetch_one(pool)).await
+}
+
+async fn polled<T>(
+    statement: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, StoreError> {
+    match within(POLL_TIMEOUT, statement).await {
+        Ok(answer) => Ok(answer?),
+        Err(silence) => Err(StoreError::unavailable(Service::Postgres, silence)),
+    }
 }
