@@ -6,13 +6,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Args;
+use axum::http::Uri;
+use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use tracing_subscriber::EnvFilter;
 
 use crate::model::normalized_phone;
 use crate::seckill::{DEFAULT_BURST, Strategy};
-use crate::store::RedisUrl;
+use crate::store::{LoginLimits, RedisUrl};
 
 /// A configuration that cannot be used: the sentence to print before exit status 2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +25,8 @@ pub struct ConfigError(pub String);
 const OF_NO_ARGUMENT: [&str; 2] = ["SECKILL_LOCK_FENCE", "SECKILL_LOCK_NAME"];
 
 /// Those that may be empty: compose files set them whether there is a value or not.
-const LISTS: [&str; 2] = ["SECKILL_ADMIN_PHONES", "SECKILL_TRUSTED_PROXIES"];
+const LISTS: [&str; 3] =
+    ["SECKILL_ADMIN_PHONES", "SECKILL_LOGIN_LIMITS", "SECKILL_TRUSTED_PROXIES"];
 
 /// Shorter secrets can be guessed.
 const MIN_SECRET_BYTES: usize = 16;
@@ -96,6 +98,79 @@ pub struct SecretArgs {
     pub secret: Option<String>,
 }
 
+/// What sends login codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SmsKind {
+    /// The log: for development.
+    Log,
+    /// A webhook.
+    Http,
+}
+
+/// How login codes are sent.
+#[derive(Debug, Clone, Args)]
+pub struct SmsArgs {
+    /// What sends login codes: log, for development, or http, which posts them to --sms-url
+    /// [default: log with a private PostgreSQL; with DATABASE_URL nobody can log in]
+    #[arg(
+        long,
+        env = "SECKILL_SMS",
+        value_name = "KIND",
+        hide_possible_values = true,
+        help_heading = "Login codes"
+    )]
+    pub sms: Option<SmsKind>,
+
+    /// Where each code is posted to, http:// or https://
+    #[arg(long, env = "SECKILL_SMS_URL", hide_env_values = true, value_name = "URL",
+        value_parser = webhook_url, help_heading = "Login codes")]
+    pub sms_url: Option<Uri>,
+
+    /// Signs what is posted, at least 16 bytes
+    #[arg(long, env = "SECKILL_SMS_SECRET", hide_env_values = true, value_name = "SECRET",
+        value_parser = secret, help_heading = "Login codes")]
+    pub sms_secret: Option<String>,
+}
+
+/// What sends login codes, its settings included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SmsSettings<'a> {
+    /// Nothing: nobody can log in.
+    Nothing,
+    /// The log.
+    Log,
+    /// A webhook.
+    Http {
+        /// Where to post.
+        url: &'a Uri,
+        /// Signs what is posted.
+        secret: &'a str,
+    },
+}
+
+impl SmsArgs {
+    /// What sends login codes. A log is no place for them unless it is asked for, or the database is
+    /// a private one.
+    ///
+    /// # Errors
+    /// When a setting of the webhook is missing, or is there without the webhook.
+    pub fn settings(&self, private_database: bool) -> Result<SmsSettings<'_>, ConfigError> {
+        let missing = |name: &str| ConfigError(format!("{name} is required with SECKILL_SMS=http"));
+        match self.sms {
+            Some(SmsKind::Log) => Ok(SmsSettings::Log),
+            Some(SmsKind::Http) => Ok(SmsSettings::Http {
+                url: self.sms_url.as_ref().ok_or_else(|| missing("SECKILL_SMS_URL"))?,
+                secret: self.sms_secret.as_deref().ok_or_else(|| missing("SECKILL_SMS_SECRET"))?,
+            }),
+            None if self.sms_url.is_some() => Err(ConfigError(
+                "SECKILL_SMS_URL is set and SECKILL_SMS is not: set SECKILL_SMS=http".to_owned(),
+            )),
+            None if private_database => Ok(SmsSettings::Log),
+            None => Ok(SmsSettings::Nothing),
+        }
+    }
+}
+
 /// The largest burst: as many connections as one process takes.
 pub const MAX_BURST: u32 = 16_384;
 
@@ -129,6 +204,14 @@ pub struct ServerArgs {
     /// Phones whose users may put vouchers on sale, separated by commas
     #[arg(long, env = "SECKILL_ADMIN_PHONES", value_name = "PHONES", default_value = "")]
     pub admin_phones: Phones,
+
+    /// Login limits that differ from the defaults, separated by commas: name=count/duration
+    ///
+    /// codes-per-phone=5/10m, codes-per-phone-day=20/24h, codes-per-address=300/10m (an IPv4 address
+    /// or an IPv6 /64), codes-per-network=1200/10m (an IPv6 /48), codes-in-all=200000/24h,
+    /// tries-per-address=600/10m, tries-per-network=2400/10m, wrong-tries-per-phone=50/24h
+    #[arg(long, env = "SECKILL_LOGIN_LIMITS", value_name = "LIMITS", default_value = "")]
+    pub login_limits: LoginLimits,
 
     /// Networks of load balancers whose X-Forwarded-For is believed, separated by commas
     #[arg(long, env = "SECKILL_TRUSTED_PROXIES", value_name = "NETWORKS", default_value = "")]
@@ -243,6 +326,18 @@ fn redis_url(text: &str) -> Result<String, String> {
     text.parse::<RedisUrl>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
+fn webhook_url(text: &str) -> Result<Uri, String> {
+    // The value could hold a password: it is not repeated.
+    let url = url::Url::parse(text).map_err(|error| error.to_string())?;
+    if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
+        return Err("it must begin with http:// or https://".to_owned());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("it must not name a user: messages are signed instead".to_owned());
+    }
+    url.as_str().parse().map_err(|_| "it is not a URL".to_owned())
+}
+
 fn directory(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() {
         return Err("it is empty".to_owned());
@@ -270,5 +365,35 @@ mod tests {
         let networks = |text: &str| text.parse::<Networks>().map(|networks| networks.0.len());
         assert_eq!((networks(""), networks("10.0.0.0/8, ::1")), (Ok(0), Ok(2)));
         assert!(networks("10.0.0.0/99").is_err());
+    }
+
+    #[test]
+    fn codes_go_to_the_log_only_when_asked_for_or_beside_a_private_database() {
+        let args = |sms, url: Option<&str>, secret: Option<&str>| SmsArgs {
+            sms,
+            sms_url: url.and_then(|url| webhook_url(url).ok()),
+            sms_secret: secret.map(str::to_owned),
+        };
+        let unset = args(None, None, None);
+        assert_eq!(unset.settings(true), Ok(SmsSettings::Log));
+        assert_eq!(unset.settings(false), Ok(SmsSettings::Nothing));
+        let (url, secret) = ("https://sms.example/send?key=1", "0123456789abcdef");
+        let log = args(Some(SmsKind::Log), Some(url), None);
+        assert_eq!(log.settings(false), Ok(SmsSettings::Log));
+        let http = args(Some(SmsKind::Http), Some(url), Some(secret));
+        let expected = &url.parse().unwrap_or_default();
+        let expected = SmsSettings::Http { url: expected, secret };
+        assert_eq!((http.settings(true), http.settings(false)), (Ok(expected), Ok(expected)));
+        for (incomplete, words) in [
+            (args(Some(SmsKind::Http), None, Some(secret)), "SECKILL_SMS_URL is required"),
+            (args(Some(SmsKind::Http), Some(url), None), "SECKILL_SMS_SECRET is required"),
+            (args(None, Some(url), Some(secret)), "set SECKILL_SMS=http"),
+        ] {
+            let error = incomplete.settings(true).err().map(|error| error.0).unwrap_or_default();
+            assert!(error.contains(words), "{error}");
+        }
+        for wrong in ["", "sms.example", "ftp://sms.example", "http://", "http://u:p@sms.example"] {
+            assert!(webhook_url(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -22,6 +22,8 @@ pub mod name {
     pub const REQUEST_SECONDS: &str = "seckill_http_request_seconds";
     /// Attempts to buy.
     pub const PURCHASES: &str = "seckill_purchases_total";
+    /// Login codes, asked for or tried, that a limit refused.
+    pub const LOGIN_REFUSED: &str = "seckill_login_refused_total";
     /// Circuits that opened.
     pub const BREAKER_TRIPPED: &str = "seckill_breaker_tripped_total";
     /// Orders in a transaction.
@@ -103,6 +105,7 @@ fn describe() {
     let seconds = Unit::Seconds;
     describe_histogram!(name::REQUEST_SECONDS, seconds, "From a request's head to its answer.");
     describe_counter!(name::PURCHASES, "Attempts to buy, by outcome.");
+    describe_counter!(name::LOGIN_REFUSED, "Codes asked for or tried that a limit refused.");
     describe_counter!(name::BREAKER_TRIPPED, "How often orders of a voucher could not be written.");
     describe_histogram!(name::ORDER_BATCH_SIZE, "Orders in a transaction.");
     describe_counter!(name::ORDER_BATCH_RESENT, "Transactions sent again: the answer was lost.");
@@ -130,6 +133,11 @@ fn describe() {
 /// One attempt to buy is over, with this outcome's code.
 pub fn purchase_ended(outcome: &'static str) {
     metrics::counter!(name::PURCHASES, "outcome" => outcome).increment(1);
+}
+
+/// A login code, asked for or tried, was refused by the limit of this name.
+pub fn login_refused(limit: &'static str) {
+    metrics::counter!(name::LOGIN_REFUSED, "limit" => limit).increment(1);
 }
 
 /// A circuit has opened.

@@ -62,7 +62,7 @@ async fn other_routes_refuse_ten_megabytes_as_well() {
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: s\r\nauthorization: Bearer {}\r\n\
              content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n",
-            api.world.admin_token(1)
+            api.world.admin_token(1).await
         );
         raw.send(head).await;
         raw.send(&in_chunks).await;

@@ -96,7 +96,7 @@ async fn a_wrong_method_is_told_the_right_ones() {
     let routes = [
         ("DELETE", "/api/vouchers", "GET,HEAD,POST"),
         ("GET", "/api/login-codes", "POST"),
-        ("GET", "/api/sessions", "POST"),
+        ("GET", "/api/sessions", "DELETE,POST"),
         ("POST", "/api/me", "GET,HEAD"),
         ("PUT", "/api/vouchers/1", "GET,HEAD"),
         ("GET", "/api/vouchers/1/orders", "POST"),

@@ -55,7 +55,7 @@ async fn somebody_elses_order_is_not_found() {
     let path = format!("/api/orders/{order}");
     api.get_as(1, &path).await.is(200);
     api.get_as(2, &path).await.problem(404, "order_not_found");
-    let admin = api.request("GET", &path).bearer_auth(api.world.admin_token(2));
+    let admin = api.request("GET", &path).bearer_auth(api.world.admin_token(2).await);
     api.send(admin).await.problem(404, "order_not_found");
     api.get(&path).await.problem(401, "unauthenticated");
     api.get_as(1, "/api/orders/9223372036854775807").await.problem(404, "order_not_found");

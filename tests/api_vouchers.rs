@@ -8,7 +8,7 @@ use crate::eventually::eventually;
 use crate::world::midnight;
 
 async fn create(api: &Api, body: &Value) -> Answer {
-    let token = api.world.admin_token(1);
+    let token = api.world.admin_token(1).await;
     api.send(api.request("POST", "/api/vouchers").json(body).bearer_auth(token)).await
 }
 
@@ -17,7 +17,7 @@ async fn create_text(
     content_type: Option<&str>,
     body: impl Into<reqwest::Body>,
 ) -> Answer {
-    let request = api.request("POST", "/api/vouchers").bearer_auth(api.world.admin_token(1));
+    let request = api.request("POST", "/api/vouchers").bearer_auth(api.world.admin_token(1).await);
     let request = match content_type {
         Some(content_type) => request.header("content-type", content_type),
         None => request,

@@ -192,6 +192,41 @@ async fn tokens_may_begin_at_any_id_that_a_phone_has_room_for() {
 }
 
 #[tokio::test]
+async fn a_token_of_a_person_is_only_written_when_it_is_asked_for() {
+    let api = Api::new().await;
+    api.world.clock.set(SystemClock.now());
+    let pool = api.world.database.pool();
+    api.world.users(2).await;
+    let now = SystemClock.now();
+    let person =
+        seckill::store::users::find_or_create(pool, "13800138000", "n", now).await.unwrap().id;
+    assert_eq!(person.get(), 3);
+    let program = Program::on(&api.world);
+    let file = program.file("tokens.csv");
+    let out = file.to_str().unwrap();
+    let tokens = ["tokens", "--out", out, "--users"];
+    for (users, first) in [("3", "1"), ("1", "3"), ("9", "2")] {
+        let ran = program.run(&[&tokens[..], &[users, "--first", first]].concat()).await;
+        ran.refused(2, "user 3 is a person with a phone");
+        assert!(!file.exists());
+    }
+    let count: i64 =
+        sqlx::query_scalar("select count(*) from users").fetch_one(pool).await.unwrap();
+    assert_eq!(count, 3, "a refusal creates nobody");
+    // Beside them, and before and after.
+    for (users, first) in [("2", "1"), ("5", "4")] {
+        program.says(&[&tokens[..], &[users, "--first", first]].concat()).await;
+    }
+    program.says(&[&tokens[..], &["3", "--first", "1", "--existing"]].concat()).await;
+    let (user, token) = tokens_in(&file).last().unwrap().clone();
+    assert_eq!(user, 3);
+    let me = api.send(api.request("GET", "/api/me").bearer_auth(token)).await;
+    assert_eq!(me.is(200).text_of("phone"), "13800138000");
+    let ran = program.run(&[&tokens[..], &["1", "--existing"]].concat()).await;
+    ran.refused(2, "--first");
+}
+
+#[tokio::test]
 async fn a_file_that_cannot_be_written_is_told() {
     let world = World::new().await;
     let program = Program::on(&world);

@@ -9,7 +9,7 @@ const PASSWORD: &str = "hunter2-hunter2-hunter2";
 
 #[tokio::test]
 async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 19] = [
+    let wrong: [(&[&str], &str); 21] = [
         (&["sell"], "unrecognized subcommand 'sell'"),
         (&["migrate", "--force"], "unexpected argument '--force'"),
         (&["migrate", "now"], "unexpected argument 'now'"),
@@ -23,6 +23,11 @@ async fn arguments_that_make_no_sense_are_refused() {
         (&["serve", "--strategy", ""], "there is no strategy"),
         (&["serve", "--admin-phones", "13900000001,nobody"], "--admin-phones"),
         (&["serve", "--trusted-proxies", "10.0.0.0/33"], "--trusted-proxies"),
+        (
+            &["serve", "--login-limits", "codes-per-mobile=5/10m"],
+            "there is no login limit \"codes-per-mobile\"; there are: codes-per-phone,",
+        ),
+        (&["serve", "--login-limits", "codes-per-phone=5"], "not of the form name=count/duration"),
         (&["serve", "--data-dir", ""], "--data-dir"),
         (&["demo", "--stock=-1"], "--stock"),
         (&["demo", "--users", "0"], "--users"),
@@ -51,6 +56,13 @@ async fn variables_that_make_no_sense_are_refused() {
         ("SECKILL_DATA_DIR", "", "--data-dir"),
         ("SECKILL_ADMIN_PHONES", "139", "--admin-phones"),
         ("SECKILL_TRUSTED_PROXIES", "everybody", "--trusted-proxies"),
+        ("SECKILL_SMS", "", "--sms"),
+        ("SECKILL_SMS", "carrier-pigeon", "--sms"),
+        ("SECKILL_SMS", "http", "SECKILL_SMS_URL is required with SECKILL_SMS=http"),
+        ("SECKILL_SMS_URL", "ftp://sms.example", "it must begin with http:// or https://"),
+        ("SECKILL_SMS_URL", "https://sms.example", "set SECKILL_SMS=http"),
+        ("SECKILL_SMS_SECRET", "fifteen bytes..", "at least 16 bytes"),
+        ("SECKILL_LOGIN_LIMITS", "codes-per-phone=0/10m", "--login-limits"),
         ("RUST_LOG", "a=b=c", "RUST_LOG is malformed"),
         ("RUST_LOG", "info,seckill=loud", "RUST_LOG is malformed"),
     ];

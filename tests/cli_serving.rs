@@ -1,6 +1,7 @@
 //! The commands that serve: `seckill serve` and `seckill demo`.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
@@ -8,10 +9,39 @@ use nix::unistd::Pid;
 use seckill::model::{Clock, SystemClock, UserId};
 use seckill::store::{Database, DatabaseDurability};
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Child;
 
 use crate::api_client::{Api, PATIENCE};
 use crate::program::Program;
 use crate::world::World;
+
+/// A `seckill serve` on a free port.
+pub struct Serving {
+    pub address: SocketAddr,
+    server: Child,
+}
+
+impl Serving {
+    pub async fn start(program: &Program) -> Self {
+        let mut command = program.command(&["serve", "--listen", "127.0.0.1:0"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut server = command.spawn().unwrap();
+        let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+        let line = lines.next_line().await.unwrap().unwrap();
+        let address = line.strip_prefix("listening on http://").unwrap().parse().unwrap();
+        Self { address, server }
+    }
+
+    /// Tells it to stop, and returns what it logged.
+    pub async fn stop(self) -> String {
+        let pid = Pid::from_raw(i32::try_from(self.server.id().unwrap()).unwrap());
+        kill(pid, Signal::SIGTERM).unwrap();
+        let ended = tokio::time::timeout(PATIENCE, self.server.wait_with_output()).await;
+        let ended = ended.unwrap().unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+        String::from_utf8(ended.stderr).unwrap()
+    }
+}
 
 #[tokio::test]
 async fn a_served_api_says_where_it_is_and_ends_when_told() {
@@ -22,7 +52,11 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
         .with("SECKILL_BURST", "100")
         .with("SECKILL_CONNECTIONS_PER_ADDRESS", "100")
         .with("SECKILL_LISTEN", "127.0.0.1:0")
+        .with("SECKILL_LOGIN_LIMITS", "")
         .with("SECKILL_REQUIRE_DURABLE", "false")
+        .with("SECKILL_SMS", "log")
+        .with("SECKILL_SMS_SECRET", "a secret of the gateway")
+        .with("SECKILL_SMS_URL", "https://sms.example/send")
         .with("SECKILL_STRATEGY", "locked")
         .with("SECKILL_TRUSTED_PROXIES", "");
     let help = program.says(&["serve", "--help"]).await;

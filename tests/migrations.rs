@@ -81,8 +81,6 @@ async fn a_migration_that_has_to_wait_gives_way_and_tries_again() {
     let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
     let held = "begin; lock table orders in row exclusive mode";
     sqlx::raw_sql(held).execute(&mut holder).await.unwrap();
-    let database = world.database.clone();
-    let migrating = tokio::spawn(async move { database.migrate().await });
     let waits = async || {
         let waiting: i64 = sqlx::query_scalar(
             "select count(*) from pg_stat_activity
@@ -93,10 +91,14 @@ async fn a_migration_that_has_to_wait_gives_way_and_tries_again() {
         .unwrap();
         waiting > 0
     };
-    eventually("the migration waits", waits).await;
-    eventually("the migration gives way", async || !waits().await).await;
-    eventually("the migration tries again", waits).await;
-    holder.close().await.unwrap();
-    must("the migration ends", migrating).await.unwrap().unwrap();
+    let held_up = async {
+        eventually("the migration waits", waits).await;
+        eventually("the migration gives way", async || !waits().await).await;
+        eventually("the migration tries again", waits).await;
+        holder.close().await.unwrap();
+    };
+    let migrating = must("the migration ends", world.database.migrate());
+    let (migrated, ()) = tokio::join!(migrating, held_up);
+    migrated.unwrap();
     sells(&world).await;
 }

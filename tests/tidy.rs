@@ -33,8 +33,17 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("load", &["model"]),
     // A tool: it measures what the others do.
     ("ceiling", &["model", "store", "lock", "seckill", "embedded", "load"]),
-    // A phone, a URL, the name of a strategy and a burst are values of the configuration.
-    ("config", &["model", "store::RedisUrl", "seckill::Strategy", "seckill::DEFAULT_BURST"]),
+    // A phone, a URL, limits, the name of a strategy and a burst are values of the configuration.
+    (
+        "config",
+        &[
+            "model",
+            "store::RedisUrl",
+            "store::LoginLimits",
+            "seckill::Strategy",
+            "seckill::DEFAULT_BURST",
+        ],
+    ),
     (
         "cli",
         &[

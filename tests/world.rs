@@ -1,6 +1,7 @@
 //! What a test stands on: one pair of private servers for the whole run, and for each test
 //! a database of its own (cloned from a migrated template) and key names of its own.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -9,21 +10,25 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use ipnet::IpNet;
 use seckill::embedded::{Home, Plan, Servers};
-use seckill::http::auth::Tokens;
+use seckill::http::revocations::Revocations;
 use seckill::http::server::{self, ServerLimits};
-use seckill::http::sms::SmsGateway;
+use seckill::http::sms::{SmsGateway, WebhookSms};
+use seckill::http::tokens::Tokens;
 use seckill::http::{App, AppParts, router};
 use seckill::lock::{LockClient, LockOptions};
 use seckill::model::{Clock, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher};
 use seckill::seckill::{Purchases, PurchasesOptions, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
-use seckill::store::{Database, Keys, OrderIds, Redis, users};
+use seckill::store::{Database, Keys, LoginLimits, OrderIds, Redis, users};
 use sqlx::{Connection, Executor, PgConnection};
 
 /// The program under test.
 pub fn exe() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_seckill"))
 }
+
+/// Its user may put vouchers on sale.
+pub const ADMIN_PHONE: &str = "13900000001";
 
 const TEMPLATE: &str = "seckill_template";
 
@@ -56,13 +61,13 @@ static SERVERS: LazyLock<Servers> = LazyLock::new(|| {
     servers
 });
 
-async fn run_sql(url: &str, statement: &str) {
+pub async fn run_sql(url: &str, statement: &str) {
     let mut connection = PgConnection::connect(url).await.unwrap();
     connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
     connection.close().await.unwrap();
 }
 
-fn with_database(url: &str, name: &str) -> String {
+pub fn with_database(url: &str, name: &str) -> String {
     let mut url = url::Url::parse(url).unwrap();
     url.set_path(name);
     url.into()
@@ -78,6 +83,15 @@ impl SmsGateway for KeptSms {
         self.0.lock().unwrap().push((phone.to_owned(), code.to_owned()));
         Ok(())
     }
+}
+
+/// What sends the login codes of a world's APIs.
+pub enum Gateway {
+    /// The world's `sms`.
+    Kept,
+    /// A webhook at this URL, signed with the world's secret.
+    Webhook(String),
+    Nothing,
 }
 
 /// Where the run's PostgreSQL and Redis are.
@@ -99,7 +113,10 @@ pub struct World {
     pub keys: Keys,
     pub clock: Arc<ManualClock>,
     pub sms: KeptSms,
+    pub gateway: Gateway,
     pub secret: String,
+    pub login_limits: LoginLimits,
+    pub admin_phones: HashSet<String>,
     /// How this world's shops sell.
     pub strategy: Strategy,
 }
@@ -129,7 +146,10 @@ impl World {
             keys: Keys::with_prefix(&format!("{name}:")),
             clock: Arc::new(ManualClock::starting_at(midnight())),
             sms: KeptSms::default(),
+            gateway: Gateway::Kept,
             secret: "a secret of the tests, long enough".to_owned(),
+            login_limits: LoginLimits::default(),
+            admin_phones: [ADMIN_PHONE.to_owned()].into(),
             strategy: Strategy::default(),
             database_url,
             redis_url,
@@ -157,13 +177,18 @@ impl World {
 
     /// A token of `user`, good for an hour.
     pub fn token(&self, user: i64) -> String {
-        let expires = self.clock.now() + TimeDelta::hours(1);
-        self.tokens().mint(self::user(user), false, expires).unwrap()
+        let now = self.clock.now();
+        self.tokens().mint(self::user(user), now, now + TimeDelta::hours(1)).unwrap()
     }
 
-    pub fn admin_token(&self, user: i64) -> String {
-        let expires = self.clock.now() + TimeDelta::hours(1);
-        self.tokens().mint(self::user(user), true, expires).unwrap()
+    /// The same of a user who has the administrator's phone from now on.
+    pub async fn admin_token(&self, user: i64) -> String {
+        let statement = sqlx::query(
+            "insert into users (id, phone, nickname, created_at) values ($1, $2, 'admin', now())
+             on conflict (id) do update set phone = excluded.phone",
+        );
+        statement.bind(user).bind(ADMIN_PHONE).execute(self.database.pool()).await.unwrap();
+        self.token(user)
     }
 
     /// Users 1 to `count`.
@@ -215,7 +240,7 @@ impl World {
         PurchasesOptions { strategy: self.strategy, ..PurchasesOptions::default() }
     }
 
-    /// The state of an API. Phone `13900000001` is an admin's.
+    /// The state of an API.
     pub async fn app(&self) -> App {
         self.app_with(self.options(), Vec::new()).await
     }
@@ -228,10 +253,23 @@ impl World {
             clock: self.clock.clone(),
             purchases: self.purchases(options).await,
             tokens: self.tokens(),
-            sms: Box::new(self.sms.clone()),
-            admin_phones: ["13900000001".to_owned()].into(),
+            revocations: Revocations::start(self.database.clone()).await.unwrap(),
+            sms: self.gateway(),
+            login_limits: self.login_limits,
+            admin_phones: self.admin_phones.clone(),
             trusted_proxies,
         })
+    }
+
+    fn gateway(&self) -> Option<Box<dyn SmsGateway>> {
+        match &self.gateway {
+            Gateway::Kept => Some(Box::new(self.sms.clone())),
+            Gateway::Webhook(url) => {
+                let (url, secret) = (url.parse().unwrap(), self.secret.as_bytes());
+                Some(Box::new(WebhookSms::new(url, secret, self.clock.clone()).unwrap()))
+            }
+            Gateway::Nothing => None,
+        }
     }
 
     /// An API on a port of its own, in this process.

@@ -1,9 +1,12 @@
--- Purpose: keep a fresh login code; the number of wrong tries begins again.
+-- Purpose: keep a login code. One that is good already stays, with its wrong tries, and is renewed.
 -- KEYS[1]: the code of one phone, a hash
--- ARGV[1]: the code
+-- ARGV[1]: the code to keep where there is none
 -- ARGV[2]: how long it is good for, in milliseconds
--- RETURNS: 1
-redis.call('del', KEYS[1])
-redis.call('hset', KEYS[1], 'code', ARGV[1], 'tries', 0)
+-- RETURNS: the code that is good now
+local code = redis.call('hget', KEYS[1], 'code')
+if not code then
+  code = ARGV[1]
+  redis.call('hset', KEYS[1], 'code', code, 'tries', 0)
+end
 redis.call('pexpire', KEYS[1], ARGV[2])
-return 1
+return code

@@ -13,7 +13,7 @@ use super::{FAILED, say, tokens};
 use crate::ceiling::{CeilingReport, MeasureArgs, Options, Setup, counted, measure};
 use crate::config::{ConfigError, StoreArgs};
 use crate::embedded::Benchmarks;
-use crate::http::auth::Tokens;
+use crate::http::tokens::Tokens;
 use crate::model::SystemClock;
 
 /// Is my number normal? The limits of this machine, and how close the strategies come

@@ -18,7 +18,7 @@ use super::verdict::{DemoVerdict, Terms};
 use super::{FAILED, progress, tokens};
 use crate::config::{ConfigError, MAX_BURST, StoreArgs};
 use crate::embedded::{Node, NodeOptions};
-use crate::http::auth::Tokens;
+use crate::http::tokens::Tokens;
 use crate::load::crowd::{Buyer, CrowdPlan, CrowdReport};
 use crate::load::crowd_process;
 use crate::load::rush::MAX_REQUESTS;

@@ -41,7 +41,8 @@ pub const FAILED: u8 = 1;
 pub const UNUSABLE: u8 = 2;
 
 /// Arguments whose values no message may repeat.
-const SECRET_ARGUMENTS: [&str; 3] = ["--database-url", "--redis-url", "--secret"];
+const SECRET_ARGUMENTS: [&str; 5] =
+    ["--database-url", "--redis-url", "--secret", "--sms-url", "--sms-secret"];
 
 /// A flash-sale voucher backend that never oversells.
 ///
@@ -59,7 +60,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 #[allow(missing_docs)] // each struct says what it is
 pub enum Command {
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     #[cfg(feature = "tools")]
     Demo(demo::DemoArgs),
     Migrate(migrate::MigrateArgs),
@@ -134,7 +135,7 @@ async fn run(command: Command, warnings: &[String]) -> anyhow::Result<ExitCode> 
         tracing::warn!("{warning}");
     }
     match command {
-        Command::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
+        Command::Serve(args) => serve::run(*args).await.map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "tools")]
         Command::Demo(args) => demo::run(args).await,
         Command::Migrate(args) => migrate::run(args).await.map(|()| ExitCode::SUCCESS),

@@ -8,10 +8,13 @@ use tokio::runtime::Runtime;
 
 use super::stop;
 use super::stores::{Stores, secret_is_required};
-use crate::config::{ConfigError, HomeArgs, MAX_BURST, SecretArgs, ServerArgs, StoreArgs};
-use crate::http::auth::Tokens;
+use crate::config::{
+    ConfigError, HomeArgs, MAX_BURST, SecretArgs, ServerArgs, SmsArgs, SmsSettings, StoreArgs,
+};
+use crate::http::revocations::Revocations;
 use crate::http::server::ServerLimits;
-use crate::http::sms::LogSms;
+use crate::http::sms::{LogSms, SmsGateway, WebhookSms};
+use crate::http::tokens::Tokens;
 use crate::http::{App, AppParts, router, server};
 use crate::model::{SharedClock, SystemClock};
 use crate::seckill::{Purchases, PurchasesOptions};
@@ -28,6 +31,8 @@ const MAX_CONNECTIONS: u64 = MAX_BURST as u64;
 pub struct ServeArgs {
     #[command(flatten)]
     server: ServerArgs,
+    #[command(flatten)]
+    sms: SmsArgs,
     #[command(flatten)]
     secret: SecretArgs,
     #[command(flatten)]
@@ -47,6 +52,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if args.stores.database_url.is_some() && args.secret.secret.is_none() {
         return Err(secret_is_required().into());
     }
+    let sms = sms_gateway(args.sms.settings(args.stores.database_url.is_none())?)?;
     // First of all, so that an interrupt during the start is not lost.
     let stop = stop::requested(args.until_stdin_closes)?;
     telemetry::start_metrics();
@@ -73,7 +79,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         )
         .into());
     }
-    let app = app(&args.server, &stores, &secret, database).await?;
+    let app = app(&args.server, &stores, &secret, database, sms).await?;
     let files = rlimit::increase_nofile_limit(u64::MAX)?;
     let max_connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
 
@@ -90,6 +96,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
     tracing::info!("stopping: finishing what was begun");
     app.purchases.shutdown().await;
+    app.revocations.stop();
     app.database.close().await;
     stores.close().await
 }
@@ -105,11 +112,31 @@ fn connection_threads() -> std::io::Result<&'static Runtime> {
     Ok(Box::leak(Box::new(runtime)))
 }
 
+/// What sends login codes; `None`: nothing does.
+fn sms_gateway(settings: SmsSettings<'_>) -> anyhow::Result<Option<Box<dyn SmsGateway>>> {
+    match settings {
+        SmsSettings::Nothing => {
+            tracing::warn!(
+                "SECKILL_SMS is not set: nobody can log in, POST /api/login-codes answers 503 \
+                 (set it to http, or to log for development)"
+            );
+            Ok(None)
+        }
+        SmsSettings::Log => Ok(Some(Box::new(LogSms))),
+        SmsSettings::Http { url, secret } => {
+            let sms = WebhookSms::new(url.clone(), secret.as_bytes(), Arc::new(SystemClock));
+            let sms = sms.context("no certificates of authorities for SECKILL_SMS_URL")?;
+            Ok(Some(Box::new(sms)))
+        }
+    }
+}
+
 async fn app(
     args: &ServerArgs,
     stores: &Stores,
     secret: &str,
     database: Database,
+    sms: Option<Box<dyn SmsGateway>>,
 ) -> anyhow::Result<App> {
     let redis = Redis::new(&stores.redis_url)?;
     if let Err(error) = redis.ping().await {
@@ -130,14 +157,17 @@ async fn app(
         options,
     )
     .await?;
+    let revocations = Revocations::start(database.clone()).await?;
     Ok(App::new(AppParts {
         database,
         redis,
         keys,
         tokens: Tokens::new(secret.as_bytes(), Arc::clone(&clock)),
+        revocations,
         clock,
         purchases,
-        sms: Box::new(LogSms),
+        sms,
+        login_limits: args.login_limits,
         admin_phones: args.admin_phones.0.clone(),
         trusted_proxies: args.trusted_proxies.0.clone(),
     }))

@@ -6,19 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use chrono::TimeDelta;
 use clap::Args;
 
 use super::stores::{Stores, secret_is_required};
 use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
-use crate::http::auth::Tokens;
+use crate::http::tokens::{LONGEST_TOKEN_LIFE, Tokens};
 use crate::model::{Clock, SystemClock, UserId};
 use crate::store::{Database, users};
 
 /// Users at once.
 const MAX_USERS: u32 = 5_000_000;
-/// How long the tokens are good for.
-const GOOD_FOR: TimeDelta = TimeDelta::days(30);
 /// The phones of the load testers' users have room for eleven digits of their ids.
 const MAX_ID: i64 = 99_999_999_999;
 /// Users created by one statement.
@@ -33,6 +30,9 @@ pub struct TokensArgs {
     /// Id of the first [default: the first one free]
     #[arg(long, value_name = "ID")]
     first: Option<UserId>,
+    /// With --first: also for people, users who logged in with a phone; whoever has the file can act as them
+    #[arg(long, requires = "first")]
+    existing: bool,
     /// Where to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -58,11 +58,14 @@ pub async fn run(args: TokensArgs) -> anyhow::Result<()> {
     let stores = Stores::open_database(&args.stores, &args.home).await?;
     let tokens = Tokens::new(stores.secret(&args.secret)?.as_bytes(), Arc::new(SystemClock));
     let database = stores.migrated_database().await?;
+    if let (Some(first), false) = (args.first, args.existing) {
+        refuse_people(&database, first, args.users).await?;
+    }
     let minted = mint(&database, &tokens, args.first, args.users).await?;
     database.close().await;
     write(&args.out, &minted).with_context(|| format!("cannot write {}", args.out.display()))?;
     if let (Some((first, _)), Some((last, _))) = (minted.first(), minted.last()) {
-        eprintln!("users {first} to {last}, good for {} days", GOOD_FOR.num_days());
+        eprintln!("users {first} to {last}, good for {} days", LONGEST_TOKEN_LIFE.num_days());
     }
     stores.close().await
 }
@@ -93,9 +96,21 @@ pub async fn mint(
     (0..count)
         .map(|offset| {
             let user = id(offset)?;
-            Ok((user, tokens.mint(user, false, now + GOOD_FOR)?))
+            Ok((user, tokens.mint(user, now, now + LONGEST_TOKEN_LIFE)?))
         })
         .collect()
+}
+
+/// A token of a person is more than a load test needs.
+async fn refuse_people(database: &Database, first: UserId, count: u32) -> anyhow::Result<()> {
+    let Some(person) = users::find_person(database.pool(), first, count).await? else {
+        return Ok(());
+    };
+    Err(ConfigError(format!(
+        "user {person} is a person with a phone, as whom the holder of a token could act: take other \
+         ids with --first, or say that you mean it with --existing"
+    ))
+    .into())
 }
 
 fn check_range(first: UserId, count: u32) -> Result<(), ConfigError> {

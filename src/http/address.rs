@@ -1,11 +1,11 @@
 //! Where a request comes from.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use axum::extract::FromRequestParts;
 use axum::http::{HeaderMap, HeaderName, request::Parts};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 
 use super::App;
 
@@ -34,6 +34,29 @@ pub(super) fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
+impl ClientAddress {
+    /// What is counted as one customer: an IPv4 address, an IPv6 /64.
+    pub fn customer(self) -> String {
+        match self.0 {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => prefix(address, 64),
+        }
+    }
+
+    /// The IPv6 /48, which holds 65,536 of [`ClientAddress::customer`]: some providers give one
+    /// customer as much. `None` for IPv4.
+    pub fn network(self) -> Option<String> {
+        match self.0 {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(address) => Some(prefix(address, 48)),
+        }
+    }
+}
+
+fn prefix(address: Ipv6Addr, length: u8) -> String {
+    Ipv6Net::new_assert(address, length).trunc().to_string()
+}
+
 impl FromRequestParts<App> for ClientAddress {
     type Rejection = Infallible;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
@@ -58,6 +81,7 @@ fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAdd
     let mut client = peer;
     for hop in hops.into_iter().rev() {
         let Ok(address) = hop.trim().parse::<IpAddr>() else { break };
+        let address = address.to_canonical();
         client = address;
         if !is_trusted(address, trusted) {
             break;
@@ -91,5 +115,24 @@ mod tests {
         assert_eq!(seen("10.0.0.1", Some("1.1.1.1, 198.51.100.9"), proxies), is("198.51.100.9"));
         assert_eq!(seen("10.0.0.1", Some("198.51.100.9, 10.0.0.2"), proxies), is("198.51.100.9"));
         assert_eq!(seen("10.0.0.1", Some("rubbish"), proxies), is("10.0.0.1"));
+        // A proxy with IPv6 sockets writes IPv4 addresses so.
+        let mapped = Some("198.51.100.9, ::ffff:10.0.0.2");
+        assert_eq!(seen("10.0.0.1", mapped, proxies), is("198.51.100.9"));
+        assert_eq!(seen("10.0.0.1", Some("::ffff:198.51.100.9"), proxies), is("198.51.100.9"));
+    }
+
+    #[test]
+    fn a_customer_is_an_ipv4_address_or_an_ipv6_64_and_a_network_is_a_48() {
+        let of = |text: &str| {
+            let address = ClientAddress(text.parse().ok()?);
+            Some((address.customer(), address.network()))
+        };
+        assert_eq!(of("192.0.2.1"), Some(("192.0.2.1".to_owned(), None)));
+        let network = Some("2001:db8:1::/48".to_owned());
+        assert_eq!(
+            of("2001:db8:1:2:3:4:5:6"),
+            Some(("2001:db8:1:2::/64".to_owned(), network.clone()))
+        );
+        assert_eq!(of("2001:db8:1:ff::1"), Some(("2001:db8:1:ff::/64".to_owned(), network)));
     }
 }

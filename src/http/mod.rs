@@ -11,11 +11,13 @@ pub mod openapi;
 pub mod operations;
 pub mod orders;
 pub mod problem;
+pub mod revocations;
 pub mod router;
 pub mod server;
 pub mod sessions;
 pub mod sms;
 pub mod state;
+pub mod tokens;
 pub mod voucher_pages;
 pub mod vouchers;
 

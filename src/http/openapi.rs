@@ -22,6 +22,7 @@ use super::{ApiError, operations, orders, sessions, vouchers};
     paths(
         sessions::send_code,
         sessions::create,
+        sessions::end_all,
         sessions::me,
         vouchers::list,
         vouchers::find,
@@ -77,7 +78,9 @@ struct Problems;
 impl Modify for Problems {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let items = document.paths.paths.values_mut();
-        for operation in items.flat_map(|item| [&mut item.get, &mut item.post]).flatten() {
+        let operations =
+            items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.delete]).flatten();
+        for operation in operations {
             for (status, response) in &mut operation.responses.responses {
                 let RefOr::T(response) = response else { continue };
                 if !status.starts_with('2') && response.content.is_empty() {

@@ -26,7 +26,7 @@ pub fn router(app: App) -> Router {
         .route_layer(from_fn_with_state(app.clone(), limit_reads));
     let api = Router::new()
         .route("/api/login-codes", post(sessions::send_code))
-        .route("/api/sessions", post(sessions::create))
+        .route("/api/sessions", post(sessions::create).delete(sessions::end_all))
         .route("/api/vouchers", get(vouchers::list).post(vouchers::create))
         .route("/api/vouchers/{id}", get(vouchers::find))
         .route("/api/vouchers/{id}/orders", post(orders::buy))

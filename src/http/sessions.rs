@@ -5,27 +5,22 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::address::ClientAddress;
-use super::auth::{SESSION_LASTS, Session};
+use super::auth::Session;
 use super::body::JsonBody;
 use super::problem::Code;
+use super::tokens::SESSION_LASTS;
 use super::{ApiError, App};
 use crate::model::{User, UserId, normalized_phone};
-use crate::store::login_codes::{self, Rate};
-use crate::store::users;
-
-const TEN_MINUTES: Duration = Duration::from_secs(600);
-/// Codes sent to one phone.
-const CODES_PER_PHONE: Rate = Rate { what: "code-phone", limit: 5, window: TEN_MINUTES };
-/// Codes asked for from one address, which a whole office may share.
-const CODES_PER_ADDRESS: Rate = Rate { what: "code-address", limit: 60, window: TEN_MINUTES };
-/// Codes tried from one address: guessing at many phones is no better than at one.
-const TRIES_PER_ADDRESS: Rate = Rate { what: "session-address", limit: 120, window: TEN_MINUTES };
+use crate::store::login_codes::{self, Redemption};
+use crate::store::login_limits::{self, Rate};
+use crate::store::{revocations, users};
+use crate::telemetry;
 
 /// Asks for a login code.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -64,7 +59,7 @@ pub struct UserBody {
 
 impl From<User> for UserBody {
     fn from(user: User) -> Self {
-        let User { id, phone, nickname, created_at } = user;
+        let User { id, phone, nickname, created_at, .. } = user;
         Self { id, phone, nickname, created_at }
     }
 }
@@ -85,9 +80,38 @@ fn phone_of(text: &str) -> Result<String, ApiError> {
 }
 
 async fn admit(app: &App, rate: Rate, who: &str) -> Result<(), ApiError> {
-    match login_codes::count_request(&app.redis, &app.keys, rate, who).await? {
+    match login_limits::count_request(&app.redis, &app.keys, rate, who).await? {
         None => Ok(()),
-        Some(wait) => Err(ApiError::too_many_requests(wait)),
+        Some(wait) => Err(refused(rate, wait)),
+    }
+}
+
+fn refused(rate: Rate, wait: Duration) -> ApiError {
+    telemetry::login_refused(rate.name);
+    ApiError::too_many_requests(wait)
+}
+
+/// Counts a request for a code. The limits that a stranger can use up for others come last: a request
+/// that is refused for where it comes from does not count against the phone, and one that is
+/// refused for its phone does not count against everybody.
+async fn admit_request(app: &App, address: ClientAddress, phone: &str) -> Result<(), ApiError> {
+    let limits = &app.login_limits;
+    admit(app, limits.codes_per_address, &address.customer()).await?;
+    if let Some(network) = address.network() {
+        admit(app, limits.codes_per_network, &network).await?;
+    }
+    admit(app, limits.codes_per_phone, phone).await?;
+    admit(app, limits.codes_per_phone_day, phone).await?;
+    admit(app, limits.codes_in_all, "all").await
+}
+
+/// Counts a try of a code.
+async fn admit_try(app: &App, address: ClientAddress) -> Result<(), ApiError> {
+    let limits = &app.login_limits;
+    admit(app, limits.tries_per_address, &address.customer()).await?;
+    match address.network() {
+        Some(network) => admit(app, limits.tries_per_network, &network).await,
+        None => Ok(()),
     }
 }
 
@@ -102,16 +126,20 @@ async fn admit(app: &App, rate: Rate, who: &str) -> Result<(), ApiError> {
     ))]
 pub async fn send_code(
     State(app): State<App>,
-    ClientAddress(address): ClientAddress,
+    address: ClientAddress,
     JsonBody(body): JsonBody<LoginCodeBody>,
 ) -> Result<StatusCode, ApiError> {
     let phone = phone_of(&body.phone)?;
-    admit(&app, CODES_PER_ADDRESS, &address.to_string()).await?;
-    admit(&app, CODES_PER_PHONE, &phone).await?;
+    let Some(sms) = &app.sms else {
+        let detail =
+            "no SMS gateway is configured: nobody can log in until the operator sets one up";
+        return Err(ApiError::unavailable().detail(detail));
+    };
+    admit_request(&app, address, &phone).await?;
     // The thread's generator is a cryptographic one, seeded by the operating system.
-    let code = format!("{:06}", rand::rng().random_range(0..1_000_000));
-    login_codes::issue(&app.redis, &app.keys, &phone, &code).await?;
-    if let Err(error) = app.sms.send_login_code(&phone, &code).await {
+    let fresh = format!("{:06}", rand::rng().random_range(0..1_000_000));
+    let code = login_codes::issue(&app.redis, &app.keys, &phone, &fresh).await?;
+    if let Err(error) = sms.send_login_code(&phone, &code).await {
         tracing::error!(%error, "the SMS gateway did not take a login code");
         return Err(ApiError::unavailable());
     }
@@ -130,24 +158,30 @@ pub async fn send_code(
     ))]
 pub async fn create(
     State(app): State<App>,
-    ClientAddress(address): ClientAddress,
+    address: ClientAddress,
     JsonBody(body): JsonBody<SessionBody>,
 ) -> Result<(StatusCode, Json<SessionCreated>), ApiError> {
     let phone = phone_of(&body.phone)?;
     if body.code.len() != 6 || !body.code.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ApiError::invalid("code must have six digits"));
     }
-    admit(&app, TRIES_PER_ADDRESS, &address.to_string()).await?;
-    if !login_codes::redeem(&app.redis, &app.keys, &phone, &body.code).await? {
-        let detail = "the code is wrong, used or too old; ask for a new one";
-        return Err(ApiError::new(Code::Unauthenticated).detail(detail));
+    admit_try(&app, address).await?;
+    let wrong_tries = app.login_limits.wrong_tries_per_phone;
+    match login_codes::redeem(&app.redis, &app.keys, wrong_tries, &phone, &body.code).await? {
+        Redemption::Right => {}
+        Redemption::Wrong => {
+            let detail = "the code is wrong, used or too old; ask for a new one";
+            return Err(ApiError::new(Code::Unauthenticated).detail(detail));
+        }
+        Redemption::Refused(wait) => return Err(refused(wrong_tries, wait)),
     }
     let now = app.clock.now();
     let tail = &phone[phone.len() - 4..];
     let nickname = format!("user_{tail}");
     let user = users::find_or_create(app.database.pool(), &phone, &nickname, now).await?;
-    let admin = app.admin_phones.contains(&phone);
-    let token = app.tokens.mint(user.id, admin, now + SESSION_LASTS).map_err(|error| {
+    // A user who has just ended all sessions, perhaps on a server whose clock is ahead, begins a new one.
+    let issued = user.tokens_not_before.map_or(now, |not_before| not_before.max(now));
+    let token = app.tokens.mint(user.id, issued, now + SESSION_LASTS).map_err(|error| {
         tracing::error!(%error, "a token could not be signed");
         ApiError::new(Code::Internal)
     })?;
@@ -163,6 +197,25 @@ pub async fn create(
     ))]
 pub async fn me(State(app): State<App>, session: Session) -> Result<Json<UserBody>, ApiError> {
     let user = users::find(app.database.pool(), session.user).await?;
-    let gone = || ApiError::new(Code::Unauthenticated).detail("the user does not exist any more");
-    user.map(|user| Json(user.into())).ok_or_else(gone)
+    user.map(|user| Json(user.into())).ok_or_else(user_is_gone)
+}
+
+/// Ends every session of the user, on all servers within about a second.
+#[utoipa::path(delete, path = "/api/sessions", tag = "sessions", security(("token" = [])),
+    responses(
+        (status = 204, description = "no token that the user had is good any more"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
+    ))]
+pub async fn end_all(State(app): State<App>, session: Session) -> Result<StatusCode, ApiError> {
+    // Later than the token of this request, which another server's clock may have stamped, and than
+    // one that is issued in this very microsecond.
+    let earliest = app.clock.now().max(session.issued) + TimeDelta::microseconds(1);
+    let revoked = revocations::revoke(app.database.pool(), session.user, earliest).await?;
+    app.revocations.add(session.user, revoked.ok_or_else(user_is_gone)?);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn user_is_gone() -> ApiError {
+    ApiError::new(Code::Unauthenticated).detail("the user does not exist any more")
 }

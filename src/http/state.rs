@@ -7,13 +7,14 @@ use axum::body::Bytes;
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
-use super::auth::Tokens;
 use super::health::{self, Readiness};
+use super::revocations::Revocations;
 use super::sms::SmsGateway;
+use super::tokens::Tokens;
 use super::voucher_pages::VoucherPages;
 use crate::model::SharedClock;
 use crate::seckill::Purchases;
-use crate::store::{Database, Keys, ReadCache, Redis};
+use crate::store::{Database, Keys, LoginLimits, ReadCache, Redis};
 
 /// Reads of users and orders that may be under way at once; one more is refused.
 const MAX_READS: usize = 64;
@@ -51,8 +52,12 @@ pub struct AppParts {
     pub purchases: Arc<Purchases>,
     /// Signs and checks session tokens.
     pub tokens: Tokens,
-    /// Sends login codes.
-    pub sms: Box<dyn SmsGateway>,
+    /// The tokens that are void before their time.
+    pub revocations: Revocations,
+    /// Sends login codes; without it nobody can log in.
+    pub sms: Option<Box<dyn SmsGateway>>,
+    /// How often codes may be asked for and tried.
+    pub login_limits: LoginLimits,
     /// The phones whose users may put vouchers on sale.
     pub admin_phones: HashSet<String>,
     /// The proxies whose `X-Forwarded-For` is believed.
@@ -86,11 +91,5 @@ impl std::ops::Deref for AppState {
     type Target = AppParts;
     fn deref(&self) -> &AppParts {
         &self.parts
-    }
-}
-
-impl AsRef<Tokens> for App {
-    fn as_ref(&self) -> &Tokens {
-        &self.tokens
     }
 }

@@ -15,6 +15,8 @@ pub struct User {
     pub nickname: String,
     /// First login.
     pub created_at: DateTime<Utc>,
+    /// The instant before which the user's tokens are void, once the user has ended the sessions.
+    pub tokens_not_before: Option<DateTime<Utc>>,
 }
 
 /// `phone` in the one form it is kept in: 11 digits for a mainland Chinese mobile number, a

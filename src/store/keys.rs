@@ -40,9 +40,15 @@ impl Keys {
         self.name(format_args!("icr:order:{}", day.format("%Y:%m:%d")))
     }
 
-    /// A login code and the number of wrong tries at it.
+    /// A login code and the number of wrong tries at it. The braces put it into one slot of a cluster
+    /// with [`Keys::wrong_tries`]: one script has both.
     pub fn login_code(&self, phone: &str) -> String {
-        self.name(format_args!("login:code:{phone}"))
+        self.name(format_args!("login:code:{{{phone}}}"))
+    }
+
+    /// The number of wrong tries at all login codes of a phone.
+    pub fn wrong_tries(&self, phone: &str) -> String {
+        self.name(format_args!("login:wrong-tries:{{{phone}}}"))
     }
 
     /// The number of requests of one kind and one sender within a window.

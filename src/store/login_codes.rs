@@ -1,10 +1,11 @@
-//! Login codes and request rates, in Redis, so that all nodes share them.
+//! Login codes, in Redis, so that all nodes share them.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::Script;
 
+use super::login_limits::Rate;
 use super::{Keys, Redis, ScriptCall, StoreError};
 
 /// How long a code is good for.
@@ -17,61 +18,57 @@ static ISSUE_CODE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../../lua/login/issue_code.lua")));
 static REDEEM_CODE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../../lua/login/redeem_code.lua")));
-static RATE_LIMIT: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../../lua/login/rate_limit.lua")));
 
-/// Keeps `code` for `phone`, in place of an earlier one.
+/// The code that is to be sent to `phone`: the one that is good already, so that nobody can void
+/// another person's code by asking for one, or else `fresh`.
 ///
 /// # Errors
 /// When Redis does not answer.
-pub async fn issue(redis: &Redis, keys: &Keys, phone: &str, code: &str) -> Result<(), StoreError> {
+pub async fn issue(
+    redis: &Redis,
+    keys: &Keys,
+    phone: &str,
+    fresh: &str,
+) -> Result<String, StoreError> {
     let key = keys.login_code(phone);
     let ttl_ms = CODE_TTL.as_millis() as u64;
-    let call = ScriptCall::new(&ISSUE_CODE).key(key).arg(code).arg(ttl_ms);
-    redis.invoke::<i64>(&call).await?;
-    Ok(())
+    redis.invoke(&ScriptCall::new(&ISSUE_CODE).key(key).arg(fresh).arg(ttl_ms)).await
 }
 
-/// Uses up `code` if it is the one kept for `phone`.
+/// What became of a code that was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Redemption {
+    /// It was the one kept for the phone, and is used up.
+    Right,
+    /// It was not, or there is none.
+    Wrong,
+    /// It was not looked at: too many wrong ones were tried before. When to come again.
+    Refused(Duration),
+}
+
+/// Uses up `code` if it is the one kept for `phone`. `wrong_tries` limits how many wrong ones may be
+/// tried; a try counts only while there is a code to guess.
 ///
 /// # Errors
 /// When Redis does not answer; the code may then be used up.
 pub async fn redeem(
     redis: &Redis,
     keys: &Keys,
+    wrong_tries: Rate,
     phone: &str,
     code: &str,
-) -> Result<bool, StoreError> {
-    let key = keys.login_code(phone);
-    let call = ScriptCall::new(&REDEEM_CODE).key(key).arg(code).arg(MAX_WRONG_TRIES);
-    let right: i64 = redis.invoke(&call).await?;
-    Ok(right == 1)
-}
-
-/// How often something may be asked for.
-#[derive(Debug, Clone, Copy)]
-pub struct Rate {
-    /// What, as it stands in the key.
-    pub what: &'static str,
-    /// Requests allowed in a window.
-    pub limit: u32,
-    /// The window.
-    pub window: Duration,
-}
-
-/// Counts one request of `who`. `Some(wait)` when it is one too many.
-///
-/// # Errors
-/// When Redis does not answer.
-pub async fn count_request(
-    redis: &Redis,
-    keys: &Keys,
-    rate: Rate,
-    who: &str,
-) -> Result<Option<Duration>, StoreError> {
-    let key = keys.rate(rate.what, who);
-    let window_ms = rate.window.as_millis() as u64;
-    let call = ScriptCall::new(&RATE_LIMIT).key(key).arg(rate.limit).arg(window_ms);
-    let wait_ms: u64 = redis.invoke(&call).await?;
-    Ok((wait_ms > 0).then(|| Duration::from_millis(wait_ms)))
+) -> Result<Redemption, StoreError> {
+    let call = ScriptCall::new(&REDEEM_CODE)
+        .key(keys.login_code(phone))
+        .key(keys.wrong_tries(phone))
+        .arg(code)
+        .arg(MAX_WRONG_TRIES)
+        .arg(wrong_tries.limit)
+        .arg(wrong_tries.window.as_millis() as u64);
+    let answer: i64 = redis.invoke(&call).await?;
+    Ok(match answer {
+        1 => Redemption::Right,
+        0 => Redemption::Wrong,
+        wait_ms => Redemption::Refused(Duration::from_millis(wait_ms.unsigned_abs())),
+    })
 }

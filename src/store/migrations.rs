@@ -12,7 +12,7 @@ use sqlx::{PgConnection, SqlSafeStr};
 
 use super::{Service, StoreError};
 
-const MIGRATIONS: [(i64, &str, &str); 5] = [
+const MIGRATIONS: [(i64, &str, &str); 6] = [
     (1, "schema", include_str!("../../migrations/0001_schema.sql")),
     (2, "place orders", include_str!("../../migrations/0002_place_orders.sql")),
     (3, "place new orders", include_str!("../../migrations/0003_place_new_orders.sql")),
@@ -22,6 +22,7 @@ const MIGRATIONS: [(i64, &str, &str); 5] = [
         include_str!("../../migrations/0004_place_orders_of_one_voucher.sql"),
     ),
     (5, "sale window", include_str!("../../migrations/0005_sale_window.sql")),
+    (6, "token revocation", include_str!("../../migrations/0006_token_revocation.sql")),
 ];
 
 /// A migration may take long on a large table. But while it waits for a lock, all who need the table

@@ -16,6 +16,7 @@ fn user_from(row: &PgRow) -> Result<User, StoreError> {
         phone: row.try_get("phone")?,
         nickname: row.try_get("nickname")?,
         created_at: row.try_get("created_at")?,
+        tokens_not_before: row.try_get("tokens_not_before")?,
     })
 }
 
@@ -33,7 +34,7 @@ pub async fn find_or_create(
     let query = sqlx::query(
         "insert into users (phone, nickname, created_at) values ($1, $2, $3)
          on conflict (phone) do update set phone = excluded.phone
-         returning id, phone, nickname, created_at",
+         returning id, phone, nickname, created_at, tokens_not_before",
     )
     .bind(phone)
     .bind(nickname)
@@ -47,8 +48,10 @@ pub async fn find_or_create(
 /// # Errors
 /// As any statement.
 pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError> {
-    let query = sqlx::query("select id, phone, nickname, created_at from users where id = $1")
-        .bind(id.get());
+    let query = sqlx::query(
+        "select id, phone, nickname, created_at, tokens_not_before from users where id = $1",
+    )
+    .bind(id.get());
     let row = in_time(pool, async |connection| query.fetch_optional(connection).await).await?;
     row.as_ref().map(user_from).transpose()
 }
@@ -73,6 +76,29 @@ pub async fn reserve_ids(pool: &PgPool, count: u32) -> Result<UserId, StoreError
     transaction.commit().await?;
     UserId::new(first)
         .ok_or_else(|| StoreError::defect(Service::Postgres, "user ids are exhausted"))
+}
+
+/// The first user of `first .. first + count` who is a person: whose phone is not the one that
+/// [`create_range`] makes.
+///
+/// # Errors
+/// As any statement.
+pub async fn find_person(
+    pool: &PgPool,
+    first: UserId,
+    count: u32,
+) -> Result<Option<UserId>, StoreError> {
+    let id: Option<i64> = sqlx::query_scalar(
+        "select id from users
+         where id between $1 and $1 + $2 - 1 and phone <> '+999' || lpad(id::text, 11, '0')
+         order by id
+         limit 1",
+    )
+    .bind(first.get())
+    .bind(i64::from(count))
+    .fetch_optional(pool)
+    .await?;
+    Ok(id.and_then(UserId::new))
 }
 
 /// Creates the load testers' users `first .. first + count`, with phone numbers of a

@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 use nix::sys::signal::Signal;
 use reqwest::Client;
 use seckill::embedded::{Home, Plan, Server, Servers};
-use seckill::http::auth::Tokens;
+use seckill::http::tokens::Tokens;
 use seckill::model::{Clock, SystemClock, VoucherId};
 use seckill::seckill::{Strategy, audit};
 use seckill::store::vouchers::{self, NewVoucher};
@@ -83,7 +83,8 @@ impl Stage {
         command
             .env("DATABASE_URL", self.servers.database_url().unwrap())
             .env("REDIS_URL", self.servers.redis_url().unwrap())
-            .env("SECKILL_SECRET", SECRET);
+            .env("SECKILL_SECRET", SECRET)
+            .env("SECKILL_SMS", "log");
         Node::start(&mut command).await
     }
 
@@ -93,16 +94,17 @@ impl Stage {
     }
 
     pub fn token(&self, number: i64) -> String {
-        let expires = SystemClock.now() + TimeDelta::hours(1);
-        self.tokens.mint(user(number), false, expires).unwrap()
+        let now = SystemClock.now();
+        self.tokens.mint(user(number), now, now + TimeDelta::hours(1)).unwrap()
     }
 
     /// The users of one worker of a crowd, each with a token, without end for a test's purpose.
     pub fn tokens_for(&self, worker: usize) -> impl Iterator<Item = (i64, String)> + Send + use<> {
         let tokens = Arc::clone(&self.tokens);
-        let expires = SystemClock.now() + TimeDelta::hours(1);
+        let now = SystemClock.now();
+        let expires = now + TimeDelta::hours(1);
         let buyers = (worker as i64 + 1..=i64::from(USERS)).step_by(WIDTH);
-        buyers.map(move |buyer| (buyer, tokens.mint(user(buyer), false, expires).unwrap()))
+        buyers.map(move |buyer| (buyer, tokens.mint(user(buyer), now, expires).unwrap()))
     }
 
     pub fn path(&self) -> String {

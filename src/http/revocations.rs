@@ -1,0 +1,199 @@
+//! Ended sessions, in memory: whether a token was revoked is known without asking a store.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio::task::AbortHandle;
+
+use super::tokens::LONGEST_TOKEN_LIFE;
+use crate::model::UserId;
+use crate::store::{Database, StoreError, revocations};
+
+/// How often the database is asked: how long a token may outlive its session on another server.
+const POLL_EVERY: Duration = Duration::from_secs(1);
+/// A revocation that was written before the last poll may be committed after it. A statement takes
+/// half of this time at most.
+const OVERLAP: TimeDelta = TimeDelta::seconds(10);
+/// Rows of one query.
+const PAGE: i64 = 5_000;
+/// Users remembered, in some 20 MB. Beyond it the oldest tenth of the revocations becomes one that
+/// concerns everybody: tokens older than these are void. At half a million logouts in seven days
+/// (the life of a token) no session notices.
+const MAX_USERS: usize = 500_000;
+
+/// Since when the tokens of each user are good, in microseconds of Unix time.
+#[derive(Debug)]
+struct NotBefore {
+    max_users: usize,
+    users: HashMap<UserId, i64>,
+    everybody: i64,
+}
+
+impl NotBefore {
+    fn new(max_users: usize) -> Self {
+        Self { max_users, users: HashMap::new(), everybody: i64::MIN }
+    }
+
+    fn add(&mut self, user: UserId, not_before: i64) {
+        if not_before <= self.everybody {
+            return;
+        }
+        let known = self.users.entry(user).or_insert(not_before);
+        *known = not_before.max(*known);
+        if self.users.len() > self.max_users {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let mut instants: Vec<i64> = self.users.values().copied().collect();
+        let tenth = instants.len() / 10;
+        let (_, oldest, _) = instants.select_nth_unstable(tenth);
+        self.everybody = *oldest;
+        self.users.retain(|_, not_before| *not_before > self.everybody);
+    }
+
+    fn is_void(&self, user: UserId, issued: i64) -> bool {
+        let of_user = self.users.get(&user).copied().unwrap_or(i64::MIN);
+        issued < self.everybody.max(of_user)
+    }
+}
+
+/// What this process knows of revoked tokens. A task keeps it up to date as long as this lives.
+#[derive(Debug)]
+pub struct Revocations {
+    not_before: Arc<RwLock<NotBefore>>,
+    task: AbortHandle,
+}
+
+impl Revocations {
+    /// Loads what `database` holds, and learns of changes from then on, about once a second.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn start(database: Database) -> Result<Self, StoreError> {
+        let not_before = Arc::new(RwLock::new(NotBefore::new(MAX_USERS)));
+        let mut poll = Poll { database, not_before: Arc::clone(&not_before), polled: None };
+        poll.step().await?;
+        let task = tokio::spawn(poll.run()).abort_handle();
+        Ok(Self { not_before, task })
+    }
+
+    /// Tokens of `user` that were issued before `not_before` are void.
+    pub fn add(&self, user: UserId, not_before: DateTime<Utc>) {
+        let mut known = self.not_before.write().unwrap_or_else(PoisonError::into_inner);
+        known.add(user, not_before.timestamp_micros());
+    }
+
+    /// Whether a token of `user` that was issued at `issued` is void.
+    pub fn is_void(&self, user: UserId, issued: DateTime<Utc>) -> bool {
+        let known = self.not_before.read().unwrap_or_else(PoisonError::into_inner);
+        known.is_void(user, issued.timestamp_micros())
+    }
+
+    /// Asks the database no more.
+    pub fn stop(&self) {
+        self.task.abort();
+    }
+}
+
+impl Drop for Revocations {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Asks the database for what has changed.
+struct Poll {
+    database: Database,
+    not_before: Arc<RwLock<NotBefore>>,
+    /// When it was asked last, by its own clock.
+    polled: Option<DateTime<Utc>>,
+}
+
+impl Poll {
+    /// Reads what has changed since the last time; the first time, all that can concern a token.
+    async fn step(&mut self) -> Result<(), StoreError> {
+        let pool = self.database.pool();
+        let now = revocations::now(pool).await?;
+        // The clock of a database that took over may be behind.
+        let since = self.polled.map(|polled| polled.min(now) - OVERLAP);
+        let mut after = (since.unwrap_or(now - LONGEST_TOKEN_LIFE), 0);
+        loop {
+            let page = revocations::list_after(pool, after, PAGE).await?;
+            let Some((user, instant)) = page.last() else { break };
+            after = (*instant, user.get());
+            let mut known = self.not_before.write().unwrap_or_else(PoisonError::into_inner);
+            for (user, instant) in &page {
+                known.add(*user, instant.timestamp_micros());
+            }
+            if (page.len() as i64) < PAGE {
+                break;
+            }
+        }
+        self.polled = Some(now);
+        Ok(())
+    }
+
+    async fn run(mut self) {
+        let mut away = false;
+        loop {
+            tokio::time::sleep(POLL_EVERY).await;
+            match self.step().await {
+                Ok(()) if away => {
+                    tracing::info!("ended sessions are read from the database again");
+                    away = false;
+                }
+                Err(error) if !away => {
+                    tracing::warn!(
+                        %error,
+                        "ended sessions cannot be read from the database: those known stay ended"
+                    );
+                    away = true;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(number: i64) -> UserId {
+        let Some(user) = UserId::new(number) else { unreachable!("{number} is positive") };
+        user
+    }
+
+    #[test]
+    fn a_token_is_void_when_it_is_older_than_the_latest_revocation() {
+        let mut known = NotBefore::new(10);
+        assert!(!known.is_void(user(1), 0));
+        for not_before in [70, 50] {
+            known.add(user(1), not_before);
+        }
+        let void = |user, issued| known.is_void(user, issued);
+        assert_eq!([void(user(1), 69), void(user(1), 70), void(user(2), 0)], [true, false, false]);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_no_revoked_token_becomes_good_again() {
+        let mut known = NotBefore::new(100);
+        for number in 1..=1_000 {
+            known.add(user(number), number);
+            assert!(known.users.len() <= 100, "{number}");
+        }
+        for number in 1..=1_000 {
+            assert!(known.is_void(user(number), number - 1), "{number}");
+            assert!(!known.is_void(user(number), number.max(known.everybody)), "{number}");
+        }
+        // Of the others the old ones are void, too, and only those.
+        let everybody = known.everybody;
+        assert!((800..1_000).contains(&everybody), "{everybody}");
+        assert!(known.is_void(user(5_000), everybody - 1));
+        assert!(!known.is_void(user(5_000), everybody));
+    }
+}

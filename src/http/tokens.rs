@@ -1,0 +1,165 @@
+//! Session tokens: JSON Web Tokens (RFC 7519) signed with HMAC-SHA256, verified without a
+//! look-up. The only algorithm that is accepted is the one that signs.
+
+use axum::http::{HeaderMap, header};
+use chrono::{DateTime, TimeDelta, Utc};
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::{Deserialize, Serialize};
+
+use super::problem::{ApiError, Code};
+use crate::model::{SharedClock, UserId};
+
+/// How long a session lasts.
+pub const SESSION_LASTS: TimeDelta = TimeDelta::days(7);
+/// No token is good for longer: those of load tests.
+pub const LONGEST_TOKEN_LIFE: TimeDelta = TimeDelta::days(30);
+
+/// The contents of a token.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Claims {
+    sub: UserId,
+    /// Unix time, in seconds, from which the token is void.
+    exp: i64,
+    /// Unix time, in seconds and their fractions, at which it was issued; tokens of earlier
+    /// versions do not say.
+    #[serde(default)]
+    iat: f64,
+}
+
+impl Claims {
+    fn issued(&self) -> Option<DateTime<Utc>> {
+        // A double holds Unix time to a quarter of a microsecond, until the year 2106.
+        let (seconds, fraction) = (self.iat.trunc(), self.iat.fract());
+        let micros = (fraction * 1e6).round() as i64;
+        DateTime::from_timestamp_micros(
+            (seconds as i64).checked_mul(1_000_000)?.checked_add(micros)?,
+        )
+    }
+}
+
+/// What a good token says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VerifiedToken {
+    /// The user for whom it speaks.
+    pub user: UserId,
+    /// When it was issued, to the microsecond.
+    pub issued: DateTime<Utc>,
+}
+
+/// Signs and checks tokens.
+pub struct Tokens {
+    clock: SharedClock,
+    sign: EncodingKey,
+    check: DecodingKey,
+    validation: Validation,
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Tokens").finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    /// Tokens signed with `secret`.
+    pub fn new(secret: &[u8], clock: SharedClock) -> Self {
+        let mut validation = Validation::new(Algorithm::HS256);
+        // Checked below against our clock, to the second; the library would take its own.
+        validation.validate_exp = false;
+        validation.required_spec_claims.clear();
+        let sign = EncodingKey::from_secret(secret);
+        let check = DecodingKey::from_secret(secret);
+        Self { clock, sign, check, validation }
+    }
+
+    /// A token for `user`, issued at `issued`, good until `expires`.
+    ///
+    /// # Errors
+    /// In words, if signing fails.
+    pub fn mint(
+        &self,
+        user: UserId,
+        issued: DateTime<Utc>,
+        expires: DateTime<Utc>,
+    ) -> Result<String, jsonwebtoken::errors::Error> {
+        let iat = issued.timestamp_micros() as f64 / 1e6;
+        let claims = Claims { sub: user, exp: expires.timestamp(), iat };
+        jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.sign)
+    }
+
+    /// The token of a request.
+    ///
+    /// # Errors
+    /// When there is none, or none that is ours and good at this time.
+    pub fn verify(&self, headers: &HeaderMap) -> Result<VerifiedToken, ApiError> {
+        let refused = |detail| ApiError::new(Code::Unauthenticated).detail(detail);
+        let token = headers
+            .get(header::AUTHORIZATION)
+            .ok_or_else(|| refused("the request has no Authorization header"))?
+            .to_str()
+            .ok()
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim())
+            .ok_or_else(|| refused("the Authorization header is not `Bearer <token>`"))?;
+        let not_ours = || refused("the token is not one of ours");
+        let claims = self.claims(token).ok_or_else(not_ours)?;
+        if claims.exp <= self.clock.now().timestamp() {
+            return Err(refused("the token has expired"));
+        }
+        let issued = claims.issued().ok_or_else(not_ours)?;
+        Ok(VerifiedToken { user: claims.sub, issued })
+    }
+
+    /// The contents of a token that was signed with our secret.
+    fn claims(&self, token: &str) -> Option<Claims> {
+        let decoded = jsonwebtoken::decode::<Claims>(token, &self.check, &self.validation);
+        decoded.ok().map(|token| token.claims)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::{Clock, SystemClock};
+
+    #[test]
+    fn a_token_that_was_changed_is_none_of_ours() {
+        let tokens = Tokens::new(b"0123456789abcdef", Arc::new(SystemClock));
+        let Some(user) = UserId::new(7) else { unreachable!("7 is positive") };
+        let minted = tokens.mint(user, SystemClock.now(), SystemClock.now()).unwrap_or_default();
+        assert!(tokens.claims(&minted).is_some());
+        // One character, in any part.
+        for position in 0..minted.len() {
+            let mut forged = minted.clone().into_bytes();
+            forged[position] = if forged[position] == b'A' { b'B' } else { b'A' };
+            let forged = String::from_utf8(forged).unwrap_or_default();
+            assert!(tokens.claims(&forged).is_none(), "{forged}");
+        }
+        // A signature that is longer, padded, or shorter by any number of characters.
+        for tail in ["A", "AA", "AAAA", "=", &"A".repeat(10_000)] {
+            assert!(tokens.claims(&format!("{minted}{tail}")).is_none());
+        }
+        for length in 0..minted.len() {
+            assert!(tokens.claims(&minted[..length]).is_none(), "{length}");
+        }
+    }
+
+    #[test]
+    fn the_instant_of_issue_is_kept_to_the_microsecond() {
+        let tokens = Tokens::new(b"0123456789abcdef", Arc::new(SystemClock));
+        let Some(user) = UserId::new(7) else { unreachable!("7 is positive") };
+        let expires = SystemClock.now();
+        for second in [0, 1, 1_795_392_000, 4_000_000_000_i64] {
+            for fraction in (0..1_000_000).step_by(7_919).chain([1, 499_999, 500_000, 999_999]) {
+                let micros = second * 1_000_000 + fraction;
+                let issued = DateTime::from_timestamp_micros(micros).unwrap_or_default();
+                let minted = tokens.mint(user, issued, expires).unwrap_or_default();
+                let read = tokens.claims(&minted).and_then(|claims| claims.issued());
+                assert_eq!(read, Some(issued), "{micros}");
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! How often people may ask for login codes and try them. Counted in Redis, so that all nodes share
+//! the counters.
+
+use std::str::FromStr;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use redis::Script;
+
+use super::{Keys, Redis, ScriptCall, StoreError};
+
+static RATE_LIMIT: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../lua/login/rate_limit.lua")));
+
+/// The longest window.
+const MAX_WINDOW: Duration = Duration::from_secs(31 * 24 * 3600);
+
+/// How often something may be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// What is limited, as it stands in the key and in the configuration.
+    pub name: &'static str,
+    /// Requests allowed in a window.
+    pub limit: u32,
+    /// The window. It begins with the first request.
+    pub window: Duration,
+}
+
+impl Rate {
+    const fn minutes(name: &'static str, limit: u32, minutes: u64) -> Self {
+        Self { name, limit, window: Duration::from_secs(60 * minutes) }
+    }
+}
+
+const DAY_MINUTES: u64 = 24 * 60;
+
+/// The limits of login. As text: those that differ from the defaults, `name=count/duration`, with
+/// commas between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoginLimits {
+    /// Codes sent to one phone.
+    pub codes_per_phone: Rate,
+    /// Codes sent to one phone in the long run.
+    pub codes_per_phone_day: Rate,
+    /// Codes asked for from one IPv4 address, which a carrier may share out among thousands of
+    /// people, or from one IPv6 /64, which is the least that a customer gets.
+    pub codes_per_address: Rate,
+    /// Codes asked for from one IPv6 /48: some providers give a customer as much.
+    pub codes_per_network: Rate,
+    /// Codes sent at all: what the text messages of a day may cost.
+    pub codes_in_all: Rate,
+    /// Codes tried from one address: guessing at many phones is no better than at one.
+    pub tries_per_address: Rate,
+    /// Codes tried from one IPv6 /48.
+    pub tries_per_network: Rate,
+    /// Wrong tries at the codes of one phone, however many codes there were.
+    pub wrong_tries_per_phone: Rate,
+}
+
+impl Default for LoginLimits {
+    fn default() -> Self {
+        Self {
+            codes_per_phone: Rate::minutes("codes-per-phone", 5, 10),
+            codes_per_phone_day: Rate::minutes("codes-per-phone-day", 20, DAY_MINUTES),
+            codes_per_address: Rate::minutes("codes-per-address", 300, 10),
+            codes_per_network: Rate::minutes("codes-per-network", 1_200, 10),
+            codes_in_all: Rate::minutes("codes-in-all", 200_000, DAY_MINUTES),
+            tries_per_address: Rate::minutes("tries-per-address", 600, 10),
+            tries_per_network: Rate::minutes("tries-per-network", 2_400, 10),
+            wrong_tries_per_phone: Rate::minutes("wrong-tries-per-phone", 50, DAY_MINUTES),
+        }
+    }
+}
+
+impl LoginLimits {
+    fn rates_mut(&mut self) -> [&mut Rate; 8] {
+        [
+            &mut self.codes_per_phone,
+            &mut self.codes_per_phone_day,
+            &mut self.codes_per_address,
+            &mut self.codes_per_network,
+            &mut self.codes_in_all,
+            &mut self.tries_per_address,
+            &mut self.tries_per_network,
+            &mut self.wrong_tries_per_phone,
+        ]
+    }
+}
+
+impl FromStr for LoginLimits {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut limits = Self::default();
+        let mut named = Vec::new();
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            let malformed = || {
+                format!(
+                    "{item:?} is not of the form name=count/duration, as in codes-per-phone=5/10m"
+                )
+            };
+            let (name, value) = item.split_once('=').ok_or_else(malformed)?;
+            let (limit, window) = value.split_once('/').ok_or_else(malformed)?;
+            let mut rates = limits.rates_mut();
+            let names = rates.each_ref().map(|rate| rate.name).join(", ");
+            let rate = rates.iter_mut().find(|rate| rate.name == name.trim());
+            let rate = rate
+                .ok_or_else(|| format!("there is no login limit {name:?}; there are: {names}"))?;
+            if named.contains(&rate.name) {
+                return Err(format!("{} is there twice", rate.name));
+            }
+            named.push(rate.name);
+            rate.limit = limit.trim().parse().map_err(|_| malformed())?;
+            rate.window = humantime::parse_duration(window.trim()).map_err(|_| malformed())?;
+            if rate.limit == 0 || rate.window.as_millis() == 0 || rate.window > MAX_WINDOW {
+                return Err(format!(
+                    "{item:?}: the count is at least 1, the duration from 1ms to 31d"
+                ));
+            }
+        }
+        Ok(limits)
+    }
+}
+
+/// Counts one request of `who`. `Some(wait)` when it is one too many.
+///
+/// # Errors
+/// When Redis does not answer.
+pub async fn count_request(
+    redis: &Redis,
+    keys: &Keys,
+    rate: Rate,
+    who: &str,
+) -> Result<Option<Duration>, StoreError> {
+    let key = keys.rate(rate.name, who);
+    let window_ms = rate.window.as_millis() as u64;
+    let call = ScriptCall::new(&RATE_LIMIT).key(key).arg(rate.limit).arg(window_ms);
+    let wait_ms: u64 = redis.invoke(&call).await?;
+    Ok((wait_ms > 0).then(|| Duration::from_millis(wait_ms)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_overrides_the_defaults_that_it_names() {
+        let parsed = |text: &str| text.parse::<LoginLimits>();
+        let default = LoginLimits::default();
+        assert_eq!((parsed(""), parsed(" , ")), (Ok(default), Ok(default)));
+        let codes_per_phone = Rate::minutes("codes-per-phone", 3, 60);
+        let codes_in_all = Rate::minutes("codes-in-all", 7, DAY_MINUTES);
+        let expected = LoginLimits { codes_per_phone, codes_in_all, ..default };
+        assert_eq!(parsed("codes-per-phone=3/1h, codes-in-all = 7/24h"), Ok(expected));
+    }
+
+    #[test]
+    fn every_limit_has_a_name_of_its_own() {
+        let mut limits = LoginLimits::default();
+        let names = limits.rates_mut().map(|rate| rate.name);
+        for (position, name) in names.iter().enumerate() {
+            assert!(!names[..position].contains(name), "{name}");
+            let parsed = format!("{name}=1/1s").parse::<LoginLimits>();
+            let changed = parsed.map(|mut limits| {
+                limits
+                    .rates_mut()
+                    .map(|rate| rate.limit)
+                    .iter()
+                    .filter(|limit| **limit == 1)
+                    .count()
+            });
+            assert_eq!(changed, Ok(1), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_makes_no_sense_is_told_in_a_sentence() {
+        for (text, words) in [
+            ("codes-per-phone", "is not of the form name=count/duration"),
+            ("codes-per-phone=5", "is not of the form"),
+            ("codes-per-phone=5/soon", "is not of the form"),
+            ("codes-per-phone=-5/10m", "is not of the form"),
+            ("codes-per-phone=0/10m", "at least 1"),
+            ("codes-per-phone=5/0s", "from 1ms to 31d"),
+            ("codes-per-phone=5/32d", "from 1ms to 31d"),
+            ("codes=5/10m", "there is no login limit \"codes\"; there are: codes-per-phone, "),
+            ("codes-in-all=5/10m,codes-in-all=6/10m", "codes-in-all is there twice"),
+        ] {
+            let error = text.parse::<LoginLimits>().err().unwrap_or_default();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! How often codes may be asked for and tried, by address, by network, by phone and by everybody.
+
+use seckill::store::Redis;
+use serde_json::json;
+
+use crate::api_client::{Answer, Api};
+use crate::redis_nodes::Cluster;
+use crate::world::World;
+
+const PHONE: &str = "13800138000";
+
+/// An API with these limits, which believes what this test says of the address.
+async fn limited(limits: &str) -> Api {
+    let world = World { login_limits: limits.parse().unwrap(), ..World::new().await };
+    let proxies = vec!["127.0.0.1/32".parse().unwrap()];
+    let address = world.serve_with(world.options(), proxies).await;
+    Api::at(world, address)
+}
+
+async fn ask_from(api: &Api, address: &str, phone: &str) -> Answer {
+    let asking = api.request("POST", "/api/login-codes").json(&json!({ "phone": phone }));
+    api.send(asking.header("x-forwarded-for", address)).await
+}
+
+async fn try_from(api: &Api, address: &str, phone: &str, code: &str) -> Answer {
+    let body = json!({ "phone": phone, "code": code });
+    let trying = api.request("POST", "/api/sessions").json(&body);
+    api.send(trying.header("x-forwarded-for", address)).await
+}
+
+fn phone(number: u32) -> String {
+    format!("138{number:08}")
+}
+
+#[track_caller]
+fn refused(answer: &Answer, at_most_s: u32) {
+    answer.problem(429, "too_many_requests");
+    let wait_s: u32 = answer.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=at_most_s).contains(&wait_s), "{answer:?}");
+}
+
+fn sent(api: &Api) -> usize {
+    api.world.sms.0.lock().unwrap().len()
+}
+
+fn last_code(api: &Api) -> String {
+    api.world.sms.0.lock().unwrap().last().unwrap().1.clone()
+}
+
+fn another_code(code: &str) -> String {
+    format!("{:06}", (code.parse::<u32>().unwrap() + 1) % 1_000_000)
+}
+
+#[tokio::test]
+async fn an_ipv4_address_is_limited_by_itself_however_it_is_written() {
+    let api = limited("codes-per-address=2/10m,codes-per-network=1/10m").await;
+    ask_from(&api, "192.0.2.1", &phone(1)).await.is(202);
+    ask_from(&api, "::ffff:192.0.2.1", &phone(2)).await.is(202);
+    refused(&ask_from(&api, "192.0.2.1", &phone(3)).await, 600);
+    refused(&ask_from(&api, "::ffff:192.0.2.1", &phone(3)).await, 600);
+    // Its neighbours are not it, and IPv4 knows no networks.
+    for number in 2..6 {
+        ask_from(&api, &format!("192.0.2.{number}"), &phone(number)).await.is(202);
+    }
+    let left_ms: i64 = {
+        let key = api.world.keys.rate("codes-per-address", "192.0.2.1");
+        api.world.redis.query(redis::cmd("PTTL").arg(key)).await.unwrap()
+    };
+    assert!((1..=600_000).contains(&left_ms), "{left_ms}");
+}
+
+#[tokio::test]
+async fn the_addresses_of_an_ipv6_64_are_one_address() {
+    let api = limited("codes-per-address=2/10m").await;
+    ask_from(&api, "2001:db8:1:2::1", &phone(1)).await.is(202);
+    ask_from(&api, "2001:db8:1:2:ffff:ffff:ffff:ffff", &phone(2)).await.is(202);
+    refused(&ask_from(&api, "2001:db8:1:2:3::4", &phone(3)).await, 600);
+    ask_from(&api, "2001:db8:1:3::1", &phone(3)).await.is(202);
+}
+
+#[tokio::test]
+async fn a_proxy_that_nobody_trusts_cannot_lend_a_new_address() {
+    let limits = "codes-per-address=2/10m".parse().unwrap();
+    let world = World { login_limits: limits, ..World::new().await };
+    let address = world.serve().await;
+    let api = Api::at(world, address);
+    for number in 1..3 {
+        ask_from(&api, &format!("192.0.2.{number}"), &phone(number)).await.is(202);
+    }
+    refused(&ask_from(&api, "192.0.2.3", &phone(3)).await, 600);
+}
+
+#[tokio::test]
+async fn all_64s_of_an_ipv6_48_have_a_limit_together() {
+    let api = limited("codes-per-network=3/10m,tries-per-network=3/10m").await;
+    for subnet in 0..3 {
+        ask_from(&api, &format!("2001:db8:1:{subnet}::1"), &phone(subnet)).await.is(202);
+        try_from(&api, &format!("2001:db8:1:{subnet}::1"), &phone(9), "000000").await.is(401);
+    }
+    refused(&ask_from(&api, "2001:db8:1:ffff::1", &phone(4)).await, 600);
+    refused(&try_from(&api, "2001:db8:1:ffff::1", &phone(9), "000000").await, 600);
+    ask_from(&api, "2001:db8:2::1", &phone(4)).await.is(202);
+    try_from(&api, "2001:db8:2::1", &phone(9), "000000").await.is(401);
+}
+
+#[tokio::test]
+async fn one_address_may_try_so_many_codes() {
+    let api = limited("tries-per-address=3/10m").await;
+    for number in 0..3 {
+        try_from(&api, "2001:db8::1", &phone(number), "000000").await.is(401);
+    }
+    refused(&try_from(&api, "2001:db8::2", PHONE, "000000").await, 600);
+    try_from(&api, "2001:db8:0:1::1", PHONE, "000000").await.problem(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_request_refused_for_its_address_does_not_count_against_the_phone() {
+    let api =
+        limited("codes-per-address=1/10m,codes-per-network=2/10m,codes-per-phone=2/10m").await;
+    ask_from(&api, "2001:db8::1", PHONE).await.is(202);
+    for _ in 0..3 {
+        refused(&ask_from(&api, "2001:db8::1", PHONE).await, 600);
+    }
+    ask_from(&api, "2001:db8:0:1::1", &phone(1)).await.is(202);
+    for subnet in 2..5 {
+        refused(&ask_from(&api, &format!("2001:db8:0:{subnet}::1"), PHONE).await, 600);
+    }
+    // Its second one.
+    ask_from(&api, "192.0.2.1", PHONE).await.is(202);
+    refused(&ask_from(&api, "192.0.2.2", PHONE).await, 600);
+}
+
+#[tokio::test]
+async fn a_phone_has_a_limit_for_the_day_and_all_phones_together_have_one() {
+    let api = limited("codes-per-phone=9/10m,codes-per-phone-day=2/24h,codes-in-all=3/24h").await;
+    for number in 1..3 {
+        ask_from(&api, &format!("192.0.2.{number}"), PHONE).await.is(202);
+    }
+    // What is refused for its phone does not count against everybody.
+    for number in 3..6 {
+        refused(&ask_from(&api, &format!("192.0.2.{number}"), PHONE).await, 86_400);
+    }
+    ask_from(&api, "192.0.2.6", &phone(1)).await.is(202);
+    refused(&ask_from(&api, "192.0.2.7", &phone(2)).await, 86_400);
+    assert_eq!(sent(&api), 3);
+    let metrics = api.get("/metrics").await.text;
+    for limit in ["codes-per-phone-day", "codes-in-all"] {
+        assert!(
+            metrics.contains(&format!("login_refused_total{{limit=\"{limit}\"}}")),
+            "{metrics}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn wrong_tries_count_against_the_phone_over_all_of_its_codes() {
+    let api = limited("wrong-tries-per-phone=7/24h").await;
+    // Where there is no code, there is nothing to guess: nobody can lock a phone out this way.
+    for _ in 0..9 {
+        try_from(&api, "192.0.2.1", PHONE, "000000").await.is(401);
+    }
+    for tries in [5, 2] {
+        ask_from(&api, "192.0.2.1", PHONE).await.is(202);
+        let wrong = another_code(&last_code(&api));
+        for _ in 0..tries {
+            try_from(&api, "192.0.2.1", PHONE, &wrong).await.problem(401, "unauthenticated");
+        }
+    }
+    // The second code is not void, and still no try is left to guess it with.
+    let code = last_code(&api);
+    refused(&try_from(&api, "192.0.2.2", PHONE, &code).await, 86_400);
+    // The end of the window comes now.
+    let key = api.world.keys.wrong_tries(PHONE);
+    let _: i64 = api.world.redis.query(redis::cmd("PEXPIRE").arg(&key).arg(0)).await.unwrap();
+    try_from(&api, "192.0.2.2", PHONE, &code).await.is(201);
+    // Of another phone nothing was counted.
+    ask_from(&api, "192.0.2.1", &phone(1)).await.is(202);
+    try_from(&api, "192.0.2.1", &phone(1), &last_code(&api)).await.is(201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guesses_at_the_same_moment_are_counted_one_by_one() {
+    let api = limited("wrong-tries-per-phone=3/24h").await;
+    ask_from(&api, "192.0.2.1", PHONE).await.is(202);
+    let wrong = another_code(&last_code(&api));
+    let tries = (0..20).map(|_| try_from(&api, "192.0.2.1", PHONE, &wrong));
+    let answers = futures_util::future::join_all(tries).await;
+    let count = |status| answers.iter().filter(|answer| answer.status == status).count();
+    assert_eq!((count(401), count(429)), (3, 17), "{answers:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_requests_at_the_same_moment_as_many_are_sent_as_may_be() {
+    let api = limited("codes-per-phone=3/10m").await;
+    let asked = (0..20).map(|_| ask_from(&api, "192.0.2.1", PHONE));
+    let answers = futures_util::future::join_all(asked).await;
+    let count = |status| answers.iter().filter(|answer| answer.status == status).count();
+    assert_eq!((count(202), count(429)), (3, 17), "{answers:?}");
+    // One code, three times: whichever message arrives, it is good.
+    let codes: std::collections::HashSet<String> =
+        api.world.sms.0.lock().unwrap().iter().map(|(_, code)| code.clone()).collect();
+    assert_eq!((sent(&api), codes.len()), (3, 1), "{codes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logging_in_works_through_a_cluster() {
+    let cluster = Cluster::start(3).await;
+    let limits = "wrong-tries-per-phone=1/24h".parse().unwrap();
+    let redis = Redis::new(&cluster.url()).unwrap();
+    let world = World { login_limits: limits, redis, ..World::new().await };
+    let address = world.serve().await;
+    let api = Api::at(world, address);
+    for number in 0..6 {
+        ask_from(&api, "192.0.2.1", &phone(number)).await.is(202);
+        let code = last_code(&api);
+        try_from(&api, "192.0.2.1", &phone(number), &code).await.is(201);
+        ask_from(&api, "192.0.2.1", &phone(number)).await.is(202);
+        let wrong = another_code(&last_code(&api));
+        try_from(&api, "192.0.2.1", &phone(number), &wrong).await.is(401);
+        refused(&try_from(&api, "192.0.2.1", &phone(number), &wrong).await, 86_400);
+    }
+}
