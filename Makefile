@@ -76,6 +76,15 @@ bench-purchase: ## a purchase in parts: order ids, batches, all of it without HT
 	@scripts/setup.sh runtime
 	TMPDIR=/var/tmp $(BENCHES) bench --manifest-path benches/Cargo.toml --bench order_ids --bench order_batch --bench purchase
 
+# The values are stand-ins: docker compose reads the file only when those without a default are set.
+.PHONY: compose-check
+compose-check: ## is docker-compose.yml well-formed? asks docker compose, where it is installed
+	@if docker compose version >/dev/null 2>&1; then \
+		POSTGRES_PASSWORD=none SECKILL_SECRET=none docker compose --env-file /dev/null config --quiet; \
+	else \
+		echo 'compose-check: there is no docker compose here, docker-compose.yml is not checked.'; \
+	fi
+
 .PHONY: setup
 setup: ## what building and running need: compiler, PostgreSQL, Redis; only what is missing
 	@scripts/setup.sh runtime
