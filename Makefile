@@ -59,6 +59,12 @@ loadtest: ## k6 and JMeter against the server, which holds, and against rungs th
 	$(CARGO) build --locked --release --bin seckill
 	CARGO_TARGET_DIR=$(TARGET_DIR) loadtest/prove.sh
 
+.PHONY: fuzz-api
+fuzz-api: ## does the API do what its description says? schemathesis asks, 3 minutes
+	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh fuzz-api
+	$(CARGO) build --locked --release --bin seckill
+	CARGO_TARGET_DIR=$(TARGET_DIR) fuzz/api.sh
+
 # A package of its own, built beside the program: criterion and the peers stay out of its way.
 # Absolute, because criterion writes there, too, from the package's directory.
 # Not `--locked`: its lock file fixes the peers, and follows what this package depends on.

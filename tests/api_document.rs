@@ -87,6 +87,8 @@ fn every_reference_leads_somewhere() {
 
 #[test]
 fn every_operation_says_what_it_does_and_who_may() {
+    let ids: BTreeSet<_> = operations().iter().map(|it| it.2["operationId"].as_str()).collect();
+    assert_eq!(ids.len(), operations().len(), "programs are made with these names: {ids:?}");
     for (path, method, operation) in operations() {
         let said = operation["summary"].as_str().or(operation["description"].as_str());
         assert!(said.is_some_and(|said| !said.is_empty()), "{method} {path}");
@@ -108,9 +110,10 @@ fn every_operation_says_what_it_does_and_who_may() {
         if path.starts_with("/api/") || path == "/readyz" {
             assert!(responses.contains_key("503"), "{method} {path}");
         }
-        if operation.get("requestBody").is_some() {
-            assert!(responses.contains_key("413"), "{method} {path}");
-        }
+        // The layer around all routes refuses bodies.
+        assert!(responses.contains_key("413") && responses.contains_key("422"), "{method} {path}");
+        // A defect is nothing to be ready for.
+        assert!(!responses.contains_key("500"), "{method} {path}");
     }
     let scheme = &DOCUMENT["components"]["securitySchemes"]["token"];
     assert_eq!((&scheme["type"], &scheme["scheme"]), (&"http".into(), &"bearer".into()));
@@ -129,6 +132,16 @@ fn refusals_are_described_as_problems() {
             }
             let schema = &response["content"]["application/problem+json"]["schema"]["$ref"];
             assert_eq!(schema, "#/components/schemas/Problem", "{method} {path} {status}");
+            let header = match status.as_str() {
+                "401" => "WWW-Authenticate",
+                "429" | "503" => "Retry-After",
+                _ => continue,
+            };
+            let required = &response["headers"][header]["required"];
+            assert_eq!(*required, true, "{method} {path} {status}");
         }
     }
+    let codes = &DOCUMENT["components"]["schemas"]["ProblemCode"]["enum"];
+    let codes: Vec<&str> = codes.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(codes.contains(&"sold_out") && !codes.contains(&"internal_error"), "{codes:?}");
 }

@@ -4,12 +4,14 @@
 pub mod address;
 pub mod auth;
 pub mod body;
+mod docs_page;
 mod language;
 pub mod openapi;
 pub mod operations;
 pub mod orders;
 pub mod problem;
 pub mod router;
+mod schemas;
 pub mod server;
 pub mod sessions;
 pub mod sms;

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::App;
+use super::schemas::StoreStatus;
 use crate::store::StoreError;
 use crate::telemetry;
 
@@ -19,7 +20,7 @@ const READY_WITHIN: Duration = Duration::from_millis(900);
 
 /// Whether the process answers at all.
 #[utoipa::path(get, path = "/healthz", tag = "operations",
-    responses((status = 200, description = "alive")))]
+    responses((status = 200, body = String, description = "alive", content_type = "text/plain")))]
 pub async fn healthz() -> &'static str {
     "ok\n"
 }
@@ -27,9 +28,11 @@ pub async fn healthz() -> &'static str {
 /// How the stores are.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Readiness {
-    /// `ok` or `unavailable`.
+    /// PostgreSQL.
+    #[schema(value_type = StoreStatus)]
     pub database: &'static str,
-    /// `ok` or `unavailable`.
+    /// Redis.
+    #[schema(value_type = StoreStatus)]
     pub redis: &'static str,
 }
 
@@ -54,7 +57,8 @@ pub async fn readyz(State(app): State<App>) -> (StatusCode, Json<Readiness>) {
 
 /// Counters and histograms, in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operations",
-    responses((status = 200, description = "Prometheus text format", content_type = "text/plain")))]
+    responses((status = 200, body = String, description = "Prometheus text format",
+        content_type = "text/plain")))]
 pub async fn metrics() -> impl IntoResponse {
     let text = telemetry::metrics_text();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)

@@ -13,7 +13,8 @@ use tower_http::trace::TraceLayer;
 
 use super::language::Language;
 use super::problem::Code;
-use super::{ApiError, App, body, openapi, operations, orders, problem, sessions, vouchers};
+use super::{ApiError, App, body, docs_page, openapi, operations, orders, problem};
+use super::{sessions, vouchers};
 use crate::telemetry;
 
 /// The API.
@@ -34,7 +35,8 @@ pub fn router(app: App) -> Router {
         // become a problem, with their cause, and not a second time here.
         .layer(TraceLayer::new_for_http().on_failure(()))
         .with_state(app)
-        .merge(openapi::pages())
+        .merge(openapi::routes())
+        .merge(docs_page::routes())
         .fallback(|| async { ApiError::new(Code::NotFound) })
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
     with_common_layers(api)
@@ -45,8 +47,8 @@ pub fn with_common_layers(routes: Router) -> Router {
     routes.layer(from_fn(around))
 }
 
-/// Wraps every handler: an oversized body is refused, a panic becomes a
-/// problem, a problem is written in the client's language, and all is measured.
+/// Wraps every handler: an oversized body is refused, a panic becomes a problem, a problem is
+/// written in the client's language, browsers are told their limits, and all is measured.
 async fn around(request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let language = Language::preferred(request.headers());
