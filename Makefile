@@ -82,6 +82,10 @@ bench-purchase: ## a purchase in parts: order ids, batches, all of it without HT
 	@scripts/setup.sh runtime
 	TMPDIR=/var/tmp $(BENCHES) bench --manifest-path benches/Cargo.toml --bench order_ids --bench order_batch --bench purchase
 
+.PHONY: openapi
+openapi: setup-test ## writes the API's description anew into the file that a test compares it with
+	$(CARGO) test --locked --test integration api_document::write_the_snapshot -- --ignored
+
 # The values are stand-ins: docker compose reads the file only when those without a default are set.
 .PHONY: compose-check
 compose-check: ## is docker-compose.yml well-formed? asks docker compose, where it is installed

@@ -1,6 +1,7 @@
 //! The API's description of itself, held against the routes and against itself.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -26,6 +27,35 @@ async fn the_document_is_served_as_openapi_3_1() {
     assert!(served.text_of("openapi").starts_with("3.1"));
     assert_eq!(served.body["info"]["title"], "seckill");
     assert_eq!(served.body["info"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+fn snapshot_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/openapi.json")
+}
+
+/// The document as the snapshot holds it.
+async fn pretty() -> String {
+    let served = Api::new().await.get("/api/openapi.json").await;
+    serde_json::to_string_pretty(&served.body).unwrap() + "\n"
+}
+
+#[tokio::test]
+async fn the_document_is_the_one_in_the_snapshot() {
+    let (now, kept) =
+        (pretty().await, std::fs::read_to_string(snapshot_path()).unwrap_or_default());
+    let differs = now.lines().zip(kept.lines()).position(|(now, kept)| now != kept);
+    assert!(
+        now == kept,
+        "the API's description has changed, first in line {} of tests/snapshots/openapi.json. If \
+         that is meant, write it anew with `make openapi` and commit the difference.",
+        differs.unwrap_or(now.lines().count().min(kept.lines().count())) + 1
+    );
+}
+
+#[tokio::test]
+#[ignore = "no test: `make openapi` writes the snapshot with it"]
+async fn write_the_snapshot() {
+    std::fs::write(snapshot_path(), pretty().await).unwrap();
 }
 
 #[tokio::test]
