@@ -12,6 +12,7 @@ pub mod orders;
 pub mod problem;
 pub mod router;
 mod schemas;
+mod security_headers;
 pub mod server;
 pub mod sessions;
 pub mod sms;

@@ -14,7 +14,7 @@ use tower_http::trace::TraceLayer;
 use super::language::Language;
 use super::problem::Code;
 use super::{ApiError, App, body, docs_page, openapi, operations, orders, problem};
-use super::{sessions, vouchers};
+use super::{security_headers, sessions, vouchers};
 use crate::telemetry;
 
 /// The API.
@@ -64,7 +64,8 @@ async fn around(request: Request, next: Next) -> Response {
         .catch_unwind()
         .await
         .unwrap_or_else(|_| ApiError::new(Code::Internal).into_response());
-    let response = problem::write(response, language);
+    let mut response = problem::write(response, language);
+    security_headers::add(response.headers_mut());
     let route = matched.as_ref().map_or("none", MatchedPath::as_str);
     telemetry::request_answered(route, response.status(), begun.elapsed());
     response
