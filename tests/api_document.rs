@@ -1,6 +1,7 @@
 //! The API's description of itself, held against the routes and against itself.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -26,6 +27,35 @@ async fn the_document_is_served_as_openapi_3_1() {
     assert!(served.text_of("openapi").starts_with("3.1"));
     assert_eq!(served.body["info"]["title"], "seckill");
     assert_eq!(served.body["info"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+fn snapshot_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/openapi.json")
+}
+
+/// The document as the snapshot holds it.
+async fn pretty() -> String {
+    let served = Api::new().await.get("/api/openapi.json").await;
+    serde_json::to_string_pretty(&served.body).unwrap() + "\n"
+}
+
+#[tokio::test]
+async fn the_document_is_the_one_in_the_snapshot() {
+    let (now, kept) =
+        (pretty().await, std::fs::read_to_string(snapshot_path()).unwrap_or_default());
+    let differs = now.lines().zip(kept.lines()).position(|(now, kept)| now != kept);
+    assert!(
+        now == kept,
+        "the API's description has changed, first in line {} of tests/snapshots/openapi.json. If \
+         that is meant, write it anew with `make openapi` and commit the difference.",
+        differs.unwrap_or(now.lines().count().min(kept.lines().count())) + 1
+    );
+}
+
+#[tokio::test]
+#[ignore = "no test: `make openapi` writes the snapshot with it"]
+async fn write_the_snapshot() {
+    std::fs::write(snapshot_path(), pretty().await).unwrap();
 }
 
 #[tokio::test]
@@ -88,6 +118,8 @@ fn every_reference_leads_somewhere() {
 
 #[test]
 fn every_operation_says_what_it_does_and_who_may() {
+    let ids: BTreeSet<_> = operations().iter().map(|it| it.2["operationId"].as_str()).collect();
+    assert_eq!(ids.len(), operations().len(), "programs are made with these names: {ids:?}");
     for (path, method, operation) in operations() {
         let said = operation["summary"].as_str().or(operation["description"].as_str());
         assert!(said.is_some_and(|said| !said.is_empty()), "{method} {path}");
@@ -109,9 +141,10 @@ fn every_operation_says_what_it_does_and_who_may() {
         if path.starts_with("/api/") || path == "/readyz" {
             assert!(responses.contains_key("503"), "{method} {path}");
         }
-        if operation.get("requestBody").is_some() {
-            assert!(responses.contains_key("413"), "{method} {path}");
-        }
+        // The layer around all routes refuses bodies.
+        assert!(responses.contains_key("413") && responses.contains_key("422"), "{method} {path}");
+        // A defect is nothing to be ready for.
+        assert!(!responses.contains_key("500"), "{method} {path}");
     }
     let scheme = &DOCUMENT["components"]["securitySchemes"]["token"];
     assert_eq!((&scheme["type"], &scheme["scheme"]), (&"http".into(), &"bearer".into()));
@@ -130,6 +163,16 @@ fn refusals_are_described_as_problems() {
             }
             let schema = &response["content"]["application/problem+json"]["schema"]["$ref"];
             assert_eq!(schema, "#/components/schemas/Problem", "{method} {path} {status}");
+            let header = match status.as_str() {
+                "401" => "WWW-Authenticate",
+                "429" | "503" => "Retry-After",
+                _ => continue,
+            };
+            let required = &response["headers"][header]["required"];
+            assert_eq!(*required, true, "{method} {path} {status}");
         }
     }
+    let codes = &DOCUMENT["components"]["schemas"]["ProblemCode"]["enum"];
+    let codes: Vec<&str> = codes.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(codes.contains(&"sold_out") && !codes.contains(&"internal_error"), "{codes:?}");
 }

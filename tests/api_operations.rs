@@ -121,6 +121,44 @@ async fn a_wrong_method_is_told_the_right_ones() {
 }
 
 #[tokio::test]
+async fn every_answer_tells_browsers_their_limits() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    let too_large = "x".repeat(20_000);
+    let requests = [
+        (200, api.request("GET", "/healthz")),
+        (200, api.request("GET", "/api/vouchers")),
+        (200, api.request("GET", "/api/openapi.json")),
+        (303, api.request("GET", "/docs")),
+        (200, api.request("GET", "/docs/")),
+        (200, api.request("GET", "/docs/swagger-initializer.js")),
+        (404, api.request("GET", "/docs/nothing")),
+        (404, api.request("GET", "/nothing")),
+        (401, api.request("GET", "/api/me")),
+        (405, api.request("POST", "/api/me")),
+        (413, api.request("POST", "/api/sessions").body(too_large)),
+        (404, api.buying(1, 17)),
+    ];
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    let client = client.build().unwrap();
+    for (status, request) in requests {
+        let request = request.build().unwrap();
+        let path = request.url().path().to_owned();
+        let answer = client.execute(request).await.unwrap();
+        assert_eq!(answer.status(), status, "{path}");
+        let header = |name: &str| answer.headers().get(name).unwrap().to_str().unwrap();
+        assert_eq!(header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(header("referrer-policy"), "no-referrer", "{path}");
+        let policy = header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'; "), "{path}: {policy}");
+        assert!(policy.ends_with("frame-ancestors 'none'"), "{path}: {policy}");
+        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+        let is_of_the_page = path.starts_with("/docs/") && status == 200;
+        assert_eq!(policy.contains("script-src"), is_of_the_page, "{path}: {policy}");
+    }
+}
+
+#[tokio::test]
 async fn head_and_options_are_answered_on_every_route() {
     let api = Api::new().await;
     let documented =

@@ -199,6 +199,9 @@ async fn the_extremes_that_can_be_sold_are_accepted() {
     let api = Api::new().await;
     create(&api, &json!({ "title": "优".repeat(200), "stock": i32::MAX })).await.is(201);
     create(&api, &json!({ "title": "🎫".repeat(200), "stock": 0 })).await.is(201);
+    // An integer to JSON Schema, however it is written.
+    let created = create(&api, &json!({ "title": "t", "stock": 7.0 })).await;
+    assert_eq!(created.is(201).body["stock"], 7);
     let ages = json!({ "title": "t", "stock": 1, "begin_time": "1970-01-01T00:00:00Z", "end_time": "9999-12-31T23:59:59.999999999Z" });
     let created = create(&api, &ages).await;
     assert_eq!(created.is(201).body["end_time"], "9999-12-31T23:59:59.999999Z");

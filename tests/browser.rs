@@ -15,8 +15,21 @@ fn chromium() -> &'static str {
     )
 }
 
+/// A page as it stands when its scripts have done their work.
+pub struct Page {
+    /// The document, as HTML.
+    pub dom: String,
+    /// What the browser wrote to the page's console, errors and refusals above all.
+    pub console: Vec<String>,
+}
+
 /// The document behind `url`, as HTML.
 pub async fn rendered(url: &str, options: &[&str]) -> String {
+    opened(url, options).await.dom
+}
+
+/// The page behind `url`.
+pub async fn opened(url: &str, options: &[&str]) -> Page {
     let profile = tempfile::tempdir().unwrap();
     let browser = Command::new(chromium())
         // No sandbox: as root, and in containers, it has none to offer. The page is ours.
@@ -28,7 +41,7 @@ pub async fn rendered(url: &str, options: &[&str]) -> String {
             "--disable-default-apps",
             "--disable-extensions",
         ])
-        .args(["--virtual-time-budget=30000", "--dump-dom"])
+        .args(["--virtual-time-budget=30000", "--dump-dom", "--enable-logging=stderr", "--v=0"])
         .args(options)
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg(url)
@@ -38,5 +51,6 @@ pub async fn rendered(url: &str, options: &[&str]) -> String {
     let output = tokio::time::timeout(PATIENCE, browser).await.expect("the browser hangs").unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {errors}", output.status);
-    String::from_utf8(output.stdout).unwrap()
+    let console = errors.lines().filter(|line| line.contains(":CONSOLE")).map(str::to_owned);
+    Page { console: console.collect(), dom: String::from_utf8(output.stdout).unwrap() }
 }

@@ -1,17 +1,24 @@
 //! The page that describes the API, in a real browser that reaches nothing but us.
 
+use axum::Router;
+use axum::http::{HeaderValue, header};
+use axum::middleware::map_response;
+use axum::response::Response;
+use seckill::http::{router, server};
+
 use crate::api_client::Api;
-use crate::browser;
+use crate::browser::{self, Page};
+use crate::world::World;
 
 /// Not a loopback name: for those Swagger UI leaves out what it fetches from elsewhere.
 const HOST: &str = "seckill.test";
 
-/// The page as it stands when its scripts have done their work.
-async fn rendered(api: &Api) -> String {
+/// The page with one operation open.
+async fn opened(port: u16) -> Page {
     let only_us =
         format!("--host-resolver-rules=MAP {HOST} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
-    let url = format!("http://{HOST}:{}/docs/", api.address.port());
-    browser::rendered(&url, &["--window-size=1200,2000", &only_us]).await
+    let url = format!("http://{HOST}:{port}/docs/#/orders/buy");
+    browser::opened(&url, &["--window-size=1200,2000", &only_us]).await
 }
 
 /// The values of `attribute` in `html`.
@@ -28,17 +35,69 @@ fn is_elsewhere(address: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_browser_without_a_network_shows_the_operations() {
     let api = Api::new().await;
-    let dom = rendered(&api).await;
+    let Page { dom, console } = opened(api.address.port()).await;
     let shown = dom.replace('\u{200b}', "").replace("<wbr>", "");
     for path in ["/api/vouchers/{id}/orders", "/api/login-codes", "/api/orders/{id}", "/healthz"] {
         assert!(shown.contains(&format!("data-path=\"{path}\"")), "{path} is not shown in {dom}");
     }
     assert!(shown.contains("Buys one voucher for the user of the token"), "{dom}");
+    assert!(shown.contains("Try it out"), "the operation is not open: {dom}");
     assert!(!shown.contains("Failed to load"), "{dom}");
+    // Nor has the page asked for anything that its policy forbids.
+    assert_eq!(console, [""; 0]);
     // Nothing that a browser loads by itself comes from elsewhere; a link is no load.
     let elsewhere: Vec<_> = values(&dom, "src").into_iter().filter(|it| is_elsewhere(it)).collect();
     assert!(elsewhere.is_empty(), "{elsewhere:?}");
     assert!(!dom.contains("validator.swagger.io"));
+}
+
+/// Shows that the test above would notice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_is_too_strict_shows_on_the_console() {
+    let world = World::new().await;
+    let stricter = |mut response: Response| async {
+        let nothing = HeaderValue::from_static("default-src 'self'; style-src 'none'");
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, nothing);
+        response
+    };
+    let app: Router = router(world.app().await).layer(map_response(stricter));
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(server::serve(listener, app, 16, std::future::pending()));
+    let console = opened(port).await.console;
+    assert!(console.iter().any(|line| line.contains("Content Security Policy")), "{console:?}");
+}
+
+#[tokio::test]
+async fn the_page_keeps_no_token() {
+    let api = Api::new().await;
+    let script = api.get("/docs/swagger-initializer.js").await;
+    assert!(script.is(200).text.contains("\"persistAuthorization\": false"), "{}", script.text);
+}
+
+#[tokio::test]
+async fn a_file_comes_compressed_to_a_client_that_takes_it() {
+    let api = Api::new().await;
+    let path = "/docs/swagger-ui.css";
+    let whole = api.get(path).await;
+    let taking_gzip = api.request("GET", path).header("accept-encoding", "br, gzip");
+    let packed = taking_gzip.send().await.unwrap();
+    let header = |name: &str| packed.headers().get(name).map(|it| it.to_str().unwrap().to_owned());
+    assert_eq!(header("content-encoding").as_deref(), Some("gzip"));
+    assert_eq!(header("content-type").as_deref(), whole.header("content-type"));
+    assert_eq!(header("vary").as_deref(), Some("accept-encoding"));
+    let (packed, mut unpacked) = (packed.bytes().await.unwrap(), String::new());
+    let mut decoder = flate2::read::GzDecoder::new(packed.as_ref());
+    std::io::Read::read_to_string(&mut decoder, &mut unpacked).unwrap();
+    assert!(packed.len() < whole.text.len() / 2);
+    assert_eq!(unpacked, whole.text);
+    assert_eq!(
+        (whole.header("content-encoding"), whole.header("vary")),
+        (None, Some("accept-encoding"))
+    );
+    for file in [path, "/docs/", "/api/openapi.json"] {
+        assert!(api.get(file).await.header("cache-control").unwrap().starts_with("max-age="));
+    }
 }
 
 #[tokio::test]

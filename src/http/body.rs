@@ -7,7 +7,9 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::Number;
 
 use super::ApiError;
 
@@ -98,6 +100,18 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     }
     serde_json::from_slice(bytes)
         .map_err(|error| ApiError::invalid(format!("the body is not the JSON expected: {error}")))
+}
+
+/// A whole number however it is written: `100.0` is an integer to JSON Schema.
+pub(super) fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+    let number = Number::deserialize(deserializer)?;
+    let whole = match (number.as_i64(), number.as_f64()) {
+        (Some(number), _) => Some(number),
+        (None, Some(number)) if number.fract() == 0.0 => Some(number as i64),
+        _ => None,
+    };
+    let whole = whole.and_then(|number| i32::try_from(number).ok());
+    whole.ok_or_else(|| D::Error::custom(format!("{number} is not an integer of 32 bits")))
 }
 
 /// A JSON body.

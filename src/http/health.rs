@@ -7,6 +7,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
+use super::schemas::StoreStatus;
 use crate::store::{Database, ReadCache, Redis, Service, StoreError};
 use crate::telemetry;
 
@@ -16,9 +17,11 @@ const READY_WITHIN: Duration = Duration::from_millis(900);
 /// How the stores are.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct Readiness {
-    /// `ok` or `unavailable`.
+    /// PostgreSQL.
+    #[schema(value_type = StoreStatus)]
     pub database: &'static str,
-    /// `ok` or `unavailable`.
+    /// Redis.
+    #[schema(value_type = StoreStatus)]
     pub redis: &'static str,
     /// Whether a crash of the database's machine loses nothing: `durable`, `unsafe: …` or `unknown`.
     pub durability: &'static str,

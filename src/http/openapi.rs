@@ -1,24 +1,35 @@
-//! The API described: OpenAPI 3.1, and a page to browse it that needs no network.
+//! The API described: OpenAPI 3.1.
+
+use std::sync::LazyLock;
 
 use axum::Router;
-use axum::http::StatusCode;
-use axum::middleware::map_response;
-use axum::response::{IntoResponse, Response};
+use axum::body::Bytes;
+use axum::http::header;
+use axum::routing::get;
 use chrono::{DateTime, Utc};
+use serde_json::json;
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-use utoipa::openapi::{Content, Ref, RefOr};
+use utoipa::openapi::{Content, HeaderBuilder, Ref, RefOr, Response};
 use utoipa::{Modify, OpenApi, ToSchema};
-use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::problem::Code;
-use super::{ApiError, operations, orders, sessions, vouchers};
+use super::schemas::{Id, Limit, ProblemCode};
+use super::{operations, orders, sessions, vouchers};
+
+/// Where the description is.
+pub(super) const PATH: &str = "/api/openapi.json";
 
 /// Collects the descriptions that stand with the handlers.
 #[derive(Debug, OpenApi)]
 #[openapi(
     info(title = "seckill", description = "A flash-sale voucher backend. Every refusal and \
         every failure is `application/problem+json` (RFC 9457) with a stable `code`; its title \
-        is Chinese when `Accept-Language` prefers it."),
+        is Chinese when `Accept-Language` prefers it.\n\n\
+        Every route: another path is 404 `not_found`; another method is 405 \
+        `method_not_allowed`, and `Allow` names those that the route takes (`HEAD` with every \
+        `GET`). What is not HTTP is 400, and a head beyond 32 KiB is 431, without a body."),
     paths(
         sessions::send_code,
         sessions::create,
@@ -34,8 +45,8 @@ use super::{ApiError, operations, orders, sessions, vouchers};
         operations::readyz,
         operations::metrics,
     ),
-    components(schemas(Problem)),
-    modifiers(&TokenScheme, &Problems)
+    components(schemas(Problem, Id, Limit, ProblemCode)),
+    modifiers(&TokenScheme, &OptionalBody, &Problems, &Headers)
 )]
 pub struct ApiDoc;
 
@@ -52,36 +63,65 @@ impl Modify for TokenScheme {
 #[derive(ToSchema)]
 #[allow(dead_code)] // only described; `problem` writes it
 struct Problem {
+    /// `urn:seckill:problem:` and the code.
+    #[schema(pattern = "^urn:seckill:problem:[a-z_]+$")]
     #[schema(example = "urn:seckill:problem:already_bought")]
     r#type: String,
     /// In the language that the request prefers.
-    #[schema(example = "You have bought this voucher already")]
+    #[schema(min_length = 1, example = "You have bought this voucher already")]
     title: String,
     /// The status of the answer.
-    #[schema(example = 409)]
+    #[schema(minimum = 400, maximum = 599, example = 409)]
     status: u16,
-    /// For programs; never changes.
-    #[schema(example = "already_bought")]
+    #[schema(value_type = ProblemCode)]
     code: String,
     /// About this occurrence.
+    #[schema(value_type = String, required = false)]
     detail: Option<String>,
     /// With `already_bought`: the order.
-    #[schema(example = "661897216000000001")]
+    #[schema(value_type = Id, required = false)]
     order_id: Option<String>,
     /// With `sale_not_started`: when it will begin.
+    #[schema(value_type = DateTime<Utc>, required = false)]
     begin_time: Option<DateTime<Utc>>,
 }
 
-/// Says of every refusal that it is a [`Problem`].
+fn described(document: &mut utoipa::openapi::OpenApi) -> impl Iterator<Item = &mut Operation> {
+    let items = document.paths.paths.values_mut();
+    items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.delete]).flatten()
+}
+
+/// A purchase needs no body, but `null` is none. The annotation knows no such body.
+struct OptionalBody;
+
+impl Modify for OptionalBody {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        for operation in described(document) {
+            if operation.operation_id.as_deref() == Some("buy")
+                && let Some(RefOr::T(body)) = &mut operation.request_body
+            {
+                body.required = None;
+            }
+        }
+    }
+}
+
+/// Says of every refusal that it is a [`Problem`], and of every route what the layer around all of
+/// them refuses.
 struct Problems;
 
 impl Modify for Problems {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let items = document.paths.paths.values_mut();
-        let operations =
-            items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.delete]).flatten();
-        for operation in operations {
-            for (status, response) in &mut operation.responses.responses {
+        for operation in described(document) {
+            let responses = &mut operation.responses.responses;
+            for (status, description) in [
+                ("413", "`invalid_request`: the body is larger than 16 KiB"),
+                ("422", "`invalid_request`: the body broke off"),
+            ] {
+                let response = || Response::new(description).into();
+                responses.entry(status.to_owned()).or_insert_with(response);
+            }
+            for (status, response) in responses {
                 let RefOr::T(response) = response else { continue };
                 if !status.starts_with('2') && response.content.is_empty() {
                     let problem = RefOr::T(Content::new(Some(Ref::from_schema_name("Problem"))));
@@ -92,20 +132,52 @@ impl Modify for Problems {
     }
 }
 
-/// `/docs` and `/api/openapi.json`.
-pub fn pages() -> Router {
-    let pages = SwaggerUi::new("/docs").url("/api/openapi.json", ApiDoc::openapi()).config(
-        Config::default()
-            .persist_authorization(true)
-            .display_request_duration(true)
-            // Otherwise the page shows our document to a validator on the network.
-            .validator_url("none"),
-    );
-    // The page's own 404 has no body.
-    Router::from(pages).layer(map_response(async |response: Response| {
-        if response.status() == StatusCode::NOT_FOUND {
-            return ApiError::new(Code::NotFound).into_response();
+/// The headers that come with a status, whatever the route.
+struct Headers;
+
+impl Modify for Headers {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let seconds = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
+        let retry_after = HeaderBuilder::new()
+            .schema(Some(seconds))
+            .description(Some("in so many seconds another try may succeed"));
+        let bearer = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["Bearer"]));
+        let authenticate =
+            HeaderBuilder::new().schema(Some(bearer)).description(Some("what would let you in"));
+        let (retry_after, authenticate) = (retry_after.build(), authenticate.build());
+        for operation in described(document) {
+            for (status, response) in &mut operation.responses.responses {
+                let RefOr::T(response) = response else { continue };
+                let is_problem = response.content.contains_key("application/problem+json");
+                let header = match status.as_str() {
+                    "401" => Some(("WWW-Authenticate", &authenticate)),
+                    "429" | "503" if is_problem => Some(("Retry-After", &retry_after)),
+                    _ => None,
+                };
+                if let Some((name, header)) = header {
+                    response.headers.insert(name.to_owned(), RefOr::T(header.clone()));
+                }
+                for (name, header) in &mut response.headers {
+                    let RefOr::T(header) = header else { continue };
+                    // The last page has no next one. All others are always there, which the
+                    // library's type has no member for; an extension is written as it stands.
+                    if name != "Link" {
+                        let required = Extensions::from_iter([("required", json!(true))]);
+                        header.extensions = Some(required);
+                    }
+                }
+            }
         }
-        response
-    }))
+    }
+}
+
+/// The description as it is served, made once.
+static DOCUMENT: LazyLock<Bytes> =
+    LazyLock::new(|| ApiDoc::openapi().to_json().unwrap_or_default().into());
+
+/// `/api/openapi.json`.
+pub(super) fn routes() -> Router {
+    let headers =
+        [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "max-age=60")];
+    Router::new().route(PATH, get(async move || (headers, DOCUMENT.clone())))
 }

@@ -10,7 +10,7 @@ use super::{ApiError, App};
 
 /// Whether the process answers at all.
 #[utoipa::path(get, path = "/healthz", tag = "operations",
-    responses((status = 200, description = "alive")))]
+    responses((status = 200, body = String, description = "alive", content_type = "text/plain")))]
 pub async fn healthz() -> &'static str {
     "ok\n"
 }
@@ -30,7 +30,8 @@ pub async fn readyz(State(app): State<App>) -> Result<(StatusCode, Json<Readines
 
 /// Counters and histograms, in the text format of Prometheus. At most a second old.
 #[utoipa::path(get, path = "/metrics", tag = "operations",
-    responses((status = 200, description = "Prometheus text format", content_type = "text/plain")))]
+    responses((status = 200, body = String, description = "Prometheus text format",
+        content_type = "text/plain")))]
 pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, ApiError> {
     let text = app.metrics.get(()).await?;
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text))

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::auth::Session;
 use super::body::OptionalJsonBody;
 use super::problem::Code;
+use super::schemas::{Id, Limit, OrderStatusWord};
 use super::voucher_pages::next_page;
 use super::vouchers::{Page, PathId};
 use super::{ApiError, App};
@@ -21,14 +22,14 @@ use crate::telemetry;
 /// The answer to the buyer of a voucher.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OrderedBody {
-    /// A 64-bit number in decimal digits: too large for a JavaScript number.
-    #[schema(value_type = String, example = "661897216000000001")]
+    /// The order.
+    #[schema(value_type = Id)]
     pub order_id: OrderId,
     /// The voucher.
-    #[schema(value_type = String, example = "1")]
+    #[schema(value_type = Id)]
     pub voucher_id: VoucherId,
     /// The buyer.
-    #[schema(value_type = String, example = "1")]
+    #[schema(value_type = Id)]
     pub user_id: UserId,
     /// When.
     pub created_at: DateTime<Utc>,
@@ -40,14 +41,17 @@ pub struct OrderBody {
     /// The order.
     #[serde(flatten)]
     pub ordered: OrderedBody,
-    /// `unpaid`, `paid`, `used`, `cancelled`, `refunding` or `refunded`.
-    #[schema(value_type = String, example = "unpaid")]
+    /// Where the order stands.
+    #[schema(value_type = OrderStatusWord)]
     pub status: OrderStatus,
     /// When it was paid.
+    #[schema(required = true)]
     pub paid_at: Option<DateTime<Utc>>,
     /// When it was redeemed.
+    #[schema(required = true)]
     pub used_at: Option<DateTime<Utc>>,
     /// When it was refunded.
+    #[schema(required = true)]
     pub refunded_at: Option<DateTime<Utc>>,
 }
 
@@ -73,7 +77,7 @@ impl From<Order> for OrderBody {
 #[serde(deny_unknown_fields)]
 pub struct BuyBody {
     /// The user as whom the client believes to buy; must be the user of the token.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Id>)]
     #[serde(default)]
     pub user_id: Option<UserId>,
 }
@@ -81,10 +85,11 @@ pub struct BuyBody {
 /// Buys one voucher for the user of the token.
 #[utoipa::path(post, path = "/api/vouchers/{id}/orders", tag = "orders",
     security(("token" = [])),
-    params(("id" = String, Path, description = "the voucher")),
-    request_body(content = Option<BuyBody>, description = "may be left out"),
+    params(("id" = Id, Path, description = "the voucher")),
+    request_body(content = BuyBody, description = "may be left out"),
     responses(
-        (status = 201, body = OrderedBody, description = "bought; `Location` names the order"),
+        (status = 201, body = OrderedBody, description = "bought",
+            headers(("Location" = String, description = "the order"))),
         (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: the body names another user"),
         (status = 404, description = "`voucher_not_found`"),
@@ -120,14 +125,15 @@ pub async fn buy(
 }
 
 /// One's own orders, newest first.
-#[utoipa::path(get, path = "/api/orders", tag = "orders",
+#[utoipa::path(get, path = "/api/orders", tag = "orders", operation_id = "list_orders",
     security(("token" = [])),
     params(
-        ("before" = Option<String>, Query, description = "only ids below this"),
-        ("limit" = Option<i64>, Query, description = "1 to 100, 20 when left out"),
+        ("before" = Option<Id>, Query, description = "only ids below this"),
+        ("limit" = Option<Limit>, Query, description = "1 to 100, 20 when left out"),
     ),
     responses(
-        (status = 200, body = [OrderBody], description = "a page; `Link` names the next"),
+        (status = 200, body = [OrderBody], description = "a page",
+            headers(("Link" = String, description = "the next page, where there may be one"))),
         (status = 401, description = "`unauthenticated`"),
         (status = 422, description = "`invalid_request`"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
@@ -147,9 +153,9 @@ pub async fn list(
 }
 
 /// One of the user's own orders. Another user's order is not found.
-#[utoipa::path(get, path = "/api/orders/{id}", tag = "orders",
+#[utoipa::path(get, path = "/api/orders/{id}", tag = "orders", operation_id = "find_order",
     security(("token" = [])),
-    params(("id" = String, Path, description = "the order")),
+    params(("id" = Id, Path, description = "the order")),
     responses(
         (status = 200, body = OrderBody, description = "the order"),
         (status = 401, description = "`unauthenticated`"),

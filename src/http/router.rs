@@ -13,7 +13,8 @@ use tower_http::trace::TraceLayer;
 
 use super::language::Language;
 use super::problem::Code;
-use super::{ApiError, App, body, openapi, operations, orders, problem, sessions, vouchers};
+use super::{ApiError, App, body, docs_page, openapi, operations, orders, problem};
+use super::{security_headers, sessions, vouchers};
 use crate::telemetry;
 
 /// The API.
@@ -38,7 +39,8 @@ pub fn router(app: App) -> Router {
         // become a problem, with their cause, and not a second time here.
         .layer(TraceLayer::new_for_http().on_failure(()))
         .with_state(app)
-        .merge(openapi::pages())
+        .merge(openapi::routes())
+        .merge(docs_page::routes())
         .fallback(|| async { ApiError::new(Code::NotFound) })
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
     with_common_layers(api)
@@ -58,8 +60,8 @@ pub fn with_common_layers(routes: Router) -> Router {
     routes.layer(from_fn(around))
 }
 
-/// Wraps every handler: an oversized body is refused, a panic becomes a
-/// problem, a problem is written in the client's language, and all is measured.
+/// Wraps every handler: an oversized body is refused, a panic becomes a problem, a problem is
+/// written in the client's language, browsers are told their limits, and all is measured.
 async fn around(request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let language = Language::preferred(request.headers());
@@ -75,7 +77,8 @@ async fn around(request: Request, next: Next) -> Response {
         .catch_unwind()
         .await
         .unwrap_or_else(|_| ApiError::new(Code::Internal).into_response());
-    let response = problem::write(response, language);
+    let mut response = problem::write(response, language);
+    security_headers::add(response.headers_mut());
     let route = matched.as_ref().map_or("none", MatchedPath::as_str);
     telemetry::request_answered(route, response.status(), begun.elapsed());
     response

@@ -14,6 +14,7 @@ use super::address::ClientAddress;
 use super::auth::Session;
 use super::body::JsonBody;
 use super::problem::Code;
+use super::schemas::{Id, LoginCode, Phone};
 use super::tokens::SESSION_LASTS;
 use super::{ApiError, App};
 use crate::model::{User, UserId, normalized_phone};
@@ -26,8 +27,8 @@ use crate::telemetry;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoginCodeBody {
-    /// Eleven digits of mainland China, or a plus sign and 7 to 15 digits (E.164).
-    #[schema(example = "13800138000")]
+    /// The phone that the code goes to.
+    #[schema(value_type = Phone)]
     pub phone: String,
 }
 
@@ -36,10 +37,10 @@ pub struct LoginCodeBody {
 #[serde(deny_unknown_fields)]
 pub struct SessionBody {
     /// The phone that the code was sent to.
-    #[schema(example = "13800138000")]
+    #[schema(value_type = Phone)]
     pub phone: String,
-    /// The six digits.
-    #[schema(example = "123456")]
+    /// The code.
+    #[schema(value_type = LoginCode)]
     pub code: String,
 }
 
@@ -47,9 +48,10 @@ pub struct SessionBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UserBody {
     /// The user.
-    #[schema(value_type = String, example = "1")]
+    #[schema(value_type = Id)]
     pub id: UserId,
     /// The phone that logs in.
+    #[schema(value_type = Phone)]
     pub phone: String,
     /// A name to show.
     pub nickname: String,
@@ -147,7 +149,8 @@ pub async fn send_code(
 }
 
 /// Logs in; the first login makes the user.
-#[utoipa::path(post, path = "/api/sessions", tag = "sessions", request_body = SessionBody,
+#[utoipa::path(post, path = "/api/sessions", tag = "sessions", operation_id = "create_session",
+    request_body = SessionBody,
     responses(
         (status = 201, body = SessionCreated, description = "the token is good for seven days"),
         (status = 401, description = "`unauthenticated`: the code is wrong, used or too old"),

@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::schemas::{Id, SaleStatusWord, Title};
 use crate::model::{Clock, SaleStatus, Voucher, VoucherId};
 use crate::seckill::Purchases;
 use crate::store::{Database, ReadCache, Service, StoreError, vouchers};
@@ -27,22 +28,24 @@ pub(super) fn next_page(
 /// A voucher and where its sale stands.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VoucherBody {
-    /// Decimal digits.
-    #[schema(value_type = String, example = "1")]
+    /// The voucher.
+    #[schema(value_type = Id)]
     pub id: VoucherId,
     /// The name of the voucher.
-    #[schema(example = "100 yuan for 80")]
+    #[schema(value_type = Title)]
     pub title: String,
     /// Vouchers left.
+    #[schema(minimum = 0)]
     pub stock: i32,
     /// Vouchers at the beginning.
+    #[schema(minimum = 0)]
     pub initial_stock: i32,
     /// First instant of the sale.
     pub begin_time: DateTime<Utc>,
     /// First instant after the sale.
     pub end_time: DateTime<Utc>,
-    /// `upcoming`, `on_sale`, `sold_out` or `ended`.
-    #[schema(value_type = String, example = "on_sale")]
+    /// Where the sale stands.
+    #[schema(value_type = SaleStatusWord)]
     pub status: SaleStatus,
 }
 

@@ -11,8 +11,9 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::auth::AdminSession;
-use super::body::JsonBody;
+use super::body::{JsonBody, whole_number};
 use super::problem::Code;
+use super::schemas::{Id, Limit, SaleInstant, Title};
 use super::voucher_pages::VoucherBody;
 use super::{ApiError, App};
 use crate::model::{Clock, InvalidId, VoucherId};
@@ -65,15 +66,18 @@ impl<T> Page<T> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewVoucherBody {
-    /// The name of the voucher, 1 to 200 characters.
-    #[schema(example = "100 yuan for 80")]
+    /// The name of the voucher.
+    #[schema(value_type = Title)]
     pub title: String,
     /// How many.
-    #[schema(minimum = 0, example = 100)]
+    #[schema(minimum = 0, maximum = 2_147_483_647, example = 100)]
+    #[serde(deserialize_with = "whole_number")]
     pub stock: i32,
     /// First instant of the sale; now when left out.
+    #[schema(value_type = Option<SaleInstant>)]
     pub begin_time: Option<DateTime<Utc>>,
-    /// First instant after the sale; 24 hours after the beginning when left out.
+    /// First instant after the sale, later than the first; 24 hours after it when left out.
+    #[schema(value_type = Option<SaleInstant>)]
     pub end_time: Option<DateTime<Utc>>,
 }
 
@@ -96,13 +100,14 @@ impl NewVoucherBody {
 }
 
 /// Vouchers, newest first, at most a second old.
-#[utoipa::path(get, path = "/api/vouchers", tag = "vouchers",
+#[utoipa::path(get, path = "/api/vouchers", tag = "vouchers", operation_id = "list_vouchers",
     params(
-        ("before" = Option<String>, Query, description = "only ids below this"),
-        ("limit" = Option<i64>, Query, description = "1 to 100, 20 when left out"),
+        ("before" = Option<Id>, Query, description = "only ids below this"),
+        ("limit" = Option<Limit>, Query, description = "1 to 100, 20 when left out"),
     ),
     responses(
-        (status = 200, body = [VoucherBody], description = "a page; `Link` names the next"),
+        (status = 200, body = [VoucherBody], description = "a page",
+            headers(("Link" = String, description = "the next page, where there may be one"))),
         (status = 422, description = "`invalid_request`"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
@@ -116,8 +121,8 @@ pub async fn list(
 }
 
 /// One voucher.
-#[utoipa::path(get, path = "/api/vouchers/{id}", tag = "vouchers",
-    params(("id" = String, Path, description = "the voucher")),
+#[utoipa::path(get, path = "/api/vouchers/{id}", tag = "vouchers", operation_id = "find_voucher",
+    params(("id" = Id, Path, description = "the voucher")),
     responses(
         (status = 200, body = VoucherBody, description = "the stock is at most a second old"),
         (status = 404, description = "`voucher_not_found`"),
@@ -140,14 +145,17 @@ pub async fn find(
 }
 
 /// Puts a voucher on sale.
-#[utoipa::path(post, path = "/api/vouchers", tag = "vouchers", request_body = NewVoucherBody,
+#[utoipa::path(post, path = "/api/vouchers", tag = "vouchers", operation_id = "create_voucher",
+    request_body = NewVoucherBody,
     security(("token" = [])),
     responses(
-        (status = 201, body = VoucherBody, description = "`Location` names it"),
+        (status = 201, body = VoucherBody, description = "the voucher",
+            headers(("Location" = String, description = "the voucher"))),
         (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 413, description = "`invalid_request`: the body is too large"),
-        (status = 422, description = "`invalid_request`"),
+        (status = 422, description = "`invalid_request`; also a sale that ends before it begins, \
+            or in the year 10000"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn create(

@@ -39,9 +39,9 @@ macro_rules! id {
 
         impl FromStr for $name {
             type Err = InvalidId;
-            /// Digits only: no sign, no space, so that one id has few spellings.
+            /// Digits only: no sign, no space, no leading zero, so that one id has one spelling.
             fn from_str(text: &str) -> Result<Self, InvalidId> {
-                if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+                if text.starts_with('0') || !text.bytes().all(|byte| byte.is_ascii_digit()) {
                     return Err(InvalidId);
                 }
                 text.parse::<i64>().ok().and_then(Self::new).ok_or(InvalidId)
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn ids_parse_digits_only() {
         assert_eq!("17".parse::<VoucherId>().map(VoucherId::get), Ok(17));
-        for text in ["", "0", "-1", "+1", " 1", "1.0", "abc", "9223372036854775808", "١"] {
+        for text in ["", "0", "017", "-1", "+1", " 1", "1.0", "abc", "9223372036854775808", "١"] {
             assert_eq!(text.parse::<VoucherId>(), Err(InvalidId), "{text:?}");
         }
     }

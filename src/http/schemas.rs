@@ -1,0 +1,108 @@
+//! Values as the API's description shows them: with all that the server checks. Their own types
+//! know nothing of the API.
+
+use serde_json::{Value, json};
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::{KnownFormat, RefOr, Schema, SchemaFormat};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::problem::Code;
+use crate::model::{OrderStatus, SaleStatus};
+
+/// A type that is only a name for a schema.
+macro_rules! described {
+    ($type:ident, $name:literal, $schema:expr) => {
+        pub(super) struct $type;
+        impl PartialSchema for $type {
+            fn schema() -> RefOr<Schema> {
+                $schema.into()
+            }
+        }
+        impl ToSchema for $type {
+            fn name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+        }
+    };
+}
+
+fn value(of: Type, description: &str) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(SchemaType::new(of)).description(Some(description))
+}
+
+fn text(pattern: &str, example: &str, description: &str) -> ObjectBuilder {
+    value(Type::String, description).pattern(Some(pattern)).examples([example])
+}
+
+fn word(words: impl IntoIterator<Item = Value>, description: &str) -> ObjectBuilder {
+    value(Type::String, description).enum_values(Some(words))
+}
+
+described!(Id, "Id", {
+    let description = "A positive number below 2^63 in decimal digits: too large for a JavaScript \
+        number. One number has one spelling, without leading zeros.";
+    text(&id_pattern(), "661897216000000001", description)
+});
+
+/// 1 to [`i64::MAX`]. Among numbers with as many digits a number is smaller when it begins as the
+/// largest does and goes on with a smaller digit.
+fn id_pattern() -> String {
+    let largest = i64::MAX.to_string();
+    let shorter = format!("[1-9][0-9]{{0,{}}}", largest.len() - 2);
+    let smaller = largest.bytes().enumerate().filter_map(|(at, digit)| {
+        let lowest = if at == 0 { b'1' } else { b'0' };
+        let rest = largest.len() - at - 1;
+        let range = format!("[{}-{}]", char::from(lowest), char::from(digit - 1));
+        (digit > lowest).then(|| format!("{}{range}[0-9]{{{rest}}}", &largest[..at]))
+    });
+    let all: Vec<String> = [shorter].into_iter().chain(smaller).chain([largest.clone()]).collect();
+    format!("^(?:{})$", all.join("|"))
+}
+
+described!(Limit, "Limit", {
+    let limit = value(Type::Integer, "How many at most.").minimum(Some(1)).maximum(Some(100));
+    limit.default(Some(json!(20)))
+});
+
+described!(Phone, "Phone", {
+    let description = "Eleven digits of mainland China, or a plus sign and 7 to 15 digits (E.164).";
+    text(r"^(?:1[0-9]{10}|\+[0-9]{7,15})$", "13800138000", description)
+});
+
+described!(LoginCode, "LoginCode", text("^[0-9]{6}$", "123456", "Six digits."));
+
+described!(Title, "Title", {
+    // No NUL, and not white space alone; `\s` means something else in each language.
+    let pattern = r"^[^\u0000]*[^\u0000\u0009-\u000d\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000][^\u0000]*$";
+    let description = "The name of the voucher: not white space alone, no NUL.";
+    text(pattern, "100 yuan for 80", description).min_length(Some(1)).max_length(Some(200))
+});
+
+described!(SaleInstant, "SaleInstant", {
+    let description = "An instant in the years 1970 to 9999 (UTC); what is below a microsecond is \
+        cut off.";
+    text("^(?:19[7-9][0-9]|[2-9][0-9]{3})-", "2026-11-11T00:00:00Z", description)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+});
+
+described!(SaleStatusWord, "SaleStatus", {
+    use SaleStatus::{Ended, OnSale, SoldOut, Upcoming};
+    let words = [Upcoming, OnSale, SoldOut, Ended].map(|status| json!(status));
+    word(words, "Where the sale stands.")
+});
+
+described!(OrderStatusWord, "OrderStatus", {
+    let statuses = (0..=i16::MAX).map_while(|at| OrderStatus::from_number(at + 1));
+    word(statuses.map(|status| json!(status)), "Where the order stands.")
+});
+
+described!(StoreStatus, "StoreStatus", {
+    word(["ok", "unavailable"].map(|status| json!(status)), "Whether the store answers.")
+});
+
+described!(ProblemCode, "ProblemCode", {
+    // No client should ever see `internal_error`: nothing that is sent and no store that is away
+    // leads there.
+    let codes = Code::ALL.into_iter().filter(|code| *code != Code::Internal);
+    word(codes.map(|code| json!(code.as_str())), "For programs; never changes.")
+});
