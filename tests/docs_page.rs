@@ -63,7 +63,12 @@ async fn a_policy_that_is_too_strict_shows_on_the_console() {
     let app: Router = router(world.app().await).layer(map_response(stricter));
     let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
     let port = listener.local_addr().unwrap().port();
-    tokio::spawn(server::serve(listener, app, 16, std::future::pending()));
+    tokio::spawn(server::serve(
+        listener,
+        app,
+        server::ServerLimits::of(16),
+        std::future::pending(),
+    ));
     let console = opened(port).await.console;
     assert!(console.iter().any(|line| line.contains("Content Security Policy")), "{console:?}");
 }

@@ -190,7 +190,7 @@ async fn a_clock_that_leaps_gives_a_majority_to_two_until_the_next_renewal() {
 /// Writes as a store that checks the fence does. Whether the write was taken.
 async fn write(pool: &PgPool, value: &str, guard: &Guard) -> bool {
     let fence = i64::try_from(guard.fence().unwrap()).unwrap();
-    let write = sqlx::query("update guarded set value = $1, fence = $2 where fence <= $2");
+    let write = sqlx::query("update guarded set value = $1, fence = $2 where fence < $2");
     write.bind(value).bind(fence).execute(pool).await.unwrap().rows_affected() == 1
 }
 

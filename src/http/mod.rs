@@ -7,6 +7,7 @@ pub mod body;
 mod connections;
 mod docs_page;
 pub mod health;
+mod hs256;
 mod language;
 pub mod openapi;
 pub mod operations;

@@ -224,7 +224,8 @@ impl From<Refusal> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         if error.retry_may_help() {
-            tracing::warn!(%error, "answered 503");
+            // The store's handle has logged that it is away, once and not for each request.
+            tracing::debug!(%error, "answered 503");
             if error.outcome_unknown() {
                 let detail = "it is not known whether what was asked for was done: look before \
                               asking again";
@@ -244,17 +245,15 @@ impl From<PurchaseError> for ApiError {
             return Self::new(Code::Internal);
         }
         match error {
-            // By the thousand when it happens; the metrics count them.
-            PurchaseError::Overloaded | PurchaseError::CircuitOpen => {
-                tracing::debug!(%error, "answered 503");
-            }
             PurchaseError::Panicked => tracing::error!(%error, "answered 503"),
-            _ => tracing::warn!(%error, "answered 503"),
+            // By the thousand when it happens: the metrics count them, and what changed is logged once,
+            // by the store's handle or the circuit breaker.
+            _ => tracing::debug!(%error, "answered 503"),
         }
         if error.outcome_unknown() {
             return Self::unavailable().detail(
                 "it is not known whether the order was placed: ask again, and an order that was \
-                 placed is named; if the voucher is sold out meanwhile, GET /api/orders shows it",
+                 placed is named, also when the voucher is sold out meanwhile",
             );
         }
         Self::unavailable()

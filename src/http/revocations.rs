@@ -16,6 +16,8 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 /// A revocation that was written before the last poll may be committed after it. A statement takes
 /// half of this time at most.
 const OVERLAP: TimeDelta = TimeDelta::seconds(10);
+/// How often a start asks before it gives up.
+const START_TRIES: usize = 5;
 /// Rows of one query.
 const PAGE: i64 = 5_000;
 /// Users remembered, in some 20 MB. Beyond it the oldest tenth of the revocations becomes one that
@@ -76,7 +78,14 @@ impl Revocations {
     pub async fn start(database: Database) -> Result<Self, StoreError> {
         let not_before = Arc::new(RwLock::new(NotBefore::new(MAX_USERS)));
         let mut poll = Poll { database, not_before: Arc::clone(&not_before), polled: None };
-        poll.step().await?;
+        let mut tries = 1;
+        while let Err(error) = poll.step().await {
+            // A database that has just started may be slow.
+            if tries == START_TRIES || !error.retry_may_help() {
+                return Err(error);
+            }
+            tries += 1;
+        }
         let task = tokio::spawn(poll.run()).abort_handle();
         Ok(Self { not_before, task })
     }

@@ -6,6 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 
+use super::hs256;
 use super::problem::{ApiError, Code};
 use crate::model::{SharedClock, UserId};
 
@@ -63,6 +64,7 @@ impl std::fmt::Debug for Tokens {
 impl Tokens {
     /// Tokens signed with `secret`.
     pub fn new(secret: &[u8], clock: SharedClock) -> Self {
+        hs256::install();
         let mut validation = Validation::new(Algorithm::HS256);
         // Checked below against our clock, to the second; the library would take its own.
         validation.validate_exp = false;

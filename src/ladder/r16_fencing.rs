@@ -77,7 +77,7 @@ impl Fencing {
         let admitted = sqlx::query(
             "insert into fences (user_id, token) values ($1, $2)
              on conflict (user_id) do update set token = excluded.token
-             where fences.token <= excluded.token",
+             where fences.token < excluded.token",
         )
         .bind(purchase.user.get())
         .bind(token)

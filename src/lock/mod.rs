@@ -94,7 +94,7 @@
 //! # ) -> Result<(), Box<dyn std::error::Error>> {
 //! let guard = locks.lock("invoice:7").fenced().acquire().await?;
 //! let token = guard.fence().ok_or("asked for above")?;
-//! let written = sqlx::query("update invoices set state = 'sent', fence = $1 where id = 7 and fence <= $1")
+//! let written = sqlx::query("update invoices set state = 'sent', fence = $1 where id = 7 and fence < $1")
 //!     .bind(i64::try_from(token)?)
 //!     .execute(&pool)
 //!     .await?

@@ -12,7 +12,7 @@ use crate::telemetry;
 
 /// How long an open circuit refuses every purchase. Then one purchase may try, and the next one after
 /// as long again, until the database has answered one.
-const REST: Duration = Duration::from_millis(250);
+const OPEN_FOR: Duration = Duration::from_millis(250);
 
 /// The circuit breaker of one sale. Each sale has its own, so that a row that another session has
 /// locked stops one sale only. (Where the voucher itself cannot be read, purchases fail before.)
@@ -35,7 +35,7 @@ impl Breaker {
             return Err(PurchaseError::CircuitOpen);
         }
         // The circuit is half open: this one tries, and the others wait for what becomes of it.
-        *open_until = Some(now + REST);
+        *open_until = Some(now + OPEN_FOR);
         Ok(())
     }
 
@@ -44,12 +44,13 @@ impl Breaker {
         let is_failure = placed.as_ref().is_err_and(StoreError::retry_may_help);
         let mut open_until = self.open_until();
         if is_failure {
-            if open_until.is_none() {
+            if let (None, Err(error)) = (*open_until, placed) {
                 telemetry::breaker_tripped();
+                tracing::warn!(%error, "orders of a voucher cannot be written: its circuit is open");
             }
-            *open_until = Some(Instant::now() + REST);
-        } else if open_until.is_some() {
-            *open_until = None;
+            *open_until = Some(Instant::now() + OPEN_FOR);
+        } else if open_until.take().is_some() {
+            tracing::info!("orders of the voucher are written again: its circuit is closed");
         }
     }
 
@@ -71,12 +72,12 @@ mod tests {
         breaker.record(&failure);
         assert!(matches!(breaker.check(), Err(PurchaseError::CircuitOpen)));
         for _ in 0..3 {
-            tokio::time::advance(REST).await;
+            tokio::time::advance(OPEN_FOR).await;
             assert!(breaker.check().is_ok(), "one may try");
             assert!(breaker.check().is_err(), "and only one");
             breaker.record(&failure);
         }
-        tokio::time::advance(REST).await;
+        tokio::time::advance(OPEN_FOR).await;
         assert!(breaker.check().is_ok());
         breaker.record(&Ok(Placed::SoldOut));
         assert!(breaker.check().is_ok() && breaker.check().is_ok());

@@ -1,0 +1,68 @@
+//! HMAC-SHA256 for `jsonwebtoken`, by ring, which TLS needs anyway. The library's own providers bring
+//! every algorithm that tokens may have, RSA and elliptic curves among them: half a minute of a build.
+
+use std::sync::Once;
+
+use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
+use jsonwebtoken::errors::{ErrorKind, Result};
+use jsonwebtoken::signature::{Error, Signer, Verifier};
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
+use ring::hmac;
+
+static PROVIDER: CryptoProvider = CryptoProvider {
+    signer_factory: signer,
+    verifier_factory: verifier,
+    // Of JSON Web Keys, which we have none of.
+    key_utils: KeyUtils::new_unimplemented(),
+};
+
+/// Has the library sign and verify by this from now on.
+pub(super) fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // It fails where there is another one, which signs as well.
+        let _ = PROVIDER.install_default();
+    });
+}
+
+struct Hs256(hmac::Key);
+
+fn key(algorithm: Algorithm, secret: &[u8]) -> Result<Hs256> {
+    if algorithm != Algorithm::HS256 {
+        return Err(ErrorKind::InvalidAlgorithm.into());
+    }
+    Ok(Hs256(hmac::Key::new(hmac::HMAC_SHA256, secret)))
+}
+
+fn signer(algorithm: &Algorithm, secret: &EncodingKey) -> Result<Box<dyn JwtSigner>> {
+    Ok(Box::new(key(*algorithm, secret.as_bytes())?))
+}
+
+fn verifier(algorithm: &Algorithm, secret: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
+    Ok(Box::new(key(*algorithm, secret.try_get_as_bytes()?)?))
+}
+
+impl Signer<Vec<u8>> for Hs256 {
+    fn try_sign(&self, message: &[u8]) -> std::result::Result<Vec<u8>, Error> {
+        Ok(hmac::sign(&self.0, message).as_ref().to_vec())
+    }
+}
+
+impl JwtSigner for Hs256 {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::HS256
+    }
+}
+
+impl Verifier<Vec<u8>> for Hs256 {
+    /// In constant time.
+    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> std::result::Result<(), Error> {
+        hmac::verify(&self.0, message, signature).map_err(|_| Error::new())
+    }
+}
+
+impl JwtVerifier for Hs256 {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::HS256
+    }
+}
