@@ -114,3 +114,32 @@ async fn the_demos_json_is_alone_on_standard_output() {
         assert!(verdict.get(field).is_some(), "{field} is missing in {verdict}");
     }
 }
+
+/// Redis is away from the start, and 30 buyers ask: the log says so once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_is_away_is_one_warning() {
+    let world = World::new().await;
+    world.at_present().await;
+    world.users(30).await;
+    let voucher = world.voucher(5).await.id;
+    // A port that nobody listens at.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let redis = format!("redis://127.0.0.1:{port}");
+    let program = Program::on(&world).with("REDIS_URL", &redis).with("SECKILL_SMS", "log");
+    let mut command = program.command(&["serve", "--listen", "127.0.0.1:0"]);
+    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let line = lines.next_line().await.unwrap().unwrap();
+    let api = Api::at(world, line.strip_prefix("listening on http://").unwrap().parse().unwrap());
+    let buying = (1..=30).map(|buyer| api.buy(buyer, voucher));
+    for answer in futures_util::future::join_all(buying).await {
+        answer.problem(503, "unavailable");
+    }
+    kill(Pid::from_raw(i32::try_from(server.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
+    let output = tokio::time::timeout(PATIENCE, server.wait_with_output()).await.unwrap().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    let warnings: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
+    let of_redis = warnings.iter().filter(|line| line.contains("Redis does not answer")).count();
+    assert_eq!(of_redis, 1, "{log}");
+    assert!(!warnings.iter().any(|line| line.contains("answered 503")), "{log}");
+}

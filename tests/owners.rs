@@ -8,12 +8,12 @@ use chrono::TimeDelta;
 use futures_util::future::join_all;
 use seckill::lab::faults::Fault;
 use seckill::model::{OrderId, Outcome, Refusal, UserId, VoucherId};
-use seckill::seckill::Purchases;
+use seckill::seckill::{Purchases, Strategy};
 use sqlx::Connection;
 
 use crate::eventually::eventually;
 use crate::purchase::rush;
-use crate::world::{World, each_strategy, midnight, user};
+use crate::world::{World, each_of, each_strategy, midnight, user};
 
 /// Asks again for each owner: all at once, as they would.
 async fn all_hear_of_their_orders(
@@ -150,6 +150,35 @@ async fn an_unknown_outcome_is_settled_though_the_voucher_is_sold_out_meanwhile(
             .await;
             assert_eq!(node.buy(user(3), voucher).await.unwrap().code(), "sold_out");
         }
+    })
+    .await;
+}
+
+/// A second click ends before Redis is asked; and whoever has an order hears of it even then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_one_user_does_not_reach_redis() {
+    each_of([Strategy::Locked, Strategy::GroupCommit], async |world| {
+        world.users(2).await;
+        let voucher = world.voucher(2).await.id;
+        let linked = world.linked_shop().await;
+        world.wait_long_for_rows().await;
+        let row = world.hold_the_row().await;
+        let node = Arc::clone(&linked.shop);
+        let first = tokio::spawn(async move { node.buy(user(1), voucher).await });
+        world.until_one_waits().await;
+        linked.redis.break_by(Fault::Down);
+        for _ in 0..100 {
+            let again = linked.shop.buy(user(1), voucher).await.unwrap();
+            assert_eq!(again, Outcome::Refused(Refusal::OrderInProgress));
+        }
+        assert!(
+            linked.shop.buy(user(2), voucher).await.is_err(),
+            "Redis is asked for another user"
+        );
+        linked.redis.break_by(Fault::None);
+        row.close().await.unwrap();
+        // The row was held for as long as that took: the answer may have come too late.
+        let _ = first.await.unwrap();
     })
     .await;
 }

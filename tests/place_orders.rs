@@ -21,7 +21,7 @@ fn new_orders(first: i64, users: &[i64]) -> Vec<NewOrder> {
     let order = |(id, number): (i64, &i64)| NewOrder {
         id: OrderId::new(id).unwrap(),
         user: user(*number),
-        at: midnight() + TimeDelta::microseconds(id * 1_000_001),
+        at: midnight() + TimeDelta::microseconds(id * 1_001),
     };
     (first..).zip(users).map(order).collect()
 }

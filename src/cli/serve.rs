@@ -70,7 +70,6 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     let secret = stores.secret(&args.secret)?;
     let database = stores.migrated_database().await?;
-    database.watch_durability(args.server.require_durable);
     if args.server.require_durable && database.durability() == DatabaseDurability::Unsafe {
         return Err(ConfigError(
             "the database runs with fsync or full_page_writes off: switch both on, or do without \
@@ -79,6 +78,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         )
         .into());
     }
+    database.watch_durability(args.server.require_durable);
     let app = app(&args.server, &stores, &secret, database, sms).await?;
     let files = rlimit::increase_nofile_limit(u64::MAX)?;
     let max_connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);

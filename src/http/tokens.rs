@@ -6,8 +6,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 
-use super::hs256;
 use super::problem::{ApiError, Code};
+use super::token_hmac;
 use crate::model::{SharedClock, UserId};
 
 /// How long a session lasts.
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Tokens {
 impl Tokens {
     /// Tokens signed with `secret`.
     pub fn new(secret: &[u8], clock: SharedClock) -> Self {
-        hs256::install();
+        token_hmac::install();
         let mut validation = Validation::new(Algorithm::HS256);
         // Checked below against our clock, to the second; the library would take its own.
         validation.validate_exp = false;

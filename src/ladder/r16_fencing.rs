@@ -1,7 +1,7 @@
 //! *Idea.* Every grant comes with a number greater than all before; the database remembers the
 //! greatest it has seen and refuses a smaller one.
-//! *Holds.* One order per user, also when a holder slept past its lease: the store itself user_mutexes
-//! away who is late.
+//! *Holds.* One order per user, also when a holder slept past its lease: the store itself refuses the
+//! late one.
 //! *Breaks when* the lock's server is gone: then nobody buys. And it is one more row to write.
 //! *Next.* A lock service that does not forget (r17); or no lock at all (r18).
 
@@ -75,11 +75,12 @@ impl Fencing {
         purchase.at(Point::LastCheck, format!("it is, by token {token}")).await;
         // First of all: the row stays locked until we commit, and who comes later counts later.
         let admitted = sqlx::query(
-            "insert into fences (user_id, token) values ($1, $2)
-             on conflict (user_id) do update set token = excluded.token
+            "insert into fences (user_id, voucher_id, token) values ($1, $2, $3)
+             on conflict (user_id, voucher_id) do update set token = excluded.token
              where fences.token < excluded.token",
         )
         .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
         .bind(token)
         .execute(&mut *transaction)
         .await?;

@@ -1,5 +1,5 @@
-//! HMAC-SHA256 for `jsonwebtoken`, by ring, which TLS needs anyway. The library's own providers bring
-//! every algorithm that tokens may have, RSA and elliptic curves among them: half a minute of a build.
+//! HMAC for `jsonwebtoken`, by ring, which TLS needs anyway. The library's own providers bring every
+//! algorithm that tokens may have, RSA and elliptic curves among them: half a minute of a build.
 
 use std::sync::Once;
 
@@ -25,44 +25,52 @@ pub(super) fn install() {
     });
 }
 
-struct Hs256(hmac::Key);
+struct TokenHmac {
+    algorithm: Algorithm,
+    key: hmac::Key,
+}
 
-fn key(algorithm: Algorithm, secret: &[u8]) -> Result<Hs256> {
-    if algorithm != Algorithm::HS256 {
-        return Err(ErrorKind::InvalidAlgorithm.into());
+impl TokenHmac {
+    fn new(algorithm: Algorithm, secret: &[u8]) -> Result<Self> {
+        let hmac = match algorithm {
+            Algorithm::HS256 => hmac::HMAC_SHA256,
+            Algorithm::HS384 => hmac::HMAC_SHA384,
+            Algorithm::HS512 => hmac::HMAC_SHA512,
+            _ => return Err(ErrorKind::InvalidAlgorithm.into()),
+        };
+        Ok(Self { algorithm, key: hmac::Key::new(hmac, secret) })
     }
-    Ok(Hs256(hmac::Key::new(hmac::HMAC_SHA256, secret)))
 }
 
 fn signer(algorithm: &Algorithm, secret: &EncodingKey) -> Result<Box<dyn JwtSigner>> {
-    Ok(Box::new(key(*algorithm, secret.as_bytes())?))
+    Ok(Box::new(TokenHmac::new(*algorithm, secret.as_bytes())?))
 }
 
 fn verifier(algorithm: &Algorithm, secret: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
-    Ok(Box::new(key(*algorithm, secret.try_get_as_bytes()?)?))
+    Ok(Box::new(TokenHmac::new(*algorithm, secret.try_get_as_bytes()?)?))
 }
 
-impl Signer<Vec<u8>> for Hs256 {
+impl Signer<Vec<u8>> for TokenHmac {
     fn try_sign(&self, message: &[u8]) -> std::result::Result<Vec<u8>, Error> {
-        Ok(hmac::sign(&self.0, message).as_ref().to_vec())
+        Ok(hmac::sign(&self.key, message).as_ref().to_vec())
     }
 }
 
-impl JwtSigner for Hs256 {
+impl JwtSigner for TokenHmac {
     fn algorithm(&self) -> Algorithm {
-        Algorithm::HS256
+        self.algorithm
     }
 }
 
-impl Verifier<Vec<u8>> for Hs256 {
+impl Verifier<Vec<u8>> for TokenHmac {
     /// In constant time.
     fn verify(&self, message: &[u8], signature: &Vec<u8>) -> std::result::Result<(), Error> {
-        hmac::verify(&self.0, message, signature).map_err(|_| Error::new())
+        hmac::verify(&self.key, message, signature).map_err(|_| Error::new())
     }
 }
 
-impl JwtVerifier for Hs256 {
+impl JwtVerifier for TokenHmac {
     fn algorithm(&self) -> Algorithm {
-        Algorithm::HS256
+        self.algorithm
     }
 }
