@@ -92,7 +92,7 @@ impl Purchases {
             recent_orders: RecentOrders::new(),
             owners: OrderOwners::new(&database),
             permits: Arc::new(Semaphore::new(options.burst)),
-            in_flight: InFlight::default(),
+            in_flight: InFlight::new(options.strategy.takes_lock()),
             locks,
             takes_lock: options.strategy.takes_lock(),
             keys,
@@ -127,17 +127,16 @@ impl Purchases {
             let owned = self.owned(user, &sale, at).await?;
             return Ok(refused(owned, refusal));
         }
-        // Is there room for one more, is it the buyer's only one, and does the database write orders of
-        // this voucher?
+        // Is it the buyer's only purchase, is there room for one more, and does the database write orders
+        // of this voucher?
+        let Some(under_way) = self.in_flight.begin(user) else {
+            return Ok(self.in_progress(user, voucher).await);
+        };
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = permit.map_err(|_| PurchaseError::Overloaded)?;
-        let under_way = self.takes_lock.then(|| self.in_flight.begin(user));
-        if matches!(under_way, Some(None)) {
-            return Ok(self.in_progress(user, voucher).await);
-        }
         sale.breaker.check()?;
         // From here on the purchase runs to its end, whether its buyer waits for it or not.
-        let admission = Admission { _permit: permit, _under_way: under_way.flatten() };
+        let admission = Admission { _permit: permit, _under_way: under_way };
         let purchase = Arc::clone(self).purchase(user, sale, at, admission);
         let task = self.tasks.spawn_on(purchase, &self.runtime);
         task.await.unwrap_or(Err(PurchaseError::Panicked))
@@ -273,7 +272,7 @@ enum BuyerLock {
 /// What a purchase holds until it ends.
 struct Admission {
     _permit: OwnedSemaphorePermit,
-    _under_way: Option<UnderWay>,
+    _under_way: UnderWay,
 }
 
 /// The owner of an order hears of it before any refusal.
