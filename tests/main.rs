@@ -15,6 +15,7 @@ mod api_tokens;
 mod api_vouchers;
 mod browser;
 mod ceiling;
+mod chaos;
 mod cli;
 mod cli_audit;
 mod cli_lock;

@@ -1,0 +1,281 @@
+//! One round: a sale on two nodes, the faults of its plan, and then the books.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use seckill::embedded::Server;
+use seckill::lab::faults::{Fault as NetworkFault, Proxy};
+use tokio::process::Command;
+use url::Url;
+
+use super::machine::{Clock, Machine, SmallDisk};
+use super::plan::{Disk, Fault, Reach, Round, Step, Victim};
+use crate::faults::crowd::{Answer, Crowd, WIDTH, What, in_progress, only};
+use crate::faults::sale::{CLIENT_PATIENCE, Sale};
+use crate::faults::stage::Stage;
+use crate::processes::{Node, is_alive};
+
+/// Everything sells again within this time after the last fault is over, without a hand.
+pub const SELLS_AGAIN_WITHIN: Duration = Duration::from_secs(15);
+
+/// Servers, which one round after the other uses.
+pub struct Ground {
+    stage: Stage,
+    /// Under the data of the servers, if it can be filled.
+    disk: Option<SmallDisk>,
+}
+
+impl Ground {
+    /// For rounds like this one.
+    pub async fn for_round(round: &Round) -> Self {
+        if !fills_the_disk(round) {
+            return Self { stage: Stage::throwaway(true, round.strategy).await, disk: None };
+        }
+        let (disk, servers) = tokio::task::spawn_blocking(SmallDisk::start).await.unwrap();
+        Self { stage: Stage::on(servers, round.strategy).await, disk: Some(disk) }
+    }
+
+    pub fn suits(&self, round: &Round) -> bool {
+        self.disk.is_some() == fills_the_disk(round)
+    }
+
+    pub async fn end(self) {
+        self.stage.end().await;
+    }
+}
+
+fn fills_the_disk(round: &Round) -> bool {
+    round.steps.iter().any(|step| matches!(step.fault, Fault::DiskFull(_)))
+}
+
+/// What a round that held has to tell.
+#[derive(Debug, Clone, Copy)]
+pub struct Figures {
+    pub orders: usize,
+    /// Orders that a buyer was told of on asking again.
+    pub named: usize,
+    pub unavailable: usize,
+    /// From the end of the last fault to the first order.
+    pub first: Duration,
+    /// The same to the moment at which every buyer has had an order.
+    pub all: Duration,
+}
+
+/// Proxies of one server: before the first node, and before the second.
+type Proxies = [Option<Proxy>; 2];
+
+struct Running<'a> {
+    stage: &'a mut Stage,
+    disk: Option<&'a SmallDisk>,
+    clock: Option<Clock>,
+    redis: Proxies,
+    postgres: Proxies,
+    /// The second one is the victim of faults.
+    nodes: Vec<Node>,
+}
+
+impl<'a> Running<'a> {
+    async fn start(ground: &'a mut Ground, machine: &Machine, round: &Round) -> Self {
+        let jumps = round.steps.iter().any(|step| matches!(step.fault, Fault::ClockJump(_)));
+        let mut running = Self {
+            stage: &mut ground.stage,
+            disk: ground.disk.as_ref(),
+            clock: jumps.then(|| machine.clock()),
+            redis: [None, None],
+            postgres: [None, None],
+            nodes: Vec::new(),
+        };
+        for step in &round.steps {
+            if let Fault::Cut(server, _, reach) = step.fault {
+                running.put_proxies_before(server, reach).await;
+            }
+        }
+        for node in 0..2 {
+            let mut command = running.serve(node, ([127, 0, 0, 1], 0).into());
+            running.nodes.push(Node::start(&mut command).await);
+        }
+        running
+    }
+
+    async fn put_proxies_before(&mut self, server: Server, reach: Reach) {
+        let sale = &self.stage.sale;
+        for node in 0..2 {
+            if node == 0 && reach == Reach::SecondNode {
+                continue;
+            }
+            if server == Server::Redis {
+                self.redis[node] = Some(Proxy::start(&sale.redis_url).await.unwrap());
+                continue;
+            }
+            let url = Url::parse(&sale.database_url).unwrap();
+            let host = url.query_pairs().find(|(name, _)| name == "host").unwrap().1.into_owned();
+            let socket = std::path::Path::new(&host).join(".s.PGSQL.5432");
+            self.postgres[node] = Some(Proxy::before_socket(socket).await.unwrap());
+        }
+    }
+
+    fn serve(&self, node: usize, listen: SocketAddr) -> Command {
+        let sale = &self.stage.sale;
+        let redis = self.redis[node].as_ref().map_or(sale.redis_url.as_str(), Proxy::url);
+        let postgres = self.postgres[node].as_ref().map_or_else(
+            || sale.database_url.clone(),
+            |proxy| format!("postgres://postgres@{}/seckill?sslmode=disable", proxy.address()),
+        );
+        let mut command = sale.serve(listen, &postgres, redis);
+        if let Some(clock) = self.clock.as_ref().filter(|_| node == 1) {
+            clock.apply(&mut command);
+        }
+        command
+    }
+
+    fn begin(&self, fault: Fault) {
+        match fault {
+            Fault::Kill(victim) => self.signal(victim, Signal::SIGKILL),
+            Fault::Pause(victim) => self.signal(victim, Signal::SIGSTOP),
+            Fault::Cut(server, fault, _) => self.break_by(server, fault),
+            Fault::ClockJump(minutes) => self.clock.as_ref().unwrap().show(minutes),
+            Fault::DiskFull(disk) => self.fill(disk),
+        }
+    }
+
+    /// What an operator, an init system or the network does; the nodes are left alone. A node
+    /// that was killed is not started before its stores run.
+    fn end(&mut self, fault: Fault) {
+        match fault {
+            Fault::Kill(Victim::Node) => {}
+            Fault::Kill(Victim::Server(server)) => self.stage.restart(server),
+            Fault::Pause(victim) => self.signal(victim, Signal::SIGCONT),
+            Fault::Cut(server, _, _) => self.break_by(server, NetworkFault::None),
+            Fault::ClockJump(_) => self.clock.as_ref().unwrap().show(0),
+            Fault::DiskFull(_) => {
+                self.disk.unwrap().free();
+                for server in [Server::Redis, Server::Postgres] {
+                    if !self.stage.servers.pid(server).is_some_and(is_alive) {
+                        eprintln!("{server} ended on the full disk, and is started again");
+                        self.stage.restart(server);
+                    }
+                }
+            }
+        }
+    }
+
+    fn fill(&self, disk: Disk) {
+        let appends = if disk == Disk::Redis { "yes" } else { "no" };
+        let client = redis::Client::open(self.stage.sale.redis_url.as_str()).unwrap();
+        let mut redis = client.get_connection().unwrap();
+        let mut command = redis::cmd("CONFIG");
+        command.arg(&["SET", "appendonly", appends]).exec(&mut redis).unwrap();
+        self.disk.unwrap().fill();
+        if disk == Disk::WriteAheadLog {
+            // Ends with the server, as a rule, and with an error.
+            let pool = self.stage.sale.pool.clone();
+            tokio::spawn(async move {
+                let _ = sqlx::query("select pg_switch_wal()").execute(&pool).await;
+            });
+        }
+    }
+
+    fn signal(&self, victim: Victim, signal: Signal) {
+        match victim {
+            Victim::Node => self.nodes[1].send(signal),
+            Victim::Server(server) => self.stage.signal(server, signal),
+        }
+    }
+
+    fn break_by(&self, server: Server, fault: NetworkFault) {
+        let proxies = if server == Server::Redis { &self.redis } else { &self.postgres };
+        proxies.iter().flatten().for_each(|proxy| proxy.break_by(fault));
+    }
+
+    /// All the steps, each at its time. Returns when the last one is over.
+    async fn faults(&mut self, steps: &[Step]) -> Instant {
+        let mut events: Vec<(Duration, bool, Fault)> = Vec::new();
+        for step in steps {
+            events.push((step.begins, true, step.fault));
+            events.push((step.begins + step.lasts, false, step.fault));
+        }
+        events.sort_by_key(|(at, ..)| *at);
+        let began = Instant::now();
+        for (at, begins, fault) in events {
+            tokio::time::sleep(at.saturating_sub(began.elapsed())).await;
+            if begins { self.begin(fault) } else { self.end(fault) }
+        }
+        if steps.iter().any(|step| step.fault == Fault::Kill(Victim::Node)) {
+            let mut dead = self.nodes.pop().unwrap();
+            assert!(!dead.ended().await.success());
+            let mut command = self.serve(1, dead.address);
+            self.nodes.push(Node::start(&mut command).await);
+        }
+        Instant::now()
+    }
+}
+
+/// Runs a round. Panics, saying why, where a promise was broken.
+pub async fn run(ground: &mut Ground, machine: &Machine, round: &Round) -> Figures {
+    ground.stage.sale = ground.stage.sale.another(round.strategy).await;
+    let mut running = Running::start(ground, machine, round).await;
+    let addresses: Vec<SocketAddr> = running.nodes.iter().map(|node| node.address).collect();
+    let crowd = Crowd::start(&running.stage.sale, &addresses);
+    crowd.orders_after(Instant::now(), round.orders_before).await;
+    let mended = running.faults(&round.steps).await;
+    let (first, all) = sells_again(&crowd, mended).await;
+    let answers = crowd.go_home().await;
+    judge(&running.stage.sale, round, &answers).await;
+    let count = |wanted: fn(&What) -> bool| answers.iter().filter(|one| wanted(&one.what)).count();
+    Figures {
+        orders: count(|what| matches!(what, What::Ordered(_))),
+        named: count(|what| matches!(what, What::AlreadyBought(_))),
+        unavailable: count(|what| *what == What::Unavailable),
+        first,
+        all,
+    }
+}
+
+/// How long after `since` the first order was acknowledged, and how long until every worker of
+/// the crowd had one.
+async fn sells_again(crowd: &Crowd, since: Instant) -> (Duration, Duration) {
+    loop {
+        let first = crowd.first_orders_after(since);
+        if let Some(every) = first.into_iter().collect::<Option<Vec<Duration>>>() {
+            let (Some(first), Some(last)) = (every.iter().min(), every.iter().max()) else {
+                unreachable!("a crowd has workers");
+            };
+            return (*first, *last);
+        }
+        let served = first.iter().flatten().count();
+        assert!(
+            since.elapsed() <= SELLS_AGAIN_WITHIN,
+            "{} of {WIDTH} buyers are not served {} s after the last fault",
+            WIDTH - served,
+            SELLS_AGAIN_WITHIN.as_secs(),
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The books hold, every order that a buyer was told of is in them, and no buyer was told what
+/// does not belong to the faults.
+async fn judge(sale: &Sale, round: &Round, answers: &[Answer]) {
+    let on_second_node = |answer: &Answer| answer.worker % 2 == 1;
+    let (of_second, of_first): (Vec<_>, Vec<_>) = answers.iter().cloned().partition(on_second_node);
+    let usual = vec![What::Unavailable, in_progress()];
+    only(&of_first, &usual);
+    let mut belong = usual;
+    for step in &round.steps {
+        match step.fault {
+            // Its connections break.
+            Fault::Kill(Victim::Node) => belong.push(What::Nothing),
+            // It answers nobody; a client gives up before it goes on.
+            Fault::Pause(Victim::Node) if step.lasts + SLOW > CLIENT_PATIENCE => {
+                belong.push(What::Else("hang".to_owned()));
+            }
+            _ => {}
+        }
+    }
+    only(&of_second, &belong);
+    sale.settle(answers).await;
+}
+
+/// The longest time in which a purchase is answered, and some more on a busy machine.
+const SLOW: Duration = Duration::from_secs(2);
