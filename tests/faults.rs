@@ -9,6 +9,8 @@ pub mod crowd;
 mod kept_home;
 mod nodes;
 mod postgres;
+mod postgres_node;
 mod redis;
 pub mod sale;
 pub mod stage;
+mod standby;
