@@ -10,7 +10,7 @@ use tokio::process::Command;
 use url::Url;
 
 use super::machine::{Clock, Machine, SmallDisk};
-use super::plan::{Disk, Fault, Reach, Round, Step, Victim};
+use super::plan::{Disk, Fault, Reach, Round, SEEN_BY_THE_CLOCK, Step, Victim};
 use crate::faults::crowd::{Answer, Crowd, WIDTH, What, in_progress, only};
 use crate::faults::sale::{CLIENT_PATIENCE, Sale};
 use crate::faults::stage::Stage;
@@ -168,10 +168,15 @@ impl<'a> Running<'a> {
         command.arg(&["SET", "appendonly", appends]).exec(&mut redis).unwrap();
         self.disk.unwrap().fill();
         if disk == Disk::WriteAheadLog {
-            // Ends with the server, as a rule, and with an error.
             let pool = self.stage.sale.pool.clone();
             tokio::spawn(async move {
-                let _ = sqlx::query("select pg_switch_wal()").execute(&pool).await;
+                // Files that were made ahead are used up first. Ends with the server.
+                for _ in 0..50 {
+                    if sqlx::query("select pg_switch_wal()").execute(&pool).await.is_err() {
+                        return;
+                    }
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
             });
         }
     }
@@ -275,6 +280,23 @@ async fn judge(sale: &Sale, round: &Round, answers: &[Answer]) {
     }
     only(&of_second, &belong);
     sale.settle(answers).await;
+    if let [Step { fault: Fault::ClockJump(_), lasts, .. }] = round.steps[..]
+        && lasts >= SEEN_BY_THE_CLOCK
+    {
+        assert!(sold_by_a_wrong_clock(sale).await > 0, "the clock did not jump");
+    }
+}
+
+async fn sold_by_a_wrong_clock(sale: &Sale) -> i64 {
+    sqlx::query_scalar(
+        "select count(*) from orders
+         where voucher_id = $1
+           and created_at not between now() - interval '50 s' and now() + interval '50 s'",
+    )
+    .bind(sale.voucher.get())
+    .fetch_one(&sale.pool)
+    .await
+    .unwrap()
 }
 
 /// The longest time in which a purchase is answered, and some more on a busy machine.
