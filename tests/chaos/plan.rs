@@ -43,6 +43,12 @@ pub enum Disk {
     WriteAheadLog,
 }
 
+impl Disk {
+    pub fn of(self) -> Server {
+        if self == Self::Redis { Server::Redis } else { Server::Postgres }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// SIGKILL; then it is started again.
@@ -154,6 +160,14 @@ impl Round {
         let faults: Vec<Fault> = faults.collect();
         let steps = faults.into_iter().map(|fault| step(fault, &mut random)).collect();
         Self { seed, strategy, orders_before, steps }
+    }
+
+    /// The server whose disk is filled, if there is one.
+    pub fn fills_disk_of(&self) -> Option<Server> {
+        self.steps.iter().find_map(|step| match step.fault {
+            Fault::DiskFull(disk) => Some(disk.of()),
+            _ => None,
+        })
     }
 
     /// The rounds that are a little less than this one, the least first.

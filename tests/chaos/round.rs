@@ -22,31 +22,35 @@ pub const SELLS_AGAIN_WITHIN: Duration = Duration::from_secs(15);
 /// Servers, which one round after the other uses.
 pub struct Ground {
     stage: Stage,
-    /// Under the data of the servers, if it can be filled.
-    disk: Option<SmallDisk>,
+    /// Under the data of the servers, if it can be filled, and whose writes that is to stop.
+    disk: Option<(SmallDisk, Server)>,
 }
 
 impl Ground {
     /// For rounds like this one.
     pub async fn for_round(round: &Round) -> Self {
-        if !fills_the_disk(round) {
+        let Some(stopped) = round.fills_disk_of() else {
             return Self { stage: Stage::throwaway(true, round.strategy).await, disk: None };
-        }
+        };
         let (disk, servers) = tokio::task::spawn_blocking(SmallDisk::start).await.unwrap();
-        Self { stage: Stage::on(servers, round.strategy).await, disk: Some(disk) }
+        if stopped == Server::Postgres {
+            // Redis would refuse every purchase before PostgreSQL is asked. Switched off once for
+            // all: a Redis that switches it on while its disk is full may not recover.
+            let client = redis::Client::open(servers.redis_url().unwrap()).unwrap();
+            let mut command = redis::cmd("CONFIG");
+            command.arg(&["SET", "appendonly", "no"]);
+            command.exec(&mut client.get_connection().unwrap()).unwrap();
+        }
+        Self { stage: Stage::on(servers, round.strategy).await, disk: Some((disk, stopped)) }
     }
 
     pub fn suits(&self, round: &Round) -> bool {
-        self.disk.is_some() == fills_the_disk(round)
+        self.disk.as_ref().map(|(_, stopped)| *stopped) == round.fills_disk_of()
     }
 
     pub async fn end(self) {
         self.stage.end().await;
     }
-}
-
-fn fills_the_disk(round: &Round) -> bool {
-    round.steps.iter().any(|step| matches!(step.fault, Fault::DiskFull(_)))
 }
 
 /// What a round that held has to tell.
@@ -80,7 +84,7 @@ impl<'a> Running<'a> {
         let jumps = round.steps.iter().any(|step| matches!(step.fault, Fault::ClockJump(_)));
         let mut running = Self {
             stage: &mut ground.stage,
-            disk: ground.disk.as_ref(),
+            disk: ground.disk.as_ref().map(|(disk, _)| disk),
             clock: jumps.then(|| machine.clock()),
             redis: [None, None],
             postgres: [None, None],
@@ -161,11 +165,6 @@ impl<'a> Running<'a> {
     }
 
     fn fill(&self, disk: Disk) {
-        let appends = if disk == Disk::Redis { "yes" } else { "no" };
-        let client = redis::Client::open(self.stage.sale.redis_url.as_str()).unwrap();
-        let mut redis = client.get_connection().unwrap();
-        let mut command = redis::cmd("CONFIG");
-        command.arg(&["SET", "appendonly", appends]).exec(&mut redis).unwrap();
         self.disk.unwrap().fill();
         if disk == Disk::WriteAheadLog {
             let pool = self.stage.sale.pool.clone();
