@@ -15,9 +15,6 @@ const STRATEGIES: [Strategy; 3] =
 /// A pause of a node that is longer than the lease of its buyers' locks.
 const LONGER_THAN_A_LEASE: Duration = Duration::from_millis(5500);
 
-/// The library that moves a clock looks once a second by how much.
-pub const SEEN_BY_THE_CLOCK: Duration = Duration::from_millis(1100);
-
 /// What can be killed or paused. The node is the second of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Victim {
@@ -223,7 +220,8 @@ fn step(fault: Fault, random: &mut StdRng) -> Step {
     let begins = Duration::from_micros(random.random_range(0..latest));
     let at_least = match fault {
         Fault::Kill(_) => 0,
-        Fault::ClockJump(_) => SEEN_BY_THE_CLOCK.as_millis() as u64,
+        // The library that moves a clock looks once a second by how much.
+        Fault::ClockJump(_) => 1_100,
         _ => 100,
     };
     let mut lasts = Duration::from_millis(at_least + random.random_range(0..1_500));
