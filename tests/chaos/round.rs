@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use seckill::embedded::Server;
 use seckill::lab::faults::{Fault as NetworkFault, Proxy};
+use sqlx::{Connection, PgConnection};
 use tokio::process::Command;
 use url::Url;
 
@@ -14,7 +15,7 @@ use super::plan::{Disk, Fault, Reach, Round, Step, Victim};
 use crate::faults::crowd::{Answer, Crowd, WIDTH, What, in_progress, only};
 use crate::faults::sale::{CLIENT_PATIENCE, Sale};
 use crate::faults::stage::Stage;
-use crate::processes::{Node, eventually, is_alive};
+use crate::processes::{DEADLINE, Node, eventually, is_alive};
 
 /// Everything sells again within this time after the last fault is over, without a hand.
 pub const SELLS_AGAIN_WITHIN: Duration = Duration::from_secs(15);
@@ -145,7 +146,7 @@ impl<'a> Running<'a> {
 
     /// What an operator, an init system or the network does; the nodes are left alone. A node
     /// that was killed is not started before its stores run.
-    fn end(&mut self, fault: Fault) {
+    async fn end(&mut self, fault: Fault) {
         match fault {
             Fault::Kill(Victim::Node) => {}
             Fault::Kill(Victim::Server(server)) => self.stage.restart(server),
@@ -154,13 +155,27 @@ impl<'a> Running<'a> {
             Fault::ClockJump(_) => self.clock.as_ref().unwrap().show(0),
             Fault::DiskFull(_) => {
                 self.disk.unwrap().free();
-                for server in [Server::Redis, Server::Postgres] {
-                    if !self.stage.servers.pid(server).is_some_and(is_alive) {
-                        eprintln!("{server} ended on the full disk, and is started again");
-                        self.stage.restart(server);
-                    }
+                self.start_what_ended().await;
+            }
+        }
+    }
+
+    /// As an init system does. PostgreSQL may be about to end: it recovers, and gives up when it
+    /// cannot write, perhaps a moment after there was room again.
+    async fn start_what_ended(&mut self) {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            for server in [Server::Redis, Server::Postgres] {
+                if !self.stage.servers.pid(server).is_some_and(is_alive) {
+                    eprintln!("{server} ended on the full disk, and is started again");
+                    self.stage.restart(server);
                 }
             }
+            if PgConnection::connect(&self.stage.sale.database_url).await.is_ok() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "PostgreSQL does not come up again");
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
@@ -213,7 +228,7 @@ impl<'a> Running<'a> {
                 let jumped = async || sold_by_a_wrong_clock(sale).await > 0;
                 eventually("an order has the time of the wrong clock", jumped).await;
             }
-            self.end(fault);
+            self.end(fault).await;
         }
         if steps.iter().any(|step| step.fault == Fault::Kill(Victim::Node)) {
             let mut dead = self.nodes.pop().unwrap();
