@@ -6,7 +6,7 @@
 //! allows, `shrink` looks for the least that still fails, `summary` counts.
 
 mod machine;
-mod plan;
+pub mod plan;
 mod round;
 mod shrink;
 mod summary;

@@ -62,6 +62,7 @@ mod purchase_faults;
 mod raw_http;
 mod redis_nodes;
 mod redis_topologies;
+mod reliability_docs;
 mod smoke;
 mod still_clock;
 mod tidy;
