@@ -10,6 +10,7 @@
 #   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
 #   scripts/setup.sh fuzz-api   runtime + curl and schemathesis
 #   scripts/setup.sh bench-lock build + Redis and redis-benchmark
+#   scripts/setup.sh faketime   libfaketime, by which the clock of one process jumps
 #
 # Several names may be given. When everything is there it looks, says nothing and takes a few
 # milliseconds: no package manager is asked, no list is refreshed. POSIX sh, because Alpine has
@@ -101,14 +102,25 @@ look_for() {
         need redis have redis-server
         need redis-benchmark have redis-benchmark
         ;;
+    faketime)
+        need faketime have_faketime
+        ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, fuzz-api, bench-lock."
+        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, fuzz-api, bench-lock, faketime."
         ;;
     esac
 }
 
 # The names under which the test looks for it.
 have_chromium() { have chromium || have chromium-browser || have google-chrome; }
+
+# The tests look in the same places.
+have_faketime() {
+    for lib in /usr/lib /usr/lib/* /usr/lib64 /usr/local/lib; do
+        [ ! -e "$lib/faketime/libfaketimeMT.so.1" ] || return 0
+    done
+    return 1
+}
 
 # `seckill` looks in the same places.
 have_zookeeper() {
@@ -181,6 +193,8 @@ packages_for() { # packages_for MANAGER NAME
     *:luacheck) echo luacheck ;;
 
     *:chromium) echo chromium ;;
+
+    *:faketime) echo libfaketime ;;
 
     *:curl) echo curl ;;
     apt-get:jmeter) echo jmeter jmeter-http ;;
@@ -381,7 +395,7 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|loadtest|fuzz-api|bench-lock ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|loadtest|fuzz-api|bench-lock|faketime ...'
 look "$@"
 [ -n "$missing" ] || exit 0
 install_missing

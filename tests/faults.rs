@@ -1,13 +1,16 @@
 //! Faults, for real: nodes, servers and clients are killed, paused and cut off in the middle
 //! of a sale. Each test has servers and nodes of its own, because it breaks them.
 //!
-//! `stage` is what a test breaks, `crowd` who buys meanwhile and what they were told.
+//! `stage` is what a test breaks, `sale` what is sold on it and the books, `crowd` who buys
+//! meanwhile and what they were told.
 
 mod clients;
-mod crowd;
+pub mod crowd;
 mod kept_home;
-mod kill_rounds;
 mod nodes;
 mod postgres;
+mod postgres_node;
 mod redis;
-mod stage;
+pub mod sale;
+pub mod stage;
+mod standby;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use seckill::embedded::end_with_us;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 
@@ -120,9 +121,12 @@ pub struct Node {
 }
 
 impl Node {
-    /// Runs `command`, a `serve`, and waits until it listens.
+    /// Runs `command`, a `serve`, and waits until it listens. Called from a test's own thread: the
+    /// node ends with it.
     pub async fn start(command: &mut Command) -> Self {
         command.arg("--until-stdin-closes").stdin(Stdio::piped()).stdout(Stdio::piped());
+        // One that is stopped does not notice that its input has ended.
+        end_with_us(command.as_std_mut(), Signal::SIGKILL);
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let line = tokio::time::timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap();

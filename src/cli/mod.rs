@@ -124,7 +124,8 @@ pub fn main() -> ExitCode {
 
 async fn run(command: Command, warnings: &[String]) -> anyhow::Result<ExitCode> {
     let default = match command {
-        Command::Serve(_) => "info",
+        // Migrations that are there already are no news.
+        Command::Serve(_) => "info,sqlx::postgres::notice=warn",
         // It says itself what happens to the lock, among the lines of what it runs.
         Command::Lock(_) => "error",
         // Each says itself, in a sentence, what became of a store.

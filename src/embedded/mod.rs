@@ -50,6 +50,7 @@ pub use error::EmbeddedError;
 pub use node::{Node, NodeOptions};
 pub use parent_death::end_with_us;
 pub use plan::{Home, Plan, Server};
+pub use postgres::PostgresPrograms;
 pub use programs::on_search_path;
 pub use servers::Servers;
 pub use supervisor::keep_servers;

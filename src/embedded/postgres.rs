@@ -14,8 +14,9 @@ use nix::{
 };
 
 use super::{
-    EmbeddedError, Server,
-    binaries::{PostgresBinaries, first_number},
+    EmbeddedError, Home, Plan, Server,
+    account::Account,
+    binaries::{Binaries, PostgresBinaries, first_number},
     events::Events,
     postgres_session::{converse, sqlstate},
     process::{Health, Hooks, ServerProcess, Site, run_to_end},
@@ -80,6 +81,42 @@ const SETTINGS: &[&str] = &[
 /// Nothing waits for the disk. A commit is still handed to the system before it is
 /// acknowledged, so that a killed server loses none; a killed machine may.
 const CARELESS: &[&str] = &["fsync=off", "full_page_writes=off"];
+
+/// An installed PostgreSQL and the user who may run it, for one who starts it without us.
+#[derive(Debug, Clone)]
+pub struct PostgresPrograms {
+    directory: PathBuf,
+    account: Account,
+}
+
+impl PostgresPrograms {
+    /// Finds it.
+    ///
+    /// # Errors
+    /// [`EmbeddedError::MissingBinaries`] where it is not installed; root, and no user to run it as.
+    pub fn find() -> Result<Self, EmbeddedError> {
+        let plan = Plan { home: Home::Throwaway, postgres: true, redis: false, durable: true };
+        let server = Binaries::find(&plan, None)?.postgres.map(|found| found.postgres);
+        let directory = server.as_deref().and_then(Path::parent).unwrap_or(Path::new("/"));
+        Ok(Self { directory: directory.to_owned(), account: Account::choose(&[])? })
+    }
+
+    /// One of its programs, to run as that user.
+    #[must_use]
+    pub fn command(&self, name: &str) -> Command {
+        let mut command = foreign_to_nothing(&self.directory.join(name));
+        self.account.apply(&mut command);
+        command
+    }
+
+    /// Makes `path`, missing or not, a directory that this user alone may enter.
+    ///
+    /// # Errors
+    /// What the system says against it.
+    pub fn private_directory(&self, path: &Path) -> Result<(), EmbeddedError> {
+        self.account.private_directory(path)
+    }
+}
 
 /// The socket in the sockets' directory.
 pub(super) fn socket(sockets: &Path) -> PathBuf {

@@ -10,7 +10,7 @@ use reqwest::header::RETRY_AFTER;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::stage::Stage;
+use super::sale::Sale;
 use crate::processes::eventually;
 
 /// Buyers at once, spread over the nodes.
@@ -74,14 +74,14 @@ pub struct Crowd {
 
 impl Crowd {
     /// Worker *w* asks node *w* mod nodes, in the names of the users *w* + 1, *w* + 17, …
-    pub fn start(stage: &Stage, nodes: &[SocketAddr]) -> Self {
+    pub fn start(sale: &Sale, nodes: &[SocketAddr]) -> Self {
         let answers = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(AtomicBool::new(false));
         let mut workers = JoinSet::new();
         for worker in 0..WIDTH {
-            let url = format!("http://{}{}", nodes[worker % nodes.len()], stage.path());
-            let tokens = stage.tokens_for(worker);
-            let (client, answers, stop) = (stage.client.clone(), answers.clone(), stop.clone());
+            let url = format!("http://{}{}", nodes[worker % nodes.len()], sale.path());
+            let tokens = sale.tokens_for(worker);
+            let (client, answers, stop) = (sale.client.clone(), answers.clone(), stop.clone());
             workers.spawn(async move {
                 for (buyer, token) in tokens {
                     loop {
@@ -113,6 +113,18 @@ impl Crowd {
         let ordered =
             |answer: &Answer| answer.sent >= since && matches!(answer.what, What::Ordered(_));
         eventually("the sale goes on", async || self.count(ordered) >= orders).await;
+    }
+
+    /// How long after `since` each worker's first order was acknowledged, of those that were
+    /// asked for after it.
+    pub fn first_orders_after(&self, since: Instant) -> [Option<Duration>; WIDTH] {
+        let mut first = [None; WIDTH];
+        for answer in self.answers.lock().unwrap().iter() {
+            if answer.sent >= since && matches!(answer.what, What::Ordered(_)) {
+                first[answer.worker].get_or_insert(answer.sent + answer.took - since);
+            }
+        }
+        first
     }
 
     /// Waits until every buyer was told `unavailable` on asking after `since`.

@@ -1,131 +1,63 @@
-//! Servers of a test's own, nodes before them, and the books.
+//! Servers of a test's own, and a sale on them.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::ops::Deref;
 
-use chrono::TimeDelta;
 use nix::sys::signal::Signal;
-use reqwest::Client;
 use seckill::embedded::{Home, Plan, Server, Servers};
-use seckill::http::tokens::Tokens;
-use seckill::model::{Clock, SystemClock, VoucherId};
-use seckill::seckill::{Strategy, audit};
-use seckill::store::vouchers::{self, NewVoucher};
-use seckill::store::{Database, users};
-use sqlx::postgres::{PgPool, PgPoolOptions};
+use seckill::seckill::Strategy;
 use sqlx::{Postgres, Transaction};
 
-use super::crowd::{Answer, WIDTH, What, read};
+use super::sale::Sale;
 use crate::group_commit::WAIT_LONG_FOR_ROWS;
-use crate::processes::{Node, eventually, seckill, send_with_children};
-use crate::world::{exe, user};
-
-const SECRET: &str = "a secret of the tests, long enough";
-/// Users there are: more than any test here can serve.
-const USERS: u32 = 50_000;
-/// How long a client waits. Whoever is not answered by then was left hanging.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
+use crate::processes::{eventually, send_with_children};
+use crate::world::exe;
 
 /// The strategies that every fault is tried with.
 pub const SOLD_BY: [Strategy; 2] = [Strategy::Locked, Strategy::GroupCommit];
 
-/// A sale that does not sell out, with nobody selling yet.
+/// What a test breaks.
 pub struct Stage {
     pub servers: Servers,
-    pub pool: PgPool,
-    pub voucher: VoucherId,
-    pub client: Client,
-    strategy: Strategy,
-    tokens: Arc<Tokens>,
+    pub sale: Sale,
+}
+
+impl Deref for Stage {
+    type Target = Sale;
+
+    fn deref(&self) -> &Sale {
+        &self.sale
+    }
 }
 
 impl Stage {
     /// On servers that may lose the last moments before they are killed.
     pub async fn new(strategy: Strategy) -> Self {
-        Self::on(false, strategy).await
+        eprintln!("strategy {strategy}");
+        Self::throwaway(false, strategy).await
     }
 
     /// On servers that lose nothing.
     pub async fn durable(strategy: Strategy) -> Self {
-        Self::on(true, strategy).await
+        eprintln!("strategy {strategy}");
+        Self::throwaway(true, strategy).await
     }
 
-    async fn on(durable: bool, strategy: Strategy) -> Self {
-        eprintln!("strategy {strategy}");
+    pub async fn throwaway(durable: bool, strategy: Strategy) -> Self {
         let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable };
         let started = tokio::task::spawn_blocking(move || Servers::start(exe(), &plan));
-        let servers = started.await.unwrap().unwrap();
-        let database = Database::new(servers.database_url().unwrap()).unwrap();
-        database.migrate().await.unwrap();
-        let now = SystemClock.now();
-        users::create_range(database.pool(), user(1), USERS, now).await.unwrap();
-        let new = NewVoucher {
-            title: "100 for 80".to_owned(),
-            stock: USERS.cast_signed(),
-            begin_time: now - TimeDelta::hours(1),
-            end_time: now + TimeDelta::hours(1),
-        };
-        let voucher = vouchers::create(database.pool(), &new, now).await.unwrap().id;
-        database.close().await;
-        let pool = PgPoolOptions::new().max_connections(4);
-        let pool = pool.connect_lazy(servers.database_url().unwrap()).unwrap();
-        let tokens = Arc::new(Tokens::new(SECRET.as_bytes(), Arc::new(SystemClock)));
-        // No proxy that the developer's environment may name stands before 127.0.0.1.
-        let client = Client::builder().no_proxy().timeout(CLIENT_PATIENCE).build().unwrap();
-        Self { servers, pool, voucher, client, strategy, tokens }
+        Self::on(started.await.unwrap().unwrap(), strategy).await
     }
 
-    pub async fn node(&self) -> Node {
-        let mut command = seckill(&["serve", "--listen", "127.0.0.1:0"]);
-        command.args(["--strategy", self.strategy.as_str()]);
-        command
-            .env("DATABASE_URL", self.servers.database_url().unwrap())
-            .env("REDIS_URL", self.servers.redis_url().unwrap())
-            .env("SECKILL_SECRET", SECRET)
-            .env("SECKILL_SMS", "log");
-        Node::start(&mut command).await
+    pub async fn on(servers: Servers, strategy: Strategy) -> Self {
+        let (postgres, redis) = (servers.database_url().unwrap(), servers.redis_url().unwrap());
+        let sale = Sale::open(postgres, redis, strategy).await;
+        Self { servers, sale }
     }
 
     /// Transactions of a node that may wait for the row at once.
     pub fn at_the_row(&self) -> i64 {
         if self.strategy == Strategy::Locked { 2 } else { 1 }
-    }
-
-    pub fn token(&self, number: i64) -> String {
-        let now = SystemClock.now();
-        self.tokens.mint(user(number), now, now + TimeDelta::hours(1)).unwrap()
-    }
-
-    /// The users of one worker of a crowd, each with a token, without end for a test's purpose.
-    pub fn tokens_for(&self, worker: usize) -> impl Iterator<Item = (i64, String)> + Send + use<> {
-        let tokens = Arc::clone(&self.tokens);
-        let now = SystemClock.now();
-        let expires = now + TimeDelta::hours(1);
-        let buyers = (worker as i64 + 1..=i64::from(USERS)).step_by(WIDTH);
-        buyers.map(move |buyer| (buyer, tokens.mint(user(buyer), now, expires).unwrap()))
-    }
-
-    pub fn path(&self) -> String {
-        format!("/api/vouchers/{}/orders", self.voucher)
-    }
-
-    /// One attempt of `buyer` to buy.
-    pub async fn buy(&self, node: SocketAddr, buyer: i64) -> What {
-        let url = format!("http://{node}{}", self.path());
-        read(self.client.post(url).bearer_auth(self.token(buyer)).send().await).await
-    }
-
-    pub async fn get(&self, node: SocketAddr, path: &str) -> (u16, What) {
-        let request = self.client.get(format!("http://{node}{path}")).bearer_auth(self.token(1));
-        let answer = request.send().await;
-        let status = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
-        (status, read(answer).await)
-    }
-
-    pub async fn orders(&self) -> i64 {
-        sqlx::query_scalar("select count(*) from orders").fetch_one(&self.pool).await.unwrap()
     }
 
     /// The users whose purchase is locked, by any node, and the milliseconds each lock has
@@ -188,24 +120,6 @@ impl Stage {
 
     pub fn restart(&mut self, server: Server) {
         tokio::task::block_in_place(|| self.servers.restart(server)).unwrap();
-    }
-
-    /// Holds the books against what the buyers were told: every promise was kept, and every
-    /// order that anybody was told of is there, his.
-    pub async fn settle(&self, answers: &[Answer]) {
-        let audits = audit::run(&self.pool, Some(self.voucher)).await.unwrap();
-        assert!(audits.len() == 1 && audits[0].holds, "{audits:?}");
-        let rows: Vec<(i64, i64)> =
-            sqlx::query_as("select id, user_id from orders").fetch_all(&self.pool).await.unwrap();
-        let owners: HashMap<i64, i64> = rows.into_iter().collect();
-        let mut told = 0;
-        for answer in answers {
-            if let What::Ordered(order) | What::AlreadyBought(order) = answer.what {
-                assert_eq!(owners.get(&order), Some(&answer.buyer), "lost: {answer:?}");
-                told += 1;
-            }
-        }
-        assert!(told > 0, "nobody was told of an order: the sale did not take place");
     }
 
     /// Ends the test's own connections, then the servers.

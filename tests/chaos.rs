@@ -1,0 +1,123 @@
+//! Chaos: rounds of a sale on two nodes, in each of which a node, Redis or PostgreSQL is killed,
+//! paused or cut off, the disk is full, or a clock jumps. After each round every order that a
+//! buyer was told of is in the books, the audit holds, and everything sells again by itself.
+//!
+//! `plan` is what a seed says, `round` runs it, `machine` has the faults that not every machine
+//! allows, `shrink` looks for the least that still fails, `summary` counts.
+
+mod machine;
+pub mod plan;
+mod round;
+mod shrink;
+mod summary;
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+
+use self::machine::Machine;
+use self::plan::Round;
+use self::round::{Figures, Ground};
+use self::summary::Summary;
+
+/// The servers of the last round, as long as nothing went wrong on them.
+#[derive(Default)]
+struct Grounds(Vec<Ground>);
+
+impl Grounds {
+    /// Runs a round; or says in which words it failed.
+    async fn run(&mut self, machine: &Machine, round: &Round) -> Result<Figures, String> {
+        let mut ground = match self.0.iter().position(|ground| ground.suits(round)) {
+            Some(at) => self.0.swap_remove(at),
+            None => Ground::for_round(round).await,
+        };
+        let run = AssertUnwindSafe(round::run(&mut ground, machine, round)).catch_unwind().await;
+        match run {
+            Ok(figures) => {
+                self.0.push(ground);
+                Ok(figures)
+            }
+            // The next round has servers of its own.
+            Err(panic) => {
+                let words = panic.downcast_ref::<String>().cloned();
+                let words = words.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+                Err(words.unwrap_or_else(|| "a panic without words".to_owned()))
+            }
+        }
+    }
+
+    async fn end(self) {
+        for ground in self.0 {
+            ground.end().await;
+        }
+    }
+}
+
+async fn rounds(first: u64, count: u64) {
+    eprintln!("chaos: {count} rounds, the first of seed {first}");
+    let machine = Machine::look();
+    let mut grounds = Grounds::default();
+    let mut summary = Summary::default();
+    for seed in first..first.saturating_add(count) {
+        let mut round = Round::of(seed);
+        round.steps.retain(|step| match machine.refuses(step.fault) {
+            Some(why) => {
+                summary.skip(step.fault, why);
+                false
+            }
+            None => true,
+        });
+        let figures = match grounds.run(&machine, &round).await {
+            Ok(figures) => figures,
+            Err(words) => fail(&machine, round, &words).await,
+        };
+        summary.count(&round, figures);
+        let number = seed - first + 1;
+        eprintln!(
+            "{number}/{count} {} | make chaos SEED={seed} ROUNDS=1",
+            summary::line(&round, &figures)
+        );
+    }
+    grounds.end().await;
+    eprintln!("chaos: seed {first}, {count} rounds, and every promise was kept\n{summary}");
+}
+
+/// Looks for the least that fails, each time on servers of its own, and ends the test with it.
+async fn fail(machine: &Machine, round: Round, words: &str) -> ! {
+    let seed = round.seed;
+    eprintln!(
+        "the round of seed {seed} FAILED: {round}\n{words}\nlooking for less that fails, too"
+    );
+    let least = shrink::smallest(round.clone(), async |round| {
+        let mut grounds = Grounds::default();
+        let failed = grounds.run(machine, round).await.is_err();
+        grounds.end().await;
+        eprintln!("{}: {round}", if failed { "fails" } else { "holds" });
+        failed
+    })
+    .await;
+    panic!(
+        "a round failed: make chaos SEED={seed} ROUNDS=1\n  {round}\n  {words}\n\
+         the least that still failed:\n  {least}"
+    );
+}
+
+/// A number that make passes on; none where it is not set, or empty.
+fn variable(name: &str) -> Option<u64> {
+    #[allow(clippy::disallowed_methods)] // the make target's arguments, which no program reads
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is not a whole number: {text:?}")))
+}
+
+/// `make chaos`
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes"]
+async fn whatever_happens_no_order_is_lost_and_everything_sells_again() {
+    let seed = variable("SEED").unwrap_or_else(|| rand::random_range(0..1_000_000));
+    rounds(seed, variable("ROUNDS").unwrap_or(100)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_rounds_of_chaos_lose_no_order() {
+    rounds(rand::random_range(0..1_000_000), 2).await;
+}

@@ -1,0 +1,320 @@
+//! One round: a sale on two nodes, the faults of its plan, and then the books.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use seckill::embedded::Server;
+use seckill::lab::faults::{Fault as NetworkFault, Proxy};
+use seckill::telemetry::name::CLOCK_OFFSET;
+use sqlx::{Connection, PgConnection};
+use tokio::process::Command;
+use url::Url;
+
+use super::machine::{Clock, Machine, SmallDisk};
+use super::plan::{Disk, Fault, Reach, Round, Step, Victim};
+use crate::faults::crowd::{Answer, Crowd, WIDTH, What, in_progress, only};
+use crate::faults::sale::{CLIENT_PATIENCE, Sale};
+use crate::faults::stage::Stage;
+use crate::processes::{DEADLINE, Node, eventually, is_alive};
+
+/// Everything sells again within this time after the last fault is over, without a hand.
+pub const SELLS_AGAIN_WITHIN: Duration = Duration::from_secs(15);
+
+/// Servers, which one round after the other uses.
+pub struct Ground {
+    stage: Stage,
+    /// Under the data of the servers, if it can be filled, and whose writes that is to stop.
+    disk: Option<(SmallDisk, Server)>,
+}
+
+impl Ground {
+    /// For rounds like this one.
+    pub async fn for_round(round: &Round) -> Self {
+        let Some(stopped) = round.fills_disk_of() else {
+            return Self { stage: Stage::throwaway(true, round.strategy).await, disk: None };
+        };
+        let (disk, servers) = tokio::task::spawn_blocking(SmallDisk::start).await.unwrap();
+        if stopped == Server::Postgres {
+            // Redis would refuse every purchase before PostgreSQL is asked. Switched off once for
+            // all: a Redis that switches it on while its disk is full may not recover.
+            let client = redis::Client::open(servers.redis_url().unwrap()).unwrap();
+            let mut command = redis::cmd("CONFIG");
+            command.arg(&["SET", "appendonly", "no"]);
+            command.exec(&mut client.get_connection().unwrap()).unwrap();
+        }
+        Self { stage: Stage::on(servers, round.strategy).await, disk: Some((disk, stopped)) }
+    }
+
+    pub fn suits(&self, round: &Round) -> bool {
+        self.disk.as_ref().map(|(_, stopped)| *stopped) == round.fills_disk_of()
+    }
+
+    pub async fn end(self) {
+        self.stage.end().await;
+    }
+}
+
+/// What a round that held has to tell.
+#[derive(Debug, Clone, Copy)]
+pub struct Figures {
+    pub orders: usize,
+    /// Orders that a buyer was told of on asking again.
+    pub named: usize,
+    pub unavailable: usize,
+    /// From the end of the last fault to the first order.
+    pub first: Duration,
+    /// The same to the moment at which every buyer has had an order.
+    pub all: Duration,
+}
+
+/// Proxies of one server: before the first node, and before the second.
+type Proxies = [Option<Proxy>; 2];
+
+struct Running<'a> {
+    stage: &'a mut Stage,
+    disk: Option<&'a SmallDisk>,
+    clock: Option<Clock>,
+    redis: Proxies,
+    postgres: Proxies,
+    /// The second one is the victim of faults.
+    nodes: Vec<Node>,
+}
+
+impl<'a> Running<'a> {
+    async fn start(ground: &'a mut Ground, machine: &Machine, round: &Round) -> Self {
+        let jumps = round.steps.iter().any(|step| matches!(step.fault, Fault::ClockJump(_)));
+        let mut running = Self {
+            stage: &mut ground.stage,
+            disk: ground.disk.as_ref().map(|(disk, _)| disk),
+            clock: jumps.then(|| machine.clock()),
+            redis: [None, None],
+            postgres: [None, None],
+            nodes: Vec::new(),
+        };
+        for step in &round.steps {
+            if let Fault::Cut(server, _, reach) = step.fault {
+                running.put_proxies_before(server, reach).await;
+            }
+        }
+        for node in 0..2 {
+            let mut command = running.serve(node, ([127, 0, 0, 1], 0).into());
+            running.nodes.push(Node::start(&mut command).await);
+        }
+        running
+    }
+
+    async fn put_proxies_before(&mut self, server: Server, reach: Reach) {
+        let sale = &self.stage.sale;
+        for node in 0..2 {
+            if node == 0 && reach == Reach::SecondNode {
+                continue;
+            }
+            if server == Server::Redis {
+                self.redis[node] = Some(Proxy::start(&sale.redis_url).await.unwrap());
+                continue;
+            }
+            let url = Url::parse(&sale.database_url).unwrap();
+            let host = url.query_pairs().find(|(name, _)| name == "host").unwrap().1.into_owned();
+            let socket = std::path::Path::new(&host).join(".s.PGSQL.5432");
+            self.postgres[node] = Some(Proxy::before_socket(socket).await.unwrap());
+        }
+    }
+
+    fn serve(&self, node: usize, listen: SocketAddr) -> Command {
+        let sale = &self.stage.sale;
+        let redis = self.redis[node].as_ref().map_or(sale.redis_url.as_str(), Proxy::url);
+        let postgres = self.postgres[node].as_ref().map_or_else(
+            || sale.database_url.clone(),
+            |proxy| format!("postgres://postgres@{}/seckill?sslmode=disable", proxy.address()),
+        );
+        let mut command = sale.serve(listen, &postgres, redis);
+        if let Some(clock) = self.clock.as_ref().filter(|_| node == 1) {
+            clock.apply(&mut command);
+        }
+        command
+    }
+
+    fn begin(&self, fault: Fault) {
+        match fault {
+            Fault::Kill(victim) => self.signal(victim, Signal::SIGKILL),
+            Fault::Pause(victim) => self.signal(victim, Signal::SIGSTOP),
+            Fault::Cut(server, fault, _) => self.break_by(server, fault),
+            Fault::ClockJump(minutes) => self.clock.as_ref().unwrap().show(minutes),
+            Fault::DiskFull(disk) => self.fill(disk),
+        }
+    }
+
+    /// What an operator, an init system or the network does; the nodes are left alone. A node
+    /// that was killed is not started before its stores run.
+    async fn end(&mut self, fault: Fault) {
+        match fault {
+            Fault::Kill(Victim::Node) => {}
+            Fault::Kill(Victim::Server(server)) => self.stage.restart(server),
+            Fault::Pause(victim) => self.signal(victim, Signal::SIGCONT),
+            Fault::Cut(server, _, _) => self.break_by(server, NetworkFault::None),
+            Fault::ClockJump(_) => self.clock.as_ref().unwrap().show(0),
+            Fault::DiskFull(_) => {
+                self.disk.unwrap().free();
+                self.start_what_ended().await;
+            }
+        }
+    }
+
+    /// As an init system does. PostgreSQL may be about to end: it recovers, and gives up when it
+    /// cannot write, perhaps a moment after there was room again.
+    async fn start_what_ended(&mut self) {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            for server in [Server::Redis, Server::Postgres] {
+                if !self.stage.servers.pid(server).is_some_and(is_alive) {
+                    eprintln!("{server} ended on the full disk, and is started again");
+                    self.stage.restart(server);
+                }
+            }
+            if PgConnection::connect(&self.stage.sale.database_url).await.is_ok() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "PostgreSQL does not come up again");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn fill(&self, disk: Disk) {
+        self.disk.unwrap().fill();
+        if disk == Disk::WriteAheadLog {
+            let pool = self.stage.sale.pool.clone();
+            tokio::spawn(async move {
+                // Files that were made ahead are used up first. Ends with the server.
+                for _ in 0..50 {
+                    if sqlx::query("select pg_switch_wal()").execute(&pool).await.is_err() {
+                        return;
+                    }
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            });
+        }
+    }
+
+    fn signal(&self, victim: Victim, signal: Signal) {
+        match victim {
+            Victim::Node => self.nodes[1].send(signal),
+            Victim::Server(server) => self.stage.signal(server, signal),
+        }
+    }
+
+    fn break_by(&self, server: Server, fault: NetworkFault) {
+        let proxies = if server == Server::Redis { &self.redis } else { &self.postgres };
+        proxies.iter().flatten().for_each(|proxy| proxy.break_by(fault));
+    }
+
+    /// All the steps, each at its time. Returns when the last one is over.
+    async fn faults(&mut self, steps: &[Step]) -> Instant {
+        let mut events: Vec<(Duration, bool, Fault)> = Vec::new();
+        for step in steps {
+            events.push((step.begins, true, step.fault));
+            events.push((step.begins + step.lasts, false, step.fault));
+        }
+        events.sort_by_key(|(at, ..)| *at);
+        let began = Instant::now();
+        for (at, begins, fault) in events {
+            tokio::time::sleep(at.saturating_sub(began.elapsed())).await;
+            if begins {
+                self.begin(fault);
+                continue;
+            }
+            // Where nothing else goes on, the jump has to be seen.
+            if matches!(fault, Fault::ClockJump(_)) && steps.len() == 1 {
+                let (sale, node) = (&self.stage.sale, self.nodes[1].address);
+                let jumped = async || knows_of_a_wrong_clock(sale, node).await;
+                eventually("the node knows that its clock is off", jumped).await;
+            }
+            self.end(fault).await;
+        }
+        if steps.iter().any(|step| step.fault == Fault::Kill(Victim::Node)) {
+            let mut dead = self.nodes.pop().unwrap();
+            assert!(!dead.ended().await.success());
+            let mut command = self.serve(1, dead.address);
+            self.nodes.push(Node::start(&mut command).await);
+        }
+        Instant::now()
+    }
+}
+
+/// Runs a round. Panics, saying why, where a promise was broken.
+pub async fn run(ground: &mut Ground, machine: &Machine, round: &Round) -> Figures {
+    ground.stage.sale = ground.stage.sale.another(round.strategy).await;
+    let mut running = Running::start(ground, machine, round).await;
+    let addresses: Vec<SocketAddr> = running.nodes.iter().map(|node| node.address).collect();
+    let crowd = Crowd::start(&running.stage.sale, &addresses);
+    crowd.orders_after(Instant::now(), round.orders_before).await;
+    let mended = running.faults(&round.steps).await;
+    let (first, all) = sells_again(&crowd, mended).await;
+    let answers = crowd.go_home().await;
+    judge(&running.stage.sale, round, &answers).await;
+    let count = |wanted: fn(&What) -> bool| answers.iter().filter(|one| wanted(&one.what)).count();
+    Figures {
+        orders: count(|what| matches!(what, What::Ordered(_))),
+        named: count(|what| matches!(what, What::AlreadyBought(_))),
+        unavailable: count(|what| *what == What::Unavailable),
+        first,
+        all,
+    }
+}
+
+/// How long after `since` the first order was acknowledged, and how long until every worker of
+/// the crowd had one.
+async fn sells_again(crowd: &Crowd, since: Instant) -> (Duration, Duration) {
+    loop {
+        let first = crowd.first_orders_after(since);
+        if let Some(every) = first.into_iter().collect::<Option<Vec<Duration>>>() {
+            let (Some(first), Some(last)) = (every.iter().min(), every.iter().max()) else {
+                unreachable!("a crowd has workers");
+            };
+            return (*first, *last);
+        }
+        let served = first.iter().flatten().count();
+        assert!(
+            since.elapsed() <= SELLS_AGAIN_WITHIN,
+            "{} of {WIDTH} buyers are not served {} s after the last fault",
+            WIDTH - served,
+            SELLS_AGAIN_WITHIN.as_secs(),
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The books hold, every order that a buyer was told of is in them, and no buyer was told what
+/// does not belong to the faults.
+async fn judge(sale: &Sale, round: &Round, answers: &[Answer]) {
+    let on_second_node = |answer: &Answer| answer.worker % 2 == 1;
+    let (of_second, of_first): (Vec<_>, Vec<_>) = answers.iter().cloned().partition(on_second_node);
+    let usual = vec![What::Unavailable, in_progress()];
+    only(&of_first, &usual);
+    let mut belong = usual;
+    for step in &round.steps {
+        match step.fault {
+            // Its connections break.
+            Fault::Kill(Victim::Node) => belong.push(What::Nothing),
+            // It answers nobody; a client gives up before it goes on.
+            Fault::Pause(Victim::Node) if step.lasts + SLOW > CLIENT_PATIENCE => {
+                belong.push(What::Else("hang".to_owned()));
+            }
+            _ => {}
+        }
+    }
+    only(&of_second, &belong);
+    sale.settle(answers).await;
+}
+
+/// Whether the node knows that its clock is off: it sells by the database's.
+async fn knows_of_a_wrong_clock(sale: &Sale, node: SocketAddr) -> bool {
+    let answer = sale.client.get(format!("http://{node}/metrics")).send().await;
+    let Ok(answer) = answer else { return false };
+    let text = answer.text().await.unwrap_or_default();
+    let offset = text.lines().find_map(|line| line.strip_prefix(CLOCK_OFFSET)?.trim().parse().ok());
+    offset.is_some_and(|offset: f64| offset.abs() > 50.0)
+}
+
+/// The longest time in which a purchase is answered, and some more on a busy machine.
+const SLOW: Duration = Duration::from_secs(2);

@@ -1,0 +1,184 @@
+//! A sale that does not sell out: the nodes that sell, one attempt to buy, and the books.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use reqwest::Client;
+use seckill::http::tokens::Tokens;
+use seckill::model::{Clock, SystemClock, VoucherId};
+use seckill::seckill::{Strategy, audit};
+use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::{Database, users};
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use tokio::process::Command;
+
+use super::crowd::{Answer, WIDTH, What, read};
+use crate::processes::{Node, seckill};
+use crate::world::user;
+
+const SECRET: &str = "a secret of the tests, long enough";
+/// Users there are: more than any test here can serve.
+const USERS: u32 = 50_000;
+/// How long a client waits. A client that is not answered by then was left hanging.
+pub const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// One voucher on sale, with nobody selling yet.
+pub struct Sale {
+    pub pool: PgPool,
+    pub voucher: VoucherId,
+    pub client: Client,
+    pub strategy: Strategy,
+    pub database_url: String,
+    pub redis_url: String,
+    tokens: Arc<Tokens>,
+}
+
+fn pool_of(database_url: &str) -> PgPool {
+    PgPoolOptions::new().max_connections(4).connect_lazy(database_url).unwrap()
+}
+
+async fn put_on_sale(pool: &PgPool) -> VoucherId {
+    let now = SystemClock.now();
+    let new = NewVoucher {
+        title: "100 for 80".to_owned(),
+        stock: USERS.cast_signed(),
+        begin_time: now - TimeDelta::hours(1),
+        end_time: now + TimeDelta::hours(1),
+    };
+    vouchers::create(pool, &new, now).await.unwrap().id
+}
+
+impl Sale {
+    /// The first sale on these servers.
+    pub async fn open(database_url: &str, redis_url: &str, strategy: Strategy) -> Self {
+        let database = Database::new(database_url).unwrap();
+        database.migrate().await.unwrap();
+        let now = SystemClock.now();
+        users::create_range(database.pool(), user(1), USERS, now).await.unwrap();
+        let voucher = put_on_sale(database.pool()).await;
+        database.close().await;
+        Self {
+            pool: pool_of(database_url),
+            voucher,
+            // No proxy that the developer's environment may name stands before 127.0.0.1.
+            client: Client::builder().no_proxy().timeout(CLIENT_PATIENCE).build().unwrap(),
+            strategy,
+            database_url: database_url.to_owned(),
+            redis_url: redis_url.to_owned(),
+            tokens: Arc::new(Tokens::new(SECRET.as_bytes(), Arc::new(SystemClock))),
+        }
+    }
+
+    /// Another sale on the same servers.
+    pub async fn another(&self, strategy: Strategy) -> Self {
+        Self { voucher: put_on_sale(&self.pool).await, strategy, ..self.at(&self.database_url) }
+    }
+
+    /// The same sale as another database server knows it.
+    pub fn at(&self, database_url: &str) -> Self {
+        Self {
+            pool: pool_of(database_url),
+            voucher: self.voucher,
+            client: self.client.clone(),
+            strategy: self.strategy,
+            database_url: database_url.to_owned(),
+            redis_url: self.redis_url.clone(),
+            tokens: Arc::clone(&self.tokens),
+        }
+    }
+
+    pub async fn node(&self) -> Node {
+        let listen = ([127, 0, 0, 1], 0).into();
+        Node::start(&mut self.serve(listen, &self.database_url, &self.redis_url)).await
+    }
+
+    /// A node that listens there and reaches its stores by these URLs; not started yet.
+    pub fn serve(&self, listen: SocketAddr, database_url: &str, redis_url: &str) -> Command {
+        let mut command = seckill(&["serve", "--listen", &listen.to_string()]);
+        command
+            .args(["--strategy", self.strategy.as_str()])
+            .env("DATABASE_URL", database_url)
+            .env("REDIS_URL", redis_url)
+            .env("SECKILL_SECRET", SECRET)
+            .env("SECKILL_SMS", "log");
+        command
+    }
+
+    pub fn token(&self, number: i64) -> String {
+        let now = SystemClock.now();
+        self.tokens.mint(user(number), now, now + TimeDelta::hours(1)).unwrap()
+    }
+
+    /// The users of one worker of a crowd, each with a token, without end for a test's purpose.
+    pub fn tokens_for(&self, worker: usize) -> impl Iterator<Item = (i64, String)> + Send + use<> {
+        let tokens = Arc::clone(&self.tokens);
+        let now = SystemClock.now();
+        let expires = now + TimeDelta::hours(1);
+        let buyers = (worker as i64 + 1..=i64::from(USERS)).step_by(WIDTH);
+        buyers.map(move |buyer| (buyer, tokens.mint(user(buyer), now, expires).unwrap()))
+    }
+
+    pub fn path(&self) -> String {
+        format!("/api/vouchers/{}/orders", self.voucher)
+    }
+
+    /// One attempt of `buyer` to buy.
+    pub async fn buy(&self, node: SocketAddr, buyer: i64) -> What {
+        let url = format!("http://{node}{}", self.path());
+        read(self.client.post(url).bearer_auth(self.token(buyer)).send().await).await
+    }
+
+    pub async fn get(&self, node: SocketAddr, path: &str) -> (u16, What) {
+        let request = self.client.get(format!("http://{node}{path}")).bearer_auth(self.token(1));
+        let answer = request.send().await;
+        let status = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
+        (status, read(answer).await)
+    }
+
+    pub async fn orders(&self) -> i64 {
+        sqlx::query_scalar("select count(*) from orders where voucher_id = $1")
+            .bind(self.voucher.get())
+            .fetch_one(&self.pool)
+            .await
+            .unwrap()
+    }
+
+    /// The answers that told of an order which is not there for its buyer; and fails unless the
+    /// books of every sale hold.
+    pub async fn lost<'a>(&self, answers: &'a [Answer]) -> Vec<&'a Answer> {
+        let audits = audit::run(&self.pool, None).await.unwrap();
+        assert!(audits.iter().any(|audit| audit.voucher_id == self.voucher), "{audits:?}");
+        let broken: Vec<_> = audits.iter().filter(|audit| !audit.holds).collect();
+        assert!(broken.is_empty(), "{broken:?}");
+        let rows: Vec<(i64, i64)> =
+            sqlx::query_as("select id, user_id from orders where voucher_id = $1")
+                .bind(self.voucher.get())
+                .fetch_all(&self.pool)
+                .await
+                .unwrap();
+        let owners: HashMap<i64, i64> = rows.into_iter().collect();
+        let is_lost = |answer: &&Answer| match answer.what {
+            What::Ordered(order) | What::AlreadyBought(order) => {
+                owners.get(&order) != Some(&answer.buyer)
+            }
+            _ => false,
+        };
+        answers.iter().filter(is_lost).collect()
+    }
+
+    /// Holds the books against what the buyers were told: every promise was kept, and every
+    /// order that a buyer was told of is there for that buyer.
+    pub async fn settle(&self, answers: &[Answer]) {
+        let lost = self.lost(answers).await;
+        assert!(lost.is_empty(), "{} orders are lost: {:?} …", lost.len(), &lost[..1]);
+        let told =
+            |answer: &Answer| matches!(answer.what, What::Ordered(_) | What::AlreadyBought(_));
+        assert!(
+            answers.iter().any(told),
+            "nobody was told of an order: the sale did not take place"
+        );
+    }
+}

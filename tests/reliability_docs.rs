@@ -1,0 +1,101 @@
+//! The page on reliability against the code: every test that it names exists, no promise is
+//! missing, and its figures are of the faults that the seeds of the run say today.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use seckill::ladder::Invariant;
+
+use crate::chaos::plan::Round;
+
+/// The run whose figures stand there: `make chaos SEED=1 ROUNDS=200`.
+const MEASURED: std::ops::RangeInclusive<u64> = 1..=200;
+
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+}
+
+fn page() -> String {
+    read("docs/reliability.md")
+}
+
+/// What stands between backticks, in the order of the page.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// Every test that `text` names, with the file that it names before.
+fn named(text: &str) -> Vec<(&str, &str)> {
+    let mut file = None;
+    let mut named = Vec::new();
+    for word in quoted(text) {
+        if word.starts_with("tests/") {
+            file = Some(word);
+        } else if word.matches('_').count() > 3
+            && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        {
+            named.push((file.unwrap_or_else(|| panic!("{word} is of no file")), word));
+        }
+    }
+    named
+}
+
+#[test]
+fn every_test_that_the_page_names_exists() {
+    let page = page();
+    let named = named(&page);
+    assert!(named.len() > 20, "only {named:?}");
+    for (file, test) in named {
+        let text = read(file);
+        let (head, _) = text
+            .split_once(&format!("fn {test}("))
+            .unwrap_or_else(|| panic!("{file} has no test {test}"));
+        let attribute = head.rsplit("\n\n").next().unwrap();
+        assert!(attribute.contains("test"), "{file}: {test} is no test");
+        assert!(!attribute.contains("#[ignore"), "{file}: {test} does not run with the others");
+    }
+}
+
+#[test]
+fn no_promise_is_without_a_proof() {
+    let page = page();
+    for promise in Invariant::ALL {
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{promise}` |")));
+        let row = row.unwrap_or_else(|| panic!("the page does not name {promise}"));
+        assert!(!named(row).is_empty(), "no test proves {promise}: {row}");
+    }
+}
+
+/// The rounds in which each kind of fault comes.
+fn rounds_by_kind() -> BTreeMap<String, usize> {
+    let mut rounds = BTreeMap::new();
+    for step in MEASURED.flat_map(|seed| Round::of(seed).steps) {
+        *rounds.entry(step.fault.kind()).or_default() += 1;
+    }
+    rounds
+}
+
+#[test]
+fn the_figures_are_those_of_the_faults_of_today() {
+    let page = page();
+    assert!(page.contains(&format!("SEED={} ROUNDS={}", MEASURED.start(), MEASURED.end())));
+    let rounds = rounds_by_kind();
+    let mut missing: BTreeSet<&str> = rounds.keys().map(String::as_str).collect();
+    for line in page.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        if let Some(count) = rounds.get(cells[1]) {
+            assert_eq!(cells[3], count.to_string(), "measure anew: {line}");
+            missing.remove(cells[1]);
+        }
+    }
+    assert!(missing.is_empty(), "the page does not tell of {missing:?}");
+}
+
+#[test]
+fn a_test_is_read_with_the_file_that_stands_before_it() {
+    let text =
+        "`no_lost_order` `tests/a.rs` `one_two_three_four_five`, `a_b_c_d_e`; `tests/b.rs` `x`";
+    let expected = [("tests/a.rs", "one_two_three_four_five"), ("tests/a.rs", "a_b_c_d_e")];
+    assert_eq!(named(text), expected);
+}
