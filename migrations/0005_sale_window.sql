@@ -11,6 +11,20 @@ as 'select clock_timestamp()';
 create index orders_by_voucher on orders using brin (voucher_id)
 with (pages_per_range = 16, autosummarize = on);
 
+-- The order that each buyer has of the voucher at the same place, or null.
+--
+-- `enable_seqscan`: as in `place_orders`, a plan that was made when the table was empty must not read it
+-- from end to end when it is full.
+create function owned_orders(users bigint[], vouchers bigint[]) returns setof bigint
+language sql stable
+set enable_seqscan = off
+as $$
+    select (select o.id from orders o
+            where o.user_id = buyer.user_id and o.voucher_id = buyer.voucher_id)
+    from unnest(users, vouchers) with ordinality as buyer (user_id, voucher_id, place)
+    order by place
+$$;
+
 -- As in migration 4, and the window is checked. The reasons `sale_not_started` and `sale_ended` are new.
 --
 -- The time is read after the stock row is locked: a call that waited for the row past the end of the

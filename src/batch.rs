@@ -9,14 +9,15 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
-use tokio::time::timeout;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, timeout};
 
 /// Why an item has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,9 +46,11 @@ pub struct Limits {
     pub leaders: usize,
 }
 
-/// How long a leader waits for a slot. Where the resource answers nothing, each batch holds its slot
-/// until its time-out, and the items behind must not wait for all of them.
+/// How long an item waits while its leader has no slot. Where the resource answers nothing, each batch
+/// holds its slot until its time-out, and the items behind must not wait for all of them.
 const SLOT_WITHIN: Duration = Duration::from_secs(1);
+/// How often a leader without a slot looks for items that have waited too long.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 type ItemAnswer<R, E> = Result<R, BatchError<E>>;
 type Replies<R, E> = Vec<oneshot::Sender<ItemAnswer<R, E>>>;
@@ -66,8 +69,15 @@ struct Inner<T, R, E> {
     queue: Mutex<Queue<T, R, E>>,
 }
 
+struct Waiting<T, R, E> {
+    item: T,
+    reply: oneshot::Sender<ItemAnswer<R, E>>,
+    since: Instant,
+}
+
 struct Queue<T, R, E> {
-    waiting: VecDeque<(T, oneshot::Sender<ItemAnswer<R, E>>)>,
+    /// The one that came first is in front.
+    waiting: VecDeque<Waiting<T, R, E>>,
     leaders: usize,
 }
 
@@ -142,7 +152,7 @@ where
         if queue.waiting.len() >= limits.waiting {
             return Err(BatchError::Full);
         }
-        queue.waiting.push_back((item, reply));
+        queue.waiting.push_back(Waiting { item, reply, since: Instant::now() });
         if queue.leaders >= limits.leaders {
             return Ok(None);
         }
@@ -166,19 +176,7 @@ struct Leader<T, R, E> {
 impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
     async fn run(mut self) {
         loop {
-            let _slot = match &self.inner.slots {
-                None => None,
-                Some(slots) => {
-                    match timeout(SLOT_WITHIN, Arc::clone(slots).acquire_owned()).await {
-                        // The semaphore is never closed.
-                        Ok(slot) => slot.ok(),
-                        Err(_elapsed) => {
-                            self.refuse_waiting(&BatchError::NoSlot);
-                            continue;
-                        }
-                    }
-                }
-            };
+            let _slot = self.slot().await;
             let Some((items, replies)) = self.next_batch() else { return };
             let inner = &self.inner;
             let work = AssertUnwindSafe(async { (inner.work)(items).await });
@@ -187,7 +185,7 @@ impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
                 Ok(Err(error)) => {
                     let failed = BatchError::Failed(error.clone());
                     answer(replies, std::iter::repeat_with(|| Err(failed.clone())));
-                    self.refuse_waiting(&BatchError::NotStarted(error));
+                    self.refuse_waiting(Duration::ZERO, &BatchError::NotStarted(error));
                 }
                 // The panic's own message is on standard error; dropping `replies` tells the callers.
                 Err(_panic) => drop(replies),
@@ -195,10 +193,25 @@ impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
         }
     }
 
-    /// Answers all items that wait with `error`.
-    fn refuse_waiting(&self, error: &BatchError<E>) {
-        let waiting = std::mem::take(&mut self.inner.queue().waiting);
-        let replies = waiting.into_iter().map(|(_, reply)| reply).collect();
+    /// Waits for a slot, where there are slots. Items that wait too long are refused meanwhile.
+    async fn slot(&self) -> Option<OwnedSemaphorePermit> {
+        let slots = self.inner.slots.as_ref()?;
+        let mut slot = pin!(Arc::clone(slots).acquire_owned());
+        loop {
+            match timeout(LOOK_EVERY, &mut slot).await {
+                // The semaphore is never closed.
+                Ok(slot) => return slot.ok(),
+                Err(_elapsed) => self.refuse_waiting(SLOT_WITHIN, &BatchError::NoSlot),
+            }
+        }
+    }
+
+    /// Answers the items that have waited for `at_least` with `error`.
+    fn refuse_waiting(&self, at_least: Duration, error: &BatchError<E>) {
+        let mut queue = self.inner.queue();
+        let late = queue.waiting.iter().take_while(|one| one.since.elapsed() >= at_least).count();
+        let replies = queue.waiting.drain(..late).map(|one| one.reply).collect();
+        drop(queue);
         answer(replies, std::iter::repeat_with(|| Err(error.clone())));
     }
 
@@ -211,7 +224,7 @@ impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
             return None;
         }
         let size = queue.waiting.len().min(self.inner.limits.batch);
-        Some(queue.waiting.drain(..size).unzip())
+        Some(queue.waiting.drain(..size).map(|one| (one.item, one.reply)).unzip())
     }
 }
 

@@ -88,7 +88,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     tracing::info!("the API is described at http://{address}/docs; Ctrl-C stops");
     let limits = ServerLimits {
         connections: max_connections as usize,
-        connections_of_a_peer: args.server.connections_per_address as usize,
+        connections_of_a_peer: (args.server.connections_per_address as usize)
+            .min(max_connections as usize / 2),
         exempt: args.server.trusted_proxies.0.clone(),
     };
     let serving = server::serve(listener, router(app.clone()), limits, stop);

@@ -33,9 +33,11 @@ impl ConnectionsByPeer {
 
     /// `None`: the address has as many connections as it may have.
     pub(super) fn open(&self, address: IpAddr) -> Option<OpenConnection> {
+        let is_limited = !is_trusted(address, &self.0.exempt);
+        let address = counted_as(address);
         let mut counts = self.counts();
         let count = counts.entry(address).or_default();
-        if *count >= self.0.limit && !is_trusted(address, &self.0.exempt) {
+        if *count >= self.0.limit && is_limited {
             return None;
         }
         *count += 1;
@@ -44,6 +46,17 @@ impl ConnectionsByPeer {
 
     fn counts(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One customer has a /64 of IPv6, as a rule.
+fn counted_as(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
     }
 }
 
@@ -72,7 +85,11 @@ mod tests {
         assert!(held.iter().all(Option::is_some) && peers.open(client).is_none());
         let many: Vec<_> = (0..10).map(|_| peers.open(balancer)).collect();
         assert!(many.iter().all(Option::is_some));
-        drop((held, many));
+        let [one, other]: [IpAddr; 2] =
+            [IpAddr::from([1, 2, 3, 4, 5, 6, 7, 8]), IpAddr::from([1, 2, 3, 4, 8, 7, 6, 5])];
+        let of_network = [peers.open(one), peers.open(other)];
+        assert!(of_network.iter().all(Option::is_some) && peers.open(one).is_none());
+        drop((held, many, of_network));
         assert!(peers.open(client).is_some());
         assert!(peers.counts().is_empty());
     }

@@ -1,6 +1,7 @@
 //! Every route.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
@@ -19,16 +20,17 @@ use crate::telemetry;
 
 /// The API.
 pub fn router(app: App) -> Router {
-    // What every request has to ask the database for.
+    // These routes ask the database at each request; the other ones answer from memory, or sell.
     let limited = Router::new()
+        .route("/api/sessions", post(sessions::create).delete(sessions::end_all))
         .route("/api/me", get(sessions::me))
+        .route("/api/vouchers", post(vouchers::create))
         .route("/api/orders", get(orders::list))
         .route("/api/orders/{id}", get(orders::find))
         .route_layer(from_fn_with_state(app.clone(), limit_reads));
     let api = Router::new()
         .route("/api/login-codes", post(sessions::send_code))
-        .route("/api/sessions", post(sessions::create).delete(sessions::end_all))
-        .route("/api/vouchers", get(vouchers::list).post(vouchers::create))
+        .route("/api/vouchers", get(vouchers::list))
         .route("/api/vouchers/{id}", get(vouchers::find))
         .route("/api/vouchers/{id}/orders", post(orders::buy))
         .merge(limited)
@@ -46,13 +48,18 @@ pub fn router(app: App) -> Router {
     with_common_layers(api)
 }
 
-/// Beyond the limit of reads under way a request is refused at once (load shedding), so that it does not
-/// queue for the few connections that reads have.
+/// Beyond the limit a request is refused at once (load shedding), so that it does not queue for the few
+/// connections that these routes have. A request that was let in runs to its end, also if its client
+/// leaves: a connection on which a statement was broken off would be lost to the pool for a while.
 async fn limit_reads(State(app): State<App>, request: Request, next: Next) -> Response {
-    match app.reads.try_acquire() {
-        Ok(_permit) => next.run(request).await,
-        Err(_none_left) => ApiError::unavailable().into_response(),
-    }
+    let Ok(permit) = Arc::clone(&app.reads).try_acquire_owned() else {
+        return ApiError::unavailable().into_response();
+    };
+    let answering = tokio::spawn(async move {
+        let _permit = permit;
+        next.run(request).await
+    });
+    answering.await.unwrap_or_else(|_panic| ApiError::new(Code::Internal).into_response())
 }
 
 /// `routes` with what concerns every request of the API.

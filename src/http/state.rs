@@ -34,7 +34,7 @@ pub struct AppState {
     /// The metrics as text.
     pub metrics: ReadCache<(), Bytes>,
     /// A permit for each read of users and orders.
-    pub reads: Semaphore,
+    pub reads: Arc<Semaphore>,
 }
 
 /// What an [`App`] is made of.
@@ -74,7 +74,7 @@ impl App {
             voucher_pages: VoucherPages::new(&parts.database, &parts.purchases),
             readiness: health::readiness(&parts.database, &parts.redis),
             metrics: health::metrics_text(),
-            reads: Semaphore::new(MAX_READS),
+            reads: Arc::new(Semaphore::new(MAX_READS)),
             parts,
         }))
     }

@@ -53,8 +53,8 @@ impl Guard {
     /// The fencing token, for a [`fenced`](super::Lock::fenced) lock: larger than that of every holder of
     /// this name before (one's own, where one enters again). Send it with each write, and
     /// have the store refuse what is not larger than the largest it has seen:
-    /// `update … set …, fence = $1 where id = $2 and fence < $1`. A second write needs a grant of its own. A holder that slept past
-    /// its lease then does no harm. (Martin Kleppmann, "How to do distributed locking", 2016.)
+    /// `update … set …, fence = $1 where id = $2 and fence < $1`. A holder that slept past its lease
+    /// then does no harm. A second write of the same row needs a grant of its own. (Martin Kleppmann, "How to do distributed locking", 2016.)
     pub fn fence(&self) -> Option<u64> {
         self.token
     }

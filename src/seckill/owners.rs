@@ -1,89 +1,136 @@
 //! The owners of orders. The owner of an order of a voucher hears of it before any refusal, on every
 //! server, also after a restart.
 //!
-//! When a sale sells out or ends, the first refusal loads its owners into memory, once, so that the
-//! refusals after it need no store. They are exact from then on: no order of a sale that is over is
-//! placed any more (migration 5 says why). Where there are too many to keep, the database is asked for
-//! the buyers who wait, together.
+//! When a sale sells out or ends, the first refusal loads its owners into memory, so that the refusals
+//! after it need no store. They are exact as long as the voucher stays as it was read: no order of a sale
+//! that is over is placed any more (migration 5 says why). Where they cannot be loaded, because they are
+//! too many or the sale is on after all, the database is asked for the buyers who wait, together.
 
-use std::sync::{Arc, OnceLock};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use tokio::time::Instant;
 
 use crate::batch::{BatchError, Batcher, Limits};
-use crate::model::{OrderId, UserId, VoucherId};
+use crate::model::{OrderId, UserId, Voucher, VoucherId};
 use crate::store::orders::{self, FinishedSale};
 use crate::store::{Database, Service, StoreError};
 
-/// OrderOwners kept in memory, over all sales: 16 bytes each.
-const MAX_OWNERS: usize = 250_000;
+/// Owners kept in memory, over all sales: 16 bytes each. Those of other sales make room for new ones.
+const MAX_OWNERS: u64 = 250_000;
+/// Sales whose owners may be in memory.
+const MAX_SALES: usize = 1_000;
+
+/// After owners could not be loaded, the database is asked for each buyer for so long.
+const POSTPONED_FOR: Duration = Duration::from_secs(1);
 
 /// One query asks for all buyers who wait.
 const LOOKUPS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 /// One sale after the other is loaded.
-const LOADS: Limits = Limits { batch: 64, waiting: 16_384, leaders: 1 };
+const LOADS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 
-/// The owners of one sale, once they are loaded.
-#[derive(Debug, Default)]
-pub struct KnownOwners(OnceLock<Loaded>);
+/// All owners of a sale that is over, by user.
+struct SaleOwners {
+    /// As it was when they were loaded. If it looks different, they are of no use.
+    voucher: Voucher,
+    orders: Box<[(UserId, OrderId)]>,
+}
 
-#[derive(Debug)]
-enum Loaded {
-    /// All of them, by user.
-    All {
-        owners: Box<[(UserId, OrderId)]>,
-        _room: OwnedSemaphorePermit,
-    },
-    TooMany,
+impl SaleOwners {
+    fn order_of(&self, user: UserId) -> Option<OrderId> {
+        let found = self.orders.binary_search_by_key(&user, |(owner, _)| *owner);
+        found.ok().map(|index| self.orders[index].1)
+    }
+}
+
+#[derive(Clone)]
+struct ByCount;
+
+impl Weighter<VoucherId, Arc<SaleOwners>> for ByCount {
+    fn weight(&self, _: &VoucherId, owners: &Arc<SaleOwners>) -> u64 {
+        owners.orders.len() as u64 + 1
+    }
+}
+
+/// What is in memory.
+struct OwnersMemory {
+    owners: Cache<VoucherId, Arc<SaleOwners>, ByCount>,
+    /// Vouchers whose owners are not loaded before this instant.
+    postponed: Cache<VoucherId, Instant>,
+}
+
+impl OwnersMemory {
+    fn owners_of(&self, voucher: &Voucher) -> Option<Arc<SaleOwners>> {
+        self.owners.get(&voucher.id).filter(|owners| owners.voucher == *voucher)
+    }
+
+    fn is_postponed(&self, voucher: VoucherId) -> bool {
+        self.postponed.get(&voucher).is_some_and(|until| Instant::now() < until)
+    }
 }
 
 /// Finds owners.
-#[derive(Debug)]
 pub struct OrderOwners {
+    memory: Arc<OwnersMemory>,
     lookups: Batcher<(UserId, VoucherId), Option<OrderId>, StoreError>,
-    loads: Batcher<(VoucherId, Arc<KnownOwners>), (), StoreError>,
+    loads: Batcher<Voucher, (), StoreError>,
+}
+
+impl std::fmt::Debug for OrderOwners {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("OrderOwners").finish_non_exhaustive()
+    }
 }
 
 impl OrderOwners {
     pub(super) fn new(database: &Database) -> Self {
+        let memory = Arc::new(OwnersMemory {
+            owners: Cache::with_weighter(MAX_SALES, MAX_OWNERS, ByCount),
+            postponed: Cache::new(MAX_SALES),
+        });
         let asked = database.clone();
         let lookups = Batcher::new(LOOKUPS, move |buyers: Vec<(UserId, VoucherId)>| {
             let database = asked.clone();
             async move { orders::find_owned(database.purchases(), &buyers).await }
         });
-        let (database, room) = (database.clone(), Arc::new(Semaphore::new(MAX_OWNERS)));
-        let loads = Batcher::new(LOADS, move |sales: Vec<(VoucherId, Arc<KnownOwners>)>| {
-            let (database, room) = (database.clone(), Arc::clone(&room));
+        let (database, shared) = (database.clone(), Arc::clone(&memory));
+        let loads = Batcher::new(LOADS, move |vouchers: Vec<Voucher>| {
+            let (database, memory) = (database.clone(), Arc::clone(&shared));
             async move {
-                for (voucher, known) in &sales {
-                    load(&database, &room, *voucher, known).await?;
+                let mut tried = HashSet::new();
+                for voucher in &vouchers {
+                    if tried.insert(voucher.id) {
+                        load(&database, &memory, voucher).await;
+                    }
                 }
-                Ok(vec![(); sales.len()])
+                Ok(vec![(); vouchers.len()])
             }
         });
-        Self { lookups, loads }
+        Self { memory, lookups, loads }
     }
 
-    /// The order that `user` has of a voucher whose sale is not on; `known` are its owners.
+    /// The order that `user` has of a voucher whose sale is not on.
     ///
     /// # Errors
     /// When the database has to be asked and does not answer: it is not known then.
     pub async fn find(
         &self,
         user: UserId,
-        voucher: VoucherId,
-        known: &Arc<KnownOwners>,
+        voucher: &Voucher,
     ) -> Result<Option<OrderId>, StoreError> {
-        if known.0.get().is_none() {
-            self.loads.submit((voucher, Arc::clone(known))).await.map_err(of_a_read)?;
+        if let Some(owners) = self.memory.owners_of(voucher) {
+            return Ok(owners.order_of(user));
         }
-        match known.0.get() {
-            Some(Loaded::All { owners, .. }) => {
-                let found = owners.binary_search_by_key(&user, |(owner, _)| *owner);
-                Ok(found.ok().map(|index| owners[index].1))
+        if !self.memory.is_postponed(voucher.id) {
+            self.loads.submit(voucher.clone()).await.map_err(of_a_read)?;
+            if let Some(owners) = self.memory.owners_of(voucher) {
+                return Ok(owners.order_of(user));
             }
-            Some(Loaded::TooMany) | None => self.ask(user, voucher).await,
         }
+        self.ask(user, voucher.id).await
     }
 
     /// The order that `user` has of `voucher`, asked of the database.
@@ -103,29 +150,21 @@ fn of_a_read(error: BatchError<StoreError>) -> StoreError {
     StoreError::from_batch(Service::Postgres, error).of_a_read()
 }
 
-/// Loads the owners of `voucher`, unless its sale is on after all.
-async fn load(
-    database: &Database,
-    room: &Arc<Semaphore>,
-    voucher: VoucherId,
-    known: &KnownOwners,
-) -> Result<(), StoreError> {
-    if known.0.get().is_some() {
-        return Ok(());
+/// Loads the owners of `voucher`, or postpones that.
+async fn load(database: &Database, memory: &OwnersMemory, voucher: &Voucher) {
+    if memory.owners_of(voucher).is_some() || memory.is_postponed(voucher.id) {
+        return;
     }
-    let free = room.available_permits();
-    let loaded = match orders::owners_of_finished(database.purchases(), voucher, free).await? {
-        FinishedSale::NotFinished => return Ok(()),
-        FinishedSale::TooMany => Loaded::TooMany,
-        FinishedSale::Owners(mut owners) => {
+    let most = MAX_OWNERS as usize;
+    match orders::owners_of_finished(database.purchases(), voucher.id, most).await {
+        Ok(FinishedSale::Owners(mut owners)) => {
             owners.sort_unstable();
-            let permits = u32::try_from(owners.len()).unwrap_or(u32::MAX);
-            match Arc::clone(room).try_acquire_many_owned(permits) {
-                Ok(room) => Loaded::All { owners: owners.into(), _room: room },
-                Err(_more_than_were_free) => Loaded::TooMany,
-            }
+            let loaded = SaleOwners { voucher: voucher.clone(), orders: owners.into() };
+            memory.owners.insert(voucher.id, Arc::new(loaded));
+            return;
         }
-    };
-    let _ = known.0.set(loaded);
-    Ok(())
+        Ok(FinishedSale::NotFinished | FinishedSale::TooMany) => {}
+        Err(error) => tracing::debug!(%error, "the owners of a sale could not be loaded"),
+    }
+    memory.postponed.insert(voucher.id, Instant::now() + POSTPONED_FOR);
 }

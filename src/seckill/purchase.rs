@@ -80,10 +80,8 @@ impl Purchases {
     ) -> Result<Arc<Self>, StoreError> {
         let last = orders::last_id(database.pool()).await?;
         let order_ids = OrderIds::new(redis.clone(), keys.clone(), Arc::clone(&clock), last);
-        let sent_at = clock.now();
         let clock = Arc::new(DatabaseClock::new(clock));
-        let (_, sale_time) = vouchers::find_all(database.pool(), &[]).await?;
-        clock.learn(sent_at, sale_time);
+        vouchers::find_all(database.pool(), &[], &clock).await?;
         let lease = Lease::Renewed(options.lease);
         let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
         Ok(Arc::new(Self {
@@ -229,7 +227,7 @@ impl Purchases {
         if !sale.may_have_orders(at) {
             return Ok(None);
         }
-        self.owners.find(user, sale.voucher.id, &sale.owners).await
+        self.owners.find(user, &sale.voucher).await
     }
 
     /// Another purchase of the same buyer is under way. Where the database does not say whether the buyer

@@ -12,7 +12,6 @@ use quick_cache::sync::Cache;
 use tokio::time::Instant;
 
 use super::breaker::Breaker;
-use super::owners::KnownOwners;
 use crate::batch::{Batcher, Limits};
 use crate::model::{Refusal, SaleStatus, Voucher, VoucherId};
 use crate::store::{Database, DatabaseClock, Service, StoreError, vouchers};
@@ -38,8 +37,6 @@ pub struct Sale {
     pub voucher: Voucher,
     /// Whether orders of this voucher can be written. It stays when the voucher is read again.
     pub breaker: Arc<Breaker>,
-    /// The buyers who have an order, once the sale is over. They stay as long as nothing changes.
-    pub(super) owners: Arc<KnownOwners>,
     sold_out: AtomicBool,
 }
 
@@ -47,9 +44,7 @@ impl Sale {
     /// The sale of `voucher`, which was read when memory had `earlier`.
     fn new(voucher: Voucher, earlier: Option<&Self>) -> Self {
         let breaker = earlier.map(|earlier| Arc::clone(&earlier.breaker)).unwrap_or_default();
-        let unchanged = earlier.filter(|earlier| earlier.voucher == voucher);
-        let owners = unchanged.map(|earlier| Arc::clone(&earlier.owners)).unwrap_or_default();
-        Self { voucher, breaker, owners, sold_out: AtomicBool::new(false) }
+        Self { voucher, breaker, sold_out: AtomicBool::new(false) }
     }
 
     /// The database said that nothing is left.
@@ -158,11 +153,9 @@ async fn read(
         }
     }
     if !missing.is_empty() {
-        let (read_at, sent_at) = (Instant::now(), clock.local().now());
+        let read_at = Instant::now();
         let missing: Vec<VoucherId> = missing.into_iter().collect();
-        let (vouchers, sale_time) = vouchers::find_all(database.purchases(), &missing).await?;
-        clock.learn(sent_at, sale_time);
-        for voucher in vouchers {
+        for voucher in vouchers::find_all(database.purchases(), &missing, clock).await? {
             let id = voucher.id;
             let earlier = memory.get(&id).map(|remembered| remembered.sale);
             let sale = Arc::new(Sale::new(voucher, earlier.as_deref()));

@@ -10,7 +10,7 @@ use crate::telemetry;
 
 /// The offset is wrong by half the round trip of the statement that read the clock, at most. A longer
 /// round trip teaches nothing.
-const MAX_ROUND_TRIP: TimeDelta = TimeDelta::milliseconds(250);
+const MAX_ROUND_TRIP: TimeDelta = TimeDelta::milliseconds(100);
 
 /// An offset from here on is logged: a clock so far off is not kept in step.
 const NOTABLE: TimeDelta = TimeDelta::seconds(1);
@@ -80,7 +80,7 @@ mod tests {
         clock.learn(start, start + hour);
         assert_eq!(clock.now() - local.now(), hour - TimeDelta::milliseconds(5));
         // The answer took too long, or the local clock jumped meanwhile.
-        for jump in [TimeDelta::milliseconds(251), TimeDelta::days(-1)] {
+        for jump in [TimeDelta::milliseconds(101), TimeDelta::days(-1)] {
             let sent_at = local.now();
             local.advance(jump);
             clock.learn(sent_at, sent_at);

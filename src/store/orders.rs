@@ -80,15 +80,9 @@ pub async fn find_owned(
     pool: &PgPool,
     buyers: &[(UserId, VoucherId)],
 ) -> Result<Vec<Option<OrderId>>, StoreError> {
-    let query = sqlx::query_scalar(
-        "select (select o.id from orders o
-                 where o.user_id = buyer.user_id and o.voucher_id = buyer.voucher_id)
-         from unnest($1::bigint[], $2::bigint[]) with ordinality
-              as buyer (user_id, voucher_id, place)
-         order by place",
-    )
-    .bind(buyers.iter().map(|(user, _)| user.get()).collect::<Vec<_>>())
-    .bind(buyers.iter().map(|(_, voucher)| voucher.get()).collect::<Vec<_>>());
+    let query = sqlx::query_scalar("select * from owned_orders($1, $2)")
+        .bind(buyers.iter().map(|(user, _)| user.get()).collect::<Vec<_>>())
+        .bind(buyers.iter().map(|(_, voucher)| voucher.get()).collect::<Vec<_>>());
     let ids: Vec<Option<i64>> =
         in_time(pool, async |connection| query.fetch_all(connection).await).await?;
     Ok(ids.into_iter().map(|id| id.and_then(OrderId::new)).collect())
@@ -126,13 +120,13 @@ pub async fn owners_of_finished(
         .fetch_optional(&mut *transaction)
         .await?;
         let fits = sold.is_some_and(|sold| usize::try_from(sold).is_ok_and(|sold| sold <= most));
-        let mut rows = Vec::new();
-        if fits {
-            let query = sqlx::query("select user_id, id from orders where voucher_id = $1");
-            rows = query.bind(voucher.get()).fetch_all(&mut *transaction).await?;
-        }
+        // From here on no order comes any more: nobody has to wait while the owners are read.
         transaction.commit().await?;
-        Ok((sold, fits.then_some(rows)))
+        if !fits {
+            return Ok((sold, None));
+        }
+        let query = sqlx::query("select user_id, id from orders where voucher_id = $1");
+        Ok((sold, Some(query.bind(voucher.get()).fetch_all(connection).await?)))
     })
     .await?;
     let defect = || StoreError::defect(Service::Postgres, "an order's id is not positive");

@@ -13,7 +13,7 @@ pub(super) struct ServiceOutage {
 }
 
 impl ServiceOutage {
-    pub(super) fn of(service: Service) -> Self {
+    pub(super) const fn of(service: Service) -> Self {
         Self { service, is_on: AtomicBool::new(false) }
     }
 

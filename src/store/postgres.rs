@@ -2,7 +2,6 @@
 //! reader takes a connection from a buyer.
 
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
@@ -40,6 +39,9 @@ const PURCHASE_CONNECTIONS: u32 = 8;
 /// Connections of one process for everything else.
 const OTHER_CONNECTIONS: u32 = 4;
 
+/// Shared by all handles of the process: it is about the log.
+static OUTAGE: ServiceOutage = ServiceOutage::of(Service::Postgres);
+
 /// A connection that lay idle for longer is asked whether it lives before it is used.
 const TRUSTED_FOR: Duration = Duration::from_secs(2);
 /// How long it may take to answer that.
@@ -65,6 +67,7 @@ pub(super) async fn in_time<T>(
         Ok(answer) => answer,
         Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
     };
+    OUTAGE.observe(&answer);
     if let (Err(_), Some(connection)) = (&answer, &mut connection) {
         connection.close_on_drop();
     }
@@ -77,7 +80,6 @@ pub struct Database {
     purchases: PgPool,
     others: PgPool,
     durability: DurabilityCheck,
-    outage: Arc<ServiceOutage>,
 }
 
 /// Closes a connection on which work failed or was broken off.
@@ -107,10 +109,9 @@ impl Database {
             .options([("jit", "off")])
             .log_slow_statements(tracing::log::LevelFilter::Off, Duration::ZERO);
         let durability = DurabilityCheck::default();
-        let outage = Arc::new(ServiceOutage::of(Service::Postgres));
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
         let others = pool(OTHER_CONNECTIONS, options, &durability);
-        Ok(Self { purchases, others, durability, outage })
+        Ok(Self { purchases, others, durability })
     }
 
     /// From now on warns of a server that runs with `fsync` or `full_page_writes` off, and with
@@ -157,13 +158,17 @@ impl Database {
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let acquired = self.acquire().await;
-        self.outage.observe_failure(&acquired);
+        OUTAGE.observe_failure(&acquired);
         let mut connection = CloseOnDrop(Some(acquired?));
         let Some(open) = &mut connection.0 else {
             return Err(StoreError::defect(Service::Postgres, "a connection vanished"));
         };
-        let done = work(open).await?;
-        self.outage.is_over();
+        let done = work(open).await;
+        match &done {
+            Err(error) if !error.outcome_unknown() => {}
+            answer => OUTAGE.observe(answer),
+        }
+        let done = done?;
         // It goes back to the pool.
         drop(connection.0.take());
         Ok(done)
@@ -184,12 +189,12 @@ impl Database {
         migrations::run(open).await
     }
 
-    /// Whether the server answers.
+    /// Whether the server answers, on a connection for purchases: readers cannot make it look away.
     ///
     /// # Errors
     /// As any statement.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        in_time(&self.others, async |connection| connection.ping().await).await
+        in_time(&self.purchases, async |connection| connection.ping().await).await
     }
 
     /// Closes the connections, waiting a moment for those in use.

@@ -1,5 +1,6 @@
 //! Answers of a store, kept for less than a second: one read serves all who ask meanwhile.
 
+use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,20 +46,24 @@ where
         let reads = Batcher::new(limits, move |keys: Vec<K>| {
             let (cache, read) = (Arc::clone(&cache), read.clone());
             async move {
-                let mut values = Vec::with_capacity(keys.len());
-                for key in keys {
-                    let value = match fresh(&cache, &key) {
+                // One read for all who ask the same, however long it takes.
+                let mut values: HashMap<K, V> = HashMap::new();
+                for key in &keys {
+                    if values.contains_key(key) {
+                        continue;
+                    }
+                    let asked_at = Instant::now();
+                    let value = match fresh(&cache, key) {
                         Some(value) => value,
                         None => {
-                            let asked_at = Instant::now();
                             let value = read(key.clone()).await?;
-                            cache.insert(key, (value.clone(), asked_at));
+                            cache.insert(key.clone(), (value.clone(), asked_at));
                             value
                         }
                     };
-                    values.push(value);
+                    values.insert(key.clone(), value);
                 }
-                Ok(values)
+                Ok(keys.iter().filter_map(|key| values.get(key).cloned()).collect())
             }
         });
         Self { service, kept, reads }

@@ -5,7 +5,7 @@ use sqlx::Row;
 use sqlx::postgres::{PgPool, PgRow};
 
 use super::postgres::in_time;
-use super::{Service, StoreError};
+use super::{DatabaseClock, Service, StoreError};
 use crate::model::{Voucher, VoucherId};
 
 fn voucher_from(row: &PgRow) -> Result<Voucher, StoreError> {
@@ -88,14 +88,15 @@ pub async fn create(
     voucher_from(&row)
 }
 
-/// Those of `ids` that there are, in any order, and the time by which sales begin and end.
+/// Those of `ids` that there are, in any order. Tells `clock` the time by which sales begin and end.
 ///
 /// # Errors
 /// As any statement.
 pub async fn find_all(
     pool: &PgPool,
     ids: &[VoucherId],
-) -> Result<(Vec<Voucher>, DateTime<Utc>), StoreError> {
+    clock: &DatabaseClock,
+) -> Result<Vec<Voucher>, StoreError> {
     // One row at least, for the time.
     let query = sqlx::query(
         "select t.sale_time, v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
@@ -103,17 +104,22 @@ pub async fn find_all(
          left join (vouchers v join seckill_vouchers s on s.voucher_id = v.id) on v.id = any ($1)",
     )
     .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>());
-    let rows = in_time(pool, async |connection| query.fetch_all(connection).await).await?;
-    let no_row =
-        || StoreError::defect(Service::Postgres, "the time by which sales begin is missing");
-    let sale_time = rows.first().ok_or_else(no_row)?.try_get("sale_time")?;
+    let (sent_at, rows) = in_time(pool, async |connection| {
+        // Not before: there may have been a wait for the connection.
+        let sent_at = clock.local().now();
+        Ok((sent_at, query.fetch_all(connection).await?))
+    })
+    .await?;
+    if let Some(row) = rows.first() {
+        clock.learn(sent_at, row.try_get("sale_time")?);
+    }
     let mut vouchers = Vec::with_capacity(rows.len());
     for row in &rows {
         if row.try_get::<Option<i64>, _>("id")?.is_some() {
             vouchers.push(voucher_from(row)?);
         }
     }
-    Ok((vouchers, sale_time))
+    Ok(vouchers)
 }
 
 /// Up to `limit` vouchers with ids below `before`, newest first.
