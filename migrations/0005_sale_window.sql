@@ -25,11 +25,29 @@ as $$
     order by place
 $$;
 
--- As in migration 4, and the window is checked. The reasons `sale_not_started` and `sale_ended` are new.
+-- Places an order of `voucher` for each of `users`, with the id and the time at the same place of the
+-- other arrays. All of them are one transaction. Takes the place of the function of migration 4.
 --
--- The time is read after the stock row is locked: a call that waited for the row past the end of the
--- sale places nothing. So whoever locks the row after the end and finds an order missing knows that it
--- will never come (src/seckill/owners.rs).
+-- Returns a row for each of `ids` that has no new order, and why: `already_bought` (with the id of the
+-- earlier order), `sold_out`, `sale_not_started`, `sale_ended`, `voucher_not_found`, or `id_taken` (the id
+-- is another order's). The buyers who come first in the arrays get the last vouchers.
+--
+-- The same call again, with the same ids and times, places no order twice, and does not name the orders
+-- that the first call placed: so a caller that lost the answer asks again. The time tells them from an
+-- order of another process that drew the same id for the same user, because Redis had lost the counter.
+--
+-- Why it cannot oversell: the stock is taken by one update that requires `stock >= n`, or under a lock on
+-- the stock row, which every other call for this voucher has to wait for.
+-- Why it cannot sell twice: `unique (user_id, voucher_id)`; in the exact case the look-up under the lock
+-- is exact, too, because nobody else writes orders of this voucher meanwhile.
+-- Why it sells at no other time: the time is read after the stock row is locked. A call that waited for
+-- the row past the end of the sale places nothing, so a server that locks the row after the end and finds
+-- an order missing knows that the order will never come (src/seckill/owners.rs).
+--
+-- `enable_seqscan`: a plan that was made when the tables were empty must not read them from end to end
+-- when they are full; for the same reason the look-ups below are scalar subqueries, each by an index.
+-- `lock_timeout`: if somebody else holds the row of this voucher, the call fails and has done nothing, and
+-- the connection is free for other vouchers.
 create or replace function place_orders(
     voucher bigint, ids bigint[], users bigint[], times timestamptz[]
 )
@@ -96,7 +114,7 @@ begin
                when sale.stock is null then 'voucher_not_found'
                when judged_at < sale.begin_time then 'sale_not_started'
                when judged_at >= sale.end_time then 'sale_ended'
-               when is_placed = false then 'id_taken'
+               when placed_by_this_call = false then 'id_taken'
                else 'sold_out'
            end,
            earlier
@@ -108,9 +126,9 @@ begin
                -- false where another order has the id; null where no order has it.
                (select (taken.user_id, taken.created_at) = (buyer.user_id, buyer.at)
                 from orders taken
-                where taken.id = buyer.id and taken.voucher_id = voucher) as is_placed
+                where taken.id = buyer.id and taken.voucher_id = voucher) as placed_by_this_call
         from unnest(ids, users, times) as buyer (id, user_id, at)
     ) buyers
-    where is_placed is not true;
+    where placed_by_this_call is not true;
 end
 $$;

@@ -3,9 +3,8 @@
 //! A caller submits one item and waits for its answer. When an item comes and too few leaders are
 //! at work, the batcher starts one: a task of its own, which takes the items that wait (up to a
 //! limit), works on them, answers them, and goes on until no item waits. There is no timer. An item
-//! that comes alone is a batch of one and starts at once; the more items come while a leader works,
-//! the larger the next batch is. Databases call this group commit (`DeWitt` et al., "Implementation
-//! Techniques for Main Memory Database Systems", 1984).
+//! that comes alone is a batch of one and starts at once. Databases call this group commit (`DeWitt` et
+//! al., "Implementation Techniques for Main Memory Database Systems", 1984).
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -24,8 +23,7 @@ use tokio::time::{Instant, timeout};
 pub enum BatchError<E> {
     /// As many items as may wait already. Nothing was done for this one.
     Full,
-    /// The batch before this item's failed with this error, so this item's was not tried. Nothing
-    /// was done for it.
+    /// The batch before this item's failed with this error. Nothing was done for this one.
     NotStarted(E),
     /// No slot was free in time. Nothing was done.
     NoSlot,
@@ -49,8 +47,6 @@ pub struct Limits {
 /// How long an item waits while its leader has no slot. Where the resource answers nothing, each batch
 /// holds its slot until its time-out, and the items behind must not wait for all of them.
 const SLOT_WITHIN: Duration = Duration::from_secs(1);
-/// How often a leader without a slot looks for items that have waited too long.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 type ItemAnswer<R, E> = Result<R, BatchError<E>>;
 type Replies<R, E> = Vec<oneshot::Sender<ItemAnswer<R, E>>>;
@@ -69,7 +65,7 @@ struct Inner<T, R, E> {
     queue: Mutex<Queue<T, R, E>>,
 }
 
-struct Waiting<T, R, E> {
+struct QueuedItem<T, R, E> {
     item: T,
     reply: oneshot::Sender<ItemAnswer<R, E>>,
     since: Instant,
@@ -77,7 +73,7 @@ struct Waiting<T, R, E> {
 
 struct Queue<T, R, E> {
     /// The one that came first is in front.
-    waiting: VecDeque<Waiting<T, R, E>>,
+    waiting: VecDeque<QueuedItem<T, R, E>>,
     leaders: usize,
 }
 
@@ -116,13 +112,11 @@ where
     }
 
     /// Shares `slots` with other batchers that use the same resource. A leader takes its batch only
-    /// when it has a slot, so that items which come meanwhile join the batch. Items that wait a second
-    /// for a slot hear [`BatchError::NoSlot`]. For a batcher that has no clones yet.
+    /// when it has a slot, so that items which come meanwhile join the batch. Items that have waited a
+    /// second while their leader has no slot hear [`BatchError::NoSlot`]. Before the batcher has clones.
     #[must_use]
     pub fn sharing(mut self, slots: Arc<Semaphore>) -> Self {
-        let inner = Arc::get_mut(&mut self.0);
-        debug_assert!(inner.is_some(), "the batcher has clones");
-        if let Some(inner) = inner {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
             inner.slots = Some(slots);
         }
         self
@@ -152,7 +146,7 @@ where
         if queue.waiting.len() >= limits.waiting {
             return Err(BatchError::Full);
         }
-        queue.waiting.push_back(Waiting { item, reply, since: Instant::now() });
+        queue.waiting.push_back(QueuedItem { item, reply, since: Instant::now() });
         if queue.leaders >= limits.leaders {
             return Ok(None);
         }
@@ -187,7 +181,7 @@ impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
                     answer(replies, std::iter::repeat_with(|| Err(failed.clone())));
                     self.refuse_waiting(Duration::ZERO, &BatchError::NotStarted(error));
                 }
-                // The panic's own message is on standard error; dropping `replies` tells the callers.
+                // Its message is on standard error; dropping `replies` tells the callers.
                 Err(_panic) => drop(replies),
             }
         }
@@ -198,7 +192,7 @@ impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
         let slots = self.inner.slots.as_ref()?;
         let mut slot = pin!(Arc::clone(slots).acquire_owned());
         loop {
-            match timeout(LOOK_EVERY, &mut slot).await {
+            match timeout(SLOT_WITHIN / 10, &mut slot).await {
                 // The semaphore is never closed.
                 Ok(slot) => return slot.ok(),
                 Err(_elapsed) => self.refuse_waiting(SLOT_WITHIN, &BatchError::NoSlot),
@@ -210,9 +204,9 @@ impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
     fn refuse_waiting(&self, at_least: Duration, error: &BatchError<E>) {
         let mut queue = self.inner.queue();
         let late = queue.waiting.iter().take_while(|one| one.since.elapsed() >= at_least).count();
-        let replies = queue.waiting.drain(..late).map(|one| one.reply).collect();
+        let late: Replies<R, E> = queue.waiting.drain(..late).map(|one| one.reply).collect();
         drop(queue);
-        answer(replies, std::iter::repeat_with(|| Err(error.clone())));
+        answer(late, std::iter::repeat_with(|| Err(error.clone())));
     }
 
     /// `None` when no item waits: the leader has stepped down.
@@ -228,18 +222,16 @@ impl<T: Send, R: Send, E: Clone + Send> Leader<T, R, E> {
     }
 }
 
-/// A leader whose runtime stops is dropped in the middle of its work. If it was the last one, it drops
-/// the items that wait, too, and their callers hear `Interrupted`: no other leader would work on them.
+/// A leader whose runtime stops is dropped in the middle of its work. The last one drops the items that
+/// wait, too: their callers hear `Interrupted`.
 impl<T, R, E> Drop for Leader<T, R, E> {
     fn drop(&mut self) {
         if self.at_work {
             let mut queue = self.inner.queue();
             queue.leaders -= 1;
-            let abandoned = if queue.leaders == 0 {
-                std::mem::take(&mut queue.waiting)
-            } else {
-                VecDeque::new()
-            };
+            let is_last = queue.leaders == 0;
+            let abandoned =
+                if is_last { std::mem::take(&mut queue.waiting) } else { VecDeque::new() };
             drop(queue);
             drop(abandoned);
         }
@@ -357,10 +349,8 @@ mod tests {
                 let batcher = Batcher::new(LIMITS, move |items: Vec<u32>| {
                     let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
                     async move {
-                        most.fetch_max(
-                            at_work.fetch_add(1, Ordering::SeqCst) + 1,
-                            Ordering::SeqCst,
-                        );
+                        let now = at_work.fetch_add(1, Ordering::SeqCst) + 1;
+                        most.fetch_max(now, Ordering::SeqCst);
                         tokio::task::yield_now().await;
                         at_work.fetch_sub(1, Ordering::SeqCst);
                         Ok::<_, ()>(items)

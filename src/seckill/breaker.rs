@@ -34,7 +34,8 @@ impl Breaker {
         if now < until {
             return Err(PurchaseError::CircuitOpen);
         }
-        // The circuit is half open: this one tries, and the others wait for what becomes of it.
+        // The circuit is half open: this one tries. If it does not come as far as the database, the next
+        // one may try after as long again.
         *open_until = Some(now + OPEN_FOR);
         Ok(())
     }

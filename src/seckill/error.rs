@@ -41,14 +41,13 @@ impl PurchaseError {
         }
     }
 
-    /// Whether there may be an order all the same. The same buyer's next attempt settles it
-    /// while the voucher is on sale: the answer is `already_bought` with the order, or a new purchase.
-    /// Afterwards the buyer's list of orders tells.
+    /// Whether there may be an order all the same. The same buyer's next attempt settles it: the answer
+    /// is `already_bought` with the order, also after a sell-out, or what a new purchase brings.
     pub fn outcome_unknown(&self) -> bool {
         match self {
             Self::Panicked => true,
             Self::Store(error) => error.outcome_unknown(),
-            // Before the order was sent to the database.
+            // Nothing was written.
             Self::Overloaded
             | Self::CircuitOpen
             | Self::NoFreeId

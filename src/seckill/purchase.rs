@@ -155,9 +155,10 @@ impl Purchases {
             BuyerLock::Granted(guard) => Some(guard),
             BuyerLock::NotTaken => None,
         };
-        // Place the order. It is committed when this returns `Ordered`. Without an id, or in a panic,
-        // the guard is dropped, which hands the lock to the lock's clean-up worker.
-        let outcome = self.place_order(user, &sale, at, order_id?).await;
+        // Without an id, or in a panic, the guard is dropped: the lock's clean-up worker releases it.
+        let order_id = order_id?;
+        // Place the order. It is committed when this returns `Ordered`.
+        let outcome = self.place_order(user, &sale, at, order_id).await;
         // Release the lock, only now, whatever the outcome is.
         if let Some(guard) = lock {
             release(guard).await;

@@ -95,7 +95,9 @@ impl StoreError {
     pub fn from_batch(service: Service, error: BatchError<Self>) -> Self {
         match error {
             BatchError::Full => Self::unavailable(service, "too many requests wait for it already"),
-            BatchError::NoSlot => Self::unavailable(service, "no connection was free in time"),
+            BatchError::NoSlot => {
+                Self::unavailable(service, "its turn among the batches did not come in time")
+            }
             BatchError::NotStarted(before) => before.not_sent(),
             BatchError::Failed(error) => error,
             BatchError::Interrupted => Self::unknown(service, "the batch was interrupted"),
