@@ -72,7 +72,6 @@ struct QueuedItem<T, R, E> {
 }
 
 struct Queue<T, R, E> {
-    /// The one that came first is in front.
     waiting: VecDeque<QueuedItem<T, R, E>>,
     leaders: usize,
 }
