@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use quick_cache::sync::Cache;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::breaker::Breaker;
 use crate::batch::{Batcher, Limits};
@@ -28,7 +28,9 @@ const REFRESHES: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 
 /// The same for ids that memory does not have: most of them in a flood of made-up ids, which must not
 /// hold up the others.
-const LOOKUPS: Limits = Limits { batch: 256, waiting: 1024, leaders: 1 };
+const LOOKUPS: Limits = Limits { batch: 256, waiting: 512, leaders: 1 };
+/// After a look-up that found nothing. It bounds how often such a flood makes the database look.
+const PAUSE_AFTER_NOTHING: Duration = Duration::from_millis(5);
 
 /// A voucher as the process knows it.
 #[derive(Debug)]
@@ -155,7 +157,11 @@ async fn read(
     if !missing.is_empty() {
         let read_at = Instant::now();
         let missing: Vec<VoucherId> = missing.into_iter().collect();
-        for voucher in vouchers::find_all(database.purchases(), &missing, clock).await? {
+        let vouchers = vouchers::find_all(database.purchases(), &missing, clock).await?;
+        if vouchers.is_empty() {
+            sleep(PAUSE_AFTER_NOTHING).await;
+        }
+        for voucher in vouchers {
             let id = voucher.id;
             let earlier = memory.get(&id).map(|remembered| remembered.sale);
             let sale = Arc::new(Sale::new(voucher, earlier.as_deref()));
