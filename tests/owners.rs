@@ -133,10 +133,11 @@ async fn an_unknown_outcome_is_settled_though_the_voucher_is_sold_out_meanwhile(
         let buyer = Arc::clone(&node);
         let buying = tokio::spawn(async move { buyer.buy(user(1), voucher).await });
         world.until_one_waits().await;
-        // The order is in the database's hands, which commits it; nobody hears its answer.
+        // The order is in the database's hands, which commits it when the buyer has given up.
         linked.database.break_by(Fault::Deaf);
-        row.close().await.unwrap();
         assert!(buying.await.unwrap().is_err_and(|error| error.outcome_unknown()));
+        row.close().await.unwrap();
+        eventually("the order is committed", async || world.audit().await.orders == 1).await;
 
         let other = world.shop().await;
         assert_eq!(other.buy(user(2), voucher).await.unwrap().code(), "ordered");
