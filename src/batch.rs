@@ -134,6 +134,11 @@ where
         answer.await.unwrap_or(Err(BatchError::Interrupted))
     }
 
+    /// Items that wait for a leader now.
+    pub fn waiting(&self) -> usize {
+        self.0.queue().waiting.len()
+    }
+
     /// Puts `item` into the queue. Returns a leader where one more is to start.
     fn join(
         &self,
@@ -340,27 +345,21 @@ mod tests {
 
     #[tokio::test]
     async fn batchers_that_share_a_slot_take_turns() {
+        static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
         let slots = Arc::new(Semaphore::new(1));
-        let (at_work, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let batchers: Vec<_> = (0..3)
-            .map(|_| {
-                let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
-                let batcher = Batcher::new(LIMITS, move |items: Vec<u32>| {
-                    let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
-                    async move {
-                        let now = at_work.fetch_add(1, Ordering::SeqCst) + 1;
-                        most.fetch_max(now, Ordering::SeqCst);
-                        tokio::task::yield_now().await;
-                        at_work.fetch_sub(1, Ordering::SeqCst);
-                        Ok::<_, ()>(items)
-                    }
-                });
-                batcher.sharing(Arc::clone(&slots))
-            })
-            .collect();
+        let batchers = [(); 3].map(|()| {
+            let batcher = Batcher::new(LIMITS, async |items: Vec<u32>| {
+                MOST.fetch_max(AT_WORK.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                AT_WORK.fetch_sub(1, Ordering::SeqCst);
+                Ok::<_, ()>(items)
+            });
+            batcher.sharing(Arc::clone(&slots))
+        });
         let answers = join_all((0..30).map(|item| batchers[item as usize % 3].submit(item))).await;
         assert!(answers.into_iter().eq((0..30).map(Ok)));
-        assert_eq!(most.load(Ordering::SeqCst), 1);
+        assert_eq!(MOST.load(Ordering::SeqCst), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -369,10 +368,11 @@ mod tests {
         let batcher = Batcher::new(LIMITS, async |items: Vec<u32>| Ok::<_, ()>(items));
         let batcher = batcher.sharing(Arc::clone(&slots));
         let taken = Arc::clone(&slots).acquire_owned().await;
-        let answers = join_all((0..3).map(|item| batcher.submit(item))).await;
-        assert!(answers.iter().all(|answer| *answer == Err(BatchError::NoSlot)), "{answers:?}");
+        let submitted = join_all((0..3).map(|item| batcher.submit(item)));
+        let (answers, waiting) = tokio::join!(submitted, async { batcher.waiting() });
+        assert_eq!((answers, waiting), (vec![Err(BatchError::NoSlot); 3], 3));
         drop(taken);
-        assert_eq!(batcher.submit(7).await, Ok(7));
+        assert_eq!((batcher.submit(7).await, batcher.waiting()), (Ok(7), 0));
     }
 
     #[test]

@@ -22,6 +22,16 @@ pub mod name {
     pub const REQUEST_SECONDS: &str = "seckill_http_request_seconds";
     /// Attempts to buy.
     pub const PURCHASES: &str = "seckill_purchases_total";
+    /// Purchases under way.
+    pub const PURCHASES_IN_FLIGHT: &str = "seckill_purchases_in_flight";
+    /// How many purchases may be under way.
+    pub const PURCHASES_LIMIT: &str = "seckill_purchases_limit";
+    /// Orders that wait for a transaction.
+    pub const ORDER_QUEUE_DEPTH: &str = "seckill_order_queue_depth";
+    /// Transactions with orders in flight.
+    pub const ORDER_BATCHES_IN_FLIGHT: &str = "seckill_order_batches_in_flight";
+    /// 1, with the version and the strategy as labels.
+    pub const SERVER_INFO: &str = "seckill_server_info";
     /// Login codes, asked for or tried, that a limit refused.
     pub const LOGIN_REFUSED: &str = "seckill_login_refused_total";
     /// Circuits that opened.
@@ -105,6 +115,11 @@ fn describe() {
     let seconds = Unit::Seconds;
     describe_histogram!(name::REQUEST_SECONDS, seconds, "From a request's head to its answer.");
     describe_counter!(name::PURCHASES, "Attempts to buy, by outcome.");
+    describe_gauge!(name::PURCHASES_IN_FLIGHT, "Purchases under way.");
+    describe_gauge!(name::PURCHASES_LIMIT, "How many purchases may be under way.");
+    describe_gauge!(name::ORDER_QUEUE_DEPTH, "Orders that wait for a transaction.");
+    describe_gauge!(name::ORDER_BATCHES_IN_FLIGHT, "Transactions with orders in flight.");
+    describe_gauge!(name::SERVER_INFO, "1; the labels say which server this is.");
     describe_counter!(name::LOGIN_REFUSED, "Codes asked for or tried that a limit refused.");
     describe_counter!(name::BREAKER_TRIPPED, "How often orders of a voucher could not be written.");
     describe_histogram!(name::ORDER_BATCH_SIZE, "Orders in a transaction.");
@@ -163,6 +178,21 @@ pub fn clock_offset(offset: TimeDelta) {
 /// A connection was told whether the database is durable.
 pub fn database_durable(is_durable: bool) {
     metrics::gauge!(name::DATABASE_DURABLE).set(f64::from(u8::from(is_durable)));
+}
+
+/// What the process is, and how busy it is with purchases now. Set before the metrics are read, so
+/// that a purchase sets nothing.
+pub fn purchase_load(strategy: &'static str, in_flight: usize, limit: usize) {
+    let labels = [("version", env!("CARGO_PKG_VERSION")), ("strategy", strategy)];
+    metrics::gauge!(name::SERVER_INFO, &labels).set(1.0);
+    metrics::gauge!(name::PURCHASES_IN_FLIGHT).set(in_flight as f64);
+    metrics::gauge!(name::PURCHASES_LIMIT).set(limit as f64);
+}
+
+/// How busy the order writer is now. As [`purchase_load`].
+pub fn order_queue(depth: usize, batches_in_flight: usize) {
+    metrics::gauge!(name::ORDER_QUEUE_DEPTH).set(depth as f64);
+    metrics::gauge!(name::ORDER_BATCHES_IN_FLIGHT).set(batches_in_flight as f64);
 }
 
 /// All metrics in the text format of Prometheus; empty before [`start_metrics`].

@@ -258,6 +258,8 @@ impl World {
             login_limits: self.login_limits,
             admin_phones: self.admin_phones.clone(),
             trusted_proxies,
+            demo_admin: None,
+            crowds: None,
         })
     }
 

@@ -182,15 +182,10 @@ fn plan(
     voucher: &Voucher,
     buyers: &[(UserId, String)],
 ) -> CrowdPlan {
-    let buyer = |(user, token): &(UserId, String)| Buyer {
-        user_id: user.to_string().into(),
-        token: token.as_str().into(),
-        attempts: None,
-    };
     CrowdPlan {
         nodes: nodes.iter().map(|node| node.address).collect(),
         path: format!("/api/vouchers/{}/orders", voucher.id).into(),
-        buyers: buyers.iter().map(buyer).collect(),
+        buyers: buyers.iter().map(Buyer::from).collect(),
         attempts: args.attempts as usize,
         max_connections: MAX_CONNECTIONS,
         seed: rand::rng().random(),

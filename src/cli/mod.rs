@@ -16,10 +16,14 @@ pub mod ceiling;
 #[cfg(feature = "tools")]
 pub mod crowd;
 #[cfg(feature = "tools")]
+pub mod crowd_verdict;
+#[cfg(feature = "tools")]
 pub mod demo;
 pub mod keep_servers;
 #[cfg(feature = "lab")]
 pub mod lab;
+#[cfg(feature = "tools")]
+pub mod local_crowds;
 pub mod lock;
 pub mod migrate;
 #[cfg(feature = "tools")]

@@ -1,16 +1,22 @@
 //! `seckill serve`.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
+use rand::RngExt;
 use tokio::runtime::Runtime;
 
+#[cfg(feature = "tools")]
+use super::local_crowds::{CrowdSite, LocalCrowds};
 use super::stop;
 use super::stores::{Stores, secret_is_required};
 use crate::config::{
     ConfigError, HomeArgs, MAX_BURST, SecretArgs, ServerArgs, SmsArgs, SmsSettings, StoreArgs,
 };
+use crate::http::auth::DEMO_ADMIN_PHONE;
+use crate::http::crowd_sender::CrowdSender;
 use crate::http::revocations::Revocations;
 use crate::http::server::ServerLimits;
 use crate::http::sms::{LogSms, SmsGateway, WebhookSms};
@@ -18,7 +24,7 @@ use crate::http::tokens::Tokens;
 use crate::http::{App, AppParts, router, server};
 use crate::model::{SharedClock, SystemClock};
 use crate::seckill::{Purchases, PurchasesOptions};
-use crate::store::{Database, DatabaseDurability, Keys, Redis};
+use crate::store::{Database, DatabaseDurability, Keys, NodeName, Redis};
 use crate::telemetry;
 
 /// Files that are not connections of clients.
@@ -52,7 +58,9 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if args.stores.database_url.is_some() && args.secret.secret.is_none() {
         return Err(secret_is_required().into());
     }
-    let sms = sms_gateway(args.sms.settings(args.stores.database_url.is_none())?)?;
+    let sms = args.sms.settings(args.stores.database_url.is_none())?;
+    let demo_admin = demo_admin(&args, sms);
+    let sms = sms_gateway(sms)?;
     // First of all, so that an interrupt during the start is not lost.
     let stop = stop::requested(args.until_stdin_closes)?;
     telemetry::start_metrics();
@@ -69,7 +77,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         tracing::info!("using {whose} {private}");
     }
     let secret = stores.secret(&args.secret)?;
-    let database = stores.migrated_database().await?;
+    let node = NodeName { address, instance: rand::rng().random() };
+    let database = stores.migrated_database_of(node).await?;
     if args.server.require_durable && database.durability() == DatabaseDurability::Unsafe {
         return Err(ConfigError(
             "the database runs with fsync or full_page_writes off: switch both on, or do without \
@@ -79,19 +88,16 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .into());
     }
     database.watch_durability(args.server.require_durable);
-    let app = app(&args.server, &stores, &secret, database, sms).await?;
-    let files = rlimit::increase_nofile_limit(u64::MAX)?;
-    let max_connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
+    let limits = server_limits(&args.server)?;
+    let crowds = crowds(&args, &database, &secret, address, &limits)?;
+    let mut parts = app_parts(&args.server, &stores, &secret, database, sms).await?;
+    (parts.demo_admin, parts.crowds) = (demo_admin, crowds);
+    let app = App::new(parts);
 
     // For who starts nodes and reads where they are; nobody else has to.
     let _ = super::say(format_args!("listening on http://{address}"));
     tracing::info!("the API is described at http://{address}/docs; Ctrl-C stops");
-    let limits = ServerLimits {
-        connections: max_connections as usize,
-        connections_of_a_peer: (args.server.connections_per_address as usize)
-            .min(max_connections as usize / 2),
-        exempt: args.server.trusted_proxies.0.clone(),
-    };
+    let stop = stop_crowd_at(stop, app.crowds.clone());
     let serving = server::serve(listener, router(app.clone()), limits, stop);
     http.spawn(serving).await.context("the server failed on a defect")?;
 
@@ -100,6 +106,73 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     app.revocations.stop();
     app.database.close().await;
     stores.close().await
+}
+
+/// How many connections the system and the configuration allow.
+fn server_limits(args: &ServerArgs) -> anyhow::Result<ServerLimits> {
+    let files = rlimit::increase_nofile_limit(u64::MAX)?;
+    let connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS) as usize;
+    Ok(ServerLimits {
+        connections,
+        connections_of_a_peer: (args.connections_per_address as usize).min(connections / 2),
+        exempt: args.trusted_proxies.0.clone(),
+    })
+}
+
+/// The administrator where nobody configured one: only of a server for demonstration, which keeps its
+/// data in its own private stores, is reached from this machine alone, and sends its codes to the log.
+fn demo_admin(args: &ServeArgs, sms: SmsSettings<'_>) -> Option<&'static str> {
+    let ServerArgs { listen, admin_phones, trusted_proxies, .. } = &args.server;
+    let is_for_demonstration = has_private_stores(&args.stores)
+        && listen.ip().is_loopback()
+        && trusted_proxies.0.is_empty()
+        && sms == SmsSettings::Log;
+    (is_for_demonstration && admin_phones.0.is_empty()).then_some(DEMO_ADMIN_PHONE)
+}
+
+fn has_private_stores(stores: &StoreArgs) -> bool {
+    stores.database_url.is_none() && stores.redis_url.is_none()
+}
+
+/// What sends crowds at this server, where it has its own private stores.
+#[cfg(feature = "tools")]
+fn crowds(
+    args: &ServeArgs,
+    database: &Database,
+    secret: &str,
+    address: SocketAddr,
+    limits: &ServerLimits,
+) -> anyhow::Result<Option<Arc<dyn CrowdSender>>> {
+    if !has_private_stores(&args.stores) {
+        return Ok(None);
+    }
+    let site = CrowdSite {
+        database: database.clone(),
+        tokens: Tokens::new(secret.as_bytes(), Arc::new(SystemClock)),
+        address,
+        // It leaves room for the people who watch, and for purchases of others.
+        max_connections: (limits.connections_of_a_peer / 2).min(args.server.burst as usize).max(1),
+    };
+    Ok(Some(Arc::new(LocalCrowds::new(site)?)))
+}
+
+#[cfg(not(feature = "tools"))]
+fn crowds(
+    _: &ServeArgs,
+    _: &Database,
+    _: &str,
+    _: SocketAddr,
+    _: &ServerLimits,
+) -> anyhow::Result<Option<Arc<dyn CrowdSender>>> {
+    Ok(None)
+}
+
+/// A crowd that is under way is stopped before the requests that were begun are finished.
+async fn stop_crowd_at(stop: impl Future<Output = ()>, crowds: Option<Arc<dyn CrowdSender>>) {
+    stop.await;
+    if let Some(crowds) = crowds {
+        crowds.stop();
+    }
 }
 
 /// Connections have threads of their own. On shared ones a purchase, which takes several turns, would
@@ -132,13 +205,13 @@ fn sms_gateway(settings: SmsSettings<'_>) -> anyhow::Result<Option<Box<dyn SmsGa
     }
 }
 
-async fn app(
+async fn app_parts(
     args: &ServerArgs,
     stores: &Stores,
     secret: &str,
     database: Database,
     sms: Option<Box<dyn SmsGateway>>,
-) -> anyhow::Result<App> {
+) -> anyhow::Result<AppParts> {
     let redis = Redis::new(&stores.redis_url)?;
     // Says so in the log where Redis does not answer yet.
     let _ = redis.ping().await;
@@ -158,7 +231,7 @@ async fn app(
     )
     .await?;
     let revocations = Revocations::start(database.clone()).await?;
-    Ok(App::new(AppParts {
+    Ok(AppParts {
         database,
         redis,
         keys,
@@ -170,5 +243,7 @@ async fn app(
         login_limits: args.login_limits,
         admin_phones: args.admin_phones.0.clone(),
         trusted_proxies: args.trusted_proxies.0.clone(),
-    }))
+        demo_admin: None,
+        crowds: None,
+    })
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use crate::embedded::{Home, Plan, Servers};
-use crate::store::Database;
+use crate::store::{Database, NodeName};
 
 /// How long the database may take to come up beside us.
 const DATABASE_WITHIN: Duration = Duration::from_secs(5);
@@ -98,20 +98,15 @@ impl Stores {
     /// # Errors
     /// When it cannot be reached or migrated.
     pub async fn migrated_database(&self) -> anyhow::Result<Database> {
-        let database = Database::new(&self.database_url)?;
-        let deadline = Instant::now() + DATABASE_WITHIN;
-        loop {
-            match database.migrate().await {
-                Ok(()) => return Ok(database),
-                Err(error) if error.retry_may_help() && Instant::now() < deadline => {
-                    tracing::info!(%error, "waiting for the database");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-                Err(error) => {
-                    return Err(error).context("the database could not be reached and migrated");
-                }
-            }
-        }
+        migrated(Database::new(&self.database_url)?).await
+    }
+
+    /// The same for a server process, whose connections carry the name of `node`.
+    ///
+    /// # Errors
+    /// As [`Stores::migrated_database`].
+    pub async fn migrated_database_of(&self, node: NodeName) -> anyhow::Result<Database> {
+        migrated(Database::of_node(&self.database_url, node)?).await
     }
 
     /// The secret that signs tokens: the one given, or the one kept beside the private
@@ -157,6 +152,22 @@ impl Stores {
             tokio::task::spawn_blocking(move || servers.stop()).await??;
         }
         Ok(())
+    }
+}
+
+async fn migrated(database: Database) -> anyhow::Result<Database> {
+    let deadline = Instant::now() + DATABASE_WITHIN;
+    loop {
+        match database.migrate().await {
+            Ok(()) => return Ok(database),
+            Err(error) if error.retry_may_help() && Instant::now() < deadline => {
+                tracing::info!(%error, "waiting for the database");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Err(error) => {
+                return Err(error).context("the database could not be reached and migrated");
+            }
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use axum::extract::FromRequestParts;
-use axum::http::{HeaderMap, HeaderName, request::Parts};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, header, request::Parts};
 use ipnet::{IpNet, Ipv6Net};
 
 use super::App;
@@ -23,6 +24,20 @@ impl Peer {
 
 /// Names the way of a request through proxies.
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Whether the client asked for this machine by a loopback name, and no proxy says that it passed the
+/// request on. A web site elsewhere that gives its own name our address (DNS rebinding) did not.
+pub fn is_local(headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let host = host.parse::<Authority>().ok();
+    let is_loopback = host.is_some_and(|host| {
+        let name = host.host().trim_start_matches('[').trim_end_matches(']');
+        name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+    });
+    is_loopback
+        && !headers.contains_key(X_FORWARDED_FOR)
+        && !headers.contains_key(header::FORWARDED)
+}
 
 /// Whether `address` is in one of the `trusted` networks.
 pub(super) fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {

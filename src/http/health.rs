@@ -1,5 +1,6 @@
-//! How the stores are and what the metrics say, kept for all who ask within a second.
+//! How the stores are, who uses them and what the metrics say, kept for all who ask within a second.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -8,6 +9,8 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::schemas::StoreStatus;
+use crate::seckill::Purchases;
+use crate::store::nodes::{self, ConnectedNode};
 use crate::store::{Database, ReadCache, Redis, Service, StoreError};
 use crate::telemetry;
 
@@ -48,11 +51,21 @@ async fn word(ping: impl Future<Output = Result<(), StoreError>>) -> &'static st
 }
 
 /// The metrics as text, written at most about once a second: the text of many histograms is long.
-pub fn metrics_text() -> ReadCache<(), Bytes> {
-    ReadCache::new(
-        Service::Postgres,
-        1,
-        usize::MAX,
-        async |()| Ok(telemetry::metrics_text().into()),
-    )
+pub fn metrics_text(purchases: &Arc<Purchases>) -> ReadCache<(), Bytes> {
+    let purchases = Arc::clone(purchases);
+    ReadCache::new(Service::Postgres, 1, usize::MAX, move |()| {
+        let load = purchases.load();
+        telemetry::purchase_load(purchases.strategy().as_str(), load.in_flight, load.limit);
+        telemetry::order_queue(load.queue_depth, load.batches_in_flight);
+        std::future::ready(Ok(telemetry::metrics_text().into()))
+    })
+}
+
+/// The server processes that use `database`, asked for at most about once a second.
+pub fn nodes(database: &Database) -> ReadCache<(), Arc<[ConnectedNode]>> {
+    let database = database.clone();
+    ReadCache::new(Service::Postgres, 1, usize::MAX, move |()| {
+        let database = database.clone();
+        async move { Ok(nodes::connected(database.pool()).await?.into()) }
+    })
 }

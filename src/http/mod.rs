@@ -2,12 +2,16 @@
 //! one error type that becomes a response, so handlers return it and nothing else.
 
 pub mod address;
+pub mod audits;
 pub mod auth;
 pub mod body;
 mod connections;
+pub mod crowd_sender;
+pub mod crowds;
 mod docs_page;
 pub mod health;
 mod language;
+pub mod nodes;
 pub mod openapi;
 pub mod operations;
 pub mod orders;
@@ -22,6 +26,7 @@ pub mod sms;
 pub mod state;
 mod token_hmac;
 pub mod tokens;
+pub mod verdicts;
 pub mod voucher_pages;
 pub mod vouchers;
 

@@ -16,7 +16,7 @@ use utoipa::openapi::{Content, HeaderBuilder, Ref, RefOr, Response};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::schemas::{Id, Limit, ProblemCode};
-use super::{operations, orders, sessions, vouchers};
+use super::{audits, crowds, nodes, operations, orders, sessions, vouchers};
 
 /// Where the description is.
 pub(super) const PATH: &str = "/api/openapi.json";
@@ -38,12 +38,17 @@ pub(super) const PATH: &str = "/api/openapi.json";
         vouchers::list,
         vouchers::find,
         vouchers::create,
+        audits::create,
         orders::buy,
         orders::list,
         orders::find,
         operations::healthz,
         operations::readyz,
         operations::metrics,
+        nodes::list,
+        crowds::create,
+        crowds::find,
+        crowds::stop,
     ),
     components(schemas(Problem, Id, Limit, ProblemCode)),
     modifiers(&TokenScheme, &OptionalBody, &Problems, &Headers)

@@ -27,6 +27,8 @@ pub enum Code {
     MethodNotAllowed,
     VoucherNotFound,
     OrderNotFound,
+    CrowdNotFound,
+    CrowdInProgress,
     SoldOut,
     AlreadyBought,
     OrderInProgress,
@@ -39,7 +41,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, for the documentation and the tests.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::InvalidRequest,
         Self::Unauthenticated,
         Self::Forbidden,
@@ -47,6 +49,8 @@ impl Code {
         Self::MethodNotAllowed,
         Self::VoucherNotFound,
         Self::OrderNotFound,
+        Self::CrowdNotFound,
+        Self::CrowdInProgress,
         Self::SoldOut,
         Self::AlreadyBought,
         Self::OrderInProgress,
@@ -80,6 +84,12 @@ impl Code {
             }
             Self::OrderNotFound => {
                 (S::NOT_FOUND, "order_not_found", "There is no such order", "订单不存在")
+            }
+            Self::CrowdNotFound => {
+                (S::NOT_FOUND, "crowd_not_found", "No crowd was sent yet", "还没有发起过压测")
+            }
+            Self::CrowdInProgress => {
+                (S::CONFLICT, "crowd_in_progress", "A crowd is under way", "压测正在进行")
             }
             Self::SoldOut => (S::CONFLICT, "sold_out", "The voucher is sold out", "库存不足"),
             Self::AlreadyBought => (

@@ -14,8 +14,8 @@ use tower_http::trace::TraceLayer;
 
 use super::language::Language;
 use super::problem::Code;
-use super::{ApiError, App, body, docs_page, openapi, operations, orders, problem};
-use super::{security_headers, sessions, vouchers};
+use super::{ApiError, App, audits, body, crowds, docs_page, nodes, openapi, operations, orders};
+use super::{problem, security_headers, sessions, vouchers};
 use crate::telemetry;
 
 /// The API.
@@ -25,6 +25,10 @@ pub fn router(app: App) -> Router {
         .route("/api/sessions", post(sessions::create).delete(sessions::end_all))
         .route("/api/me", get(sessions::me))
         .route("/api/vouchers", post(vouchers::create))
+        .route("/api/vouchers/{id}/audit", post(audits::create))
+        .route("/api/nodes", get(nodes::list))
+        .route("/api/crowds", post(crowds::create))
+        .route("/api/crowds/current", get(crowds::find).delete(crowds::stop))
         .route("/api/orders", get(orders::list))
         .route("/api/orders/{id}", get(orders::find))
         .route_layer(from_fn_with_state(app.clone(), limit_reads));

@@ -7,6 +7,7 @@ use axum::body::Bytes;
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
+use super::crowd_sender::CrowdSender;
 use super::health::{self, Readiness};
 use super::revocations::Revocations;
 use super::sms::SmsGateway;
@@ -14,6 +15,7 @@ use super::tokens::Tokens;
 use super::voucher_pages::VoucherPages;
 use crate::model::SharedClock;
 use crate::seckill::Purchases;
+use crate::store::nodes::ConnectedNode;
 use crate::store::{Database, Keys, LoginLimits, ReadCache, Redis};
 
 /// Reads of users and orders that may be under way at once; one more is refused.
@@ -33,6 +35,10 @@ pub struct AppState {
     pub readiness: ReadCache<(), Readiness>,
     /// The metrics as text.
     pub metrics: ReadCache<(), Bytes>,
+    /// The server processes that use the database.
+    pub nodes: ReadCache<(), Arc<[ConnectedNode]>>,
+    /// The permit of an audit.
+    pub audits: Semaphore,
     /// A permit for each read of users and orders.
     pub reads: Arc<Semaphore>,
 }
@@ -60,6 +66,10 @@ pub struct AppParts {
     pub login_limits: LoginLimits,
     /// The phones whose users may put vouchers on sale.
     pub admin_phones: HashSet<String>,
+    /// The phone of the administrator who needs no configuration: of a server for demonstration.
+    pub demo_admin: Option<&'static str>,
+    /// Sends crowds; most servers do not.
+    pub crowds: Option<Arc<dyn CrowdSender>>,
     /// The proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
 }
@@ -73,7 +83,9 @@ impl App {
         Self(Arc::new(AppState {
             voucher_pages: VoucherPages::new(&parts.database, &parts.purchases),
             readiness: health::readiness(&parts.database, &parts.redis),
-            metrics: health::metrics_text(),
+            metrics: health::metrics_text(&parts.purchases),
+            nodes: health::nodes(&parts.database),
+            audits: Semaphore::new(1),
             reads: Arc::new(Semaphore::new(MAX_READS)),
             parts,
         }))

@@ -15,6 +15,7 @@ use super::LoadError;
 use super::latency::{Latencies, LatencyMs};
 use super::outcome::{NOT_SENT, ORDERED};
 use super::rush::{MAX_REQUESTS, PlannedRequest, RequestAnswer, RushPlan, RushResult};
+use crate::model::UserId;
 
 /// The code by which a server says that the buyer already holds an order. A buyer who
 /// got it was served, by this attempt's sibling or earlier.
@@ -64,6 +65,13 @@ pub struct Buyer {
     /// How often this one tries, where it is not as often as the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<usize>,
+}
+
+/// A user with a token.
+impl From<&(UserId, String)> for Buyer {
+    fn from((user, token): &(UserId, String)) -> Self {
+        Self { user_id: user.to_string().into(), token: token.as_str().into(), attempts: None }
+    }
 }
 
 impl CrowdPlan {

@@ -1,11 +1,13 @@
 //! Judges the promises from the database alone. Shares no code with what sells: it counts.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use sqlx::Row;
-use sqlx::postgres::PgPool;
+use sqlx::postgres::{PgConnection, PgPool, PgRow};
 
-use crate::model::VoucherId;
-use crate::store::{Service, StoreError};
+use crate::model::{UserId, VoucherId};
+use crate::store::{Database, Service, StoreError};
 
 /// The books of one voucher.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -84,7 +86,27 @@ pub async fn run(pool: &PgPool, only: Option<VoucherId>) -> Result<Vec<VoucherAu
     let mut transaction = pool.begin().await?;
     // Counting a large sale may take longer than a purchase ever should.
     sqlx::query("set local statement_timeout = '10min'").execute(&mut *transaction).await?;
-    let rows = sqlx::query(
+    let counted = count(&mut transaction, only).await?;
+    transaction.commit().await?;
+    counted.iter().map(judged).collect()
+}
+
+/// Counts one voucher beside a sale, in at most `limit`; `None`: there is no such voucher.
+///
+/// # Errors
+/// As any statement; `Unavailable` when the time is over.
+pub async fn run_within(
+    limit: Duration,
+    database: &Database,
+    voucher: VoucherId,
+) -> Result<Option<VoucherAudit>, StoreError> {
+    let count = async |connection: &mut PgConnection| count(connection, Some(voucher)).await;
+    let counted = database.read_within(limit, count).await?;
+    counted.first().map(judged).transpose()
+}
+
+async fn count(connection: &mut PgConnection, only: Option<VoucherId>) -> sqlx::Result<Vec<PgRow>> {
+    sqlx::query(
         "with counted as (
            select o.voucher_id, count(*) as orders, count(distinct o.user_id) as distinct_users,
                   count(*) filter (where u.id is null) as of_nobody,
@@ -108,27 +130,39 @@ pub async fn run(pool: &PgPool, only: Option<VoucherId>) -> Result<Vec<VoucherAu
          order by 1",
     )
     .bind(only.map(VoucherId::get))
-    .fetch_all(&mut *transaction)
-    .await?;
-    transaction.commit().await?;
-    rows.iter()
-        .map(|row| {
-            let voucher_id = VoucherId::new(row.try_get("voucher_id")?).ok_or_else(|| {
-                StoreError::defect(Service::Postgres, "a voucher id is not positive")
-            })?;
-            let mut audit = VoucherAudit {
-                voucher_id,
-                initial_stock: row.try_get("initial_stock")?,
-                stock: row.try_get("stock")?,
-                orders: row.try_get("orders")?,
-                distinct_users: row.try_get("distinct_users")?,
-                holds: false,
-                violations: Vec::new(),
-            };
-            audit.judge(row.try_get("of_nobody")?, row.try_get("out_of_time")?);
-            Ok(audit)
-        })
-        .collect()
+    .fetch_all(connection)
+    .await
+}
+
+fn judged(row: &PgRow) -> Result<VoucherAudit, StoreError> {
+    let voucher_id = VoucherId::new(row.try_get("voucher_id")?)
+        .ok_or_else(|| StoreError::defect(Service::Postgres, "a voucher id is not positive"))?;
+    let mut audit = VoucherAudit {
+        voucher_id,
+        initial_stock: row.try_get("initial_stock")?,
+        stock: row.try_get("stock")?,
+        orders: row.try_get("orders")?,
+        distinct_users: row.try_get("distinct_users")?,
+        holds: false,
+        violations: Vec::new(),
+    };
+    audit.judge(row.try_get("of_nobody")?, row.try_get("out_of_time")?);
+    Ok(audit)
+}
+
+/// How many orders of `voucher` the users `first ..= last` have.
+///
+/// # Errors
+/// As any statement.
+pub async fn count_orders_of(
+    pool: &PgPool,
+    voucher: VoucherId,
+    (first, last): (UserId, UserId),
+) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar(
+        "select count(*) from orders where voucher_id = $1 and user_id between $2 and $3",
+    );
+    Ok(count.bind(voucher.get()).bind(first.get()).bind(last.get()).fetch_one(pool).await?)
 }
 
 /// How many of the orders that buyers were told of, as (user, order), the database does not

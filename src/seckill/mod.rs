@@ -16,5 +16,5 @@ pub mod sales;
 mod strategy;
 
 pub use error::PurchaseError;
-pub use purchase::{DEFAULT_BURST, Purchases, PurchasesOptions};
+pub use purchase::{DEFAULT_BURST, PurchaseLoad, Purchases, PurchasesOptions};
 pub use strategy::{Strategy, UnknownStrategy};

@@ -45,9 +45,25 @@ impl Default for PurchasesOptions {
     }
 }
 
+/// How busy a purchase service is at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PurchaseLoad {
+    /// Purchases under way.
+    pub in_flight: usize,
+    /// As many may be.
+    pub limit: usize,
+    /// Orders that wait for a transaction.
+    pub queue_depth: usize,
+    /// Transactions in flight.
+    pub batches_in_flight: usize,
+}
+
 /// Sells vouchers.
 #[derive(Debug)]
 pub struct Purchases {
+    strategy: Strategy,
+    /// Purchases that may be under way at once.
+    limit: usize,
     clock: Arc<DatabaseClock>,
     sales: Sales,
     recent_orders: RecentOrders,
@@ -85,6 +101,8 @@ impl Purchases {
         let lease = Lease::Renewed(options.lease);
         let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
         Ok(Arc::new(Self {
+            strategy: options.strategy,
+            limit: options.burst,
             sales: Sales::new(&database, &clock),
             clock,
             recent_orders: RecentOrders::new(),
@@ -249,6 +267,21 @@ impl Purchases {
     /// When the database does not answer.
     pub async fn sale(&self, voucher: VoucherId) -> Result<Option<Arc<Sale>>, StoreError> {
         self.sales.find(voucher).await
+    }
+
+    /// How it sells.
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
+    }
+
+    /// How busy it is. Reads what is counted anyway.
+    pub fn load(&self) -> PurchaseLoad {
+        PurchaseLoad {
+            in_flight: self.limit - self.permits.available_permits(),
+            limit: self.limit,
+            queue_depth: self.orders.waiting(),
+            batches_in_flight: self.orders.batches_in_flight(),
+        }
     }
 
     /// Waits until every purchase that began is over and every lock is released.

@@ -101,6 +101,16 @@ impl OrderWriter {
         placed.unwrap_or_else(|error| Err(StoreError::from_batch(Service::Postgres, error)))
     }
 
+    /// Orders that wait for a transaction now, over all vouchers.
+    pub fn waiting(&self) -> usize {
+        self.batchers.iter().map(|(_, batcher)| batcher.waiting()).sum()
+    }
+
+    /// Transactions in flight now, over all vouchers.
+    pub fn batches_in_flight(&self) -> usize {
+        MAX_BATCHES_IN_FLIGHT - self.slots.available_permits()
+    }
+
     fn batcher(&self, voucher: VoucherId) -> OrderBatcher {
         let Ok(batcher) = self.batchers.get_or_insert_with(&voucher, || {
             let database = self.database.clone();

@@ -10,6 +10,7 @@ use sqlx::{ConnectOptions, Connection, Postgres};
 use tokio::time::timeout;
 
 use super::durability::{DatabaseDurability, DurabilityCheck};
+use super::nodes::{NodeName, PROGRAM};
 use super::outage::ServiceOutage;
 use super::timeout::within;
 use super::{Service, StoreError, migrations};
@@ -56,6 +57,18 @@ pub(super) async fn in_time<T>(
     pool: &PgPool,
     statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
+    let answer = bounded(ANSWER_TIMEOUT, pool, false, statement).await;
+    OUTAGE.observe(&answer);
+    answer
+}
+
+/// The same with a limit, and with `closing` for work after which the connection is of no other use.
+async fn bounded<T>(
+    limit: Duration,
+    pool: &PgPool,
+    closing: bool,
+    statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
+) -> Result<T, StoreError> {
     let mut connection: Option<PoolConnection<Postgres>> = None;
     let answer = async {
         let acquired = pool.acquire().await;
@@ -63,12 +76,11 @@ pub(super) async fn in_time<T>(
             acquired.map_err(|error| StoreError::unavailable(Service::Postgres, error))?;
         Ok(statement(connection.insert(acquired)).await?)
     };
-    let answer = match within(ANSWER_TIMEOUT, answer).await {
+    let answer = match within(limit, answer).await {
         Ok(answer) => answer,
         Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
     };
-    OUTAGE.observe(&answer);
-    if let (Err(_), Some(connection)) = (&answer, &mut connection) {
+    if let Some(connection) = connection.as_mut().filter(|_| closing || answer.is_err()) {
         connection.close_on_drop();
     }
     answer
@@ -80,6 +92,7 @@ pub struct Database {
     purchases: PgPool,
     others: PgPool,
     durability: DurabilityCheck,
+    node: Option<NodeName>,
 }
 
 /// Closes a connection on which work failed or was broken off.
@@ -99,8 +112,21 @@ impl Database {
     /// # Errors
     /// `Defect` when `url` is not a PostgreSQL URL.
     pub fn new(url: &str) -> Result<Self, StoreError> {
+        Self::connecting(url, None)
+    }
+
+    /// The handle of a server process: its connections carry the name of `node`.
+    ///
+    /// # Errors
+    /// As [`Database::new`].
+    pub fn of_node(url: &str, node: NodeName) -> Result<Self, StoreError> {
+        Self::connecting(url, Some(node))
+    }
+
+    fn connecting(url: &str, node: Option<NodeName>) -> Result<Self, StoreError> {
+        let name = node.map_or_else(|| PROGRAM.to_owned(), |node| node.to_string());
         let options = PgConnectOptions::from_str(url)?
-            .application_name("seckill")
+            .application_name(&name)
             .options([
                 ("statement_timeout", STATEMENT_TIMEOUT),
                 ("idle_in_transaction_session_timeout", STATEMENT_TIMEOUT),
@@ -111,7 +137,7 @@ impl Database {
         let durability = DurabilityCheck::default();
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
         let others = pool(OTHER_CONNECTIONS, options, &durability);
-        Ok(Self { purchases, others, durability })
+        Ok(Self { purchases, others, durability, node })
     }
 
     /// From now on warns of a server that runs with `fsync` or `full_page_writes` off, and with
@@ -123,6 +149,30 @@ impl Database {
     /// What the newest connection was told.
     pub fn durability(&self) -> DatabaseDurability {
         self.durability.found()
+    }
+
+    /// The name of the server process whose handle this is.
+    pub fn node(&self) -> Option<NodeName> {
+        self.node
+    }
+
+    /// Runs `work`, which only reads and is nobody's purchase, on a connection of its own for at most
+    /// `limit`. Then the connection is closed: its settings are those of `work`.
+    ///
+    /// # Errors
+    /// `Unavailable` when it takes longer; what `work` returns.
+    pub async fn read_within<T>(
+        &self,
+        limit: Duration,
+        work: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
+    ) -> Result<T, StoreError> {
+        let work = async |connection: &mut PgConnection| {
+            let limit_ms = limit.as_millis().to_string();
+            let set = sqlx::query("select set_config('statement_timeout', $1, false)");
+            set.bind(limit_ms).execute(&mut *connection).await?;
+            work(connection).await
+        };
+        bounded(limit, &self.others, true, work).await.map_err(StoreError::of_a_read)
     }
 
     /// The pool for statements outside a purchase.

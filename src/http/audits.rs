@@ -1,0 +1,51 @@
+//! The audit of a voucher while it is on sale, from the database alone.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+
+use super::auth::AdminSession;
+use super::problem::Code;
+use super::schemas::Id;
+use super::verdicts::AuditBody;
+use super::vouchers::PathId;
+use super::{ApiError, App};
+use crate::model::VoucherId;
+use crate::seckill::audit;
+
+/// How long one audit may take. `seckill audit` has longer.
+pub const AUDITED_WITHIN: Duration = Duration::from_secs(30);
+
+/// When to ask again while another audit is under way.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Audits a voucher: counts its orders in the database and judges the promises. One audit is under way
+/// at a time in one server.
+#[utoipa::path(post, path = "/api/vouchers/{id}/audit", tag = "operations",
+    operation_id = "audit_voucher",
+    security(("token" = [])),
+    params(("id" = Id, Path, description = "the voucher")),
+    responses(
+        (status = 200, body = AuditBody, description = "the verdict, from one snapshot"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 403, description = "`forbidden`: not an administrator"),
+        (status = 404, description = "`voucher_not_found`"),
+        (status = 422, description = "`invalid_request`: the id is not a number"),
+        (status = 429, description = "`too_many_requests`, with `Retry-After`: another audit is \
+            under way"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
+    ))]
+pub async fn create(
+    State(app): State<App>,
+    _: AdminSession,
+    PathId(id): PathId<VoucherId>,
+) -> Result<Json<AuditBody>, ApiError> {
+    let Ok(_permit) = app.audits.try_acquire() else {
+        let busy = ApiError::too_many_requests(RETRY_AFTER);
+        return Err(busy.detail("another audit is under way in this server"));
+    };
+    // The router runs this request in a task of its own: the audit goes on when its client leaves.
+    let audit = audit::run_within(AUDITED_WITHIN, &app.database, id).await?;
+    audit.map(|audit| Json(audit.into())).ok_or(ApiError::new(Code::VoucherNotFound))
+}
