@@ -2,13 +2,16 @@
 //! Redis that the project starts itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
+mod api_audits;
 mod api_bodies;
 mod api_buying;
 mod api_client;
 mod api_connections;
+mod api_crowds;
 mod api_document;
 mod api_login;
 mod api_login_limits;
+mod api_nodes;
 mod api_operations;
 mod api_orders;
 mod api_overload;
@@ -60,6 +63,7 @@ mod order_ids;
 mod order_ids_lost;
 mod owners;
 mod place_orders;
+mod private_server;
 mod processes;
 mod program;
 mod purchase;

@@ -120,6 +120,29 @@ mod tests {
     }
 
     #[test]
+    fn only_a_request_to_a_loopback_name_without_a_proxy_is_local() {
+        let local = |host: &'static str, more: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static(host));
+            headers.extend(more.map(|name| {
+                (HeaderName::from_static(name), HeaderValue::from_static("192.0.2.1"))
+            }));
+            is_local(&headers)
+        };
+        for host in ["localhost", "localhost:8080", "127.0.0.1:1", "127.9.9.9", "[::1]:80"] {
+            assert!(local(host, None), "{host}");
+            assert!(!local(host, Some("x-forwarded-for")) && !local(host, Some("forwarded")));
+        }
+        for host in ["", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8080"] {
+            assert!(!local(host, None), "{host}");
+        }
+        for host in ["0.0.0.0", "192.0.2.1:8080", "[::]", "a b", "user@localhost@evil.example"] {
+            assert!(!local(host, None), "{host}");
+        }
+        assert!(!is_local(&HeaderMap::new()));
+    }
+
+    #[test]
     fn only_trusted_proxies_are_believed() {
         let is = |text: &str| Some(text.to_owned());
         assert_eq!(seen("192.0.2.1", None, ""), is("192.0.2.1"));

@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions, Connection, Postgres};
 use tokio::time::timeout;
 
 use super::durability::{DatabaseDurability, DurabilityCheck};
-use super::nodes::{NodeName, PROGRAM};
+use super::node_name::{NodeName, PROGRAM};
 use super::outage::ServiceOutage;
 use super::timeout::within;
 use super::{Service, StoreError, migrations};

@@ -99,7 +99,7 @@ impl Stage {
         eventually("purchases wait for the row", async || {
             let waiting: i64 = sqlx::query_scalar(
                 "select count(*) from pg_stat_activity
-                 where application_name = 'seckill' and wait_event_type = 'Lock'",
+                 where application_name like 'seckill%' and wait_event_type = 'Lock'",
             )
             .fetch_one(&self.pool)
             .await
@@ -113,7 +113,7 @@ impl Stage {
     pub async fn end_those_waiting_for_the_row(&self) {
         let end = sqlx::query(
             "select pg_terminate_backend(pid) from pg_stat_activity
-             where application_name = 'seckill' and wait_event_type = 'Lock'",
+             where application_name like 'seckill%' and wait_event_type = 'Lock'",
         );
         end.execute(&self.pool).await.unwrap();
     }

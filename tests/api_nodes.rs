@@ -1,0 +1,107 @@
+//! Which server processes sell, and how busy one of them is.
+
+use nix::sys::signal::Signal;
+use seckill::seckill::{PurchaseLoad, PurchasesOptions, Strategy};
+use serde_json::Value;
+use sqlx::{Connection, Executor, PgConnection};
+
+use crate::api_client::Api;
+use crate::eventually::eventually;
+use crate::processes::{Node, seckill};
+use crate::world::{ADMIN_PHONE, World, user};
+
+/// A server of this world, in a process of its own.
+pub async fn node(world: &World, arguments: &[&str]) -> Node {
+    let mut command = seckill(&["serve", "--listen", "127.0.0.1:0"]);
+    command.args(arguments);
+    command.env("DATABASE_URL", &world.database_url).env("REDIS_URL", &world.redis_url);
+    command.env("SECKILL_SECRET", &world.secret).env("SECKILL_SMS", "log");
+    command.env("SECKILL_ADMIN_PHONES", ADMIN_PHONE);
+    Node::start(&mut command).await
+}
+
+/// Address and whether it is the one that answers, of each node.
+fn listed(body: &Value) -> Vec<(String, bool)> {
+    let of = |node: &Value| {
+        assert!(node["connections"].as_i64().unwrap() >= 1, "{node}");
+        assert_eq!(node["instance"].as_str().unwrap().len(), 8, "{node}");
+        (node["address"].as_str().unwrap().to_owned(), node["answers"].as_bool().unwrap())
+    };
+    let mut nodes: Vec<_> = body["nodes"].as_array().unwrap().iter().map(of).collect();
+    nodes.sort();
+    nodes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nodes_that_use_the_database_are_known_until_they_end() {
+    let world = World::new().await;
+    world.at_present().await;
+    let (first, mut second) = tokio::join!(node(&world, &[]), node(&world, &[]));
+    // Neither a connection that only looks like a node's nor another program's is one.
+    let mut stranger = PgConnection::connect(&world.database_url).await.unwrap();
+    stranger.execute("set application_name = 'seckill <b>x</b> 1'").await.unwrap();
+    let token = world.admin_token(100).await;
+    let api = Api::at(world, first.address);
+    let nodes = async || api.send(api.request("GET", "/api/nodes").bearer_auth(&token)).await;
+    let mut both = vec![(first.address.to_string(), true), (second.address.to_string(), false)];
+    both.sort();
+    eventually("both nodes are known", async || listed(&nodes().await.is(200).body) == both).await;
+
+    second.send(Signal::SIGKILL);
+    second.ended().await;
+    let one = [(first.address.to_string(), true)];
+    eventually("the one that was killed is gone", async || {
+        listed(&nodes().await.is(200).body) == one
+    })
+    .await;
+    stranger.close().await.unwrap();
+
+    api.get("/api/nodes").await.problem(401, "unauthenticated");
+    api.get_as(1, "/api/nodes").await.problem(403, "forbidden");
+    let metrics = api.get("/metrics").await;
+    let says = |line: &str| metrics.text.lines().any(|found| found == line);
+    assert!(says("seckill_purchases_limit 3000"), "{}", metrics.text);
+    assert!(says("seckill_purchases_in_flight 0"), "{}", metrics.text);
+    assert!(says("seckill_order_queue_depth 0"), "{}", metrics.text);
+    assert!(says("seckill_order_batches_in_flight 0"), "{}", metrics.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_says_what_it_is_in_its_metrics() {
+    let world = World::new().await;
+    world.at_present().await;
+    let server = node(&world, &["--strategy", "locked", "--burst", "123"]).await;
+    let api = Api::at(world, server.address);
+    let metrics = api.get("/metrics").await.text;
+    let version = env!("CARGO_PKG_VERSION");
+    let info = format!("seckill_server_info{{version=\"{version}\",strategy=\"locked\"}} 1");
+    assert!(metrics.lines().any(|line| line == info), "{metrics}");
+    assert!(metrics.lines().any(|line| line == "seckill_purchases_limit 123"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_load_counts_purchases_orders_that_wait_and_transactions() {
+    let world = World { strategy: Strategy::Locked, ..World::new().await };
+    world.users(9).await;
+    let voucher = world.voucher(20).await;
+    let options = PurchasesOptions { burst: 50, ..world.options() };
+    let purchases = world.purchases(options).await;
+    let idle = PurchaseLoad { in_flight: 0, limit: 50, queue_depth: 0, batches_in_flight: 0 };
+    assert_eq!(purchases.load(), idle);
+    world.wait_long_for_rows().await;
+    let row = world.hold_the_row().await;
+    let buyers: Vec<_> = (1..=9)
+        .map(|number| {
+            let purchases = purchases.clone();
+            tokio::spawn(async move { purchases.buy(user(number), voucher.id).await })
+        })
+        .collect();
+    // Two transactions wait for the row, one order each, and seven orders for them.
+    let busy = PurchaseLoad { in_flight: 9, limit: 50, queue_depth: 7, batches_in_flight: 2 };
+    eventually("all purchases are under way", async || purchases.load() == busy).await;
+    row.close().await.unwrap();
+    for buyer in buyers {
+        let _ = buyer.await.unwrap();
+    }
+    eventually("all purchases are over", async || purchases.load() == idle).await;
+}
