@@ -49,7 +49,7 @@ impl<S: Sync> FromRequestParts<S> for PageLanguage {
 }
 
 /// What distinguishes a page from the others.
-pub(super) struct Page<'a, T> {
+pub(super) struct HtmlPage<'a, T> {
     /// The language of all that follows.
     pub(super) language: Language,
     /// The title of the window.
@@ -68,7 +68,7 @@ pub(super) struct Page<'a, T> {
     pub(super) main: Markup,
 }
 
-impl<T: Serialize> Page<'_, T> {
+impl<T: Serialize> HtmlPage<'_, T> {
     /// The page as it is served.
     pub(super) fn render(self) -> String {
         let frame = Frame::of(self.language);

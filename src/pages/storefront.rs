@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use maud::html;
 
-use super::page::{Page, PageFiles, PageLanguage};
+use super::page::{HtmlPage, PageFiles, PageLanguage};
 use super::texts::texts;
 use crate::http::Language;
 
@@ -31,7 +31,7 @@ fn render(language: Language) -> String {
         h1 { (texts.title) }
         ul #vouchers.vouchers {}
     };
-    let page = Page {
+    let page = HtmlPage {
         language,
         title: texts.title,
         path: "/",

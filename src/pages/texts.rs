@@ -1,7 +1,7 @@
 //! What pages say, in both languages. A text that lacks one of them does not compile.
 
 /// Declares the texts of a page: a struct with one field a text, which a template reads, and which
-/// [`Page`](super::page::Page) hands on to the page's script.
+/// [`HtmlPage`](super::page::HtmlPage) hands on to the page's script.
 macro_rules! texts {
     ($(#[$about:meta])* $name:ident { $($key:ident: $english:literal, $chinese:literal;)+ }) => {
         $(#[$about])*
