@@ -4,6 +4,8 @@
 //! A page is a file of this room with its texts, its script in `web/`, and a route below.
 
 mod assets;
+mod board;
+mod board_texts;
 mod page;
 mod storefront;
 mod texts;
@@ -17,6 +19,7 @@ use crate::http::App;
 pub fn routes(app: App) -> Router {
     Router::new()
         .route("/", get(storefront::page))
+        .route("/board", board::route(&app))
         .route("/assets/{version}/{*name}", get(assets::file))
         .with_state(app)
 }

@@ -27,6 +27,7 @@ texts! {
     Frame {
         skip: "Skip to the content", "跳到正文";
         storefront: "Sales", "抢购";
+        board: "Board", "看板";
         api: "API", "接口文档";
         other_language: "中文", "English";
         other_tag: "zh-CN", "en";
@@ -106,7 +107,7 @@ impl<T: Serialize> HtmlPage<'_, T> {
 }
 
 fn navigation(frame: &Frame, path: &str) -> Markup {
-    let pages = [("/", frame.storefront)];
+    let pages = [("/", frame.storefront), ("/board", frame.board)];
     html! {
         header.top {
             a.brand href="/" { "seckill" }

@@ -7,7 +7,7 @@ macro_rules! texts {
         $(#[$about])*
         #[derive(Debug, serde::Serialize)]
         pub(super) struct $name {
-            $($key: &'static str,)+
+            $(pub(super) $key: &'static str,)+
         }
 
         impl $name {

@@ -1,0 +1,82 @@
+// Crowds: sending one, and what is known of the one that was sent last.
+
+import { api, byId, fill, language, texts } from "./page.js";
+import * as form from "./board_form.js";
+import * as login from "./board_login.js";
+import * as verdict from "./board_verdict.js";
+
+const IS_OVER = ["ended", "stopped", "failed"];
+const card = byId("crowd-card");
+const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 });
+
+// Whether the server's word on the last crowd is final.
+let isSettled = false;
+
+const ms = (value) => (value === undefined ? "–" : `${short.format(value)} ms`);
+
+// Asks how far the crowd is, while that may have changed.
+export async function read() {
+  if (!card || isSettled) return;
+  const answer = await api("GET", "/api/crowds/current", { token: login.token() });
+  if (answer.ok) show(answer.body);
+  // None was sent yet. (Any other answer is no answer: a server in the middle of a crowd is busy.)
+  else if (answer.status === 404) isSettled = true;
+}
+
+function show(crowd) {
+  const isOver = IS_OVER.includes(crowd.phase);
+  isSettled = isOver;
+  byId("send-crowd").disabled = !isOver;
+  byId("stop-crowd").disabled = isOver;
+  const progress = byId("crowd-progress");
+  progress.hidden = isOver;
+  progress.max = crowd.total;
+  progress.value = crowd.done;
+  byId("crowd-state").textContent = words(crowd);
+  byId("crowd-verdict").replaceChildren(...(crowd.verdict ? [verdict.ofCrowd(crowd.verdict)] : []));
+}
+
+function words({ phase, done, total, verdict: judged, failure }) {
+  return fill(texts[`phase_${phase}`], {
+    done: whole.format(done),
+    total: whole.format(total),
+    reason: failure,
+    answers: whole.format(judged?.answers_per_s ?? 0),
+    orders: whole.format(judged?.orders ?? 0),
+    seconds: short.format((judged?.elapsed_ms ?? 0) / 1000),
+    p50: ms(judged?.latency_ms?.p50),
+    p99: ms(judged?.latency_ms?.p99),
+  });
+}
+
+// Sends a crowd, and returns the answer.
+export async function send(voucher, users, attempts) {
+  const body = { voucher_id: voucher, users, attempts };
+  const sent = await api("POST", "/api/crowds", { body, token: login.token() });
+  if (sent.ok) show(sent.body);
+  else byId("crowd-state").textContent = login.refusal(sent);
+  return sent;
+}
+
+// `chosen` tells which sale is watched.
+export function start(chosen) {
+  byId("crowd-form")?.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const wrong = [];
+    const number = (id) => {
+      const most = Number(byId(id).max);
+      const value = form.wholeNumber(id, 1, most);
+      if (value === null) wrong.push([id, fill(texts.number_wrong, { least: 1, most: whole.format(most) })]);
+      return value;
+    };
+    const [users, attempts] = [number("users"), number("attempts")];
+    if (!form.show(["users", "attempts"], wrong)) return;
+    if (chosen()) await send(chosen(), users, attempts);
+    else byId("crowd-state").textContent = texts.no_sale;
+  });
+  byId("stop-crowd")?.addEventListener("click", async () => {
+    const stopped = await api("DELETE", "/api/crowds/current", { token: login.token() });
+    if (!stopped.ok) byId("crowd-state").textContent = login.refusal(stopped);
+  });
+}
