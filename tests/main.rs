@@ -19,6 +19,7 @@ mod api_reads;
 mod api_revocation;
 mod api_tokens;
 mod api_vouchers;
+mod board;
 mod browser;
 mod ceiling;
 mod chaos;

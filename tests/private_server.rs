@@ -2,10 +2,12 @@
 
 use std::fs::{self, File};
 
+use nix::sys::signal::Signal;
 use seckill::http::auth::DEMO_ADMIN_PHONE;
 use seckill::model::{Clock, SystemClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::process::Command;
 
 use crate::api_client::{Answer, Api};
 use crate::eventually::eventually;
@@ -19,6 +21,14 @@ pub struct PrivateServer {
     pub place: TempDir,
 }
 
+fn serve(place: &TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = seckill(&["serve", "--data-dir"]);
+    command.arg(place.path().join("data")).args(arguments).env("TMPDIR", place.path());
+    command.env("RUST_LOG", "info").envs(variables.iter().copied());
+    command.stderr(File::create(place.path().join("log")).unwrap());
+    command
+}
+
 impl PrivateServer {
     pub async fn start() -> Self {
         Self::start_with(&["--listen", "127.0.0.1:0"], &[]).await
@@ -27,14 +37,18 @@ impl PrivateServer {
     /// With these arguments, `--listen` among them, and variables.
     pub async fn start_with(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let place = place();
-        let mut command = seckill(&["serve", "--data-dir"]);
-        command.arg(place.path().join("data")).args(arguments).env("TMPDIR", place.path());
-        command.env("RUST_LOG", "info").envs(variables.iter().copied());
-        command.stderr(File::create(place.path().join("log")).unwrap());
-        let node = Node::start(&mut command).await;
+        let node = Node::start(&mut serve(&place, arguments, variables)).await;
         // The API checks answers against their description; its own world is not looked at.
         let api = Api::at(World::new().await, node.address);
         Self { node, api, place }
+    }
+
+    /// Ends it and starts it again, at the same address and with the same data.
+    pub async fn restart(&mut self) {
+        self.node.send(Signal::SIGTERM);
+        assert!(self.node.ended().await.success());
+        let address = self.node.address.to_string();
+        self.node = Node::start(&mut serve(&self.place, &["--listen", &address], &[])).await;
     }
 
     /// Logs in with a code from the log.
