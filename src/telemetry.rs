@@ -32,6 +32,8 @@ pub mod name {
     pub const ORDER_BATCHES_IN_FLIGHT: &str = "seckill_order_batches_in_flight";
     /// 1, with the version and the strategy as labels.
     pub const SERVER_INFO: &str = "seckill_server_info";
+    /// Streams of events that are open.
+    pub const EVENT_STREAMS: &str = "seckill_event_streams";
     /// Login codes, asked for or tried, that a limit refused.
     pub const LOGIN_REFUSED: &str = "seckill_login_refused_total";
     /// Circuits that opened.
@@ -120,6 +122,7 @@ fn describe() {
     describe_gauge!(name::ORDER_QUEUE_DEPTH, "Orders that wait for a transaction.");
     describe_gauge!(name::ORDER_BATCHES_IN_FLIGHT, "Transactions with orders in flight.");
     describe_gauge!(name::SERVER_INFO, "1; the labels say which server this is.");
+    describe_gauge!(name::EVENT_STREAMS, "Streams of events that are open.");
     describe_counter!(name::LOGIN_REFUSED, "Codes asked for or tried that a limit refused.");
     describe_counter!(name::BREAKER_TRIPPED, "How often orders of a voucher could not be written.");
     describe_histogram!(name::ORDER_BATCH_SIZE, "Orders in a transaction.");
@@ -153,6 +156,16 @@ pub fn purchase_ended(outcome: &'static str) {
 /// A login code, asked for or tried, was refused by the limit of this name.
 pub fn login_refused(limit: &'static str) {
     metrics::counter!(name::LOGIN_REFUSED, "limit" => limit).increment(1);
+}
+
+/// A stream of events has begun.
+pub fn event_stream_opened() {
+    metrics::gauge!(name::EVENT_STREAMS).increment(1);
+}
+
+/// A stream of events has ended.
+pub fn event_stream_closed() {
+    metrics::gauge!(name::EVENT_STREAMS).decrement(1);
 }
 
 /// A circuit has opened.

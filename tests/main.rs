@@ -9,6 +9,7 @@ mod api_client;
 mod api_connections;
 mod api_crowds;
 mod api_document;
+mod api_events;
 mod api_login;
 mod api_login_limits;
 mod api_nodes;

@@ -184,11 +184,12 @@ async function readNodes() {
   figure("known-nodes", String(rows.length));
 }
 
-// A session that has ended, or is no administrator's, leads back to the login.
+// A session that has ended, or is no administrator's, leads back to the login. The shop may go on with
+// the latter.
 function leave(answer) {
   watching += 1;
   byId("board").hidden = true;
-  login.forget();
+  if (answer.status === 401) login.forget();
   login.show(answer.status === 403 ? texts.not_admin : texts.logged_out);
 }
 

@@ -10,12 +10,13 @@ function fromAddress() {
   const fragment = new URLSearchParams(location.hash.slice(1));
   const token = fragment.get("token");
   if (!token) return;
-  keep({ token });
+  keep(token);
   history.replaceState(null, "", location.pathname + location.search);
 }
 
-function keep(session) {
-  localStorage.setItem(KEPT_AS, JSON.stringify(session));
+// As the shop keeps it: whoever logs in here is logged in there.
+function keep(token, phone = "") {
+  localStorage.setItem(KEPT_AS, JSON.stringify({ token, phone }));
 }
 
 export function token() {
@@ -54,7 +55,7 @@ async function logIn(phone, code) {
     byId("login-state").textContent = refusal(created);
     return false;
   }
-  keep(created.body);
+  keep(created.body.token, created.body.user.phone);
   return true;
 }
 

@@ -30,6 +30,8 @@ use crate::telemetry;
 
 /// Files that are not connections of clients.
 const OTHER_FILES: u64 = 128;
+/// One connection in so many may be a stream of events.
+const CONNECTIONS_PER_STREAM: usize = 4;
 /// Connections at once, where the system allows that many open files.
 const MAX_CONNECTIONS: u64 = MAX_BURST as u64;
 
@@ -59,9 +61,9 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if args.stores.database_url.is_some() && args.secret.secret.is_none() {
         return Err(secret_is_required().into());
     }
-    let sms = args.sms.settings(args.stores.database_url.is_none())?;
-    let demo_admin = demo_admin(&args, sms);
-    let sms = sms_gateway(sms)?;
+    let settings = args.sms.settings(args.stores.database_url.is_none())?;
+    let demo_admin = demo_admin(&args, &settings);
+    let sms = sms_gateway(&settings)?;
     // First of all, so that an interrupt during the start is not lost.
     let stop = stop::requested(args.until_stdin_closes)?;
     telemetry::start_metrics();
@@ -89,10 +91,19 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .into());
     }
     database.watch_durability(args.server.require_durable);
-    let limits = server_limits(&args.server)?;
+    let limits = limits(&args.server)?;
+    let shows_login_codes = stores.are_private() && matches!(settings, SmsSettings::Log);
+    if shows_login_codes && !args.server.listen.ip().is_loopback() {
+        tracing::warn!(
+            "this is a demonstration: all who reach {address} can log in as anybody, the answer to \
+             who asks for a login code has the code"
+        );
+    }
     let crowds = crowds(&args, &database, &secret, address, &limits)?;
     let mut parts = app_parts(&args.server, &stores, &secret, database, sms).await?;
     (parts.demo_admin, parts.crowds) = (demo_admin, crowds);
+    parts.shows_login_codes = shows_login_codes;
+    parts.max_event_streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
     let app = App::new(parts);
 
     // For who starts nodes and reads where they are; nobody else has to.
@@ -100,7 +111,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     tracing::info!(
         "the shop is at http://{address}/, the board at /board, the API at /docs; Ctrl-C stops"
     );
-    let stop = stop_crowd_at(stop, app.crowds.clone());
+    let stop = stopping(stop, app.clone());
     let routes = router_with(app.clone(), pages::routes(app.clone()));
     let serving = server::serve(listener, routes, limits, stop);
     http.spawn(serving).await.context("the server failed on a defect")?;
@@ -112,8 +123,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     stores.close().await
 }
 
-/// How many connections the system and the configuration allow.
-fn server_limits(args: &ServerArgs) -> anyhow::Result<ServerLimits> {
+/// As many connections as the system allows files.
+fn limits(args: &ServerArgs) -> anyhow::Result<ServerLimits> {
     let files = rlimit::increase_nofile_limit(u64::MAX)?;
     let connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS) as usize;
     Ok(ServerLimits {
@@ -125,12 +136,12 @@ fn server_limits(args: &ServerArgs) -> anyhow::Result<ServerLimits> {
 
 /// The administrator where nobody configured one: only of a server for demonstration, which keeps its
 /// data in its own private stores, is reached from this machine alone, and sends its codes to the log.
-fn demo_admin(args: &ServeArgs, sms: SmsSettings<'_>) -> Option<&'static str> {
+fn demo_admin(args: &ServeArgs, sms: &SmsSettings<'_>) -> Option<&'static str> {
     let ServerArgs { listen, admin_phones, trusted_proxies, .. } = &args.server;
     let is_for_demonstration = has_private_stores(&args.stores)
         && listen.ip().is_loopback()
         && trusted_proxies.0.is_empty()
-        && sms == SmsSettings::Log;
+        && *sms == SmsSettings::Log;
     (is_for_demonstration && admin_phones.0.is_empty()).then_some(DEMO_ADMIN_PHONE)
 }
 
@@ -171,10 +182,11 @@ fn crowds(
     Ok(None)
 }
 
-/// A crowd that is under way is stopped before the requests that were begun are finished.
-async fn stop_crowd_at(stop: impl Future<Output = ()>, crowds: Option<Arc<dyn CrowdSender>>) {
+/// What has no end of its own is ended before the requests that were begun are finished.
+async fn stopping(stop: impl Future<Output = ()>, app: App) {
     stop.await;
-    if let Some(crowds) = crowds {
+    app.events.close();
+    if let Some(crowds) = &app.crowds {
         crowds.stop();
     }
 }
@@ -191,7 +203,7 @@ fn connection_threads() -> std::io::Result<&'static Runtime> {
 }
 
 /// What sends login codes; `None`: nothing does.
-fn sms_gateway(settings: SmsSettings<'_>) -> anyhow::Result<Option<Box<dyn SmsGateway>>> {
+fn sms_gateway(settings: &SmsSettings<'_>) -> anyhow::Result<Option<Box<dyn SmsGateway>>> {
     match settings {
         SmsSettings::Nothing => {
             tracing::warn!(
@@ -202,7 +214,7 @@ fn sms_gateway(settings: SmsSettings<'_>) -> anyhow::Result<Option<Box<dyn SmsGa
         }
         SmsSettings::Log => Ok(Some(Box::new(LogSms))),
         SmsSettings::Http { url, secret } => {
-            let sms = WebhookSms::new(url.clone(), secret.as_bytes(), Arc::new(SystemClock));
+            let sms = WebhookSms::new((*url).clone(), secret.as_bytes(), Arc::new(SystemClock));
             let sms = sms.context("no certificates of authorities for SECKILL_SMS_URL")?;
             Ok(Some(Box::new(sms)))
         }
@@ -244,6 +256,8 @@ async fn app_parts(
         clock,
         purchases,
         sms,
+        shows_login_codes: false,
+        max_event_streams: 0,
         login_limits: args.login_limits,
         admin_phones: args.admin_phones.0.clone(),
         trusted_proxies: args.trusted_proxies.0.clone(),

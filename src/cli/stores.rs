@@ -82,6 +82,13 @@ impl Stores {
         self.servers.as_ref().is_some_and(Servers::is_attached)
     }
 
+    /// Whether both servers are private.
+    pub fn are_private(&self) -> bool {
+        let both =
+            |servers: &Servers| servers.database_url().is_some() && servers.redis_url().is_some();
+        self.servers.as_ref().is_some_and(both)
+    }
+
     /// Which of the servers are private, in words; `None` when both were named.
     pub fn private(&self) -> Option<&'static str> {
         let servers = self.servers.as_ref()?;

@@ -9,6 +9,8 @@ mod connections;
 pub mod crowd_sender;
 pub mod crowds;
 mod docs_page;
+pub mod event_hub;
+pub mod events;
 pub mod health;
 mod language;
 pub mod nodes;

@@ -16,7 +16,7 @@ use utoipa::openapi::{Content, HeaderBuilder, Ref, RefOr, Response};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::schemas::{Id, Limit, ProblemCode};
-use super::{audits, crowds, nodes, operations, orders, sessions, vouchers};
+use super::{audits, crowds, events, nodes, operations, orders, sessions, vouchers};
 
 /// Where the description is.
 pub(super) const PATH: &str = "/api/openapi.json";
@@ -39,6 +39,8 @@ pub(super) const PATH: &str = "/api/openapi.json";
         vouchers::find,
         vouchers::create,
         audits::create,
+        events::of_all,
+        events::of_voucher,
         orders::buy,
         orders::list,
         orders::find,

@@ -192,6 +192,12 @@ impl ApiError {
         Self { retry_after: Some(Duration::from_secs(1)), ..Self::new(Code::Unavailable) }
     }
 
+    /// Cannot be answered before `wait` is over.
+    #[must_use]
+    pub fn retry_after(self, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..self }
+    }
+
     fn member(mut self, name: &str, value: Value) -> Self {
         self.members.insert(name.to_owned(), value);
         self

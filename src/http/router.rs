@@ -14,8 +14,8 @@ use tower_http::trace::TraceLayer;
 
 use super::language::Language;
 use super::problem::Code;
-use super::{ApiError, App, audits, body, crowds, docs_page, nodes, openapi, operations, orders};
-use super::{problem, security_headers, sessions, vouchers};
+use super::{ApiError, App, audits, body, crowds, docs_page, events, nodes, openapi, operations};
+use super::{orders, problem, security_headers, sessions, vouchers};
 use crate::telemetry;
 
 /// The API.
@@ -41,6 +41,8 @@ pub fn router_with(app: App, pages: Router) -> Router {
         .route("/api/login-codes", post(sessions::send_code))
         .route("/api/vouchers", get(vouchers::list))
         .route("/api/vouchers/{id}", get(vouchers::find))
+        .route("/api/vouchers/{id}/events", get(events::of_voucher))
+        .route("/api/events", get(events::of_all))
         .route("/api/vouchers/{id}/orders", post(orders::buy))
         .merge(limited)
         .route("/healthz", get(operations::healthz))
