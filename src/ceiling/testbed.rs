@@ -115,6 +115,8 @@ impl Testbed {
                 secret: &secret,
                 strategy: strategy.as_str(),
                 burst: DEFAULT_BURST,
+                listen: None,
+                admin_phone: None,
             })
         };
         let mut nodes = Vec::new();

@@ -13,11 +13,13 @@ use futures_util::future::try_join_all;
 use rand::RngExt;
 
 use super::audit::write_json;
+use super::demo_board::{self, BoardArgs};
 use super::stores::{Stores, fresh_secret};
 use super::verdict::{DemoVerdict, Terms};
 use super::{FAILED, progress, tokens};
 use crate::config::{ConfigError, MAX_BURST, StoreArgs};
 use crate::embedded::{Node, NodeOptions};
+use crate::http::auth::DEMO_ADMIN_PHONE;
 use crate::http::tokens::Tokens;
 use crate::load::crowd::{Buyer, CrowdPlan, CrowdReport};
 use crate::load::crowd_process;
@@ -60,7 +62,18 @@ pub struct DemoArgs {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
+    board: BoardArgs,
+    #[command(flatten)]
     stores: StoreArgs,
+}
+
+/// A demo whose verdict is there.
+struct JudgedDemo {
+    verdict: DemoVerdict,
+    /// The node that serves the board.
+    board: Option<Node>,
+    database: Database,
+    stores: Stores,
 }
 
 /// Runs the command.
@@ -76,6 +89,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         ))
         .into());
     }
+    args.board.check()?;
     let done = tokio::select! {
         done = demo(&args) => done,
         // All that runs is stopped by being dropped, and the servers by their supervisor.
@@ -84,7 +98,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
             bail!("interrupted: everything that was started is being stopped");
         }
     };
-    let verdict = done?;
+    let JudgedDemo { verdict, board, database, stores } = done?;
     print(&verdict);
     let sentence = sentence(&verdict);
     // Standard output is the JSON's alone when it goes there.
@@ -96,10 +110,17 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.json {
         write_json(path, &verdict)?;
     }
+    if let Some(board) = board {
+        eprintln!("The board stays until you press Ctrl-C.");
+        tokio::signal::ctrl_c().await?;
+        board.stop().await?;
+    }
+    database.close().await;
+    stores.close().await?;
     Ok(if verdict.holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-async fn demo(args: &DemoArgs) -> anyhow::Result<DemoVerdict> {
+async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
     let begun = tokio::time::Instant::now();
     eprintln!(
         "On sale: {} vouchers. Buyers: {}, each trying {} times at once. Nodes: {}. Strategy: {}.",
@@ -112,7 +133,10 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<DemoVerdict> {
     let secret = fresh_secret();
     let tokens = Tokens::new(secret.as_bytes(), Arc::new(SystemClock));
     let buyers = tokens::mint(&database, &tokens, None, args.users).await?;
-    let voucher = put_on_sale(&database, args.stock).await?;
+    let address = args.board.address();
+    let begins_in = address.map_or(Duration::ZERO, |_| demo_board::BEGINS_IN);
+    let voucher = put_on_sale(&database, args.stock, begins_in).await?;
+    let begins_at = tokio::time::Instant::now() + begins_in;
 
     // Everybody comes at once, which is what is shown, and nobody comes again.
     let options = NodeOptions {
@@ -122,16 +146,28 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<DemoVerdict> {
         strategy: args.strategy.as_str(),
         burst: (args.users as usize * args.attempts as usize)
             .clamp(DEFAULT_BURST, MAX_BURST as usize),
+        listen: None,
+        admin_phone: address.map(|_| DEMO_ADMIN_PHONE),
     };
-    let start = |_| Node::start(options);
+    // The first one serves the board, where there is one.
+    let start = |position| {
+        Node::start(NodeOptions { listen: address.filter(|_| position == 0), ..options })
+    };
     let starting = (0..args.nodes).map(start);
-    let nodes = try_join_all(starting).await?;
+    let mut nodes = try_join_all(starting).await?;
     for (position, node) in nodes.iter().enumerate() {
         let pid = node.pid().unwrap_or_default();
         eprintln!("Node {}: process {pid} at http://{}", position + 1, node.address);
     }
+    if address.is_some() {
+        let token = demo_board::admin_token(&database, &tokens).await?;
+        args.board.show(nodes[0].address, voucher.id, &token);
+        tokio::time::sleep_until(begins_at).await;
+    }
     let crowd = send_crowd(plan(args, &nodes, &voucher, &buyers)).await?;
-    // Stopped before the books are read: what they began is finished then.
+    // Stopped before the books are read: what they began is finished then. The node with the board goes
+    // on; it has answered every attempt, or finished it while the crowd waited for the answer.
+    let board = address.map(|_| nodes.remove(0));
     try_join_all(nodes.into_iter().map(Node::stop)).await?;
 
     let audits = audit::run(database.pool(), Some(voucher.id)).await?;
@@ -145,9 +181,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<DemoVerdict> {
         strategy: args.strategy.as_str(),
     };
     let verdict = DemoVerdict::new(terms, audit, lost, crowd);
-    database.close().await;
-    stores.close().await?;
-    Ok(verdict)
+    Ok(JudgedDemo { verdict, board, database, stores })
 }
 
 async fn versions(database: &Database, stores: &Stores) -> anyhow::Result<String> {
@@ -165,13 +199,18 @@ async fn versions(database: &Database, stores: &Stores) -> anyhow::Result<String
     Ok(format!("PostgreSQL {postgres} (fsync {durable}), Redis {redis}{private}."))
 }
 
-async fn put_on_sale(database: &Database, stock: i32) -> Result<Voucher, StoreError> {
+async fn put_on_sale(
+    database: &Database,
+    stock: i32,
+    begins_in: Duration,
+) -> Result<Voucher, StoreError> {
     let now = SystemClock.now();
+    let begin_time = now + begins_in;
     let new = NewVoucher {
         title: "Demo: 100 yuan for 80".to_owned(),
         stock,
-        begin_time: now,
-        end_time: now + TimeDelta::hours(1),
+        begin_time,
+        end_time: begin_time + TimeDelta::hours(1),
     };
     vouchers::create(database.pool(), &new, now).await
 }

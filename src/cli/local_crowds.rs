@@ -1,6 +1,6 @@
 //! What `POST /api/crowds` sends: a crowd from a process of its own, at this server, and its verdict.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::crowd_verdict;
 use super::tokens;
+use crate::http::address::reachable;
 use crate::http::audits::AUDITED_WITHIN;
 use crate::http::crowd_sender::{CrowdBody, CrowdPhase, CrowdSender, NewCrowd};
 use crate::http::tokens::Tokens;
@@ -210,14 +211,4 @@ async fn judged(
     let (orders, lost, audit) = audited.context("the database could not be audited")?;
     let audit = audit.context("the voucher is gone from the database")?;
     Ok(crowd_verdict::judge(audit, orders, lost, report))
-}
-
-/// `address` as one connects to it: whoever listens everywhere listens at the loopback address, too.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
 }

@@ -19,6 +19,8 @@ pub mod crowd;
 pub mod crowd_verdict;
 #[cfg(feature = "tools")]
 pub mod demo;
+#[cfg(feature = "tools")]
+pub mod demo_board;
 pub mod keep_servers;
 #[cfg(feature = "lab")]
 pub mod lab;

@@ -1,6 +1,6 @@
 //! Server processes of this program (`seckill serve`) that a command starts, uses and stops.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -29,6 +29,10 @@ pub struct NodeOptions<'a> {
     pub strategy: &'a str,
     /// The most purchases under way at once.
     pub burst: usize,
+    /// Where it listens; `None`: at a free port of the loopback address.
+    pub listen: Option<SocketAddr>,
+    /// The phone of its administrator.
+    pub admin_phone: Option<&'a str>,
 }
 
 /// One running `seckill serve`. It stops with this process, whatever ends it: the node watches
@@ -42,15 +46,16 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node on a free port and waits until it listens.
+    /// Starts a node and waits until it listens.
     ///
     /// # Errors
     /// [`EmbeddedError::Server`] when it does not come up; the node's own words are on standard
     /// error.
     pub async fn start(options: NodeOptions<'_>) -> Result<Self, EmbeddedError> {
         let mut command = own_program()?;
+        let listen = options.listen.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into());
         command
-            .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-closes"])
+            .args(["serve", "--listen", &listen.to_string(), "--until-stdin-closes"])
             .args(["--strategy", options.strategy])
             .args(["--burst", &options.burst.to_string()])
             // In the environment, where other users of the machine cannot read them.
@@ -59,6 +64,7 @@ impl Node {
             .env("SECKILL_SECRET", options.secret)
             // The users have their tokens already; at this level the log shows no code.
             .env("SECKILL_SMS", "log")
+            .env("SECKILL_ADMIN_PHONES", options.admin_phone.unwrap_or_default())
             .env("RUST_LOG", "warn");
         Self::spawn(command).await
     }

@@ -39,6 +39,16 @@ pub fn is_local(headers: &HeaderMap) -> bool {
         && !headers.contains_key(header::FORWARDED)
 }
 
+/// `address` as one connects to it: whoever listens everywhere listens at the loopback address, too.
+pub fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
 /// Whether `address` is in one of the `trusted` networks.
 pub(super) fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|network| network.contains(&address))

@@ -67,7 +67,7 @@ fn render(language: Language, offers: Offers) -> String {
 
 fn demonstration(texts: &Board) -> Markup {
     html! {
-        section.card.demonstration aria-labelledby="demonstration-title" {
+        section.panel.demonstration aria-labelledby="demonstration-title" {
             div {
                 h2 #demonstration-title { (texts.demo_title) }
                 p { (texts.demo_about) }
@@ -80,7 +80,7 @@ fn demonstration(texts: &Board) -> Markup {
 
 fn login(texts: &Board, offers: Offers) -> Markup {
     html! {
-        section #login.card hidden aria-labelledby="login-title" {
+        section #login.panel hidden aria-labelledby="login-title" {
             h2 #login-title { (texts.login_title) }
             p { (if offers.demo_admin.is_some() { texts.login_demo } else { texts.login_about }) }
             form #login-form novalidate {
@@ -89,7 +89,7 @@ fn login(texts: &Board, offers: Offers) -> Markup {
                         value=[offers.demo_admin] data-demo=[offers.demo_admin]
                         aria-describedby="phone-error";
                 }))
-                button #send-code type="button" { (texts.send_code) }
+                button.quiet #send-code type="button" { (texts.send_code) }
                 (field("code", texts.code, html! {
                     input #code name="code" inputmode="numeric" autocomplete="one-time-code"
                         maxlength="6" aria-describedby="code-error";
@@ -114,13 +114,13 @@ fn field(id: &str, label: &str, input: Markup) -> Markup {
 
 fn sale(texts: &Board) -> Markup {
     html! {
-        section.card.sale aria-label=(texts.sale) {
+        section.panel.sale aria-label=(texts.sale) {
             div.choice {
                 (field("voucher", texts.sale, html! {
                     select #voucher aria-describedby="voucher-error" {}
                 }))
                 p #sale-state.state {}
-                button #logout type="button" { (texts.log_out) }
+                button.quiet #logout type="button" { (texts.log_out) }
             }
             details #new-sale {
                 summary { (texts.new_sale) }
@@ -192,7 +192,7 @@ fn plots(texts: &Board) -> Markup {
             h2 #plots-title { (texts.plots) }
             div.plots {
                 @for (id, name) in plots {
-                    figure.card {
+                    figure.panel {
                         figcaption { (name) }
                         div.plot id={ "plot-" (id) } role="img" aria-label=(name) {}
                     }
@@ -204,7 +204,7 @@ fn plots(texts: &Board) -> Markup {
 
 fn refusals(texts: &Board) -> Markup {
     html! {
-        section.card aria-labelledby="outcomes-title" {
+        section.panel aria-labelledby="outcomes-title" {
             h2 #outcomes-title { (texts.outcomes) }
             table {
                 thead {
@@ -222,10 +222,10 @@ fn refusals(texts: &Board) -> Markup {
 
 fn audit(texts: &Board) -> Markup {
     html! {
-        section.card aria-labelledby="audit-title" {
+        section.panel aria-labelledby="audit-title" {
             h2 #audit-title { (texts.audit_title) }
             p { (texts.audit_about) }
-            button #audit type="button" { (texts.audit_button) }
+            button.quiet #audit type="button" { (texts.audit_button) }
             p #audit-state.state role="status" {}
             div #audit-verdict {}
         }
@@ -234,7 +234,7 @@ fn audit(texts: &Board) -> Markup {
 
 fn crowd(texts: &Board) -> Markup {
     html! {
-        section #crowd-card.card aria-labelledby="crowd-title" {
+        section #crowd-card.panel aria-labelledby="crowd-title" {
             h2 #crowd-title { (texts.crowd_title) }
             p { (texts.crowd_about) }
             form #crowd-form novalidate {
@@ -247,7 +247,7 @@ fn crowd(texts: &Board) -> Markup {
                         step="1" required value="5" aria-describedby="attempts-error";
                 }))
                 button #send-crowd.primary type="submit" { (texts.crowd_button) }
-                button #stop-crowd type="button" disabled { (texts.crowd_stop) }
+                button.quiet #stop-crowd type="button" disabled { (texts.crowd_stop) }
             }
             progress #crowd-progress max="1" value="0" aria-label=(texts.crowd_progress) hidden {}
             p #crowd-state.state role="status" {}
@@ -258,7 +258,7 @@ fn crowd(texts: &Board) -> Markup {
 
 fn nodes(texts: &Board) -> Markup {
     html! {
-        section.card aria-labelledby="nodes-title" {
+        section.panel aria-labelledby="nodes-title" {
             h2 #nodes-title { (texts.nodes_title) }
             table {
                 thead {
