@@ -20,7 +20,7 @@ fn text(selector: &str) -> String {
     format!("document.querySelector({}).innerText", json!(selector))
 }
 
-/// How many pixels of a plot are in the colour of its line.
+/// How many pixels of a plot are nearly in the colour of its line.
 fn drawn(plot: &str, colour: &str) -> String {
     format!(
         "(canvas => {{
@@ -31,9 +31,10 @@ fn drawn(plot: &str, colour: &str) -> String {
             const [r, g, b] = [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16));
             const {{ data }} = context.getImageData(0, 0, canvas.width, canvas.height);
             let count = 0;
+            const near = (value, wanted) => Math.abs(value - wanted) < 60;
             for (let at = 0; at < data.length; at += 4) {{
-                if (data[at] === r && data[at + 1] === g && data[at + 2] === b && data[at + 3] > 200)
-                    count += 1;
+                const [red, green, blue, alpha] = data.slice(at, at + 4);
+                if (near(red, r) && near(green, g) && near(blue, b) && alpha > 150) count += 1;
             }}
             return count;
         }})(document.querySelector('#{plot} canvas'))"

@@ -1,6 +1,6 @@
 // The board: reads the figures once a second, and shows them.
 
-import { api, byId, element, fill, language, retryAfter, texts } from "./page.js";
+import { api, byId, element, fill, language, texts } from "./page.js";
 import * as crowd from "./board_crowd.js";
 import * as form from "./board_form.js";
 import * as login from "./board_login.js";
@@ -19,7 +19,9 @@ const time = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle:
 // The last readings of /metrics, the oldest first: {at, reading}.
 let readings = [];
 let vouchers = [];
-let chosen = new URLSearchParams(location.search).get("voucher");
+const CHOSEN = "board-voucher";
+// The sale that is watched: the one that the address names, else the one before a reload.
+let chosen = new URLSearchParams(location.search).get("voucher") ?? sessionStorage.getItem(CHOSEN);
 let turn = 0;
 // What the server's clock is ahead of this one's, in milliseconds, to a second.
 let ahead = 0;
@@ -51,7 +53,7 @@ function showLive(isThere) {
 // One turn: everything that changes every second.
 async function read() {
   const [text, ready, sale] = await Promise.all([
-    text_of("/metrics"),
+    textOf("/metrics"),
     api("GET", "/readyz"),
     chosen ? api("GET", `/api/vouchers/${chosen}`) : null,
   ]);
@@ -66,7 +68,7 @@ async function read() {
   showFigures(metrics.read(text), sale?.ok ? sale.body.stock : null);
 }
 
-async function text_of(path) {
+async function textOf(path) {
   try {
     const answer = await fetch(path, { signal: AbortSignal.timeout(5000) });
     ahead = Date.parse(answer.headers.get("date")) - Date.now() || 0;
@@ -160,11 +162,12 @@ function showVouchers() {
 }
 
 function choose(id) {
+  if (chosen && chosen !== id) plots.forgetStock();
   chosen = id;
+  sessionStorage.setItem(CHOSEN, id);
   const url = new URL(location.href);
   url.searchParams.set("voucher", id);
   history.replaceState(null, "", url);
-  plots.forgetStock();
   byId("audit-verdict").replaceChildren();
   byId("audit-state").textContent = "";
   figure("left", "–");

@@ -31,8 +31,8 @@ function column(name) {
 export function add(figures) {
   const now = Date.now() / 1000;
   const last = points.at(-1);
-  // A gap, where nobody looked, is drawn as one.
-  if (last && now - last[0] > 3) points.push([last[0] + 1, ...COLUMNS.slice(1).map(() => null)]);
+  // Where nobody looked for a while, no line is drawn. (A server that is busy answers late.)
+  if (last && now - last[0] > 15) points.push([last[0] + 1, ...COLUMNS.slice(1).map(() => null)]);
   points.push(COLUMNS.map((name) => (name === "time" ? now : (figures[name] ?? null))));
   points = points.filter(([time]) => now - time <= SECONDS);
   sessionStorage.setItem(KEPT_AS, JSON.stringify(points));

@@ -46,9 +46,9 @@ texts! {
         ended: "over since {time}", "已于 {time} 结束";
         figures: "Now", "当前";
         figures_note: "Stock is the sale's. The other figures are those of the server that shows this page, over all its sales; latency and batches over the last ten seconds.", "库存属于所选活动；其余数据为当前服务器全部活动的合计，延迟与批次为最近十秒。";
-        orders_per_s: "Orders per second", "每秒订单";
+        orders_per_s: "Orders/s", "订单/秒";
         stock_left: "Stock left", "剩余库存";
-        refusals_per_s: "Refusals per second", "每秒拒绝";
+        refusals_per_s: "Refusals/s", "拒绝/秒";
         p50: "Latency p50", "延迟 p50";
         p99: "Latency p99", "延迟 p99";
         in_flight: "In flight / limit", "处理中 / 上限";
