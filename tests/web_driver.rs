@@ -134,11 +134,6 @@ impl Browser {
         must("the browser goes back", self.client.back()).await.unwrap();
     }
 
-    /// Where the browser is.
-    pub async fn address(&self) -> url::Url {
-        self.client.current_url().await.unwrap()
-    }
-
     /// What a JavaScript expression is worth on the page.
     pub async fn value(&self, expression: &str) -> Value {
         let script = format!("return ({expression})");
