@@ -22,6 +22,10 @@ pub const PHONE: (u32, u32) = (390, 844);
 /// The size of a page on a desk.
 pub const DESKTOP: (u32, u32) = (1280, 900);
 
+/// Keys, for [`Browser::press`].
+pub const TAB: &str = "\u{e004}";
+pub const ENTER: &str = "\u{e007}";
+
 /// A browser with one page.
 pub struct Browser {
     client: Client,
@@ -130,11 +134,6 @@ impl Browser {
         must("the browser goes back", self.client.back()).await.unwrap();
     }
 
-    /// Where the browser is.
-    pub async fn address(&self) -> url::Url {
-        self.client.current_url().await.unwrap()
-    }
-
     /// What a JavaScript expression is worth on the page.
     pub async fn value(&self, expression: &str) -> Value {
         let script = format!("return ({expression})");
@@ -220,6 +219,14 @@ impl Browser {
             }),
         );
         console.clone()
+    }
+
+    /// The same after the network was cut, which a browser notes for whatever it was loading.
+    pub async fn close_after_cuts(self) {
+        let mut console = self.console().await;
+        console.retain(|line| !line.contains("net::ERR_"));
+        assert_eq!(console, [""; 0]);
+        must("the browser closes", self.client.clone().close()).await.unwrap();
     }
 
     /// Closes the browser. Nothing may stand on the console.

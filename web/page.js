@@ -14,7 +14,7 @@ if (chosen) {
   if (kept && kept !== language) location.replace(withLanguage(kept));
 }
 const other = document.getElementById("language");
-other.href = withLanguage(other.lang);
+other.addEventListener("click", () => (other.href = withLanguage(other.lang)));
 
 function withLanguage(tag) {
   const url = new URL(location.href);

@@ -101,6 +101,7 @@ onSubmit(phoneForm, async () => {
   byId("sent-to").textContent = fill(texts.code_sent, { phone });
   const code = answer.body?.code;
   demonstration.hidden = !code;
+  byId("sent-to").hidden = Boolean(code);
   if (code) byId("shown-code").textContent = code;
   byId("code").value = "";
   byId("code").focus();

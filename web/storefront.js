@@ -248,7 +248,7 @@ function route() {
   byId("vouchers-view").hidden = isOrders;
   byId("orders-view").hidden = !isOrders;
   for (const link of document.querySelectorAll(".tabs a")) {
-    const isHere = link.hash === (isOrders ? "#orders" : "#vouchers");
+    const isHere = link.hash === (isOrders ? "#orders" : "#all");
     if (isHere) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }

@@ -105,10 +105,7 @@ fn render(language: Language) -> String {
 fn content(texts: &Storefront) -> Markup {
     html! {
         div.hero {
-            div {
-                h1 { (texts.title) }
-                p.lead { (texts.lead) }
-            }
+            h1 { (texts.title) }
             div.account {
                 button.quiet #log-in type="button" { (texts.log_in) }
                 p #user hidden {
@@ -117,10 +114,11 @@ fn content(texts: &Storefront) -> Markup {
                     button.link #log-out type="button" { (texts.log_out) }
                 }
             }
+            p.lead { (texts.lead) }
         }
         div.bar {
             nav.tabs aria-label=(texts.title) {
-                a href="#vouchers" aria-current="page" { (texts.vouchers) }
+                a href="#all" aria-current="page" { (texts.vouchers) }
                 a href="#orders" { (texts.my_orders) }
             }
             p.connection #connection role="status" data-state="connecting" { (texts.connecting) }
