@@ -91,6 +91,10 @@ bench-purchase: ## a purchase in parts: order ids, batches, all of it without HT
 openapi: setup-test ## writes the API's description anew into the file that a test compares it with
 	$(CARGO) test --locked --test integration api_document::write_the_snapshot -- --ignored
 
+.PHONY: screenshots
+screenshots: setup-test ## takes the pictures in the README anew: the shop and the board, in both languages
+	$(CARGO) test --locked --test integration screenshots:: -- --ignored
+
 # The values are stand-ins: docker compose reads the file only when those without a default are set.
 .PHONY: compose-check
 compose-check: ## is docker-compose.yml well-formed? asks docker compose, where it is installed

@@ -46,7 +46,7 @@ async fn the_figures_and_plots_follow_a_crowd_and_the_verdict_is_shown() {
     let server = PrivateServer::start().await;
     let (browser, token) = opened(&server, "en", DESKTOP).await;
     // The token has left the address, and no server has seen it.
-    assert_eq!(browser.address().await.fragment(), None);
+    assert_eq!(browser.value("location.hash").await, "");
     let voucher = server.voucher(&token, 300, 0).await;
     browser.until(&format!("document.querySelector('#voucher').value === '{voucher}'")).await;
     browser.until_text("#figure-left", "300 of 300").await;

@@ -76,6 +76,7 @@ mod redis_nodes;
 mod redis_topologies;
 mod reliability_docs;
 mod sale_time;
+mod screenshots;
 mod smoke;
 mod sms;
 mod still_clock;

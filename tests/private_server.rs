@@ -99,8 +99,18 @@ impl PrivateServer {
 
     /// Puts a voucher on sale that begins so many seconds from now.
     pub async fn voucher(&self, token: &str, stock: i32, begins_in_s: i64) -> String {
+        self.voucher_called("100 for 80", token, stock, begins_in_s).await
+    }
+
+    pub async fn voucher_called(
+        &self,
+        title: &str,
+        token: &str,
+        stock: i32,
+        begins_in_s: i64,
+    ) -> String {
         let begin_time = SystemClock.now() + chrono::TimeDelta::seconds(begins_in_s);
-        let body = json!({ "title": "100 for 80", "stock": stock, "begin_time": begin_time });
+        let body = json!({ "title": title, "stock": stock, "begin_time": begin_time });
         let created = self.send("POST", "/api/vouchers", token, Some(&body)).await;
         created.is(201).text_of("id").to_owned()
     }
