@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+use crate::board::close;
 use crate::private_server::PrivateServer;
 use crate::web_driver::{Browser, PHONE};
 
@@ -12,7 +13,7 @@ use crate::web_driver::{Browser, PHONE};
 const MAX_BYTES: usize = 100_000;
 
 /// A page on a small desk: wide enough for two plots side by side.
-const BOARD: (u32, u32) = (1100, 1000);
+const BOARD: (u32, u32) = (1000, 840);
 
 async fn crowd(server: &PrivateServer, token: &str, voucher: &str, users: i32) {
     let body = json!({ "voucher_id": voucher, "users": users, "attempts": 1 });
@@ -60,7 +61,7 @@ async fn take(language: &str, suffix: &str, [sold, on_sale, upcoming, large]: [&
         .until("(it => it.value > it.max * 0.7)(document.querySelector('#crowd-progress'))")
         .await;
     write(&format!("board{suffix}.png"), &browser.screenshot().await);
-    browser.close().await;
+    close(browser).await;
 }
 
 #[ignore = "`make screenshots` runs it"]

@@ -87,9 +87,10 @@ function make(id, series, options = {}) {
 export function start() {
   for (const { plot } of plots) plot.destroy();
   plots = [
-    make("plot-rates", [["orders", texts.series_orders, "--good"], ["refusals", texts.series_refusals, "--bad"]]),
-    make("plot-latency", [["p50", "p50", "--link"], ["p99", "p99", "--bad"]], { log: true }),
-    make("plot-load", [["inFlight", texts.series_flight, "--link"], ["queue", texts.series_queue, "--bad"]]),
+    // The orders are drawn over the refusals, of which there are more.
+    make("plot-rates", [["refusals", texts.series_refusals, "--bad"], ["orders", texts.series_orders, "--good"]]),
+    make("plot-latency", [["p99", "p99", "--bad"], ["p50", "p50", "--link"]], { log: true }),
+    make("plot-load", [["queue", texts.series_queue, "--bad"], ["inFlight", texts.series_flight, "--link"]]),
     make("plot-stock", [["stock", texts.series_stock, "--good"]]),
   ];
   draw();

@@ -157,7 +157,7 @@ async fn run(
     begins_at: Instant,
     status: CrowdStatus,
 ) {
-    let judged = judged(exe, &site, crowd, begins_at, &status).await;
+    let judged = judged(exe, site, crowd, begins_at, &status).await;
     status.update(|body| match judged {
         Ok(verdict) => {
             body.phase = CrowdPhase::Ended;
@@ -174,14 +174,20 @@ async fn run(
 /// Makes the buyers, sends them, and judges what came of it.
 async fn judged(
     exe: PathBuf,
-    site: &CrowdSite,
+    site: Arc<CrowdSite>,
     crowd: NewCrowd,
     begins_at: Instant,
     status: &CrowdStatus,
 ) -> anyhow::Result<CrowdVerdict> {
     let (database, voucher) = (&site.database, crowd.voucher_id);
-    let buyers = tokens::mint(database, &site.tokens, None, crowd.users.unsigned_abs()).await;
-    let buyers = buyers.context("the crowd's users could not be made")?;
+    // In a task of its own: a crowd that is stopped must not break off a transaction.
+    let maker = Arc::clone(&site);
+    let making = tokio::spawn(async move {
+        let users = crowd.users.unsigned_abs();
+        tokens::mint(&maker.database, &maker.tokens, None, users).await
+    });
+    let made = making.await.map_err(anyhow::Error::from).and_then(|made| made);
+    let buyers = made.context("the crowd's users could not be made")?;
     let (Some((first, _)), Some((last, _))) = (buyers.first(), buyers.last()) else {
         anyhow::bail!("the crowd has no users");
     };

@@ -86,10 +86,10 @@ impl Code {
                 (S::NOT_FOUND, "order_not_found", "There is no such order", "订单不存在")
             }
             Self::CrowdNotFound => {
-                (S::NOT_FOUND, "crowd_not_found", "No crowd was sent yet", "还没有发起过压测")
+                (S::NOT_FOUND, "crowd_not_found", "No crowd was sent yet", "还没有派出过模拟人群")
             }
             Self::CrowdInProgress => {
-                (S::CONFLICT, "crowd_in_progress", "A crowd is under way", "压测正在进行")
+                (S::CONFLICT, "crowd_in_progress", "A crowd is under way", "模拟人群正在进行")
             }
             Self::SoldOut => (S::CONFLICT, "sold_out", "The voucher is sold out", "库存不足"),
             Self::AlreadyBought => (

@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout};
 
 use super::CODES;
+use crate::board::close;
 use crate::processes::{DEADLINE, eventually, living_in, place, seckill, send};
 use crate::web_driver::{Browser, DESKTOP};
 
@@ -114,7 +115,7 @@ async fn the_board_of_a_demo_is_opened_shows_the_sale_and_stays_until_it_is_inte
     browser.until_text("#figure-known-nodes", "1").await;
     browser.click("#audit").await;
     browser.until_text("#audit-verdict", "Every promise holds").await;
-    browser.close().await;
+    close(browser).await;
     assert!(demo.interrupted().await.starts_with("HOLDS: 50 vouchers, 50 orders"));
 }
 
