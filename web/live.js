@@ -24,14 +24,14 @@ function learn(from, to, sent) {
 const about = (ms) => ms * (0.8 + 0.4 * Math.random());
 
 // Calls `heard` with a list of vouchers whenever some changed, and `state` with "live", "polling" or
-// "offline". A page that nobody looks at holds no stream. `poll()` asks now.
+// "offline". A page that nobody looks at holds no stream.
 export function watch({ heard, state }) {
   let stream = null;
+  let isPolling = false;
   let pollTimer = 0;
   let streamTimer = 0;
 
   async function poll() {
-    clearTimeout(pollTimer);
     pollTimer = setTimeout(poll, about(POLL_EVERY_MS));
     const sent = performance.now();
     const answer = await api("GET", "/api/vouchers");
@@ -43,9 +43,16 @@ export function watch({ heard, state }) {
     heard(answer.body);
   }
 
-  function pollFrom(ms) {
-    clearTimeout(pollTimer);
+  // A stream that fails again and again does not put the next question off.
+  function startPolling(ms) {
+    if (isPolling) return;
+    isPolling = true;
     pollTimer = setTimeout(poll, ms);
+  }
+
+  function stopPolling() {
+    isPolling = false;
+    clearTimeout(pollTimer);
   }
 
   function open() {
@@ -53,7 +60,7 @@ export function watch({ heard, state }) {
     stream?.close();
     const opened = (stream = new EventSource("/api/events"));
     opened.addEventListener("open", () => {
-      clearTimeout(pollTimer);
+      stopPolling();
       state("live");
     });
     opened.addEventListener("voucher", (event) => {
@@ -66,12 +73,12 @@ export function watch({ heard, state }) {
       // Closed: refused, there is no room. Otherwise the browser connects again when `retry` says.
       const refused = opened.readyState === EventSource.CLOSED;
       if (refused) streamTimer = setTimeout(open, about(STREAM_AGAIN_AFTER_MS));
-      pollFrom(refused ? 0 : about(POLL_EVERY_MS));
+      startPolling(refused ? 0 : about(POLL_EVERY_MS));
     });
   }
 
   function close() {
-    clearTimeout(pollTimer);
+    stopPolling();
     clearTimeout(streamTimer);
     stream?.close();
     stream = null;
@@ -81,5 +88,4 @@ export function watch({ heard, state }) {
   addEventListener("pagehide", close);
   addEventListener("pageshow", (event) => event.persisted && open());
   open();
-  return { poll };
 }
