@@ -12,12 +12,11 @@ let offset = null;
 // Milliseconds since 1970 by the server's clock; null before the server has said anything.
 export const serverNow = () => (offset === null ? null : performance.now() + offset);
 
-// An answer that was sent between `from` and `to` by the server's clock came now, to a request that
-// went out at `sent`.
-function learn(from, to, sent) {
+// By the server's clock it is `from` or later; it was not yet `to` when the request went out, at `sent`.
+// What comes late says little, what comes at once says more.
+function learn(from, to = Infinity, sent = 0) {
   const lowest = from - performance.now();
-  const highest = to - sent;
-  offset = offset === null ? lowest : Math.min(Math.max(offset, lowest), highest);
+  offset = offset === null ? lowest : Math.min(Math.max(offset, lowest), to - sent);
 }
 
 // A little more or less, so that those who wait together do not ask together.
@@ -65,9 +64,10 @@ export function watch({ heard, state }) {
     });
     opened.addEventListener("voucher", (event) => {
       const { now, ...voucher } = JSON.parse(event.data);
-      offset = Date.parse(now) - performance.now();
+      learn(Date.parse(now));
       heard([voucher]);
     });
+    opened.addEventListener("time", (event) => learn(Date.parse(JSON.parse(event.data).now)));
     opened.addEventListener("error", () => {
       if (stream !== opened) return;
       // Closed: refused, there is no room. Otherwise the browser connects again when `retry` says.

@@ -24,13 +24,13 @@ use crate::telemetry;
 /// No voucher has more than two events a second.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// A voucher at an instant.
+/// A voucher, as it was when it had changed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VoucherEvent<'a> {
     #[serde(flatten)]
     #[schema(inline)]
     voucher: &'a VoucherBody,
-    /// When this was true, by the clock that sales go by.
+    /// When it had changed, by the clock that sales go by.
     now: DateTime<Utc>,
 }
 
