@@ -144,8 +144,8 @@ impl EventHub {
         Some(StreamPermit(permit))
     }
 
-    /// What is known of `topic` now, and then whatever changes. `Ok(None)`: there is no such voucher,
-    /// or the hub is closed.
+    /// What is known of `topic` now, and then whatever changes, until the hub is closed. `Ok(None)`:
+    /// there is no such voucher.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -160,7 +160,7 @@ impl EventHub {
         let now = self.0.purchases.clock().now();
         let mut topics = self.0.topics();
         if topics.is_closed {
-            return Ok(None);
+            return Ok(Some(watch::channel(Newest::default()).1));
         }
         let newest = topics.newest.entry(topic).or_insert_with(|| {
             let mut newest = Newest::default();

@@ -80,10 +80,7 @@ async fn stream(app: &App, topic: Topic) -> Result<Response, ApiError> {
     let full = || ApiError::unavailable().retry_after(RETRY_WHEN_FULL);
     let permit = app.events.admit().ok_or_else(full)?;
     let newest = app.events.subscribe(topic).await?;
-    let newest = newest.ok_or_else(|| match topic {
-        Topic::FirstPage => ApiError::unavailable(),
-        Topic::Voucher(_) => ApiError::new(Code::VoucherNotFound),
-    })?;
+    let newest = newest.ok_or(ApiError::new(Code::VoucherNotFound))?;
     let stream = EventStream { app: app.clone(), newest, sent: None, _permit: permit };
     let body = unfold(stream, async |mut stream| {
         let next = stream.next().await?;
