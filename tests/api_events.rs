@@ -23,6 +23,8 @@ use crate::world::{World, midnight};
 struct Listener {
     response: Response,
     unread: String,
+    /// When the stream began.
+    time: Value,
 }
 
 impl Listener {
@@ -32,7 +34,15 @@ impl Listener {
         let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
         assert_eq!(header("content-type"), "text/event-stream");
         assert_eq!(header("cache-control"), "no-store");
-        Self { response, unread: String::new() }
+        let mut listener = Self { response, unread: String::new(), time: Value::Null };
+        // First when to come again, and what time it is.
+        let greeting = listener.lines().await.unwrap();
+        let (retry, time) = greeting.split_once('\n').unwrap();
+        let retry: u32 = retry.strip_prefix("retry: ").unwrap().parse().unwrap();
+        assert!((1000..4000).contains(&retry));
+        let time = time.strip_prefix("event: time\ndata: ").unwrap();
+        listener.time = serde_json::from_str::<Value>(time).unwrap()["now"].clone();
+        listener
     }
 
     /// The next lines up to an empty one; `None`: the stream has ended, properly.
@@ -55,7 +65,7 @@ impl Listener {
             if let Some(data) = lines.strip_prefix("event: voucher\ndata: ") {
                 return serde_json::from_str(data).unwrap();
             }
-            assert!(lines.starts_with("retry: ") || lines == ":", "{lines}");
+            assert!(lines.starts_with("event: time\ndata: {"), "{lines}");
         }
     }
 
@@ -83,9 +93,7 @@ async fn a_listener_hears_what_is_and_then_what_changes() {
         streams.push(Listener::new(&api, &path).await);
     }
     for stream in &mut streams {
-        let first = stream.lines().await.unwrap();
-        let retry: u32 = first.strip_prefix("retry: ").unwrap().parse().unwrap();
-        assert!((1000..4000).contains(&retry));
+        assert_eq!(stream.time, "2026-11-11T00:00:00.000000Z");
         let upcoming = stream.voucher().await;
         // The voucher as anybody can read it, and the time.
         let mut read = api.get(&format!("/api/vouchers/{id}")).await.body;
@@ -111,6 +119,16 @@ async fn a_listener_hears_what_is_and_then_what_changes() {
     assert_eq!(streams[0].until("id", new).await["stock"], 3);
     api.world.set_time(end).await;
     streams[1].until("status", "ended").await;
+    // A listener who comes later hears what time it is, though nothing has changed since.
+    api.world.set_time(end + TimeDelta::hours(5)).await;
+    eventually("the server has heard of the time", async || {
+        let date = api.get(&format!("/api/vouchers/{id}")).await.headers["date"].clone();
+        date == "Wed, 11 Nov 2026 07:00:00 GMT"
+    })
+    .await;
+    let mut late = Listener::new(&api, &format!("/api/vouchers/{id}/events")).await;
+    assert_eq!(late.time, "2026-11-11T07:00:00.000000Z");
+    assert_eq!(late.voucher().await["now"], "2026-11-11T02:00:00Z");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -351,12 +351,7 @@ async fn what_can_be_pressed_has_a_name_and_what_is_read_has_contrast() {
         !(element.innerText || element.textContent || element.labels?.length)).length";
     assert_eq!(browser.value(unnamed).await, 0);
     for scheme in ["light", "dark"] {
-        // Without transitions, in the middle of which a colour is neither.
-        let media = json!({ "features": [
-            { "name": "prefers-color-scheme", "value": scheme },
-            { "name": "prefers-reduced-motion", "value": "reduce" },
-        ] });
-        browser.devtools("Emulation.setEmulatedMedia", media).await;
+        browser.prefers(scheme).await;
         let poor = browser.value(POOR_CONTRAST).await;
         assert_eq!(poor, json!([]), "{scheme}");
     }
@@ -432,9 +427,7 @@ async fn write_screenshots() {
         browser.until("document.querySelectorAll('.card').length === 5").await;
         browser.until_shown("[data-owned=true]").await;
         for scheme in ["light", "dark"] {
-            let media =
-                json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
-            browser.devtools("Emulation.setEmulatedMedia", media).await;
+            browser.prefers(scheme).await;
             let shot = async |what: &str| {
                 let name = format!("shop-{what}-{language}-{size_name}-{scheme}.png");
                 std::fs::write(directory.join(name), browser.screenshot().await).unwrap();

@@ -119,6 +119,16 @@ impl Browser {
         self.devtools("Emulation.setDeviceMetricsOverride", size).await;
     }
 
+    /// The user prefers this colour scheme, `light` or `dark`, and no motion: in the middle of a
+    /// transition a colour is neither.
+    pub async fn prefers(&self, scheme: &str) {
+        let media = json!({ "features": [
+            { "name": "prefers-color-scheme", "value": scheme },
+            { "name": "prefers-reduced-motion", "value": "reduce" },
+        ] });
+        self.devtools("Emulation.setEmulatedMedia", media).await;
+    }
+
     /// Opens the page behind `url`.
     pub async fn open(&self, url: &str) {
         must("the page is loaded", self.client.goto(url)).await.unwrap();

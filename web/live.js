@@ -12,26 +12,25 @@ let offset = null;
 // Milliseconds since 1970 by the server's clock; null before the server has said anything.
 export const serverNow = () => (offset === null ? null : performance.now() + offset);
 
-// An answer that was sent between `from` and `to` by the server's clock came now, to a request that
-// went out at `sent`.
-function learn(from, to, sent) {
+// By the server's clock it is `from` or later; it was not yet `to` when the request went out, at `sent`.
+// What comes late says little, what comes at once says more.
+function learn(from, to = Infinity, sent = 0) {
   const lowest = from - performance.now();
-  const highest = to - sent;
-  offset = offset === null ? lowest : Math.min(Math.max(offset, lowest), highest);
+  offset = offset === null ? lowest : Math.min(Math.max(offset, lowest), to - sent);
 }
 
 // A little more or less, so that those who wait together do not ask together.
 const about = (ms) => ms * (0.8 + 0.4 * Math.random());
 
 // Calls `heard` with a list of vouchers whenever some changed, and `state` with "live", "polling" or
-// "offline". A page that nobody looks at holds no stream. `poll()` asks now.
+// "offline". A page that nobody looks at holds no stream.
 export function watch({ heard, state }) {
   let stream = null;
+  let isPolling = false;
   let pollTimer = 0;
   let streamTimer = 0;
 
   async function poll() {
-    clearTimeout(pollTimer);
     pollTimer = setTimeout(poll, about(POLL_EVERY_MS));
     const sent = performance.now();
     const answer = await api("GET", "/api/vouchers");
@@ -43,9 +42,16 @@ export function watch({ heard, state }) {
     heard(answer.body);
   }
 
-  function pollFrom(ms) {
-    clearTimeout(pollTimer);
+  // A stream that fails again and again does not put the next question off.
+  function startPolling(ms) {
+    if (isPolling) return;
+    isPolling = true;
     pollTimer = setTimeout(poll, ms);
+  }
+
+  function stopPolling() {
+    isPolling = false;
+    clearTimeout(pollTimer);
   }
 
   function open() {
@@ -53,25 +59,26 @@ export function watch({ heard, state }) {
     stream?.close();
     const opened = (stream = new EventSource("/api/events"));
     opened.addEventListener("open", () => {
-      clearTimeout(pollTimer);
+      stopPolling();
       state("live");
     });
     opened.addEventListener("voucher", (event) => {
       const { now, ...voucher } = JSON.parse(event.data);
-      offset = Date.parse(now) - performance.now();
+      learn(Date.parse(now));
       heard([voucher]);
     });
+    opened.addEventListener("time", (event) => learn(Date.parse(JSON.parse(event.data).now)));
     opened.addEventListener("error", () => {
       if (stream !== opened) return;
       // Closed: refused, there is no room. Otherwise the browser connects again when `retry` says.
       const refused = opened.readyState === EventSource.CLOSED;
       if (refused) streamTimer = setTimeout(open, about(STREAM_AGAIN_AFTER_MS));
-      pollFrom(refused ? 0 : about(POLL_EVERY_MS));
+      startPolling(refused ? 0 : about(POLL_EVERY_MS));
     });
   }
 
   function close() {
-    clearTimeout(pollTimer);
+    stopPolling();
     clearTimeout(streamTimer);
     stream?.close();
     stream = null;
@@ -81,5 +88,4 @@ export function watch({ heard, state }) {
   addEventListener("pagehide", close);
   addEventListener("pageshow", (event) => event.persisted && open());
   open();
-  return { poll };
 }

@@ -1,6 +1,6 @@
 // Who buys: a token in the browser's storage, and the dialog that gets one.
 
-import { api, byId, fill, retryAfter, texts } from "./page.js";
+import { api, byId, fill, retryAfter, storage, texts } from "./page.js";
 
 const KEY = "session";
 const listeners = [];
@@ -10,7 +10,7 @@ let phone = "";
 // {token, phone}; null: nobody is logged in.
 export function session() {
   try {
-    return JSON.parse(localStorage.getItem(KEY));
+    return JSON.parse(storage.get(KEY));
   } catch {
     return null;
   }
@@ -23,8 +23,7 @@ export function onSession(listener) {
 }
 
 function keep(value) {
-  if (value) localStorage.setItem(KEY, JSON.stringify(value));
-  else localStorage.removeItem(KEY);
+  storage.set(KEY, value && JSON.stringify(value));
   tell();
 }
 

@@ -124,14 +124,15 @@ class Card {
     this.isBusy = true;
     this.say("");
     this.render();
-    const hadFocus = document.activeElement === this.button || document.activeElement === document.body;
     try {
       await this.tries();
     } finally {
       this.isBusy = false;
       this.render();
     }
-    if (hadFocus && this.button.disabled) this.message.focus();
+    // A button that is disabled loses the focus; a buyer who has gone on keeps it.
+    const hasFocus = [document.body, this.button].includes(document.activeElement);
+    if (hasFocus && this.button.disabled) this.message.focus();
   }
 
   // A purchase that is sent again is made once: the server names the order that there is.
@@ -147,7 +148,9 @@ class Card {
         return;
       }
       const isLost = answer.status === 0;
-      const mayHelp = isLost || answer.status === 503 || answer.status === 429 || answer.status === 502 || answer.status === 504;
+      // After a lost answer the purchase may still be under way.
+      const isUnderWay = number > 1 && code === "order_in_progress";
+      const mayHelp = isLost || isUnderWay || [429, 502, 503, 504].includes(answer.status);
       if (!mayHelp || number === MAX_TRIES) return this.refused(answer, title);
       await this.wait(isLost ? texts.lost : title ?? texts.no_connection, retryAfter(answer), number + 1);
     }

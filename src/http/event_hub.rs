@@ -24,13 +24,13 @@ use crate::telemetry;
 /// No voucher has more than two events a second.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// A voucher at an instant.
+/// A voucher, as it was when it had changed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VoucherEvent<'a> {
     #[serde(flatten)]
     #[schema(inline)]
     voucher: &'a VoucherBody,
-    /// When this was true, by the clock that sales go by.
+    /// When it had changed, by the clock that sales go by.
     now: DateTime<Utc>,
 }
 
@@ -144,8 +144,8 @@ impl EventHub {
         Some(StreamPermit(permit))
     }
 
-    /// What is known of `topic` now, and then whatever changes. `Ok(None)`: there is no such voucher,
-    /// or the hub is closed.
+    /// What is known of `topic` now, and then whatever changes, until the hub is closed. `Ok(None)`:
+    /// there is no such voucher.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -160,7 +160,7 @@ impl EventHub {
         let now = self.0.purchases.clock().now();
         let mut topics = self.0.topics();
         if topics.is_closed {
-            return Ok(None);
+            return Ok(Some(watch::channel(Newest::default()).1));
         }
         let newest = topics.newest.entry(topic).or_insert_with(|| {
             let mut newest = Newest::default();

@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use chrono::SecondsFormat;
 use futures_util::stream::unfold;
 use rand::RngExt;
 use tokio::sync::watch;
@@ -17,12 +18,11 @@ use super::problem::Code;
 use super::schemas::Id;
 use super::vouchers::PathId;
 use super::{ApiError, App};
-use crate::model::VoucherId;
+use crate::model::{Clock, VoucherId};
 
-/// After so much silence a comment is sent. It finds readers who are gone: the server closes a connection
+/// After so much silence the time is sent. It finds readers who are gone: the server closes a connection
 /// that takes nothing for 20 seconds.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
-const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
 
 /// When a client whose stream ended opens another one, in milliseconds: not all at one moment.
 const RETRY_MS: std::ops::Range<u32> = 1000..4000;
@@ -39,6 +39,7 @@ const HEADERS: [(HeaderName, HeaderValue); 3] = [
 
 /// One listener's stream.
 struct EventStream {
+    app: App,
     newest: watch::Receiver<Newest>,
     /// The version that was sent last; `None`: nothing was sent yet.
     sent: Option<u64>,
@@ -51,7 +52,7 @@ impl EventStream {
         let Some(sent) = self.sent else {
             self.sent = Some(0);
             let retry = rand::rng().random_range(RETRY_MS);
-            return Some(format!("retry: {retry}\n\n").into());
+            return Some(format!("retry: {retry}\n{}", self.time()).into());
         };
         loop {
             let missed = self.newest.borrow_and_update().after(sent);
@@ -62,9 +63,16 @@ impl EventStream {
             match timeout(HEARTBEAT_EVERY, self.newest.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_closed)) => return None,
-                Err(_elapsed) => return Some(HEARTBEAT),
+                Err(_elapsed) => return Some(self.time().into()),
             }
         }
+    }
+
+    /// What time it is, as an event: that of a voucher may be long past.
+    fn time(&self) -> String {
+        let now = self.app.purchases.clock().now();
+        let now = now.to_rfc3339_opts(SecondsFormat::Micros, true);
+        format!("event: time\ndata: {{\"now\":\"{now}\"}}\n\n")
     }
 }
 
@@ -72,11 +80,8 @@ async fn stream(app: &App, topic: Topic) -> Result<Response, ApiError> {
     let full = || ApiError::unavailable().retry_after(RETRY_WHEN_FULL);
     let permit = app.events.admit().ok_or_else(full)?;
     let newest = app.events.subscribe(topic).await?;
-    let newest = newest.ok_or_else(|| match topic {
-        Topic::FirstPage => ApiError::unavailable(),
-        Topic::Voucher(_) => ApiError::new(Code::VoucherNotFound),
-    })?;
-    let stream = EventStream { newest, sent: None, _permit: permit };
+    let newest = newest.ok_or(ApiError::new(Code::VoucherNotFound))?;
+    let stream = EventStream { app: app.clone(), newest, sent: None, _permit: permit };
     let body = unfold(stream, async |mut stream| {
         let next = stream.next().await?;
         Some((Ok::<_, Infallible>(next), stream))
@@ -86,14 +91,14 @@ async fn stream(app: &App, topic: Topic) -> Result<Response, ApiError> {
 
 /// Events of the 20 newest vouchers, also of those that are created meanwhile.
 ///
-/// Server-sent events: `event: voucher`, and as `data` a voucher with the time. First comes each voucher as
-/// it is, then each that changes, at most twice a second. A reader who is slow hears the newest state and
-/// not what was between. A comment comes every 15 seconds of silence. The stream ends when the server stops;
-/// `retry` says when to open another one.
+/// Server-sent events. First comes the time (`event: time`, `data: {"now": …}`), then each voucher as it is
+/// (`event: voucher`), then each that changes, at most twice a second. `now` of a voucher is when it had
+/// changed. A reader who is slow hears the newest state and not what was between. After 15 seconds of
+/// silence comes the time. The stream ends when the server stops; `retry` says when to open another one.
 #[utoipa::path(get, path = "/api/events", tag = "events", operation_id = "watch_vouchers",
     responses(
         (status = 200, content_type = "text/event-stream", body = VoucherEvent,
-            description = "events, until the client leaves; the schema is that of `data`"),
+            description = "events, until the client leaves; the schema is that of `data` of a voucher"),
         (status = 503, description = "`unavailable`, with `Retry-After`: also when there are as many \
             streams as there may be"),
     ))]
@@ -108,7 +113,7 @@ pub async fn of_all(State(app): State<App>) -> Result<Response, ApiError> {
     params(("id" = Id, Path, description = "the voucher")),
     responses(
         (status = 200, content_type = "text/event-stream", body = VoucherEvent,
-            description = "events, until the client leaves; the schema is that of `data`"),
+            description = "events, until the client leaves; the schema is that of `data` of a voucher"),
         (status = 404, description = "`voucher_not_found`"),
         (status = 422, description = "`invalid_request`: the id is not a number"),
         (status = 503, description = "`unavailable`, with `Retry-After`: also when there are as many \
