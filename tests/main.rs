@@ -38,6 +38,7 @@ mod lab_replays;
 mod lab_report;
 mod lab_rush;
 mod lab_serve;
+mod lab_session;
 mod ladder_docs;
 mod load_generator;
 mod load_servers;
