@@ -4,7 +4,7 @@
 #   scripts/setup.sh build      a C compiler and make (`ring` is C inside)
 #   scripts/setup.sh runtime    build + the binaries of PostgreSQL and Redis
 #   scripts/setup.sh lint       build + rustfmt, clippy and luacheck
-#   scripts/setup.sh browser    Chromium, for the test that looks at the documentation page
+#   scripts/setup.sh browser    Chromium and its driver, for the tests that look at pages
 #   scripts/setup.sh lab        ZooKeeper's classes and a Java runtime, for one rung of the lab
 #   scripts/setup.sh bench      runtime + pgbench and redis-benchmark
 #   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
@@ -73,6 +73,7 @@ look_for() {
         ;;
     browser)
         need chromium have_chromium
+        need chromedriver have chromedriver
         ;;
     lab)
         need zookeeper have_zookeeper
@@ -193,6 +194,10 @@ packages_for() { # packages_for MANAGER NAME
     *:luacheck) echo luacheck ;;
 
     *:chromium) echo chromium ;;
+    apt-get:chromedriver) echo chromium-driver ;;
+    apk:chromedriver) echo chromium-chromedriver ;;
+    pacman:chromedriver) echo chromium ;; # which carries it
+    *:chromedriver) echo chromedriver ;;
 
     *:faketime) echo libfaketime ;;
 

@@ -9,6 +9,7 @@
 //! 4. [`lock`]: the distributed lock, a library in itself.
 //! 5. [`seckill`]: the purchase, its strategies, what memory knows, the circuit breaker, the audit.
 //! 6. [`http`]: the JSON API; `http/router.rs` lists every route.
+//! 7. [`pages`]: pages for people; their scripts and styles are in `web/`.
 //!
 //! Beside them: [`config`] (the only reader of the environment), [`telemetry`] (logs, and every
 //! metric name), [`embedded`] (private PostgreSQL, Redis and server processes) and [`cli`] (one file
@@ -39,6 +40,7 @@ pub mod ladder;
 pub mod load;
 pub mod lock;
 pub mod model;
+pub mod pages;
 pub mod seckill;
 pub mod store;
 pub mod telemetry;

@@ -14,9 +14,10 @@ use seckill::http::revocations::Revocations;
 use seckill::http::server::{self, ServerLimits};
 use seckill::http::sms::{SmsGateway, WebhookSms};
 use seckill::http::tokens::Tokens;
-use seckill::http::{App, AppParts, router};
+use seckill::http::{App, AppParts, router_with};
 use seckill::lock::{LockClient, LockOptions};
 use seckill::model::{Clock, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher};
+use seckill::pages;
 use seckill::seckill::{Purchases, PurchasesOptions, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, Keys, LoginLimits, OrderIds, Redis, users};
@@ -290,7 +291,7 @@ impl World {
         let address = listener.local_addr().unwrap();
         tokio::spawn(server::serve(
             listener,
-            router(app),
+            router_with(app.clone(), pages::routes(app)),
             ServerLimits::of(4096),
             std::future::pending(),
         ));

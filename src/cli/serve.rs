@@ -15,8 +15,9 @@ use crate::http::revocations::Revocations;
 use crate::http::server::ServerLimits;
 use crate::http::sms::{LogSms, SmsGateway, WebhookSms};
 use crate::http::tokens::Tokens;
-use crate::http::{App, AppParts, router, server};
+use crate::http::{App, AppParts, router_with, server};
 use crate::model::{SharedClock, SystemClock};
+use crate::pages;
 use crate::seckill::{Purchases, PurchasesOptions};
 use crate::store::{Database, DatabaseDurability, Keys, Redis};
 use crate::telemetry;
@@ -85,14 +86,15 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
     // For who starts nodes and reads where they are; nobody else has to.
     let _ = super::say(format_args!("listening on http://{address}"));
-    tracing::info!("the API is described at http://{address}/docs; Ctrl-C stops");
+    tracing::info!("the shop is at http://{address}/, the API is described at /docs; Ctrl-C stops");
     let limits = ServerLimits {
         connections: max_connections as usize,
         connections_of_a_peer: (args.server.connections_per_address as usize)
             .min(max_connections as usize / 2),
         exempt: args.server.trusted_proxies.0.clone(),
     };
-    let serving = server::serve(listener, router(app.clone()), limits, stop);
+    let routes = router_with(app.clone(), pages::routes(app.clone()));
+    let serving = server::serve(listener, routes, limits, stop);
     http.spawn(serving).await.context("the server failed on a defect")?;
 
     tracing::info!("stopping: finishing what was begun");

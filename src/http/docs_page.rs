@@ -2,7 +2,6 @@
 //! the files of the page; none is copied for a request.
 
 use std::borrow::Cow;
-use std::io::Write;
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
@@ -11,12 +10,10 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use tokio::sync::OnceCell;
 use utoipa_swagger_ui::{Config, Url, serve};
 
 use super::problem::Code;
+use super::static_file::StaticFile;
 use super::{ApiError, openapi};
 
 /// `index.html` and what it names.
@@ -40,15 +37,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      frame-ancestors 'none'",
 );
 
-struct PageFile {
-    name: &'static str,
-    content_type: HeaderValue,
-    bytes: Bytes,
-    /// Made for the first client that takes it, on a thread where that may take a while.
-    gzip: OnceCell<Bytes>,
-}
-
-static FILES: LazyLock<Vec<PageFile>> = LazyLock::new(|| {
+static FILES: LazyLock<Vec<(&str, StaticFile)>> = LazyLock::new(|| {
     let url = Url::from(openapi::PATH);
     let config = Config::new([url])
         // A token in the browser's storage would outlive the page.
@@ -64,49 +53,19 @@ static FILES: LazyLock<Vec<PageFile>> = LazyLock::new(|| {
             Cow::Owned(bytes) => Bytes::from(bytes),
         };
         let content_type = HeaderValue::try_from(file.content_type).ok()?;
-        Some(PageFile { name, content_type, bytes, gzip: OnceCell::new() })
+        Some((name, StaticFile::new(content_type, bytes)))
     };
     NAMES.into_iter().filter_map(file).collect()
 });
 
-fn compressed(bytes: &[u8]) -> Bytes {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    // Memory takes what is written.
-    let _ = encoder.write_all(bytes);
-    encoder.finish().unwrap_or_default().into()
-}
-
-/// Whether gzip is among what `Accept-Encoding` names, with a weight above zero.
-fn takes_gzip(headers: &HeaderMap) -> bool {
-    let codings = headers.get_all(header::ACCEPT_ENCODING).iter();
-    let mut codings =
-        codings.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
-    codings.any(|coding| {
-        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let weight = weight.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse::<f32>);
-        name.trim().eq_ignore_ascii_case("gzip") && weight.is_ok_and(|weight| weight > 0.0)
-    })
-}
-
 async fn page_file(name: &str, headers: &HeaderMap) -> Response {
-    let Some(file) = FILES.iter().find(|file| file.name == name) else {
+    let Some((_, file)) = FILES.iter().find(|(known, _)| *known == name) else {
         return ApiError::new(Code::NotFound).into_response();
     };
-    let mut response = if takes_gzip(headers) {
-        let make = async || {
-            let made = tokio::task::spawn_blocking(|| compressed(&file.bytes)).await;
-            made.unwrap_or_default()
-        };
-        let bytes = file.gzip.get_or_init(make).await.clone();
-        ([(header::CONTENT_ENCODING, "gzip")], bytes).into_response()
-    } else {
-        file.bytes.clone().into_response()
-    };
+    let mut response = file.answer(headers).await;
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, file.content_type.clone());
     headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("max-age=3600"));
-    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
     response
 }
 
@@ -121,24 +80,4 @@ pub(super) fn routes() -> Router {
                 page_file(&name, &headers).await
             }),
         )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gzip_is_for_clients_that_take_it() {
-        let takes = |text: &'static str| {
-            let text = HeaderValue::from_static(text);
-            takes_gzip(&HeaderMap::from_iter([(header::ACCEPT_ENCODING, text)]))
-        };
-        assert!(!takes_gzip(&HeaderMap::new()));
-        for text in ["gzip", "br, GZIP", "deflate,gzip;q=0.1", "gzip; q=1"] {
-            assert!(takes(text), "{text}");
-        }
-        for text in ["", "br", "identity", "gzip;q=0", "gzip; q=0.0, br", "gzip;q=x", "x-gzip2"] {
-            assert!(!takes(text), "{text}");
-        }
-    }
 }

@@ -4,22 +4,33 @@ use axum::http::{HeaderMap, header};
 
 /// Languages that titles are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Language {
+pub enum Language {
+    /// The default.
     English,
+    /// Simplified.
     Chinese,
 }
 
 impl Language {
     /// As in `Content-Language` (RFC 5646).
-    pub(super) const fn tag(self) -> &'static str {
+    pub const fn tag(self) -> &'static str {
         match self {
             Self::English => "en",
             Self::Chinese => "zh-CN",
         }
     }
 
+    /// The language that a tag names, as `?lang=` of the pages has it.
+    pub fn named(tag: &str) -> Option<Self> {
+        match tag.split('-').next()?.to_ascii_lowercase().as_str() {
+            "en" => Some(Self::English),
+            "zh" => Some(Self::Chinese),
+            _ => None,
+        }
+    }
+
     /// Chinese when `Accept-Language` weighs it above English, English otherwise.
-    pub(super) fn preferred(headers: &HeaderMap) -> Self {
+    pub fn preferred(headers: &HeaderMap) -> Self {
         let Some(header) =
             headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok())
         else {
@@ -28,12 +39,8 @@ impl Language {
         let mut best = (0.0, Self::English);
         for range in header.split(',') {
             let mut parts = range.split(';');
-            let tag = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
-            let language = match tag.split('-').next() {
-                Some("zh") => Self::Chinese,
-                Some("en") => Self::English,
-                _ => continue,
-            };
+            let tag = parts.next().unwrap_or_default().trim();
+            let Some(language) = Self::named(tag) else { continue };
             let weight = parts
                 .find_map(|part| part.trim().strip_prefix("q=").map(str::to_owned))
                 .map_or(1.0, |weight| weight.parse::<f32>().unwrap_or(0.0));

@@ -20,11 +20,13 @@ pub mod server;
 pub mod sessions;
 pub mod sms;
 pub mod state;
+pub mod static_file;
 mod token_hmac;
 pub mod tokens;
 pub mod voucher_pages;
 pub mod vouchers;
 
+pub use language::Language;
 pub use problem::ApiError;
-pub use router::{router, with_common_layers};
+pub use router::{router, router_with, with_common_layers};
 pub use state::{App, AppParts};

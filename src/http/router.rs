@@ -20,6 +20,11 @@ use crate::telemetry;
 
 /// The API.
 pub fn router(app: App) -> Router {
+    router_with(app, Router::new())
+}
+
+/// The API and `pages` beside it: what concerns every request concerns theirs, too.
+pub fn router_with(app: App, pages: Router) -> Router {
     // These routes ask the database at each request; the other ones answer from memory, or sell.
     let limited = Router::new()
         .route("/api/sessions", post(sessions::create).delete(sessions::end_all))
@@ -43,6 +48,7 @@ pub fn router(app: App) -> Router {
         .with_state(app)
         .merge(openapi::routes())
         .merge(docs_page::routes())
+        .merge(pages)
         .fallback(|| async { ApiError::new(Code::NotFound) })
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
     with_common_layers(api)

@@ -1,0 +1,85 @@
+//! A file that the program carries, as it is and compressed. None is copied for a request.
+
+use std::io::Write;
+
+use axum::body::Bytes;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tokio::sync::OnceCell;
+
+/// A file that does not change while the program runs.
+#[derive(Debug)]
+pub struct StaticFile {
+    content_type: HeaderValue,
+    bytes: Bytes,
+    /// Made for the first client that takes it, on a thread where that may take a while.
+    gzip: OnceCell<Bytes>,
+}
+
+impl StaticFile {
+    /// A file of `content_type`.
+    pub const fn new(content_type: HeaderValue, bytes: Bytes) -> Self {
+        Self { content_type, bytes, gzip: OnceCell::const_new() }
+    }
+
+    /// The file for a request with these headers. Its policy and how long it may be kept are the
+    /// caller's to add.
+    pub async fn answer(&self, headers: &HeaderMap) -> Response {
+        let mut response = if takes_gzip(headers) {
+            let make = async || {
+                let bytes = self.bytes.clone();
+                let made = tokio::task::spawn_blocking(move || compressed(&bytes)).await;
+                made.unwrap_or_default()
+            };
+            let bytes = self.gzip.get_or_init(make).await.clone();
+            ([(header::CONTENT_ENCODING, "gzip")], bytes).into_response()
+        } else {
+            self.bytes.clone().into_response()
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, self.content_type.clone());
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        response
+    }
+}
+
+fn compressed(bytes: &[u8]) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    // Memory takes what is written.
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default().into()
+}
+
+/// Whether gzip is among what `Accept-Encoding` names, with a weight above zero.
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let codings = headers.get_all(header::ACCEPT_ENCODING).iter();
+    let mut codings =
+        codings.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    codings.any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let weight = weight.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse::<f32>);
+        name.trim().eq_ignore_ascii_case("gzip") && weight.is_ok_and(|weight| weight > 0.0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_for_clients_that_take_it() {
+        let takes = |text: &'static str| {
+            let text = HeaderValue::from_static(text);
+            takes_gzip(&HeaderMap::from_iter([(header::ACCEPT_ENCODING, text)]))
+        };
+        assert!(!takes_gzip(&HeaderMap::new()));
+        for text in ["gzip", "br, GZIP", "deflate,gzip;q=0.1", "gzip; q=1"] {
+            assert!(takes(text), "{text}");
+        }
+        for text in ["", "br", "identity", "gzip;q=0", "gzip; q=0.0, br", "gzip;q=x", "x-gzip2"] {
+            assert!(!takes(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What all pages share: the frame, the language, the policy.
+
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::{HeaderMap, HeaderValue, header, request::Parts};
+use axum::response::Response;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde::Serialize;
+use url::form_urlencoded;
+
+use super::assets;
+use super::texts::texts;
+use crate::http::Language;
+use crate::http::static_file::StaticFile;
+
+/// A page loads what this program serves and nothing else. No script makes HTML of text: what a voucher
+/// is called stays text (`require-trusted-types-for`).
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+     img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; \
+     require-trusted-types-for 'script'; trusted-types 'none'",
+);
+
+texts! {
+    /// What stands on every page.
+    Frame {
+        skip: "Skip to the content", "跳到正文";
+        storefront: "Sales", "抢购";
+        api: "API", "接口文档";
+        other_language: "中文", "English";
+        other_tag: "zh-CN", "en";
+        scripts_needed: "This page needs JavaScript.", "本页需要启用 JavaScript。";
+    }
+}
+
+/// The language of a page: the one that `?lang=` names, else the browser's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PageLanguage(pub(super) Language);
+
+impl<S: Sync> FromRequestParts<S> for PageLanguage {
+    type Rejection = Infallible;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let query = parts.uri.query().unwrap_or_default();
+        let named = form_urlencoded::parse(query.as_bytes())
+            .find_map(|(name, value)| (name == "lang").then(|| Language::named(&value))?);
+        Ok(Self(named.unwrap_or_else(|| Language::preferred(&parts.headers))))
+    }
+}
+
+/// What distinguishes a page from the others.
+pub(super) struct HtmlPage<'a, T> {
+    /// The language of all that follows.
+    pub(super) language: Language,
+    /// The title of the window.
+    pub(super) title: &'a str,
+    /// Where the page is, as the navigation names it.
+    pub(super) path: &'static str,
+    /// Style sheets beside `style.css`: names of assets.
+    pub(super) styles: &'a [&'static str],
+    /// Scripts that are no modules, in the order in which they run, before the module.
+    pub(super) libraries: &'a [&'static str],
+    /// The page's module: the name of an asset.
+    pub(super) module: &'static str,
+    /// What the module says; `page.js` exports them as `texts`.
+    pub(super) texts: &'a T,
+    /// The content.
+    pub(super) main: Markup,
+}
+
+impl<T: Serialize> HtmlPage<'_, T> {
+    /// The page as it is served.
+    pub(super) fn render(self) -> String {
+        let frame = Frame::of(self.language);
+        let page = html! {
+            (DOCTYPE)
+            html lang=(self.language.tag()) {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (self.title) }
+                    link rel="icon" href="data:,";
+                    @for style in ["style.css"].iter().chain(self.styles) {
+                        link rel="stylesheet" href=(assets::address(style));
+                    }
+                    link rel="modulepreload" href=(assets::address("page.js"));
+                    @for library in self.libraries {
+                        script defer src=(assets::address(library)) {}
+                    }
+                    script type="module" src=(assets::address(self.module)) {}
+                }
+                body {
+                    a.skip href="#main" { (frame.skip) }
+                    (navigation(frame, self.path))
+                    main #main tabindex="-1" {
+                        noscript { p.notice { (frame.scripts_needed) } }
+                        (self.main)
+                    }
+                    script #texts type="application/json" { (json(self.texts)) }
+                }
+            }
+        };
+        page.into_string()
+    }
+}
+
+fn navigation(frame: &Frame, path: &str) -> Markup {
+    let pages = [("/", frame.storefront)];
+    html! {
+        header.top {
+            a.brand href="/" { "seckill" }
+            nav {
+                @for (target, name) in pages {
+                    a href=(target) aria-current=[(path == target).then_some("page")] { (name) }
+                }
+                a href="/docs/" { (frame.api) }
+            }
+            a #language href=(format!("?lang={}", frame.other_tag)) lang=(frame.other_tag)
+                hreflang=(frame.other_tag) { (frame.other_language) }
+        }
+    }
+}
+
+/// A value in a script element, where nothing must look like the element's end.
+fn json(value: &impl Serialize) -> PreEscaped<String> {
+    PreEscaped(serde_json::to_string(value).unwrap_or_default().replace('<', "\\u003c"))
+}
+
+/// A page in both languages, made once.
+#[derive(Debug)]
+pub(super) struct PageFiles {
+    english: StaticFile,
+    chinese: StaticFile,
+}
+
+impl PageFiles {
+    /// The page that `render` writes.
+    pub(super) fn new(render: impl Fn(Language) -> String) -> Self {
+        let file = |language| {
+            let html = HeaderValue::from_static("text/html; charset=utf-8");
+            StaticFile::new(html, render(language).into())
+        };
+        Self { english: file(Language::English), chinese: file(Language::Chinese) }
+    }
+
+    /// The page for a request with these headers.
+    pub(super) async fn answer(
+        &self,
+        PageLanguage(language): PageLanguage,
+        headers: &HeaderMap,
+    ) -> Response {
+        let file = match language {
+            Language::English => &self.english,
+            Language::Chinese => &self.chinese,
+        };
+        let mut response = file.answer(headers).await;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(header::CONTENT_LANGUAGE, HeaderValue::from_static(language.tag()));
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding, accept-language"));
+        response
+    }
+}

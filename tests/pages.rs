@@ -1,0 +1,70 @@
+//! Pages as they are served: what a browser is told of them, what they weigh.
+
+use crate::api_client::{Answer, Api};
+
+/// The addresses in `attribute` of a page.
+fn addresses<'a>(page: &'a str, attribute: &str) -> impl Iterator<Item = &'a str> {
+    let start = format!("{attribute}=\"");
+    let parts: Vec<&str> = page.split(&start).skip(1).collect();
+    parts.into_iter().map(|rest| rest.split('"').next().unwrap())
+}
+
+async fn page(api: &Api, path: &str, language: &str) -> Answer {
+    let answer = api.send(api.request("GET", path).header("accept-language", language)).await;
+    answer.is(200);
+    answer
+}
+
+#[tokio::test]
+async fn a_page_comes_in_the_language_of_its_reader_with_a_strict_policy() {
+    let api = Api::new().await;
+    for (path, accepted, language) in [
+        ("/", "en", "en"),
+        ("/", "zh", "zh-CN"),
+        ("/?lang=en", "zh", "en"),
+        ("/?lang=zh-CN", "en", "zh-CN"),
+        ("/?lang=%ff&x", "zh", "zh-CN"),
+        ("/?lang=", "fr", "en"),
+    ] {
+        let answer = page(&api, path, accepted).await;
+        assert_eq!(answer.header("content-language"), Some(language), "{path} {accepted}");
+        assert!(answer.text.contains(&format!("<html lang=\"{language}\">")));
+        assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
+        assert_eq!(answer.header("cache-control"), Some("no-cache"));
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'; "), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        // Nor does it contain what such a policy refuses.
+        let scripts = answer.text.matches("<script").count();
+        let inert = answer.text.matches("type=\"application/json\"").count();
+        assert_eq!(scripts, answer.text.matches(" src=\"/assets/").count() + inert);
+        assert!(!answer.text.contains("<style") && !answer.text.contains(" style="));
+    }
+}
+
+#[tokio::test]
+async fn an_asset_is_kept_for_ever_under_its_version_and_not_at_all_under_another() {
+    let api = Api::new().await;
+    let page = page(&api, "/", "en").await;
+    let assets: Vec<_> = addresses(&page.text, "src")
+        .chain(addresses(&page.text, "href"))
+        .filter(|address| address.starts_with("/assets/"))
+        .collect();
+    assert!(assets.len() >= 3, "{assets:?}");
+    for asset in assets {
+        let kept = api.get(asset).await;
+        assert!(!kept.is(200).text.is_empty());
+        assert_eq!(kept.header("cache-control"), Some("public, max-age=31536000, immutable"));
+        let (name, version) =
+            (asset.splitn(4, '/').last().unwrap(), asset.split('/').nth(2).unwrap());
+        assert!(version.len() == 16, "{asset}");
+        let of_another_release = api.get(&format!("/assets/0123456789abcdef/{name}")).await;
+        assert_eq!(of_another_release.header("cache-control"), Some("no-store"));
+        assert_eq!(of_another_release.text, kept.text);
+    }
+    for nothing in ["/assets/0/none.js", "/assets/0/../mod.rs", "/assets/0/%2e%2e/style.css"] {
+        api.get(nothing).await.problem(404, "not_found");
+    }
+    let posted = api.send(api.request("POST", "/")).await;
+    posted.problem(405, "method_not_allowed");
+}

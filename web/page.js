@@ -1,0 +1,69 @@
+// What the scripts of all pages share. Text enters a page as text: nothing here makes HTML of it,
+// and the page's policy forbids it to every script.
+
+// What this page says, in its language; src/pages/ writes it.
+export const texts = JSON.parse(document.getElementById("texts").textContent);
+export const language = document.documentElement.lang;
+
+// The choice of a language is kept for the next visit, and in the address for whoever gets it.
+const chosen = new URLSearchParams(location.search).get("lang");
+if (chosen) {
+  localStorage.setItem("lang", language);
+} else {
+  const kept = localStorage.getItem("lang");
+  if (kept && kept !== language) location.replace(withLanguage(kept));
+}
+const other = document.getElementById("language");
+other.href = withLanguage(other.lang);
+
+function withLanguage(tag) {
+  const url = new URL(location.href);
+  url.searchParams.set("lang", tag);
+  return url;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+// `text` with `{name}` replaced by the value of that name.
+export function fill(text, values) {
+  return text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+}
+
+// An element with these properties (`class`, `data-…` and `aria-…` are attributes) and children,
+// which are elements or text.
+export function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (value === undefined || value === null) continue;
+    if (key === "class" || key.includes("-")) made.setAttribute(key, value);
+    else made[key] = value;
+  }
+  made.append(...children);
+  return made;
+}
+
+// An answer of the API: {status, ok, body, headers}; `status` 0 when none came.
+export async function api(method, path, { body, token, timeout = 15_000 } = {}) {
+  const headers = { "accept-language": language };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (token) headers.authorization = `Bearer ${token}`;
+  try {
+    const response = await fetch(path, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: AbortSignal.timeout(timeout),
+    });
+    const text = await response.text();
+    const parsed = text ? JSON.parse(text) : null;
+    return { status: response.status, ok: response.ok, body: parsed, headers: response.headers };
+  } catch {
+    return { status: 0, ok: false, body: null, headers: new Headers() };
+  }
+}
+
+// The seconds that a refusal asks to wait for.
+export function retryAfter(answer) {
+  const seconds = Number.parseInt(answer.headers.get("retry-after"), 10);
+  return Number.isFinite(seconds) ? Math.min(Math.max(seconds, 1), 60) : 1;
+}
