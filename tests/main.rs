@@ -34,6 +34,8 @@ mod group_commit;
 mod group_commit_faults;
 mod lab_cli;
 mod lab_faults;
+mod lab_page;
+mod lab_player;
 mod lab_replays;
 mod lab_report;
 mod lab_rush;

@@ -182,6 +182,13 @@ impl ApiError {
         Self { retry_after: Some(Duration::from_secs(1)), ..Self::new(Code::Unavailable) }
     }
 
+    /// With the time after which it may succeed.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
     fn member(mut self, name: &str, value: Value) -> Self {
         self.members.insert(name.to_owned(), value);
         self

@@ -42,10 +42,8 @@ impl Fencing {
             Some(guard) => guard,
             None => {
                 purchase.at(Point::Missed, "it will hear of the release").await;
-                match purchase
-                    .waiting("the release", lock.acquire_within(purchase.patience))
-                    .await?
-                {
+                let turn = lock.acquire_within(purchase.patience);
+                match purchase.waiting("the release", turn).await? {
                     Some(guard) => guard,
                     None => return Ok(Answer::InProgress),
                 }

@@ -30,6 +30,10 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     web!("style.css", STYLE),
     web!("page.js", SCRIPT),
     web!("storefront.js", SCRIPT),
+    #[cfg(feature = "lab")]
+    web!("lab.js", SCRIPT),
+    #[cfg(feature = "lab")]
+    web!("lab.css", STYLE),
     web!("vendor/uplot.js", SCRIPT),
     web!("vendor/uplot.css", STYLE),
     web!("vendor/uplot-LICENSE.txt", TEXT),

@@ -4,6 +4,8 @@
 //! A page is a file of this room with its texts, its script in `web/`, and a route below.
 
 mod assets;
+#[cfg(feature = "lab")]
+pub mod lab;
 mod page;
 mod storefront;
 mod texts;

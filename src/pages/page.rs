@@ -27,6 +27,7 @@ texts! {
     Frame {
         skip: "Skip to the content", "跳到正文";
         storefront: "Sales", "抢购";
+        lab: "Ladder", "阶梯";
         api: "API", "接口文档";
         other_language: "中文", "English";
         other_tag: "zh-CN", "en";
@@ -106,7 +107,9 @@ impl<T: Serialize> HtmlPage<'_, T> {
 }
 
 fn navigation(frame: &Frame, path: &str) -> Markup {
-    let pages = [("/", frame.storefront)];
+    let pages = [("/", frame.storefront), ("/lab", frame.lab)];
+    // The ladder is not part of every build.
+    let pages = pages.into_iter().filter(|(path, _)| *path != "/lab" || cfg!(feature = "lab"));
     html! {
         header.top {
             a.brand href="/" { "seckill" }

@@ -98,7 +98,8 @@ impl Session<'_> {
             }
             let witness = match twice(orders) {
                 Some(names) if invariant == Invariant::OnePerUser => names,
-                _ => verdict.witness.unwrap_or_default(),
+                // There is one voucher.
+                _ => verdict.witness.unwrap_or_default().replace("voucher 1: ", ""),
             };
             let claimed = self.plan.rung.claims.contains(&invariant);
             broken.push(BrokenPromise { invariant, claimed, witness });
