@@ -100,6 +100,7 @@ async fn what_cannot_be_played_is_refused_in_a_sentence() {
         json!({ "rung": "r05", "stock": 10 }),
         json!({ "rung": "r05", "stock": 1.5 }),
         json!({ "rung": "r05", "seed": 1 }),
+        json!({ "rung": "r05", "session": "mine" }),
         json!({ "schedule": "AB" }),
         json!([]),
     ] {

@@ -9,7 +9,9 @@ const SETTINGS = ["users", "processes", "stock"];
 const OPENS_WITHIN = 120_000;
 const LOOKS_IDLE = 300;
 
-let session = sessionStorage.getItem(SESSION);
+// Made up here, so that it is known also when an answer is lost. (randomUUID needs TLS.)
+let session = sessionStorage.getItem(SESSION) ?? randomName();
+sessionStorage.setItem(SESSION, session);
 let plan = null;
 let state = null;
 // The steps that were taken back, the next one first.
@@ -25,17 +27,26 @@ const inTurn = (action) => {
   return turn;
 };
 
+function randomName() {
+  const digits = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) =>
+    byte.toString(16).padStart(2, "0"),
+  ).join("");
+  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}
+
 // The address
 
 function planOf(address) {
   const asked = address.searchParams;
-  const rung = known(asked.get("rung")) ?? texts.rungs[0];
+  const named = known(asked.get("rung"));
+  const rung = named ?? texts.rungs[0];
   const lesson = rung.lessons.find((one) => one.breaks) ?? rung.lessons[0];
   // A schedule without settings has those of the API.
   const usual = asked.has("schedule") ? { users: 2, processes: 2, stock: 1 } : lesson;
   const number = (name) => (asked.has(name) ? Number(asked.get(name)) : usual[name]);
   const settings = Object.fromEntries(SETTINGS.map((name) => [name, number(name)]));
-  return { rung: asked.get("rung") ?? rung.id, ...settings };
+  // What is no rung the server says.
+  return { rung: named?.id ?? asked.get("rung") ?? rung.id, ...settings };
 }
 
 function known(name) {
@@ -55,7 +66,7 @@ function keepAddress(push = false) {
 // What is asked of the server
 
 async function open(schedule) {
-  const body = { ...plan, schedule, session: session ?? undefined };
+  const body = { ...plan, schedule, session };
   const slow = setTimeout(() => say(texts.starting), LOOKS_IDLE);
   byId("player").setAttribute("aria-busy", "true");
   const answer = await api("POST", "/api/lab/sessions", { body, timeout: OPENS_WITHIN });
@@ -124,8 +135,6 @@ function say(text, again) {
 
 function show(played) {
   state = played;
-  session = played.session;
-  sessionStorage.setItem(SESSION, session);
   plan = { rung: state.rung, users: state.users, processes: state.processes, stock: state.stock };
   keepAddress();
   for (const actor of state.actors) showBuyer(actor);

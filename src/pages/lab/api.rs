@@ -31,7 +31,7 @@ pub(super) struct OpenBody {
     processes: u8,
     #[serde(default = "one")]
     stock: i32,
-    /// The session to go on in.
+    /// The name of the session, a UUID: one of one's own, or that of the session to go on in.
     session: Option<String>,
 }
 
@@ -80,8 +80,12 @@ pub(super) async fn open(
     }
     let (users, processes, stock) = (body.users, body.processes, body.stock);
     let plan = PlanOfSession { rung, users, processes, stock };
-    // A name that is none is that of a session that is over.
-    let session = body.session.and_then(|session| session.parse().ok());
+    let session = match body.session {
+        Some(session) => {
+            session.parse().map_err(|_| ApiError::invalid("session must be a UUID"))?
+        }
+        None => Uuid::new_v4(),
+    };
     let state = player.open(session, plan, schedule).await?;
     Ok((StatusCode::CREATED, Json(state)))
 }

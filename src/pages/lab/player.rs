@@ -91,7 +91,7 @@ type Answered = Result<Option<PlayedState>, PlayerError>;
 
 struct PlayerRequest {
     /// The session that whoever asks has.
-    session: Option<Uuid>,
+    session: Uuid,
     action: Action,
     answer: oneshot::Sender<Answered>,
 }
@@ -121,13 +121,14 @@ impl Player {
         Ok((Self { requests }, PlayerThread { stop, ended: has_ended }))
     }
 
-    /// Plays a schedule from its beginning. `session` is the one to go on in, if there is one.
+    /// Plays a schedule from its beginning, in the session of this name. Whoever asks makes the name
+    /// up, and so has it also when the answer is lost.
     ///
     /// # Errors
     /// When somebody else plays, or what is needed cannot be had.
     pub async fn open(
         &self,
-        session: Option<Uuid>,
+        session: Uuid,
         plan: PlanOfSession,
         schedule: Schedule,
     ) -> Result<PlayedState, PlayerError> {
@@ -143,7 +144,7 @@ impl Player {
         session: Uuid,
         step: ScheduleStep,
     ) -> Result<PlayedState, PlayerError> {
-        self.seen(Some(session), Action::Step(step)).await
+        self.seen(session, Action::Step(step)).await
     }
 
     /// What there is to see.
@@ -151,7 +152,7 @@ impl Player {
     /// # Errors
     /// When the session has ended.
     pub async fn look(&self, session: Uuid) -> Result<PlayedState, PlayerError> {
-        self.seen(Some(session), Action::Look).await
+        self.seen(session, Action::Look).await
     }
 
     /// Ends a session, so that somebody else may play.
@@ -159,18 +160,14 @@ impl Player {
     /// # Errors
     /// When it has ended.
     pub async fn end(&self, session: Uuid) -> Result<(), PlayerError> {
-        self.ask(Some(session), Action::End).await.map(drop)
+        self.ask(session, Action::End).await.map(drop)
     }
 
-    async fn seen(
-        &self,
-        session: Option<Uuid>,
-        action: Action,
-    ) -> Result<PlayedState, PlayerError> {
+    async fn seen(&self, session: Uuid, action: Action) -> Result<PlayedState, PlayerError> {
         self.ask(session, action).await?.ok_or(PlayerError::NoSession)
     }
 
-    async fn ask(&self, session: Option<Uuid>, action: Action) -> Answered {
+    async fn ask(&self, session: Uuid, action: Action) -> Answered {
         let (answer, answered) = oneshot::channel();
         let request = PlayerRequest { session, action, answer };
         self.requests.try_send(request).map_err(|_| PlayerError::Overloaded)?;
@@ -262,16 +259,14 @@ impl PlayerLoop {
         &self,
         world: &'a World,
         current: &mut Option<Current<'a>>,
-        session: Option<Uuid>,
+        session: Uuid,
         action: Action,
     ) -> Answered {
         let answered = match action {
             Action::Open(plan, schedule) => {
                 self.open(world, current, session, plan, schedule).await.map(Some)
             }
-            _ if current.as_ref().is_none_or(|it| Some(it.id) != session) => {
-                Err(PlayerError::NoSession)
-            }
+            _ if current.as_ref().is_none_or(|it| it.id != session) => Err(PlayerError::NoSession),
             Action::End => {
                 end(current).await;
                 return Ok(None);
@@ -295,11 +290,11 @@ impl PlayerLoop {
         &self,
         world: &'a World,
         current: &mut Option<Current<'a>>,
-        asked: Option<Uuid>,
+        id: Uuid,
         plan: PlanOfSession,
         schedule: Schedule,
     ) -> Result<PlayedState, PlayerError> {
-        if let Some(it) = current.as_ref().filter(|it| Some(it.id) != asked) {
+        if let Some(it) = current.as_ref().filter(|it| it.id != id) {
             let free_in = self.options.free_after.saturating_sub(it.used.elapsed());
             if !free_in.is_zero() {
                 return Err(PlayerError::Busy { rung: it.session.rung().id, free_in });
@@ -308,7 +303,6 @@ impl PlayerLoop {
         if current.as_ref().is_some_and(|it| it.session.rung().id != plan.rung.id) {
             end(current).await;
         }
-        let id = asked.filter(|_| current.is_some()).unwrap_or_else(Uuid::new_v4);
         let session = match current.take() {
             Some(mut it) => {
                 let started = it.session.start_over(plan).await;
