@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use seckill::lab::faults::ZooKeeperNode;
 use seckill::lab::session::{
-    LESSONS, Lesson, PlanOfSession, Schedule, ScheduleStep, Session, SessionState, StepError,
+    LESSONS, LabSession, Lesson, PlanOfSession, Schedule, ScheduleStep, SessionState, StepError,
     StepRefusal,
 };
 use seckill::ladder::{self, Invariant, LockKind, RUNGS};
@@ -56,7 +56,7 @@ async fn every_lesson_comes_out_as_its_rung_claims_each_time_it_is_played() {
     for lesson in LESSONS.iter().filter(|lesson| can_be_played(lesson)) {
         let name = format!("{} {}", lesson.rung, lesson.scenario);
         let plan = plan(lesson.rung, lesson.users, lesson.processes, lesson.stock);
-        let mut session = Session::start(&world, plan).await.unwrap();
+        let mut session = LabSession::start(&world, plan).await.unwrap();
         let mut seen = vec![steady(session.state().await.unwrap())];
         for step in schedule(lesson.schedule).0 {
             session.step(step).await.unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -92,7 +92,8 @@ fn every_rung_has_a_lesson() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_clicks_that_both_count_first_are_both_sold_to() {
     let world = lab().await;
-    let mut session = Session::start(&world, plan("r05_check_then_insert", 1, 1, 2)).await.unwrap();
+    let mut session =
+        LabSession::start(&world, plan("r05_check_then_insert", 1, 1, 2)).await.unwrap();
     let begun = session.state().await.unwrap();
     assert_eq!(begun.actors[0].at, "not_begun");
     assert!(begun.actors.iter().all(|actor| actor.can_step && actor.line.is_some()));
@@ -114,7 +115,7 @@ async fn two_clicks_that_both_count_first_are_both_sold_to() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_buyer_who_waits_for_the_lock_goes_on_in_the_step_that_gives_it_back() {
     let world = lab().await;
-    let mut session = Session::start(&world, plan("r13_watchdog", 1, 2, 2)).await.unwrap();
+    let mut session = LabSession::start(&world, plan("r13_watchdog", 1, 2, 2)).await.unwrap();
     session.play(&schedule("ABB")).await.unwrap();
     let waiting = session.state().await.unwrap();
     assert_eq!(waiting.actors[1].at, "waits_in_process");
@@ -141,7 +142,7 @@ async fn a_buyer_who_waits_for_the_lock_goes_on_in_the_step_that_gives_it_back()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_makes_no_sense_is_refused_and_changes_nothing() {
     let world = lab().await;
-    let mut session = Session::start(&world, plan("r09_set_nx_px", 1, 2, 2)).await.unwrap();
+    let mut session = LabSession::start(&world, plan("r09_set_nx_px", 1, 2, 2)).await.unwrap();
     let refused = session.step(ScheduleStep::L).await;
     assert!(matches!(refused, Err(StepError::Refused(StepRefusal::NoLease))), "{refused:?}");
     // B is turned away at once.
@@ -154,7 +155,7 @@ async fn a_step_that_makes_no_sense_is_refused_and_changes_nothing() {
     session.close().await;
 
     // A lock without a lease has none that could end.
-    let mut session = Session::start(&world, plan("r08a_setnx", 1, 2, 2)).await.unwrap();
+    let mut session = LabSession::start(&world, plan("r08a_setnx", 1, 2, 2)).await.unwrap();
     session.play(&schedule("A")).await.unwrap();
     let held = session.state().await.unwrap();
     assert_eq!((held.locks.len(), held.locks[0].ttl_ms, held.lease_can_end), (1, None, false));
@@ -167,7 +168,7 @@ async fn a_step_that_makes_no_sense_is_refused_and_changes_nothing() {
 async fn starting_over_leaves_nothing_of_what_was_broken_off() {
     let world = lab().await;
     let two = plan("r02_row_lock", 2, 2, 1);
-    let mut session = Session::start(&world, two).await.unwrap();
+    let mut session = LabSession::start(&world, two).await.unwrap();
     for _ in 0..10 {
         // A has the row locked, and B queues for it.
         session.play(&schedule("AB")).await.unwrap();
@@ -178,7 +179,7 @@ async fn starting_over_leaves_nothing_of_what_was_broken_off() {
     }
     session.close().await;
     let one = plan("r12_reentrant", 1, 2, 1);
-    let mut session = Session::start(&world, one).await.unwrap();
+    let mut session = LabSession::start(&world, one).await.unwrap();
     for _ in 0..10 {
         session.play(&schedule("A")).await.unwrap();
         assert_eq!(session.state().await.unwrap().locks.len(), 1);

@@ -18,7 +18,7 @@ pub struct LockView {
     pub key: String,
     /// How it is kept.
     pub kind: &'static str,
-    /// Whose it is, where the lock says so.
+    /// The holder, where the lock names one.
     pub holder: Option<String>,
     /// How often the holder has it, where that is counted.
     pub holds: Option<i64>,
@@ -34,7 +34,7 @@ pub(super) struct LockReader {
 }
 
 /// One lock as it is written on a server.
-struct Entry {
+struct LockEntry {
     kind: &'static str,
     /// The holder's own name for itself.
     value: String,
@@ -72,7 +72,7 @@ impl LockReader {
         self.redis.get(server)
     }
 
-    /// Whatever is written under `key` and was not there before is `actor`'s.
+    /// The names that are new under `key` are `actor`'s.
     pub(super) async fn is_of(&mut self, key: &str, actor: &'static str) -> anyhow::Result<()> {
         for (_, entry) in self.entries(key).await? {
             if says_whose(&entry.value) {
@@ -84,7 +84,7 @@ impl LockReader {
 
     /// What is at `key`, which is shown as `name`.
     pub(super) async fn look(&self, key: &str, name: &str) -> anyhow::Result<Vec<LockView>> {
-        let view = |(server, entry): (String, Entry)| LockView {
+        let view = |(server, entry): (String, LockEntry)| LockView {
             server,
             key: name.to_owned(),
             kind: entry.kind,
@@ -95,7 +95,7 @@ impl LockReader {
         Ok(self.entries(key).await?.into_iter().map(view).collect())
     }
 
-    async fn entries(&self, key: &str) -> anyhow::Result<Vec<(String, Entry)>> {
+    async fn entries(&self, key: &str) -> anyhow::Result<Vec<(String, LockEntry)>> {
         let mut entries = Vec::new();
         for (nth, redis) in (1..).zip(&self.redis) {
             let server = format!("Redis {nth}");
@@ -113,19 +113,19 @@ fn says_whose(value: &str) -> bool {
     value.contains('-')
 }
 
-async fn in_redis(redis: &Redis, key: &str) -> anyhow::Result<Option<Entry>> {
+async fn in_redis(redis: &Redis, key: &str) -> anyhow::Result<Option<LockEntry>> {
     let kind: String = redis.query(redis::cmd("TYPE").arg(key)).await?;
     let ttl_ms: i64 = redis.query(redis::cmd("PTTL").arg(key)).await?;
     let ttl_ms = (ttl_ms >= 0).then_some(ttl_ms);
     Ok(match kind.as_str() {
         "string" => {
             let value: Option<String> = redis.query(redis::cmd("GET").arg(key)).await?;
-            value.map(|value| Entry { kind: "string", value, holds: None, ttl_ms })
+            value.map(|value| LockEntry { kind: "string", value, holds: None, ttl_ms })
         }
         "hash" => {
             let fields: BTreeMap<String, i64> =
                 redis.query(redis::cmd("HGETALL").arg(key)).await.context("not a lock")?;
-            fields.into_iter().next().map(|(value, holds)| Entry {
+            fields.into_iter().next().map(|(value, holds)| LockEntry {
                 kind: "hash",
                 value,
                 holds: Some(holds),
@@ -137,7 +137,7 @@ async fn in_redis(redis: &Redis, key: &str) -> anyhow::Result<Option<Entry>> {
 }
 
 /// The queue, the holder first.
-async fn in_zookeeper(client: &Client, key: &str) -> anyhow::Result<Vec<(String, Entry)>> {
+async fn in_zookeeper(client: &Client, key: &str) -> anyhow::Result<Vec<(String, LockEntry)>> {
     let mut places = match client.list_children(&format!("/{key}")).await {
         Ok(places) => places,
         Err(zookeeper_client::Error::NoNode) => Vec::new(),
@@ -146,7 +146,7 @@ async fn in_zookeeper(client: &Client, key: &str) -> anyhow::Result<Vec<(String,
     places.sort();
     let entry = |(nth, value): (usize, String)| {
         let kind = if nth == 0 { "first in the queue" } else { "in the queue" };
-        ("ZooKeeper".to_owned(), Entry { kind, value, holds: None, ttl_ms: None })
+        ("ZooKeeper".to_owned(), LockEntry { kind, value, holds: None, ttl_ms: None })
     };
     Ok(places.into_iter().enumerate().map(entry).collect())
 }

@@ -4,7 +4,7 @@
 use anyhow::Context;
 
 use super::locks::LockView;
-use super::play::Session;
+use super::play::LabSession;
 use super::schedule::Schedule;
 use super::state::{ActorView, BrokenPromise, OrderView, SessionState, StockRow};
 use crate::lab::judge::{Observed, judge};
@@ -15,7 +15,7 @@ use crate::ladder::Invariant;
 const JUDGED: [Invariant; 3] =
     [Invariant::NoOversell, Invariant::OnePerUser, Invariant::NoUndersell];
 
-impl Session<'_> {
+impl LabSession<'_> {
     /// What there is to see.
     ///
     /// # Errors

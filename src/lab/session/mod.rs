@@ -16,6 +16,6 @@ mod state;
 pub use diff::{DiffLine, DiffTag, diff};
 pub use lessons::{LESSONS, Lesson};
 pub use locks::LockView;
-pub use play::{PlanOfSession, Session, StepError, StepRefusal};
+pub use play::{LabSession, PlanOfSession, StepError, StepRefusal};
 pub use schedule::{MAX_STEPS, Schedule, ScheduleStep};
 pub use state::{ActorView, BrokenPromise, OrderView, SessionEvent, SessionState, StockRow};

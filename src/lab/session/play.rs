@@ -59,7 +59,7 @@ pub enum StepError {
 }
 
 /// Two buyers and their scheduler.
-pub struct Session<'a> {
+pub struct LabSession<'a> {
     pub(super) plan: PlanOfSession,
     pub(super) scheduler: Scheduler<'a>,
     pub(super) actors: [Actor; 2],
@@ -73,11 +73,11 @@ pub struct Session<'a> {
     /// Fencing tokens, by the order in which they were granted.
     tokens: BTreeMap<String, usize>,
     nodes: Vec<NodeIndex>,
-    /// Who has taken the lock; whoever is through has given it back.
+    /// Whether each of them has taken the lock. A buyer that is through has given it back.
     took_lock: [bool; 2],
 }
 
-impl<'a> Session<'a> {
+impl<'a> LabSession<'a> {
     /// Both buyers stand where their purchase begins.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl<'a> Session<'a> {
     /// Plays a whole schedule.
     ///
     /// # Errors
-    /// As [`Session::step`]; the steps before that one were taken.
+    /// As [`LabSession::step`]; the steps before that one were taken.
     pub async fn play(&mut self, schedule: &Schedule) -> Result<(), StepError> {
         for step in &schedule.0 {
             self.step(*step).await?;
@@ -189,7 +189,7 @@ impl<'a> Session<'a> {
         let set_free = match self.actor_state(other) {
             // What the mover did is committed, or is not, before it stopped.
             ActorState::QueuedInDatabase => !self.scheduler.is_blocked_in_database().await?,
-            // Whoever is through has given back everything.
+            // A buyer that is through has given back everything.
             ActorState::QueuedInProcess if self.actor_state(mover) == ActorState::Over => true,
             // A mutex may be given back before that (r07a).
             ActorState::QueuedInProcess if self.plan.rung.lock == LockKind::Mutex => {
@@ -300,7 +300,7 @@ impl<'a> Session<'a> {
         Ok(None)
     }
 
-    /// Ends the lease on the next of the lock's servers. Whoever waits looks again, as at a real
+    /// Ends the lease on the next of the lock's servers. A buyer that waits looks again, as at a real
     /// end; it comes in when enough servers know of no holder.
     async fn end_lease(&mut self) -> Result<(), StepError> {
         let user = self.lease_that_can_end().await?.ok_or(StepRefusal::NoLease)?;

@@ -1,4 +1,4 @@
-//! Who plays: one session at a time, on servers that live as long as somebody plays.
+//! The player: it plays one session at a time, on servers that live as long as somebody plays.
 //!
 //! A thread of its own has the servers and the session; whoever wants a step sends it a request. It ends
 //! what nobody has used for a while, and everything when the program ends.
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::lab::session::{
-    PlanOfSession, Schedule, ScheduleStep, Session, SessionState, StepError, StepRefusal,
+    LabSession, PlanOfSession, Schedule, ScheduleStep, SessionState, StepError, StepRefusal,
 };
 use crate::lab::{World, missing};
 
@@ -121,7 +121,7 @@ impl Player {
         Ok((Self { requests }, PlayerThread { stop, ended: has_ended }))
     }
 
-    /// Plays a schedule from its beginning, in the session of this name. Whoever asks makes the name
+    /// Plays a schedule from its beginning, in the session of this name. The client makes the name
     /// up, and so has it also when the answer is lost.
     ///
     /// # Errors
@@ -199,7 +199,7 @@ struct PlayerLoop {
 /// The session that is played.
 struct Current<'a> {
     id: Uuid,
-    session: Session<'a>,
+    session: LabSession<'a>,
     used: Instant,
 }
 
@@ -243,7 +243,7 @@ impl PlayerLoop {
         let (mut current, mut request) = (None, first);
         loop {
             let PlayerRequest { session, action, answer } = request;
-            // Whoever asked may have left.
+            // The client may have left.
             let _ = answer.send(self.answer(world, &mut current, session, action).await);
             let Some(next) = self.next(Some(Instant::now() + self.options.ends_after)).await else {
                 break;
@@ -312,7 +312,7 @@ impl PlayerLoop {
                 }
                 it.session
             }
-            None => Session::start(world, plan).await.map_err(|error| failed(&error))?,
+            None => LabSession::start(world, plan).await.map_err(|error| failed(&error))?,
         };
         let it = current.insert(Current { id, session, used: Instant::now() });
         let refused = match it.session.play(&schedule).await {
