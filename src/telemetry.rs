@@ -22,6 +22,8 @@ pub mod name {
     pub const REQUEST_SECONDS: &str = "seckill_http_request_seconds";
     /// Attempts to buy.
     pub const PURCHASES: &str = "seckill_purchases_total";
+    /// Streams of events that are open.
+    pub const EVENT_STREAMS: &str = "seckill_event_streams";
     /// Login codes, asked for or tried, that a limit refused.
     pub const LOGIN_REFUSED: &str = "seckill_login_refused_total";
     /// Circuits that opened.
@@ -105,6 +107,7 @@ fn describe() {
     let seconds = Unit::Seconds;
     describe_histogram!(name::REQUEST_SECONDS, seconds, "From a request's head to its answer.");
     describe_counter!(name::PURCHASES, "Attempts to buy, by outcome.");
+    describe_gauge!(name::EVENT_STREAMS, "Streams of events that are open.");
     describe_counter!(name::LOGIN_REFUSED, "Codes asked for or tried that a limit refused.");
     describe_counter!(name::BREAKER_TRIPPED, "How often orders of a voucher could not be written.");
     describe_histogram!(name::ORDER_BATCH_SIZE, "Orders in a transaction.");
@@ -138,6 +141,16 @@ pub fn purchase_ended(outcome: &'static str) {
 /// A login code, asked for or tried, was refused by the limit of this name.
 pub fn login_refused(limit: &'static str) {
     metrics::counter!(name::LOGIN_REFUSED, "limit" => limit).increment(1);
+}
+
+/// A stream of events has begun.
+pub fn event_stream_opened() {
+    metrics::gauge!(name::EVENT_STREAMS).increment(1);
+}
+
+/// A stream of events has ended.
+pub fn event_stream_closed() {
+    metrics::gauge!(name::EVENT_STREAMS).decrement(1);
 }
 
 /// A circuit has opened.

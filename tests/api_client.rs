@@ -59,7 +59,9 @@ impl Api {
             (request.method().as_str().to_owned(), request.url().path().to_owned());
         let response = self.http.execute(request).await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = response.text().await.unwrap();
+        // A stream of events has no end.
+        let is_stream = headers.get("content-type").is_some_and(|it| it == "text/event-stream");
+        let text = if is_stream { String::new() } else { response.text().await.unwrap() };
         let body = serde_json::from_str(&text).unwrap_or_default();
         if let Some(operation) = operation(&method, &path) {
             let documented = operation["responses"].get(status.to_string()).is_some();

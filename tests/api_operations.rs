@@ -67,7 +67,6 @@ async fn the_metrics_count_purchases_and_answers() {
 async fn an_unknown_route_is_a_problem_like_any_other() {
     let api = Api::new().await;
     let paths = [
-        "/",
         "/api",
         "/api/",
         "/api/nothing",

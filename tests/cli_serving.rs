@@ -9,9 +9,10 @@ use nix::unistd::Pid;
 use seckill::model::{Clock, SystemClock, UserId};
 use seckill::store::{Database, DatabaseDurability};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::Child;
+use tokio::process::{Child, Command};
 
 use crate::api_client::{Api, PATIENCE};
+use crate::processes::{Node, place, seckill};
 use crate::program::Program;
 use crate::world::World;
 
@@ -77,6 +78,48 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
     assert!(status.success(), "{status}");
     assert_eq!(lines.next_line().await.unwrap(), None);
     assert!(!program.file("data").exists());
+}
+
+/// Who reaches a server that answers with login codes can log in as anybody: with stores that somebody
+/// else looks after, too, no server does.
+#[tokio::test]
+async fn only_a_server_with_both_stores_private_answers_with_the_code_of_a_login() {
+    let world = World::new().await;
+    let (place, data) = (place(), "--data-dir");
+    let code_of = async |command: &mut Command| {
+        let node = Node::start(command).await;
+        let url = format!("http://{}/api/login-codes", node.address);
+        let body = serde_json::json!({ "phone": "13800138000" });
+        let answer = reqwest::Client::new().post(url).json(&body).send().await.unwrap();
+        assert_eq!(answer.status(), 202);
+        (node, answer.json::<serde_json::Value>().await.unwrap()["code"].clone())
+    };
+    let serve = || {
+        let mut command = seckill(&["serve", "--listen", "127.0.0.1:0", data]);
+        command.arg(place.path().join("data"));
+        command
+    };
+    let (mut node, code) = code_of(&mut serve()).await;
+    assert!(code.as_str().is_some_and(|code| code.len() == 6), "{code}");
+    // A listener does not hold up the end of the server.
+    let listening = reqwest::get(format!("http://{}/api/events", node.address)).await;
+    let mut listening = listening.unwrap();
+    assert!(listening.chunk().await.unwrap().is_some());
+    node.send(Signal::SIGTERM);
+    while listening.chunk().await.unwrap().is_some() {}
+    assert!(node.ended().await.success());
+    let redis = ("REDIS_URL", world.redis_url.as_str());
+    let database = [
+        ("DATABASE_URL", world.database_url.as_str()),
+        ("SECKILL_SECRET", world.secret.as_str()),
+        ("SECKILL_SMS", "log"),
+    ];
+    for named in [&[redis][..], &database, &[&database[..], &[redis]].concat()] {
+        let (mut node, code) = code_of(serve().envs(named.iter().copied())).await;
+        assert!(code.is_null(), "{named:?}");
+        node.send(Signal::SIGTERM);
+        assert!(node.ended().await.success());
+    }
 }
 
 /// The servers of the tests run without `fsync`.

@@ -7,6 +7,7 @@ mod api_buying;
 mod api_client;
 mod api_connections;
 mod api_document;
+mod api_events;
 mod api_login;
 mod api_login_limits;
 mod api_operations;

@@ -68,3 +68,39 @@ async fn an_asset_is_kept_for_ever_under_its_version_and_not_at_all_under_anothe
     let posted = api.send(api.request("POST", "/")).await;
     posted.problem(405, "method_not_allowed");
 }
+
+/// What a first visit transfers: the page and all that it names, and what those name.
+#[tokio::test]
+async fn the_shop_weighs_less_than_60_kilobytes() {
+    let api = Api::new().await;
+    let packed = async |path: &str| {
+        let request = api.request("GET", path).header("accept-encoding", "gzip");
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{path}");
+        assert_eq!(answer.headers()["content-encoding"], "gzip", "{path}");
+        answer.bytes().await.unwrap().len()
+    };
+    let page = page(&api, "/", "en").await.text;
+    let mut found: Vec<String> = addresses(&page, "src")
+        .chain(addresses(&page, "href"))
+        .filter(|address| address.starts_with("/assets/"))
+        .map(str::to_owned)
+        .collect();
+    let mut weight = packed("/").await;
+    let mut seen = 0;
+    while let Some(asset) = found.get(seen).cloned() {
+        seen += 1;
+        weight += packed(&asset).await;
+        let directory = asset.rsplit_once('/').unwrap().0;
+        let text = api.get(&asset).await.text;
+        for line in text.lines().filter(|line| line.starts_with("import ")) {
+            let name = line.split('"').nth(1).unwrap().trim_start_matches("./");
+            let imported = format!("{directory}/{name}");
+            if !found.contains(&imported) {
+                found.push(imported);
+            }
+        }
+    }
+    println!("{weight} bytes in {} files", seen + 1);
+    assert!(seen >= 6 && weight < 60_000, "{weight} bytes in {} files: {found:?}", seen + 1);
+}

@@ -22,6 +22,10 @@ pub const PHONE: (u32, u32) = (390, 844);
 /// The size of a page on a desk.
 pub const DESKTOP: (u32, u32) = (1280, 900);
 
+/// Keys, for [`Browser::press`].
+pub const TAB: &str = "\u{e004}";
+pub const ENTER: &str = "\u{e007}";
+
 /// A browser with one page.
 pub struct Browser {
     client: Client,
@@ -115,6 +119,16 @@ impl Browser {
         self.devtools("Emulation.setDeviceMetricsOverride", size).await;
     }
 
+    /// The user prefers this colour scheme, `light` or `dark`, and no motion: in the middle of a
+    /// transition a colour is neither.
+    pub async fn prefers(&self, scheme: &str) {
+        let media = json!({ "features": [
+            { "name": "prefers-color-scheme", "value": scheme },
+            { "name": "prefers-reduced-motion", "value": "reduce" },
+        ] });
+        self.devtools("Emulation.setEmulatedMedia", media).await;
+    }
+
     /// Opens the page behind `url`.
     pub async fn open(&self, url: &str) {
         must("the page is loaded", self.client.goto(url)).await.unwrap();
@@ -128,11 +142,6 @@ impl Browser {
     /// One page back in the history.
     pub async fn back(&self) {
         must("the browser goes back", self.client.back()).await.unwrap();
-    }
-
-    /// Where the browser is.
-    pub async fn address(&self) -> url::Url {
-        self.client.current_url().await.unwrap()
     }
 
     /// What a JavaScript expression is worth on the page.
@@ -220,6 +229,14 @@ impl Browser {
             }),
         );
         console.clone()
+    }
+
+    /// The same after the network was cut, which a browser notes for whatever it was loading.
+    pub async fn close_after_cuts(self) {
+        let mut console = self.console().await;
+        console.retain(|line| !line.contains("net::ERR_"));
+        assert_eq!(console, [""; 0]);
+        must("the browser closes", self.client.clone().close()).await.unwrap();
     }
 
     /// Closes the browser. Nothing may stand on the console.

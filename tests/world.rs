@@ -119,6 +119,9 @@ pub struct World {
     pub secret: String,
     pub login_limits: LoginLimits,
     pub admin_phones: HashSet<String>,
+    pub max_event_streams: usize,
+    /// Whether pages show the code that logs in.
+    pub shows_login_codes: bool,
     /// How this world's shops sell.
     pub strategy: Strategy,
 }
@@ -152,6 +155,8 @@ impl World {
             secret: "a secret of the tests, long enough".to_owned(),
             login_limits: LoginLimits::default(),
             admin_phones: [ADMIN_PHONE.to_owned()].into(),
+            max_event_streams: 64,
+            shows_login_codes: false,
             strategy: Strategy::default(),
             database_url,
             redis_url,
@@ -260,6 +265,8 @@ impl World {
             login_limits: self.login_limits,
             admin_phones: self.admin_phones.clone(),
             trusted_proxies,
+            shows_login_codes: self.shows_login_codes,
+            max_event_streams: self.max_event_streams,
         })
     }
 

@@ -10,8 +10,7 @@ const OPENS_WITHIN = 120_000;
 const LOOKS_IDLE = 300;
 
 // Made up here, so that it is known also when an answer is lost. (randomUUID needs TLS.)
-let session = sessionStorage.getItem(SESSION) ?? randomName();
-sessionStorage.setItem(SESSION, session);
+const session = nameOfSession();
 let plan = null;
 let state = null;
 // The steps that were taken back, the next one first.
@@ -26,6 +25,18 @@ const inTurn = (action) => {
   turn = turn.then(action);
   return turn;
 };
+
+// Of this tab, as far as the browser keeps anything.
+function nameOfSession() {
+  try {
+    const kept = sessionStorage.getItem(SESSION);
+    if (kept) return kept;
+    sessionStorage.setItem(SESSION, randomName());
+    return sessionStorage.getItem(SESSION);
+  } catch {
+    return randomName();
+  }
+}
 
 function randomName() {
   const digits = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) =>
@@ -58,9 +69,6 @@ function keepAddress(push = false) {
   const values = { ...plan, schedule: state?.schedule ?? "" };
   for (const [name, value] of Object.entries(values)) address.searchParams.set(name, value);
   history[push ? "pushState" : "replaceState"](null, "", address);
-  const other = byId("language");
-  address.searchParams.set("lang", other.lang);
-  other.href = address;
 }
 
 // What is asked of the server

@@ -5,16 +5,38 @@
 export const texts = JSON.parse(document.getElementById("texts").textContent);
 export const language = document.documentElement.lang;
 
+// What the browser keeps for the next visit; where it keeps nothing, for this one.
+const kept = new Map();
+export const storage = {
+  get(key) {
+    try {
+      return localStorage.getItem(key);
+    } catch {
+      return kept.get(key) ?? null;
+    }
+  },
+  // `null` forgets.
+  set(key, value) {
+    try {
+      if (value === null) localStorage.removeItem(key);
+      else localStorage.setItem(key, value);
+    } catch {
+      if (value === null) kept.delete(key);
+      else kept.set(key, value);
+    }
+  },
+};
+
 // The choice of a language is kept for the next visit, and in the address for whoever gets it.
 const chosen = new URLSearchParams(location.search).get("lang");
 if (chosen) {
-  localStorage.setItem("lang", language);
+  storage.set("lang", language);
 } else {
-  const kept = localStorage.getItem("lang");
-  if (kept && kept !== language) location.replace(withLanguage(kept));
+  const last = storage.get("lang");
+  if (last && last !== language) location.replace(withLanguage(last));
 }
 const other = document.getElementById("language");
-other.href = withLanguage(other.lang);
+other.addEventListener("click", () => (other.href = withLanguage(other.lang)));
 
 function withLanguage(tag) {
   const url = new URL(location.href);

@@ -28,6 +28,8 @@ use crate::telemetry;
 
 /// Files that are not connections of clients.
 const OTHER_FILES: u64 = 128;
+/// One connection in so many may be a stream of events.
+const CONNECTIONS_PER_STREAM: usize = 4;
 /// Connections at once, where the system allows that many open files.
 const MAX_CONNECTIONS: u64 = MAX_BURST as u64;
 
@@ -57,7 +59,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if args.stores.database_url.is_some() && args.secret.secret.is_none() {
         return Err(secret_is_required().into());
     }
-    let sms = sms_gateway(args.sms.settings(args.stores.database_url.is_none())?)?;
+    let settings = args.sms.settings(args.stores.database_url.is_none())?;
+    let sms = sms_gateway(&settings)?;
     // First of all, so that an interrupt during the start is not lost.
     let stop = stop::requested(args.until_stdin_closes)?;
     telemetry::start_metrics();
@@ -84,18 +87,26 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .into());
     }
     database.watch_durability(args.server.require_durable);
-    let app = app(&args.server, &stores, &secret, database, sms).await?;
-    let files = rlimit::increase_nofile_limit(u64::MAX)?;
-    let max_connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
+    let limits = limits(&args.server)?;
+    let shows_login_codes = stores.are_private() && matches!(settings, SmsSettings::Log);
+    if shows_login_codes && !args.server.listen.ip().is_loopback() {
+        tracing::warn!(
+            "this is a demonstration: all who reach {address} can log in as anybody, the answer to \
+             who asks for a login code has the code"
+        );
+    }
+    let streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
+    let app =
+        app(&args.server, &stores, &secret, database, sms, shows_login_codes, streams).await?;
 
     // For who starts nodes and reads where they are; nobody else has to.
     let _ = super::say(format_args!("listening on http://{address}"));
     tracing::info!("the shop is at http://{address}/, the API is described at /docs; Ctrl-C stops");
-    let limits = ServerLimits {
-        connections: max_connections as usize,
-        connections_of_a_peer: (args.server.connections_per_address as usize)
-            .min(max_connections as usize / 2),
-        exempt: args.server.trusted_proxies.0.clone(),
+    let events = app.events.clone();
+    let stop = async move {
+        stop.await;
+        // A stream is a request that has no end of its own.
+        events.close();
     };
     let pages = pages::routes(app.clone());
     #[cfg(feature = "lab")]
@@ -127,6 +138,17 @@ fn with_ladder(pages: Router, stores: &Stores) -> anyhow::Result<(Router, Option
     Ok((pages.merge(lab::routes(Some(player))), Some(task)))
 }
 
+/// As many connections as the system allows files.
+fn limits(args: &ServerArgs) -> anyhow::Result<ServerLimits> {
+    let files = rlimit::increase_nofile_limit(u64::MAX)?;
+    let connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS) as usize;
+    Ok(ServerLimits {
+        connections,
+        connections_of_a_peer: (args.connections_per_address as usize).min(connections / 2),
+        exempt: args.trusted_proxies.0.clone(),
+    })
+}
+
 /// Connections have threads of their own. On shared ones a purchase, which takes several turns, would
 /// wait in each of them behind thousands of connections that are refused: five times the peak left a
 /// hundredth of the goodput there, and two thirds here, with clients that ignore `Retry-After`.
@@ -139,7 +161,7 @@ fn connection_threads() -> std::io::Result<&'static Runtime> {
 }
 
 /// What sends login codes; `None`: nothing does.
-fn sms_gateway(settings: SmsSettings<'_>) -> anyhow::Result<Option<Box<dyn SmsGateway>>> {
+fn sms_gateway(settings: &SmsSettings<'_>) -> anyhow::Result<Option<Box<dyn SmsGateway>>> {
     match settings {
         SmsSettings::Nothing => {
             tracing::warn!(
@@ -150,7 +172,7 @@ fn sms_gateway(settings: SmsSettings<'_>) -> anyhow::Result<Option<Box<dyn SmsGa
         }
         SmsSettings::Log => Ok(Some(Box::new(LogSms))),
         SmsSettings::Http { url, secret } => {
-            let sms = WebhookSms::new(url.clone(), secret.as_bytes(), Arc::new(SystemClock));
+            let sms = WebhookSms::new((*url).clone(), secret.as_bytes(), Arc::new(SystemClock));
             let sms = sms.context("no certificates of authorities for SECKILL_SMS_URL")?;
             Ok(Some(Box::new(sms)))
         }
@@ -163,6 +185,8 @@ async fn app(
     secret: &str,
     database: Database,
     sms: Option<Box<dyn SmsGateway>>,
+    shows_login_codes: bool,
+    max_event_streams: usize,
 ) -> anyhow::Result<App> {
     let redis = Redis::new(&stores.redis_url)?;
     // Says so in the log where Redis does not answer yet.
@@ -192,6 +216,8 @@ async fn app(
         clock,
         purchases,
         sms,
+        shows_login_codes,
+        max_event_streams,
         login_limits: args.login_limits,
         admin_phones: args.admin_phones.0.clone(),
         trusted_proxies: args.trusted_proxies.0.clone(),

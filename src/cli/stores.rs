@@ -77,15 +77,16 @@ impl Stores {
         Ok(Self { database_url, redis_url, servers: None, home: None })
     }
 
-    /// Whether neither server was named.
-    pub fn are_private(&self) -> bool {
-        let servers = self.servers.as_ref();
-        servers.is_some_and(|it| it.database_url().is_some() && it.redis_url().is_some())
-    }
-
     /// Whether the servers are private and another process's.
     pub fn are_attached(&self) -> bool {
         self.servers.as_ref().is_some_and(Servers::is_attached)
+    }
+
+    /// Whether both servers are private.
+    pub fn are_private(&self) -> bool {
+        let both =
+            |servers: &Servers| servers.database_url().is_some() && servers.redis_url().is_some();
+        self.servers.as_ref().is_some_and(both)
     }
 
     /// Which of the servers are private, in words; `None` when both were named.

@@ -6,6 +6,8 @@ pub mod auth;
 pub mod body;
 mod connections;
 mod docs_page;
+pub mod event_hub;
+pub mod events;
 pub mod health;
 mod language;
 pub mod openapi;

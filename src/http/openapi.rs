@@ -16,7 +16,7 @@ use utoipa::openapi::{Content, HeaderBuilder, Ref, RefOr, Response};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::schemas::{Id, Limit, ProblemCode};
-use super::{operations, orders, sessions, vouchers};
+use super::{events, operations, orders, sessions, vouchers};
 
 /// Where the description is.
 pub(super) const PATH: &str = "/api/openapi.json";
@@ -38,6 +38,8 @@ pub(super) const PATH: &str = "/api/openapi.json";
         vouchers::list,
         vouchers::find,
         vouchers::create,
+        events::of_all,
+        events::of_voucher,
         orders::buy,
         orders::list,
         orders::find,

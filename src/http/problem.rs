@@ -182,11 +182,10 @@ impl ApiError {
         Self { retry_after: Some(Duration::from_secs(1)), ..Self::new(Code::Unavailable) }
     }
 
-    /// With the time after which it may succeed.
+    /// Cannot be answered before `wait` is over.
     #[must_use]
-    pub fn retry_after(mut self, wait: Duration) -> Self {
-        self.retry_after = Some(wait);
-        self
+    pub fn retry_after(self, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..self }
     }
 
     fn member(mut self, name: &str, value: Value) -> Self {

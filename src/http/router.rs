@@ -14,7 +14,7 @@ use tower_http::trace::TraceLayer;
 
 use super::language::Language;
 use super::problem::Code;
-use super::{ApiError, App, body, docs_page, openapi, operations, orders, problem};
+use super::{ApiError, App, body, docs_page, events, openapi, operations, orders, problem};
 use super::{security_headers, sessions, vouchers};
 use crate::telemetry;
 
@@ -37,6 +37,8 @@ pub fn router_with(app: App, pages: Router) -> Router {
         .route("/api/login-codes", post(sessions::send_code))
         .route("/api/vouchers", get(vouchers::list))
         .route("/api/vouchers/{id}", get(vouchers::find))
+        .route("/api/vouchers/{id}/events", get(events::of_voucher))
+        .route("/api/events", get(events::of_all))
         .route("/api/vouchers/{id}/orders", post(orders::buy))
         .merge(limited)
         .route("/healthz", get(operations::healthz))

@@ -134,7 +134,11 @@ pub async fn serve<S>(
 fn with_time_outs(stream: TcpStream) -> TimeoutStream<TcpStream> {
     let _ = stream.set_nodelay(true);
     let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE / 6);
-    let _ = SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
+    let socket = SockRef::from(&stream);
+    let _ = socket.set_tcp_keepalive(&keep_alive);
+    // A client that vanished while something was on its way to it: a listener to events, as a rule.
+    #[cfg(target_os = "linux")]
+    let _ = socket.set_tcp_user_timeout(Some(KEEP_ALIVE));
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(WRITE_WITHIN));
     stream

@@ -32,6 +32,19 @@ pub struct LoginCodeBody {
     pub phone: String,
 }
 
+/// A login code is on its way.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LoginCodeSent {
+    /// How long the code is good.
+    #[schema(minimum = 1, example = 120)]
+    pub expires_in_s: u64,
+    /// The code itself, only from a server with private stores (neither `DATABASE_URL` nor `REDIS_URL` is
+    /// set) that writes codes to its log: for trying things out.
+    #[schema(value_type = LoginCode, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+}
+
 /// Exchanges a login code for a token.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -120,7 +133,8 @@ async fn admit_try(app: &App, address: ClientAddress) -> Result<(), ApiError> {
 /// Sends a login code.
 #[utoipa::path(post, path = "/api/login-codes", tag = "sessions", request_body = LoginCodeBody,
     responses(
-        (status = 202, description = "the code is on its way; it is good for two minutes, once"),
+        (status = 202, body = LoginCodeSent,
+            description = "the code is on its way; it is good for two minutes, once"),
         (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
         (status = 429, description = "`too_many_requests`, with `Retry-After`"),
@@ -130,7 +144,7 @@ pub async fn send_code(
     State(app): State<App>,
     address: ClientAddress,
     JsonBody(body): JsonBody<LoginCodeBody>,
-) -> Result<StatusCode, ApiError> {
+) -> Result<(StatusCode, Json<LoginCodeSent>), ApiError> {
     let phone = phone_of(&body.phone)?;
     let Some(sms) = &app.sms else {
         let detail =
@@ -145,7 +159,11 @@ pub async fn send_code(
         tracing::error!(%error, "the SMS gateway did not take a login code");
         return Err(ApiError::unavailable());
     }
-    Ok(StatusCode::ACCEPTED)
+    let code = app.shows_login_codes.then_some(code);
+    Ok((
+        StatusCode::ACCEPTED,
+        Json(LoginCodeSent { expires_in_s: login_codes::CODE_TTL.as_secs(), code }),
+    ))
 }
 
 /// Logs in; the first login makes the user.

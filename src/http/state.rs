@@ -7,6 +7,7 @@ use axum::body::Bytes;
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
+use super::event_hub::EventHub;
 use super::health::{self, Readiness};
 use super::revocations::Revocations;
 use super::sms::SmsGateway;
@@ -28,7 +29,9 @@ pub struct App(Arc<AppState>);
 pub struct AppState {
     parts: AppParts,
     /// The list of vouchers.
-    pub voucher_pages: VoucherPages,
+    pub voucher_pages: Arc<VoucherPages>,
+    /// What is sent to all who watch the sales.
+    pub events: EventHub,
     /// How the stores are.
     pub readiness: ReadCache<(), Readiness>,
     /// The metrics as text.
@@ -56,12 +59,16 @@ pub struct AppParts {
     pub revocations: Revocations,
     /// Sends login codes; without it nobody can log in.
     pub sms: Option<Box<dyn SmsGateway>>,
+    /// Whether the answer to a client that asks for a login code has the code: for a demonstration.
+    pub shows_login_codes: bool,
     /// How often codes may be asked for and tried.
     pub login_limits: LoginLimits,
     /// The phones whose users may put vouchers on sale.
     pub admin_phones: HashSet<String>,
     /// The proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Streams of events at once.
+    pub max_event_streams: usize,
 }
 
 impl App {
@@ -70,8 +77,10 @@ impl App {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn new(parts: AppParts) -> Self {
+        let voucher_pages = Arc::new(VoucherPages::new(&parts.database, &parts.purchases));
         Self(Arc::new(AppState {
-            voucher_pages: VoucherPages::new(&parts.database, &parts.purchases),
+            events: EventHub::new(&voucher_pages, &parts.purchases, parts.max_event_streams),
+            voucher_pages,
             readiness: health::readiness(&parts.database, &parts.redis),
             metrics: health::metrics_text(),
             reads: Arc::new(Semaphore::new(MAX_READS)),

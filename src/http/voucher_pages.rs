@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use super::schemas::{Id, SaleStatusWord, Title};
 use crate::model::{Clock, SaleStatus, Voucher, VoucherId};
 use crate::seckill::Purchases;
+use crate::seckill::sales::Sale;
 use crate::store::{Database, ReadCache, Service, StoreError, vouchers};
 
 /// The next page's address (RFC 8288), where a full page suggests that there is one.
@@ -26,7 +27,7 @@ pub(super) fn next_page(
 }
 
 /// A voucher and where its sale stands.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct VoucherBody {
     /// The voucher.
     #[schema(value_type = Id)]
@@ -61,7 +62,18 @@ impl VoucherBody {
             end_time: voucher.end_time,
         }
     }
+
+    /// The voucher of a sale, with what was learnt since it was read.
+    pub(super) fn of_sale(sale: &Sale, now: DateTime<Utc>) -> Self {
+        let body = Self::at(sale.voucher.clone(), now);
+        let status = sale.status_at(now);
+        let stock = if status == SaleStatus::SoldOut { 0 } else { body.stock };
+        Self { status, stock, ..body }
+    }
 }
+
+/// Vouchers on the page of a client that asks for no other number.
+pub(super) const FIRST_PAGE: i64 = 20;
 
 /// Pages kept at once.
 const FIRST_PAGES: usize = 100;
@@ -83,6 +95,7 @@ pub struct VoucherPages {
 pub(super) struct VoucherPage {
     json: Bytes,
     link: Option<HeaderValue>,
+    pub(super) ids: Arc<[VoucherId]>,
 }
 
 impl VoucherPages {
@@ -114,15 +127,15 @@ async fn read_page(
     (before, limit): PageKey,
 ) -> Result<VoucherPage, StoreError> {
     let vouchers = vouchers::list(database.pool(), before, limit).await?;
-    let ids = vouchers.iter().map(|voucher| voucher.id.to_string());
-    let link = next_page("/api/vouchers", limit, ids);
+    let ids: Arc<[VoucherId]> = vouchers.iter().map(|voucher| voucher.id).collect();
+    let link = next_page("/api/vouchers", limit, ids.iter().map(VoucherId::to_string));
     let link = link.and_then(|[(_, link)]| HeaderValue::try_from(link).ok());
     let now = purchases.clock().now();
     let bodies: Vec<_> =
         vouchers.into_iter().map(|voucher| VoucherBody::at(voucher, now)).collect();
     let json = serde_json::to_vec(&bodies)
         .map_err(|error| StoreError::defect(Service::Postgres, error.to_string()))?;
-    Ok(VoucherPage { json: json.into(), link })
+    Ok(VoucherPage { json: json.into(), link, ids })
 }
 
 impl IntoResponse for VoucherPage {

@@ -14,7 +14,7 @@ use super::auth::AdminSession;
 use super::body::{JsonBody, whole_number};
 use super::problem::Code;
 use super::schemas::{Id, Limit, SaleInstant, Title};
-use super::voucher_pages::VoucherBody;
+use super::voucher_pages::{FIRST_PAGE, VoucherBody};
 use super::{ApiError, App};
 use crate::model::{Clock, InvalidId, VoucherId};
 use crate::store::vouchers::{self, NewVoucher};
@@ -49,7 +49,7 @@ pub struct Page<T> {
 }
 
 const fn default_limit() -> i64 {
-    20
+    FIRST_PAGE
 }
 
 impl<T> Page<T> {
@@ -107,7 +107,8 @@ impl NewVoucherBody {
     ),
     responses(
         (status = 200, body = [VoucherBody], description = "a page",
-            headers(("Link" = String, description = "the next page, where there may be one"))),
+            headers(("Date" = String, description = "by the clock that sales go by"),
+                ("Link" = String, description = "the next page, where there may be one"))),
         (status = 422, description = "`invalid_request`"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
@@ -117,14 +118,22 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let Query(page) = page.map_err(|error| ApiError::invalid(error.body_text()))?;
     let page = page.check()?;
-    Ok(app.voucher_pages.get(page.before, page.limit).await?.into_response())
+    let page = app.voucher_pages.get(page.before, page.limit).await?;
+    Ok((sale_date(&app), page).into_response())
+}
+
+/// `Date` by the clock that sales go by, which may not be this machine's: a client counts down with it.
+fn sale_date(app: &App) -> [(HeaderName, String); 1] {
+    let now = app.purchases.clock().now();
+    [(header::DATE, now.format("%a, %d %b %Y %H:%M:%S GMT").to_string())]
 }
 
 /// One voucher.
 #[utoipa::path(get, path = "/api/vouchers/{id}", tag = "vouchers", operation_id = "find_voucher",
     params(("id" = Id, Path, description = "the voucher")),
     responses(
-        (status = 200, body = VoucherBody, description = "the stock is at most a second old"),
+        (status = 200, body = VoucherBody, description = "the stock is at most a second old",
+            headers(("Date" = String, description = "by the clock that sales go by"))),
         (status = 404, description = "`voucher_not_found`"),
         (status = 422, description = "`invalid_request`: the id is not a number"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
@@ -132,16 +141,10 @@ pub async fn list(
 pub async fn find(
     State(app): State<App>,
     PathId(id): PathId<VoucherId>,
-) -> Result<Json<VoucherBody>, ApiError> {
+) -> Result<([(HeaderName, String); 1], Json<VoucherBody>), ApiError> {
     // From memory: all buyers reload this page before a sale.
     let sale = app.purchases.sale(id).await?.ok_or(ApiError::new(Code::VoucherNotFound))?;
-    let now = app.purchases.clock().now();
-    let status = sale.status_at(now);
-    let mut body = VoucherBody::at(sale.voucher.clone(), now);
-    if status == crate::model::SaleStatus::SoldOut {
-        body.stock = 0;
-    }
-    Ok(Json(VoucherBody { status, ..body }))
+    Ok((sale_date(&app), Json(VoucherBody::of_sale(&sale, app.purchases.clock().now()))))
 }
 
 /// Puts a voucher on sale.

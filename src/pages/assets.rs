@@ -29,6 +29,9 @@ macro_rules! web {
 const ASSETS: &[(&str, &str, &[u8])] = &[
     web!("style.css", STYLE),
     web!("page.js", SCRIPT),
+    web!("live.js", SCRIPT),
+    web!("session.js", SCRIPT),
+    web!("orders.js", SCRIPT),
     web!("storefront.js", SCRIPT),
     #[cfg(feature = "lab")]
     web!("lab.js", SCRIPT),

@@ -112,15 +112,17 @@ fn navigation(frame: &Frame, path: &str) -> Markup {
     let pages = pages.into_iter().filter(|(path, _)| *path != "/lab" || cfg!(feature = "lab"));
     html! {
         header.top {
-            a.brand href="/" { "seckill" }
-            nav {
-                @for (target, name) in pages {
-                    a href=(target) aria-current=[(path == target).then_some("page")] { (name) }
+            div {
+                a.brand href="/" { "seckill" }
+                nav aria-label="seckill" {
+                    @for (target, name) in pages {
+                        a href=(target) aria-current=[(path == target).then_some("page")] { (name) }
+                    }
+                    a href="/docs/" { (frame.api) }
                 }
-                a href="/docs/" { (frame.api) }
+                a #language href=(format!("?lang={}", frame.other_tag)) lang=(frame.other_tag)
+                    hreflang=(frame.other_tag) { (frame.other_language) }
             }
-            a #language href=(format!("?lang={}", frame.other_tag)) lang=(frame.other_tag)
-                hreflang=(frame.other_tag) { (frame.other_language) }
         }
     }
 }

@@ -4,17 +4,79 @@ use std::sync::LazyLock;
 
 use axum::http::HeaderMap;
 use axum::response::Response;
-use maud::html;
+use maud::{Markup, html};
 
 use super::page::{HtmlPage, PageFiles, PageLanguage};
 use super::texts::texts;
 use crate::http::Language;
 
 texts! {
-    /// The texts of the page.
+    /// What the page says. `{…}` is filled in by its scripts.
     Storefront {
         title: "Flash sales", "限时秒杀";
-        nothing_yet: "No sale yet.", "暂无活动。";
+        lead: "A limited stock, on sale at a fixed minute. One voucher a person.",
+            "数量有限，准点开抢，每人限购一张。";
+        vouchers: "Vouchers", "优惠券";
+        my_orders: "My orders", "我的订单";
+        nothing_yet: "There is no sale yet. New ones appear here by themselves.",
+            "暂无活动，新活动会自动出现在这里。";
+        more: "Older ones", "查看更多";
+
+        connecting: "Connecting …", "正在连接……";
+        live: "Live", "实时更新";
+        polling: "Updated every 5 seconds", "每 5 秒更新";
+        offline: "No connection. Trying again …", "连接中断，正在重试……";
+
+        upcoming: "Coming soon", "即将开始";
+        on_sale: "On sale", "抢购中";
+        sold_out: "Sold out", "已售罄";
+        ended: "Over", "已结束";
+        left: "{left} of {all} left", "剩余 {left} / {all}";
+        begins_in: "Begins in", "距开始";
+        begins_at: "Begins {at}", "{at} 开始";
+        ends_in: "Ends in {time}", "距结束 {time}";
+        ends_at: "Ends {at}", "{at} 结束";
+        ended_at: "Ended {at}", "已于 {at} 结束";
+        days: "{days} d {rest}", "{days} 天 {rest}";
+
+        buy: "Buy now", "立即抢购";
+        buying: "Buying …", "正在抢购……";
+        bought: "Bought", "已购买";
+        buy_sold_out: "Sold out", "已售罄";
+        buy_ended: "Over", "已结束";
+        your_order: "It is yours. Order {order}", "抢购成功，订单号 {order}";
+        lost: "The connection was lost. Asking whether you have the voucher:",
+            "连接中断，正在确认您是否已抢到：";
+        next_try: "Next try in {seconds} s ({number} of {all}).",
+            "{seconds} 秒后重试（第 {number} 次，共 {all} 次）。";
+        try_again: "Try again in a moment.", "请稍后再试。";
+        no_connection: "The server cannot be reached.", "无法连接服务器。";
+        again_in: "In {seconds} s you may try again.", "{seconds} 秒后可重试。";
+
+        log_in: "Log in", "登录";
+        log_out: "Log out", "退出登录";
+        logged_in_as: "Logged in as", "当前用户";
+        phone: "Phone number", "手机号";
+        phone_hint: "11 digits, or with + and the country code. The first login makes an account.",
+            "11 位手机号，或以 + 和国家代码开头；首次登录自动注册。";
+        send_code: "Send me a code", "获取验证码";
+        code: "Code", "验证码";
+        code_sent: "Six digits are on their way to {phone}.", "六位验证码已发送至 {phone}。";
+        demonstration: "Demonstration: no text message is sent here. Your code:",
+            "演示模式：不会发送短信。您的验证码：";
+        other_phone: "Another number", "更换手机号";
+        cancel: "Cancel", "取消";
+        wrong_phone: "This is no phone number.", "手机号格式不正确。";
+        wrong_code: "The code is wrong, used or too old.", "验证码错误或已失效。";
+
+        log_in_for_orders: "Log in to see your orders.", "登录后查看订单。";
+        no_orders: "No order yet.", "暂无订单。";
+        order_unpaid: "To be paid", "待支付";
+        order_paid: "Paid", "已支付";
+        order_used: "Redeemed", "已使用";
+        order_cancelled: "Cancelled", "已取消";
+        order_refunding: "Refund under way", "退款中";
+        order_refunded: "Refunded", "已退款";
     }
 }
 
@@ -27,10 +89,6 @@ pub(super) async fn page(language: PageLanguage, headers: HeaderMap) -> Response
 
 fn render(language: Language) -> String {
     let texts = Storefront::of(language);
-    let main = html! {
-        h1 { (texts.title) }
-        ul #vouchers.vouchers {}
-    };
     let page = HtmlPage {
         language,
         title: texts.title,
@@ -39,7 +97,73 @@ fn render(language: Language) -> String {
         libraries: &[],
         module: "storefront.js",
         texts,
-        main,
+        main: content(texts),
     };
     page.render()
+}
+
+fn content(texts: &Storefront) -> Markup {
+    html! {
+        div.hero {
+            h1 { (texts.title) }
+            div.account {
+                button.quiet #log-in type="button" { (texts.log_in) }
+                p #user hidden {
+                    span.unseen { (texts.logged_in_as) " " }
+                    span #user-phone {}
+                    button.link #log-out type="button" { (texts.log_out) }
+                }
+            }
+            p.lead { (texts.lead) }
+        }
+        div.bar {
+            nav.tabs aria-label=(texts.title) {
+                a href="#all" aria-current="page" { (texts.vouchers) }
+                a href="#orders" { (texts.my_orders) }
+            }
+            p.connection #connection role="status" data-state="connecting" { (texts.connecting) }
+        }
+        section #vouchers-view aria-label=(texts.vouchers) {
+            ul.cards #vouchers {}
+            p.empty #nothing-yet hidden { (texts.nothing_yet) }
+            p.more { button.quiet #more-vouchers type="button" hidden { (texts.more) } }
+        }
+        section #orders-view aria-label=(texts.my_orders) hidden {
+            div #orders-login {
+                p.empty { (texts.log_in_for_orders) }
+                p.more { button.quiet #orders-log-in type="button" { (texts.log_in) } }
+            }
+            p.empty #no-orders hidden { (texts.no_orders) }
+            p.message #orders-notice role="status" data-kind="bad" {}
+            ul.orders #order-list {}
+            p.more { button.quiet #more-orders type="button" hidden { (texts.more) } }
+        }
+        (login(texts))
+    }
+}
+
+fn login(texts: &Storefront) -> Markup {
+    html! {
+        dialog #login aria-labelledby="login-title" {
+            h2 #login-title { (texts.log_in) }
+            form #phone-form {
+                label for="phone" { (texts.phone) }
+                input #phone type="tel" name="phone" autocomplete="tel" inputmode="tel"
+                    maxlength="24" required aria-describedby="phone-hint";
+                p.hint #phone-hint { (texts.phone_hint) }
+                button.primary type="submit" { (texts.send_code) }
+            }
+            form #code-form hidden {
+                p #sent-to {}
+                p.notice #demonstration hidden { (texts.demonstration) " " strong #shown-code {} }
+                label for="code" { (texts.code) }
+                input #code name="code" autocomplete="one-time-code" inputmode="numeric"
+                    maxlength="6" pattern="[0-9]{6}" required;
+                button.primary type="submit" { (texts.log_in) }
+                button.link #other-phone type="button" { (texts.other_phone) }
+            }
+            p.message #login-notice role="alert" data-kind="bad" {}
+            button.link #cancel-login type="button" { (texts.cancel) }
+        }
+    }
 }

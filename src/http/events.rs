@@ -1,0 +1,122 @@
+//! Server-sent events: what changes in the sales, as it changes.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::unfold;
+use rand::RngExt;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::event_hub::{Newest, StreamPermit, Topic, VoucherEvent};
+use super::problem::Code;
+use super::schemas::Id;
+use super::vouchers::PathId;
+use super::{ApiError, App};
+use crate::model::VoucherId;
+
+/// After so much silence a comment is sent. It finds readers who are gone: the server closes a connection
+/// that takes nothing for 20 seconds.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
+const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
+
+/// When a client whose stream ended opens another one, in milliseconds: not all at one moment.
+const RETRY_MS: std::ops::Range<u32> = 1000..4000;
+
+/// When a client that found no room may try again.
+const RETRY_WHEN_FULL: Duration = Duration::from_secs(30);
+
+const HEADERS: [(HeaderName, HeaderValue); 3] = [
+    (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    // Otherwise nginx keeps events back until it has a buffer full of them.
+    (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+];
+
+/// One listener's stream.
+struct EventStream {
+    newest: watch::Receiver<Newest>,
+    /// The version that was sent last; `None`: nothing was sent yet.
+    sent: Option<u64>,
+    _permit: StreamPermit,
+}
+
+impl EventStream {
+    /// What to send next; `None`: the hub is closed.
+    async fn next(&mut self) -> Option<Bytes> {
+        let Some(sent) = self.sent else {
+            self.sent = Some(0);
+            let retry = rand::rng().random_range(RETRY_MS);
+            return Some(format!("retry: {retry}\n\n").into());
+        };
+        loop {
+            let missed = self.newest.borrow_and_update().after(sent);
+            if let Some((version, event)) = missed {
+                self.sent = Some(version);
+                return Some(event);
+            }
+            match timeout(HEARTBEAT_EVERY, self.newest.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_closed)) => return None,
+                Err(_elapsed) => return Some(HEARTBEAT),
+            }
+        }
+    }
+}
+
+async fn stream(app: &App, topic: Topic) -> Result<Response, ApiError> {
+    let full = || ApiError::unavailable().retry_after(RETRY_WHEN_FULL);
+    let permit = app.events.admit().ok_or_else(full)?;
+    let newest = app.events.subscribe(topic).await?;
+    let newest = newest.ok_or_else(|| match topic {
+        Topic::FirstPage => ApiError::unavailable(),
+        Topic::Voucher(_) => ApiError::new(Code::VoucherNotFound),
+    })?;
+    let stream = EventStream { newest, sent: None, _permit: permit };
+    let body = unfold(stream, async |mut stream| {
+        let next = stream.next().await?;
+        Some((Ok::<_, Infallible>(next), stream))
+    });
+    Ok((HEADERS, Body::from_stream(body)).into_response())
+}
+
+/// Events of the 20 newest vouchers, also of those that are created meanwhile.
+///
+/// Server-sent events: `event: voucher`, and as `data` a voucher with the time. First comes each voucher as
+/// it is, then each that changes, at most twice a second. A reader who is slow hears the newest state and
+/// not what was between. A comment comes every 15 seconds of silence. The stream ends when the server stops;
+/// `retry` says when to open another one.
+#[utoipa::path(get, path = "/api/events", tag = "events", operation_id = "watch_vouchers",
+    responses(
+        (status = 200, content_type = "text/event-stream", body = VoucherEvent,
+            description = "events, until the client leaves; the schema is that of `data`"),
+        (status = 503, description = "`unavailable`, with `Retry-After`: also when there are as many \
+            streams as there may be"),
+    ))]
+pub async fn of_all(State(app): State<App>) -> Result<Response, ApiError> {
+    stream(&app, Topic::FirstPage).await
+}
+
+/// Events of one voucher.
+///
+/// As `GET /api/events`.
+#[utoipa::path(get, path = "/api/vouchers/{id}/events", tag = "events", operation_id = "watch_voucher",
+    params(("id" = Id, Path, description = "the voucher")),
+    responses(
+        (status = 200, content_type = "text/event-stream", body = VoucherEvent,
+            description = "events, until the client leaves; the schema is that of `data`"),
+        (status = 404, description = "`voucher_not_found`"),
+        (status = 422, description = "`invalid_request`: the id is not a number"),
+        (status = 503, description = "`unavailable`, with `Retry-After`: also when there are as many \
+            streams as there may be"),
+    ))]
+pub async fn of_voucher(
+    State(app): State<App>,
+    PathId(id): PathId<VoucherId>,
+) -> Result<Response, ApiError> {
+    stream(&app, Topic::Voucher(id)).await
+}

@@ -1,0 +1,213 @@
+//! Server-sent events: what is heard, how much is kept for whom, how a stream ends.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use chrono::TimeDelta;
+use futures_util::future::join_all;
+use reqwest::Response;
+use seckill::http::server::{self, ServerLimits};
+use seckill::http::{App, router};
+use seckill::model::VoucherId;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::api_client::Api;
+use crate::eventually::{eventually, must};
+use crate::world::{World, midnight};
+
+/// A reader of a stream.
+struct Listener {
+    response: Response,
+    unread: String,
+}
+
+impl Listener {
+    async fn new(api: &Api, path: &str) -> Self {
+        let response = api.request("GET", path).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+        assert_eq!(header("content-type"), "text/event-stream");
+        assert_eq!(header("cache-control"), "no-store");
+        Self { response, unread: String::new() }
+    }
+
+    /// The next lines up to an empty one; `None`: the stream has ended, properly.
+    async fn lines(&mut self) -> Option<String> {
+        loop {
+            if let Some((lines, rest)) = self.unread.split_once("\n\n") {
+                let (lines, rest) = (lines.to_owned(), rest.to_owned());
+                self.unread = rest;
+                return Some(lines);
+            }
+            let chunk = must("the stream goes on", self.response.chunk()).await.unwrap()?;
+            self.unread.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    /// The next voucher.
+    async fn voucher(&mut self) -> Value {
+        loop {
+            let lines = self.lines().await.expect("the stream has ended");
+            if let Some(data) = lines.strip_prefix("event: voucher\ndata: ") {
+                return serde_json::from_str(data).unwrap();
+            }
+            assert!(lines.starts_with("retry: ") || lines == ":", "{lines}");
+        }
+    }
+
+    /// Reads until a voucher's `member` is `value`.
+    async fn until(&mut self, member: &str, value: impl Into<Value>) -> Value {
+        let value = value.into();
+        loop {
+            let voucher = self.voucher().await;
+            if voucher[member] == value {
+                return voucher;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_hears_what_is_and_then_what_changes() {
+    let api = Api::new().await;
+    api.world.users(2).await;
+    let end = midnight() + TimeDelta::hours(2);
+    let begin = midnight() + TimeDelta::hours(1);
+    let id = api.world.voucher_between(2, begin, end).await.id;
+    let mut streams = Vec::new();
+    for path in ["/api/events".to_owned(), format!("/api/vouchers/{id}/events")] {
+        streams.push(Listener::new(&api, &path).await);
+    }
+    for stream in &mut streams {
+        let first = stream.lines().await.unwrap();
+        let retry: u32 = first.strip_prefix("retry: ").unwrap().parse().unwrap();
+        assert!((1000..4000).contains(&retry));
+        let upcoming = stream.voucher().await;
+        // The voucher as anybody can read it, and the time.
+        let mut read = api.get(&format!("/api/vouchers/{id}")).await.body;
+        read["now"] = upcoming["now"].clone();
+        assert_eq!(upcoming, read);
+        assert_eq!(upcoming["now"], "2026-11-11T00:00:00Z");
+        assert_eq!(upcoming["status"], "upcoming");
+    }
+    api.world.set_time(begin).await;
+    for stream in &mut streams {
+        assert_eq!(stream.until("status", "on_sale").await["now"], "2026-11-11T01:00:00Z");
+    }
+    api.buy(1, id).await.is(201);
+    for stream in &mut streams {
+        stream.until("stock", 1).await;
+    }
+    api.buy(2, id).await.is(201);
+    for stream in &mut streams {
+        assert_eq!(stream.until("status", "sold_out").await["stock"], 0);
+    }
+    // A voucher that is new is heard of by who watches all of them.
+    let new = api.world.voucher(3).await.id.to_string();
+    assert_eq!(streams[0].until("id", new).await["stock"], 3);
+    api.world.set_time(end).await;
+    streams[1].until("status", "ended").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voucher_that_does_not_exist_has_no_events() {
+    let api = Api::new().await;
+    api.get("/api/vouchers/1/events").await.problem(404, "voucher_not_found");
+    api.get("/api/vouchers/x/events").await.problem(422, "invalid_request");
+    // A reader of all vouchers waits for the first one.
+    let mut all = Listener::new(&api, "/api/events").await;
+    let id = api.world.voucher(1).await.id.to_string();
+    assert_eq!(all.voucher().await["id"], *id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_stream_more_than_there_may_be_is_refused_until_one_ends() {
+    let world = World { max_event_streams: 2, ..World::new().await };
+    let address = world.serve().await;
+    let api = Api::at(world, address);
+    let id = api.world.voucher(1).await.id;
+    let path = format!("/api/vouchers/{id}/events");
+    let first = Listener::new(&api, "/api/events").await;
+    let _second = Listener::new(&api, &path).await;
+    for path in ["/api/events", &path] {
+        let refused = api.get(path).await;
+        assert_eq!(refused.problem(503, "unavailable").header("retry-after"), Some("30"));
+    }
+    // What is not a stream is answered as ever.
+    api.get(&format!("/api/vouchers/{id}")).await.is(200);
+    drop(first);
+    let has_room = async || api.get("/api/events").await.status == 200;
+    eventually("the place of the reader who left is free", has_room).await;
+}
+
+/// Nothing waits for a reader in the server beyond what the connection itself buffers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_reader_hears_the_newest_state_and_holds_up_nobody() {
+    let api = Api::new().await;
+    // 20 vouchers with long names, so that what is never read fills the connection's buffers.
+    let title = "x".repeat(200);
+    for _ in 0..20 {
+        api.world.voucher(1_000_000).await;
+    }
+    let naming = sqlx::query("update vouchers set title = $1").bind(&title);
+    naming.execute(api.world.database.pool()).await.unwrap();
+    let mut slow = TcpStream::connect(api.address).await.unwrap();
+    slow.write_all(b"GET /api/events HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut quick = Listener::new(&api, "/api/events").await;
+    let sell = "update seckill_vouchers set stock = stock - 1";
+    let mut last = 1_000_000;
+    for _ in 0..5 {
+        sqlx::query(sell).execute(api.world.database.pool()).await.unwrap();
+        last -= 1;
+        let mut heard = HashMap::new();
+        while heard.len() < 20 {
+            let voucher = quick.until("stock", last).await;
+            heard.insert(voucher["id"].to_string(), ());
+        }
+    }
+    // The slow one reads only now: it hears the last state, too.
+    let (mut read, mut buffer) = (String::new(), [0; 4096]);
+    let until_last = async {
+        while read.matches(&format!("\"stock\":{last},")).count() < 20 {
+            let count = slow.read(&mut buffer).await.unwrap();
+            read.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
+        }
+    };
+    must("the slow reader hears the newest state", until_last).await;
+}
+
+/// A server that can be stopped.
+async fn stoppable(app: App) -> (SocketAddr, oneshot::Sender<()>, JoinHandle<()>) {
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let events = app.events.clone();
+    let stopped = async move {
+        let _ = stopped.await;
+        events.close();
+    };
+    let serving = server::serve(listener, router(app), ServerLimits::of(64), stopped);
+    (address, stop, tokio::spawn(serving))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_streams_end_when_the_server_stops() {
+    let world = World::new().await;
+    let id: VoucherId = world.voucher(1).await.id;
+    let (address, stop, serving) = stoppable(world.app().await).await;
+    let api = Api::at(world, address);
+    let paths = ["/api/events".to_owned(), format!("/api/vouchers/{id}/events")];
+    let mut streams = join_all(paths.iter().map(|path| Listener::new(&api, path))).await;
+    for stream in &mut streams {
+        stream.voucher().await;
+    }
+    stop.send(()).unwrap();
+    for stream in &mut streams {
+        assert_eq!(stream.lines().await, None);
+    }
+    must("the server stops", serving).await.unwrap();
+}

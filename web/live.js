@@ -1,0 +1,91 @@
+// The vouchers as they change: by server-sent events; where there is no room for a stream, by asking
+// every five seconds. And the time by the server's clock, whatever the clock of this machine shows.
+
+import { api } from "./page.js";
+
+const POLL_EVERY_MS = 5_000;
+const STREAM_AGAIN_AFTER_MS = 30_000;
+
+// What to add to `performance.now()`, which nobody sets.
+let offset = null;
+
+// Milliseconds since 1970 by the server's clock; null before the server has said anything.
+export const serverNow = () => (offset === null ? null : performance.now() + offset);
+
+// An answer that was sent between `from` and `to` by the server's clock came now, to a request that
+// went out at `sent`.
+function learn(from, to, sent) {
+  const lowest = from - performance.now();
+  const highest = to - sent;
+  offset = offset === null ? lowest : Math.min(Math.max(offset, lowest), highest);
+}
+
+// A little more or less, so that those who wait together do not ask together.
+const about = (ms) => ms * (0.8 + 0.4 * Math.random());
+
+// Calls `heard` with a list of vouchers whenever some changed, and `state` with "live", "polling" or
+// "offline". A page that nobody looks at holds no stream.
+export function watch({ heard, state }) {
+  let stream = null;
+  let isPolling = false;
+  let pollTimer = 0;
+  let streamTimer = 0;
+
+  async function poll() {
+    pollTimer = setTimeout(poll, about(POLL_EVERY_MS));
+    const sent = performance.now();
+    const answer = await api("GET", "/api/vouchers");
+    if (!answer.ok) return state("offline");
+    const date = Date.parse(answer.headers.get("date"));
+    // Whole seconds: it may be almost a second later.
+    if (Number.isFinite(date)) learn(date, date + 1_000, sent);
+    state(stream?.readyState === EventSource.OPEN ? "live" : "polling");
+    heard(answer.body);
+  }
+
+  // A stream that fails again and again does not put the next question off.
+  function startPolling(ms) {
+    if (isPolling) return;
+    isPolling = true;
+    pollTimer = setTimeout(poll, ms);
+  }
+
+  function stopPolling() {
+    isPolling = false;
+    clearTimeout(pollTimer);
+  }
+
+  function open() {
+    clearTimeout(streamTimer);
+    stream?.close();
+    const opened = (stream = new EventSource("/api/events"));
+    opened.addEventListener("open", () => {
+      stopPolling();
+      state("live");
+    });
+    opened.addEventListener("voucher", (event) => {
+      const { now, ...voucher } = JSON.parse(event.data);
+      offset = Date.parse(now) - performance.now();
+      heard([voucher]);
+    });
+    opened.addEventListener("error", () => {
+      if (stream !== opened) return;
+      // Closed: refused, there is no room. Otherwise the browser connects again when `retry` says.
+      const refused = opened.readyState === EventSource.CLOSED;
+      if (refused) streamTimer = setTimeout(open, about(STREAM_AGAIN_AFTER_MS));
+      startPolling(refused ? 0 : about(POLL_EVERY_MS));
+    });
+  }
+
+  function close() {
+    stopPolling();
+    clearTimeout(streamTimer);
+    stream?.close();
+    stream = null;
+  }
+
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", (event) => event.persisted && open());
+  open();
+}
