@@ -216,6 +216,8 @@ async fn where_the_stores_are_named_nothing_is_played() {
     let api = Api::at(world, address);
     let page = api.get("/lab").await;
     assert_eq!(page.status, 404);
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'; script-src 'self'; "), "{policy}");
     assert!(page.text.contains("run seckill serve without DATABASE_URL and REDIS_URL"));
     assert!(!page.text.contains("data-step"));
     api.post(SESSIONS, &json!({ "rung": "r05" })).await.problem(404, "not_found");

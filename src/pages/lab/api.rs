@@ -1,6 +1,8 @@
 //! What the page asks for. Not in the OpenAPI document, which describes the production API: a build
 //! without the lab has none of this.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -17,6 +19,9 @@ use crate::ladder::{self, RUNGS, Rung};
 
 /// More vouchers than two buyers can show anything with.
 const MAX_STOCK: i32 = 9;
+
+/// When it is worth the while to ask again after a failure.
+const FAILED: Duration = Duration::from_secs(30);
 
 /// A session to be played from its beginning.
 #[derive(Debug, Deserialize)]
@@ -156,7 +161,9 @@ impl From<PlayerError> for ApiError {
             }
             PlayerError::NoSession => Self::new(Code::NotFound).detail(detail),
             PlayerError::Refused(_) => Self::invalid(detail),
-            PlayerError::Failed(_) | PlayerError::Overloaded => Self::unavailable().detail(detail),
+            // What is not installed will not be there in a second.
+            PlayerError::Failed(_) => Self::unavailable().retry_after(FAILED).detail(detail),
+            PlayerError::Overloaded => Self::unavailable().detail(detail),
         }
     }
 }

@@ -208,7 +208,7 @@ fn content(texts: &LabTexts, rungs: &[RungSummary]) -> Markup {
                 section aria-labelledby="timeline-title" {
                     h2 #timeline-title { (texts.timeline) }
                     ol #timeline.timeline {}
-                    p #last.visually-hidden role="status" {}
+                    p #last.unseen role="status" {}
                 }
             }
         }
@@ -233,7 +233,7 @@ fn settings(texts: &LabTexts, rungs: &[RungSummary]) -> Markup {
             div.rung-choice {
                 button #previous type="button" aria-keyshortcuts="p" aria-label=(texts.previous)
                     title=(texts.previous) { "←" }
-                label { span.visually-hidden { (texts.rung) }
+                label { span.unseen { (texts.rung) }
                     select #rung {
                         @for rung in rungs { option value=(rung.id) { (rung.title) } }
                     }
@@ -242,7 +242,7 @@ fn settings(texts: &LabTexts, rungs: &[RungSummary]) -> Markup {
                     title=(texts.next) { "→" }
             }
             fieldset {
-                legend.visually-hidden { (texts.settings) }
+                legend.unseen { (texts.settings) }
                 (choice("users", texts.users, [texts.one_user, texts.two_users]))
                 (choice("processes", texts.processes, [texts.one_process, texts.two_processes]))
                 label { (texts.stock)
