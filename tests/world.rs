@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use async_trait::async_trait;
+use axum::Router;
 use chrono::{DateTime, TimeDelta, Utc};
 use ipnet::IpNet;
 use seckill::embedded::{Home, Plan, Servers};
@@ -293,6 +294,16 @@ impl World {
         options: PurchasesOptions,
         trusted_proxies: Vec<IpNet>,
     ) -> SocketAddr {
+        self.serve_beside(Router::new(), options, trusted_proxies).await
+    }
+
+    /// The same with more routes.
+    pub async fn serve_beside(
+        &self,
+        more: Router,
+        options: PurchasesOptions,
+        trusted_proxies: Vec<IpNet>,
+    ) -> SocketAddr {
         // First, as `serve` does: whoever counts looks his counters up when he is made.
         seckill::telemetry::start_metrics();
         let app = self.app_with(options, trusted_proxies).await;
@@ -300,7 +311,7 @@ impl World {
         let address = listener.local_addr().unwrap();
         tokio::spawn(server::serve(
             listener,
-            router_with(app.clone(), pages::routes(app)),
+            router_with(app.clone(), pages::routes(app).merge(more)),
             ServerLimits::of(4096),
             std::future::pending(),
         ));

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
+#[cfg(feature = "lab")]
+use axum::Router;
 use clap::Args;
 use rand::RngExt;
 use tokio::runtime::Runtime;
@@ -24,6 +26,8 @@ use crate::http::tokens::Tokens;
 use crate::http::{App, AppParts, router_with, server};
 use crate::model::{SharedClock, SystemClock};
 use crate::pages;
+#[cfg(feature = "lab")]
+use crate::pages::lab::{self, Player, PlayerOptions, PlayerThread};
 use crate::seckill::{Purchases, PurchasesOptions};
 use crate::store::{Database, DatabaseDurability, Keys, NodeName, Redis};
 use crate::telemetry;
@@ -112,15 +116,34 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         "the shop is at http://{address}/, the board at /board, the API at /docs; Ctrl-C stops"
     );
     let stop = stopping(stop, app.clone());
-    let routes = router_with(app.clone(), pages::routes(app.clone()));
+    let pages = pages::routes(app.clone());
+    #[cfg(feature = "lab")]
+    let (pages, player) = with_ladder(pages, &stores)?;
+    let routes = router_with(app.clone(), pages);
     let serving = server::serve(listener, routes, limits, stop);
     http.spawn(serving).await.context("the server failed on a defect")?;
 
     tracing::info!("stopping: finishing what was begun");
+    #[cfg(feature = "lab")]
+    if let Some(player) = player {
+        player.close().await;
+    }
     app.purchases.shutdown().await;
     app.revocations.stop();
     app.database.close().await;
     stores.close().await
+}
+
+/// The ladder beside the other pages: to be played only where the stores are the program's own,
+/// which no production server's are. It has servers of its own, and only while somebody plays.
+#[cfg(feature = "lab")]
+fn with_ladder(pages: Router, stores: &Stores) -> anyhow::Result<(Router, Option<PlayerThread>)> {
+    if !stores.are_private() {
+        return Ok((pages.merge(lab::routes(None)), None));
+    }
+    let exe = std::env::current_exe().context("cannot find the program's own file")?;
+    let (player, task) = Player::start(PlayerOptions::private(exe))?;
+    Ok((pages.merge(lab::routes(Some(player))), Some(task)))
 }
 
 /// As many connections as the system allows files.

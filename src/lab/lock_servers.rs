@@ -25,7 +25,7 @@ impl LockServers {
             LockKind::Redis(1) => {
                 Ok(Self { redis_urls: vec![world.redis_url().to_owned()], ..Self::default() })
             }
-            LockKind::Redis(several) => Self::fresh(several).await,
+            LockKind::Redis(several) => Self::fresh(world, several).await,
             LockKind::None | LockKind::Mutex => Ok(Self::default()),
             LockKind::ZooKeeper => {
                 Ok(Self { zookeeper: Some(world.zookeeper().await?), ..Self::default() })
@@ -37,10 +37,10 @@ impl LockServers {
     ///
     /// # Errors
     /// As [`LockServers::start`].
-    pub async fn fresh(count: usize) -> Result<Self, FaultError> {
+    pub async fn fresh(world: &World, count: usize) -> Result<Self, FaultError> {
         let mut servers = Self::default();
         for _ in 0..count {
-            let node = RedisNode::start(&[]).await?;
+            let node = RedisNode::start_at(world.home()).await?;
             servers.redis_urls.push(node.url());
             servers.nodes.push(node);
         }

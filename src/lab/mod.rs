@@ -6,7 +6,7 @@
 //! databases; `node_process` and `node`, the two sides of a process that sells, with the
 //! `protocol` between them; `faults`, servers to kill, pause and cut off. Beside the replays:
 //! `rush`, a real crowd on a rung, and `serve`, the rungs over HTTP, which both put vouchers
-//! on `sale`. `report` is what all of it came to: for a terminal, for a program, and as a page.
+//! on `sale`; and `session`, where somebody else is the scheduler, with the rungs' `source_code`. `report` is what all of it came to: for a terminal, for a program, and as a page.
 
 pub mod faults;
 mod judge;
@@ -22,6 +22,8 @@ mod sale;
 pub mod scenarios;
 mod scheduler;
 mod serve;
+pub mod session;
+pub mod source_code;
 mod steps;
 mod timeline;
 mod world;

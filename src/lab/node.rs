@@ -2,13 +2,16 @@
 //! lab tells it to, or serves HTTP; in both cases it ends when its standard input does.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use async_trait::async_trait;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use super::protocol::{Act, Attempt, NodePlan, NodeReport, NodeRequest, say};
 use crate::ladder::{self, Design, Director, Point, Purchase, RungError};
@@ -36,15 +39,15 @@ pub async fn run() -> anyhow::Result<()> {
 
 async fn act(design: Arc<dyn Design>, mut lines: Lines<BufReader<Stdin>>) -> anyhow::Result<()> {
     let mut actors: HashMap<String, Arc<ActorDirector>> = HashMap::new();
+    let mut attempts = JoinSet::new();
     while let Some(line) = lines.next_line().await? {
         match serde_json::from_str(&line).context("an order cannot be read")? {
             NodeRequest::Enter(attempt) => {
-                let actor =
-                    Arc::new(ActorDirector { name: attempt.actor.clone(), go: Semaphore::new(0) });
+                let actor = Arc::new(ActorDirector::new(attempt.actor.clone()));
                 actors.insert(attempt.actor.clone(), Arc::clone(&actor));
                 let purchase = purchase(&attempt, Arc::clone(&actor) as Arc<dyn Director>)?;
                 let design = Arc::clone(&design);
-                tokio::spawn(async move {
+                attempts.spawn(async move {
                     actor.until_told_to_go().await;
                     actor.did(match design.buy(&purchase).await {
                         Ok(answer) => Act::Done(answer),
@@ -57,6 +60,15 @@ async fn act(design: Arc<dyn Design>, mut lines: Lines<BufReader<Stdin>>) -> any
                 Some(actor) => actor.go.add_permits(1),
                 None => bail!("there is no actor {name:?}"),
             },
+            NodeRequest::Look(name) => match actors.get(&name) {
+                Some(actor) => actor.look(),
+                None => bail!("there is no actor {name:?}"),
+            },
+            NodeRequest::BreakOff => {
+                attempts.shutdown().await;
+                actors.clear();
+                say(&NodeReport::BrokenOff);
+            }
         }
     }
     Ok(())
@@ -67,6 +79,7 @@ fn purchase(attempt: &Attempt, director: Arc<dyn Director>) -> anyhow::Result<Pu
         user: UserId::try_from(attempt.user)?,
         voucher: VoucherId::try_from(attempt.voucher)?,
         lease: Duration::from_millis(attempt.lease_ms),
+        patience: Duration::from_millis(attempt.patience_ms),
         also: attempt.also.map(VoucherId::try_from).transpose()?,
         director: Some(director),
     })
@@ -76,9 +89,31 @@ fn purchase(attempt: &Attempt, director: Arc<dyn Director>) -> anyhow::Result<Pu
 struct ActorDirector {
     name: String,
     go: Semaphore,
+    /// Whether the lab wants to hear that the attempt waits.
+    asked: AtomicBool,
+    /// Has the attempt look again for what it waits for.
+    waker: Mutex<Option<Waker>>,
 }
 
 impl ActorDirector {
+    fn new(name: String) -> Self {
+        let (asked, waker) = (AtomicBool::new(true), Mutex::default());
+        Self { name, go: Semaphore::new(0), asked, waker }
+    }
+
+    fn look(&self) {
+        // Before the waker is taken: an attempt that leaves one afterwards finds the question.
+        self.asked.store(true, Ordering::SeqCst);
+        if let Some(waker) = self.waker().take() {
+            waker.wake();
+        }
+    }
+
+    fn waker(&self) -> std::sync::MutexGuard<'_, Option<Waker>> {
+        // One waker is whole whoever panicked.
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn until_told_to_go(&self) {
         // The semaphore is never closed.
         if let Ok(permit) = self.go.acquire().await {
@@ -96,9 +131,13 @@ impl Director for ActorDirector {
     async fn at(&self, point: Point, detail: String) {
         self.did(Act::At(point, detail));
         self.until_told_to_go().await;
+        self.asked.store(true, Ordering::SeqCst);
     }
 
-    fn waits(&self, what: &str) {
-        self.did(Act::Waits(what.to_owned()));
+    fn waits(&self, what: &str, waker: &Waker) {
+        *self.waker() = Some(waker.clone());
+        if self.asked.swap(false, Ordering::SeqCst) {
+            self.did(Act::Waits(what.to_owned()));
+        }
     }
 }

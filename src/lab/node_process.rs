@@ -47,7 +47,9 @@ impl NodeProcess {
         node.send(plan).await?;
         match node.hear().await? {
             NodeReport::Ready(address) => node.address = address,
-            NodeReport::Acted { .. } => bail!("a node acted before it was ready"),
+            NodeReport::Acted { .. } | NodeReport::BrokenOff => {
+                bail!("a node acted before it was ready")
+            }
         }
         Ok(node)
     }
@@ -93,6 +95,34 @@ impl NodeProcess {
             self.heard.entry(actor).or_default().push_back(act);
         }
         Ok(())
+    }
+
+    /// Drops every attempt of the node where it is, and forgets what was heard of it.
+    ///
+    /// # Errors
+    /// When the node has ended.
+    pub(super) async fn break_off(&mut self) -> anyhow::Result<()> {
+        self.order(&NodeRequest::BreakOff).await?;
+        while !matches!(self.hear().await?, NodeReport::BrokenOff) {}
+        self.heard.clear();
+        Ok(())
+    }
+
+    /// Until `actor` has done something that nobody has asked about yet.
+    ///
+    /// # Errors
+    /// When the node has ended.
+    pub(super) async fn listen_for(&mut self, actor: &str) -> anyhow::Result<()> {
+        while !self.has_heard(actor) {
+            self.listen().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the next thing that `actor` did is that it waits; that is forgotten.
+    pub(super) fn forget_waiting(&mut self, actor: &str) -> bool {
+        let Some(acts) = self.heard.get_mut(actor) else { return false };
+        acts.pop_front_if(|act| matches!(act, Act::Waits(_))).is_some()
     }
 
     /// Whether `actor` did something that nobody has asked about yet.

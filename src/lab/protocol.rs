@@ -62,6 +62,10 @@ pub(super) enum NodeRequest {
     Enter(Attempt),
     /// The actor goes on to its next pause point.
     Go(String),
+    /// An actor that waits in this process is to say so again, unless it waits no more.
+    Look(String),
+    /// Every attempt is dropped where it is, and nothing of it is left here.
+    BreakOff,
 }
 
 /// An attempt.
@@ -77,6 +81,8 @@ pub(super) struct Attempt {
     pub(super) also: Option<i64>,
     /// As in `ladder::Purchase`.
     pub(super) lease_ms: u64,
+    /// As in `ladder::Purchase`.
+    pub(super) patience_ms: u64,
 }
 
 /// What a node says.
@@ -85,6 +91,8 @@ pub(super) struct Attempt {
 pub(super) enum NodeReport {
     /// It listens: for orders, or at this address.
     Ready(Option<String>),
+    /// No attempt is left.
+    BrokenOff,
     /// An actor did something.
     Acted {
         /// Who.

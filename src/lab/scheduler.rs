@@ -12,7 +12,7 @@ use super::node_process::NodeProcess;
 use super::protocol::{Attempt, NodePlan, NodeRequest};
 use super::timeline::TimelineLine;
 use super::world::World;
-use crate::ladder::{Answer, Point, Rung};
+use crate::ladder::{Answer, Point, Purchase, Rung};
 
 /// What takes longer never comes: the cell is unknown.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -73,6 +73,8 @@ pub(super) struct ActorRecord {
     pub(super) node: usize,
     pub(super) state: ActorState,
     pub(super) answer: Option<Stop>,
+    /// What the rung said at the last pause point, or why there is no answer.
+    pub(super) detail: String,
     may_fail: bool,
 }
 
@@ -87,12 +89,14 @@ pub struct ActorPlan {
     pub also: Option<i64>,
     /// The lease of its lock.
     pub lease: Duration,
+    /// How long it waits for another one.
+    pub patience: Duration,
 }
 
 impl ActorPlan {
     /// A buyer of one voucher, with a lease that does not end meanwhile.
     pub const fn new(user: i64, voucher: i64) -> Self {
-        Self { user, voucher, also: None, lease: LONG_LEASE }
+        Self { user, voucher, also: None, lease: LONG_LEASE, patience: Purchase::PATIENCE }
     }
 
     /// With a lease that ends soon.
@@ -221,6 +225,7 @@ impl<'a> Scheduler<'a> {
             voucher: buyer.voucher,
             also: buyer.also,
             lease_ms: buyer.lease.as_millis() as u64,
+            patience_ms: buyer.patience.as_millis() as u64,
         };
         sqlx::query(
             "insert into users (id, phone, nickname, created_at)
@@ -243,6 +248,7 @@ impl<'a> Scheduler<'a> {
             node: node.0,
             state: ActorState::Held,
             answer: None,
+            detail: String::new(),
             may_fail: false,
         });
         Ok(Actor(self.actors.len() - 1))
@@ -355,6 +361,23 @@ impl<'a> Scheduler<'a> {
     pub async fn orders(&self, voucher: i64) -> anyhow::Result<i64> {
         let count = sqlx::query_scalar("select count(*) from orders where voucher_id = $1");
         Ok(count.bind(voucher).fetch_one(&self.database).await?)
+    }
+
+    /// Breaks off what is played and forgets it. Processes and servers stay; users are fresh ones.
+    ///
+    /// # Errors
+    /// When a process has ended.
+    pub(super) async fn start_over(&mut self) -> anyhow::Result<()> {
+        for node in &mut self.nodes {
+            node.break_off().await?;
+        }
+        (self.first_user, _) = self.world.next_cell();
+        self.vouchers.clear();
+        self.actors.clear();
+        self.timeline.clear();
+        self.orders.clear();
+        self.broken.clear();
+        Ok(())
     }
 
     /// Ends the scheduler: its processes, its connections. Returns what happened.

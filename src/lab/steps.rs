@@ -120,6 +120,7 @@ impl Scheduler<'_> {
                     let detail =
                         if at == Point::Committing { self.nth_order(detail) } else { detail };
                     self.note(name, at.told(&detail));
+                    self.actors[actor.0].detail = detail;
                     if !points.contains(&at) {
                         continue;
                     }
@@ -127,6 +128,7 @@ impl Scheduler<'_> {
                 }
                 Act::Waits(what) => {
                     self.note(name, format!("waits for {what}"));
+                    self.actors[actor.0].detail = what;
                     return Ok(Stop::Waits);
                 }
                 Act::Done(answer) => {
@@ -139,6 +141,7 @@ impl Scheduler<'_> {
                 }
                 Act::Failed(error) => {
                     self.note(name, format!("comes to no answer: {error}"));
+                    self.actors[actor.0].detail.clone_from(&error);
                     Stop::Failed(error)
                 }
             };
@@ -168,6 +171,52 @@ impl Scheduler<'_> {
                 return Ok(Act::Waits("a row that another transaction has locked".to_owned()));
             }
         }
+    }
+
+    /// Whether an actor that waits in its process still does. What it waits for was given back
+    /// before this is asked, or was not.
+    pub(super) async fn still_waits(&mut self, actor: Actor) -> anyhow::Result<bool> {
+        let ActorRecord { name, node, .. } = self.actors[actor.0];
+        let node = &mut self.nodes[node];
+        if !node.has_heard(name) {
+            node.order(&NodeRequest::Look(name.to_owned())).await?;
+            timeout(PATIENCE, node.listen_for(name)).await.context("a node does not answer")??;
+        }
+        Ok(node.forget_waiting(name))
+    }
+
+    /// Whether a transaction of an actor waits for a lock that another one has.
+    pub(super) async fn is_blocked_in_database(&self) -> anyhow::Result<bool> {
+        let blocked = sqlx::query_scalar(
+            "select exists (
+               select from pg_locks join pg_stat_activity using (pid)
+               where not granted and datname = current_database()
+             )",
+        );
+        Ok(blocked.fetch_one(&self.database).await?)
+    }
+
+    /// Waits until PostgreSQL has undone what was broken off.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub(super) async fn until_rolled_back(&self) -> anyhow::Result<()> {
+        let open = || {
+            sqlx::query_scalar::<_, bool>(
+                "select exists (
+               select from pg_stat_activity
+               where datname = current_database() and pid <> pg_backend_pid()
+                 and backend_type = 'client backend' and state <> 'idle'
+             )",
+            )
+        };
+        let until = async {
+            while open().fetch_one(&self.database).await? {
+                tokio::time::sleep(LOOK_EVERY / 5).await;
+            }
+            anyhow::Ok(())
+        };
+        timeout(PATIENCE, until).await.context("a transaction was not undone")?
     }
 
     async fn waiting_in_database(&self) -> anyhow::Result<i64> {

@@ -1,6 +1,6 @@
 //! Where the lab works: two scratch databases, a Redis, names of its own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use sqlx::{Connection, Executor, PgConnection};
@@ -126,13 +126,18 @@ impl World {
         &self.redis_url
     }
 
+    /// A directory that goes with the private servers, also when this process is killed.
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.servers.as_ref().map(Servers::directory)
+    }
+
     /// The one ZooKeeper of this run, as `host:port`; started when it is first asked for, for
     /// it takes a second.
     ///
     /// # Errors
     /// When it is not installed, or does not start.
     pub async fn zookeeper(&self) -> Result<String, FaultError> {
-        let node = self.zookeeper.get_or_try_init(ZooKeeperNode::start).await?;
+        let node = self.zookeeper.get_or_try_init(|| ZooKeeperNode::start_at(self.home())).await?;
         Ok(node.connect_string())
     }
 

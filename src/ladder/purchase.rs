@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -24,6 +24,8 @@ pub struct Purchase {
     pub voucher: VoucherId,
     /// The lease of the lock that is taken for it, where there is one.
     pub lease: Duration,
+    /// How long a second request of a user waits for the first, where it waits.
+    pub patience: Duration,
     /// Another voucher that is bought on the way, by code that takes the same lock.
     pub also: Option<VoucherId>,
     /// Says when it goes on; `None` in a real rush.
@@ -36,11 +38,14 @@ pub trait Director: Send + Sync {
     /// The attempt is at `point`; returns when it may go on.
     async fn at(&self, point: Point, detail: String);
 
-    /// The attempt has to wait for somebody else in this process.
-    fn waits(&self, what: &str);
+    /// The attempt was polled, and has to wait for `what`; `waker` polls it again.
+    fn waits(&self, what: &str, waker: &Waker);
 }
 
 impl Purchase {
+    /// How long a request waits for another one, unless somebody says otherwise.
+    pub const PATIENCE: Duration = Duration::from_secs(20);
+
     /// A pause point: nothing at all in a real rush.
     pub async fn at(&self, point: Point, detail: impl Display) {
         if let Some(director) = &self.director {
@@ -48,15 +53,13 @@ impl Purchase {
         }
     }
 
-    /// Awaits `turn`, and says so when it is not there at once.
+    /// Awaits `turn`, and says so where it is not there yet.
     pub async fn waiting<T>(&self, what: &str, turn: impl Future<Output = T>) -> T {
         let mut turn = pin!(turn);
-        let mut told = false;
         poll_fn(|context| {
             let polled = turn.as_mut().poll(context);
-            if let (Poll::Pending, false, Some(director)) = (&polled, told, &self.director) {
-                told = true;
-                director.waits(what);
+            if let (Poll::Pending, Some(director)) = (&polled, &self.director) {
+                director.waits(what, context.waker());
             }
             polled
         })
@@ -98,6 +101,36 @@ pub enum Point {
 }
 
 impl Point {
+    /// All there are.
+    pub const ALL: [Self; 10] = [
+        Self::StockRead,
+        Self::OrdersCounted,
+        Self::KeySet,
+        Self::Locked,
+        Self::Missed,
+        Self::LastCheck,
+        Self::InnerDone,
+        Self::ReleasedEarly,
+        Self::Committing,
+        Self::Releasing,
+    ];
+
+    /// The name in the interface.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::StockRead => "stock_read",
+            Self::OrdersCounted => "orders_counted",
+            Self::KeySet => "key_set",
+            Self::Locked => "locked",
+            Self::Missed => "missed",
+            Self::LastCheck => "last_check",
+            Self::InnerDone => "inner_done",
+            Self::ReleasedEarly => "released_early",
+            Self::Committing => "committing",
+            Self::Releasing => "releasing",
+        }
+    }
+
     /// What an actor does there, for a timeline.
     pub fn told(self, detail: &str) -> String {
         match self {

@@ -7,17 +7,12 @@
 //! between its last look and its write.
 //! *Next.* Ask several servers that do not depend on each other (r14).
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use sqlx::PgPool;
 
 use super::{Answer, Design, Point, Purchase, Resources, RungError};
 use crate::lock::{Guard, Lease, LockClient, LockOptions, Owner};
 use crate::store::Keys;
-
-/// How long a second request of a user waits for the first.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 struct RenewedLock {
     database: PgPool,
@@ -49,7 +44,8 @@ impl RenewedLock {
             Some(guard) => guard,
             None => {
                 purchase.at(Point::Missed, "it will hear of the release").await;
-                match purchase.waiting("the release", lock.acquire_within(PATIENCE)).await? {
+                let turn = lock.acquire_within(purchase.patience);
+                match purchase.waiting("the release", turn).await? {
                     Some(guard) => guard,
                     None => return Ok(Answer::InProgress),
                 }

@@ -6,17 +6,12 @@
 //! stopped between its last look and its write.
 //! *Next.* Be content with a majority (r15).
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use sqlx::PgPool;
 
 use super::{Answer, Design, Point, Purchase, Resources, RungError};
 use crate::lock::{Lease, LockClient, LockOptions, MultiGuard, MultiLock, Owner};
 use crate::store::Keys;
-
-/// How long a second request of a user waits for the first.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 struct AllNodes {
     database: PgPool,
@@ -53,7 +48,8 @@ impl AllNodes {
             Some(guard) => guard,
             None => {
                 purchase.at(Point::Missed, "it will hear of the release").await;
-                match purchase.waiting("the release", lock.acquire_within(PATIENCE)).await? {
+                let turn = lock.acquire_within(purchase.patience);
+                match purchase.waiting("the release", turn).await? {
                     Some(guard) => guard,
                     None => return Ok(Answer::InProgress),
                 }

@@ -6,17 +6,12 @@
 //! between its last look and its write. Nor may the holder take it again.
 //! *Next.* Let the database refuse who is late (r16).
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use sqlx::PgPool;
 
 use super::{Answer, Design, Point, Purchase, Resources, RungError};
 use crate::lock::{Lease, LockClient, LockOptions, QuorumGuard, RedLock, RedLockOptions};
 use crate::store::Keys;
-
-/// How long a second request of a user waits for the first.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Majority {
     database: PgPool,
@@ -41,7 +36,8 @@ impl Design for Majority {
             Some(guard) => guard,
             None => {
                 purchase.at(Point::Missed, "it will hear of the release").await;
-                match purchase.waiting("the release", lock.acquire_within(PATIENCE)).await? {
+                let turn = lock.acquire_within(purchase.patience);
+                match purchase.waiting("the release", turn).await? {
                     Some(guard) => guard,
                     None => return Ok(Answer::InProgress),
                 }

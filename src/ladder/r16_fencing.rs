@@ -5,17 +5,12 @@
 //! *Breaks when* the lock's server is gone: then nobody buys. And it is one more row to write.
 //! *Next.* A lock service that does not forget (r17); or no lock at all (r18).
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use sqlx::PgPool;
 
 use super::{Answer, Design, Point, Purchase, Resources, RungError};
 use crate::lock::{Guard, Lease, LockClient, LockOptions, Owner};
 use crate::store::Keys;
-
-/// How long a second request of a user waits for the first.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Fencing {
     database: PgPool,
@@ -47,7 +42,8 @@ impl Fencing {
             Some(guard) => guard,
             None => {
                 purchase.at(Point::Missed, "it will hear of the release").await;
-                match purchase.waiting("the release", lock.acquire_within(PATIENCE)).await? {
+                let turn = lock.acquire_within(purchase.patience);
+                match purchase.waiting("the release", turn).await? {
                     Some(guard) => guard,
                     None => return Ok(Answer::InProgress),
                 }

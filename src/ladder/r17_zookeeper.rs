@@ -17,9 +17,6 @@ use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, SessionState};
 use super::{Answer, Design, Point, Purchase, Resources, RungError};
 use crate::store::Keys;
 
-/// How long a second request of a user waits for the first.
-const PATIENCE: Duration = Duration::from_secs(20);
-
 /// A shorter session ends by itself on a busy machine.
 const MIN_SESSION: Duration = Duration::from_secs(1);
 
@@ -49,7 +46,8 @@ impl Design for ZooKeeper {
         let (_, number) = session.create(&format!("{queue}/place-"), b"", &PLACE).await?;
         let place = format!("place-{number}");
         let own = format!("{queue}/{place}");
-        let answer = match timeout(PATIENCE, first_in(session, &queue, &place, purchase)).await {
+        let turn = first_in(session, &queue, &place, purchase);
+        let answer = match timeout(purchase.patience, turn).await {
             Ok(Ok(())) => self.buy_first(purchase, session).await,
             Ok(Err(error)) => Err(error),
             Err(_) => Ok(Answer::InProgress),

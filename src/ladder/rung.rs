@@ -81,6 +81,11 @@ impl Rung {
         rest[..ends.min().unwrap_or(rest.len())].trim().to_owned()
     }
 
+    /// Whether its lock must be had on every one of its servers, not on a majority.
+    pub fn needs_all_servers(&self) -> bool {
+        self.id == "r14_multi_lock"
+    }
+
     /// Whether it claims to survive `scenario`.
     pub fn claims_to_survive(&self, scenario: Scenario) -> bool {
         self.claims.contains(&scenario.invariant()) || !self.breaks.contains(&scenario)

@@ -41,6 +41,10 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     web!("board_plots.js", SCRIPT),
     web!("board_verdict.js", SCRIPT),
     web!("metrics.js", SCRIPT),
+    #[cfg(feature = "lab")]
+    web!("lab.js", SCRIPT),
+    #[cfg(feature = "lab")]
+    web!("lab.css", STYLE),
     web!("vendor/uplot.js", SCRIPT),
     web!("vendor/uplot.css", STYLE),
     web!("vendor/uplot-LICENSE.txt", TEXT),

@@ -6,6 +6,8 @@
 mod assets;
 mod board;
 mod board_texts;
+#[cfg(feature = "lab")]
+pub mod lab;
 mod page;
 mod storefront;
 mod texts;

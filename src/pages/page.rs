@@ -28,6 +28,7 @@ texts! {
         skip: "Skip to the content", "跳到正文";
         storefront: "Sales", "抢购";
         board: "Board", "看板";
+        lab: "Ladder", "阶梯";
         api: "API", "接口文档";
         other_language: "中文", "English";
         other_tag: "zh-CN", "en";
@@ -107,7 +108,9 @@ impl<T: Serialize> HtmlPage<'_, T> {
 }
 
 fn navigation(frame: &Frame, path: &str) -> Markup {
-    let pages = [("/", frame.storefront), ("/board", frame.board)];
+    let pages = [("/", frame.storefront), ("/board", frame.board), ("/lab", frame.lab)];
+    // The ladder is not part of every build.
+    let pages = pages.into_iter().filter(|(path, _)| *path != "/lab" || cfg!(feature = "lab"));
     html! {
         header.top {
             div {

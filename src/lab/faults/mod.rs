@@ -7,7 +7,7 @@
 //!
 //! Everything ends when it is dropped, and when this process ends in any other way, SIGKILL
 //! included. A directory goes with what is dropped; only a process that was killed leaves its
-//! directories behind, in the system's place for temporary ones.
+//! directories behind, in the system's place for temporary ones, or in a home that somebody removes.
 
 mod error;
 mod patience;

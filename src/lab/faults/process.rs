@@ -126,9 +126,9 @@ fn spawn_tied(mut command: Command) -> io::Result<Child> {
     child.recv().map_err(|_| gone())?
 }
 
-/// A directory for one server, which goes when it is dropped.
-pub(super) fn directory(prefix: &str) -> Result<TempDir, FaultError> {
-    let usual = std::env::temp_dir();
+/// A directory for one server, which goes when it is dropped; in `home`, if there is one.
+pub(super) fn directory(prefix: &str, home: Option<&Path>) -> Result<TempDir, FaultError> {
+    let usual = home.map_or_else(std::env::temp_dir, Path::to_owned);
     let base = if usual.as_os_str().len() > BASE_MAX { PathBuf::from("/tmp") } else { usual };
     tempfile::Builder::new()
         .prefix(prefix)

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -50,7 +50,15 @@ impl RedisNode {
     /// # Errors
     /// [`FaultError::Missing`] where Redis is not installed; else why it did not start.
     pub async fn start(arguments: &[&str]) -> Result<Self, FaultError> {
-        Self::start_configured("", arguments).await
+        Self::start_in(None, "", arguments).await
+    }
+
+    /// As [`RedisNode::start`], with its directory in `home`.
+    ///
+    /// # Errors
+    /// As [`RedisNode::start`].
+    pub async fn start_at(home: Option<&Path>) -> Result<Self, FaultError> {
+        Self::start_in(home, "", &[]).await
     }
 
     /// As [`RedisNode::start`], with a configuration file of this content, in which the server
@@ -62,11 +70,19 @@ impl RedisNode {
         configuration: &str,
         arguments: &[&str],
     ) -> Result<Self, FaultError> {
+        Self::start_in(None, configuration, arguments).await
+    }
+
+    async fn start_in(
+        home: Option<&Path>,
+        configuration: &str,
+        arguments: &[&str],
+    ) -> Result<Self, FaultError> {
         let mut attempt = 1;
         loop {
             let mut node = Self {
                 process: None,
-                directory: directory("seckill-redis-")?,
+                directory: directory("seckill-redis-", home)?,
                 port: free_port()?,
                 bus_port: free_port()?,
                 arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),

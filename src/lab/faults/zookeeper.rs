@@ -79,9 +79,17 @@ impl ZooKeeperNode {
     /// [`FaultError::Missing`] where ZooKeeper or Java is not installed; else why it did not
     /// start.
     pub async fn start() -> Result<Self, FaultError> {
+        Self::start_at(None).await
+    }
+
+    /// As [`ZooKeeperNode::start`], with its directory in `home`.
+    ///
+    /// # Errors
+    /// As [`ZooKeeperNode::start`].
+    pub async fn start_at(home: Option<&Path>) -> Result<Self, FaultError> {
         let mut attempt = 1;
         loop {
-            let directory = directory("seckill-zookeeper-")?;
+            let directory = directory("seckill-zookeeper-", home)?;
             let mut node = Self { process: None, directory, port: free_port()? };
             node.configure().map_err(FaultError::system("write zoo.cfg"))?;
             match node.run().await {

@@ -187,7 +187,7 @@ async fn failover(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
 
 async fn forgotten(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow::Result<()> {
     let voucher = scheduler.voucher(2).await?;
-    scheduler.servers = LockServers::fresh(1).await?;
+    scheduler.servers = LockServers::fresh(scheduler.world, 1).await?;
     let nodes = [scheduler.node().await?, scheduler.node().await?];
     let (row, a) = in_the_middle(scheduler, nodes[0], voucher).await?;
     if scenario == Scenario::Amnesia {

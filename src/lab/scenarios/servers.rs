@@ -47,8 +47,8 @@ pub(super) struct Pair {
 
 /// Gives the first of the lock's servers a replica that is in step.
 pub(super) async fn replicated(scheduler: &mut Scheduler<'_>) -> anyhow::Result<Pair> {
-    scheduler.servers = LockServers::fresh(count(scheduler)).await?;
-    let replica = RedisNode::start(&[]).await?;
+    scheduler.servers = LockServers::fresh(scheduler.world, count(scheduler)).await?;
+    let replica = RedisNode::start_at(scheduler.world.home()).await?;
     let link = Proxy::start(&scheduler.servers.nodes[0].socket_url()).await?;
     replica.replica_at(link.port()).await?;
     Ok(Pair { replica, link })
@@ -114,7 +114,7 @@ async fn held_by_as_few_as_possible(
     scheduler: &mut Scheduler<'_>,
 ) -> anyhow::Result<(Actor, Actor)> {
     let voucher = scheduler.voucher(2).await?;
-    scheduler.servers = LockServers::fresh(count(scheduler)).await?;
+    scheduler.servers = LockServers::fresh(scheduler.world, count(scheduler)).await?;
     let nodes = [scheduler.node().await?, scheduler.node().await?];
     let a = scheduler.enter("A", nodes[0], ActorPlan::new(0, voucher)).await?;
     let b = scheduler.enter("B", nodes[1], ActorPlan::new(0, voucher)).await?;
@@ -144,7 +144,7 @@ async fn meet(scheduler: &mut Scheduler<'_>, a: Actor, b: Actor) -> anyhow::Resu
 /// The reply to a release is lost, and it is sent again, while the holder has two holds.
 pub(super) async fn resent_release(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let (wanted, on_the_way) = (scheduler.voucher(3).await?, scheduler.voucher(2).await?);
-    scheduler.servers = LockServers::fresh(1).await?;
+    scheduler.servers = LockServers::fresh(scheduler.world, 1).await?;
     let direct = scheduler.servers.redis_urls.clone();
     let proxy = Proxy::start(&scheduler.servers.nodes[0].socket_url()).await?;
     scheduler.servers.redis_urls = vec![proxy.url().to_owned()];

@@ -191,7 +191,8 @@ impl RungService {
     /// One attempt to buy.
     pub(super) async fn buy(&self, user: UserId, voucher: VoucherId) -> Result<i64, LabProblem> {
         let design = self.design().await?;
-        let purchase = Purchase { user, voucher, lease: LEASE, also: None, director: None };
+        let (lease, patience) = (LEASE, Purchase::PATIENCE);
+        let purchase = Purchase { user, voucher, lease, patience, also: None, director: None };
         let answer = design.buy(&purchase).await.inspect_err(|error| self.tell(error))?;
         let order = LabProblem::refusal(answer)?;
         if let Some(register) = &self.register {
