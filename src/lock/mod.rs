@@ -157,12 +157,14 @@
 
 mod acquire;
 mod calls;
+mod channels;
 mod cleanup;
 mod client;
 mod error;
 mod group;
 mod guard;
 mod handle;
+mod listener;
 mod multi;
 mod options;
 mod outage;

@@ -154,7 +154,7 @@ fn milliseconds(left: i64) -> Option<Duration> {
 /// Holds left, `None` when nothing is held by this claim. It may be sent again: it gives
 /// back one hold all the same.
 pub(super) async fn release(redis: &Redis, claim: &Claim) -> Result<Option<u64>, LockError> {
-    let answer = redis.invoke(&release_call(claim)).await;
+    let answer = redis.invoke(&telling_shard(redis, release_call(claim))).await;
     released(answer.map_err(|error| LockError::from_store(error, &claim.name))?, &claim.name)
 }
 
@@ -163,6 +163,12 @@ pub(super) fn release_call(claim: &Claim) -> ScriptCall {
     let call = claim.keys(&RELEASE).arg(claim.lease_ms()).arg(claim.owner.field());
     let call = call.arg(channel(&claim.name)).arg(claim.grant).arg(u8::from(claim.recorded));
     call.arg(RECORD_MARGIN.as_millis())
+}
+
+/// Has a release in a cluster told as a sharded message, too (the last argument): Redisson 3.19 and
+/// later listens there to no other.
+fn telling_shard(redis: &Redis, call: ScriptCall) -> ScriptCall {
+    if redis.is_one_server() { call } else { call.arg("sharded") }
 }
 
 /// What [`release_call`] was answered.
@@ -190,6 +196,7 @@ pub(super) async fn inspect(redis: &Redis, name: &str) -> Result<Option<LockStat
 /// Whether somebody held it.
 pub(super) async fn force_release(redis: &Redis, name: &str) -> Result<bool, LockError> {
     let call = ScriptCall::new(&FORCE_RELEASE).key(name).arg(channel(name));
+    let call = telling_shard(redis, call);
     let freed: Result<i64, _> = redis.invoke(&call).await;
     Ok(freed.map_err(|error| LockError::from_store(error, name))? == 1)
 }

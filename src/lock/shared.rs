@@ -42,7 +42,7 @@ impl LockShared {
         Self {
             cleanup,
             calls,
-            waiters: Waiters::start(redis.clone(), options.max_waiters, stop.clone()),
+            waiters: Waiters::new(redis.clone(), options.max_waiters, stop.clone()),
             watchdogs: Watchdogs::start(redis.clone()),
             redis,
             owners: Owners::new(),

@@ -13,7 +13,7 @@
 //! In reading order: `url`, the forms of `REDIS_URL`; `node`, the connections to one server (`dedicated`: those
 //! that are not shared);
 //! `sentinels`, how that one is found; `slots` and `cluster`, who is asked among many;
-//! `request`, what is sent; `handle` joins them.
+//! `request`, what is sent; `subscriber`, what is heard; `handle` joins them.
 
 mod cluster;
 mod dedicated;
@@ -22,8 +22,10 @@ mod node;
 mod request;
 mod sentinels;
 mod slots;
+mod subscriber;
 mod url;
 
-pub use handle::Redis;
+pub use handle::{Redis, Shard};
 pub use request::ScriptCall;
+pub use subscriber::{Subscriber, SubscriberSink, SubscriberStream};
 pub use url::{MalformedUrl, RedisUrl};
