@@ -37,7 +37,7 @@ trap 'stop 129' HUP
 status=0
 for version in ${REDISSON_VERSIONS:-4.7.0 3.27.2}; do
     said=$(mvn --batch-mode --quiet --file "$here/pom.xml" "-Dredisson.version=$version" \
-        "-Dbuild.root=$build" compile dependency:build-classpath </dev/null) || {
+        "-Dbuild.root=$build" compile dependency:build-classpath </dev/null 2>&1) || {
         printf '%s\n' "$said" >&2
         exit 1
     }

@@ -32,7 +32,7 @@ final class LossChecks {
                 owner.lock(lock);
                 Ours.Running waiter = ours.start("broken-open-2");
                 String channel = WaitingChecks.channel("broken-open-2");
-                Report.until("we listen", () -> server.listeners("NUMSUB", channel) == 1);
+                Report.until("we listen", () -> server.listeners(channel) == 1);
                 server.ask("SET", "soon", "1", "PX", "5000");
                 lock.forceUnlock();
                 waiter.entered();

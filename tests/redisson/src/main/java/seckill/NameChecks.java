@@ -39,8 +39,8 @@ final class NameChecks {
                 Ours.Running holder = ours.hold(name, "--lease", "10m");
                 Report.require(!owner.done(() -> lock.tryLock()), "Redisson got in");
                 Report.require(holder.end() == 0, "we did not end well");
-                WaitingChecks.wakesRedisson(server, "NUMSUB", ours, theirs, owner, name);
-                WaitingChecks.wakesUs(server, "NUMSUB", ours, theirs, owner, name);
+                WaitingChecks.wakesRedisson(server, ours, theirs, owner, name);
+                WaitingChecks.wakesUs(server, 1, ours, theirs, owner, name);
                 return null;
             }));
         }

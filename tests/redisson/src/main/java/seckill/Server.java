@@ -73,19 +73,14 @@ final class Server implements AutoCloseable {
         return (Long) ask(words);
     }
 
-    /** How many connections listen to a channel; kind: NUMSUB or SHARDNUMSUB. */
-    long listeners(String kind, String channel) throws IOException {
-        return (Long) ((List<?>) ask("PUBSUB", kind, channel)).get(1);
+    /** How many subscriptions a channel has, plain and sharded ones. */
+    long listeners(String channel) throws IOException {
+        return subscriptions("NUMSUB", channel) + subscriptions("SHARDNUMSUB", channel);
     }
 
-    /** How often a script has said that a lock is held: each of ours then asks once for what is left. */
-    long misses() throws IOException {
-        for (String line : ask("INFO", "commandstats").toString().split("\r\n")) {
-            if (line.startsWith("cmdstat_pttl:calls=")) {
-                return Long.parseLong(line.replaceAll(".*calls=(\\d+),.*", "$1"));
-            }
-        }
-        return 0;
+    /** kind: NUMSUB or SHARDNUMSUB. */
+    long subscriptions(String kind, String channel) throws IOException {
+        return (Long) ((List<?>) ask("PUBSUB", kind, channel)).get(1);
     }
 
     @Override

@@ -19,10 +19,10 @@ final class WaitingChecks {
             Ours ours = suite.ours(server);
             // The leases are of ten minutes: nothing but the message ends a wait.
             suite.check(GROUP, "our release wakes Redisson", () -> {
-                return wakesRedisson(server, "NUMSUB", ours, theirs, owner, "wake-theirs");
+                return wakesRedisson(server, ours, theirs, owner, "wake-theirs");
             });
             suite.check(GROUP, "Redisson's release wakes us", () -> {
-                return wakesUs(server, "NUMSUB", ours, theirs, owner, "wake-ours");
+                return wakesUs(server, 1, ours, theirs, owner, "wake-ours");
             });
             suite.check(GROUP, "nobody polls: in three seconds two waiters send nothing", () -> {
                 Ours.Running holder = ours.hold("quiet", "--lease", "10m");
@@ -31,7 +31,7 @@ final class WaitingChecks {
                     theirs.lock("quiet").lockInterruptibly(10, TimeUnit.MINUTES);
                     return null;
                 });
-                Report.until("both listen", () -> server.listeners("NUMSUB", channel("quiet")) == 2);
+                Report.until("both listen", () -> server.listeners(channel("quiet")) == 2);
                 List<String> sent = commandsAbout(server, "quiet", 3_000);
                 Report.require(sent.isEmpty(), sent.toString());
                 Report.require(!waiter.isInside() && !other.isDone(), "somebody got in");
@@ -68,9 +68,8 @@ final class WaitingChecks {
         return sent;
     }
 
-    /** How long it took. kind: NUMSUB or SHARDNUMSUB. */
-    static String wakesRedisson(
-            Server server, String kind, Ours ours, Theirs theirs, Theirs.Owner owner, String name)
+    /** How long it took, and which kind of message Redisson listened to. */
+    static String wakesRedisson(Server server, Ours ours, Theirs theirs, Theirs.Owner owner, String name)
             throws Exception {
         RLock lock = theirs.lock(name);
         Ours.Running holder = ours.hold(name, "--lease", "10m");
@@ -78,23 +77,25 @@ final class WaitingChecks {
             lock.lock(10, TimeUnit.MINUTES);
             return System.nanoTime();
         });
-        Report.until("Redisson listens", () -> server.listeners(kind, channel(name)) == 1);
+        Report.until("Redisson listens", () -> server.listeners(channel(name)) == 1);
+        boolean sharded = server.subscriptions("SHARDNUMSUB", channel(name)) == 1;
         Report.require(!entered.isDone(), "Redisson got in while we held it");
         long released = System.nanoTime();
         holder.end();
         long took = entered.get(20, TimeUnit.SECONDS) - released;
         owner.unlock(lock);
-        return TimeUnit.NANOSECONDS.toMillis(took) + " ms, the end of our process included";
+        return TimeUnit.NANOSECONDS.toMillis(took) + " ms, the end of our process included, by a "
+                + (sharded ? "sharded" : "plain") + " message";
     }
 
-    /** The same the other way round. */
+    /** The same the other way round. subscriptions: how many a waiter of ours has. */
     static String wakesUs(
-            Server server, String kind, Ours ours, Theirs theirs, Theirs.Owner owner, String name)
+            Server server, int subscriptions, Ours ours, Theirs theirs, Theirs.Owner owner, String name)
             throws Exception {
         RLock lock = theirs.lock(name);
         owner.lock(lock);
         Ours.Running waiter = ours.start(name);
-        Report.until("we listen", () -> server.listeners(kind, channel(name)) == 1);
+        Report.until("we listen", () -> server.listeners(channel(name)) == subscriptions);
         Report.require(!waiter.isInside(), "we got in while Redisson held it");
         // We also try by the clock, every ten seconds. This key lives for five.
         String soon = "{" + name + "}:soon";
