@@ -42,6 +42,10 @@ pub enum LockError {
     /// the same client twice. The one would wait for the other, for ever.
     #[error("{}", twice(.0.as_deref()))]
     Twice(Option<String>),
+    /// A multi-lock or a RedLock with a fair lock in it. They try without standing in a queue, which
+    /// a fair lock refuses as long as somebody stands in its own: they might never enter.
+    #[error("a fair lock cannot be one of several that are taken together")]
+    FairTogether,
     /// It took so long to get everything that was needed that the first leases were over.
     /// What was got is given back.
     #[error("the leases were over before enough of them were held")]

@@ -167,6 +167,7 @@ mod multi;
 mod options;
 mod outage;
 mod owner;
+mod place;
 mod redlock;
 mod scripts;
 mod shared;

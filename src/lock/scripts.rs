@@ -21,7 +21,25 @@ script!(ACQUIRE, "acquire.lua");
 script!(RELEASE, "release.lua");
 script!(RENEW, "renew.lua");
 script!(INSPECT, "inspect.lua");
-script!(FORCE_RELEASE, "force_release.lua");
+
+/// The script of a fair lock: its queue, the plain script as a function, and what is done with both.
+macro_rules! fair_script {
+    ($name:ident, $plain:literal, $own:literal) => {
+        static $name: LazyLock<Script> = LazyLock::new(|| {
+            Script::new(concat!(
+                include_str!("../../lua/lock/fair_queue.lua"),
+                "\nlocal function plain()\n",
+                include_str!(concat!("../../lua/lock/", $plain)),
+                "\nend\n",
+                include_str!(concat!("../../lua/lock/", $own)),
+            ))
+        });
+    };
+}
+fair_script!(FAIR_ACQUIRE, "acquire.lua", "fair_acquire.lua");
+fair_script!(FAIR_RELEASE, "release.lua", "fair_release.lua");
+// Whether the lock is a fair one, nobody need know who breaks it open.
+fair_script!(FORCE_RELEASE, "force_release.lua", "fair_release.lua");
 
 /// The script that takes a lock, for who measures what Redis makes of it.
 pub const ACQUIRE_LUA: &str = include_str!("../../lua/lock/acquire.lua");
@@ -34,6 +52,17 @@ const RECORD_MARGIN: Duration = Duration::from_secs(60);
 /// that whoever held the lock last has long been told; after it the clock alone (see
 /// `acquire.lua`) keeps tokens growing, and names that went out of use leave nothing.
 const FENCE_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Whose turn it is to enter, as an acquire sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// That of whoever asks when the lock is free.
+    Anybodys,
+    /// That of the first in the fair lock's queue; who asks does not stand in it.
+    IfNobodyWaits,
+    /// The same; who asks stands in the queue until it enters or leaves.
+    InQueue,
+}
 
 /// A lock name and who wants or has it, by which grant.
 #[derive(Debug, Clone)]
@@ -50,21 +79,45 @@ pub(super) struct Claim {
     recorded: bool,
     /// Whether a fencing token is wanted. It stands in the record.
     fenced: bool,
+    pub(super) turn: Turn,
 }
 
 impl Claim {
-    pub(super) fn new(name: &str, owner: Owner, lease: Duration, fenced: bool) -> Self {
+    pub(super) fn new(name: &str, owner: Owner, lease: Duration, fenced: bool, turn: Turn) -> Self {
         static GRANTS: AtomicU64 = AtomicU64::new(1);
         let grant = GRANTS.fetch_add(1, Ordering::Relaxed);
         if fenced {
             owner.share();
         }
         let recorded = owner.is_shared();
-        Self { name: name.to_owned(), owner, lease, grant, recorded, fenced }
+        Self { name: name.to_owned(), owner, lease, grant, recorded, fenced, turn }
     }
 
     fn lease_ms(&self) -> u64 {
         self.lease.as_millis() as u64
+    }
+
+    /// Whether a place in the queue of a fair lock may stand in Redis because of it.
+    pub(super) fn waits_in_redis(&self) -> bool {
+        self.turn == Turn::InQueue
+    }
+
+    /// The channel on which it hears that it may be its turn.
+    pub(super) fn channel(&self) -> String {
+        match self.turn {
+            Turn::Anybodys => channel(&self.name, None),
+            Turn::IfNobodyWaits | Turn::InQueue => channel(&self.name, Some(&self.owner)),
+        }
+    }
+
+    /// `plain`, or for a fair lock `fair`.
+    fn script(&self, plain: &'static Script, fair: &'static Script) -> &'static Script {
+        if self.turn == Turn::Anybodys { plain } else { fair }
+    }
+
+    /// The end of a call: for a fair lock its queue. `flag`: whether to join the queue, or to leave it.
+    fn end(&self, call: ScriptCall, flag: bool) -> ScriptCall {
+        if self.turn == Turn::Anybodys { call } else { with_queue(call, &self.name, flag) }
     }
 
     /// The keys of a call: the lock, and the record where there may be one.
@@ -116,15 +169,20 @@ pub(super) async fn acquire_acknowledged(
 
 /// The call that takes the lock of `claim`.
 pub(super) fn acquire_call(claim: &Claim) -> ScriptCall {
-    let mut call = claim.keys(&ACQUIRE);
+    let mut call = claim.keys(claim.script(&ACQUIRE, &FAIR_ACQUIRE));
     if claim.fenced {
         call = call.key(in_slot("redisson_lock_token:", &claim.name, None));
     }
-    call.arg(claim.lease_ms())
-        .arg(claim.owner.field())
-        .arg(claim.grant)
-        .arg(RECORD_MARGIN.as_millis())
-        .arg(FENCE_KEPT.as_millis())
+    let call = call.arg(claim.lease_ms()).arg(claim.owner.field()).arg(claim.grant);
+    let call = call.arg(RECORD_MARGIN.as_millis()).arg(FENCE_KEPT.as_millis());
+    claim.end(call, claim.waits_in_redis())
+}
+
+/// The queue of a fair lock, at the end of a call's keys and arguments.
+fn with_queue(call: ScriptCall, name: &str, flag: bool) -> ScriptCall {
+    let call = call.key(in_slot("redisson_lock_queue:", name, None));
+    let call = call.key(in_slot("redisson_lock_timeout:", name, None));
+    call.arg(u8::from(flag)).arg(channel(name, None))
 }
 
 /// What [`acquire_call`] was answered.
@@ -152,17 +210,22 @@ fn milliseconds(left: i64) -> Option<Duration> {
 }
 
 /// Holds left, `None` when nothing is held by this claim. It may be sent again: it gives
-/// back one hold all the same.
-pub(super) async fn release(redis: &Redis, claim: &Claim) -> Result<Option<u64>, LockError> {
-    let answer = redis.invoke(&release_call(claim)).await;
+/// back one hold all the same. `leaves`: it also leaves the queue of a fair lock.
+pub(super) async fn release(
+    redis: &Redis,
+    claim: &Claim,
+    leaves: bool,
+) -> Result<Option<u64>, LockError> {
+    let answer = redis.invoke(&release_call(claim, leaves)).await;
     released(answer.map_err(|error| LockError::from_store(error, &claim.name))?, &claim.name)
 }
 
 /// The call that releases one hold of `claim`.
-pub(super) fn release_call(claim: &Claim) -> ScriptCall {
-    let call = claim.keys(&RELEASE).arg(claim.lease_ms()).arg(claim.owner.field());
-    let call = call.arg(channel(&claim.name)).arg(claim.grant).arg(u8::from(claim.recorded));
-    call.arg(RECORD_MARGIN.as_millis())
+pub(super) fn release_call(claim: &Claim, leaves: bool) -> ScriptCall {
+    let call = claim.keys(claim.script(&RELEASE, &FAIR_RELEASE));
+    let call = call.arg(claim.lease_ms()).arg(claim.owner.field());
+    let call = call.arg(channel(&claim.name, None)).arg(claim.grant).arg(u8::from(claim.recorded));
+    claim.end(call.arg(RECORD_MARGIN.as_millis()), leaves)
 }
 
 /// What [`release_call`] was answered.
@@ -189,14 +252,16 @@ pub(super) async fn inspect(redis: &Redis, name: &str) -> Result<Option<LockStat
 
 /// Whether somebody held it.
 pub(super) async fn force_release(redis: &Redis, name: &str) -> Result<bool, LockError> {
-    let call = ScriptCall::new(&FORCE_RELEASE).key(name).arg(channel(name));
+    // Nobody asks, and nobody leaves the queue.
+    let call = ScriptCall::new(&FORCE_RELEASE).key(name).arg(channel(name, None)).arg("");
+    let call = with_queue(call, name, false);
     let freed: Result<i64, _> = redis.invoke(&call).await;
     Ok(freed.map_err(|error| LockError::from_store(error, name))? == 1)
 }
 
-/// Redisson's channel of a lock.
-pub(super) fn channel(name: &str) -> String {
-    in_slot("redisson_lock__channel:", name, None)
+/// Redisson's channel of a plain lock, or that of one who waits for a fair lock.
+pub(super) fn channel(name: &str, waiter: Option<&Owner>) -> String {
+    in_slot("redisson_lock__channel:", name, waiter)
 }
 
 /// A key (or channel) that belongs to a lock, in the lock's cluster slot, as Redisson makes
@@ -215,7 +280,7 @@ mod tests {
 
     #[test]
     fn the_channel_is_redissons() {
-        assert_eq!(channel("lock:order:1"), "redisson_lock__channel:{lock:order:1}");
-        assert_eq!(channel("lock:{a}:1"), "redisson_lock__channel:lock:{a}:1");
+        assert_eq!(channel("lock:order:1", None), "redisson_lock__channel:{lock:order:1}");
+        assert_eq!(channel("lock:{a}:1", None), "redisson_lock__channel:lock:{a}:1");
     }
 }

@@ -36,8 +36,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Channels in one command.
 const MAX_BATCH: usize = 1000;
 
-/// All queues of a client.
-#[derive(Debug)]
+/// All queues of a client. Cheap to clone.
+#[derive(Debug, Clone)]
 pub(super) struct Waiters {
     state: Arc<WaiterState>,
     tracker: TaskTracker,
@@ -133,6 +133,11 @@ impl Waiters {
         if let Some(entry) = self.state.queues().by_channel.get(channel) {
             entry.channel.heard.send_modify(|_| ());
         }
+    }
+
+    /// Whether somebody waits for a message on this channel.
+    pub(super) fn are_at(&self, channel: &str) -> bool {
+        self.state.queues().by_channel.contains_key(channel)
     }
 
     /// Until the listener has ended; the client's `stop` must have been given.
