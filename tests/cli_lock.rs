@@ -241,3 +241,37 @@ async fn a_wait_of_ages_is_no_overflow() {
     let said = on(&world).says(&["lock", "run", &name, "--wait", &ages, "--", "echo", "in"]).await;
     assert_eq!(said, "in\n");
 }
+
+/// A killed waiter has a place that nobody takes away: five seconds after it is told it is skipped.
+/// One that is told to end takes its place along.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_of_a_fair_lock_come_in_turn_and_one_that_is_killed_or_interrupted_is_passed_over()
+{
+    let world = World::new().await;
+    let (program, name) = (on(&world), world.lock_name());
+    let held = world.lock_client(Lease::Renewed(LONG)).lock(&name).fair().acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for number in 0..4_usize {
+        let script = format!("echo {number}");
+        let mut command =
+            program.command(&["lock", "run", &name, "--fair", "--", "sh", "-c", &script]);
+        waiting.push(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        world.until_queued(&name, number + 1).await;
+    }
+    let pid = |child: &Child| Pid::from_raw(child.id().unwrap().cast_signed());
+    let queue = world.fair_queue(&name).await;
+    kill(pid(&waiting[2]), Signal::SIGINT).unwrap();
+    assert_eq!(world.until_queued(&name, 3).await, [&queue[0][..], &queue[1], &queue[3]]);
+    waiting[0].kill().await.unwrap();
+    held.release().await.unwrap();
+    let mut ended = Vec::new();
+    for child in waiting {
+        let ran = Ran::from(must("it ends", child.wait_with_output()).await.unwrap());
+        ended.push((ran.status, ran.stdout));
+    }
+    let [_, second, third, last] = ended.try_into().unwrap();
+    assert_eq!((second.0, second.1.as_str()), (0, "1\n"));
+    assert_eq!((third.0, third.1.as_str()), (130, ""));
+    assert_eq!((last.0, last.1.as_str()), (0, "3\n"));
+    assert!(world.is_gone(&name).await);
+}

@@ -92,12 +92,8 @@ impl Cleanup {
         let (jobs, queue) = mpsc::channel(MAX_QUEUED);
         let stop = CancellationToken::new();
         let tracker = TaskTracker::new();
-        let worker = CleanupWorker {
-            redis,
-            waiters,
-            calls: Semaphore::new(MAX_CALLS),
-            stop: stop.clone(),
-        };
+        let worker =
+            CleanupWorker { redis, waiters, calls: Semaphore::new(MAX_CALLS), stop: stop.clone() };
         tracker.spawn(worker.work(queue));
         tracker.close();
         Self { queue: CleanupQueue { jobs }, stop, tracker }
