@@ -199,7 +199,7 @@ async fn inspect_says_who_holds_it() {
     second.release().await.unwrap();
     first.release().await.unwrap();
     world.ask::<()>(&["SET", &name, "a string"]).await;
-    program.run(&["lock", "inspect", &name]).await.refused(1, "something that is not a lock");
+    program.run(&["lock", "inspect", &name]).await.refused(1, "is not a lock of this kind: it looks like a string");
 }
 
 #[tokio::test]
@@ -229,7 +229,7 @@ async fn what_cannot_be_a_lock_is_refused() {
     nobody.run(&["lock", "inspect", "n"]).await.refused(1, "Redis is unavailable");
     let name = world.lock_name();
     world.ask::<()>(&["SET", &name, "a string"]).await;
-    program.run(&["lock", "run", &name, "--", "true"]).await.refused(69, "not a lock");
+    program.run(&["lock", "run", &name, "--", "true"]).await.refused(69, "is not a lock of this kind: it looks like a string");
 }
 
 /// The limit of a wait is a limit of patience, not of a clock.

@@ -11,7 +11,7 @@ use super::error::LockError;
 use super::guard::Guard;
 use super::options::{Acknowledged, Lease};
 use super::owner::Owner;
-use super::place::Place;
+use super::fair_place::FairPlace;
 use super::scripts::{self, AcquireAnswer, Claim, Turn};
 use super::shared::LockShared;
 use super::waiters::{First, Woken};
@@ -108,11 +108,14 @@ pub(super) async fn once(
     if lock.shared.stop.is_cancelled() {
         return Err(LockError::ShutDown);
     }
-    let tried = send(lock, lock.claim(owner, turn), under_way).await;
-    if tried.is_ok() {
-        lock.shared.outage.is_over();
+    match send(lock, lock.claim(owner, turn), under_way).await {
+        Ok(tried) => {
+            lock.shared.outage.is_over();
+            Ok(tried)
+        }
+        // Boxed: hardly ever.
+        Err(error) => Err(Box::pin(scripts::explained(error, &lock.shared.redis)).await),
     }
-    tried
 }
 
 async fn send(
@@ -174,7 +177,7 @@ struct Wait<'a> {
     owner: Owner,
     deadline: Option<Instant>,
     /// In the queue of a fair lock.
-    place: Option<Place>,
+    place: Option<FairPlace>,
 }
 
 enum Step {
@@ -219,7 +222,7 @@ impl Wait<'_> {
         let turn = self.lock.turn(!late);
         if turn == Turn::InQueue && self.place.is_none() {
             let claim = self.lock.claim(self.owner.clone(), turn);
-            self.place = Some(Place::new(&self.lock.shared, claim)?);
+            self.place = Some(FairPlace::new(&self.lock.shared, claim)?);
         }
         let until = match once(self.lock, self.owner.clone(), turn).await {
             Ok(tried) => {
@@ -228,7 +231,7 @@ impl Wait<'_> {
                 }
                 match tried {
                     TryResult::Granted(guard) => {
-                        self.place.take().into_iter().for_each(Place::entered);
+                        self.place.take().into_iter().for_each(FairPlace::entered);
                         return Ok(Step::Done(Some(guard)));
                     }
                     TryResult::Held { remaining } => remaining.map(|left| Instant::now() + left),

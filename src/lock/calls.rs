@@ -177,7 +177,7 @@ impl Call {
             _ => false,
         };
         let uncollected = leaves_something.then(|| (Arc::clone(&self.claim), cleanup.clone()));
-        let failed = matches!(&answer, Err(error) if !matches!(error, LockError::NotALock(_)));
+        let failed = matches!(&answer, Err(error) if !matches!(error, LockError::NotALock { .. }));
         if failed {
             // The script may have come as far as the grant before it stopped.
             return CallReply { answer, uncollected, _under_way: self.failed(cleanup, sent_on) };

@@ -129,7 +129,11 @@ impl Lock {
     /// Those of Redis; `NotALock` when the key holds something else.
     pub async fn state(&self) -> Result<Option<LockState>, LockError> {
         self.target.check()?;
-        scripts::inspect(&self.target.shared.redis, &self.target.name).await
+        let redis = &self.target.shared.redis;
+        match scripts::inspect(redis, &self.target.name).await {
+            Err(error) => Err(scripts::explained(error, redis).await),
+            state => state,
+        }
     }
 
     /// Whether anybody holds the lock.
@@ -165,6 +169,10 @@ impl Lock {
     /// As [`Lock::state`].
     pub async fn force_release(&self) -> Result<bool, LockError> {
         self.target.check()?;
-        scripts::force_release(&self.target.shared.redis, &self.target.name).await
+        let redis = &self.target.shared.redis;
+        match scripts::force_release(redis, &self.target.name).await {
+            Err(error) => Err(scripts::explained(error, redis).await),
+            freed => freed,
+        }
     }
 }

@@ -160,6 +160,7 @@ mod calls;
 mod cleanup;
 mod client;
 mod error;
+mod fair_place;
 mod group;
 mod guard;
 mod handle;
@@ -167,7 +168,7 @@ mod multi;
 mod options;
 mod outage;
 mod owner;
-mod place;
+
 mod redlock;
 mod scripts;
 mod shared;

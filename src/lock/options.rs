@@ -72,4 +72,6 @@ pub struct LockState {
     pub holds: u64,
     /// Until the lease ends, unless it is renewed. `None`: it has no end.
     pub remaining: Option<Duration>,
+    /// How many stand in the queue, if the lock is a fair one.
+    pub queued: u64,
 }

@@ -21,6 +21,8 @@ script!(ACQUIRE, "acquire.lua");
 script!(RELEASE, "release.lua");
 script!(RENEW, "renew.lua");
 script!(INSPECT, "inspect.lua");
+script!(KIND, "kind.lua");
+script!(FORGET_TOKEN, "forget_token.lua");
 
 /// The script of a fair lock: its queue, the plain script as a function, and what is done with both.
 macro_rules! fair_script {
@@ -48,10 +50,8 @@ pub const ACQUIRE_LUA: &str = include_str!("../../lua/lock/acquire.lua");
 /// until the lease has ended, and no longer.
 const RECORD_MARGIN: Duration = Duration::from_secs(60);
 
-/// How long the last fencing token of a name is kept. Longer than the longest lease, so
-/// that whoever held the lock last has long been told; after it the clock alone (see
-/// `acquire.lua`) keeps tokens growing, and names that went out of use leave nothing.
-const FENCE_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Before the name, in the key of its last fencing token.
+pub(super) const TOKEN_PREFIX: &str = "redisson_lock_token:";
 
 /// Whose turn it is to enter, as an acquire sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,18 +171,23 @@ pub(super) async fn acquire_acknowledged(
 pub(super) fn acquire_call(claim: &Claim) -> ScriptCall {
     let mut call = claim.keys(claim.script(&ACQUIRE, &FAIR_ACQUIRE));
     if claim.fenced {
-        call = call.key(in_slot("redisson_lock_token:", &claim.name, None));
+        call = call.key(in_slot(TOKEN_PREFIX, &claim.name, None));
     }
     let call = call.arg(claim.lease_ms()).arg(claim.owner.field()).arg(claim.grant);
-    let call = call.arg(RECORD_MARGIN.as_millis()).arg(FENCE_KEPT.as_millis());
+    let call = call.arg(RECORD_MARGIN.as_millis());
     claim.end(call, claim.waits_in_redis())
 }
 
 /// The queue of a fair lock, at the end of a call's keys and arguments.
 fn with_queue(call: ScriptCall, name: &str, flag: bool) -> ScriptCall {
-    let call = call.key(in_slot("redisson_lock_queue:", name, None));
+    let call = call.key(queue(name));
     let call = call.key(in_slot("redisson_lock_timeout:", name, None));
     call.arg(u8::from(flag)).arg(channel(name, None))
+}
+
+/// The queue of a fair lock.
+fn queue(name: &str) -> String {
+    in_slot("redisson_lock_queue:", name, None)
 }
 
 /// What [`acquire_call`] was answered.
@@ -194,7 +199,7 @@ pub(super) fn acquired(answer: Value, name: &str) -> Result<AcquireAnswer, LockE
     let token = match token.as_str() {
         "" => None,
         // What stands at the counter's key was not written by a lock.
-        text => Some(text.parse().map_err(|_| LockError::NotALock(name.to_owned()))?),
+        text => Some(text.parse().map_err(|_| LockError::not_a_lock(name))?),
     };
     Ok(AcquireAnswer::Granted { token })
 }
@@ -243,11 +248,52 @@ pub(super) async fn renew(redis: &Redis, claim: &Claim) -> Result<bool, LockErro
 
 /// The state of the lock; `None`: it is free.
 pub(super) async fn inspect(redis: &Redis, name: &str) -> Result<Option<LockState>, LockError> {
-    let call = ScriptCall::new(&INSPECT).key(name);
-    let answer: Result<(i64, Vec<(String, u64)>), _> = redis.invoke(&call).await;
-    let (left, fields) = answer.map_err(|error| LockError::from_store(error, name))?;
+    let call = ScriptCall::new(&INSPECT).key(name).key(queue(name));
+    let answer: Result<(i64, Vec<(String, u64)>, u64), _> = redis.invoke(&call).await;
+    let (left, fields, queued) = answer.map_err(|error| LockError::from_store(error, name))?;
+    let remaining = milliseconds(left);
     let holder = fields.into_iter().next();
-    Ok(holder.map(|(owner, holds)| LockState { owner, holds, remaining: milliseconds(left) }))
+    Ok(holder.map(|(owner, holds)| LockState { owner, holds, remaining, queued }))
+}
+
+/// With the kind of thing at the name, where the error is that it is no lock.
+pub(super) async fn explained(error: LockError, redis: &Redis) -> LockError {
+    let LockError::NotALock { name, found: None } = error else { return error };
+    let call = ScriptCall::new(&KIND).key(&name);
+    let answer: Result<(String, String, String), _> = redis.invoke(&call).await;
+    // Gone meanwhile, or the user may not look: then it stays unsaid.
+    let found = answer.ok().and_then(|(kind, mode, value)| found(&kind, &mode, &value));
+    LockError::NotALock { name, found }
+}
+
+/// In words, what has this type; nothing for what is not there or is a lock.
+fn found(kind: &str, mode: &str, value: &str) -> Option<&'static str> {
+    Some(match (kind, mode) {
+        ("none", _) => return None,
+        ("hash", "read" | "write") => "Redisson's read-write lock (RReadWriteLock)",
+        ("hash", _) => "a hash, such as an RMap",
+        ("string", _) if value.parse::<i64>().is_ok() => {
+            "a number, such as an RSemaphore, an RCountDownLatch or an RAtomicLong"
+        }
+        ("string", _) => "a string",
+        ("list", _) => "a list",
+        ("set", _) => "a set",
+        ("zset", _) => "a sorted set",
+        ("stream", _) => "a stream",
+        _ => "a value of some module",
+    })
+}
+
+/// Whether the last fencing token at this key was forgotten: see `forget_token.lua`.
+pub(super) async fn forget_token(
+    redis: &Redis,
+    key: &str,
+    name: &str,
+    idle: Duration,
+) -> Result<bool, LockError> {
+    let call = ScriptCall::new(&FORGET_TOKEN).key(key).key(name).key(format!("{{{name}}}"));
+    let forgotten: Result<i64, _> = redis.invoke(&call.arg(idle.as_secs())).await;
+    Ok(forgotten.map_err(|error| LockError::from_store(error, key))? == 1)
 }
 
 /// Whether somebody held it.

@@ -23,7 +23,7 @@ pub struct Redis {
     outage: Arc<ServiceOutage>,
 }
 
-enum Topology {
+pub(super) enum Topology {
     One(RedisServer),
     Many(Cluster),
 }
@@ -55,6 +55,10 @@ impl Redis {
         };
         let outage = Arc::new(ServiceOutage::of(Service::Redis));
         Ok(Self { topology: Arc::new(topology), outage })
+    }
+
+    pub(super) fn topology(&self) -> &Topology {
+        &self.topology
     }
 
     /// Sends one command on the shared connection; in a cluster, to the node that serves its

@@ -12,7 +12,7 @@ use super::shared::LockShared;
 /// A place in the queue, from before the first try that joins it. Dropping it leaves the queue in the
 /// background.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct FairPlace {
     shared: Arc<LockShared>,
     /// `None` once it was left, or its owner has entered.
     claim: Option<Arc<Claim>>,
@@ -20,7 +20,7 @@ pub(super) struct Place {
     _under_way: TaskTrackerToken,
 }
 
-impl Place {
+impl FairPlace {
     /// # Errors
     /// `ShutDown`: nobody would leave the queue any more.
     pub(super) fn new(shared: &Arc<LockShared>, claim: Claim) -> Result<Self, LockError> {
@@ -48,7 +48,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for FairPlace {
     fn drop(&mut self) {
         if let Some(claim) = self.claim.take() {
             self.shared.cleanup.submit(CleanupItem::release(claim));
