@@ -199,7 +199,10 @@ async fn inspect_says_who_holds_it() {
     second.release().await.unwrap();
     first.release().await.unwrap();
     world.ask::<()>(&["SET", &name, "a string"]).await;
-    program.run(&["lock", "inspect", &name]).await.refused(1, "is not a lock of this kind: it looks like a string");
+    program
+        .run(&["lock", "inspect", &name])
+        .await
+        .refused(1, "is not a lock of this kind: it looks like a string");
 }
 
 #[tokio::test]
@@ -229,7 +232,10 @@ async fn what_cannot_be_a_lock_is_refused() {
     nobody.run(&["lock", "inspect", "n"]).await.refused(1, "Redis is unavailable");
     let name = world.lock_name();
     world.ask::<()>(&["SET", &name, "a string"]).await;
-    program.run(&["lock", "run", &name, "--", "true"]).await.refused(69, "is not a lock of this kind: it looks like a string");
+    program
+        .run(&["lock", "run", &name, "--", "true"])
+        .await
+        .refused(69, "is not a lock of this kind: it looks like a string");
 }
 
 /// The limit of a wait is a limit of patience, not of a clock.

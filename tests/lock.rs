@@ -214,7 +214,10 @@ async fn a_key_that_is_no_lock_is_reported_and_left_alone() {
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
     world.ask::<()>(&["SET", &name, "precious"]).await;
     let refused = locks.lock(&name).try_acquire().await;
-    assert!(matches!(&refused, Err(LockError::NotALock { name: key, .. }) if *key == name), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(LockError::NotALock { name: key, .. }) if *key == name),
+        "{refused:?}"
+    );
     world.ask::<()>(&["DEL", &name]).await;
     let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
     world.ask::<()>(&["SET", &name, "precious"]).await;

@@ -3,7 +3,6 @@
 -- KEYS[2]: for an owner who may enter again only: the record of its grants, see release.lua
 -- ARGV[2]: the owner, `<client uuid>:<number>`
 -- ARGV[3]: this grant's name in the record
--- ARGV[#ARGV - 1]: '1' to stand in the queue when it is not the owner's turn, '0' to try only
 -- RETURNS: as acquire.lua; the milliseconds are until it may be the owner's turn with nobody telling it
 
 -- luacheck: read globals fair plain
@@ -21,7 +20,7 @@ local answer = held and plain() or {0, -1, ''}
 if answer.err or withdrawn then
   return answer
 end
-if ARGV[#ARGV - 1] == '1' then
+if fair.flag then
   fair.join()
   if first and first ~= owner then
     answer[2] = fair.left(first)

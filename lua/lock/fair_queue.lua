@@ -3,11 +3,13 @@
 -- KEYS[1]: the lock, a hash of owner -> holds (Redisson's layout)
 -- KEYS[#KEYS - 1]: the queue, a list of owners; the first of it is the next to enter
 -- KEYS[#KEYS]: until when each of them keeps its place, a sorted set of milliseconds since 1970
--- ARGV[2]: the owner who asks, or '' for none
+-- ARGV[#ARGV - 2]: '1' to join the queue when it is not the owner's turn, or to leave it (`fair.flag`)
+-- ARGV[#ARGV - 1]: '1' in a cluster, where messages are sent sharded, too
 -- ARGV[#ARGV]: the channel of the lock; with `:<owner>` behind it, that of an owner who waits
+-- ARGV[2]: the owner who asks; with force_release.lua, where nobody does, no owner's name
 -- RETURNS: nothing by itself
 
--- luacheck: globals KEYS
+-- luacheck: globals KEYS ARGV
 -- luacheck: ignore fair plain
 
 -- As Redisson's fairLockWaitTimeout: what one waiter adds to the places of those behind it, and takes
@@ -19,15 +21,19 @@ local TURN = 5 * 1000
 -- The queue of a lock that nobody uses any more is gone so long after the last place in it has ended.
 local KEPT = 24 * 60 * 60 * 1000
 
-local owner, channel = ARGV[2], ARGV[#ARGV]
+local fair = {flag = ARGV[#ARGV - 2] == '1'}
+local sharded, channel = ARGV[#ARGV - 1] == '1', ARGV[#ARGV]
 local queue, places = KEYS[#KEYS - 1], KEYS[#KEYS]
--- The plain script must not take them for keys of its own.
-KEYS[#KEYS] = nil
-KEYS[#KEYS] = nil
+-- The plain script must not take them for its own.
+for _ = 1, 3 do
+  ARGV[#ARGV] = nil
+end
+for _ = 1, 2 do
+  KEYS[#KEYS] = nil
+end
+local owner = ARGV[2]
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-
-local fair = {}
 
 -- How long a waiter keeps its place yet.
 function fair.left(waiter)
@@ -105,4 +111,7 @@ function fair.tell(unless_told)
     return
   end
   redis.pcall('publish', channel .. ':' .. waiter, '0')
+  if sharded then
+    redis.pcall('spublish', channel .. ':' .. waiter, '0')
+  end
 end

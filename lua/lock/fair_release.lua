@@ -1,10 +1,9 @@
 -- Purpose: release a fair lock, or leave its queue, or both, and tell the first in the queue if the
 --   lock is free then. `fair` is fair_queue.lua, `plain` release.lua or force_release.lua.
--- ARGV[#ARGV - 1]: '1' to leave the queue: the owner does not wait any more
 -- RETURNS: as the plain script
 
 -- luacheck: read globals fair plain
-if ARGV[#ARGV - 1] == '1' then
+if fair.flag then
   fair.leave()
 end
 local answer = plain()

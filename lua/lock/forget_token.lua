@@ -1,9 +1,10 @@
 -- Purpose: forget the last fencing token of a name that went out of use.
 -- KEYS[1]: the last fencing token, a decimal number
--- KEYS[2], KEYS[3]: the names that it can belong to: with braces around it or without
+-- KEYS[2]: the lock
+-- KEYS[3]: for a name without braces only: the name with braces around it, whose token has the same key
 -- ARGV[1]: for how many seconds nobody may have used it
 -- RETURNS: 1 when it is forgotten, 0 when it has to stay
-if redis.call('exists', KEYS[2], KEYS[3]) > 0 then
+if redis.call('exists', KEYS[2], KEYS[3] or KEYS[2]) > 0 then
   return 0
 end
 -- Before GET, which is a use.

@@ -8,10 +8,10 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::cleanup::CleanupItem;
 use super::error::LockError;
+use super::fair_place::FairPlace;
 use super::guard::Guard;
 use super::options::{Acknowledged, Lease};
 use super::owner::Owner;
-use super::fair_place::FairPlace;
 use super::scripts::{self, AcquireAnswer, Claim, Turn};
 use super::shared::LockShared;
 use super::waiters::{First, Woken};

@@ -154,8 +154,8 @@ async fn send(
 impl Call {
     fn script(&self) -> ScriptCall {
         match self.kind {
-            Kind::Acquire => scripts::acquire_call(&self.claim),
-            Kind::Release => scripts::release_call(&self.claim, false),
+            Kind::Acquire => scripts::acquire_call(&self.claim, false),
+            Kind::Release => scripts::release_call(&self.claim, false, false),
         }
     }
 

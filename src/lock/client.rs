@@ -34,6 +34,10 @@ impl LockClient {
         Lock::new(Arc::clone(&self.shared), name.into())
     }
 
+    pub(super) fn redis(&self) -> &Redis {
+        &self.shared.redis
+    }
+
     pub(super) fn is_fair(&self) -> bool {
         self.shared.options.fair
     }

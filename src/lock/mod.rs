@@ -157,6 +157,7 @@
 
 mod acquire;
 mod calls;
+mod channels;
 mod cleanup;
 mod client;
 mod error;
@@ -164,14 +165,15 @@ mod fair_place;
 mod group;
 mod guard;
 mod handle;
+mod listener;
 mod multi;
 mod options;
 mod outage;
 mod owner;
-
 mod redlock;
 mod scripts;
 mod shared;
+mod survey;
 mod waiters;
 mod watchdog;
 
@@ -184,3 +186,4 @@ pub use options::{Acknowledged, Lease, LockOptions, LockState};
 pub use owner::Owner;
 pub use redlock::{QuorumGuard, QuorumLock, RedLock, RedLockOptions};
 pub use scripts::ACQUIRE_LUA;
+pub use survey::Survey;

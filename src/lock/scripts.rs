@@ -116,8 +116,11 @@ impl Claim {
     }
 
     /// The end of a call: for a fair lock its queue. `flag`: whether to join the queue, or to leave it.
-    fn end(&self, call: ScriptCall, flag: bool) -> ScriptCall {
-        if self.turn == Turn::Anybodys { call } else { with_queue(call, &self.name, flag) }
+    fn end(&self, call: ScriptCall, flag: bool, sharded: bool) -> ScriptCall {
+        match self.turn {
+            Turn::Anybodys => call,
+            Turn::IfNobodyWaits | Turn::InQueue => with_queue(call, &self.name, flag, sharded),
+        }
     }
 
     /// The keys of a call: the lock, and the record where there may be one.
@@ -149,7 +152,8 @@ pub(super) async fn acquire(
     claim: &Claim,
     sending: impl FnOnce(u64),
 ) -> Result<AcquireAnswer, LockError> {
-    let answer = redis.call(&acquire_call(claim), sending).await;
+    let call = acquire_call(claim, !redis.is_one_server());
+    let answer = redis.call(&call, sending).await;
     acquired(answer.map_err(|error| LockError::from_store(error, &claim.name))?, &claim.name)
 }
 
@@ -160,29 +164,29 @@ pub(super) async fn acquire_acknowledged(
     wanted: Acknowledged,
     sending: impl FnOnce(),
 ) -> Result<(AcquireAnswer, usize), LockError> {
-    let call = acquire_call(claim);
+    let call = acquire_call(claim, !redis.is_one_server());
     let answer = redis.call_acknowledged(&call, wanted.replicas, wanted.within, sending).await;
     let (answer, acknowledged) =
         answer.map_err(|error| LockError::from_store(error, &claim.name))?;
     Ok((acquired(answer, &claim.name)?, acknowledged))
 }
 
-/// The call that takes the lock of `claim`.
-pub(super) fn acquire_call(claim: &Claim) -> ScriptCall {
+/// The call that takes the lock of `claim`; `sharded`: in a cluster.
+pub(super) fn acquire_call(claim: &Claim, sharded: bool) -> ScriptCall {
     let mut call = claim.keys(claim.script(&ACQUIRE, &FAIR_ACQUIRE));
     if claim.fenced {
         call = call.key(in_slot(TOKEN_PREFIX, &claim.name, None));
     }
     let call = call.arg(claim.lease_ms()).arg(claim.owner.field()).arg(claim.grant);
     let call = call.arg(RECORD_MARGIN.as_millis());
-    claim.end(call, claim.waits_in_redis())
+    claim.end(call, claim.waits_in_redis(), sharded)
 }
 
 /// The queue of a fair lock, at the end of a call's keys and arguments.
-fn with_queue(call: ScriptCall, name: &str, flag: bool) -> ScriptCall {
+fn with_queue(call: ScriptCall, name: &str, flag: bool, sharded: bool) -> ScriptCall {
     let call = call.key(queue(name));
     let call = call.key(in_slot("redisson_lock_timeout:", name, None));
-    call.arg(u8::from(flag)).arg(channel(name, None))
+    call.arg(u8::from(flag)).arg(u8::from(sharded)).arg(channel(name, None))
 }
 
 /// The queue of a fair lock.
@@ -221,16 +225,24 @@ pub(super) async fn release(
     claim: &Claim,
     leaves: bool,
 ) -> Result<Option<u64>, LockError> {
-    let answer = redis.invoke(&release_call(claim, leaves)).await;
+    let call = release_call(claim, leaves, !redis.is_one_server());
+    let answer = redis.invoke(&call).await;
     released(answer.map_err(|error| LockError::from_store(error, &claim.name))?, &claim.name)
 }
 
-/// The call that releases one hold of `claim`.
-pub(super) fn release_call(claim: &Claim, leaves: bool) -> ScriptCall {
+/// The call that releases one hold of `claim`; `sharded`: in a cluster.
+pub(super) fn release_call(claim: &Claim, leaves: bool, sharded: bool) -> ScriptCall {
     let call = claim.keys(claim.script(&RELEASE, &FAIR_RELEASE));
     let call = call.arg(claim.lease_ms()).arg(claim.owner.field());
     let call = call.arg(channel(&claim.name, None)).arg(claim.grant).arg(u8::from(claim.recorded));
-    claim.end(call.arg(RECORD_MARGIN.as_millis()), leaves)
+    let call = telling_shard(call.arg(RECORD_MARGIN.as_millis()), sharded);
+    claim.end(call, leaves, sharded)
+}
+
+/// Has a release in a cluster told as a sharded message, too (the last argument): Redisson 3.19 and
+/// later listens there to no other.
+fn telling_shard(call: ScriptCall, sharded: bool) -> ScriptCall {
+    if sharded { call.arg("sharded") } else { call }
 }
 
 /// What [`release_call`] was answered.
@@ -284,23 +296,25 @@ fn found(kind: &str, mode: &str, value: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether the last fencing token at this key was forgotten: see `forget_token.lua`.
+/// Whether the last fencing token of this name was forgotten: see `forget_token.lua`.
 pub(super) async fn forget_token(
     redis: &Redis,
-    key: &str,
     name: &str,
     idle: Duration,
 ) -> Result<bool, LockError> {
-    let call = ScriptCall::new(&FORGET_TOKEN).key(key).key(name).key(format!("{{{name}}}"));
+    let call = ScriptCall::new(&FORGET_TOKEN).key(in_slot(TOKEN_PREFIX, name, None)).key(name);
+    // That of `a` is also that of `{a}`.
+    let call = if name.contains('{') { call } else { call.key(format!("{{{name}}}")) };
     let forgotten: Result<i64, _> = redis.invoke(&call.arg(idle.as_secs())).await;
-    Ok(forgotten.map_err(|error| LockError::from_store(error, key))? == 1)
+    Ok(forgotten.map_err(|error| LockError::from_store(error, name))? == 1)
 }
 
 /// Whether somebody held it.
 pub(super) async fn force_release(redis: &Redis, name: &str) -> Result<bool, LockError> {
+    let sharded = !redis.is_one_server();
+    let call = ScriptCall::new(&FORCE_RELEASE).key(name).arg(channel(name, None));
     // Nobody asks, and nobody leaves the queue.
-    let call = ScriptCall::new(&FORCE_RELEASE).key(name).arg(channel(name, None)).arg("");
-    let call = with_queue(call, name, false);
+    let call = with_queue(telling_shard(call, sharded), name, false, sharded);
     let freed: Result<i64, _> = redis.invoke(&call).await;
     Ok(freed.map_err(|error| LockError::from_store(error, name))? == 1)
 }
