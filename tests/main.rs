@@ -48,6 +48,7 @@ mod lock_batches;
 mod lock_cancelled;
 mod lock_cancelled_waiting;
 mod lock_failover;
+mod lock_fair;
 mod lock_faults;
 mod lock_model;
 mod lock_multi;

@@ -20,6 +20,8 @@ const MAY_USE: [(&str, &[&str]); 14] = [
             "store::ScriptCall",
             "store::StoreError",
             "store::Service",
+            "store::ScanCursor",
+            "store::SCAN_STEP",
             "store::timeout",
             "telemetry::name",
         ],

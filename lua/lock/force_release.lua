@@ -3,7 +3,10 @@
 -- ARGV[1]: the channel on which waiters listen
 -- ARGV[2]: in a cluster only: anything; the release is told as a sharded message, too
 -- RETURNS: 1 when somebody held it, 0 when it was free
-redis.call('hlen', KEYS[1]) -- refuses (WRONGTYPE) to delete what is not a lock
+-- Refuses (WRONGTYPE) to delete what is not a lock, also a hash: see acquire.lua.
+if redis.call('hlen', KEYS[1]) > 1 then
+  return redis.error_reply('WRONGTYPE a hash, and not a lock of this kind')
+end
 local freed = redis.call('del', KEYS[1])
 if freed == 1 then
   redis.pcall('publish', ARGV[1], '0')

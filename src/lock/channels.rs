@@ -150,6 +150,11 @@ impl Channels {
         }
     }
 
+    /// Whether somebody waits for this channel.
+    pub(super) fn has_waiters(&self, name: &str) -> bool {
+        self.queues().by_channel.contains_key(name)
+    }
+
     /// A release was heard: wakes one waiter.
     pub(super) fn released(&self, name: &str) {
         if let Some(entry) = self.queues().by_channel.get(name) {

@@ -34,6 +34,14 @@ impl LockClient {
         Lock::new(Arc::clone(&self.shared), name.into())
     }
 
+    pub(super) fn redis(&self) -> &Redis {
+        &self.shared.redis
+    }
+
+    pub(super) fn is_fair(&self) -> bool {
+        self.shared.options.fair
+    }
+
     /// Whether they are clones of one client.
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)

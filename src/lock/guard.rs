@@ -118,7 +118,7 @@ impl ArmedRelease<'_> {
         let answer = match &self.shared.calls {
             Some(calls) => calls.release(&job.claim, self.shared.under_way.token()).await,
             // Boxed: the rarer way, which every release would carry.
-            None => Box::pin(scripts::release(&self.shared.redis, &job.claim)).await,
+            None => Box::pin(scripts::release(&self.shared.redis, &job.claim, false)).await,
         };
         match answer {
             Ok(holds) => {

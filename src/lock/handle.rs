@@ -26,9 +26,9 @@ pub struct Lock {
 
 impl Lock {
     pub(super) fn new(shared: Arc<LockShared>, name: String) -> Self {
-        let lease = shared.options.lease;
-        let target =
-            AcquireTarget { shared, name, owner: None, lease, fenced: false, acknowledged: None };
+        let (lease, fair) = (shared.options.lease, shared.options.fair);
+        let (owner, fenced, acknowledged) = (None, false, None);
+        let target = AcquireTarget { shared, name, owner, lease, fair, fenced, acknowledged };
         Self { target }
     }
 
@@ -54,6 +54,18 @@ impl Lock {
         self
     }
 
+    /// First come, first served, among all who take it so, Redisson's `RFairLock` included. It costs
+    /// each entry more, and waiting for it more yet; `docs/locks.md` says how much, and what becomes
+    /// of waiters that die.
+    pub fn fair(mut self) -> Self {
+        self.target.fair = true;
+        self
+    }
+
+    pub(super) fn is_fair(&self) -> bool {
+        self.target.fair
+    }
+
     /// With a fencing token ([`Guard::fence`]), which costs Redis two more keys.
     pub fn fenced(mut self) -> Self {
         self.target.fenced = true;
@@ -76,7 +88,7 @@ impl Lock {
         let target = self.target.clone();
         async move {
             target.check()?;
-            match acquire::once(&target, target.entering()).await? {
+            match acquire::once(&target, target.entering(), target.turn(false)).await? {
                 TryResult::Granted(guard) => Ok(Some(guard)),
                 TryResult::Held { .. } => Ok(None),
             }
@@ -117,7 +129,11 @@ impl Lock {
     /// Those of Redis; `NotALock` when the key holds something else.
     pub async fn state(&self) -> Result<Option<LockState>, LockError> {
         self.target.check()?;
-        scripts::inspect(&self.target.shared.redis, &self.target.name).await
+        let redis = &self.target.shared.redis;
+        match scripts::inspect(redis, &self.target.name).await {
+            Err(error) => Err(scripts::explained(error, redis).await),
+            state => state,
+        }
     }
 
     /// Whether anybody holds the lock.
@@ -153,6 +169,10 @@ impl Lock {
     /// As [`Lock::state`].
     pub async fn force_release(&self) -> Result<bool, LockError> {
         self.target.check()?;
-        scripts::force_release(&self.target.shared.redis, &self.target.name).await
+        let redis = &self.target.shared.redis;
+        match scripts::force_release(redis, &self.target.name).await {
+            Err(error) => Err(scripts::explained(error, redis).await),
+            freed => freed,
+        }
     }
 }

@@ -49,10 +49,13 @@ impl MultiLock {
     /// `NothingToLock` for an empty list. `Twice` where a name is in it twice on one client,
     /// also with the same owner, who might enter twice: it is an error of the caller's. Two
     /// clients of one and the same Redis are not found out; the one name would wait for the
-    /// other as long as it may.
+    /// other as long as it may. `FairTogether` where one of them is fair.
     pub fn new(locks: Vec<Lock>) -> Result<Self, LockError> {
         if locks.is_empty() {
             return Err(LockError::NothingToLock);
+        }
+        if locks.iter().any(Lock::is_fair) {
+            return Err(LockError::FairTogether);
         }
         for (place, lock) in locks.iter().enumerate() {
             if locks[..place].iter().any(|other| lock.is_same(other)) {

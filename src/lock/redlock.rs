@@ -91,10 +91,14 @@ impl RedLock {
     ///
     /// # Errors
     /// `NothingToLock` for no nodes. `Twice` where a client is in the list twice; two clients
-    /// of one server are not found out, and would never both grant.
+    /// of one server are not found out, and would never both grant. `FairTogether` where the locks of a
+    /// client are fair.
     pub fn new(nodes: Vec<LockClient>, options: RedLockOptions) -> Result<Self, LockError> {
         if nodes.is_empty() {
             return Err(LockError::NothingToLock);
+        }
+        if nodes.iter().any(LockClient::is_fair) {
+            return Err(LockError::FairTogether);
         }
         for (place, node) in nodes.iter().enumerate() {
             if nodes[..place].iter().any(|other| node.is(other)) {

@@ -18,8 +18,8 @@ const MAX_SLEEP: Duration = Duration::from_secs(10);
 /// The same while releases are not heard.
 const MAX_DEAF_SLEEP: Duration = Duration::from_secs(1);
 
-/// All queues of a client.
-#[derive(Debug)]
+/// All queues of a client. Cheap to clone.
+#[derive(Debug, Clone)]
 pub(super) struct Waiters {
     channels: Arc<Channels>,
     listeners: Listeners,
@@ -50,6 +50,11 @@ impl Waiters {
     /// Has the first waiter of each queue try again.
     pub(super) fn retry_all(&self, channel: &str) {
         self.channels.retry_all(channel);
+    }
+
+    /// Whether somebody waits for a message on this channel.
+    pub(super) fn are_at(&self, channel: &str) -> bool {
+        self.channels.has_waiters(channel)
     }
 
     /// Until nobody listens any more; the client's `stop` must have been given.

@@ -31,9 +31,9 @@ pub(super) struct Cluster {
     asking: tokio::sync::Mutex<()>,
 }
 
-struct Member {
+pub(super) struct Member {
     address: Address,
-    node: RedisServer,
+    pub(super) node: RedisServer,
 }
 
 #[derive(Default)]
@@ -196,6 +196,17 @@ impl Cluster {
     fn owner(&self, slot: u16) -> Option<Arc<Member>> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.owners.get(usize::from(slot))?.clone()
+    }
+
+    /// All that serve slots, in the order of their addresses.
+    pub(super) async fn all_masters(&self) -> Result<Vec<Arc<Member>>, StoreError> {
+        self.way(None).await?;
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let mut masters: Vec<_> = table.members.values().cloned().collect();
+        masters.sort_by(|a, b| {
+            (&a.address.host, a.address.port).cmp(&(&b.address.host, b.address.port))
+        });
+        Ok(masters)
     }
 
     fn some_members(&self) -> Vec<Arc<Member>> {

@@ -28,7 +28,7 @@ pub struct Redis {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shard(Option<Address>);
 
-enum Topology {
+pub(super) enum Topology {
     One(RedisServer),
     Many(Cluster),
 }
@@ -60,6 +60,10 @@ impl Redis {
         };
         let outage = Arc::new(ServiceOutage::of(Service::Redis));
         Ok(Self { topology: Arc::new(topology), outage })
+    }
+
+    pub(super) fn topology(&self) -> &Topology {
+        &self.topology
     }
 
     /// Sends one command on the shared connection; in a cluster, to the node that serves its

@@ -1,0 +1,57 @@
+//! A waiter's place in the queue of a fair lock, which stands in Redis.
+
+use std::sync::Arc;
+
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::cleanup::{CleanupItem, give_back};
+use super::error::LockError;
+use super::scripts::Claim;
+use super::shared::LockShared;
+
+/// A place in the queue, from before the first try that joins it. Dropping it leaves the queue in the
+/// background.
+#[derive(Debug)]
+pub(super) struct FairPlace {
+    shared: Arc<LockShared>,
+    /// `None` once it was left, or its owner has entered.
+    claim: Option<Arc<Claim>>,
+    /// Last: it ends after the clean-up was told.
+    _under_way: TaskTrackerToken,
+}
+
+impl FairPlace {
+    /// # Errors
+    /// `ShutDown`: nobody would leave the queue any more.
+    pub(super) fn new(shared: &Arc<LockShared>, claim: Claim) -> Result<Self, LockError> {
+        // In this order: a shutdown waits for the token, or is seen here.
+        let under_way = shared.under_way.token();
+        if shared.stop.is_cancelled() {
+            return Err(LockError::ShutDown);
+        }
+        let claim = Some(Arc::new(claim));
+        Ok(Self { shared: Arc::clone(shared), claim, _under_way: under_way })
+    }
+
+    /// The acquire that was granted has left the queue.
+    pub(super) fn entered(mut self) {
+        self.claim = None;
+    }
+
+    /// Leaves the queue, and waits for Redis to say so.
+    pub(super) async fn leave(mut self) {
+        let Some(claim) = &self.claim else { return };
+        // What fails stays armed.
+        if give_back(&self.shared.redis, &self.shared.waiters, claim).await.is_ok() {
+            self.claim = None;
+        }
+    }
+}
+
+impl Drop for FairPlace {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            self.shared.cleanup.submit(CleanupItem::release(claim));
+        }
+    }
+}
