@@ -6,7 +6,7 @@
 #
 # PROGRAM is the `seckill` to test, BUILD a directory for what is built. --fake puts a program in its
 # place that locks nothing: then checks have to fail, and most do. A GROUP is one of exclusion,
-# waiting, holding, loss, fencing, names, stress, cluster; none: all.
+# waiting, holding, loss, fencing, names, stress, fair, cluster; none: all.
 # REDISSON_VERSIONS='4.7.0 3.27.2' chooses the versions.
 set -eu
 

@@ -79,6 +79,11 @@ final class ClusterChecks {
                 }
                 return null;
             });
+            suite.check(GROUP, "the fair lock: ours and Redisson's enter in order" + with, () -> {
+                Server node = nodes.get(0);
+                FairChecks.order(node, node.directory.resolve("order"), ours, theirs, NAMES[0]);
+                return null;
+            });
             for (int index = 0; index < NAMES.length; index++) {
                 Server node = nodes.get(index);
                 String name = NAMES[index];

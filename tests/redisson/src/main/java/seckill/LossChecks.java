@@ -1,5 +1,6 @@
 package seckill;
 
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
 
@@ -25,6 +26,23 @@ final class LossChecks {
                 Report.require(status == Ours.LOST, "we ended with " + status);
                 Report.require(owner.done(lock::isHeldByCurrentThread), "the next holder lost it");
                 owner.unlock(lock);
+                return null;
+            });
+            suite.check(GROUP, "our force-release takes the lock from Redisson and wakes its waiter", () -> {
+                RLock lock = theirs.lock("broken-open-3");
+                owner.lock(lock);
+                try (Theirs.Owner other = new Theirs.Owner()) {
+                    Future<?> waiting = other.begin(() -> {
+                        lock.lock(10, TimeUnit.MINUTES);
+                        return null;
+                    });
+                    String channel = WaitingChecks.channel("broken-open-3");
+                    Report.until("Redisson listens", () -> server.listeners(channel) == 1);
+                    Report.require(ours.run("force-release", "broken-open-3", "--yes") == 0, "it failed");
+                    waiting.get(20, TimeUnit.SECONDS);
+                    Report.require(!owner.done(lock::isHeldByCurrentThread), "the first one still holds it");
+                    other.unlock(lock);
+                }
                 return null;
             });
             suite.check(GROUP, "forceUnlock wakes our waiter", () -> {

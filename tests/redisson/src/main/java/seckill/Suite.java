@@ -20,6 +20,7 @@ public final class Suite {
 
     static {
         GROUPS.put("holding", HoldingChecks::run);
+        GROUPS.put("fair", FairChecks::run);
         GROUPS.put("stress", StressChecks::run);
         GROUPS.put("cluster", ClusterChecks::run);
         GROUPS.put("waiting", WaitingChecks::run);
@@ -27,7 +28,6 @@ public final class Suite {
         GROUPS.put("loss", LossChecks::run);
         GROUPS.put("exclusion", ExclusionChecks::run);
         GROUPS.put("fencing", FencingChecks::run);
-        // Here goes the fair lock: GROUPS.put("fair", FairChecks::run).
     }
 
     /** The `seckill` under test, or the program that is in its place. */
