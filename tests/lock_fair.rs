@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use seckill::lock::{
@@ -180,10 +180,11 @@ async fn a_free_lock_is_kept_for_the_first_in_the_queue_who_is_told() {
     let lock = fair(&locks, &name);
     let held = lock.acquire().await.unwrap();
     world.foreign_waiter(&name).await;
-    let mut subscriber = world.redis.subscriber().await.unwrap();
-    subscriber.subscribe(format!("{}:{FOREIGN}", world.channel(&name))).await.unwrap();
+    let channel = format!("{}:{FOREIGN}", world.channel(&name));
+    let subscriber = world.redis.subscriber(&world.redis.shard_of(&channel)).await.unwrap();
+    let (mut sink, mut heard) = subscriber.split();
+    sink.subscribe(&[channel]).await.unwrap();
     held.release().await.unwrap();
-    let mut heard = subscriber.on_message();
     let message = must("it is told", heard.next()).await.unwrap();
     assert_eq!(message.get_payload::<String>().unwrap(), "0");
     assert!(world.place_left(&name, FOREIGN).await <= 5_000, "it has five seconds to come");

@@ -57,7 +57,7 @@ impl AcquireTarget {
         Ok(())
     }
 
-    /// Whose turn it is to enter; `waits`: who asks waits for it.
+    /// What the claim of a caller says of its turn; `waits`: the caller waits for it.
     pub(super) fn turn(&self, waits: bool) -> Turn {
         match (self.fair, waits) {
             (false, _) => Turn::Anybodys,

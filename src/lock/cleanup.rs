@@ -128,7 +128,7 @@ pub(super) async fn give_back(
     }
     let channel = claim.channel();
     let given_back = scripts::release(redis, claim, !waiters.are_at(&channel)).await;
-    // Who has begun to wait there meanwhile may have lost the place.
+    // One who has begun to wait there meanwhile may have lost the place.
     waiters.retry_all(&channel);
     given_back
 }

@@ -53,7 +53,7 @@ const RECORD_MARGIN: Duration = Duration::from_secs(60);
 /// Before the name, in the key of its last fencing token.
 pub(super) const TOKEN_PREFIX: &str = "redisson_lock_token:";
 
-/// Whose turn it is to enter, as an acquire sees it.
+/// Of all owners the one whose turn it is to enter, as an acquire sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     /// That of whoever asks when the lock is free.
