@@ -90,7 +90,7 @@ impl Lock {
         let target = self.target.clone();
         async move {
             target.check()?;
-            match acquire::once(&target, target.entering(), target.turn(false)).await? {
+            match acquire::once(&target, target.entering(), target.turn()).await? {
                 TryResult::Granted(guard) => Ok(Some(guard)),
                 TryResult::Held { .. } => Ok(None),
             }
