@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use seckill::lab::faults::{Fault, Proxy};
 use seckill::lock::{
     Guard, Lease, Lock, LockClient, LockError, LockOptions, MultiLock, RedLock, RedLockOptions,
 };
+use seckill::store::Redis;
 use tokio::task::{JoinHandle, JoinSet, yield_now};
 
 use crate::eventually::{eventually, must};
@@ -180,10 +182,11 @@ async fn a_free_lock_is_kept_for_the_first_in_the_queue_who_is_told() {
     let lock = fair(&locks, &name);
     let held = lock.acquire().await.unwrap();
     world.foreign_waiter(&name).await;
-    let mut subscriber = world.redis.subscriber().await.unwrap();
-    subscriber.subscribe(format!("{}:{FOREIGN}", world.channel(&name))).await.unwrap();
+    let channel = format!("{}:{FOREIGN}", world.channel(&name));
+    let subscriber = world.redis.subscriber(&world.redis.shard_of(&channel)).await.unwrap();
+    let (mut sink, mut heard) = subscriber.split();
+    sink.subscribe(&[channel]).await.unwrap();
     held.release().await.unwrap();
-    let mut heard = subscriber.on_message();
     let message = must("it is told", heard.next()).await.unwrap();
     assert_eq!(message.get_payload::<String>().unwrap(), "0");
     assert!(world.place_left(&name, FOREIGN).await <= 5_000, "it has five seconds to come");
@@ -301,6 +304,40 @@ async fn who_gives_up_at_any_moment_costs_nobody_the_turn() {
     }
     locks.shutdown().await;
     assert!(world.is_gone(&name).await);
+}
+
+/// It cannot know whether it stands in the queue, and does not stand there twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_answer_is_lost_keeps_its_place() {
+    for fault in [Fault::LoseAnswer, Fault::LoseRequest] {
+        let world = World::new().await;
+        let (name, holder) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+        let proxy = Proxy::start(&world.redis_url).await.unwrap();
+        let locks = LockClient::new(Redis::new(proxy.url()).unwrap(), LockOptions::default());
+        // Every script is known to the server afterwards: a call is one request.
+        fair(&locks, &name).acquire().await.unwrap().release().await.unwrap();
+        let held = fair(&holder, &name).acquire().await.unwrap();
+        proxy.break_by(fault);
+        let waiter = waiting(&fair(&locks, &name));
+        let queue = world.until_queued(&name, 1).await;
+        let behind = waiting(&fair(&holder, &name));
+        world.until_queued(&name, 2).await;
+        eventually("it listens", async || {
+            let channel = format!("{}:{}", world.channel(&name), queue[0]);
+            let answer: (String, i64) = world.ask(&["PUBSUB", "NUMSUB", &channel]).await;
+            answer.1 == 1
+        })
+        .await;
+        assert_eq!(world.fair_queue(&name).await[..1], queue);
+        held.release().await.unwrap();
+        let guard = must("it enters first", waiter).await.unwrap().unwrap();
+        assert_eq!(guard.owner().field(), queue[0]);
+        assert_eq!(world.holds(&name, &queue[0]).await.as_deref(), Some("1"));
+        guard.release().await.unwrap();
+        must("the one behind enters", behind).await.unwrap().unwrap().release().await.unwrap();
+        locks.shutdown().await;
+        assert!(world.is_gone(&name).await);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 mod acknowledged;
 mod cluster;
 mod failover;
+mod fair;
 mod purchases;
 mod refused;
 mod shards;

@@ -3,8 +3,8 @@
 -- ARGV[1]: the channel on which waiters listen
 -- ARGV[2]: in a cluster only: anything; the release is told as a sharded message, too
 -- RETURNS: 1 when somebody held it, 0 when it was free
--- Refuses (WRONGTYPE) to delete what is not a lock, also a hash: see acquire.lua.
 if redis.call('hlen', KEYS[1]) > 1 then
+  -- A hash, and not one that a lock is (see acquire.lua); HLEN itself refuses what is no hash.
   return redis.error_reply('WRONGTYPE a hash, and not a lock of this kind')
 end
 local freed = redis.call('del', KEYS[1])

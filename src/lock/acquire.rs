@@ -57,13 +57,9 @@ impl AcquireTarget {
         Ok(())
     }
 
-    /// Whose turn it is to enter; `waits`: who asks waits for it.
-    pub(super) fn turn(&self, waits: bool) -> Turn {
-        match (self.fair, waits) {
-            (false, _) => Turn::Anybodys,
-            (true, false) => Turn::IfNobodyWaits,
-            (true, true) => Turn::InQueue,
-        }
+    /// When a try may be granted that is not part of a wait.
+    pub(super) fn turn(&self) -> Turn {
+        if self.fair { Turn::IfNobodyWaits } else { Turn::Anybodys }
     }
 
     fn claim(&self, owner: Owner, turn: Turn) -> Claim {
@@ -216,14 +212,23 @@ impl Wait<'_> {
         }
     }
 
+    /// When a try of the wait may be granted.
+    fn turn(&mut self) -> Result<Turn, LockError> {
+        if !self.lock.fair {
+            return Ok(Turn::Anybodys);
+        }
+        let (lock, owner) = (self.lock, &self.owner);
+        let place = match self.place.take() {
+            Some(place) => place,
+            None => FairPlace::new(&lock.shared, |turn| lock.claim(owner.clone(), turn))?,
+        };
+        Ok(self.place.insert(place).turn())
+    }
+
     /// One try. A waiter that was `woken` for it wakes another one if it cannot be made.
     async fn step(&mut self, woken: Option<Woken>) -> Result<Step, LockError> {
         let late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        let turn = self.lock.turn(!late);
-        if turn == Turn::InQueue && self.place.is_none() {
-            let claim = self.lock.claim(self.owner.clone(), turn);
-            self.place = Some(FairPlace::new(&self.lock.shared, claim)?);
-        }
+        let turn = if late { self.lock.turn() } else { self.turn()? };
         let until = match once(self.lock, self.owner.clone(), turn).await {
             Ok(tried) => {
                 if let Some(woken) = woken {

@@ -116,19 +116,19 @@ impl Cleanup {
     }
 }
 
-/// Gives back the hold of `claim`, if it has one, and leaves the queue of a fair lock, unless somebody
-/// else of this process waits there with the same owner: they have one place.
+/// Gives back the hold of `claim`, if it has one. If it waited for a fair lock and the wait is over, it
+/// leaves the queue, unless somebody else waits there with the same owner: they have one place.
 pub(super) async fn give_back(
     redis: &Redis,
     waiters: &Waiters,
     claim: &Claim,
 ) -> Result<Option<u64>, LockError> {
-    if !claim.waits_in_redis() {
+    if !claim.has_waited() {
         return scripts::release(redis, claim, false).await;
     }
     let channel = claim.channel();
     let given_back = scripts::release(redis, claim, !waiters.are_at(&channel)).await;
-    // Who has begun to wait there meanwhile may have lost the place.
+    // One who has begun to wait there meanwhile may have lost the place.
     waiters.retry_all(&channel);
     given_back
 }

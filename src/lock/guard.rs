@@ -81,7 +81,8 @@ impl Guard {
         self.watchdog.validity()
     }
 
-    /// Gives back this hold and waits for Redis to say so.
+    /// Gives back this hold and waits for Redis to say so. Cancellation-safe: dropped at any point, it
+    /// goes on in the background.
     ///
     /// # Errors
     /// `NotHeld` when the lock had been lost. When Redis does not answer, the clean-up

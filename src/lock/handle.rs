@@ -81,6 +81,8 @@ impl Lock {
 
     /// Takes the lock if it is free, or held by the same owner. `None`: it is not.
     ///
+    /// Cancellation-safe: dropped at any point, it leaves neither a hold nor a place in a queue.
+    ///
     /// # Errors
     /// See [`LockError`]. After an error with `outcome_unknown()` the lock may have been
     /// granted; it is given back in the background.
@@ -88,7 +90,7 @@ impl Lock {
         let target = self.target.clone();
         async move {
             target.check()?;
-            match acquire::once(&target, target.entering(), target.turn(false)).await? {
+            match acquire::once(&target, target.entering(), target.turn()).await? {
                 TryResult::Granted(guard) => Ok(Some(guard)),
                 TryResult::Held { .. } => Ok(None),
             }
@@ -96,6 +98,8 @@ impl Lock {
     }
 
     /// Waits for the lock, without a limit.
+    ///
+    /// Cancellation-safe: dropped at any point, it leaves neither a hold nor a place in a queue.
     ///
     /// # Errors
     /// As [`Lock::try_acquire`], when Redis could not be reached for
@@ -112,6 +116,8 @@ impl Lock {
     /// Waits for the lock for `limit`. `None`: somebody else held it all the while. A limit
     /// of zero tries once.
     ///
+    /// Cancellation-safe: dropped at any point, it leaves neither a hold nor a place in a queue.
+    ///
     /// # Errors
     /// As [`Lock::acquire`].
     pub fn acquire_within(&self, limit: Duration) -> impl Future<Output = Entered> + Send + use<> {
@@ -123,7 +129,8 @@ impl Lock {
         }
     }
 
-    /// The owner, its holds and the remaining time; `None`: the lock is free.
+    /// The owner, its holds and the remaining time; `None`: the lock is free. Cancellation-safe: it only
+    /// looks.
     ///
     /// # Errors
     /// Those of Redis; `NotALock` when the key holds something else.
@@ -136,7 +143,7 @@ impl Lock {
         }
     }
 
-    /// Whether anybody holds the lock.
+    /// Whether anybody holds the lock. Cancellation-safe: it only looks.
     ///
     /// # Errors
     /// As [`Lock::state`].
@@ -145,7 +152,7 @@ impl Lock {
     }
 
     /// How often `owner` has entered and not yet left: 0 when somebody else or nobody holds
-    /// the lock.
+    /// the lock. Cancellation-safe: it only looks.
     ///
     /// # Errors
     /// As [`Lock::state`].
@@ -155,6 +162,7 @@ impl Lock {
     }
 
     /// Until the lease ends, unless it is renewed. `None`: the lock is free, or has no end.
+    /// Cancellation-safe: it only looks.
     ///
     /// # Errors
     /// As [`Lock::state`].
@@ -163,7 +171,8 @@ impl Lock {
     }
 
     /// Frees the lock, whoever holds it, and wakes the waiters. The holder is told when it
-    /// next renews; until then it works on beside the next one. Whether somebody held it.
+    /// next renews; until then it works on beside the next one. Whether somebody held it. Cancellation-safe:
+    /// dropped, it is done or not.
     ///
     /// # Errors
     /// As [`Lock::state`].

@@ -66,6 +66,7 @@ impl MultiLock {
     }
 
     /// Takes all of the locks if all are free. `None`: somebody else holds one; none is held.
+    /// Cancellation-safe: dropped at any point, it leaves no hold.
     ///
     /// # Errors
     /// `Together`: which of the locks failed, and why (see [`Lock::try_acquire`]); the others
@@ -78,7 +79,8 @@ impl MultiLock {
         }
     }
 
-    /// Waits for all of the locks, without a limit.
+    /// Waits for all of the locks, without a limit. Cancellation-safe: dropped at any point, it leaves no
+    /// hold.
     ///
     /// # Errors
     /// As [`MultiLock::try_acquire`], where one cannot be reached for its client's
@@ -89,7 +91,7 @@ impl MultiLock {
     }
 
     /// Waits for all of the locks for `limit`. `None`: it was not enough. A limit of zero
-    /// tries once.
+    /// tries once. Cancellation-safe: dropped at any point, it leaves no hold.
     ///
     /// # Errors
     /// As [`MultiLock::acquire`].
@@ -193,7 +195,8 @@ impl MultiGuard {
         self.guards.lost()
     }
 
-    /// Gives back all of them, at once, and waits for Redis to say so.
+    /// Gives back all of them, at once, and waits for Redis to say so. Cancellation-safe: dropped at any
+    /// point, it goes on in the background.
     ///
     /// # Errors
     /// `Together`: which could not be given back, and why (see [`Guard::release`]); all the

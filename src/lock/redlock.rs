@@ -134,7 +134,8 @@ impl QuorumLock {
     }
 
     /// Takes the lock if a majority of the nodes grants it. `None`: on so many nodes
-    /// somebody else holds it that no majority is left.
+    /// somebody else holds it that no majority is left. Cancellation-safe: dropped at any point, it leaves
+    /// no hold.
     ///
     /// # Errors
     /// `NoQuorum`: nodes failed that the majority would have needed; it says which, and why.
@@ -147,7 +148,7 @@ impl QuorumLock {
         }
     }
 
-    /// Waits for the lock, without a limit.
+    /// Waits for the lock, without a limit. Cancellation-safe: dropped at any point, it leaves no hold.
     ///
     /// # Errors
     /// As [`QuorumLock::try_acquire`], when too few nodes answered for
@@ -158,7 +159,7 @@ impl QuorumLock {
     }
 
     /// Waits for the lock for `limit`. `None`: somebody else held it all the while. A limit
-    /// of zero tries once.
+    /// of zero tries once. Cancellation-safe: dropped at any point, it leaves no hold.
     ///
     /// # Errors
     /// As [`QuorumLock::acquire`], and `NoQuorum` when at the limit nodes were missing.
@@ -334,7 +335,7 @@ impl QuorumGuard {
     }
 
     /// Gives it back on all nodes, at once, and waits for a majority of them to say so; the
-    /// others are gone on with in the background.
+    /// others are gone on with in the background. Cancellation-safe: dropped, all of them are.
     ///
     /// # Errors
     /// `NotHeld` when it was not held on a majority any more; `NoQuorum` when too few nodes

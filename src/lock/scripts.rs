@@ -1,7 +1,7 @@
 //! The lock's scripts, each a function. A script has the name of its file in `lua/lock`.
 
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use redis::{FromRedisValue, RedisError, Script, Value};
@@ -53,15 +53,16 @@ const RECORD_MARGIN: Duration = Duration::from_secs(60);
 /// Before the name, in the key of its last fencing token.
 pub(super) const TOKEN_PREFIX: &str = "redisson_lock_token:";
 
-/// Whose turn it is to enter, as an acquire sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// When an acquire may be granted.
+#[derive(Debug, Clone)]
 pub(super) enum Turn {
-    /// That of whoever asks when the lock is free.
+    /// When the lock is free.
     Anybodys,
-    /// That of the first in the fair lock's queue; who asks does not stand in it.
+    /// When it is free, and nobody stands in the queue of the fair lock before the caller, who does not
+    /// stand in it.
     IfNobodyWaits,
-    /// The same; who asks stands in the queue until it enters or leaves.
-    InQueue,
+    /// The same; the caller stands in the queue until its wait is over, which this says.
+    InQueue(Arc<AtomicBool>),
 }
 
 /// A lock name and who wants or has it, by which grant.
@@ -99,27 +100,32 @@ impl Claim {
 
     /// Whether a place in the queue of a fair lock may stand in Redis because of it.
     pub(super) fn waits_in_redis(&self) -> bool {
-        self.turn == Turn::InQueue
+        matches!(self.turn, Turn::InQueue(_))
+    }
+
+    /// Whether that place has to go: the wait is over.
+    pub(super) fn has_waited(&self) -> bool {
+        matches!(&self.turn, Turn::InQueue(over) if over.load(Ordering::Acquire))
     }
 
     /// The channel on which it hears that it may be its turn.
     pub(super) fn channel(&self) -> String {
         match self.turn {
             Turn::Anybodys => channel(&self.name, None),
-            Turn::IfNobodyWaits | Turn::InQueue => channel(&self.name, Some(&self.owner)),
+            Turn::IfNobodyWaits | Turn::InQueue(_) => channel(&self.name, Some(&self.owner)),
         }
     }
 
     /// `plain`, or for a fair lock `fair`.
     fn script(&self, plain: &'static Script, fair: &'static Script) -> &'static Script {
-        if self.turn == Turn::Anybodys { plain } else { fair }
+        if matches!(self.turn, Turn::Anybodys) { plain } else { fair }
     }
 
     /// The end of a call: for a fair lock its queue. `flag`: whether to join the queue, or to leave it.
     fn end(&self, call: ScriptCall, flag: bool, sharded: bool) -> ScriptCall {
         match self.turn {
             Turn::Anybodys => call,
-            Turn::IfNobodyWaits | Turn::InQueue => with_queue(call, &self.name, flag, sharded),
+            Turn::IfNobodyWaits | Turn::InQueue(_) => with_queue(call, &self.name, flag, sharded),
         }
     }
 
@@ -261,7 +267,8 @@ pub(super) async fn renew(redis: &Redis, claim: &Claim) -> Result<bool, LockErro
 /// The state of the lock; `None`: it is free.
 pub(super) async fn inspect(redis: &Redis, name: &str) -> Result<Option<LockState>, LockError> {
     let call = ScriptCall::new(&INSPECT).key(name).key(queue(name));
-    let answer: Result<(i64, Vec<(String, u64)>, u64), _> = redis.invoke(&call).await;
+    type Answer = (i64, Vec<(String, u64)>, u64);
+    let answer: Result<Answer, _> = redis.invoke(&call).await;
     let (left, fields, queued) = answer.map_err(|error| LockError::from_store(error, name))?;
     let remaining = milliseconds(left);
     let holder = fields.into_iter().next();

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-use super::consent;
+use super::consent::Consent;
 use super::inspect::{in_words, named};
 use crate::cli::{FAILED, say};
 use crate::config::RedisArgs;
@@ -33,6 +33,7 @@ pub struct ForceReleaseArgs {
 }
 
 pub(super) async fn run(args: ForceReleaseArgs) -> anyhow::Result<ExitCode> {
+    let consent = Consent::new(args.yes)?;
     let locks = LockClient::new(Redis::new(&args.redis.redis_url)?, LockOptions::default());
     let lock = locks.lock(&args.name);
     let code = match named(lock.state().await, &args.name)? {
@@ -42,7 +43,7 @@ pub(super) async fn run(args: ForceReleaseArgs) -> anyhow::Result<ExitCode> {
         }
         Some(state) => {
             let question = format!("{}. Free it?", in_words(&args.name, Some(&state)));
-            if consent::given(args.yes, &question)? {
+            if consent.to(&question)? {
                 let freed = lock.force_release().await;
                 let freed =
                     freed.with_context(|| format!("cannot free the lock {:?}", args.name))?;

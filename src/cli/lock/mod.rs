@@ -20,7 +20,7 @@ pub enum LockCommand {
     Inspect(inspect::InspectArgs),
     List(list::ListArgs),
     ForceRelease(force_release::ForceReleaseArgs),
-    Tokens(tokens::TokensArgs),
+    Tokens(tokens::FencingTokensArgs),
 }
 
 /// Runs the command.

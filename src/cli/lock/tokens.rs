@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 
-use super::consent;
+use super::consent::Consent;
 use crate::cli::{FAILED, say};
 use crate::config::RedisArgs;
 use crate::lock::{LockClient, LockOptions};
@@ -20,7 +20,7 @@ use crate::store::Redis;
 /// used for long, where no RFencedLock of Redisson will use the name again: its next number would be 1.
 /// Those that only Redisson has counted, those ahead of the clock and those of held locks are kept.
 #[derive(Debug, Args)]
-pub struct TokensArgs {
+pub struct FencingTokensArgs {
     /// Only names like this: * for any characters, ? for one, [ab] for one of these
     #[arg(value_name = "PATTERN", default_value = "*")]
     pattern: String,
@@ -41,7 +41,7 @@ pub struct TokensArgs {
 }
 
 #[derive(Serialize)]
-struct TokensReport {
+struct FencingTokensReport {
     counters: Vec<Counter>,
     cut: bool,
 }
@@ -53,16 +53,20 @@ struct Counter {
     removed: bool,
 }
 
-pub(super) async fn run(args: TokensArgs) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(args: FencingTokensArgs) -> anyhow::Result<ExitCode> {
+    let consent = args.remove_idle.map(|_| Consent::new(args.yes)).transpose()?;
     let locks = LockClient::new(Redis::new(&args.redis.redis_url)?, LockOptions::default());
     let counters = locks.fencing_counters(&args.pattern, args.limit as usize).await;
     let counters = counters.context("cannot list the fencing counters")?;
-    let mut report = TokensReport { counters: Vec::new(), cut: counters.cut };
+    let mut report = FencingTokensReport { counters: Vec::new(), cut: counters.cut };
     let longest = args.remove_idle.unwrap_or(Duration::MAX);
     let old = counters.found.values().filter(|idle| **idle >= longest).count();
     let question =
         format!("remove up to {old} fencing counters? No RFencedLock may use these names again.");
-    if old > 0 && !consent::given(args.yes, &question)? {
+    if let Some(consent) = consent
+        && old > 0
+        && !consent.to(&question)?
+    {
         eprintln!("seckill: nothing was removed");
         return Ok(ExitCode::from(FAILED));
     }
