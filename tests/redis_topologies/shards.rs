@@ -28,15 +28,21 @@ async fn misses(node: &Node) -> u64 {
     calls.map_or(0, |calls| calls.parse().unwrap())
 }
 
+/// How many listen to a lock's plain messages there, and how many to sharded ones.
+async fn listeners(node: &Node, name: &str) -> (i64, i64) {
+    let channel = channel(name);
+    let plain: (String, i64) = node.command(&["PUBSUB", "NUMSUB", &channel]).await;
+    let sharded: (String, i64) = node.command(&["PUBSUB", "SHARDNUMSUB", &channel]).await;
+    (plain.1, sharded.1)
+}
+
 /// Until somebody waits there in both ways, and has tried so often since that it sleeps now.
 async fn until_asleep(node: &Node, name: &str, before: u64, tries: u64) {
-    eventually("the waiter listens, in both ways", async || {
-        let channel = channel(name);
-        let plain: (String, i64) = node.command(&["PUBSUB", "NUMSUB", &channel]).await;
-        let sharded: (String, i64) = node.command(&["PUBSUB", "SHARDNUMSUB", &channel]).await;
-        (plain.1, sharded.1) == (1, 1)
-    })
-    .await;
+    eventually("the waiter listens", async || listeners(node, name).await == (1, 1)).await;
+    until_tried(node, before, tries).await;
+}
+
+async fn until_tried(node: &Node, before: u64, tries: u64) {
     let mut looks = 0;
     eventually("it has tried again", async || {
         looks += 1;
@@ -86,11 +92,8 @@ async fn a_waiter_is_woken_by_a_plain_message_and_by_a_sharded_one() {
             let waiting = asleep(&locks, node, name).await;
             released(node, name, publish).await;
             enters_soon(node, name, waiting).await;
-            eventually("nobody listens any more", async || {
-                let channels: Vec<String> = node.command(&["PUBSUB", "SHARDCHANNELS"]).await;
-                channels.is_empty()
-            })
-            .await;
+            eventually("nobody listens any more", async || listeners(node, name).await == (0, 0))
+                .await;
         }
     }
 }
@@ -124,11 +127,7 @@ async fn a_slot_that_moves_takes_its_waiters_along() {
     released(to, name, "SPUBLISH").await;
     enters_soon(to, name, waiting).await;
     for node in [from, to] {
-        eventually("nobody listens any more", async || {
-            let answer: (String, i64) = node.command(&["PUBSUB", "NUMSUB", &channel(name)]).await;
-            answer.1 == 0
-        })
-        .await;
+        eventually("nobody listens any more", async || listeners(node, name).await == (0, 0)).await;
     }
 }
 
@@ -177,4 +176,24 @@ async fn a_dead_master_makes_nobody_deaf_elsewhere() {
     released(node, NAMES[0], "SPUBLISH").await;
     enters_soon(node, NAMES[0], waiting).await;
     in_vain.abort();
+}
+
+/// As before Redis 7.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_there_are_no_sharded_messages_plain_ones_do() {
+    let absent = ["SSUBSCRIBE", "SUNSUBSCRIBE", "SPUBLISH"];
+    let absent: Vec<&str> =
+        absent.into_iter().flat_map(|name| ["--rename-command", name, ""]).collect();
+    let cluster = Cluster::start_with(3, &absent).await;
+    let (name, node) = (NAMES[0], &cluster.nodes[0]);
+    let locks = locks(&Redis::new(&cluster.url()).unwrap());
+    let guard = locks.lock(name).acquire().await.unwrap();
+    let before = misses(node).await;
+    let waiting = tokio::spawn(locks.lock(name).acquire());
+    eventually("the waiter listens", async || listeners(node, name).await == (1, 0)).await;
+    until_tried(node, before, 3).await;
+    short_lived(node, name).await;
+    guard.release().await.unwrap();
+    enters_soon(node, name, waiting).await;
+    eventually("nobody listens any more", async || listeners(node, name).await == (0, 0)).await;
 }
