@@ -42,6 +42,13 @@ test: setup-test ## all tests, against real PostgreSQL and Redis that they start
 test-lock-model: setup-test ## 10,000 random sequences of lock operations against a model; minutes
 	$(CARGO) test --locked --test integration lock_model:: -- --ignored --nocapture $(ARGS)
 
+# By the versions that run.sh names, or REDISSON_VERSIONS='4.7.0'. ARGS=--fake: a lock that locks nothing.
+.PHONY: test-redisson
+test-redisson: ## the lock beside the real Redisson of Java, newest and 3.x; 2 minutes
+	@scripts/setup.sh redisson
+	$(CARGO) build --locked --bin seckill
+	tests/redisson/run.sh $(TARGET_DIR)/debug/seckill $(TARGET_DIR)/redisson $(ARGS)
+
 # A round is run again by the line it prints. Where there is no libfaketime no clock jumps.
 ROUNDS ?= 100
 SEED   ?=

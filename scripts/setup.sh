@@ -10,6 +10,7 @@
 #   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
 #   scripts/setup.sh fuzz-api   runtime + curl and schemathesis
 #   scripts/setup.sh bench-lock build + Redis and redis-benchmark
+#   scripts/setup.sh redisson   build + Redis, a JDK and Maven
 #   scripts/setup.sh faketime   libfaketime, by which the clock of one process jumps
 #
 # Several names may be given. When everything is there it looks, says nothing and takes a few
@@ -103,17 +104,26 @@ look_for() {
         need redis have redis-server
         need redis-benchmark have redis-benchmark
         ;;
+    redisson)
+        look_for build
+        need redis have redis-server
+        need jdk have_jdk
+        need maven have mvn
+        ;;
     faketime)
         need faketime have_faketime
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, fuzz-api, bench-lock, faketime."
+        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, fuzz-api, bench-lock, redisson, faketime."
         ;;
     esac
 }
 
 # The names under which the test looks for it.
 have_chromium() { have chromium || have chromium-browser || have google-chrome; }
+
+# On macOS there is a `javac` that only says that there is none.
+have_jdk() { javac -version >/dev/null 2>&1; }
 
 # The tests look in the same places.
 have_faketime() {
@@ -200,6 +210,14 @@ packages_for() { # packages_for MANAGER NAME
     *:chromedriver) echo chromedriver ;;
 
     *:faketime) echo libfaketime ;;
+
+    apt-get:jdk) echo default-jdk-headless ;;
+    dnf:jdk) echo java-latest-openjdk-devel ;;
+    apk:jdk) echo openjdk21-jdk ;;
+    pacman:jdk) echo jdk-openjdk ;;
+    zypper:jdk) echo java-21-openjdk-devel ;;
+    brew:jdk) echo openjdk ;;
+    *:maven) echo maven ;;
 
     *:curl) echo curl ;;
     apt-get:jmeter) echo jmeter jmeter-http ;;
@@ -400,7 +418,7 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|loadtest|fuzz-api|bench-lock|faketime ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|loadtest|fuzz-api|bench-lock|redisson|faketime ...'
 look "$@"
 [ -n "$missing" ] || exit 0
 install_missing

@@ -199,7 +199,10 @@ async fn inspect_says_who_holds_it() {
     second.release().await.unwrap();
     first.release().await.unwrap();
     world.ask::<()>(&["SET", &name, "a string"]).await;
-    program.run(&["lock", "inspect", &name]).await.refused(1, "something that is not a lock");
+    program
+        .run(&["lock", "inspect", &name])
+        .await
+        .refused(1, "is not a lock of this kind: it looks like a string");
 }
 
 #[tokio::test]
@@ -229,7 +232,10 @@ async fn what_cannot_be_a_lock_is_refused() {
     nobody.run(&["lock", "inspect", "n"]).await.refused(1, "Redis is unavailable");
     let name = world.lock_name();
     world.ask::<()>(&["SET", &name, "a string"]).await;
-    program.run(&["lock", "run", &name, "--", "true"]).await.refused(69, "not a lock");
+    program
+        .run(&["lock", "run", &name, "--", "true"])
+        .await
+        .refused(69, "is not a lock of this kind: it looks like a string");
 }
 
 /// The limit of a wait is a limit of patience, not of a clock.
@@ -240,4 +246,38 @@ async fn a_wait_of_ages_is_no_overflow() {
     let name = world.lock_name();
     let said = on(&world).says(&["lock", "run", &name, "--wait", &ages, "--", "echo", "in"]).await;
     assert_eq!(said, "in\n");
+}
+
+/// A killed waiter has a place that nobody takes away: five seconds after it is told it is skipped.
+/// One that is told to end takes its place along.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_of_a_fair_lock_come_in_turn_and_one_that_is_killed_or_interrupted_is_passed_over()
+{
+    let world = World::new().await;
+    let (program, name) = (on(&world), world.lock_name());
+    let held = world.lock_client(Lease::Renewed(LONG)).lock(&name).fair().acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for number in 0..4_usize {
+        let script = format!("echo {number}");
+        let mut command =
+            program.command(&["lock", "run", &name, "--fair", "--", "sh", "-c", &script]);
+        waiting.push(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        world.until_queued(&name, number + 1).await;
+    }
+    let pid = |child: &Child| Pid::from_raw(child.id().unwrap().cast_signed());
+    let queue = world.fair_queue(&name).await;
+    kill(pid(&waiting[2]), Signal::SIGINT).unwrap();
+    assert_eq!(world.until_queued(&name, 3).await, [&queue[0][..], &queue[1], &queue[3]]);
+    waiting[0].kill().await.unwrap();
+    held.release().await.unwrap();
+    let mut ended = Vec::new();
+    for child in waiting {
+        let ran = Ran::from(must("it ends", child.wait_with_output()).await.unwrap());
+        ended.push((ran.status, ran.stdout));
+    }
+    let [_, second, third, last] = ended.try_into().unwrap();
+    assert_eq!((second.0, second.1.as_str()), (0, "1\n"));
+    assert_eq!((third.0, third.1.as_str()), (130, ""));
+    assert_eq!((last.0, last.1.as_str()), (0, "3\n"));
+    assert!(world.is_gone(&name).await);
 }

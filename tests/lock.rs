@@ -214,11 +214,14 @@ async fn a_key_that_is_no_lock_is_reported_and_left_alone() {
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
     world.ask::<()>(&["SET", &name, "precious"]).await;
     let refused = locks.lock(&name).try_acquire().await;
-    assert!(matches!(&refused, Err(LockError::NotALock(key)) if *key == name), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(LockError::NotALock { name: key, .. }) if *key == name),
+        "{refused:?}"
+    );
     world.ask::<()>(&["DEL", &name]).await;
     let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
     world.ask::<()>(&["SET", &name, "precious"]).await;
-    assert!(matches!(guard.release().await, Err(LockError::NotALock(_))));
+    assert!(matches!(guard.release().await, Err(LockError::NotALock { .. })));
     locks.shutdown().await;
     assert_eq!(world.ask::<String>(&["GET", &name]).await, "precious");
     assert_eq!(world.pttl(&name).await, -1);

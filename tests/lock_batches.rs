@@ -31,7 +31,7 @@ async fn of_many_calls_that_come_together_each_has_its_own_answer() {
         match (number % 3, tried) {
             (0, Ok(Some(guard))) => granted.push(guard),
             (1, Ok(None)) => {}
-            (2, Err(LockError::NotALock(of))) => assert_eq!(of, name(number)),
+            (2, Err(LockError::NotALock { name: of, .. })) => assert_eq!(of, name(number)),
             (_, tried) => panic!("{number}: {tried:?}"),
         }
     }

@@ -20,17 +20,29 @@ struct Manner {
     limited: bool,
     fenced: bool,
     owned: bool,
+    fair: bool,
 }
 
 fn manners() -> impl Iterator<Item = Manner> {
-    (0..8).map(|bits| Manner { limited: bits & 1 > 0, fenced: bits & 2 > 0, owned: bits & 4 > 0 })
+    (0..16).map(|bits| Manner {
+        limited: bits & 1 > 0,
+        fenced: bits & 2 > 0,
+        owned: bits & 4 > 0,
+        fair: bits & 8 > 0,
+    })
 }
 
 impl Manner {
     fn lock(self, locks: &LockClient, name: &str, owner: &Owner) -> Lock {
-        let lock = locks.lock(name);
+        let lock = self.others(locks, name);
         let lock = if self.fenced { lock.fenced() } else { lock };
         if self.owned { lock.owned_by(owner) } else { lock }
+    }
+
+    /// The lock of those who come in: it is fair for all or for none.
+    fn others(self, locks: &LockClient, name: &str) -> Lock {
+        let lock = locks.lock(name);
+        if self.fair { lock.fair() } else { lock }
     }
 
     /// Polls so often, and drops the wait, or the guard that it brought. Every other time
@@ -68,7 +80,8 @@ fn client(world: &World) -> LockClient {
 
 /// Without a sleep: the clock may stand still.
 async fn until_nobody_listens(world: &World, name: &str) {
-    while world.listeners(name).await > 0 {
+    let channels = format!("{}*", world.channel(name));
+    while !world.ask::<Vec<String>>(&["PUBSUB", "CHANNELS", &channels]).await.is_empty() {
         yield_now().await;
     }
 }
@@ -81,11 +94,12 @@ async fn dropped_while_the_holder_leaves(world: &World, manner: Manner) {
     let mut names = Vec::new();
     for polls in 0..POLLS {
         let name = format!("{}:{manner:?}:{polls}", world.lock_name());
-        let held = holder.lock(&name).acquire().await.unwrap();
+        let held = manner.others(&holder, &name).acquire().await.unwrap();
         let owner = locks.owner();
         let mut tasks = JoinSet::new();
         for same_client in [true, false] {
-            let lock = if same_client { locks.lock(&name) } else { stays.lock(&name) };
+            let client = if same_client { &locks } else { &stays };
+            let lock = manner.others(client, &name);
             tasks.spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() });
         }
         for polls in [polls / 2, polls, polls + 1] {
@@ -104,7 +118,7 @@ async fn dropped_while_the_holder_leaves(world: &World, manner: Manner) {
         client.shutdown().await;
     }
     for name in names {
-        assert!(!world.exists(&name).await, "{name}");
+        assert!(world.is_gone(&name).await, "{name}");
         until_nobody_listens(world, &name).await;
     }
 }
@@ -139,7 +153,7 @@ async fn a_wait_for_a_held_lock_dropped_at_any_await_point_leaves_no_subscriptio
     let holder = world.lock_client(Lease::Renewed(LONG));
     for manner in manners() {
         let name = format!("{}:{manner:?}", world.lock_name());
-        let held = holder.lock(&name).acquire().await.unwrap();
+        let held = manner.others(&holder, &name).acquire().await.unwrap();
         for polls in 0..POLLS {
             // Not connected yet, and so at first with the await points of that.
             let locks = client(&world);
@@ -150,6 +164,6 @@ async fn a_wait_for_a_held_lock_dropped_at_any_await_point_leaves_no_subscriptio
         until_nobody_listens(&world, &name).await;
         assert_eq!(world.holds(&name, held.owner().field()).await.as_deref(), Some("1"));
         held.release().await.unwrap();
-        assert!(!world.exists(&name).await);
+        assert!(world.is_gone(&name).await);
     }
 }

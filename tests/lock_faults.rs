@@ -191,13 +191,13 @@ struct Shared {
 }
 
 /// A lock held once by an owner who may enter again, behind a proxy.
-async fn held_once_behind_a_proxy() -> Shared {
+async fn held_once_behind_a_proxy(fair: bool) -> Shared {
     let world = World::new().await;
     let proxy = Proxy::start(&world.redis_url).await.unwrap();
     let lease = Lease::Renewed(LONG);
     let locks = LockClient::new(
         Redis::new(proxy.url()).unwrap(),
-        LockOptions { lease, ..LockOptions::default() },
+        LockOptions { lease, fair, ..LockOptions::default() },
     );
     let name = world.lock_name();
     let outer = locks.lock(&name).owned_by(&locks.owner()).try_acquire().await.unwrap().unwrap();
@@ -225,10 +225,16 @@ impl Shared {
     }
 }
 
+/// What may be lost, of a plain lock and of a fair one.
+fn losses() -> [(Fault, bool); 4] {
+    let (answer, request) = (Fault::LoseAnswer, Fault::LoseRequest);
+    [(answer, false), (request, false), (answer, true), (request, true)]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_whose_answer_is_lost_costs_one_hold_not_two() {
-    for fault in [Fault::LoseAnswer, Fault::LoseRequest] {
-        let shared = held_once_behind_a_proxy().await;
+    for (fault, fair) in losses() {
+        let shared = held_once_behind_a_proxy(fair).await;
         let owner = shared.outer.owner();
         let inner =
             shared.locks.lock(&shared.name).owned_by(owner).try_acquire().await.unwrap().unwrap();
@@ -241,8 +247,8 @@ async fn a_release_whose_answer_is_lost_costs_one_hold_not_two() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_whose_answer_is_lost_is_taken_back_and_one_that_never_came_is_not() {
-    for fault in [Fault::LoseAnswer, Fault::LoseRequest] {
-        let shared = held_once_behind_a_proxy().await;
+    for (fault, fair) in losses() {
+        let shared = held_once_behind_a_proxy(fair).await;
         shared.proxy.break_by(fault);
         let taken =
             shared.locks.lock(&shared.name).owned_by(shared.outer.owner()).try_acquire().await;

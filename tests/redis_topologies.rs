@@ -3,14 +3,15 @@
 mod acknowledged;
 mod cluster;
 mod failover;
+mod fair;
 mod purchases;
 mod refused;
+mod shards;
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use redis::aio::PubSub;
 use seckill::lock::{Lease, LockClient, LockOptions};
+use seckill::store::redis::{Subscriber, SubscriberSink, SubscriberStream};
 use seckill::store::{Redis, StoreError};
 
 use crate::eventually::{eventually, must};
@@ -36,15 +37,20 @@ async fn set(redis: &Redis, key: &str, value: &str) {
     .await;
 }
 
-/// A subscriber that has the server's word for it.
-async fn listening(redis: &Redis, channel: &str) -> PubSub {
-    let mut subscriber = redis.subscriber().await.unwrap();
-    must("the subscription is confirmed", subscriber.subscribe(channel)).await.unwrap();
-    subscriber
+/// A connection to where the channel is told.
+async fn subscriber(redis: &Redis, channel: &str) -> Result<Subscriber, StoreError> {
+    redis.subscriber(&redis.shard_of(channel)).await
 }
 
-async fn heard(subscriber: &mut PubSub) -> Option<String> {
-    let message = must("something is heard, or the end", subscriber.on_message().next()).await;
+/// A subscriber that has the server's word for it.
+async fn listening(redis: &Redis, channel: &str) -> (SubscriberSink, SubscriberStream) {
+    let (mut sink, stream) = subscriber(redis, channel).await.unwrap().split();
+    must("the subscription is confirmed", sink.subscribe(&[channel.to_owned()])).await.unwrap();
+    (sink, stream)
+}
+
+async fn heard(subscriber: &mut (SubscriberSink, SubscriberStream)) -> Option<String> {
+    let message = must("something is heard, or the end", subscriber.1.next()).await;
     message.map(|message| message.get_payload().unwrap())
 }
 
@@ -52,17 +58,18 @@ async fn heard(subscriber: &mut PubSub) -> Option<String> {
 async fn a_subscriber_can_ping_before_and_after_it_subscribes_and_hears_the_end() {
     let mut node = Node::start(&[]).await;
     let redis = Redis::new(&node.url()).unwrap();
-    let (mut sink, mut stream) = redis.subscriber().await.unwrap().split();
-    must("a pong", sink.ping::<redis::Value>()).await.unwrap();
-    must("the subscription is confirmed", sink.subscribe("channel")).await.unwrap();
-    must("a pong", sink.ping::<redis::Value>()).await.unwrap();
+    let channel = ["channel".to_owned()];
+    let (mut sink, mut stream) = subscriber(&redis, "channel").await.unwrap().split();
+    must("a pong", sink.ping()).await.unwrap();
+    must("the subscription is confirmed", sink.subscribe(&channel)).await.unwrap();
+    must("a pong", sink.ping()).await.unwrap();
     node.command::<()>(&["PUBLISH", "channel", "hello"]).await;
     let message = must("the message", stream.next()).await.unwrap();
     assert_eq!(message.get_payload::<String>().unwrap(), "hello");
     node.kill();
     assert!(must("the end", stream.next()).await.is_none());
-    assert!(must("an error", sink.ping::<redis::Value>()).await.is_err());
-    assert!(redis.subscriber().await.is_err_and(|error| error.retry_may_help()));
+    assert!(must("an error", sink.ping()).await.is_err());
+    assert!(subscriber(&redis, "channel").await.is_err_and(|error| error.retry_may_help()));
 }
 
 /// Of a server that went silent the stream says nothing, for ever; a ping finds it out.
@@ -70,13 +77,14 @@ async fn a_subscriber_can_ping_before_and_after_it_subscribes_and_hears_the_end(
 async fn a_silent_server_does_not_answer_a_ping() {
     let node = Node::start(&[]).await;
     let redis = Redis::new(&node.url()).unwrap();
-    let (mut sink, _stream) = redis.subscriber().await.unwrap().split();
-    must("the subscription is confirmed", sink.subscribe("channel")).await.unwrap();
+    let channel = ["channel".to_owned()];
+    let (mut sink, _stream) = subscriber(&redis, "channel").await.unwrap().split();
+    must("the subscription is confirmed", sink.subscribe(&channel)).await.unwrap();
     node.pause();
-    let pong = sink.ping::<redis::Value>();
+    let pong = sink.ping();
     assert!(tokio::time::timeout(Duration::from_millis(300), pong).await.is_err());
     // Nor is there a new one: the kernel accepts, and nobody greets.
-    assert!(matches!(redis.subscriber().await, Err(StoreError::Unavailable { .. })));
+    assert!(matches!(subscriber(&redis, "channel").await, Err(StoreError::Unavailable { .. })));
     node.resume();
-    must("the late pong", sink.ping::<redis::Value>()).await.unwrap();
+    must("the late pong", sink.ping()).await.unwrap();
 }

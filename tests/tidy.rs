@@ -20,6 +20,8 @@ const MAY_USE: [(&str, &[&str]); 15] = [
             "store::ScriptCall",
             "store::StoreError",
             "store::Service",
+            "store::ScanCursor",
+            "store::SCAN_STEP",
             "store::timeout",
             "telemetry::name",
         ],
@@ -567,6 +569,36 @@ fn a_head_that_does_not_tell_the_truth_is_found() {
     ] {
         assert!(!script_faults("x.lua", &good.replace(from, to)).is_empty(), "{from} -> {to}");
     }
+}
+
+/// Another service can use it: it speaks of nothing that only this program has, and whoever awaits
+/// something is told what becomes of it when the future is dropped.
+#[test]
+fn the_lock_is_a_library_in_itself() {
+    let mut wrong = Vec::new();
+    for (file, text) in files("src/lock", "rs") {
+        for word in ["sqlx", "axum", "voucher", "Postgres"] {
+            if code(&text).contains(word) {
+                wrong.push(format!("{file} has the word {word}"));
+            }
+        }
+        let mut comment = String::new();
+        for line in text.lines().map(str::trim) {
+            if let Some(words) = line.strip_prefix("///") {
+                comment.push_str(words);
+                continue;
+            }
+            let is_async = line.starts_with("pub async fn")
+                || (line.starts_with("pub fn") && line.contains("impl Future"));
+            if is_async && !comment.contains("Cancellation-safe: ") {
+                wrong.push(format!("{file}: what is cancelled? {line}"));
+            }
+            if !line.starts_with("#[") {
+                comment.clear();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

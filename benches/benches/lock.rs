@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
-use seckill_benches::contender::{Contender, Ours, Rlock, Rslock};
+use seckill_benches::contender::{Contender, Ours, OursFair, Rlock, Rslock};
 use seckill_benches::server::{Server, keep_or};
 use seckill_benches::{pairs, together};
 use tokio::runtime::Runtime;
@@ -23,6 +23,7 @@ fn compare() -> anyhow::Result<()> {
     // As `#[tokio::main]` makes it.
     let runtime = Runtime::new()?;
     let ours = runtime.block_on(Ours::connect(server.url()))?;
+    let fair = runtime.block_on(OursFair::connect(server.url()))?;
     let rlock = runtime.block_on(Rlock::connect(server.url()))?;
     let rslock = runtime.block_on(Rslock::connect(server.url()))?;
 
@@ -34,6 +35,7 @@ fn compare() -> anyhow::Result<()> {
         group.measurement_time(Duration::from_secs(3));
         group.sample_size(30);
         bench(&mut group, &runtime, &ours, tasks);
+        bench(&mut group, &runtime, &fair, tasks);
         bench(&mut group, &runtime, &rlock, tasks);
         bench(&mut group, &runtime, &rslock, tasks);
         group.finish();

@@ -1,11 +1,12 @@
 //! The locks that are compared, each used as its own documentation recommends.
 //!
-//! All three stand on one version of the `redis` crate and send over one shared, multiplexed
+//! All of them stand on one version of the `redis` crate and send over one shared, multiplexed
 //! connection. The lease is 30 s for all. What each does for one uncontended pair:
 //!
 //! | | acquire | release | round trips | tasks spawned |
 //! | --- | --- | --- | ---: | ---: |
 //! | ours | script (reentrant hash) | script (checks the owner, publishes) | 2 | 1: the watchdog |
+//! | ours, fair | script (as above, looks at the queue) | script (as above, looks at the queue) | 2 | 1: the watchdog |
 //! | `rlock` | `SET NX PX` | script (checks the owner) | 2 | 3: supervisor, renewal, release |
 //! | `rslock` | `SET NX PX` | script (checks the owner), hashed anew each time | 2 | 0: nothing renews |
 //!
@@ -63,6 +64,28 @@ impl Contender for Ours {
 
     async fn acquire(&self, name: &str) -> anyhow::Result<Guard> {
         Ok(self.0.lock(name).acquire().await?)
+    }
+
+    async fn release(held: Guard) -> anyhow::Result<()> {
+        Ok(held.release().await?)
+    }
+}
+
+/// The same, first come, first served.
+#[derive(Debug, Clone)]
+pub struct OursFair(LockClient);
+
+impl Contender for OursFair {
+    type Held = Guard;
+    const NAME: &'static str = "seckill fair";
+    const POLLS_EVERY: Option<Duration> = None;
+
+    async fn connect(url: &str) -> anyhow::Result<Self> {
+        Ok(Self(Ours::connect(url).await?.0))
+    }
+
+    async fn acquire(&self, name: &str) -> anyhow::Result<Guard> {
+        Ok(self.0.lock(name).fair().acquire().await?)
     }
 
     async fn release(held: Guard) -> anyhow::Result<()> {

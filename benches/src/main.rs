@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
-use seckill_benches::contender::{Contender, Ours, Rlock, Rslock};
+use seckill_benches::contender::{Contender, Ours, OursFair, Rlock, Rslock};
 use seckill_benches::handoff::{self, Scene};
 use seckill_benches::machine::Machine;
 use seckill_benches::reference::{Amount, Scripts};
@@ -156,6 +156,7 @@ async fn all_rounds(url: &str, options: &Options) -> anyhow::Result<(Machine, Fi
 #[derive(Debug, Clone, Copy)]
 enum Who {
     Ours,
+    OursFair,
     Rlock,
     Rslock,
 }
@@ -170,8 +171,8 @@ enum Measurement {
 
 fn plan(handoffs: u64) -> Vec<Measurement> {
     use Measurement::{Handoff, Pairs, Reference, Waiters};
-    let ours = |waiters, own_clients| {
-        Handoff(Who::Ours, Scene { waiters, own_clients, lanes: 1, handoffs })
+    let ours = |who, waiters, own_clients| {
+        Handoff(who, Scene { waiters, own_clients, lanes: 1, handoffs })
     };
     let peer = |who, waiters| {
         let handoffs = (handoffs / 100).max(1);
@@ -179,12 +180,16 @@ fn plan(handoffs: u64) -> Vec<Measurement> {
     };
     vec![
         Pairs(Who::Ours),
+        Pairs(Who::OursFair),
         Reference,
         Pairs(Who::Rlock),
         Pairs(Who::Rslock),
-        ours(1, false),
-        ours(10, false),
-        ours(10, true),
+        ours(Who::Ours, 1, false),
+        ours(Who::Ours, 10, false),
+        ours(Who::Ours, 10, true),
+        ours(Who::OursFair, 1, false),
+        ours(Who::OursFair, 10, false),
+        ours(Who::OursFair, 10, true),
         peer(Who::Rlock, 1),
         peer(Who::Rlock, 10),
         peer(Who::Rslock, 1),
@@ -197,6 +202,7 @@ impl Who {
     fn name(self) -> &'static str {
         match self {
             Self::Ours => Ours::NAME,
+            Self::OursFair => OursFair::NAME,
             Self::Rlock => Rlock::NAME,
             Self::Rslock => Rslock::NAME,
         }
@@ -228,9 +234,13 @@ impl Measurement {
         let name = self.name();
         match self {
             Self::Pairs(Who::Ours) => pairs::<Ours>(url, options, name, figures).await,
+            Self::Pairs(Who::OursFair) => pairs::<OursFair>(url, options, name, figures).await,
             Self::Pairs(Who::Rlock) => pairs::<Rlock>(url, options, name, figures).await,
             Self::Pairs(Who::Rslock) => pairs::<Rslock>(url, options, name, figures).await,
             Self::Handoff(Who::Ours, scene) => handoffs::<Ours>(url, scene, name, figures).await,
+            Self::Handoff(Who::OursFair, scene) => {
+                handoffs::<OursFair>(url, scene, name, figures).await
+            }
             Self::Handoff(Who::Rlock, scene) => handoffs::<Rlock>(url, scene, name, figures).await,
             Self::Handoff(Who::Rslock, scene) => {
                 handoffs::<Rslock>(url, scene, name, figures).await

@@ -10,6 +10,7 @@ type Row = (&'static str, &'static str, usize);
 
 const PAIRS: &[Row] = &[
     ("seckill, 50 tasks (pairs/s)", "pairs/seckill", 0),
+    ("seckill fair, 50 tasks (pairs/s)", "pairs/seckill fair", 0),
     ("`rlock`, 50 tasks (pairs/s)", "pairs/rlock", 0),
     ("`rslock`, 50 tasks (pairs/s)", "pairs/rslock", 0),
     ("`redis-benchmark -c 50`, acquire script (commands/s)", "reference/acquires", 0),
@@ -22,6 +23,9 @@ const HANDOFFS: &[(&str, &str)] = &[
     ("seckill, 1 waiter", "handoff/seckill/1"),
     ("seckill, 10 waiters", "handoff/seckill/10"),
     ("seckill, 10 waiters, a client each", "handoff/seckill/10 own"),
+    ("seckill fair, 1 waiter", "handoff/seckill fair/1"),
+    ("seckill fair, 10 waiters", "handoff/seckill fair/10"),
+    ("seckill fair, 10 waiters, a client each", "handoff/seckill fair/10 own"),
     ("`rlock`, 1 waiter", "handoff/rlock/1"),
     ("`rlock`, 10 waiters", "handoff/rlock/10"),
     ("`rslock`, 1 waiter", "handoff/rslock/1"),

@@ -6,10 +6,13 @@
 -- ARGV[2]: the owner, `<client uuid>:<number>`
 -- ARGV[3]: this grant's name in the record
 -- ARGV[4]: how long the record outlives the lease, in milliseconds
--- ARGV[5]: how long the last fencing token is kept, in milliseconds
 -- RETURNS: {1, holds, fencing token or ''} when granted, else {0, milliseconds left, ''}
 local free = redis.call('exists', KEYS[1]) == 0
 if not free and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+  -- A lock has one holder. What has more fields is something else: Redisson's read-write lock, a map.
+  if redis.call('hlen', KEYS[1]) ~= 1 then
+    return redis.error_reply('WRONGTYPE a hash, and not a lock of this kind')
+  end
   return {0, redis.call('pttl', KEYS[1]), ''}
 end
 local token = ''
@@ -41,12 +44,8 @@ if KEYS[2] then
 end
 if KEYS[3] then
   redis.call('hset', KEYS[2], 'token', token)
-  -- One without an end is another program's (Redisson's), and stays without.
-  if redis.call('pttl', KEYS[3]) == -1 then
-    redis.call('set', KEYS[3], token)
-  else
-    redis.call('set', KEYS[3], token, 'px', ARGV[5])
-  end
+  -- Without an end, also where there was one: Redisson's INCR would begin again at 1.
+  redis.call('set', KEYS[3], token)
 end
 local holds = redis.call('hincrby', KEYS[1], ARGV[2], '1')
 -- A short lease within a long one must not shorten it.

@@ -8,6 +8,7 @@
 -- ARGV[4]: this grant's name in the record
 -- ARGV[5]: '1' when the acquire wrote the grant into the record
 -- ARGV[6]: how long the record outlives the lease, in milliseconds
+-- ARGV[7]: in a cluster only: anything; the release is told as a sharded message, too
 -- RETURNS: holds left, or -1 when the owner holds nothing by this grant
 if KEYS[2] then
   local state = redis.call('hget', KEYS[2], ARGV[4])
@@ -39,6 +40,9 @@ else
   redis.call('del', KEYS[1])
   -- Free it is, whether this user may tell it or not.
   redis.pcall('publish', ARGV[3], '0')
+  if ARGV[7] then
+    redis.pcall('spublish', ARGV[3], '0')
+  end
   holds = 0
 end
 if KEYS[2] then

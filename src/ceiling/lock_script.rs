@@ -114,7 +114,7 @@ impl RedisBenchmark {
 fn acquire_words(hash: &str, name: &str) -> Vec<String> {
     let lease = LEASE_MS.to_string();
     let owner = "9f1c3b52-0c1e-4e0b-8f43-6d2a1b7c8e90:1";
-    ["EVALSHA", hash, "1", name, &lease, owner, "1", "60000", "604800000"].map(str::to_owned).into()
+    ["EVALSHA", hash, "1", name, &lease, owner, "1", "60000"].map(str::to_owned).into()
 }
 
 fn place(url: &str) -> Option<Vec<String>> {

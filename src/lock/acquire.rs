@@ -8,10 +8,11 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::cleanup::CleanupItem;
 use super::error::LockError;
+use super::fair_place::FairPlace;
 use super::guard::Guard;
 use super::options::{Acknowledged, Lease};
 use super::owner::Owner;
-use super::scripts::{self, AcquireAnswer, Claim};
+use super::scripts::{self, AcquireAnswer, Claim, Turn};
 use super::shared::LockShared;
 use super::waiters::{First, Woken};
 use crate::telemetry::name;
@@ -33,6 +34,7 @@ pub(super) struct AcquireTarget {
     /// `None`: an owner of its own at each entry.
     pub(super) owner: Option<Owner>,
     pub(super) lease: Lease,
+    pub(super) fair: bool,
     pub(super) fenced: bool,
     pub(super) acknowledged: Option<Acknowledged>,
 }
@@ -55,10 +57,24 @@ impl AcquireTarget {
         Ok(())
     }
 
+    /// When a try may be granted that is not part of a wait.
+    pub(super) fn turn(&self) -> Turn {
+        if self.fair { Turn::IfNobodyWaits } else { Turn::Anybodys }
+    }
+
+    fn claim(&self, owner: Owner, turn: Turn) -> Claim {
+        Claim::new(&self.name, owner, self.lease.duration(), self.fenced, turn)
+    }
+
+    /// Where `owner` hears that it is its turn.
+    fn channel(&self, owner: &Owner) -> String {
+        scripts::channel(&self.name, self.fair.then_some(owner))
+    }
+
     /// Others of the same owner may be waiting: they can enter now.
     fn wake_co_owners(&self) {
-        if self.owner.is_some() {
-            self.shared.waiters.retry_all(&scripts::channel(&self.name));
+        if let Some(owner) = &self.owner {
+            self.shared.waiters.retry_all(&self.channel(owner));
         }
     }
 
@@ -70,7 +86,7 @@ impl AcquireTarget {
 /// The result of one try.
 pub(super) enum TryResult {
     Granted(Guard),
-    /// Another owner holds it, for so long yet; `None`: without an end.
+    /// Another owner holds it, or is before this one, for so long yet; `None`: without an end.
     Held {
         remaining: Option<Duration>,
     },
@@ -78,25 +94,31 @@ pub(super) enum TryResult {
 
 /// Tries once.
 #[tracing::instrument(level = "debug", name = "try_lock", skip_all, fields(name = lock.name))]
-pub(super) async fn once(lock: &AcquireTarget, owner: Owner) -> Result<TryResult, LockError> {
+pub(super) async fn once(
+    lock: &AcquireTarget,
+    owner: Owner,
+    turn: Turn,
+) -> Result<TryResult, LockError> {
     // In this order: a shutdown waits for the token, or is seen here.
     let under_way = lock.shared.under_way.token();
     if lock.shared.stop.is_cancelled() {
         return Err(LockError::ShutDown);
     }
-    let tried = send(lock, owner, under_way).await;
-    if tried.is_ok() {
-        lock.shared.outage.is_over();
+    match send(lock, lock.claim(owner, turn), under_way).await {
+        Ok(tried) => {
+            lock.shared.outage.is_over();
+            Ok(tried)
+        }
+        // Boxed: hardly ever.
+        Err(error) => Err(Box::pin(scripts::explained(error, &lock.shared.redis)).await),
     }
-    tried
 }
 
 async fn send(
     lock: &AcquireTarget,
-    owner: Owner,
+    claim: Claim,
     under_way: TaskTrackerToken,
 ) -> Result<TryResult, LockError> {
-    let claim = Claim::new(&lock.name, owner, lock.lease.duration(), lock.fenced);
     let claim = Arc::new(claim);
     // The usual way is the pipeline. In a cluster there is none (`calls` is `None`), and an acquire that
     // waits for replicas has a connection of its own.
@@ -127,7 +149,7 @@ pub(super) async fn wait(
     deadline: Option<Instant>,
 ) -> Result<Option<Guard>, LockError> {
     let begun = Instant::now();
-    let mut wait = Wait { lock, owner: lock.entering(), deadline };
+    let mut wait = Wait { lock, owner: lock.entering(), deadline, place: None };
     if let Step::Done(done) = wait.step(None).await? {
         return Ok(done);
     }
@@ -138,6 +160,10 @@ pub(super) async fn wait(
         () = lock.shared.stop.cancelled() => Err(LockError::ShutDown),
     };
     metrics::histogram!(name::LOCK_WAIT_SECONDS).record(begun.elapsed().as_secs_f64());
+    if let (Ok(None), Some(place)) = (&waited, wait.place.take()) {
+        // Before the caller hears of it: its next try must not find its own place in the way.
+        place.leave().await;
+    }
     waited
 }
 
@@ -146,6 +172,8 @@ struct Wait<'a> {
     lock: &'a AcquireTarget,
     owner: Owner,
     deadline: Option<Instant>,
+    /// In the queue of a fair lock.
+    place: Option<FairPlace>,
 }
 
 enum Step {
@@ -158,9 +186,10 @@ impl Wait<'_> {
     /// Waits to be the first of this process, then for the releases of other processes.
     async fn in_queue(&mut self) -> Result<Option<Guard>, LockError> {
         let shared = &self.lock.shared;
-        let channel = scripts::channel(&self.lock.name);
+        let channel = self.lock.channel(&self.owner);
         // Owners that nobody else has share one queue. An owner that may enter again has its own:
-        // behind a waiter that waits for it, it would wait for ever.
+        // behind a waiter that waits for it, it would wait for ever. (For a fair lock each owner has a
+        // channel, and the queue of all of them is in Redis.)
         let queued = shared.waiters.enqueue(&channel, self.lock.owner.as_ref());
         let queued = queued.ok_or(LockError::TooManyWaiters(shared.options.max_waiters))?;
         let mut first: First = match self.deadline {
@@ -183,16 +212,33 @@ impl Wait<'_> {
         }
     }
 
+    /// When a try of the wait may be granted.
+    fn turn(&mut self) -> Result<Turn, LockError> {
+        if !self.lock.fair {
+            return Ok(Turn::Anybodys);
+        }
+        let (lock, owner) = (self.lock, &self.owner);
+        let place = match self.place.take() {
+            Some(place) => place,
+            None => FairPlace::new(&lock.shared, |turn| lock.claim(owner.clone(), turn))?,
+        };
+        Ok(self.place.insert(place).turn())
+    }
+
     /// One try. A waiter that was `woken` for it wakes another one if it cannot be made.
     async fn step(&mut self, woken: Option<Woken>) -> Result<Step, LockError> {
         let late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        let until = match once(self.lock, self.owner.clone()).await {
+        let turn = if late { self.lock.turn() } else { self.turn()? };
+        let until = match once(self.lock, self.owner.clone(), turn).await {
             Ok(tried) => {
                 if let Some(woken) = woken {
                     woken.used();
                 }
                 match tried {
-                    TryResult::Granted(guard) => return Ok(Step::Done(Some(guard))),
+                    TryResult::Granted(guard) => {
+                        self.place.take().into_iter().for_each(FairPlace::entered);
+                        return Ok(Step::Done(Some(guard)));
+                    }
                     TryResult::Held { remaining } => remaining.map(|left| Instant::now() + left),
                 }
             }
@@ -202,9 +248,12 @@ impl Wait<'_> {
                 if late || shared.outage.failed() >= shared.options.outage_patience {
                     return Err(error);
                 }
-                if self.lock.owner.is_none() {
-                    // The clean-up gives back a hold of the owner it was sent for; the next
-                    // grant must not be the one it finds.
+                // The clean-up gives back a hold of the owner it was sent for; the next grant must
+                // not be the one it finds.
+                if self.lock.fair {
+                    // The owner has a place. As one that may enter again its grants are recorded.
+                    self.owner.share();
+                } else if self.lock.owner.is_none() {
                     self.owner = self.lock.entering();
                 }
                 let pause = Instant::now() + OUTAGE_PAUSE;

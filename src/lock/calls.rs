@@ -37,11 +37,12 @@ enum Kind {
     Release,
 }
 
-/// The answer to a call, on its way to the caller. A grant that nobody collects is released.
+/// The answer to a call, on its way to the caller. A grant that nobody collects is released, and a
+/// place in a queue is left.
 #[derive(Debug)]
 struct CallReply {
     answer: Result<Replied, LockError>,
-    grant: Option<(Arc<Claim>, CleanupQueue)>,
+    uncollected: Option<(Arc<Claim>, CleanupQueue)>,
     /// Last: it ends after the clean-up was told.
     _under_way: TaskTrackerToken,
 }
@@ -55,7 +56,7 @@ enum Replied {
 
 impl Drop for CallReply {
     fn drop(&mut self) {
-        if let Some((claim, cleanup)) = self.grant.take() {
+        if let Some((claim, cleanup)) = self.uncollected.take() {
             cleanup.submit(CleanupItem::release(claim));
         }
     }
@@ -63,7 +64,7 @@ impl Drop for CallReply {
 
 impl CallReply {
     fn collect(mut self) -> Result<Replied, LockError> {
-        self.grant = None;
+        self.uncollected = None;
         std::mem::replace(&mut self.answer, Err(LockError::ShutDown))
     }
 }
@@ -153,8 +154,8 @@ async fn send(
 impl Call {
     fn script(&self) -> ScriptCall {
         match self.kind {
-            Kind::Acquire => scripts::acquire_call(&self.claim),
-            Kind::Release => scripts::release_call(&self.claim),
+            Kind::Acquire => scripts::acquire_call(&self.claim, false),
+            Kind::Release => scripts::release_call(&self.claim, false, false),
         }
     }
 
@@ -170,14 +171,18 @@ impl Call {
             Kind::Acquire => scripts::acquired(value, name).map(Replied::Acquire),
             Kind::Release => scripts::released(value, name).map(Replied::Release),
         });
-        let granted = matches!(answer, Ok(Replied::Acquire(AcquireAnswer::Granted { .. })));
-        let grant = granted.then(|| (Arc::clone(&self.claim), cleanup.clone()));
-        let failed = matches!(&answer, Err(error) if !matches!(error, LockError::NotALock(_)));
+        let leaves_something = match &answer {
+            Ok(Replied::Acquire(AcquireAnswer::Granted { .. })) => true,
+            Ok(Replied::Acquire(AcquireAnswer::Held { .. })) => self.claim.waits_in_redis(),
+            _ => false,
+        };
+        let uncollected = leaves_something.then(|| (Arc::clone(&self.claim), cleanup.clone()));
+        let failed = matches!(&answer, Err(error) if !matches!(error, LockError::NotALock { .. }));
         if failed {
             // The script may have come as far as the grant before it stopped.
-            return CallReply { answer, grant, _under_way: self.failed(cleanup, sent_on) };
+            return CallReply { answer, uncollected, _under_way: self.failed(cleanup, sent_on) };
         }
-        CallReply { answer, grant, _under_way: self.under_way }
+        CallReply { answer, uncollected, _under_way: self.under_way }
     }
 
     fn failed(self, cleanup: &CleanupQueue, sent_on: Option<u64>) -> TaskTrackerToken {

@@ -10,8 +10,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::error::LockError;
 use super::options::SHUTDOWN_LIMIT;
 use super::scripts::{self, Claim};
+use super::waiters::Waiters;
 use crate::store::Redis;
 use crate::telemetry::name;
 
@@ -86,11 +88,13 @@ impl CleanupQueue {
 }
 
 impl Cleanup {
-    pub(super) fn start(redis: Redis) -> Self {
+    pub(super) fn start(redis: Redis, waiters: Waiters) -> Self {
         let (jobs, queue) = mpsc::channel(MAX_QUEUED);
         let stop = CancellationToken::new();
         let tracker = TaskTracker::new();
-        tracker.spawn(work(redis, queue, stop.clone()));
+        let worker =
+            CleanupWorker { redis, waiters, calls: Semaphore::new(MAX_CALLS), stop: stop.clone() };
+        tracker.spawn(worker.work(queue));
         tracker.close();
         Self { queue: CleanupQueue { jobs }, stop, tracker }
     }
@@ -112,38 +116,55 @@ impl Cleanup {
     }
 }
 
+/// Gives back the hold of `claim`, if it has one. If it waited for a fair lock and the wait is over, it
+/// leaves the queue, unless somebody else waits there with the same owner: they have one place.
+pub(super) async fn give_back(
+    redis: &Redis,
+    waiters: &Waiters,
+    claim: &Claim,
+) -> Result<Option<u64>, LockError> {
+    if !claim.has_waited() {
+        return scripts::release(redis, claim, false).await;
+    }
+    let channel = claim.channel();
+    let given_back = scripts::release(redis, claim, !waiters.are_at(&channel)).await;
+    // One who has begun to wait there meanwhile may have lost the place.
+    waiters.retry_all(&channel);
+    given_back
+}
+
 /// What the jobs of a worker share.
 struct CleanupWorker {
     redis: Redis,
+    waiters: Waiters,
     calls: Semaphore,
     stop: CancellationToken,
 }
 
-async fn work(redis: Redis, queue: mpsc::Receiver<CleanupItem>, stop: CancellationToken) {
-    let worker = CleanupWorker { redis, calls: Semaphore::new(MAX_CALLS), stop: stop.clone() };
-    let jobs = futures_util::stream::unfold((queue, stop), |(mut queue, stop)| async {
-        let job = tokio::select! {
-            biased;
-            job = queue.recv() => job,
-            // Stopped: what was submitted before is still done.
-            () = stop.cancelled() => {
-                queue.close();
-                queue.recv().await
-            }
-        };
-        job.map(|job| (job, (queue, stop)))
-    });
-    jobs.for_each_concurrent(MAX_QUEUED, |job| worker.give_back(job)).await;
-}
-
 impl CleanupWorker {
-    async fn give_back(&self, job: CleanupItem) {
+    async fn work(self, queue: mpsc::Receiver<CleanupItem>) {
+        let jobs = futures_util::stream::unfold(queue, |mut queue| async {
+            let job = tokio::select! {
+                biased;
+                job = queue.recv() => job,
+                // Stopped: what was submitted before is still done.
+                () = self.stop.cancelled() => {
+                    queue.close();
+                    queue.recv().await
+                }
+            };
+            job.map(|job| (job, queue))
+        });
+        jobs.for_each_concurrent(MAX_QUEUED, |job| self.do_job(job)).await;
+    }
+
+    async fn do_job(&self, job: CleanupItem) {
         let mut pause = RETRY_PAUSE;
         loop {
             let answer = {
                 // Never closed.
                 let _call = self.calls.acquire().await;
-                scripts::release(&self.redis, &job.claim).await
+                give_back(&self.redis, &self.waiters, &job.claim).await
             };
             match answer {
                 Ok(None) if job.may_be_on_its_way(&self.redis) => {

@@ -34,6 +34,14 @@ impl LockClient {
         Lock::new(Arc::clone(&self.shared), name.into())
     }
 
+    pub(super) fn redis(&self) -> &Redis {
+        &self.shared.redis
+    }
+
+    pub(super) fn is_fair(&self) -> bool {
+        self.shared.options.fair
+    }
+
     /// Whether they are clones of one client.
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -50,7 +58,8 @@ impl LockClient {
     /// until everything that was dropped is given back. A barrier: afterwards nothing of
     /// this client is under way, unless Redis did not answer for five seconds; then the
     /// leases end by themselves. Guards that still live stay held and renewed; dropped
-    /// later, they are left to their lease.
+    /// later, they are left to their lease. Cancellation-safe: dropped, the client is shut down all the
+    /// same, but nobody waits for what is under way; it can be called again.
     pub async fn shutdown(&self) {
         self.shared.stop.cancel();
         self.shared.waiters.shutdown().await;

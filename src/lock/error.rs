@@ -11,9 +11,14 @@ pub enum LockError {
     /// The lease is shorter than a millisecond or longer than a day.
     #[error("a lease lasts from 1 ms to 24 h")]
     InvalidLease,
-    /// The key exists and is not a lock.
-    #[error("the Redis key {0:?} holds something that is not a lock")]
-    NotALock(String),
+    /// The key exists and is not a lock of this kind. It was not changed.
+    #[error("the Redis key {name:?} is not a lock of this kind{}", it_looks_like(*.found))]
+    NotALock {
+        /// The key.
+        name: String,
+        /// What it looks like, where that could be found out.
+        found: Option<&'static str>,
+    },
     /// A release found that the owner holds nothing: the lease ran out, or somebody
     /// deleted the lock, before the release.
     #[error("the lock {0:?} was not held any more when it was released")]
@@ -42,6 +47,10 @@ pub enum LockError {
     /// the same client twice. The one would wait for the other, for ever.
     #[error("{}", twice(.0.as_deref()))]
     Twice(Option<String>),
+    /// A multi-lock or a RedLock with a fair lock in it. They try without standing in a queue, which
+    /// a fair lock refuses as long as somebody stands in its own: they might never enter.
+    #[error("a fair lock cannot be one of several that are taken together")]
+    FairTogether,
     /// It took so long to get everything that was needed that the first leases were over.
     /// What was got is given back.
     #[error("the leases were over before enough of them were held")]
@@ -98,17 +107,25 @@ impl LockError {
         }
     }
 
+    pub(super) fn not_a_lock(name: &str) -> Self {
+        Self::NotALock { name: name.to_owned(), found: None }
+    }
+
     pub(super) fn from_store(error: StoreError, name: &str) -> Self {
         let StoreError::Defect { cause, .. } = &error else { return Self::Store(error) };
         let cause = cause.to_string();
         if cause.contains("WRONGTYPE") {
-            Self::NotALock(name.to_owned())
+            Self::not_a_lock(name)
         } else if cause.contains("NOPERM") {
             Self::NotPermitted(cause)
         } else {
             Self::Store(error)
         }
     }
+}
+
+fn it_looks_like(found: Option<&str>) -> String {
+    found.map(|found| format!(": it looks like {found}")).unwrap_or_default()
 }
 
 fn twice(name: Option<&str>) -> String {

@@ -81,7 +81,8 @@ impl Guard {
         self.watchdog.validity()
     }
 
-    /// Gives back this hold and waits for Redis to say so.
+    /// Gives back this hold and waits for Redis to say so. Cancellation-safe: dropped at any point, it
+    /// goes on in the background.
     ///
     /// # Errors
     /// `NotHeld` when the lock had been lost. When Redis does not answer, the clean-up
@@ -118,7 +119,7 @@ impl ArmedRelease<'_> {
         let answer = match &self.shared.calls {
             Some(calls) => calls.release(&job.claim, self.shared.under_way.token()).await,
             // Boxed: the rarer way, which every release would carry.
-            None => Box::pin(scripts::release(&self.shared.redis, &job.claim)).await,
+            None => Box::pin(scripts::release(&self.shared.redis, &job.claim, false)).await,
         };
         match answer {
             Ok(holds) => {

@@ -26,9 +26,9 @@ pub struct Lock {
 
 impl Lock {
     pub(super) fn new(shared: Arc<LockShared>, name: String) -> Self {
-        let lease = shared.options.lease;
-        let target =
-            AcquireTarget { shared, name, owner: None, lease, fenced: false, acknowledged: None };
+        let (lease, fair) = (shared.options.lease, shared.options.fair);
+        let (owner, fenced, acknowledged) = (None, false, None);
+        let target = AcquireTarget { shared, name, owner, lease, fair, fenced, acknowledged };
         Self { target }
     }
 
@@ -54,6 +54,18 @@ impl Lock {
         self
     }
 
+    /// First come, first served, among all who take it so, Redisson's `RFairLock` included. It costs
+    /// each entry more, and waiting for it more yet; `docs/locks.md` says how much, and what becomes
+    /// of waiters that die.
+    pub fn fair(mut self) -> Self {
+        self.target.fair = true;
+        self
+    }
+
+    pub(super) fn is_fair(&self) -> bool {
+        self.target.fair
+    }
+
     /// With a fencing token ([`Guard::fence`]), which costs Redis two more keys.
     pub fn fenced(mut self) -> Self {
         self.target.fenced = true;
@@ -69,6 +81,8 @@ impl Lock {
 
     /// Takes the lock if it is free, or held by the same owner. `None`: it is not.
     ///
+    /// Cancellation-safe: dropped at any point, it leaves neither a hold nor a place in a queue.
+    ///
     /// # Errors
     /// See [`LockError`]. After an error with `outcome_unknown()` the lock may have been
     /// granted; it is given back in the background.
@@ -76,7 +90,7 @@ impl Lock {
         let target = self.target.clone();
         async move {
             target.check()?;
-            match acquire::once(&target, target.entering()).await? {
+            match acquire::once(&target, target.entering(), target.turn()).await? {
                 TryResult::Granted(guard) => Ok(Some(guard)),
                 TryResult::Held { .. } => Ok(None),
             }
@@ -84,6 +98,8 @@ impl Lock {
     }
 
     /// Waits for the lock, without a limit.
+    ///
+    /// Cancellation-safe: dropped at any point, it leaves neither a hold nor a place in a queue.
     ///
     /// # Errors
     /// As [`Lock::try_acquire`], when Redis could not be reached for
@@ -100,6 +116,8 @@ impl Lock {
     /// Waits for the lock for `limit`. `None`: somebody else held it all the while. A limit
     /// of zero tries once.
     ///
+    /// Cancellation-safe: dropped at any point, it leaves neither a hold nor a place in a queue.
+    ///
     /// # Errors
     /// As [`Lock::acquire`].
     pub fn acquire_within(&self, limit: Duration) -> impl Future<Output = Entered> + Send + use<> {
@@ -111,16 +129,21 @@ impl Lock {
         }
     }
 
-    /// The owner, its holds and the remaining time; `None`: the lock is free.
+    /// The owner, its holds and the remaining time; `None`: the lock is free. Cancellation-safe: it only
+    /// looks.
     ///
     /// # Errors
     /// Those of Redis; `NotALock` when the key holds something else.
     pub async fn state(&self) -> Result<Option<LockState>, LockError> {
         self.target.check()?;
-        scripts::inspect(&self.target.shared.redis, &self.target.name).await
+        let redis = &self.target.shared.redis;
+        match scripts::inspect(redis, &self.target.name).await {
+            Err(error) => Err(scripts::explained(error, redis).await),
+            state => state,
+        }
     }
 
-    /// Whether anybody holds the lock.
+    /// Whether anybody holds the lock. Cancellation-safe: it only looks.
     ///
     /// # Errors
     /// As [`Lock::state`].
@@ -129,7 +152,7 @@ impl Lock {
     }
 
     /// How often `owner` has entered and not yet left: 0 when somebody else or nobody holds
-    /// the lock.
+    /// the lock. Cancellation-safe: it only looks.
     ///
     /// # Errors
     /// As [`Lock::state`].
@@ -139,6 +162,7 @@ impl Lock {
     }
 
     /// Until the lease ends, unless it is renewed. `None`: the lock is free, or has no end.
+    /// Cancellation-safe: it only looks.
     ///
     /// # Errors
     /// As [`Lock::state`].
@@ -147,12 +171,17 @@ impl Lock {
     }
 
     /// Frees the lock, whoever holds it, and wakes the waiters. The holder is told when it
-    /// next renews; until then it works on beside the next one. Whether somebody held it.
+    /// next renews; until then it works on beside the next one. Whether somebody held it. Cancellation-safe:
+    /// dropped, it is done or not.
     ///
     /// # Errors
     /// As [`Lock::state`].
     pub async fn force_release(&self) -> Result<bool, LockError> {
         self.target.check()?;
-        scripts::force_release(&self.target.shared.redis, &self.target.name).await
+        let redis = &self.target.shared.redis;
+        match scripts::force_release(redis, &self.target.name).await {
+            Err(error) => Err(scripts::explained(error, redis).await),
+            freed => freed,
+        }
     }
 }

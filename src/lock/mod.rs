@@ -70,6 +70,16 @@
 //! # }
 //! ```
 //!
+//! First come, first served, also among other processes and Redisson's `RFairLock`:
+//!
+//! ```no_run
+//! # async fn example(locks: seckill::lock::LockClient) -> Result<(), seckill::lock::LockError> {
+//! let guard = locks.lock("invoice:7").fair().acquire().await?;
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A lease that is never renewed, for work that must be over by then:
 //!
 //! ```no_run
@@ -139,7 +149,7 @@
 //!   clock itself.
 //! * **Waiting costs no polling** and loses no wake-up: one connection per client hears of
 //!   releases; a waiter tries again after its subscription is confirmed, and whenever that
-//!   connection is lost. The waiters of a process stand in line.
+//!   connection is lost. The waiters of a process stand in line; those of a fair lock stand in Redis.
 //! * **Nothing is left behind**: a dropped acquire and a dropped guard hand their hold to a
 //!   clean-up worker, which is armed before the command is sent. [`LockClient::shutdown`]
 //!   is the barrier after which all is given back.
@@ -155,14 +165,22 @@
 //! What a lock on one Redis cannot promise (a failover, a holder that sleeps past its
 //! lease) a fencing token or the database's constraints must.
 
+/// The Rust in the document is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/locks.md")]
+struct LocksDocument;
+
 mod acquire;
 mod calls;
+mod channels;
 mod cleanup;
 mod client;
 mod error;
+mod fair_place;
 mod group;
 mod guard;
 mod handle;
+mod listener;
 mod multi;
 mod options;
 mod outage;
@@ -170,6 +188,7 @@ mod owner;
 mod redlock;
 mod scripts;
 mod shared;
+mod survey;
 mod waiters;
 mod watchdog;
 
@@ -182,3 +201,4 @@ pub use options::{Acknowledged, Lease, LockOptions, LockState};
 pub use owner::Owner;
 pub use redlock::{QuorumGuard, QuorumLock, RedLock, RedLockOptions};
 pub use scripts::ACQUIRE_LUA;
+pub use survey::Survey;

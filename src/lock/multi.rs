@@ -49,10 +49,13 @@ impl MultiLock {
     /// `NothingToLock` for an empty list. `Twice` where a name is in it twice on one client,
     /// also with the same owner, who might enter twice: it is an error of the caller's. Two
     /// clients of one and the same Redis are not found out; the one name would wait for the
-    /// other as long as it may.
+    /// other as long as it may. `FairTogether` where one of them is fair.
     pub fn new(locks: Vec<Lock>) -> Result<Self, LockError> {
         if locks.is_empty() {
             return Err(LockError::NothingToLock);
+        }
+        if locks.iter().any(Lock::is_fair) {
+            return Err(LockError::FairTogether);
         }
         for (place, lock) in locks.iter().enumerate() {
             if locks[..place].iter().any(|other| lock.is_same(other)) {
@@ -63,6 +66,7 @@ impl MultiLock {
     }
 
     /// Takes all of the locks if all are free. `None`: somebody else holds one; none is held.
+    /// Cancellation-safe: dropped at any point, it leaves no hold.
     ///
     /// # Errors
     /// `Together`: which of the locks failed, and why (see [`Lock::try_acquire`]); the others
@@ -75,7 +79,8 @@ impl MultiLock {
         }
     }
 
-    /// Waits for all of the locks, without a limit.
+    /// Waits for all of the locks, without a limit. Cancellation-safe: dropped at any point, it leaves no
+    /// hold.
     ///
     /// # Errors
     /// As [`MultiLock::try_acquire`], where one cannot be reached for its client's
@@ -86,7 +91,7 @@ impl MultiLock {
     }
 
     /// Waits for all of the locks for `limit`. `None`: it was not enough. A limit of zero
-    /// tries once.
+    /// tries once. Cancellation-safe: dropped at any point, it leaves no hold.
     ///
     /// # Errors
     /// As [`MultiLock::acquire`].
@@ -190,7 +195,8 @@ impl MultiGuard {
         self.guards.lost()
     }
 
-    /// Gives back all of them, at once, and waits for Redis to say so.
+    /// Gives back all of them, at once, and waits for Redis to say so. Cancellation-safe: dropped at any
+    /// point, it goes on in the background.
     ///
     /// # Errors
     /// `Together`: which could not be given back, and why (see [`Guard::release`]); all the

@@ -34,6 +34,9 @@ pub struct LockOptions {
     /// How long Redis may be out of reach before waiters are told, counted for all of them together.
     /// 30 s by default: a restart or a failover fits in.
     pub outage_patience: Duration,
+    /// Whether locks that do not say so are fair, see [`Lock::fair`](super::Lock::fair). `false` by
+    /// default.
+    pub fair: bool,
     /// How many may wait at once, on all locks of this client together. 65,536 by default;
     /// one more is refused.
     pub max_waiters: usize,
@@ -45,6 +48,7 @@ impl Default for LockOptions {
             lease: Lease::Renewed(Duration::from_secs(30)),
             max_hold: None,
             outage_patience: Duration::from_secs(30),
+            fair: false,
             max_waiters: 65_536,
         }
     }
@@ -68,4 +72,6 @@ pub struct LockState {
     pub holds: u64,
     /// Until the lease ends, unless it is renewed. `None`: it has no end.
     pub remaining: Option<Duration>,
+    /// How many stand in the queue, if the lock is a fair one.
+    pub queued: u64,
 }

@@ -91,10 +91,14 @@ impl RedLock {
     ///
     /// # Errors
     /// `NothingToLock` for no nodes. `Twice` where a client is in the list twice; two clients
-    /// of one server are not found out, and would never both grant.
+    /// of one server are not found out, and would never both grant. `FairTogether` where the locks of a
+    /// client are fair.
     pub fn new(nodes: Vec<LockClient>, options: RedLockOptions) -> Result<Self, LockError> {
         if nodes.is_empty() {
             return Err(LockError::NothingToLock);
+        }
+        if nodes.iter().any(LockClient::is_fair) {
+            return Err(LockError::FairTogether);
         }
         for (place, node) in nodes.iter().enumerate() {
             if nodes[..place].iter().any(|other| node.is(other)) {
@@ -130,7 +134,8 @@ impl QuorumLock {
     }
 
     /// Takes the lock if a majority of the nodes grants it. `None`: on so many nodes
-    /// somebody else holds it that no majority is left.
+    /// somebody else holds it that no majority is left. Cancellation-safe: dropped at any point, it leaves
+    /// no hold.
     ///
     /// # Errors
     /// `NoQuorum`: nodes failed that the majority would have needed; it says which, and why.
@@ -143,7 +148,7 @@ impl QuorumLock {
         }
     }
 
-    /// Waits for the lock, without a limit.
+    /// Waits for the lock, without a limit. Cancellation-safe: dropped at any point, it leaves no hold.
     ///
     /// # Errors
     /// As [`QuorumLock::try_acquire`], when too few nodes answered for
@@ -154,7 +159,7 @@ impl QuorumLock {
     }
 
     /// Waits for the lock for `limit`. `None`: somebody else held it all the while. A limit
-    /// of zero tries once.
+    /// of zero tries once. Cancellation-safe: dropped at any point, it leaves no hold.
     ///
     /// # Errors
     /// As [`QuorumLock::acquire`], and `NoQuorum` when at the limit nodes were missing.
@@ -330,7 +335,7 @@ impl QuorumGuard {
     }
 
     /// Gives it back on all nodes, at once, and waits for a majority of them to say so; the
-    /// others are gone on with in the background.
+    /// others are gone on with in the background. Cancellation-safe: dropped, all of them are.
     ///
     /// # Errors
     /// `NotHeld` when it was not held on a majority any more; `NoQuorum` when too few nodes

@@ -37,12 +37,13 @@ impl LockShared {
     /// Outside a tokio runtime.
     pub(super) fn start(redis: Redis, options: LockOptions) -> Self {
         let stop = CancellationToken::new();
-        let cleanup = Cleanup::start(redis.clone());
+        let waiters = Waiters::new(redis.clone(), options.max_waiters, stop.clone());
+        let cleanup = Cleanup::start(redis.clone(), waiters.clone());
         let calls = redis.is_one_server().then(|| Calls::start(redis.clone(), cleanup.queue()));
         Self {
             cleanup,
             calls,
-            waiters: Waiters::start(redis.clone(), options.max_waiters, stop.clone()),
+            waiters,
             watchdogs: Watchdogs::start(redis.clone()),
             redis,
             owners: Owners::new(),

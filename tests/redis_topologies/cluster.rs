@@ -7,7 +7,7 @@ use redis::Script;
 use seckill::lock::LockError;
 use seckill::store::{Redis, ScriptCall, StoreError};
 
-use super::{heard, listening, locks, set};
+use super::{heard, listening, locks, set, subscriber};
 use crate::eventually::{eventually, must};
 use crate::redis_nodes::{Cluster, Node};
 
@@ -52,6 +52,7 @@ async fn locks_exclude_whatever_node_they_are_on() {
 async fn what_one_node_publishes_is_heard_on_another_and_a_waiter_is_woken_by_it() {
     let cluster = Cluster::start(3).await;
     let redis = Redis::new(&cluster.url()).unwrap();
+    redis.ping().await.unwrap(); // and with it, who serves what is known
     let mut subscriber = listening(&redis, "channel").await;
     for (index, node) in cluster.nodes.iter().enumerate() {
         node.command::<()>(&["PUBLISH", "channel", &index.to_string()]).await;
@@ -80,7 +81,12 @@ async fn what_one_node_publishes_is_heard_on_another_and_a_waiter_is_woken_by_it
 }
 
 /// Moves the slot of `name`; `meanwhile` runs when the source says that it is on its way.
-async fn migrate(cluster: &Cluster, name: &str, to: &Node, meanwhile: impl AsyncFnOnce()) {
+pub(super) async fn migrate(
+    cluster: &Cluster,
+    name: &str,
+    to: &Node,
+    meanwhile: impl AsyncFnOnce(),
+) {
     let from = cluster.node_of(name).await;
     let slot = cluster.slot_of(name).await.to_string();
     let [source, target]: [String; 2] =
@@ -187,5 +193,5 @@ async fn keys_in_different_slots_are_a_defect_and_some_seeds_may_be_dead() {
     }
     let error = locks(&redis).lock("name").try_acquire().await.unwrap_err();
     assert!(matches!(&error, LockError::Store(error) if error.retry_may_help()), "{error}");
-    assert!(redis.subscriber().await.is_err_and(|error| error.retry_may_help()));
+    assert!(subscriber(&redis, "channel").await.is_err_and(|error| error.retry_may_help()));
 }

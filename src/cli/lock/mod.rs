@@ -1,12 +1,16 @@
-//! `seckill lock run` and `seckill lock inspect`: the lock for shells and cron jobs.
+//! `seckill lock`: the lock for shells and cron jobs, and for who looks after them.
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
 pub mod child;
+pub mod consent;
+pub mod force_release;
 pub mod inspect;
+pub mod list;
 pub mod run;
+pub mod tokens;
 
 /// Take a distributed lock from a shell, or see who holds it
 #[derive(Debug, Subcommand)]
@@ -14,6 +18,9 @@ pub mod run;
 pub enum LockCommand {
     Run(run::RunArgs),
     Inspect(inspect::InspectArgs),
+    List(list::ListArgs),
+    ForceRelease(force_release::ForceReleaseArgs),
+    Tokens(tokens::FencingTokensArgs),
 }
 
 /// Runs the command.
@@ -24,5 +31,8 @@ pub async fn run(command: LockCommand) -> anyhow::Result<ExitCode> {
     match command {
         LockCommand::Run(args) => run::run(args).await,
         LockCommand::Inspect(args) => inspect::run(args).await,
+        LockCommand::List(args) => list::run(args).await,
+        LockCommand::ForceRelease(args) => force_release::run(args).await,
+        LockCommand::Tokens(args) => tokens::run(args).await,
     }
 }

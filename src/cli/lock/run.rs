@@ -52,6 +52,9 @@ pub struct RunArgs {
     /// Between SIGTERM and SIGKILL, when the lock is lost
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     grace: Duration,
+    /// First come, first served, among all who take the lock so, also with Redisson's RFairLock
+    #[arg(long)]
+    fair: bool,
     /// Take a fencing token with the lock
     #[arg(long)]
     fence: bool,
@@ -64,6 +67,9 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let locks = LockClient::new(Redis::new(&args.redis.redis_url)?, LockOptions::default());
     let lease = if args.no_renew { Lease::Fixed(args.lease) } else { Lease::Renewed(args.lease) };
     let mut lock = locks.lock(&args.name).lease(lease);
+    if args.fair {
+        lock = lock.fair();
+    }
     if args.fence {
         lock = lock.fenced();
     }

@@ -6,12 +6,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::select_ok;
 use rand::seq::IndexedRandom;
-use redis::aio::PubSub;
 use redis::{Client, ConnectionAddr, ConnectionInfo, FromRedisValue, RedisError};
 
 use super::node::{Acknowledgement, RedisServer, ServerAddress};
 use super::request::{CONNECT_TIMEOUT, Request, unavailable};
-use super::slots::{Address, Range, Redirect, SLOTS};
+use super::slots::{Address, Range, Redirect, SLOTS, slot_of};
+use super::subscriber::Subscriber;
 use crate::store::StoreError;
 use crate::store::timeout::within;
 
@@ -31,9 +31,9 @@ pub(super) struct Cluster {
     asking: tokio::sync::Mutex<()>,
 }
 
-struct Member {
+pub(super) struct Member {
     address: Address,
-    node: RedisServer,
+    pub(super) node: RedisServer,
 }
 
 #[derive(Default)]
@@ -98,12 +98,38 @@ impl Cluster {
         }
     }
 
-    /// What one node publishes, all tell.
-    pub(super) async fn subscriber(&self) -> Result<PubSub, StoreError> {
-        let known = self.some_members();
-        let members = if known.is_empty() { self.seeds.clone() } else { known };
-        let connecting = select_ok(members.iter().map(|one| Box::pin(one.node.subscriber()))).await;
-        connecting.map(|(subscriber, _)| subscriber).inspect_err(|_| self.doubt())
+    /// Who serves the slot of a channel, as far as is known.
+    pub(super) fn shard_of(&self, channel: &str) -> Option<Address> {
+        let member = self.owner(slot_of(channel.as_bytes())).or_else(|| self.some_members().pop());
+        member.or_else(|| self.seeds.first().cloned()).map(|member| member.address.clone())
+    }
+
+    /// A subscriber of both kinds of messages, at this node.
+    pub(super) async fn subscriber(&self, address: &Address) -> Result<Subscriber, StoreError> {
+        self.member_at(address)?.node.shard_subscriber().await
+    }
+
+    /// A subscription at this node was refused or lost: learns where the slots are now.
+    pub(super) async fn subscription_lost(&self, address: &Address) {
+        if let Ok(member) = self.member_at(address)
+            // Who has lost a slot knows who has it now.
+            && let Ok((speaker, ranges)) = slots_of(&[member]).await
+            && !ranges.is_empty()
+        {
+            return self.note(&speaker, ranges);
+        }
+        self.doubt();
+        // What cannot be learned now the next command asks for again.
+        let _ = self.learn().await;
+    }
+
+    fn member_at(&self, address: &Address) -> Result<Arc<Member>, StoreError> {
+        let known = {
+            let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+            table.members.get(address).cloned()
+        };
+        let nobody = || unavailable(format!("{}:{} is no node", address.host, address.port));
+        known.or_else(|| member(&self.login, address)).ok_or_else(nobody)
     }
 
     fn doubt(&self) {
@@ -170,6 +196,17 @@ impl Cluster {
     fn owner(&self, slot: u16) -> Option<Arc<Member>> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.owners.get(usize::from(slot))?.clone()
+    }
+
+    /// All that serve slots, in the order of their addresses.
+    pub(super) async fn all_masters(&self) -> Result<Vec<Arc<Member>>, StoreError> {
+        self.way(None).await?;
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let mut masters: Vec<_> = table.members.values().cloned().collect();
+        masters.sort_by(|a, b| {
+            (&a.address.host, a.address.port).cmp(&(&b.address.host, b.address.port))
+        });
+        Ok(masters)
     }
 
     fn some_members(&self) -> Vec<Arc<Member>> {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::PubSub;
 use redis::{Cmd, FromRedisValue, Value};
 
 use super::RedisUrl;
 use super::cluster::Cluster;
 use super::node::{Acknowledgement, RedisServer, ServerAddress};
-use super::request::{Request, ScriptCall, is_no_script};
+use super::request::{Request, ScriptCall, is_no_script, unavailable};
+use super::slots::Address;
+use super::subscriber::Subscriber;
 use super::url::Place;
 use crate::store::outage::ServiceOutage;
 use crate::store::{Service, StoreError};
@@ -23,7 +24,11 @@ pub struct Redis {
     outage: Arc<ServiceOutage>,
 }
 
-enum Topology {
+/// A server of a cluster, with what replicas it has; or the one server there is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Shard(Option<Address>);
+
+pub(super) enum Topology {
     One(RedisServer),
     Many(Cluster),
 }
@@ -55,6 +60,10 @@ impl Redis {
         };
         let outage = Arc::new(ServiceOutage::of(Service::Redis));
         Ok(Self { topology: Arc::new(topology), outage })
+    }
+
+    pub(super) fn topology(&self) -> &Topology {
+        &self.topology
     }
 
     /// Sends one command on the shared connection; in a cluster, to the node that serves its
@@ -151,17 +160,33 @@ impl Redis {
         }
     }
 
-    /// A fresh connection for SUBSCRIBE: to the server, the master of now, or any node of a
-    /// cluster, since what is published on one is heard on all. It ends when it is lost; of
-    /// one that went silent only a `ping` (of its sink, once it is split) can tell, which has
-    /// no time-out of its own. Nothing subscribes anew: that is for who knows the channels.
+    /// The server that tells what is published on a channel, as far as is known.
+    pub fn shard_of(&self, channel: &str) -> Shard {
+        match &*self.topology {
+            Topology::One(_) => Shard(None),
+            Topology::Many(cluster) => Shard(cluster.shard_of(channel)),
+        }
+    }
+
+    /// A fresh connection that hears what is published on the channels of a shard. Its stream ends
+    /// when it is lost; of a server that went silent only a `ping` can tell, which has no time-out
+    /// of its own. Nothing subscribes anew: that is for who knows the channels.
     ///
     /// # Errors
     /// `Unavailable` when there was no connection within 400 ms.
-    pub async fn subscriber(&self) -> Result<PubSub, StoreError> {
-        match &*self.topology {
-            Topology::One(node) => node.subscriber().await,
-            Topology::Many(cluster) => cluster.subscriber().await,
+    pub async fn subscriber(&self, shard: &Shard) -> Result<Subscriber, StoreError> {
+        match (&*self.topology, &shard.0) {
+            (Topology::One(node), _) => node.subscriber().await,
+            (Topology::Many(cluster), Some(address)) => cluster.subscriber(address).await,
+            (Topology::Many(_), None) => Err(unavailable("the cluster has no such shard")),
+        }
+    }
+
+    /// Tells that a subscriber failed. In a cluster the slots may be elsewhere: afterwards
+    /// [`Redis::shard_of`] knows, unless nobody could say.
+    pub async fn subscription_lost(&self, shard: &Shard) {
+        if let (Topology::Many(cluster), Some(address)) = (&*self.topology, &shard.0) {
+            cluster.subscription_lost(address).await;
         }
     }
 

@@ -13,17 +13,22 @@
 //! In reading order: `url`, the forms of `REDIS_URL`; `node`, the connections to one server (`dedicated`: those
 //! that are not shared);
 //! `sentinels`, how that one is found; `slots` and `cluster`, who is asked among many;
-//! `request`, what is sent; `handle` joins them.
+//! `request`, what is sent; `subscriber`, what is heard; `handle` joins them; `scan` goes through the keys
+//! of all.
 
 mod cluster;
 mod dedicated;
 mod handle;
 mod node;
 mod request;
+mod scan;
 mod sentinels;
 mod slots;
+mod subscriber;
 mod url;
 
-pub use handle::Redis;
+pub use handle::{Redis, Shard};
 pub use request::ScriptCall;
+pub use scan::{SCAN_STEP, ScanCursor};
+pub use subscriber::{Subscriber, SubscriberSink, SubscriberStream};
 pub use url::{MalformedUrl, RedisUrl};

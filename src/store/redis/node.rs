@@ -4,15 +4,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use redis::aio::{MultiplexedConnection, PubSub};
+use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind,
-    Value,
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, ProtocolVersion, RedisResult,
+    ServerErrorKind, Value,
 };
 
 use super::dedicated::{DedicatedConnection, DedicatedConnections};
 use super::request::{Asking, CONNECT_TIMEOUT, Request, ScriptCall, unavailable, unknown};
 use super::sentinels::Sentinels;
+use super::subscriber::Subscriber;
 use crate::store::StoreError;
 use crate::store::error::BoxedCause;
 use crate::store::timeout::{unless_silent, within};
@@ -146,9 +147,25 @@ impl RedisServer {
     }
 
     /// A fresh connection that hears what is published.
-    pub(super) async fn subscriber(&self) -> Result<PubSub, StoreError> {
-        let connecting =
-            async { Ok::<_, BoxedCause>(self.client().await?.get_async_pubsub().await?) };
+    pub(super) async fn subscriber(&self) -> Result<Subscriber, StoreError> {
+        let connecting = async {
+            let connection = self.client().await?.get_async_pubsub().await?;
+            Ok::<_, BoxedCause>(Subscriber::plain(connection))
+        };
+        within(CONNECT_TIMEOUT, connecting).await.map_err(unavailable)?.map_err(unavailable)
+    }
+
+    /// The same of a node of a cluster: it hears sharded messages, too, which needs RESP3.
+    pub(super) async fn shard_subscriber(&self) -> Result<Subscriber, StoreError> {
+        let connecting = async {
+            let info = self.client().await?.get_connection_info().clone();
+            let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+            let client = Client::open(info.set_redis_settings(settings))?;
+            let (told, pushes) = tokio::sync::mpsc::unbounded_channel();
+            let config = config().set_push_sender(told);
+            let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+            Ok::<_, BoxedCause>(Subscriber::sharded(connection, pushes))
+        };
         within(CONNECT_TIMEOUT, connecting).await.map_err(unavailable)?.map_err(unavailable)
     }
 

@@ -1,0 +1,11 @@
+-- Purpose: release a fair lock, or leave its queue, or both, and tell the first in the queue if the
+--   lock is free then. `fair` is fair_queue.lua, `plain` release.lua or force_release.lua.
+-- RETURNS: as the plain script
+
+-- luacheck: read globals fair plain
+if fair.flag then
+  fair.leave()
+end
+local answer = plain()
+fair.tell()
+return answer
