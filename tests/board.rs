@@ -31,7 +31,10 @@ fn text(selector: &str) -> String {
 fn drawn(plot: &str, colour: &str) -> String {
     format!(
         "(canvas => {{
-            const context = canvas.getContext('2d');
+            // A copy: to read from the plot's own canvas makes the browser warn.
+            const copy = new OffscreenCanvas(canvas.width, canvas.height);
+            const context = copy.getContext('2d', {{ willReadFrequently: true }});
+            context.drawImage(canvas, 0, 0);
             context.fillStyle = getComputedStyle(document.documentElement)
                 .getPropertyValue('{colour}').trim();
             const hex = context.fillStyle;

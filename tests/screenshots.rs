@@ -13,7 +13,7 @@ use crate::web_driver::{Browser, PHONE};
 const MAX_BYTES: usize = 100_000;
 
 /// A page on a small desk: wide enough for two plots side by side.
-const BOARD: (u32, u32) = (1000, 840);
+const BOARD: (u32, u32) = (960, 900);
 
 async fn crowd(server: &PrivateServer, token: &str, voucher: &str, users: i32) {
     let body = json!({ "voucher_id": voucher, "users": users, "attempts": 1 });
@@ -32,6 +32,7 @@ async fn take(language: &str, suffix: &str, [sold, on_sale, upcoming, large]: [&
     let token = server.admin().await;
     let address = server.node.address;
     let browser = Browser::new(language, BOARD).await;
+    browser.devtools("Emulation.setScrollbarsHidden", json!({ "hidden": true })).await;
     let sold = server.voucher_called(sold, &token, 20, 0).await;
     let on_sale = server.voucher_called(on_sale, &token, 100, 0).await;
     server.voucher_called(upcoming, &token, 500, 600).await;
