@@ -399,6 +399,7 @@ async function go(rung) {
 }
 
 async function arrive(schedule) {
+  byId("schedule").value = "…";
   showRung();
   await Promise.all([open(schedule), showFile()]);
   mark();
@@ -444,11 +445,15 @@ byId("rung").addEventListener("change", (event) => inTurn(() => go(event.target.
 for (const name of SETTINGS) byId(name).addEventListener("change", () => inTurn(changeSettings));
 byId("settings").addEventListener("submit", (event) => event.preventDefault());
 
-function comeIn() {
-  const address = new URL(location.href);
+function comeIn(address) {
   plan = planOf(address);
   [state, undone] = [null, ""];
   return arrive(address.searchParams.get("schedule") ?? "");
 }
-addEventListener("popstate", () => inTurn(comeIn));
-inTurn(comeIn);
+// The address as it is now: an answer that is under way will write its own.
+function comeInTurn() {
+  const address = new URL(location.href);
+  inTurn(() => comeIn(address));
+}
+addEventListener("popstate", comeInTurn);
+comeInTurn();

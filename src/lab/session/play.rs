@@ -184,7 +184,7 @@ impl<'a> LabSession<'a> {
                 return Err(StepRefusal::Waits(NAMES[mover]).into());
             }
         }
-        self.to_next_stop(mover).await?;
+        self.run_to_next_stop(mover).await?;
         let other = 1 - mover;
         let set_free = match self.actor_state(other) {
             // What the mover did is committed, or is not, before it stopped.
@@ -198,7 +198,7 @@ impl<'a> LabSession<'a> {
             _ => false,
         };
         if set_free {
-            self.to_next_stop(other).await?;
+            self.run_to_next_stop(other).await?;
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl<'a> LabSession<'a> {
         self.leases_ended >= if all { servers } else { servers / 2 + 1 }
     }
 
-    async fn to_next_stop(&mut self, nth: usize) -> anyhow::Result<()> {
+    async fn run_to_next_stop(&mut self, nth: usize) -> anyhow::Result<()> {
         let mut stop = self.scheduler.until_first(self.actors[nth], &Point::ALL).await?;
         // It only waits for the server of a lock that is free.
         if stop == Stop::Waits
@@ -315,7 +315,7 @@ impl<'a> LabSession<'a> {
                 let key = self.scheduler.lock_key(self.user(nth))?;
                 self.locks.tell_waiters(server, &key).await?;
                 if !self.is_locked_out(nth) {
-                    self.to_next_stop(nth).await?;
+                    self.run_to_next_stop(nth).await?;
                 }
             }
         }
