@@ -22,9 +22,9 @@ if answer.err or withdrawn then
 end
 if fair.flag then
   fair.join()
-  if first and first ~= owner then
-    answer[2] = fair.left(first)
-  end
 end
 fair.tell(true)
+if fair.flag and first and first ~= owner then
+  answer[2] = fair.turn(first) or fair.left(first)
+end
 return answer

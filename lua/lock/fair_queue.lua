@@ -1,12 +1,13 @@
 -- Purpose: the queue of a fair lock, in the layout of Redisson's RFairLock. A fair script is this, a
 --   plain script as the function `plain`, and a part of its own, in this order (src/lock/scripts.rs).
 -- KEYS[1]: the lock, a hash of owner -> holds (Redisson's layout)
--- KEYS[#KEYS - 1]: the queue, a list of owners; the first of it is the next to enter
--- KEYS[#KEYS]: until when each of them keeps its place, a sorted set of milliseconds since 1970
+-- KEYS[#KEYS - 2]: the queue, a list of owners; the first of it is the next to enter
+-- KEYS[#KEYS - 1]: until when each of them keeps its place, a sorted set of milliseconds since 1970
+-- KEYS[#KEYS]: who was told last that the lock is free, a hash; Redisson has no such key
 -- ARGV[#ARGV - 2]: '1' to join the queue when it is not the owner's turn, or to leave it (`fair.flag`)
 -- ARGV[#ARGV - 1]: '1' in a cluster, where messages are sent sharded, too
 -- ARGV[#ARGV]: the channel of the lock; with `:<owner>` behind it, that of an owner who waits
--- ARGV[2]: the owner who asks; with force_release.lua, where nobody does, no owner's name
+-- ARGV[2]: the owner who asks; with force_release.lua the holder that is to go, or ''
 -- RETURNS: nothing by itself
 
 -- luacheck: globals KEYS ARGV
@@ -15,25 +16,28 @@
 -- As Redisson's fairLockWaitTimeout: what one waiter adds to the places of those behind it, and takes
 -- off again when it leaves.
 local PLACE = 5 * 60 * 1000
--- Who is told that the lock is free keeps its place for so long, then the next one is told: a waiter
--- that died must not keep the lock free for the whole of PLACE.
+-- Who is told that the lock is free has so long to enter, then the next one is told: a waiter that died
+-- must not keep the lock free for the whole of PLACE. This is no matter of the sorted set: Redisson makes
+-- the places of those behind, and how long they sleep, of the first one's.
 local TURN = 5 * 1000
 -- The queue of a lock that nobody uses any more is gone so long after the last place in it has ended.
 local KEPT = 24 * 60 * 60 * 1000
 
 local fair = {flag = ARGV[#ARGV - 2] == '1'}
 local sharded, channel = ARGV[#ARGV - 1] == '1', ARGV[#ARGV]
-local queue, places = KEYS[#KEYS - 1], KEYS[#KEYS]
+local queue, places, told = KEYS[#KEYS - 2], KEYS[#KEYS - 1], KEYS[#KEYS]
 -- The plain script must not take them for its own.
 for _ = 1, 3 do
-  ARGV[#ARGV] = nil
-end
-for _ = 1, 2 do
-  KEYS[#KEYS] = nil
+  ARGV[#ARGV], KEYS[#KEYS] = nil, nil
 end
 local owner = ARGV[2]
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+-- While the lock is held, it is nobody's turn.
+if redis.call('exists', KEYS[1]) == 1 then
+  redis.call('del', told)
+end
 
 -- How long a waiter keeps its place yet.
 function fair.left(waiter)
@@ -41,12 +45,25 @@ function fair.left(waiter)
   return ends and tonumber(ends) - now or 0
 end
 
--- The first in the queue, or false. Who did not keep its place is put out, as Redisson does it, except
--- the one who asks: it lives.
+-- How long it is the waiter's turn yet; false: it was not told. One that entered meanwhile, told by
+-- Redisson or not, and stands here again, has another place than the one that it had when it was told.
+function fair.turn(waiter)
+  local last = redis.call('hmget', told, 'owner', 'place', 'until')
+  if last[1] ~= waiter or last[2] ~= redis.call('zscore', places, waiter) then
+    return false
+  end
+  return tonumber(last[3]) - now
+end
+
+-- The first in the queue, or false. Who did not keep its place is put out, as Redisson does it, and who
+-- did not come when it was its turn, except the one who asks: it lives.
 function fair.first()
   while true do
     local waiter = redis.call('lindex', queue, 0)
-    if not waiter or waiter == owner or fair.left(waiter) > 0 then
+    if not waiter or waiter == owner then
+      return waiter
+    end
+    if fair.left(waiter) > 0 and (fair.turn(waiter) or TURN) > 0 then
       return waiter
     end
     redis.call('lpop', queue)
@@ -62,22 +79,28 @@ function fair.join()
     local before = last and fair.left(last) or math.max(redis.call('pttl', KEYS[1]), 0)
     redis.call('zadd', places, now + before + PLACE, owner)
     redis.call('rpush', queue, owner)
-  elseif tonumber(ends) - now < PLACE / 2 then
-    -- Redisson's waiters lose their places behind a long hold. One of ours keeps its own, and those
-    -- behind it theirs: each place ends later than the one before.
-    local before
+  else
+    -- Redisson's waiters lose their places behind a long hold. One of ours keeps its own, also when each
+    -- of those before it takes a place off; and those behind keep theirs: each place ends later than the
+    -- one before.
+    local behind, is_behind = 0, false
     for _, waiter in ipairs(redis.call('lrange', queue, 0, -1)) do
-      if before or waiter == owner then
-        before = math.max((before or 0) + PLACE, fair.left(waiter))
-        redis.call('zadd', places, now + before, waiter)
+      behind = behind + PLACE
+      if waiter == owner then
+        if tonumber(ends) - now >= behind - PLACE / 2 then
+          return
+        end
+        is_behind = true
+      end
+      if is_behind then
+        behind = math.max(behind, fair.left(waiter))
+        redis.call('zadd', places, now + behind, waiter)
       end
     end
-    if not before then -- somebody deleted the queue
-      redis.call('zadd', places, now + PLACE, owner)
+    if not is_behind then -- somebody deleted the queue
+      redis.call('zadd', places, now + behind + PLACE, owner)
       redis.call('rpush', queue, owner)
     end
-  else
-    return
   end
   local kept = fair.left(redis.call('lindex', queue, -1)) + KEPT
   redis.call('pexpire', queue, kept)
@@ -102,13 +125,13 @@ end
 -- Tells the first in the queue that the lock is free, if it is; `unless_told`: and if nobody did yet.
 function fair.tell(unless_told)
   local waiter = redis.call('exists', KEYS[1]) == 0 and fair.first()
-  if not waiter then
+  if not waiter or (unless_told and fair.turn(waiter)) then
     return
   end
-  if fair.left(waiter) > TURN then
-    redis.call('zadd', places, now + TURN, waiter)
-  elseif unless_told then
-    return
+  local place = redis.call('zscore', places, waiter)
+  if place then
+    redis.call('hset', told, 'owner', waiter, 'place', place, 'until', now + TURN)
+    redis.call('pexpire', told, PLACE)
   end
   redis.pcall('publish', channel .. ':' .. waiter, '0')
   if sharded then

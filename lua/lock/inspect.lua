@@ -1,9 +1,10 @@
--- Purpose: say who holds the lock, how often, and for how long yet, and how many stand in its queue.
+-- Purpose: say who holds the lock, how often, and for how long yet.
 -- KEYS[1]: the lock, a hash of owner -> holds (Redisson's layout)
--- KEYS[2]: the queue of a fair lock, a list of owners
--- RETURNS: {milliseconds left or -1 for no end, {owner, holds}, waiters}, without the two when free
-local holder = redis.call('hgetall', KEYS[1])
-if #holder > 2 or (#holder == 2 and not string.match(holder[2], '^[1-9]%d*$')) then
+-- RETURNS: {milliseconds left or -1 for no end, {owner, holds}}, without the two when free
+-- HLEN first: a hash that is no lock may be a large one.
+local holder = redis.call('hlen', KEYS[1]) <= 1 and redis.call('hgetall', KEYS[1])
+if not holder
+  or (holder[1] and not (holder[1]:match('^[^:]+:%-?%d+$') and holder[2]:match('^[1-9]%d*$'))) then
   return redis.error_reply('WRONGTYPE a hash, and not a lock of this kind')
 end
-return {redis.call('pttl', KEYS[1]), holder, redis.call('llen', KEYS[2])}
+return {redis.call('pttl', KEYS[1]), holder}

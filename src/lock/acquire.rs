@@ -250,10 +250,8 @@ impl Wait<'_> {
                 }
                 // The clean-up gives back a hold of the owner it was sent for; the next grant must
                 // not be the one it finds.
-                if self.lock.fair {
-                    // The owner has a place. As one that may enter again its grants are recorded.
-                    self.owner.share();
-                } else if self.lock.owner.is_none() {
+                // (In the queue of a fair lock the owner keeps its place, and its grants are recorded.)
+                if !self.lock.fair && self.lock.owner.is_none() {
                     self.owner = self.lock.entering();
                 }
                 let pause = Instant::now() + OUTAGE_PAUSE;

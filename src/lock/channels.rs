@@ -59,9 +59,9 @@ pub(super) struct Channel {
 }
 
 /// A waiter's place, as [`Channels::enter`] gives it.
-pub(super) struct Place {
+pub(super) struct QueuePlace {
     pub(super) channel: Arc<Channel>,
-    /// Whoever locks it is the first of the queue.
+    /// The waiter that has it locked is the first of the queue.
     pub(super) first: Arc<tokio::sync::Mutex<()>>,
     /// Nobody listens at this server yet.
     pub(super) unheard: Option<Shard>,
@@ -105,7 +105,7 @@ impl Channels {
         name: &str,
         owner: &str,
         shard: impl FnOnce() -> Shard,
-    ) -> Option<Place> {
+    ) -> Option<QueuePlace> {
         let mut queues = self.queues();
         if queues.waiters >= self.max_waiters {
             return None;
@@ -122,7 +122,7 @@ impl Channels {
         queue.waiters += 1;
         let first = Arc::clone(&queue.first);
         let unheard = new.filter(|shard| queues.change(shard, name));
-        Some(Place { channel, first, unheard })
+        Some(QueuePlace { channel, first, unheard })
     }
 
     /// Gives up a place.

@@ -28,6 +28,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long a shutdown looks for such a one.
 const LATE_ARRIVAL: Duration = Duration::from_secs(1);
+/// How long a place in the queue of a fair lock is kept at least: see `fair_queue.lua`.
+const PLACE: Duration = Duration::from_secs(5 * 60);
 
 /// A hold to give back.
 #[derive(Debug)]
@@ -49,9 +51,10 @@ impl CleanupItem {
         Self { claim, uncollected: Some(sent_on), submitted: Instant::now() }
     }
 
-    /// After this the lease has ended; it is not renewed.
+    /// After this the lease has ended, which is not renewed, and the place in the queue of a fair lock.
     fn deadline(&self) -> Instant {
-        self.submitted + self.claim.lease
+        let place = if self.claim.waits_in_redis() { PLACE } else { Duration::ZERO };
+        self.submitted + self.claim.lease.max(place)
     }
 
     /// Whether the acquire may reach the server after a release that found nothing. On one

@@ -177,9 +177,21 @@ impl Lock {
     /// # Errors
     /// As [`Lock::state`].
     pub async fn force_release(&self) -> Result<bool, LockError> {
+        self.free(None).await
+    }
+
+    /// The same, if the holder is still the one seen: [`LockState::owner`]. Whether it was.
+    ///
+    /// # Errors
+    /// As [`Lock::state`].
+    pub async fn force_release_of(&self, holder: &str) -> Result<bool, LockError> {
+        self.free(Some(holder)).await
+    }
+
+    async fn free(&self, holder: Option<&str>) -> Result<bool, LockError> {
         self.target.check()?;
         let redis = &self.target.shared.redis;
-        match scripts::force_release(redis, &self.target.name).await {
+        match scripts::force_release(redis, &self.target.name, holder).await {
             Err(error) => Err(scripts::explained(error, redis).await),
             freed => freed,
         }

@@ -13,9 +13,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::channels::Channels;
-use crate::store::redis::{Subscriber, SubscriberSink, SubscriberStream};
 use crate::store::timeout::within;
-use crate::store::{Redis, Service, Shard, StoreError};
+use crate::store::{
+    Redis, Service, Shard, StoreError, Subscriber, SubscriberSink, SubscriberStream,
+};
 
 /// A connection that brings nothing is asked whether it lives.
 const PING_EVERY: Duration = Duration::from_secs(3);

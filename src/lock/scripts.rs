@@ -87,7 +87,8 @@ impl Claim {
     pub(super) fn new(name: &str, owner: Owner, lease: Duration, fenced: bool, turn: Turn) -> Self {
         static GRANTS: AtomicU64 = AtomicU64::new(1);
         let grant = GRANTS.fetch_add(1, Ordering::Relaxed);
-        if fenced {
+        // Each try in the queue is by the same owner: the record tells a late one from the next.
+        if fenced || matches!(turn, Turn::InQueue(_)) {
             owner.share();
         }
         let recorded = owner.is_shared();
@@ -192,6 +193,7 @@ pub(super) fn acquire_call(claim: &Claim, sharded: bool) -> ScriptCall {
 fn with_queue(call: ScriptCall, name: &str, flag: bool, sharded: bool) -> ScriptCall {
     let call = call.key(queue(name));
     let call = call.key(in_slot("redisson_lock_timeout:", name, None));
+    let call = call.key(in_slot("lock_turn:", name, None));
     call.arg(u8::from(flag)).arg(u8::from(sharded)).arg(channel(name, None))
 }
 
@@ -266,13 +268,18 @@ pub(super) async fn renew(redis: &Redis, claim: &Claim) -> Result<bool, LockErro
 
 /// The state of the lock; `None`: it is free.
 pub(super) async fn inspect(redis: &Redis, name: &str) -> Result<Option<LockState>, LockError> {
-    let call = ScriptCall::new(&INSPECT).key(name).key(queue(name));
-    type Answer = (i64, Vec<(String, u64)>, u64);
-    let answer: Result<Answer, _> = redis.invoke(&call).await;
-    let (left, fields, queued) = answer.map_err(|error| LockError::from_store(error, name))?;
-    let remaining = milliseconds(left);
-    let holder = fields.into_iter().next();
-    Ok(holder.map(|(owner, holds)| LockState { owner, holds, remaining, queued }))
+    let from_store = |error| LockError::from_store(error, name);
+    let call = ScriptCall::new(&INSPECT).key(name);
+    let answer: Result<(i64, Vec<(String, u64)>), _> = redis.invoke(&call).await;
+    let (left, fields) = answer.map_err(from_store)?;
+    let Some((owner, holds)) = fields.into_iter().next() else { return Ok(None) };
+    // By itself: the name of a plain lock may be such that its queue were in another slot.
+    let queued = redis.query(redis::cmd("LLEN").arg(queue(name))).await.map_err(from_store);
+    let queued = match queued {
+        Err(LockError::NotALock { .. }) => 0, // no queue
+        queued => queued?,
+    };
+    Ok(Some(LockState { owner, holds, remaining: milliseconds(left), queued }))
 }
 
 /// With the kind of thing at the name, where the error is that it is no lock.
@@ -316,10 +323,15 @@ pub(super) async fn forget_token(
     Ok(forgotten.map_err(|error| LockError::from_store(error, name))? == 1)
 }
 
-/// Whether somebody held it.
-pub(super) async fn force_release(redis: &Redis, name: &str) -> Result<bool, LockError> {
+/// Whether somebody held it, or `holder` where one is named; nobody else is put out.
+pub(super) async fn force_release(
+    redis: &Redis,
+    name: &str,
+    holder: Option<&str>,
+) -> Result<bool, LockError> {
     let sharded = !redis.is_one_server();
     let call = ScriptCall::new(&FORCE_RELEASE).key(name).arg(channel(name, None));
+    let call = call.arg(holder.unwrap_or_default());
     // Nobody asks, and nobody leaves the queue.
     let call = with_queue(telling_shard(call, sharded), name, false, sharded);
     let freed: Result<i64, _> = redis.invoke(&call).await;

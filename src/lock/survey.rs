@@ -41,7 +41,7 @@ impl LockClient {
     ) -> Result<Survey<LockState>, LockError> {
         let look = |name: String| async move {
             match scripts::inspect(self.redis(), &name).await {
-                Ok(Some(state)) if is_an_owner(&state.owner) => Ok(Some((name, state))),
+                Ok(Some(state)) if has_a_uuid(&state.owner) => Ok(Some((name, state))),
                 Ok(_) | Err(LockError::NotALock { .. }) => Ok(None),
                 Err(error) => Err(error),
             }
@@ -121,8 +121,9 @@ async fn survey<T, F: Future<Output = Result<Option<(String, T)>, LockError>>>(
     Ok(Survey { found, cut })
 }
 
-/// `<client uuid>:<number>`, in the words of this program and of Redisson.
-fn is_an_owner(field: &str) -> bool {
+/// Whether an owner's name begins as those of this program and of Redisson: many a hash of counters has
+/// one field that looks like an owner.
+fn has_a_uuid(field: &str) -> bool {
     field.split_once(':').is_some_and(|(client, _)| Uuid::try_parse(client).is_ok())
 }
 
@@ -144,9 +145,9 @@ mod tests {
 
     #[test]
     fn an_owner_begins_with_a_uuid() {
-        assert!(is_an_owner("285475da-9152-4c83-822a-67ee2f116a79:52"));
+        assert!(has_a_uuid("285475da-9152-4c83-822a-67ee2f116a79:52"));
         for other in ["", "visits", "visits:7", "285475da-9152-4c83-822a-67ee2f116a79"] {
-            assert!(!is_an_owner(other), "{other}");
+            assert!(!has_a_uuid(other), "{other}");
         }
     }
 }

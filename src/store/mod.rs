@@ -31,4 +31,7 @@ pub use order_ids::{OrderIdError, OrderIds};
 pub use order_writer::{NewOrder, OrderWriter, Placed};
 pub use postgres::Database;
 pub use read_cache::ReadCache;
-pub use redis::{Redis, RedisUrl, SCAN_STEP, ScanCursor, ScriptCall, Shard};
+pub use redis::{
+    Redis, RedisUrl, SCAN_STEP, ScanCursor, ScriptCall, Shard, Subscriber, SubscriberSink,
+    SubscriberStream,
+};

@@ -18,8 +18,8 @@ use crate::store::Redis;
 /// it next renews its lease (every third of it) and works on beside the next one until then. Waiters are
 /// woken. Asks first, or does it at once with --yes.
 ///
-/// Exit status 0 when the lock is free, 1 when the answer was no, or when there is something else by this
-/// name (which is not touched).
+/// Exit status 0 when the lock is free, 1 when the answer was no, when another one has taken the lock
+/// meanwhile, or when there is something else by this name (which is not touched).
 #[derive(Debug, Args)]
 pub struct ForceReleaseArgs {
     /// The lock
@@ -44,12 +44,16 @@ pub(super) async fn run(args: ForceReleaseArgs) -> anyhow::Result<ExitCode> {
         Some(state) => {
             let question = format!("{}. Free it?", in_words(&args.name, Some(&state)));
             if consent.to(&question)? {
-                let freed = lock.force_release().await;
+                // Only the holder that was asked about.
+                let freed = lock.force_release_of(&state.owner).await;
                 let freed =
                     freed.with_context(|| format!("cannot free the lock {:?}", args.name))?;
-                let was = if freed { "is free now" } else { "was free already" };
-                say(format!("{} {was}", args.name))?;
-                ExitCode::SUCCESS
+                let now = if freed { None } else { named(lock.state().await, &args.name)? };
+                say(in_words(&args.name, now.as_ref()))?;
+                if now.is_some() {
+                    eprintln!("seckill: the holder has left by itself, this one was not asked about");
+                }
+                if now.is_none() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
             } else {
                 eprintln!("seckill: the lock {:?} stays held", args.name);
                 ExitCode::from(FAILED)

@@ -17,7 +17,7 @@ use crate::store::Redis;
 /// Looks at the keys of all masters with SCAN, a thousand at a time and a million at most, so that it can
 /// be used beside a Redis at work; on one with very many keys name a pattern.
 #[derive(Debug, Args)]
-pub struct ListArgs {
+pub struct LockListArgs {
     /// Only names like this: * for any characters, ? for one, [ab] for one of these
     #[arg(value_name = "PATTERN", default_value = "*")]
     pattern: String,
@@ -37,7 +37,7 @@ struct ListReport<'a> {
     cut: bool,
 }
 
-pub(super) async fn run(args: ListArgs) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(args: LockListArgs) -> anyhow::Result<ExitCode> {
     let locks = LockClient::new(Redis::new(&args.redis.redis_url)?, LockOptions::default());
     let held = locks.held_locks(&args.pattern, args.limit as usize).await;
     let held = held.context("cannot list the locks")?;

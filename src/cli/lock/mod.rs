@@ -18,7 +18,7 @@ pub mod tokens;
 pub enum LockCommand {
     Run(run::RunArgs),
     Inspect(inspect::InspectArgs),
-    List(list::ListArgs),
+    List(list::LockListArgs),
     ForceRelease(force_release::ForceReleaseArgs),
     Tokens(tokens::FencingTokensArgs),
 }

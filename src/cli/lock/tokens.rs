@@ -70,17 +70,22 @@ pub(super) async fn run(args: FencingTokensArgs) -> anyhow::Result<ExitCode> {
         eprintln!("seckill: nothing was removed");
         return Ok(ExitCode::from(FAILED));
     }
+    let mut code = ExitCode::SUCCESS;
     for (name, idle) in counters.found {
         let removed = idle >= longest && {
-            let removed = locks.forget_fencing_counter(&name, longest).await;
-            removed.with_context(|| format!("cannot remove the fencing counter of {name:?}"))?
+            // What was removed before is told, too.
+            locks.forget_fencing_counter(&name, longest).await.unwrap_or_else(|error| {
+                eprintln!("seckill: cannot remove the fencing counter of {name:?}: {error}");
+                code = ExitCode::from(FAILED);
+                false
+            })
         };
         report.counters.push(Counter { name, idle_s: idle.as_secs(), removed });
     }
     locks.shutdown().await;
     if args.json {
         say(serde_json::to_string_pretty(&report)?)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(code);
     }
     for Counter { name, idle_s, removed } in &report.counters {
         let idle = humantime::format_duration(Duration::from_secs(*idle_s));
@@ -89,5 +94,5 @@ pub(super) async fn run(args: FencingTokensArgs) -> anyhow::Result<ExitCode> {
     if report.cut {
         eprintln!("seckill: there may be more, name a pattern or a larger --limit");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }

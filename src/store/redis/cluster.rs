@@ -98,7 +98,7 @@ impl Cluster {
         }
     }
 
-    /// Who serves the slot of a channel, as far as is known.
+    /// The node that serves the slot of a channel, as far as is known.
     pub(super) fn shard_of(&self, channel: &str) -> Option<Address> {
         let member = self.owner(slot_of(channel.as_bytes())).or_else(|| self.some_members().pop());
         member.or_else(|| self.seeds.first().cloned()).map(|member| member.address.clone())
@@ -112,7 +112,7 @@ impl Cluster {
     /// A subscription at this node was refused or lost: learns where the slots are now.
     pub(super) async fn subscription_lost(&self, address: &Address) {
         if let Ok(member) = self.member_at(address)
-            // Who has lost a slot knows who has it now.
+            // A node that has lost a slot knows its new owner.
             && let Ok((speaker, ranges)) = slots_of(&[member]).await
             && !ranges.is_empty()
         {
