@@ -6,4 +6,6 @@ local holder = redis.call('hgetall', KEYS[1])
 if #holder > 2 or (#holder == 2 and not string.match(holder[2], '^[1-9]%d*$')) then
   return redis.error_reply('WRONGTYPE a hash, and not a lock of this kind')
 end
-return {redis.call('pttl', KEYS[1]), holder, redis.call('llen', KEYS[2])}
+-- A user who may not look at queues has no fair locks.
+local waiters = redis.pcall('llen', KEYS[2])
+return {redis.call('pttl', KEYS[1]), holder, type(waiters) == 'number' and waiters or 0}
