@@ -4,9 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use seckill::lab::faults::{Fault, Proxy};
 use seckill::lock::{
     Guard, Lease, Lock, LockClient, LockError, LockOptions, MultiLock, RedLock, RedLockOptions,
@@ -320,39 +317,6 @@ async fn who_gives_up_leaves_the_queue_and_the_others_their_order() {
     }
     assert!(world.fair_queue(&name).await.is_empty());
     drop(held);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn who_gives_up_at_any_moment_costs_nobody_the_turn() {
-    let seed: u64 = rand::random();
-    println!("seed {seed}");
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
-    let mut random = StdRng::seed_from_u64(seed);
-    for _ in 0..20 {
-        let guard = fair(&locks, &name).acquire().await.unwrap();
-        let mut tasks = JoinSet::new();
-        for number in 0..10 {
-            let (lock, polls) = (fair(&locks, &name), random.random_range(1..40));
-            tasks.spawn(async move {
-                if number == 5 {
-                    // The one who stays.
-                    return lock.acquire().await.unwrap().release().await.unwrap();
-                }
-                let mut entering = Box::pin(lock.acquire());
-                for _ in 0..polls {
-                    if let Some(entered) = (&mut entering).now_or_never() {
-                        return entered.unwrap().release().await.unwrap();
-                    }
-                    yield_now().await;
-                }
-            });
-        }
-        guard.release().await.unwrap();
-        must("the one who stays has entered", tasks.join_all()).await;
-    }
-    locks.shutdown().await;
-    assert!(world.is_gone(&name).await);
 }
 
 /// It cannot know whether it stands in the queue, and does not stand there twice.

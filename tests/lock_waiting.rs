@@ -125,11 +125,13 @@ async fn waiters_that_give_up_at_any_moment_cost_nobody_else_the_wake_up() {
     let world = World::new().await;
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
     let mut random = StdRng::seed_from_u64(seed);
-    for _ in 0..30 {
-        let guard = locks.lock(&name).acquire().await.unwrap();
+    for round in 0..60 {
+        // Of the plain lock, and of the fair one.
+        let lock = if round % 2 == 0 { locks.lock(&name) } else { locks.lock(&name).fair() };
+        let guard = lock.acquire().await.unwrap();
         let mut tasks = JoinSet::new();
         for number in 0..20 {
-            let (lock, polls) = (locks.lock(&name), random.random_range(1..40));
+            let (lock, polls) = (lock.clone(), random.random_range(1..40));
             tasks.spawn(async move {
                 if number == 0 {
                     // The one who stays.
@@ -148,7 +150,7 @@ async fn waiters_that_give_up_at_any_moment_cost_nobody_else_the_wake_up() {
         must("the one who stays has entered", tasks.join_all()).await;
     }
     locks.shutdown().await;
-    assert!(!world.exists(&name).await);
+    assert!(world.is_gone(&name).await);
     eventually("nobody listens any more", async || world.listeners(&name).await == 0).await;
 }
 

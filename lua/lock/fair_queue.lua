@@ -36,7 +36,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 -- While the lock is held, it is nobody's turn.
 if redis.call('exists', KEYS[1]) == 1 then
-  redis.call('del', told)
+  redis.pcall('del', told) -- whether this user may look at the queue or not
 end
 
 -- How long a waiter keeps its place yet.

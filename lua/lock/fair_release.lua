@@ -7,5 +7,6 @@ if fair.flag then
   fair.leave()
 end
 local answer = plain()
-fair.tell()
+-- Free it is, whether this user may look at the queue or not.
+pcall(fair.tell)
 return answer

@@ -276,7 +276,8 @@ pub(super) async fn inspect(redis: &Redis, name: &str) -> Result<Option<LockStat
     // By itself: the name of a plain lock may be such that its queue were in another slot.
     let queued = redis.query(redis::cmd("LLEN").arg(queue(name))).await.map_err(from_store);
     let queued = match queued {
-        Err(LockError::NotALock { .. }) => 0, // no queue
+        // Something else is there, or this user may not look at queues, and so has no fair locks.
+        Err(error) if !error.retry_may_help() => 0,
         queued => queued?,
     };
     Ok(Some(LockState { owner, holds, remaining: milliseconds(left), queued }))
