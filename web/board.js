@@ -1,6 +1,6 @@
 // The board: reads the figures once a second, and shows them.
 
-import { api, byId, element, fill, language, texts } from "./page.js";
+import { api, byId, element, fill, language, tabStorage, texts } from "./page.js";
 import * as crowd from "./board_crowd.js";
 import * as form from "./board_form.js";
 import * as login from "./board_login.js";
@@ -21,12 +21,19 @@ let readings = [];
 let vouchers = [];
 const CHOSEN = "board-voucher";
 // The sale that is watched: the one that the address names, else the one before a reload.
-let chosen = new URLSearchParams(location.search).get("voucher") ?? sessionStorage.getItem(CHOSEN);
+let chosen = idOf(new URLSearchParams(location.search).get("voucher")) ?? idOf(tabStorage.get(CHOSEN));
 let turn = 0;
 // What the server's clock is ahead of this one's, in milliseconds, to a second.
 let ahead = 0;
 // The figures are read for the session that has this number.
 let watching = 0;
+// The processes whose figures were read.
+const processes = new Set();
+
+// The id of a voucher, or null: an address may have anything in its place.
+function idOf(text) {
+  return /^[1-9][0-9]{0,18}$/.test(text ?? "") ? text : null;
+}
 
 function figure(id, text, className = "") {
   const place = byId(`figure-${id}`);
@@ -43,38 +50,47 @@ function inMs(seconds) {
   return seconds === null ? null : Math.min(seconds, 5) * 1000;
 }
 
-function showLive(isThere) {
+// Says how live the figures are: `live`, `away`, `not_here` or `several`.
+function showLive(state) {
   const place = byId("live");
-  const text = isThere ? texts.live : texts.away;
-  if (place.textContent !== text) place.textContent = text;
-  place.className = isThere ? "live kept" : "live broken";
+  if (place.textContent !== texts[state]) place.textContent = texts[state];
+  place.className = state === "live" ? "live kept" : "live broken";
 }
 
 // One turn: everything that changes every second.
 async function read() {
-  const [text, ready, sale] = await Promise.all([
+  const of = chosen;
+  const [{ status, text }, ready, sale] = await Promise.all([
     textOf("/metrics"),
     api("GET", "/readyz"),
     chosen ? api("GET", `/api/vouchers/${chosen}`) : null,
   ]);
-  showLive(text !== null);
   showStores(ready);
+  if (of !== chosen) return;
   if (sale?.ok) showSale(sale.body);
+  else if (sale?.status === 404) chosen = null; // kept from another database
   if (text === null) {
+    // A load balancer may answer for its servers, and keep their figures to itself.
+    showLive(status === 404 || status === 403 ? "not_here" : "away");
     readings = [];
     plots.add({});
     return;
   }
-  showFigures(metrics.read(text), sale?.ok ? sale.body.stock : null);
+  const reading = metrics.read(text);
+  // Two that take turns are behind one address.
+  const comesBack = processes.has(reading.process) && readings.at(-1)?.reading.process !== reading.process;
+  showLive(comesBack && readings.length > 0 ? "several" : "live");
+  processes.add(reading.process);
+  showFigures(reading, sale?.ok ? sale.body.stock : null);
 }
 
 async function textOf(path) {
   try {
     const answer = await fetch(path, { signal: AbortSignal.timeout(5000) });
     ahead = Date.parse(answer.headers.get("date")) - Date.now() || 0;
-    return answer.ok ? await answer.text() : null;
+    return { status: answer.status, text: answer.ok ? await answer.text() : null };
   } catch {
-    return null;
+    return { status: 0, text: null };
   }
 }
 
@@ -88,6 +104,8 @@ function showStores(ready) {
 
 function showFigures(reading, stock) {
   const at = performance.now();
+  // Another process has counted other purchases.
+  if (readings.at(-1)?.reading.process !== reading.process) readings = [];
   const before = readings.at(-1);
   readings = [...readings, { at, reading }].slice(-WINDOW - 1);
   figure("in-flight", fill(texts.of_limit, { count: whole.format(reading.inFlight), limit: whole.format(reading.limit) }));
@@ -164,7 +182,7 @@ function showVouchers() {
 function choose(id) {
   if (chosen && chosen !== id) plots.forgetStock();
   chosen = id;
-  sessionStorage.setItem(CHOSEN, id);
+  tabStorage.set(CHOSEN, id);
   const url = new URL(location.href);
   url.searchParams.set("voucher", id);
   history.replaceState(null, "", url);

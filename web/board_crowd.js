@@ -6,19 +6,24 @@ import * as login from "./board_login.js";
 import * as verdict from "./board_verdict.js";
 
 const IS_OVER = ["ended", "stopped", "failed"];
+const STOP_TRIES = 10;
 const card = byId("crowd-card");
 const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 });
 
 // Whether the server's word on the last crowd is final.
 let isSettled = false;
+let sends = 0;
 
 const ms = (value) => (value === undefined ? "–" : `${short.format(value)} ms`);
 
 // Asks how far the crowd is, while that may have changed.
 export async function read() {
   if (!card || isSettled) return;
+  const asked = sends;
   const answer = await api("GET", "/api/crowds/current", { token: login.token() });
+  // It tells of the crowd before.
+  if (asked !== sends) return;
   if (answer.ok) show(answer.body);
   // None was sent yet. (Any other answer is no answer: a server in the middle of a crowd is busy.)
   else if (answer.status === 404) isSettled = true;
@@ -54,6 +59,7 @@ function words({ phase, done, total, verdict: judged, failure }) {
 export async function send(voucher, users, attempts) {
   const body = { voucher_id: voucher, users, attempts };
   const sent = await api("POST", "/api/crowds", { body, token: login.token() });
+  sends += 1;
   if (sent.ok) show(sent.body);
   else byId("crowd-state").textContent = login.refusal(sent);
   return sent;
@@ -76,7 +82,13 @@ export function start(chosen) {
     else byId("crowd-state").textContent = texts.no_sale;
   });
   byId("stop-crowd")?.addEventListener("click", async () => {
-    const stopped = await api("DELETE", "/api/crowds/current", { token: login.token() });
+    // A server in the middle of a crowd may be too busy for the first request.
+    let stopped;
+    for (let number = 0; number < STOP_TRIES; number += 1) {
+      stopped = await api("DELETE", "/api/crowds/current", { token: login.token() });
+      if (stopped.status !== 0 && stopped.status !== 503) break;
+      await new Promise((go) => setTimeout(go, 500));
+    }
     if (!stopped.ok) byId("crowd-state").textContent = login.refusal(stopped);
   });
 }

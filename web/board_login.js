@@ -1,34 +1,38 @@
 // The session of an administrator.
 
-import { api, byId, element, fill, texts } from "./page.js";
+import { api, byId, element, fill, storage, tabStorage, texts } from "./page.js";
 import * as form from "./board_form.js";
 
 const KEPT_AS = "session";
+const GIVEN = "board-token";
 
-// A demo's address carries a token behind the #, which no server sees. It leaves the address at once.
+// A demo's address carries a token behind the #, which no server sees. It leaves the address at once, and
+// is for the board of this window alone: a link must not log anybody in at the shop.
 function fromAddress() {
   const fragment = new URLSearchParams(location.hash.slice(1));
   const token = fragment.get("token");
   if (!token) return;
-  keep(token);
+  tabStorage.set(GIVEN, token);
   history.replaceState(null, "", location.pathname + location.search);
 }
 
 // As the shop keeps it: whoever logs in here is logged in there.
-function keep(token, phone = "") {
-  localStorage.setItem(KEPT_AS, JSON.stringify({ token, phone }));
+function keep(token, phone) {
+  tabStorage.set(GIVEN, null);
+  storage.set(KEPT_AS, JSON.stringify({ token, phone }));
 }
 
 export function token() {
   try {
-    return JSON.parse(localStorage.getItem(KEPT_AS))?.token ?? null;
+    return tabStorage.get(GIVEN) ?? JSON.parse(storage.get(KEPT_AS))?.token ?? null;
   } catch {
     return null;
   }
 }
 
 export function forget() {
-  localStorage.removeItem(KEPT_AS);
+  const kept = tabStorage.get(GIVEN) === null ? storage : tabStorage;
+  kept.set(kept === storage ? KEPT_AS : GIVEN, null);
 }
 
 // What to say of an answer that is a refusal, or none.

@@ -1,6 +1,6 @@
 // The plots of the last five minutes. Their points outlive a reload of the page, not the window.
 
-import { language, texts, byId } from "./page.js";
+import { byId, language, tabStorage, texts } from "./page.js";
 
 const SECONDS = 300;
 const KEPT_AS = "board-points";
@@ -15,7 +15,7 @@ let plots = [];
 
 function kept() {
   try {
-    const read = JSON.parse(sessionStorage.getItem(KEPT_AS)) ?? [];
+    const read = JSON.parse(tabStorage.get(KEPT_AS)) ?? [];
     return read.filter((point) => Array.isArray(point) && point.length === COLUMNS.length);
   } catch {
     return [];
@@ -35,7 +35,7 @@ export function add(figures) {
   if (last && now - last[0] > 15) points.push([last[0] + 1, ...COLUMNS.slice(1).map(() => null)]);
   points.push(COLUMNS.map((name) => (name === "time" ? now : (figures[name] ?? null))));
   points = points.filter(([time]) => now - time <= SECONDS);
-  sessionStorage.setItem(KEPT_AS, JSON.stringify(points));
+  tabStorage.set(KEPT_AS, JSON.stringify(points));
   draw();
 }
 

@@ -1,7 +1,7 @@
 // The ladder, played by whoever looks at the page. The address holds the schedule; the server holds
 // one session, and plays a schedule anew when a step is taken back.
 
-import { api, byId, element, fill, language, retryAfter, texts } from "./page.js";
+import { api, byId, element, fill, language, tabStorage, texts } from "./page.js";
 
 const SESSION = "lab-session";
 const SETTINGS = ["users", "processes", "stock"];
@@ -16,26 +16,20 @@ let state = null;
 // The steps that were taken back, the next one first.
 let undone = "";
 let file = null;
-let retry = null;
 // One request at a time: who types fast is not overtaken.
 let turn = Promise.resolve();
 
 const rungs = new Map(texts.rungs.map((rung) => [rung.id, rung]));
 const inTurn = (action) => {
-  turn = turn.then(action);
+  turn = turn.then(action).catch(() => say(texts.failed));
   return turn;
 };
 
 // Of this tab, as far as the browser keeps anything.
 function nameOfSession() {
-  try {
-    const kept = sessionStorage.getItem(SESSION);
-    if (kept) return kept;
-    sessionStorage.setItem(SESSION, randomName());
-    return sessionStorage.getItem(SESSION);
-  } catch {
-    return randomName();
-  }
+  const name = tabStorage.get(SESSION) ?? randomName();
+  tabStorage.set(SESSION, name);
+  return name;
 }
 
 function randomName() {
@@ -119,17 +113,14 @@ function canStep(actor) {
   return state.actors.find((one) => one.name === actor)?.can_step ?? false;
 }
 
+// Tried again only when somebody asks for it: a window that nobody looks at must not take the session
+// from those who play.
 function failed(answer, again) {
   const why = answer.body?.detail ?? texts.failed;
   say(`${answer.body?.title ?? ""} ${why}`.trim(), again);
-  if (answer.status === 503 && answer.headers.has("retry-after")) {
-    clearTimeout(retry);
-    retry = setTimeout(() => inTurn(again), 1000 * retryAfter(answer));
-  }
 }
 
 function say(text, again) {
-  clearTimeout(retry);
   const message = byId("message");
   message.hidden = !text;
   message.replaceChildren(text ?? "");

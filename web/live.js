@@ -5,6 +5,9 @@ import { api } from "./page.js";
 
 const POLL_EVERY_MS = 5_000;
 const STREAM_AGAIN_AFTER_MS = 30_000;
+// The server says something every 15 seconds; a stream that is silent for longer is gone, as after a
+// change of network.
+const SILENT_AFTER_MS = 40_000;
 
 // What to add to `performance.now()`, which nobody sets.
 let offset = null;
@@ -29,16 +32,19 @@ export function watch({ heard, state }) {
   let isPolling = false;
   let pollTimer = 0;
   let streamTimer = 0;
+  let silenceTimer = 0;
 
+  // One question at a time. What is answered when the stream is back is older than what that has said.
   async function poll() {
-    pollTimer = setTimeout(poll, about(POLL_EVERY_MS));
     const sent = performance.now();
     const answer = await api("GET", "/api/vouchers");
+    if (!isPolling) return;
+    pollTimer = setTimeout(poll, about(POLL_EVERY_MS));
     if (!answer.ok) return state("offline");
     const date = Date.parse(answer.headers.get("date"));
     // Whole seconds: it may be almost a second later.
     if (Number.isFinite(date)) learn(date, date + 1_000, sent);
-    state(stream?.readyState === EventSource.OPEN ? "live" : "polling");
+    state("polling");
     heard(answer.body);
   }
 
@@ -54,22 +60,36 @@ export function watch({ heard, state }) {
     clearTimeout(pollTimer);
   }
 
+  function isAlive() {
+    clearTimeout(silenceTimer);
+    silenceTimer = setTimeout(() => {
+      open();
+      startPolling(0);
+    }, SILENT_AFTER_MS);
+  }
+
   function open() {
     clearTimeout(streamTimer);
     stream?.close();
     const opened = (stream = new EventSource("/api/events"));
     opened.addEventListener("open", () => {
       stopPolling();
+      isAlive();
       state("live");
     });
     opened.addEventListener("voucher", (event) => {
       const { now, ...voucher } = JSON.parse(event.data);
+      isAlive();
       learn(Date.parse(now));
       heard([voucher]);
     });
-    opened.addEventListener("time", (event) => learn(Date.parse(JSON.parse(event.data).now)));
+    opened.addEventListener("time", (event) => {
+      isAlive();
+      learn(Date.parse(JSON.parse(event.data).now));
+    });
     opened.addEventListener("error", () => {
       if (stream !== opened) return;
+      clearTimeout(silenceTimer);
       // Closed: refused, there is no room. Otherwise the browser connects again when `retry` says.
       const refused = opened.readyState === EventSource.CLOSED;
       if (refused) streamTimer = setTimeout(open, about(STREAM_AGAIN_AFTER_MS));
@@ -80,6 +100,7 @@ export function watch({ heard, state }) {
   function close() {
     stopPolling();
     clearTimeout(streamTimer);
+    clearTimeout(silenceTimer);
     stream?.close();
     stream = null;
   }

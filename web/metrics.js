@@ -3,12 +3,13 @@
 const BUYING = "/api/vouchers/{id}/orders";
 
 // What the board needs of the text:
-// {outcomes: {code: count}, latency, batches, inFlight, limit, queue, strategy}, where a histogram is
+// {process, outcomes: {code: count}, latency, batches, inFlight, limit, queue, strategy}, where `process`
+// tells one server process from another, and a histogram is
 // {buckets: [[upper bound, count up to it]…], sum, count}.
 export function read(text) {
   const reading = {
     outcomes: {}, latency: histogram(), batches: histogram(),
-    inFlight: 0, limit: 0, queue: 0, strategy: "",
+    process: null, inFlight: 0, limit: 0, queue: 0, strategy: "",
   };
   for (const line of text.split("\n")) {
     const found = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line);
@@ -24,7 +25,10 @@ function take(reading, name, label, value) {
     case "seckill_purchases_in_flight": reading.inFlight = value; break;
     case "seckill_purchases_limit": reading.limit = value; break;
     case "seckill_order_queue_depth": reading.queue = value; break;
-    case "seckill_server_info": reading.strategy = label.strategy; break;
+    case "seckill_server_info":
+      reading.strategy = label.strategy;
+      reading.process = label.instance;
+      break;
     default:
       if (name.startsWith("seckill_order_batch_size_")) {
         add(reading.batches, name, label.le, value);
@@ -55,18 +59,16 @@ function add(into, name, bound, value) {
   }
 }
 
-// What was counted after `before` and until `after`. A server that was started again counts from 0.
+// What a process counted after `before` and until `after`.
 export function since(before, after) {
-  const restarted = Object.entries(before.outcomes).some(([code, count]) => (after.outcomes[code] ?? 0) < count);
-  const base = restarted ? { outcomes: {}, latency: histogram(), batches: histogram() } : before;
   const outcomes = {};
   for (const [code, count] of Object.entries(after.outcomes)) {
-    outcomes[code] = count - (base.outcomes[code] ?? 0);
+    outcomes[code] = count - (before.outcomes[code] ?? 0);
   }
   return {
     outcomes,
-    latency: minus(after.latency, base.latency),
-    batches: minus(after.batches, base.batches),
+    latency: minus(after.latency, before.latency),
+    batches: minus(after.batches, before.batches),
   };
 }
 

@@ -5,27 +5,33 @@
 export const texts = JSON.parse(document.getElementById("texts").textContent);
 export const language = document.documentElement.lang;
 
-// What the browser keeps for the next visit; where it keeps nothing, for this one.
-const kept = new Map();
-export const storage = {
-  get(key) {
-    try {
-      return localStorage.getItem(key);
-    } catch {
-      return kept.get(key) ?? null;
-    }
-  },
-  // `null` forgets.
-  set(key, value) {
-    try {
-      if (value === null) localStorage.removeItem(key);
-      else localStorage.setItem(key, value);
-    } catch {
-      if (value === null) kept.delete(key);
-      else kept.set(key, value);
-    }
-  },
-};
+// What the browser keeps in `area`; where it keeps nothing, for this visit.
+function storageOf(area) {
+  const kept = new Map();
+  return {
+    get(key) {
+      try {
+        return globalThis[area].getItem(key);
+      } catch {
+        return kept.get(key) ?? null;
+      }
+    },
+    // `null` forgets.
+    set(key, value) {
+      try {
+        if (value === null) globalThis[area].removeItem(key);
+        else globalThis[area].setItem(key, value);
+      } catch {
+        if (value === null) kept.delete(key);
+        else kept.set(key, value);
+      }
+    },
+  };
+}
+
+// For the next visit, in all windows; and for a reload of this one.
+export const storage = storageOf("localStorage");
+export const tabStorage = storageOf("sessionStorage");
 
 // The choice of a language is kept for the next visit, and in the address for whoever gets it.
 const chosen = new URLSearchParams(location.search).get("lang");

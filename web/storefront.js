@@ -53,6 +53,7 @@ class Card {
     this.button.addEventListener("click", () => this.buy());
     this.isBusy = false;
     this.orderId = null;
+    this.isUnknown = false; // whether the answer to a purchase was lost
     this.update(voucher);
   }
 
@@ -108,12 +109,14 @@ class Card {
 
   owned(orderId) {
     this.orderId = orderId;
+    this.isUnknown = false;
     this.say(fill(texts.your_order, { order: orderId }), "good");
     this.render();
   }
 
   forget() {
     this.orderId = null;
+    this.isUnknown = false;
     if (!this.isBusy) this.say("");
     this.render();
   }
@@ -137,8 +140,12 @@ class Card {
 
   // A purchase that is sent again is made once: the server names the order that there is.
   async tries() {
+    const buyer = session()?.token;
     for (let number = 1; ; number += 1) {
+      // Somebody else has logged in meanwhile, in this window or another one.
+      if (session()?.token !== buyer) return this.say("");
       const answer = await apiAsUser("POST", `/api/vouchers/${this.voucher.id}/orders`);
+      if (answer.status !== 401 && session()?.token !== buyer) return this.say("");
       if (answer.status === 201) return this.owned(answer.body.order_id);
       const { code, title } = answer.body ?? {};
       if (code === "already_bought") {
@@ -165,7 +172,13 @@ class Card {
     if (code === "sold_out") this.update({ ...this.voucher, stock: 0 });
     if (code === "sale_not_started") this.update({ ...this.voucher, begin_time: answer.body.begin_time });
     const text = title ?? texts.no_connection;
-    const gaveUp = answer.status === 0 || answer.status >= 429;
+    if (answer.status === 0) {
+      // There may be an order all the same: asked when the server is there again.
+      this.isUnknown = true;
+      setTimeout(catchUp, 5_000);
+      return this.say(texts.unknown, "bad");
+    }
+    const gaveUp = answer.status >= 429;
     this.say(gaveUp ? `${text} ${texts.try_again}` : text, "bad");
   }
 
@@ -206,15 +219,30 @@ function show(vouchers) {
 
 // The orders of whoever is logged in, by voucher: a card shows its own after a reload, too.
 const orders = new Map();
+let ordersAreKnown = false;
 
 async function loadOrders() {
+  const buyer = session()?.token;
   const answer = await apiAsUser("GET", "/api/orders?limit=100");
+  if (session()?.token !== buyer) return;
+  ordersAreKnown = answer.ok;
   if (!answer.ok) return;
   for (const { voucher_id, order_id } of answer.body) {
     orders.set(voucher_id, order_id);
     const card = cards.get(voucher_id);
     if (card && !card.orderId && !card.isBusy) card.owned(order_id);
   }
+  for (const card of cards.values()) {
+    if (!card.isUnknown) continue;
+    card.isUnknown = false;
+    card.say(texts.not_bought);
+  }
+}
+
+// The server is there: what could not be learnt before is asked now.
+function catchUp() {
+  const isUnsure = !ordersAreKnown || [...cards.values()].some((card) => card.isUnknown);
+  if (session() && isUnsure) loadOrders();
 }
 
 let shownUser = null;
@@ -225,6 +253,7 @@ onSession((user) => {
   if (user?.phone === shownUser) return;
   shownUser = user?.phone ?? null;
   orders.clear();
+  ordersAreKnown = false;
   for (const card of cards.values()) card.forget();
   if (user) loadOrders();
   route();
@@ -266,6 +295,7 @@ watch({
     const line = byId("connection");
     line.dataset.state = state;
     setText(line, texts[state]);
+    if (state !== "offline") catchUp();
   },
 });
 setInterval(() => cards.forEach((card) => card.render()), 250);

@@ -99,8 +99,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let shows_login_codes = stores.are_private() && matches!(settings, SmsSettings::Log);
     if shows_login_codes && !args.server.listen.ip().is_loopback() {
         tracing::warn!(
-            "this is a demonstration: all who reach {address} can log in as anybody, the answer to \
-             who asks for a login code has the code"
+            "this is a demonstration: all who reach {address} can log in as any buyer, because the \
+             server answers POST /api/login-codes with the code"
         );
     }
     let crowds = crowds(&args, &database, &secret, address, &limits)?;

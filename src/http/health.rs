@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::schemas::StoreStatus;
 use crate::seckill::Purchases;
 use crate::store::nodes::{self, ConnectedNode};
-use crate::store::{Database, ReadCache, Redis, Service, StoreError};
+use crate::store::{Database, NodeName, ReadCache, Redis, Service, StoreError};
 use crate::telemetry;
 
 /// A store that needs longer to answer is not ready.
@@ -51,11 +51,13 @@ async fn word(ping: impl Future<Output = Result<(), StoreError>>) -> &'static st
 }
 
 /// The metrics as text, written at most about once a second: the text of many histograms is long.
-pub fn metrics_text(purchases: &Arc<Purchases>) -> ReadCache<(), Bytes> {
+pub fn metrics_text(purchases: &Arc<Purchases>, database: &Database) -> ReadCache<(), Bytes> {
     let purchases = Arc::clone(purchases);
+    let instance = database.node().map_or_else(String::new, NodeName::instance_text);
     ReadCache::new(Service::Postgres, 1, usize::MAX, move |()| {
         let load = purchases.load();
-        telemetry::purchase_load(purchases.strategy().as_str(), load.in_flight, load.limit);
+        let strategy = purchases.strategy().as_str();
+        telemetry::purchase_load(strategy, instance.clone(), load.in_flight, load.limit);
         telemetry::order_queue(load.queue_depth, load.batches_in_flight);
         std::future::ready(Ok(telemetry::metrics_text().into()))
     })

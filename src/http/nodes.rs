@@ -48,7 +48,7 @@ pub async fn list(State(app): State<App>, _: AdminSession) -> Result<Json<NodesB
     let this = app.database.node();
     let body = |node: &ConnectedNode| NodeBody {
         address: node.name.address,
-        instance: format!("{:08x}", node.name.instance),
+        instance: node.name.instance_text(),
         connections: node.connections,
         answers: Some(node.name) == this,
     };

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use chrono::{DateTime, TimeDelta, Utc};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::address::ClientAddress;
+use super::address::{ClientAddress, is_local};
 use super::auth::Session;
 use super::body::JsonBody;
 use super::problem::Code;
@@ -143,6 +143,7 @@ async fn admit_try(app: &App, address: ClientAddress) -> Result<(), ApiError> {
 pub async fn send_code(
     State(app): State<App>,
     address: ClientAddress,
+    headers: HeaderMap,
     JsonBody(body): JsonBody<LoginCodeBody>,
 ) -> Result<(StatusCode, Json<LoginCodeSent>), ApiError> {
     let phone = phone_of(&body.phone)?;
@@ -159,7 +160,9 @@ pub async fn send_code(
         tracing::error!(%error, "the SMS gateway did not take a login code");
         return Err(ApiError::unavailable());
     }
-    let code = app.shows_login_codes.then_some(code);
+    // Those of administrators not to other machines, nor to a page that another site's name led here.
+    let may_see = !app.admin_phones.contains(&phone) || is_local(&headers);
+    let code = (app.shows_login_codes && may_see).then_some(code);
     Ok((
         StatusCode::ACCEPTED,
         Json(LoginCodeSent { expires_in_s: login_codes::CODE_TTL.as_secs(), code }),

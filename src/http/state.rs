@@ -92,7 +92,7 @@ impl App {
             events: EventHub::new(&voucher_pages, &parts.purchases, parts.max_event_streams),
             voucher_pages,
             readiness: health::readiness(&parts.database, &parts.redis),
-            metrics: health::metrics_text(&parts.purchases),
+            metrics: health::metrics_text(&parts.purchases, &parts.database),
             nodes: health::nodes(&parts.database),
             audits: Semaphore::new(1),
             reads: Arc::new(Semaphore::new(MAX_READS)),

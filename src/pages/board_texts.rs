@@ -8,6 +8,10 @@ texts! {
         title: "Board", "看板";
         live: "Live: the figures are a second old at most.", "实时：数据至多滞后一秒。";
         away: "The server does not answer. Asking again every second.", "服务器没有响应，每秒重试一次。";
+        not_here: "There are no figures at this address. Open the board at a server itself, not at the load balancer.",
+            "这个地址不提供指标。请直接打开某台服务器的看板，而不是负载均衡器的地址。";
+        several: "Several servers answer at this address in turn. Open the board at one of them.",
+            "这个地址背后有多台服务器轮流应答，请直接打开其中一台的看板。";
         demo_title: "See a flash sale happen", "看一场秒杀";
         demo_about: "One click logs in as the administrator of this demonstration, puts 2,000 vouchers on sale and sends 20,000 made-up buyers, each trying three times at once. This works only here, where the server has its own private PostgreSQL and Redis.", "点击一次：以演示管理员登录，上架 2000 张优惠券，并派出 2 万名模拟买家，每人同时尝试三次。仅当服务器使用自带的私有 PostgreSQL 和 Redis 时可用。";
         demo_button: "Start a demonstration sale", "开始演示";

@@ -50,6 +50,9 @@ texts! {
         next_try: "Next try in {seconds} s ({number} of {all}).",
             "{seconds} 秒后重试（第 {number} 次，共 {all} 次）。";
         try_again: "Try again in a moment.", "请稍后再试。";
+        unknown: "The server cannot be reached. It is not known yet whether you have the voucher; this page asks as soon as it can.",
+            "连不上服务器，暂时不知道是否已经抢到；恢复后本页会自动查询。";
+        not_bought: "You do not have it. You can try again.", "没有抢到，可以再试一次。";
         no_connection: "The server cannot be reached.", "无法连接服务器。";
         again_in: "In {seconds} s you may try again.", "{seconds} 秒后可重试。";
 

@@ -16,6 +16,13 @@ pub struct NodeName {
     pub instance: u32,
 }
 
+impl NodeName {
+    /// The instance as it is written: eight hexadecimal digits.
+    pub fn instance_text(self) -> String {
+        format!("{:08x}", self.instance)
+    }
+}
+
 /// Not the name of a server process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this is not the name of a server process")]
@@ -23,7 +30,7 @@ pub struct NotANode;
 
 impl fmt::Display for NodeName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{PROGRAM} {} {:08x}", self.address, self.instance)
+        write!(formatter, "{PROGRAM} {} {}", self.address, self.instance_text())
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -19,6 +19,9 @@ use crate::lab::{World, missing};
 
 /// Requests that may wait for the one under way; one more is refused.
 const QUEUE: usize = 16;
+
+/// How long the program's end waits for the player.
+const CLOSES_WITHIN: Duration = Duration::from_secs(10);
 
 /// Where sessions are played, and when they end.
 #[derive(Debug, Clone)]
@@ -76,7 +79,7 @@ pub enum PlayerError {
     #[error("{0}")]
     Failed(String),
     /// Too many ask at once, or the program ends.
-    #[error("too many requests wait for a step")]
+    #[error("too many requests wait for a step, or the player has ended")]
     Overloaded,
 }
 
@@ -182,11 +185,12 @@ pub struct PlayerThread {
 }
 
 impl PlayerThread {
-    /// Ends the session, its processes and its servers, and waits until they are gone.
+    /// Ends the session, its processes and its servers, and waits until they are gone, which takes a
+    /// while in the middle of a step. What is there after that ends with the program.
     pub async fn close(self) {
         self.stop.cancel();
-        // A panic is on standard error; what it started ends with the program.
-        let _ = self.ended.await;
+        // A panic is on standard error.
+        let _ = timeout(CLOSES_WITHIN, self.ended).await;
     }
 }
 
@@ -243,8 +247,14 @@ impl PlayerLoop {
         let (mut current, mut request) = (None, first);
         loop {
             let PlayerRequest { session, action, answer } = request;
+            let answered = self.answer(world, &mut current, session, action).await;
+            // The servers may be what failed: the next session has new ones.
+            let has_failed = matches!(answered, Err(PlayerError::Failed(_)));
             // The client may have left.
-            let _ = answer.send(self.answer(world, &mut current, session, action).await);
+            let _ = answer.send(answered);
+            if has_failed {
+                break;
+            }
             let Some(next) = self.next(Some(Instant::now() + self.options.ends_after)).await else {
                 break;
             };
