@@ -58,9 +58,10 @@ async fn take(language: &str, suffix: &str, [sold, on_sale, upcoming, large]: [&
     browser.open(&format!("http://{address}/board?voucher={large}")).await;
     browser.until_text("#figure-left", "20,000").await;
     crowd(&server, &token, &large, 20_000).await;
-    browser
-        .until("(it => it.value > it.max * 0.7)(document.querySelector('#crowd-progress'))")
-        .await;
+    let figures_move = "!document.querySelector('#crowd-progress').hidden \
+        && ['orders', 'p99'].every(id => \
+            !['0', '–'].includes(document.querySelector(`#figure-${id}`).textContent))";
+    browser.until(figures_move).await;
     write(&format!("board{suffix}.png"), &browser.screenshot().await);
     close(browser).await;
 }
