@@ -10,7 +10,7 @@ import java.util.concurrent.TimeoutException;
 /** What was checked, and what of it failed. One line a check. */
 final class Report {
     /** A check that hangs is one that failed. */
-    private static final long LIMIT_SECONDS = 60;
+    private static final long LIMIT_SECONDS = 90;
 
     /** A check. What it returns is printed behind its line; null or empty: nothing. */
     interface Check {
@@ -71,7 +71,7 @@ final class Report {
 
     /** Asks again and again until the answer is yes. */
     static void until(String what, Question question) throws Exception {
-        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
         while (!question.ask()) {
             require(System.nanoTime() < end, "waited in vain until " + what);
             Thread.sleep(5);
