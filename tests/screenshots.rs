@@ -54,10 +54,11 @@ async fn take(language: &str, suffix: &str, [sold, on_sale, upcoming, large]: [&
 
     // In the middle of a larger sale.
     browser.resize(BOARD).await;
-    let large = server.voucher_called(large, &token, 20_000, 0).await;
+    let large = server.voucher_called(large, &token, 8_000, 0).await;
     browser.open(&format!("http://{address}/board?voucher={large}")).await;
-    browser.until_text("#figure-left", "20,000").await;
-    crowd(&server, &token, &large, 20_000).await;
+    browser.until_text("#figure-left", "8,000").await;
+    crowd(&server, &token, &large, 8_000).await;
+    browser.until("document.querySelector('#crowd-progress').value > 0").await;
     let figures_move = "!document.querySelector('#crowd-progress').hidden \
         && ['orders', 'p99'].every(id => \
             !['0', '–'].includes(document.querySelector(`#figure-${id}`).textContent))";
