@@ -27,7 +27,8 @@ fn write(name: &str, picture: &[u8]) {
     fs::write(directory.join(name), picture).unwrap();
 }
 
-async fn take(language: &str, suffix: &str, [sold, on_sale, upcoming, large]: [&str; 4]) {
+async fn take(language: &str, suffix: &str, texts: [&str; 5]) {
+    let [sold, on_sale, upcoming, large, sold_out] = texts;
     let server = PrivateServer::start().await;
     let token = server.admin().await;
     let address = server.node.address;
@@ -52,16 +53,15 @@ async fn take(language: &str, suffix: &str, [sold, on_sale, upcoming, large]: [&
     browser.until("document.querySelectorAll('.card').length === 3").await;
     write(&format!("shop{suffix}.png"), &browser.screenshot().await);
 
-    // In the middle of a larger sale.
+    // After a larger sale: its figures and plots.
     browser.resize(BOARD).await;
-    let large = server.voucher_called(large, &token, 20_000, 0).await;
+    let large = server.voucher_called(large, &token, 2_000, 0).await;
     browser.open(&format!("http://{address}/board?voucher={large}")).await;
-    browser.until_text("#figure-left", "20,000").await;
-    crowd(&server, &token, &large, 20_000).await;
-    let figures_move = "!document.querySelector('#crowd-progress').hidden \
-        && ['orders', 'p99'].every(id => \
-            !['0', '–'].includes(document.querySelector(`#figure-${id}`).textContent))";
-    browser.until(figures_move).await;
+    browser.until_text("#figure-left", "2,000").await;
+    crowd(&server, &token, &large, 3_000).await;
+    browser.until(is_over).await;
+    browser.until_text("#sale-state", sold_out).await;
+    browser.value("document.querySelector('#figures-title').scrollIntoView()").await;
     write(&format!("board{suffix}.png"), &browser.screenshot().await);
     close(browser).await;
 }
@@ -74,8 +74,10 @@ async fn take_the_pictures() {
         "100 yuan for 80",
         "Cinema, any seat",
         "Coffee, a month of it",
+        "sold out",
     ];
     take("en", "", english).await;
-    let chinese = ["双人晚餐半价", "100 元券仅售 80 元", "电影票，任选座位", "一个月的咖啡"];
+    let chinese =
+        ["双人晚餐半价", "100 元券仅售 80 元", "电影票，任选座位", "一个月的咖啡", "已售罄"];
     take("zh-CN", ".zh-CN", chinese).await;
 }
