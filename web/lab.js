@@ -7,7 +7,7 @@ const SESSION = "lab-session";
 const SETTINGS = ["users", "processes", "stock"];
 // What an open session may take on a slow machine: two servers start.
 const OPENS_WITHIN = 120_000;
-const LOOKS_IDLE = 300;
+const STARTING_SHOWN_AFTER_MS = 300;
 
 // Made up here, so that it is known also when an answer is lost. (randomUUID needs TLS.)
 const session = nameOfSession();
@@ -69,7 +69,7 @@ function keepAddress(push = false) {
 
 async function open(schedule) {
   const body = { ...plan, schedule, session };
-  const slow = setTimeout(() => say(texts.starting), LOOKS_IDLE);
+  const slow = setTimeout(() => say(texts.starting), STARTING_SHOWN_AFTER_MS);
   byId("player").setAttribute("aria-busy", "true");
   const answer = await api("POST", "/api/lab/sessions", { body, timeout: OPENS_WITHIN });
   byId("player").setAttribute("aria-busy", "false");

@@ -97,8 +97,6 @@ texts! {
         auditing: "Counting.", "正在清点。";
         holds: "Every promise holds.", "全部承诺成立。";
         broken: "A promise is broken.", "有承诺被违反。";
-        promise: "Promise", "承诺";
-        verdict: "Verdict", "结论";
         promise_no_oversell: "No more orders than stock", "订单不超过库存";
         promise_one_per_user: "One order a user", "每人至多一单";
         promise_no_undersell: "Orders and stock left are the stock at the beginning", "订单与剩余库存之和等于初始库存";

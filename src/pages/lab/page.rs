@@ -30,7 +30,7 @@ texts! {
         one_process: "one process", "一个进程";
         two_processes: "two processes", "两个进程";
         stock: "Stock", "库存";
-        lessons: "Show me:", "演给我看：";
+        lessons: "Show me:", "演示：";
         lesson_breaks: "breaks {promise}", "攻破 {promise}";
         lesson_holds: "holds", "守住";
         idea: "Idea", "做法";
@@ -83,9 +83,9 @@ texts! {
             "阶梯只在自带的服务器上演：不设 DATABASE_URL 和 REDIS_URL 运行 seckill serve，再打开这一页。";
         no_oversell: "orders of a voucher never exceed its stock", "不超卖：订单数永远不超过初始库存";
         one_per_user: "one user holds at most one order of a voucher", "一人一单：一个用户最多有一张订单";
-        no_undersell: "while stock remains, nobody is told that it is sold out", "不少卖：还有库存时，不会把人打发走";
+        no_undersell: "while stock remains, nobody is told that it is sold out", "不少卖：还有库存时，不会告知售罄";
         no_lost_order: "an acknowledged order is in the database", "不丢单：确认过的订单一定在数据库里";
-        no_lockout: "a dead holder locks nobody out for longer than a lease", "不锁死：持有者死了，最多关门一个租期";
+        no_lockout: "a dead holder locks nobody out for longer than a lease", "不锁死：持有者死了，最多锁住一个租期";
         no_deadlock: "code that holds the lock may call code that takes it", "不自锁：持有锁的代码可以再次获取同一把锁";
         kind_stock_read: "", "读到库存：{detail}";
         kind_orders_counted: "", "数这个用户的订单：{detail}";
