@@ -29,7 +29,7 @@ use crate::pages;
 #[cfg(feature = "lab")]
 use crate::pages::lab::{self, Player, PlayerOptions, PlayerThread};
 use crate::seckill::{Purchases, PurchasesOptions};
-use crate::store::{Database, DatabaseDurability, Keys, NodeName, Redis};
+use crate::store::{Database, DatabaseDurability, Keys, MAX_INSTANCE, NodeName, Redis};
 use crate::telemetry;
 
 /// Files that are not connections of clients.
@@ -84,7 +84,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         tracing::info!("using {whose} {private}");
     }
     let secret = stores.secret(&args.secret)?;
-    let node = NodeName { address, instance: rand::rng().random() };
+    let node = NodeName { address, instance: rand::rng().random_range(0..=MAX_INSTANCE) };
     let database = stores.migrated_database_of(node).await?;
     if args.server.require_durable && database.durability() == DatabaseDurability::Unsafe {
         return Err(ConfigError(

@@ -17,8 +17,8 @@ pub struct NodeBody {
     /// Where it listens, as it was told.
     #[schema(value_type = String, example = "127.0.0.1:8080")]
     pub address: SocketAddr,
-    /// Eight hexadecimal digits, drawn when the process started.
-    #[schema(pattern = "^[0-9a-f]{8}$", example = "3f9a21c4")]
+    /// Seven hexadecimal digits, drawn when the process started.
+    #[schema(pattern = "^[0-9a-f]{7}$", example = "3f9a21c")]
     pub instance: String,
     /// Its connections to the database.
     #[schema(minimum = 1)]

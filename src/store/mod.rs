@@ -26,7 +26,7 @@ pub use durability::DatabaseDurability;
 pub use error::{Service, StoreError};
 pub use keys::Keys;
 pub use login_limits::LoginLimits;
-pub use node_name::NodeName;
+pub use node_name::{MAX_INSTANCE, NodeName};
 pub use order_ids::{OrderIdError, OrderIds};
 pub use order_writer::{NewOrder, OrderWriter, Placed};
 pub use postgres::Database;

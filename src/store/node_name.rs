@@ -7,19 +7,22 @@ use std::str::FromStr;
 /// The first word of the name, and the whole name of a connection that no server process has.
 pub(super) const PROGRAM: &str = "seckill";
 
-/// What a server process calls itself: `seckill 127.0.0.1:8080 3f9a21c4`.
+/// The largest number of an instance.
+pub const MAX_INSTANCE: u32 = 0xfff_ffff;
+
+/// What a server process calls itself: `seckill 127.0.0.1:8080 3f9a21c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeName {
     /// Where it listens, as it was told. Two machines may both say `0.0.0.0:8080`.
     pub address: SocketAddr,
-    /// Drawn when the process starts.
+    /// Drawn when the process starts, at most [`MAX_INSTANCE`].
     pub instance: u32,
 }
 
 impl NodeName {
-    /// The instance as it is written: eight hexadecimal digits.
+    /// The instance as it is written: seven hexadecimal digits, so that the longest address fits into the 63 bytes of a name.
     pub fn instance_text(self) -> String {
-        format!("{:08x}", self.instance)
+        format!("{:07x}", self.instance)
     }
 }
 
@@ -57,7 +60,7 @@ mod tests {
     fn a_name_is_read_as_it_is_written_and_fits_into_what_postgresql_keeps() {
         for address in ["127.0.0.1:8080", "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535"] {
             let Ok(address) = address.parse() else { unreachable!("an address") };
-            for instance in [0, 0x3f9a_21c4, u32::MAX] {
+            for instance in [0, 0x3f9_a21c, MAX_INSTANCE] {
                 let name = NodeName { address, instance };
                 assert_eq!(name.to_string().parse(), Ok(name));
                 assert!(name.to_string().len() <= 63, "{name}");

@@ -123,8 +123,8 @@ async fn the_board_of_a_demo_is_opened_shows_the_sale_and_stays_until_it_is_inte
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_board_of_a_demo_listens_where_it_is_told_and_opens_nothing_unasked() {
-    // A free port, as far as one can know.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Of an address that is this test's alone no other test takes the port meanwhile.
+    let free = std::net::TcpListener::bind("127.77.77.77:0").unwrap().local_addr().unwrap();
     let arguments = ["--listen", &free.to_string(), "--nodes", "1", "--json", "-"];
     let mut demo = WatchedDemo::start(&arguments).await;
     assert_eq!(demo.url.port(), Some(free.port()));
