@@ -197,8 +197,7 @@ pub fn database_durable(is_durable: bool) {
 /// that a purchase sets nothing. `instance` tells one process from another behind one address.
 pub fn purchase_load(strategy: &'static str, instance: String, in_flight: usize, limit: usize) {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let labels =
-        [("version", version), ("strategy", strategy.to_owned()), ("instance", instance)];
+    let labels = [("version", version), ("strategy", strategy.to_owned()), ("instance", instance)];
     metrics::gauge!(name::SERVER_INFO, &labels).set(1.0);
     metrics::gauge!(name::PURCHASES_IN_FLIGHT).set(in_flight as f64);
     metrics::gauge!(name::PURCHASES_LIMIT).set(limit as f64);

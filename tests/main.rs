@@ -27,7 +27,7 @@ mod chaos;
 mod cli;
 mod cli_audit;
 mod cli_lock;
-mod cli_lock_care;
+mod cli_lock_operators;
 mod cli_refusals;
 mod cli_serving;
 mod database;

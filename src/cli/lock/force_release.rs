@@ -49,11 +49,17 @@ pub(super) async fn run(args: ForceReleaseArgs) -> anyhow::Result<ExitCode> {
                 let freed =
                     freed.with_context(|| format!("cannot free the lock {:?}", args.name))?;
                 let now = if freed { None } else { named(lock.state().await, &args.name)? };
-                say(in_words(&args.name, now.as_ref()))?;
                 if now.is_some() {
-                    eprintln!("seckill: the holder has left by itself, this one was not asked about");
+                    say(in_words(&args.name, now.as_ref()))?;
+                    eprintln!(
+                        "seckill: the holder has left by itself, this one was not asked about"
+                    );
+                    ExitCode::from(FAILED)
+                } else {
+                    let was = if freed { "is free now" } else { "was free already" };
+                    say(format!("{} {was}", args.name))?;
+                    ExitCode::SUCCESS
                 }
-                if now.is_none() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
             } else {
                 eprintln!("seckill: the lock {:?} stays held", args.name);
                 ExitCode::from(FAILED)

@@ -85,7 +85,7 @@ impl SubscriberSink {
             Sink::Plain(sink) => sink.subscribe(channels).await,
             Sink::Sharded(sink) => {
                 sink.connection.subscribe(channels).await?;
-                sink.send_each("SSUBSCRIBE", channels).await
+                sink.send_each("SSUBSCRIBE", channels).await.map(drop)
             }
         }
     }
@@ -101,7 +101,11 @@ impl SubscriberSink {
                 sink.connection.unsubscribe(channels).await?;
                 let names = channels.iter().map(|name| name.as_bytes().to_vec());
                 sink.given_up.channels().extend(names);
-                sink.send_each("SUNSUBSCRIBE", channels).await
+                if !sink.send_each("SUNSUBSCRIBE", channels).await? {
+                    // Nobody will say that they are given up.
+                    sink.given_up.channels().clear();
+                }
+                Ok(())
             }
         }
     }
@@ -121,19 +125,23 @@ impl SubscriberSink {
 }
 
 impl ShardedSink {
-    /// One command a channel: the channels of one command have to be of one slot.
-    async fn send_each(&mut self, command: &str, channels: &[String]) -> RedisResult<()> {
+    /// One command a channel: the channels of one command have to be of one slot. Whether the server
+    /// knows such commands.
+    async fn send_each(&mut self, command: &str, channels: &[String]) -> RedisResult<bool> {
         let mut pipeline = redis::pipe();
         pipeline.ignore_errors();
         for channel in channels {
             pipeline.cmd(command).arg(channel);
         }
         let answers: Vec<RedisResult<Value>> = pipeline.query_async(&mut self.connection).await?;
-        let is_refused = |error: &redis::RedisError| !knows_no_shards(error);
-        match answers.into_iter().filter_map(Result::err).find(is_refused) {
-            Some(error) => Err(error),
-            None => Ok(()),
+        let mut is_known = true;
+        for error in answers.into_iter().filter_map(Result::err) {
+            if !knows_no_shards(&error) {
+                return Err(error);
+            }
+            is_known = false;
         }
+        Ok(is_known)
     }
 }
 

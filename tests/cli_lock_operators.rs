@@ -63,6 +63,7 @@ async fn force_release_frees_plain_and_fair_locks_and_asks_first() {
         let held = lock.acquire().await.unwrap();
         // Nobody can be asked here.
         program.run(&["lock", "force-release", &name]).await.refused(2, "needs --yes");
+        assert!(!lock.force_release_of("another:1").await.unwrap(), "only who was seen there");
         assert!(lock.is_locked().await.unwrap());
         let said = program.says(&["lock", "force-release", &name, "--yes"]).await;
         assert_eq!(said, format!("{name} is free now\n"));
