@@ -162,11 +162,11 @@ async fn one_stream_more_than_there_may_be_is_refused_until_one_ends() {
     eventually("the place of the reader who left is free", has_room).await;
 }
 
-/// Nothing waits for a reader in the server beyond what the connection itself buffers.
+/// (That no backlog is kept for a reader who missed much is `event_hub`'s own test.)
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_reader_hears_the_newest_state_and_holds_up_nobody() {
     let api = Api::new().await;
-    // 20 vouchers with long names, so that what is never read fills the connection's buffers.
+    // 20 vouchers with long names: much that is not read.
     let title = "x".repeat(200);
     for _ in 0..20 {
         api.world.voucher(1_000_000).await;

@@ -32,9 +32,8 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ),
     ("seckill", &["model", "batch", "store", "lock", "telemetry"]),
     ("http", &["model", "store", "lock", "seckill", "telemetry"]),
-    // Pages for people, beside the API that their scripts use. The board starts crowds and audits,
-    // the lab's page plays schedules.
-    ("pages", &["model", "seckill", "http", "telemetry", "ladder", "lab", "load", "embedded"]),
+    // Pages for people, beside the API that their scripts use. The lab's page plays schedules.
+    ("pages", &["http", "ladder", "lab"]),
     ("ladder", &["model", "store", "lock", "seckill"]),
     // How connections are accepted is not what the lab teaches.
     ("lab", &["model", "store", "lock", "seckill", "ladder", "embedded", "load", "http::server"]),
