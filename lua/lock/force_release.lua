@@ -4,6 +4,7 @@
 -- ARGV[2]: the holder that is to go; '': whoever holds it
 -- ARGV[3]: in a cluster only: anything; the release is told as a sharded message, too
 -- RETURNS: 1 when it was freed, 0 when it was free, or another one holds it
+
 -- HLEN refuses what is no hash; a hash is a lock as in inspect.lua.
 local holder = redis.call('hlen', KEYS[1]) <= 1 and redis.call('hgetall', KEYS[1])
 if not holder

@@ -1,6 +1,7 @@
 -- Purpose: say who holds the lock, how often, and for how long yet.
 -- KEYS[1]: the lock, a hash of owner -> holds (Redisson's layout)
 -- RETURNS: {milliseconds left or -1 for no end, {owner, holds}}, without the two when free
+
 -- HLEN first: a hash that is no lock may be a large one.
 local holder = redis.call('hlen', KEYS[1]) <= 1 and redis.call('hgetall', KEYS[1])
 if not holder

@@ -181,6 +181,7 @@ impl Lock {
     }
 
     /// The same, if the holder is still the one seen: [`LockState::owner`]. Whether it was.
+    /// Cancellation-safe: dropped, it is done or not.
     ///
     /// # Errors
     /// As [`Lock::state`].
