@@ -125,7 +125,7 @@ impl Counter {
 
     /// The time that `rounds` transactions take, without what goes between them.
     async fn time(self, way: Way, size: usize, rounds: u64) -> anyhow::Result<Duration> {
-        let mut connection = self.shop.database.acquire().await?;
+        let mut connection = self.shop.database.pool().acquire().await?;
         let mut took = Duration::ZERO;
         for _ in 0..rounds {
             let orders = self.orders(size)?;
