@@ -383,6 +383,7 @@ async fn two_waits_of_one_owner_have_one_place_which_the_last_of_them_leaves() {
     let owner = locks.owner();
     let lock = fair(&locks, &name).owned_by(&owner);
     let (one, two) = (waiting(&lock), waiting(&lock));
+    world.until_queued(&name, 1).await;
     let behind = waiting(&fair(&locks, &name));
     let queue = world.until_queued(&name, 2).await;
     assert_eq!(queue[0], owner.field());
