@@ -72,6 +72,10 @@ rungs! {
     r17_zookeeper
     r18_constraints
     r19_group_commit
+    r20_lua_and_queue
+    r21_lua_and_stream
+    r22_stream_done_right
+    r23_outbox
 }
 
 /// What the code of `built` does, against what `claims` says of itself.

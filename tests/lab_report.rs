@@ -55,6 +55,7 @@ fn rush(nth: usize, rung: &'static Rung) -> RushReport {
         duplicates,
         undersold,
         lost: 0,
+        written_later: None,
         orders_per_s: 300.0 * (1 + nth % 3) as f64 + 17.0 * nth as f64,
         latency_ms: Some(LatencyMs { p50: 20.0, p95: 80.0, p99: 120.0, max: 150.0 }),
         holds: oversold + duplicates + undersold == 0,

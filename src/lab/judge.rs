@@ -86,11 +86,15 @@ pub(super) async fn judge(
     scheduler: &Scheduler<'_>,
     invariant: Invariant,
 ) -> anyhow::Result<Verdict> {
-    // No rung may claim to break this.
-    if let Some(lost) = lost(scheduler).await? {
-        return Ok(Verdict::unknown(lost));
-    }
     let mut witnesses: Vec<String> = scheduler.breaches().to_vec();
+    match lost(scheduler).await? {
+        Some(lost) if invariant == Invariant::NoBrokenPromise => witnesses.push(lost),
+        // No rung may claim to break this that writes before it answers.
+        Some(lost) if !scheduler.rung.has_consumer() => {
+            return Ok(Verdict::unknown(format!("no_lost_order: {lost}")));
+        }
+        _ => {}
+    }
     for (nth, voucher) in scheduler.vouchers.iter().enumerate() {
         let audits = audit::run(&scheduler.database, VoucherId::new(*voucher)).await?;
         let audit = audits.first().context("a voucher is gone from the database")?;
@@ -98,7 +102,10 @@ pub(super) async fn judge(
             Invariant::NoOversell => oversold(audit),
             Invariant::OnePerUser => twice(scheduler, *voucher).await?,
             Invariant::NoUndersell => undersold(scheduler, audit),
-            Invariant::NoLostOrder | Invariant::NoLockout | Invariant::NoDeadlock => None,
+            Invariant::NoLostOrder
+            | Invariant::NoLockout
+            | Invariant::NoDeadlock
+            | Invariant::NoBrokenPromise => None,
         };
         witnesses.extend(found.map(|found| format!("voucher {}: {found}", nth + 1)));
     }
@@ -108,8 +115,8 @@ pub(super) async fn judge(
     })
 }
 
-/// `no_lost_order`: a buyer that was told "ordered" has an order of its own. No scenario puts it at
-/// stake, and none may cost it.
+/// A buyer that was told "ordered" has an order of its own: `no_broken_promise`. Of a rung that
+/// writes before it answers this is `no_lost_order`, which no scenario may cost.
 async fn lost(scheduler: &Scheduler<'_>) -> anyhow::Result<Option<String>> {
     let mut seen = Vec::new();
     for (cast, answer) in scheduler.answered() {
@@ -124,7 +131,10 @@ async fn lost(scheduler: &Scheduler<'_>) -> anyhow::Result<Option<String>> {
         .await?;
         if orders == 0 || seen.contains(&id) {
             let name = cast.name;
-            return Ok(Some(format!("no_lost_order: {name} was told of order {id}, and has none")));
+            return Ok(Some(match scheduler.rung.has_consumer() {
+                true => format!("{name} was told yes, and has no order"),
+                false => format!("{name} was told of order {id}, and has none"),
+            }));
         }
         seen.push(id);
     }

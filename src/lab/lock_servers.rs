@@ -1,6 +1,6 @@
 //! The servers on which a rung keeps its lock, where it has some of its own.
 
-use super::faults::{FaultError, RedisNode};
+use super::faults::{FaultError, Proxy, RedisNode};
 use super::world::World;
 use crate::ladder::{LockKind, Rung};
 
@@ -13,6 +13,8 @@ pub struct LockServers {
     pub redis_urls: Vec<String>,
     /// Where it finds ZooKeeper, as `host:port`.
     pub zookeeper: Option<String>,
+    /// Networks that a process goes through, for as long as the replay lasts.
+    pub networks: Vec<Proxy>,
 }
 
 impl LockServers {
@@ -22,7 +24,7 @@ impl LockServers {
     /// When a server cannot be started, or is not installed.
     pub async fn start(world: &World, rung: &Rung) -> Result<Self, FaultError> {
         match rung.lock {
-            LockKind::Redis(1) => {
+            LockKind::Redis(1) | LockKind::Stream => {
                 Ok(Self { redis_urls: vec![world.redis_url().to_owned()], ..Self::default() })
             }
             LockKind::Redis(several) => Self::fresh(world, several).await,

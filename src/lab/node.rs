@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::protocol::{Act, Attempt, NodePlan, NodeReport, NodeRequest, say};
-use crate::ladder::{self, Design, Director, Point, Purchase, RungError};
+use crate::ladder::{self, Design, Director, Point, Purchase, RungError, Work};
 use crate::model::{UserId, VoucherId};
 
 /// Runs the subcommand on this process' standard input and output.
@@ -33,6 +33,9 @@ pub async fn run() -> anyhow::Result<()> {
         .await;
     }
     let design: Arc<dyn Design> = (rung.build)(plan.resources()?).await?.into();
+    if plan.consumer {
+        design.start_consumer().await?;
+    }
     say(&NodeReport::Ready(None));
     act(design, lines).await
 }
@@ -41,37 +44,71 @@ async fn act(design: Arc<dyn Design>, mut lines: Lines<BufReader<Stdin>>) -> any
     let mut actors: HashMap<String, Arc<ActorDirector>> = HashMap::new();
     let mut attempts = JoinSet::new();
     while let Some(line) = lines.next_line().await? {
-        match serde_json::from_str(&line).context("an order cannot be read")? {
-            NodeRequest::Enter(attempt) => {
-                let actor = Arc::new(ActorDirector::new(attempt.actor.clone()));
-                actors.insert(attempt.actor.clone(), Arc::clone(&actor));
-                let purchase = purchase(&attempt, Arc::clone(&actor) as Arc<dyn Director>)?;
-                let design = Arc::clone(&design);
-                attempts.spawn(async move {
-                    actor.until_told_to_go().await;
-                    actor.did(match design.buy(&purchase).await {
-                        Ok(answer) => Act::Done(answer),
-                        Err(RungError::LockLost) => Act::LostLock,
-                        Err(error) => Act::Failed(error.to_string()),
-                    });
-                });
-            }
+        let (name, task) = match serde_json::from_str(&line).context("an order cannot be read")? {
+            NodeRequest::Enter(attempt) => (attempt.actor.clone(), Task::Buy(attempt)),
+            NodeRequest::Ask(attempt) => (attempt.actor.clone(), Task::Ask(attempt)),
+            NodeRequest::Work(name) => (name, Task::Work),
             NodeRequest::Go(name) => match actors.get(&name) {
-                Some(actor) => actor.go.add_permits(1),
+                Some(actor) => {
+                    actor.go.add_permits(1);
+                    continue;
+                }
                 None => bail!("there is no actor {name:?}"),
             },
             NodeRequest::Look(name) => match actors.get(&name) {
-                Some(actor) => actor.look(),
+                Some(actor) => {
+                    actor.look();
+                    continue;
+                }
                 None => bail!("there is no actor {name:?}"),
             },
             NodeRequest::BreakOff => {
                 attempts.shutdown().await;
                 actors.clear();
                 say(&NodeReport::BrokenOff);
+                continue;
             }
-        }
+        };
+        let actor = Arc::new(ActorDirector::new(name.clone()));
+        actors.insert(name, Arc::clone(&actor));
+        let design = Arc::clone(&design);
+        attempts.spawn(async move {
+            actor.until_told_to_go().await;
+            let director = Arc::clone(&actor) as Arc<dyn Director>;
+            let act = task.carry_out(&*design, director).await;
+            actor.did(act.unwrap_or_else(|error| Act::Failed(error.to_string())));
+        });
     }
     Ok(())
+}
+
+/// What an actor is here for.
+enum Task {
+    Buy(Attempt),
+    Ask(Attempt),
+    Work,
+}
+
+impl Task {
+    async fn carry_out(
+        self,
+        design: &dyn Design,
+        director: Arc<dyn Director>,
+    ) -> anyhow::Result<Act> {
+        Ok(match self {
+            Self::Buy(attempt) => match design.buy(&purchase(&attempt, director)?).await {
+                Err(RungError::LockLost) => Act::LostLock,
+                bought => Act::Done(bought?),
+            },
+            Self::Ask(attempt) => match design.status(&purchase(&attempt, director)?).await? {
+                Some(answer) => Act::Done(answer),
+                None => Act::NeverHeardOf,
+            },
+            Self::Work => {
+                Act::Worked(design.write_next(&Work { director: Some(director) }).await?)
+            }
+        })
+    }
 }
 
 fn purchase(attempt: &Attempt, director: Arc<dyn Director>) -> anyhow::Result<Purchase> {

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde::{Deserialize, Serialize};
 
 use super::lock_servers::LockServers;
-use crate::ladder::{Answer, Point, Resources, Rung, RungError};
+use crate::ladder::{Answer, Point, Resources, Rung, RungError, Turn};
 use crate::store::Keys;
 
 /// What a node is to be: the first line it reads.
@@ -23,7 +23,12 @@ pub(super) struct NodePlan {
     pub(super) key_prefix: String,
     /// Serve HTTP, instead of acting as it is told to.
     pub(super) http: bool,
+    /// Make ready its consumer, where the rung has one.
+    pub(super) consumer: bool,
 }
+
+/// Places in a rung's queue in a replay: few, so that it can be seen to fill.
+pub(super) const FEW_PLACES: usize = 5;
 
 impl NodePlan {
     /// A node that serves `rung` over HTTP, with `servers` for its lock and names that begin
@@ -41,6 +46,7 @@ impl NodePlan {
             zookeeper: servers.zookeeper.clone(),
             key_prefix,
             http: true,
+            consumer: true,
         }
     }
 
@@ -50,7 +56,9 @@ impl NodePlan {
     /// When a URL is malformed.
     pub(super) fn resources(&self) -> Result<Resources, RungError> {
         let keys = Keys::with_prefix(&self.key_prefix);
-        Resources::open(&self.database_url, &self.redis_urls, self.zookeeper.clone(), keys)
+        let zookeeper = self.zookeeper.clone();
+        let resources = Resources::open(&self.database_url, &self.redis_urls, zookeeper, keys)?;
+        Ok(Resources { queue: if self.http { Resources::QUEUE } else { FEW_PLACES }, ..resources })
     }
 }
 
@@ -60,6 +68,10 @@ impl NodePlan {
 pub(super) enum NodeRequest {
     /// A new attempt, which waits until it is told to go.
     Enter(Attempt),
+    /// The same buyer asks what became of an attempt that was accepted; waits in the same way.
+    Ask(Attempt),
+    /// The actor of this name is one turn of the consumer; waits in the same way.
+    Work(String),
     /// The actor goes on to its next pause point.
     Go(String),
     /// An actor that waits in this process is to say so again, unless it waits no more.
@@ -112,6 +124,10 @@ pub(super) enum Act {
     Waits(String),
     /// It is through.
     Done(Answer),
+    /// So is a consumer's turn.
+    Worked(Turn),
+    /// Nobody knows of the attempt that was asked about.
+    NeverHeardOf,
     /// It found that it had lost its lock, and wrote nothing.
     LostLock,
     /// It came to no answer.

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
 use nix::sys::signal::Signal;
 use sqlx::postgres::PgPool;
-use tokio::time::timeout;
 
 use super::lock_servers::LockServers;
 use super::node_process::NodeProcess;
-use super::protocol::{Attempt, NodePlan, NodeRequest};
+use super::protocol::{Attempt, NodeRequest};
 use super::timeline::TimelineLine;
 use super::world::World;
-use crate::ladder::{Answer, Point, Purchase, Rung};
+use crate::ladder::{Answer, Point, Purchase, Rung, Turn};
 
 /// What takes longer never comes: the cell is unknown.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -28,7 +26,7 @@ pub(super) const SHORT_LEASE: Duration = Duration::from_millis(500);
 
 /// One of the scheduler's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NodeIndex(usize);
+pub struct NodeIndex(pub(super) usize);
 
 /// One of the scheduler's attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +41,8 @@ pub enum Stop {
     Waits,
     /// It was answered.
     Done(Answer),
+    /// It was a consumer's turn, and is over.
+    Worked(Turn),
     /// It found that it had lost its lock, and wrote nothing.
     LostLock,
     /// It came to no answer.
@@ -75,7 +75,7 @@ pub(super) struct ActorRecord {
     pub(super) answer: Option<Stop>,
     /// What the rung said at the last pause point, or why there is no answer.
     pub(super) detail: String,
-    may_fail: bool,
+    pub(super) may_fail: bool,
 }
 
 /// What an attempt is to be.
@@ -196,17 +196,8 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     /// When it does not come up.
     pub async fn node(&mut self) -> anyhow::Result<NodeIndex> {
-        let plan = NodePlan {
-            rung: self.rung.id.to_owned(),
-            database_url: self.world.database_url(self.rung.tables)?,
-            redis_urls: self.servers.redis_urls.clone(),
-            zookeeper: self.servers.zookeeper.clone(),
-            key_prefix: self.key_prefix.clone(),
-            http: false,
-        };
-        let node = timeout(PATIENCE, NodeProcess::start(&self.world.exe, &plan)).await;
-        self.nodes.push(node.context("a node did not come up in time")??);
-        Ok(NodeIndex(self.nodes.len() - 1))
+        let plan = self.node_plan()?;
+        self.start_node(&plan).await
     }
 
     /// An attempt comes to `node`. It does nothing before it is driven.

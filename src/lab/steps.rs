@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::protocol::{Act, NodeRequest};
 use super::scheduler::{Actor, ActorRecord, ActorState, PATIENCE, Scheduler, Stop};
-use crate::ladder::Point;
+use crate::ladder::{Point, Turn};
 
 /// How often PostgreSQL is asked who waits for a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -118,7 +118,7 @@ impl Scheduler<'_> {
                 Act::At(at, detail) => {
                     self.actors[actor.0].state = ActorState::Held;
                     let detail =
-                        if at == Point::Committing { self.nth_order(detail) } else { detail };
+                        if at.names_an_order() { self.nth_order(detail) } else { detail };
                     self.note(name, at.told(&detail));
                     self.actors[actor.0].detail = detail;
                     if !points.contains(&at) {
@@ -135,6 +135,13 @@ impl Scheduler<'_> {
                     self.note(name, format!("is told: {answer}"));
                     Stop::Done(answer)
                 }
+                Act::Worked(turn) => {
+                    if turn != Turn::Idle {
+                        self.note(name, turn.to_string());
+                    }
+                    Stop::Worked(turn)
+                }
+                Act::NeverHeardOf => bail!("{name} asked, where it was to act"),
                 Act::LostLock => {
                     self.note(name, "has lost its lock and writes nothing");
                     Stop::LostLock

@@ -76,6 +76,9 @@ named! {
         NoLockout = "no_lockout",
         /// Code that holds the lock may call code that takes it.
         NoDeadlock = "no_deadlock",
+        /// Who was told yes has an order; who was told "accepted" hears a final answer within a
+        /// bounded time after everything works again.
+        NoBrokenPromise = "no_broken_promise",
     }
 }
 
@@ -118,6 +121,34 @@ named! {
         ClockJump = "clock_jump",
         /// `SIGSTOP` past the lease, after the last check, before the write.
         PausedHolder = "paused_holder",
+        /// Two buy the last one, between them Redis comes back from an older snapshot.
+        UpdateIgnored = "update_ignored",
+        /// One buys twice, between them Redis comes back from an older snapshot.
+        RedisRestored = "redis_restored",
+        /// A consumer dies between its commit and its acknowledgement.
+        DiesBeforeAck = "dies_before_ack",
+        /// The answer to a consumer's commit is lost with its connection.
+        ConnectionLost = "connection_lost",
+        /// A consumer reads what another process' consumer has in hand.
+        OneConsumerName = "one_consumer_name",
+        /// More buy than a queue has room for, before any of them is written.
+        QueueFull = "queue_full",
+        /// The process dies before it has written any of what it sold.
+        FullQueueDies = "full_queue_dies",
+        /// A consumer dies with an entry in hand, before it writes.
+        DiesBeforeWrite = "dies_before_write",
+        /// An entry that can never be written comes first.
+        PoisonEntry = "poison_entry",
+        /// Buyers come before the group of consumers is made.
+        GroupFromNow = "group_from_now",
+        /// More buy than the stream keeps, before any of them is written.
+        StreamTrimmed = "stream_trimmed",
+        /// A power cut: what Redis acknowledged after its last `fsync` is gone.
+        RedisDies = "redis_dies",
+        /// The Redis master dies before its replica has the entry; the replica is promoted.
+        ReplicaLags = "replica_lags",
+        /// The relay is killed between publishing and marking.
+        PublishedTwice = "published_twice",
     }
 }
 
@@ -125,8 +156,8 @@ impl Scenario {
     /// What is at stake.
     pub const fn invariant(self) -> Invariant {
         match self {
-            Self::LastOne => Invariant::NoOversell,
-            Self::Herd | Self::NodeDown => Invariant::NoUndersell,
+            Self::LastOne | Self::UpdateIgnored => Invariant::NoOversell,
+            Self::Herd | Self::NodeDown | Self::QueueFull => Invariant::NoUndersell,
             Self::HolderDies | Self::DiesBetween | Self::LostWakeup => Invariant::NoLockout,
             Self::Nested => Invariant::NoDeadlock,
             Self::DoubleClick
@@ -139,7 +170,19 @@ impl Scenario {
             | Self::Failover
             | Self::Amnesia
             | Self::ClockJump
-            | Self::PausedHolder => Invariant::OnePerUser,
+            | Self::PausedHolder
+            | Self::RedisRestored
+            | Self::DiesBeforeAck
+            | Self::ConnectionLost
+            | Self::OneConsumerName => Invariant::OnePerUser,
+            Self::FullQueueDies
+            | Self::DiesBeforeWrite
+            | Self::PoisonEntry
+            | Self::GroupFromNow
+            | Self::StreamTrimmed
+            | Self::RedisDies
+            | Self::ReplicaLags
+            | Self::PublishedTwice => Invariant::NoBrokenPromise,
         }
     }
 
@@ -170,6 +213,24 @@ impl Scenario {
             Self::PausedHolder => {
                 "the holder is stopped past its lease, after the last check, before the write"
             }
+            Self::UpdateIgnored => {
+                "Redis is restored from an older snapshot, and the last one sold to another"
+            }
+            Self::RedisRestored => {
+                "Redis is restored from an older snapshot, and a buyer comes again"
+            }
+            Self::DiesBeforeAck => "a consumer dies between its commit and its acknowledgement",
+            Self::ConnectionLost => "the answer to a consumer's commit is lost",
+            Self::OneConsumerName => "a consumer reads what another process has in hand",
+            Self::QueueFull => "more buy than the queue has room for",
+            Self::FullQueueDies => "the process dies before it has written what it sold",
+            Self::DiesBeforeWrite => "a consumer dies with an entry in hand, before it writes",
+            Self::PoisonEntry => "an entry that can never be written comes first",
+            Self::GroupFromNow => "a buyer comes before the group of consumers is made",
+            Self::StreamTrimmed => "more buy than the stream keeps",
+            Self::RedisDies => "a power cut: what Redis acknowledged after its last fsync is gone",
+            Self::ReplicaLags => "the Redis master dies before its replica has the entry",
+            Self::PublishedTwice => "the relay dies between publishing and marking",
         }
     }
 }

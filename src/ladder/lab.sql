@@ -10,3 +10,17 @@ create table fences (
     token       bigint not null,
     primary key (user_id, voucher_id)
 );
+
+-- What has to be told of an order, written in the order's own transaction (r23). A row goes when
+-- it has been done.
+create table outbox (
+    order_id     bigint primary key,
+    stream       text not null,
+    published_at timestamptz
+);
+create index outbox_of_stream on outbox (stream, order_id);
+
+-- What comes after an order (r23): the payment, which looks whether it was begun, and the mail,
+-- which does not.
+create table payments (order_id bigint primary key);
+create table mails (order_id bigint not null);

@@ -4,6 +4,7 @@
 //! claim made here, and every break.
 
 mod claims;
+mod entry;
 mod purchase;
 mod r01_naive;
 mod r02_row_lock;
@@ -26,17 +27,24 @@ mod r16_fencing;
 mod r17_zookeeper;
 mod r18_constraints;
 mod r19_group_commit;
+mod r20_lua_and_queue;
+mod r21_lua_and_stream;
+mod r22_stream_done_right;
+mod r23_outbox;
 mod resources;
 mod rung;
 mod user_mutexes;
+mod work;
 
 pub use claims::{Invariant, Scenario, UnknownName};
+pub use entry::{GROUP, STREAM};
 pub use purchase::{Answer, Director, Point, Purchase, RungError};
 pub use resources::Resources;
 pub use rung::{Build, Design, LockKind, Rung, Tables};
+pub use work::{Turn, Work};
 
 use Invariant::*;
-use LockKind::{Mutex, Redis};
+use LockKind::{Mutex, Redis, Stream};
 use Scenario::*;
 use Tables::{Bare, Guarded};
 
@@ -80,6 +88,10 @@ rungs! {
     r17_zookeeper: LockKind::ZooKeeper, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, PausedHolder];
     r18_constraints: LockKind::None, Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [];
     r19_group_commit: Redis(1), Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout], breaks [];
+    r20_lua_and_queue: Stream, Bare, keeps [], breaks [UpdateIgnored, RedisRestored, QueueFull, FullQueueDies, DiesBeforeWrite];
+    r21_lua_and_stream: Stream, Bare, keeps [], breaks [UpdateIgnored, RedisRestored, DiesBeforeAck, ConnectionLost, OneConsumerName, QueueFull, DiesBeforeWrite, PoisonEntry, GroupFromNow, StreamTrimmed, RedisDies, ReplicaLags];
+    r22_stream_done_right: Stream, Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [RedisDies, ReplicaLags];
+    r23_outbox: Stream, Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoBrokenPromise], breaks [];
 }
 
 /// The rung with this id, or the only one whose id begins so.

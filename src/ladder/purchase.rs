@@ -98,11 +98,19 @@ pub enum Point {
     Committing,
     /// It is about to give back the lock (between compare and delete where these are two).
     Releasing,
+    /// It has taken one voucher in Redis, and was not answered yet.
+    TakenInRedis,
+    /// A consumer has an entry of the queue or the stream in hand, and has done nothing with it.
+    EntryRead,
+    /// A consumer has committed, and is about to acknowledge the entry.
+    Acknowledging,
+    /// A relay has published an order, and not marked it as published.
+    Published,
 }
 
 impl Point {
     /// All there are.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::StockRead,
         Self::OrdersCounted,
         Self::KeySet,
@@ -113,6 +121,10 @@ impl Point {
         Self::ReleasedEarly,
         Self::Committing,
         Self::Releasing,
+        Self::TakenInRedis,
+        Self::EntryRead,
+        Self::Acknowledging,
+        Self::Published,
     ];
 
     /// The name in the interface.
@@ -128,7 +140,23 @@ impl Point {
             Self::ReleasedEarly => "released_early",
             Self::Committing => "committing",
             Self::Releasing => "releasing",
+            Self::TakenInRedis => "taken_in_redis",
+            Self::EntryRead => "entry_read",
+            Self::Acknowledging => "acknowledging",
+            Self::Published => "published",
         }
+    }
+
+    /// Whether what a rung says there is the number of an order.
+    pub const fn names_an_order(self) -> bool {
+        matches!(
+            self,
+            Self::Committing
+                | Self::TakenInRedis
+                | Self::EntryRead
+                | Self::Acknowledging
+                | Self::Published
+        )
     }
 
     /// What an actor does there, for a timeline.
@@ -146,6 +174,10 @@ impl Point {
             Self::ReleasedEarly => "has given back the lock, and not committed".to_owned(),
             Self::Committing => format!("is about to commit: {detail}"),
             Self::Releasing => format!("is about to give back the lock: {detail}"),
+            Self::TakenInRedis => format!("has taken a voucher in Redis: {detail}"),
+            Self::EntryRead => format!("takes an entry: {detail}"),
+            Self::Acknowledging => format!("has committed, is about to acknowledge: {detail}"),
+            Self::Published => format!("has published, and not marked it yet: {detail}"),
         }
     }
 }
@@ -162,6 +194,10 @@ pub enum Answer {
     AlreadyBought,
     /// Another attempt of the user is under way.
     InProgress,
+    /// It will be decided later: the buyer has to ask again.
+    Accepted,
+    /// It was accepted, and could not be carried out.
+    GivenUp,
 }
 
 impl Answer {
@@ -172,6 +208,8 @@ impl Answer {
             Self::SoldOut => "sold_out",
             Self::AlreadyBought => "already_bought",
             Self::InProgress => "order_in_progress",
+            Self::Accepted => "accepted",
+            Self::GivenUp => "order_failed",
         }
     }
 }
@@ -203,6 +241,12 @@ pub enum RungError {
     /// The resources lacks what the rung needs.
     #[error("this rung needs {0}")]
     Lacks(&'static str),
+    /// The queue between the answer and the database has no room.
+    #[error("the queue is full")]
+    QueueFull,
+    /// An entry of a stream that no program of today writes.
+    #[error("an entry that is no order")]
+    NoOrder,
     /// ZooKeeper.
     #[error("ZooKeeper: {0}")]
     ZooKeeper(#[from] zookeeper_client::Error),

@@ -27,9 +27,14 @@ pub struct Resources {
     pub zookeeper: Option<String>,
     /// Names keys.
     pub keys: Keys,
+    /// Places in a queue between answer and database, where a rung's queue is bounded.
+    pub queue: usize,
 }
 
 impl Resources {
+    /// Places in a queue for a crowd.
+    pub const QUEUE: usize = 1 << 20;
+
     /// A resources that connects when it is first used.
     ///
     /// # Errors
@@ -46,7 +51,8 @@ impl Resources {
             .test_before_acquire(false)
             .connect_lazy(database_url)?;
         let redis = redis_urls.iter().map(|url| Redis::new(url)).collect::<Result<_, _>>()?;
-        Ok(Self { database, database_url: database_url.to_owned(), redis, zookeeper, keys })
+        let (database_url, queue) = (database_url.to_owned(), Self::QUEUE);
+        Ok(Self { database, database_url, redis, zookeeper, keys, queue })
     }
 
     /// The first Redis.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 
-use super::{Answer, Invariant, Purchase, Resources, RungError, Scenario};
+use super::{Answer, Invariant, Purchase, Resources, RungError, Scenario, Turn, Work};
 
 /// A way to sell, right or wrong.
 #[async_trait]
@@ -13,6 +13,30 @@ pub trait Design: Send + Sync {
     /// # Errors
     /// When it came to no answer.
     async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError>;
+
+    /// Makes ready what its consumer needs, before the first turn.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    async fn start_consumer(&self) -> Result<(), RungError> {
+        Ok(())
+    }
+
+    /// One turn of its consumer: takes one entry, carries it out, acknowledges it.
+    ///
+    /// # Errors
+    /// When the rung has no consumer; else when it failed. The next turn goes on.
+    async fn write_next(&self, _work: &Work) -> Result<Turn, RungError> {
+        Err(RungError::Lacks("a consumer, and has none"))
+    }
+
+    /// What became of a purchase that was accepted; `None` where nobody knows of it.
+    ///
+    /// # Errors
+    /// When it came to no answer.
+    async fn status(&self, _purchase: &Purchase) -> Result<Option<Answer>, RungError> {
+        Ok(None)
+    }
 
     /// Gives back what it holds.
     async fn shutdown(&self) {}
@@ -29,6 +53,9 @@ pub enum LockKind {
     Redis(usize),
     /// In ZooKeeper.
     ZooKeeper,
+    /// It takes no lock, and works with one Redis all the same: a script there decides, or a
+    /// stream there carries on.
+    Stream,
 }
 
 /// Whether the database would catch what the rung lets through.
@@ -84,6 +111,11 @@ impl Rung {
     /// Whether its lock must be had on every one of its servers, not on a majority.
     pub fn needs_all_servers(&self) -> bool {
         self.id == "r14_multi_lock"
+    }
+
+    /// Whether it answers first and writes, or goes on, later.
+    pub fn has_consumer(&self) -> bool {
+        self.lock == LockKind::Stream
     }
 
     /// Whether it claims to survive `scenario`.

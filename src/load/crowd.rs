@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LoadError;
 use super::latency::{Latencies, LatencyMs};
-use super::outcome::{NOT_SENT, ORDERED};
+use super::outcome::{ACCEPTED, NOT_SENT, ORDERED};
 use super::rush::{MAX_REQUESTS, PlannedRequest, RequestAnswer, RushPlan, RushResult};
 use crate::model::UserId;
 
@@ -161,7 +161,7 @@ pub struct CrowdReport {
     pub latency_ms: Option<LatencyMs>,
     /// Latency of the 201s, in milliseconds; `null` when there was none.
     pub latency_ordered_ms: Option<LatencyMs>,
-    /// The buyers of whose attempts none was `ordered` or `already_bought`, counted by
+    /// The buyers of whose attempts none was `ordered`, `accepted` or `already_bought`, counted by
     /// the set of outcomes they got.
     pub refused_buyers: Vec<RefusedBuyers>,
 }
@@ -248,7 +248,7 @@ fn refused_buyers(answers: &[RequestAnswer]) -> Vec<RefusedBuyers> {
     let mut buyers_by_codes: BTreeMap<BTreeSet<&str>, u64> = BTreeMap::new();
     for of_buyer in answers.chunk_by(|a, b| a.buyer == b.buyer) {
         let codes: BTreeSet<&str> = of_buyer.iter().map(|answer| &*answer.outcome).collect();
-        if !codes.contains(ORDERED) && !codes.contains(ALREADY_BOUGHT) {
+        if ![ORDERED, ACCEPTED, ALREADY_BOUGHT].iter().any(|code| codes.contains(code)) {
             *buyers_by_codes.entry(codes).or_default() += 1;
         }
     }

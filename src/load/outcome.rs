@@ -1,6 +1,6 @@
 //! What became of a request, in one word.
 //!
-//! [`ORDERED`] for a 201; the `code` of any `application/problem+json` (RFC 9457);
+//! [`ORDERED`] for a 201; [`ACCEPTED`] for a 202; the `code` of any `application/problem+json` (RFC 9457);
 //! `http_<status>` for any other answer; [`NO_ANSWER`]; [`NOT_SENT`].
 //!
 //! A [steady load](super::steady) does not read every answer: see there.
@@ -12,6 +12,9 @@ use serde::Deserialize;
 
 /// The outcome of a request that was answered with 201.
 pub const ORDERED: &str = "ordered";
+
+/// The outcome of a request that was answered with 202: it is decided later.
+pub const ACCEPTED: &str = "accepted";
 
 /// The outcome of a request that may have reached the server and whose answer never came:
 /// whether it had an effect is **unknown**.
@@ -41,6 +44,9 @@ pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> CodeAnd
         let ordered: Option<OrderIdBody> = serde_json::from_slice(body).ok();
         return (ORDERED.into(), ordered.map(|ordered| ordered.order_id));
     }
+    if status == StatusCode::ACCEPTED {
+        return (ACCEPTED.into(), None);
+    }
     let problem = if is_problem { serde_json::from_slice::<ProblemBody>(body).ok() } else { None };
     match problem {
         Some(problem) if is_code(&problem.code) => (problem.code.into(), None),
@@ -53,7 +59,7 @@ pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> CodeAnd
 fn is_code(code: &str) -> bool {
     (1..=MAX_CODE_BYTES).contains(&code.len())
         && code.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
-        && ![ORDERED, NO_ANSWER, NOT_SENT].contains(&code)
+        && ![ORDERED, ACCEPTED, NO_ANSWER, NOT_SENT].contains(&code)
 }
 
 #[cfg(test)]

@@ -146,5 +146,23 @@ fn table(rushes: &[RushReport]) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    table.trim_fmt()
+    format!("{}{}", table.trim_fmt(), behind(rushes))
+}
+
+/// A line for each rung that answers first.
+fn behind(rushes: &[RushReport]) -> String {
+    let lines = rushes.iter().filter_map(|rush| {
+        let later = rush.written_later?;
+        Some(format!(
+            "\n{}: {:.0} promises/s, {:.0} durable orders/s; {} behind at the last answer, \
+             written {:.1} s later; {} never",
+            rush.rung,
+            later.answered_per_s,
+            later.durable_per_s,
+            later.behind,
+            later.behind_s,
+            later.missing
+        ))
+    });
+    lines.collect()
 }

@@ -294,6 +294,34 @@ impl RedisNode {
         }
     }
 
+    /// How long its log is, all of which is on the disk when this returns.
+    ///
+    /// # Errors
+    /// When it keeps none.
+    pub fn log_on_disk(&self) -> Result<u64, FaultError> {
+        let length = || {
+            let log = fs::File::open(self.append_log())?;
+            log.sync_all()?;
+            Ok(log.metadata()?.len())
+        };
+        length().map_err(FaultError::system("read the log of Redis"))
+    }
+
+    /// Kills it and cuts its log to what was on the disk, as a power cut would. (`kill -9` alone
+    /// does not: the operating system has what Redis has written, and writes it to the disk.)
+    ///
+    /// # Errors
+    /// When it keeps none.
+    pub fn lose_power(&mut self, on_disk: u64) -> Result<(), FaultError> {
+        self.kill();
+        let cut = || fs::OpenOptions::new().write(true).open(self.append_log())?.set_len(on_disk);
+        cut().map_err(FaultError::system("cut the log of Redis"))
+    }
+
+    fn append_log(&self) -> PathBuf {
+        self.directory.path().join("appendonlydir/appendonly.aof.1.incr.aof")
+    }
+
     /// As [`RedisNode::restart`], with an empty disk.
     ///
     /// # Errors

@@ -49,6 +49,7 @@ impl RushReport {
             (self.duplicates, "twice to one buyer"),
             (self.undersold, "undersold"),
             (self.lost, "lost"),
+            (self.written_later.map_or(0, |later| later.missing), "promised and never written"),
             (unexpected, "without a proper answer"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count != 0);

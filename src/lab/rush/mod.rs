@@ -5,8 +5,10 @@
 //! it is what breaks them, because each process has mutexes of its own. The crowd comes from
 //! a third process, all at once, in an order drawn from the seed.
 
+mod later;
 mod run;
 mod verdict;
 
+pub use later::WrittenLater;
 pub use run::{rush, rush_seeded};
 pub use verdict::{RushOptions, RushReport};

@@ -10,6 +10,7 @@ use rand::RngExt;
 use sqlx::postgres::PgPool;
 use tokio::time::timeout;
 
+use super::later;
 use super::verdict::{RushOptions, RushReport, SaleResult};
 use crate::lab::lock_servers::LockServers;
 use crate::lab::node_process::NodeProcess;
@@ -74,12 +75,16 @@ pub async fn rush_seeded(
     let addresses = nodes.iter().map(address).collect::<anyhow::Result<_>>()?;
     let plan = plan(addresses, rung, voucher, first_user, terms, seed);
     let crowd = crowd_process::send(&world.exe, &plan, progress).await?;
+    let written_later = match rung.has_consumer() {
+        true => Some(later::until_written(&database, voucher, &crowd).await?),
+        false => None,
+    };
     // Stopped before the books are read: what they began is finished then.
     try_join_all(nodes.into_iter().map(stop)).await?;
 
     let rush = judge(&database, rung, voucher, terms, seed, crowd).await;
     database.close().await;
-    rush
+    Ok(rush?.with(rung, written_later))
 }
 
 async fn start(world: &World, plan: &NodePlan) -> anyhow::Result<NodeProcess> {

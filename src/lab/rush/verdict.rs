@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::later::WrittenLater;
 use crate::lab::world::USERS_PER_CELL;
 use crate::ladder::{Invariant, LockKind, Rung};
 use crate::load::crowd::CrowdReport;
 use crate::load::latency::LatencyMs;
+use crate::load::outcome::ACCEPTED;
 use crate::seckill::audit::VoucherAudit;
 
 /// What a buyer may be told by a rung; everything else is no proper answer.
-const EXPECTED: [&str; 4] = ["ordered", "sold_out", "already_bought", "order_in_progress"];
+const EXPECTED: [&str; 5] =
+    ["ordered", ACCEPTED, "sold_out", "already_bought", "order_in_progress"];
 
 /// What a rung says when its servers do not answer.
 const UNAVAILABLE: &str = "unavailable";
@@ -56,8 +59,11 @@ pub struct RushReport {
     pub answers_per_s: f64,
     /// Of all answers.
     pub latency_ms: Option<LatencyMs>,
+    /// Of a rung that answers first: how far its orders are behind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written_later: Option<WrittenLater>,
     /// The promises that were not kept, of those that a rush can judge: `no_oversell`,
-    /// `one_per_user`, `no_undersell`, `no_lost_order`.
+    /// `one_per_user`, `no_undersell`, `no_lost_order`, `no_broken_promise`.
     pub broken: Vec<Invariant>,
     /// What is wrong, a sentence each.
     pub witnesses: Vec<String>,
@@ -95,7 +101,9 @@ impl RushReport {
         let sent_away = i64::try_from(crowd.refused_buyers_told("sold_out")).unwrap_or(i64::MAX);
         let improper = |code: &&String| !EXPECTED.contains(&code.as_str());
         let unexpected = crowd.outcomes.keys().filter(improper).map(|code| crowd.outcomes[code]);
-        let untold = books.orders - i64::try_from(crowd.acknowledged.len()).unwrap_or(i64::MAX);
+        let accepted = crowd.outcomes.get(ACCEPTED).copied().unwrap_or_default();
+        let told = crowd.acknowledged.len() as u64 + accepted;
+        let untold = books.orders - i64::try_from(told).unwrap_or(i64::MAX);
         let vanished = (books.initial_stock - books.orders - books.stock).max(0);
         let mut rush = Self {
             rung: rung.id,
@@ -113,6 +121,7 @@ impl RushReport {
             orders_per_s: (books.orders as f64 / crowd.elapsed_ms * 10_000.0).round() / 10.0,
             answers_per_s: crowd.answers_per_s,
             latency_ms: crowd.latency_ms,
+            written_later: None,
             outcomes: crowd.outcomes,
             broken: Vec::new(),
             witnesses: Vec::new(),
@@ -120,6 +129,10 @@ impl RushReport {
             as_claimed: false,
         };
         for (invariant, witness) in rush.breaches(sale.twice.as_ref(), sent_away) {
+            if rung.has_consumer() && invariant == Invariant::NoLostOrder {
+                // Its name there is `no_broken_promise`: see `with`.
+                continue;
+            }
             rush.broken.push(invariant);
             rush.witnesses.push(witness);
         }
@@ -133,22 +146,35 @@ impl RushReport {
         if is_odd {
             rush.witnesses.push(format!("{untold} orders that nobody was told of"));
         }
-        let is_excusable = matches!(rung.lock, LockKind::Redis(_) | LockKind::ZooKeeper);
+        let is_excusable =
+            matches!(rung.lock, LockKind::Redis(_) | LockKind::ZooKeeper | LockKind::Stream);
         // One server is late now and then; of several, some server always is.
         let attempts: u64 = rush.outcomes.values().sum();
-        let most = if rung.lock == LockKind::Redis(1) { attempts / EXCUSED_OF } else { attempts };
+        let has_one = matches!(rung.lock, LockKind::Redis(1) | LockKind::Stream);
+        let most = if has_one { attempts / EXCUSED_OF } else { attempts };
         let excused = match rush.outcomes.get(UNAVAILABLE) {
             Some(refused) if is_excusable && books.stock <= 0 && *refused <= most => *refused,
             _ => 0,
         };
         let is_judged = rush.unexpected == excused && !is_odd;
         rush.holds = rush.broken.is_empty() && is_judged;
-        let is_claimed = |broken: &Invariant| {
-            rung.claims.contains(broken)
-                || !rung.breaks.iter().any(|scenario| scenario.invariant() == *broken)
-        };
-        rush.as_claimed = !rush.broken.iter().any(is_claimed) && is_judged;
+        rush.as_claimed = !rush.broken.iter().any(|broken| is_claimed(rung, *broken)) && is_judged;
         rush
+    }
+
+    /// With what a rung that answers first has written later. An order that was promised and is
+    /// not there is a broken promise.
+    pub(super) fn with(mut self, rung: &Rung, later: Option<WrittenLater>) -> Self {
+        self.written_later = later;
+        let Some(WrittenLater { promised, missing: missing @ 1.., .. }) = later else {
+            return self;
+        };
+        self.broken.push(Invariant::NoBrokenPromise);
+        let why = format!("{promised} buyers were promised an order, and {missing} have none");
+        self.witnesses.push(why);
+        self.holds = false;
+        self.as_claimed &= !is_claimed(rung, Invariant::NoBrokenPromise);
+        self
     }
 
     /// Each promise that was not kept, and what shows it.
@@ -185,6 +211,11 @@ impl RushReport {
         }
         found
     }
+}
+
+fn is_claimed(rung: &Rung, broken: Invariant) -> bool {
+    rung.claims.contains(&broken)
+        || !rung.breaks.iter().any(|scenario| scenario.invariant() == broken)
 }
 
 /// Every so many buyers one comes twice, once to each process.

@@ -5,8 +5,9 @@ use crate::lab::scheduler::{ActorPlan, NodeIndex};
 use crate::ladder::Point;
 
 /// Where a rung has counted the user's orders; or, where the database counts, has written and not
-/// committed. One that does not count at all runs through: a second request is sold to anyway.
-const COUNTED: [Point; 2] = [Point::OrdersCounted, Point::Committing];
+/// committed; or, where Redis decides, has taken there. One that does not count at all runs
+/// through: a second request is sold to anyway.
+const COUNTED: [Point; 3] = [Point::OrdersCounted, Point::Committing, Point::TakenInRedis];
 
 /// One user, two requests at once, one process.
 pub(super) async fn double_click(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {

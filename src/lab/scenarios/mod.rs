@@ -9,6 +9,7 @@ mod clicks;
 mod leases;
 mod owners;
 mod production;
+mod queues;
 mod servers;
 mod stock;
 
@@ -48,7 +49,9 @@ pub async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> anyhow::
         Scenario::Failover => servers::failover(scheduler).await,
         Scenario::Amnesia => servers::amnesia(scheduler).await,
         Scenario::ClockJump => servers::clock_jump(scheduler).await,
-    }
+        queued => queues::play(queued, scheduler).await,
+    }?;
+    scheduler.settle().await
 }
 
 /// Why `scenario` makes no sense on `rung`: "it …"; `None` where it does.
@@ -57,12 +60,14 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     let unless = |applies: bool, reason: &'static str| (!applies).then_some(reason);
     let has_lease =
         matches!(rung.lock, LockKind::Redis(_) | LockKind::ZooKeeper) && rung.id != "r08a_setnx";
+    let of_stock = [Scenario::LastOne, Scenario::Herd, Scenario::DoubleClick, Scenario::TwoNodes];
+    if queues::is_one(scenario) {
+        return queues::absent(scenario, rung);
+    }
     if number == PRODUCTION {
         return production::absent(scenario);
     }
-    if rung.lock == LockKind::None {
-        let of_stock =
-            [Scenario::LastOne, Scenario::Herd, Scenario::DoubleClick, Scenario::TwoNodes];
+    if matches!(rung.lock, LockKind::None | LockKind::Stream) {
         return unless(of_stock.contains(&scenario), "takes no lock");
     }
     match scenario {
@@ -99,5 +104,6 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
             has_lease && rung.lock != LockKind::ZooKeeper,
             "has no lease that the clock of a Redis could end",
         ),
+        queued => queues::absent(queued, rung),
     }
 }

@@ -55,6 +55,11 @@ pub(super) async fn replicated(scheduler: &mut Scheduler<'_>) -> anyhow::Result<
 }
 
 impl Pair {
+    /// The replica alone, which goes on.
+    pub(super) fn into_replica(self) -> RedisNode {
+        self.replica
+    }
+
     pub(super) async fn cut(&self, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
         self.link.break_by(Fault::Down);
         self.replica.until_cut_off().await?;
@@ -186,6 +191,6 @@ async fn scripts_run(scheduler: &Scheduler<'_>) -> anyhow::Result<u64> {
 fn count(scheduler: &Scheduler<'_>) -> usize {
     match scheduler.rung.lock {
         LockKind::Redis(count) => count,
-        LockKind::None | LockKind::Mutex | LockKind::ZooKeeper => 1,
+        LockKind::None | LockKind::Mutex | LockKind::ZooKeeper | LockKind::Stream => 1,
     }
 }

@@ -5,8 +5,9 @@ use crate::lab::scheduler::ActorPlan;
 use crate::ladder::Point;
 
 /// Where the rungs have looked at the stock, or at the orders, and not written yet; or, where they
-/// do not look, have written and not committed.
-const LOOKED: [Point; 3] = [Point::StockRead, Point::OrdersCounted, Point::Committing];
+/// do not look, have written and not committed; or, where Redis decides, have taken there.
+const LOOKED: [Point; 4] =
+    [Point::StockRead, Point::OrdersCounted, Point::Committing, Point::TakenInRedis];
 
 /// Two buyers both see the last voucher.
 pub(super) async fn last_one(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {

@@ -20,6 +20,8 @@ pub(super) enum LabCode {
     SoldOut,
     AlreadyBought,
     OrderInProgress,
+    OrderFailed,
+    NoPurchase,
     Unavailable,
     Internal,
 }
@@ -49,6 +51,12 @@ impl LabCode {
             }
             Self::OrderInProgress => {
                 (S::CONFLICT, "order_in_progress", "An order of yours is under way")
+            }
+            Self::OrderFailed => {
+                (S::CONFLICT, "order_failed", "The order could not be carried out")
+            }
+            Self::NoPurchase => {
+                (S::NOT_FOUND, "no_purchase", "Nobody has heard of such a purchase")
             }
             Self::Unavailable => {
                 (S::SERVICE_UNAVAILABLE, "unavailable", "The service is unavailable for a moment")
@@ -91,13 +99,16 @@ impl LabProblem {
         Self::new(LabCode::Unavailable).detail(detail)
     }
 
-    /// The refusal that a rung's answer is; the order's id when it is none.
-    pub(super) const fn refusal(answer: Answer) -> Result<i64, Self> {
+    /// The refusal that a rung's answer is; the order's id when it is none, or nothing when that
+    /// is not known yet.
+    pub(super) const fn refusal(answer: Answer) -> Result<Option<i64>, Self> {
         match answer {
-            Answer::Ordered(order) => Ok(order),
+            Answer::Ordered(order) => Ok(Some(order)),
+            Answer::Accepted => Ok(None),
             Answer::SoldOut => Err(Self::new(LabCode::SoldOut)),
             Answer::AlreadyBought => Err(Self::new(LabCode::AlreadyBought)),
             Answer::InProgress => Err(Self::new(LabCode::OrderInProgress)),
+            Answer::GivenUp => Err(Self::new(LabCode::OrderFailed)),
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn router(state: Arc<LabState>) -> Router {
         .route("/lab", get(index))
         .route("/lab/{rung}/vouchers", post(put_on_sale))
         .route("/lab/{rung}/vouchers/{id}", get(books))
-        .route("/lab/{rung}/vouchers/{id}/orders", post(buy))
+        .route("/lab/{rung}/vouchers/{id}/orders", post(buy).get(status))
         .with_state(state)
         .fallback(|| async {
             LabProblem::new(LabCode::NotFound).detail("GET /lab says what there is")
@@ -135,11 +135,12 @@ async fn books(
     Ok(Json(Books { rung: service.rung.id, oversold, duplicates, audit }))
 }
 
-/// What a buyer is told who got one.
+/// What a buyer is told who got one, or may get one.
 #[derive(Debug, Serialize)]
 struct LabOrder {
-    /// A string, as everywhere.
-    order_id: String,
+    /// A string, as everywhere; none while it is not decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order_id: Option<String>,
     voucher_id: VoucherId,
     user_id: UserId,
 }
@@ -161,8 +162,24 @@ async fn buy(
         bought
     });
     let order = purchase.await.map_err(|_| LabProblem::new(LabCode::Internal))??;
-    let ordered = LabOrder { order_id: order.to_string(), voucher_id, user_id };
-    Ok((StatusCode::CREATED, Json(ordered)))
+    let status = if order.is_some() { StatusCode::CREATED } else { StatusCode::ACCEPTED };
+    let order_id = order.map(|order| order.to_string());
+    Ok((status, Json(LabOrder { order_id, voucher_id, user_id })))
+}
+
+/// What became of a purchase that was accepted: the same answers, but for a 200 in place of a 201.
+async fn status(
+    Shared(state): Lab,
+    segments: Segments<(String, String)>,
+    headers: HeaderMap,
+) -> Result<(StatusCode, Json<LabOrder>), LabProblem> {
+    let (service, voucher_id) = service_and_voucher(&state, segments)?;
+    service.check(voucher_id).await?;
+    let user_id = state.strangers.who(&headers)?;
+    let order = service.status(user_id, voucher_id).await?;
+    let status = if order.is_some() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let order_id = order.map(|order| order.to_string());
+    Ok((status, Json(LabOrder { order_id, voucher_id, user_id })))
 }
 
 fn service_and_voucher(

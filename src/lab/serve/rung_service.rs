@@ -8,7 +8,8 @@ use anyhow::Context;
 use quick_cache::sync::Cache;
 use sqlx::postgres::PgPool;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::buyers::Register;
 use super::problem::{LabCode, LabProblem};
@@ -17,7 +18,7 @@ use crate::lab::lock_servers::LockServers;
 use crate::lab::protocol::NodePlan;
 use crate::lab::sale;
 use crate::lab::world::World;
-use crate::ladder::{Design, Purchase, Resources, Rung, RungError};
+use crate::ladder::{Design, Purchase, Resources, Rung, RungError, Turn, Work};
 use crate::model::{UserId, VoucherId};
 use crate::seckill::audit::VoucherAudit;
 
@@ -37,6 +38,12 @@ const SHUT_WITHIN: Duration = Duration::from_secs(10);
 /// As long as the production lock's: nobody's purchase takes longer unless something happens
 /// to it.
 const LEASE: Duration = Duration::from_secs(30);
+
+/// How long a consumer that found nothing waits before it looks again.
+const IDLE: Duration = Duration::from_millis(10);
+
+/// How long one that failed does.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// Where one rung sells.
 pub(super) struct RungService {
@@ -80,6 +87,8 @@ enum RungReadiness {
 /// A rung that can sell.
 struct Ready {
     design: Arc<dyn Design>,
+    /// What writes later, where the rung does so.
+    _consumer: Option<AbortOnDropHandle<()>>,
     /// They live as long as it does.
     _servers: LockServers,
 }
@@ -124,8 +133,14 @@ impl RungService {
                 (Resources { database: database.clone(), ..resources }, servers)
             }
         };
-        let design = (self.rung.build)(resources).await?;
-        Ok(Ready { design: design.into(), _servers: servers })
+        let design: Arc<dyn Design> = (self.rung.build)(resources).await?.into();
+        let mut consumer = None;
+        if self.rung.has_consumer() {
+            design.start_consumer().await?;
+            let consuming = consume(self.rung, Arc::clone(&design));
+            consumer = Some(AbortOnDropHandle::new(tokio::spawn(consuming)));
+        }
+        Ok(Ready { design, _consumer: consumer, _servers: servers })
     }
 
     async fn design(&self) -> Result<Arc<dyn Design>, LabProblem> {
@@ -189,16 +204,31 @@ impl RungService {
     }
 
     /// One attempt to buy.
-    pub(super) async fn buy(&self, user: UserId, voucher: VoucherId) -> Result<i64, LabProblem> {
+    pub(super) async fn buy(
+        &self,
+        user: UserId,
+        voucher: VoucherId,
+    ) -> Result<Option<i64>, LabProblem> {
         let design = self.design().await?;
-        let (lease, patience) = (LEASE, Purchase::PATIENCE);
-        let purchase = Purchase { user, voucher, lease, patience, also: None, director: None };
+        let purchase = purchase(user, voucher);
         let answer = design.buy(&purchase).await.inspect_err(|error| self.tell(error))?;
         let order = LabProblem::refusal(answer)?;
         if let Some(register) = &self.register {
             register.bought(user).await;
         }
         Ok(order)
+    }
+
+    /// What became of an attempt that was accepted.
+    pub(super) async fn status(
+        &self,
+        user: UserId,
+        voucher: VoucherId,
+    ) -> Result<Option<i64>, LabProblem> {
+        let design = self.design().await?;
+        let told = design.status(&purchase(user, voucher)).await;
+        let answer = told.inspect_err(|error| self.tell(error))?;
+        LabProblem::refusal(answer.ok_or(LabProblem::new(LabCode::NoPurchase))?)
     }
 
     /// Says why there is no answer: aloud once, because the next thousand have the same reason.
@@ -217,6 +247,25 @@ impl RungService {
             && timeout(SHUT_WITHIN, ready.design.shutdown()).await.is_err()
         {
             tracing::warn!(rung = self.rung.id, "the rung did not shut down in time");
+        }
+    }
+}
+
+fn purchase(user: UserId, voucher: VoucherId) -> Purchase {
+    let (lease, patience) = (LEASE, Purchase::PATIENCE);
+    Purchase { user, voucher, lease, patience, also: None, director: None }
+}
+
+/// A rung's consumer, turn by turn.
+async fn consume(rung: &'static Rung, design: Arc<dyn Design>) {
+    loop {
+        match design.write_next(&Work::default()).await {
+            Ok(Turn::Idle) => sleep(IDLE).await,
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(rung = rung.id, %error, "a consumer failed");
+                sleep(AFTER_FAILURE).await;
+            }
         }
     }
 }

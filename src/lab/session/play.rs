@@ -237,6 +237,8 @@ impl<'a> LabSession<'a> {
             Stop::Done(answer) => (answer.code(), None),
             Stop::LostLock => ("lost_lock", None),
             Stop::Failed(_) => ("failed", None),
+            // A session has no consumer.
+            Stop::Worked(_) => ("worked", None),
         };
         let has_place = rung.lock == LockKind::ZooKeeper && !matches!(stop, Stop::Done(_));
         let takes = matches!(stop, Stop::At(Point::KeySet | Point::Locked));
@@ -265,6 +267,7 @@ impl<'a> LabSession<'a> {
             Stop::Done(answer) => format!("is told: {answer}"),
             Stop::LostLock => "has lost its lock and writes nothing".to_owned(),
             Stop::Failed(error) => format!("comes to no answer: {error}"),
+            Stop::Worked(turn) => turn.to_string(),
         };
         if matches!(stop, Stop::Done(_) | Stop::LostLock) {
             detail.clear();

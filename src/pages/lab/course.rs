@@ -156,6 +156,34 @@ const COURSE: &[(&str, &str, &str, &str, &str)] = &[
         "生产策略：一起等待的购买合成一个事务，提交一次。",
         "没有什么能攻破它。",
     ),
+    (
+        "r20_lua_and_queue",
+        "Lua in Redis decides, a queue in the process writes",
+        "Redis 里的 Lua 裁决，进程内队列写库",
+        "异步：一个 Lua 脚本在 Redis 里裁决，先答复，进程内的队列稍后写数据库。",
+        "进程死时队列里还有订单；队列满了；Redis 从旧快照恢复。",
+    ),
+    (
+        "r21_lua_and_stream",
+        "Lua and a stream, as widely taught",
+        "Lua 加 Stream，照通行的教法",
+        "脚本同时把订单放进 Stream，消费者组 g1、各进程都叫 c1 的消费者写库。",
+        "消费者手里拿着消息死了；毒消息；共用一个消费者名；重复投递；组从 $ 建；流被裁剪；Redis 丢了数据。",
+    ),
+    (
+        "r22_stream_done_right",
+        "the stream done right",
+        "把 Stream 用对",
+        "各有其名的消费者，认领闲置消息，死信，库存条件与唯一索引同在一个事务，提交之后才确认；买家轮询结果。",
+        "Redis 丢了它确认过的东西：断电，或故障转移到落后的副本。",
+    ),
+    (
+        "r23_outbox",
+        "the database decides, an outbox feeds the stream",
+        "数据库裁决，发件箱喂给 Stream",
+        "订单与发件箱同在一个事务；中继把它放进 Stream，供后续的支付与邮件。",
+        "消费者不幂等：中继死在发布与标记之间，会发布两次。",
+    ),
 ];
 
 /// A rung in the picker.
@@ -210,6 +238,7 @@ fn summary(rung: &'static Rung, language: Language) -> RungSummary {
             LockKind::Mutex => "mutex",
             LockKind::Redis(_) => "redis",
             LockKind::ZooKeeper => "zookeeper",
+            LockKind::Stream => "stream",
         },
         lessons: lessons.map(|lesson| lesson_summary(lesson, language)).collect(),
     }

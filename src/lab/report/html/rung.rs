@@ -107,6 +107,13 @@ fn rush(report: &LabReport, rush: &RushReport) -> Markup {
                         (figure("median answer", &format!("{:.0} ms", latency.p50)))
                         (figure("99 % within", &format!("{:.0} ms", latency.p99)))
                     }
+                    @if let Some(later) = rush.written_later {
+                        (figure("promised per second", &format!("{:.0}", later.answered_per_s)))
+                        (figure("durable per second", &format!("{:.0}", later.durable_per_s)))
+                        (figure("behind at the last answer", &format!("{} orders", later.behind)))
+                        (figure("until all was written", &format!("{:.1} s", later.behind_s)))
+                        (figure("promised, never written", &later.missing.to_string()))
+                    }
                     (figure("oversold", &rush.oversold.to_string()))
                     (figure("twice to one buyer", &rush.duplicates.to_string()))
                     (figure("undersold", &rush.undersold.to_string()))

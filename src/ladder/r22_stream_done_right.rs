@@ -1,0 +1,224 @@
+//! *Idea.* The stream done right: a consumer name for each process, idle entries claimed, dead
+//! letters, the stock guard and the unique index in one transaction, the acknowledgement after the
+//! commit; and the buyer is told "accepted", asks again, and hears what the database decided.
+//! *Holds.* Everything, whichever process dies, and when.
+//! *Breaks when* Redis loses what it has acknowledged: a power cut within the second after its last
+//! `fsync`, a failover to a replica that lags. Who was accepted never hears an answer.
+//! *Next.* Let the database decide, and the stream only carry what comes after (r23).
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::Script;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::entry::{Entry, GROUP, STREAM};
+use super::{Answer, Design, Point, Purchase, Resources, RungError, Turn, Work};
+use crate::model::VoucherId;
+use crate::store::{Keys, Redis, ScriptCall};
+
+static TAKE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../lua/ladder/take_and_promise.lua")));
+static SETTLE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../lua/ladder/settle.lua")));
+
+/// An entry in the hands of somebody for so long is in nobody's.
+const IDLE: Duration = Duration::from_secs(30);
+/// Under load, too, idle entries are looked for every so many turns.
+const CLAIM_EVERY: usize = 64;
+/// An entry that was delivered so often will not be written the next time.
+const MAX_DELIVERIES: u64 = 3;
+
+struct StreamDoneRight {
+    database: PgPool,
+    redis: Redis,
+    keys: Keys,
+    stream: String,
+    consumer: String,
+    turns: AtomicUsize,
+}
+
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    let redis = resources.first_redis()?;
+    let (database, keys) = (resources.database, resources.keys);
+    let (stream, consumer) = (keys.ladder(STREAM), Uuid::new_v4().to_string());
+    let turns = AtomicUsize::new(0);
+    Ok(Box::new(StreamDoneRight { database, redis, keys, stream, consumer, turns }))
+}
+
+#[async_trait]
+impl Design for StreamDoneRight {
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        let Purchase { user, voucher, .. } = *purchase;
+        let stock = self.keys.ladder(format_args!("seckill:stock:{voucher}"));
+        // Any number that no other order has.
+        let order = rand::random_range(1..i64::MAX);
+        let take = ScriptCall::new(&TAKE).key(&stock).key(self.told(voucher)).key(&self.stream);
+        let take = take.arg(user).arg(order).arg(voucher);
+        let told = match self.redis.invoke(&take).await? {
+            Some(told) => told,
+            None => {
+                self.put_stock(voucher, &stock).await?;
+                self.redis.invoke(&take).await?
+            }
+        };
+        match told {
+            1 => return Ok(Answer::SoldOut),
+            2 => return Ok(Answer::AlreadyBought),
+            _ => {}
+        }
+        purchase.at(Point::TakenInRedis, order).await;
+        Ok(Answer::Accepted)
+    }
+
+    async fn status(&self, purchase: &Purchase) -> Result<Option<Answer>, RungError> {
+        let mut get = redis::cmd("HGET");
+        get.arg(self.told(purchase.voucher)).arg(purchase.user.get());
+        let told: Option<String> = self.redis.query(&get).await?;
+        Ok(match told.as_deref() {
+            Some("accepted") => Some(Answer::Accepted),
+            Some("sold_out") => Some(Answer::SoldOut),
+            Some("already_bought") => Some(Answer::AlreadyBought),
+            Some(order) => Some(order.parse().map_or(Answer::GivenUp, Answer::Ordered)),
+            // Redis may have forgotten what it was told.
+            None => self.order_of(purchase.user.get(), purchase.voucher.get()).await?,
+        })
+    }
+
+    async fn start_consumer(&self) -> Result<(), RungError> {
+        let mut create = redis::cmd("XGROUP");
+        // From the beginning: whoever bought before there was a group is served, too.
+        create.arg("CREATE").arg(&self.stream).arg(GROUP).arg("0").arg("MKSTREAM");
+        // What fails is that the group is there already.
+        let _ = self.redis.query::<()>(&create).await;
+        Ok(())
+    }
+
+    async fn write_next(&self, work: &Work) -> Result<Turn, RungError> {
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        let mut entry = None;
+        if turn % CLAIM_EVERY == 0 {
+            entry = self.claim().await?;
+        }
+        if entry.is_none() {
+            entry = self.read_new().await?;
+        }
+        if entry.is_none() {
+            entry = self.claim().await?;
+        }
+        let Some(entry) = entry else { return Ok(Turn::Idle) };
+        if self.deliveries(&entry).await? > MAX_DELIVERIES {
+            return self.put_aside(&entry).await;
+        }
+        let queued = entry.order()?;
+        work.at(Point::EntryRead, queued.order).await;
+        let answer = self.place(&entry, work).await?;
+        work.at(Point::Acknowledging, queued.order).await;
+        let told = match answer {
+            Answer::Ordered(order) => order.to_string(),
+            refused => refused.code().to_owned(),
+        };
+        self.settle(&entry, &told).await?;
+        Ok(Turn::Settled(answer))
+    }
+}
+
+impl StreamDoneRight {
+    /// The key of what each buyer of a voucher is told.
+    fn told(&self, voucher: impl std::fmt::Display) -> String {
+        self.keys.ladder(format_args!("seckill:told:{voucher}"))
+    }
+
+    async fn read_new(&self) -> Result<Option<Entry>, RungError> {
+        let mut read = redis::cmd("XREADGROUP");
+        read.arg("GROUP").arg(GROUP).arg(&self.consumer).arg("COUNT").arg(1);
+        read.arg("STREAMS").arg(&self.stream).arg(">");
+        Ok(Entry::first_read(self.redis.query(&read).await?))
+    }
+
+    async fn claim(&self) -> Result<Option<Entry>, RungError> {
+        let mut claim = redis::cmd("XAUTOCLAIM");
+        claim.arg(&self.stream).arg(GROUP).arg(&self.consumer).arg(IDLE.as_millis() as u64);
+        claim.arg("0").arg("COUNT").arg(1);
+        Ok(Entry::first_claimed(self.redis.query(&claim).await?))
+    }
+
+    async fn deliveries(&self, entry: &Entry) -> Result<u64, RungError> {
+        let mut pending = redis::cmd("XPENDING");
+        pending.arg(&self.stream).arg(GROUP).arg(&entry.id).arg(&entry.id).arg(1);
+        let found: Vec<(String, String, u64, u64)> = self.redis.query(&pending).await?;
+        Ok(found.first().map_or(0, |(.., deliveries)| *deliveries))
+    }
+
+    async fn place(&self, entry: &Entry, work: &Work) -> Result<Answer, RungError> {
+        let queued = entry.order()?;
+        let mut transaction = self.database.begin().await?;
+        let taken = sqlx::query(
+            "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
+        )
+        .bind(queued.voucher)
+        .execute(&mut *transaction)
+        .await?;
+        let written = sqlx::query(
+            "insert into orders (id, user_id, voucher_id) values ($1, $2, $3)
+             on conflict do nothing",
+        )
+        .bind(queued.order)
+        .bind(queued.user)
+        .bind(queued.voucher)
+        .execute(&mut *transaction)
+        .await?;
+        if taken.rows_affected() == 1 && written.rows_affected() == 1 {
+            work.at(Point::Committing, queued.order).await;
+            transaction.commit().await?;
+            return Ok(Answer::Ordered(queued.order));
+        }
+        // Gives back what it took.
+        transaction.rollback().await?;
+        Ok(match self.order_of(queued.user, queued.voucher).await? {
+            // It came twice.
+            Some(own) if own == Answer::Ordered(queued.order) => own,
+            Some(_) => Answer::AlreadyBought,
+            None => Answer::SoldOut,
+        })
+    }
+
+    /// What the database knows of a purchase.
+    async fn order_of(&self, user: i64, voucher: i64) -> Result<Option<Answer>, RungError> {
+        let order: Option<i64> =
+            sqlx::query_scalar("select id from orders where user_id = $1 and voucher_id = $2")
+                .bind(user)
+                .bind(voucher)
+                .fetch_optional(&self.database)
+                .await?;
+        Ok(order.map(Answer::Ordered))
+    }
+
+    async fn put_aside(&self, entry: &Entry) -> Result<Turn, RungError> {
+        let mut add = redis::cmd("XADD");
+        add.arg(format!("{}.dead", self.stream)).arg("*").arg(&entry.fields);
+        self.redis.query::<()>(&add).await?;
+        self.settle(entry, Answer::GivenUp.code()).await?;
+        Ok(Turn::PutAside)
+    }
+
+    async fn settle(&self, entry: &Entry, told: &str) -> Result<(), RungError> {
+        let (voucher, user) = (entry.field("voucher"), entry.field("user"));
+        let settle = ScriptCall::new(&SETTLE).key(&self.stream);
+        let settle = settle.key(self.told(voucher.unwrap_or_default())).arg(GROUP).arg(&entry.id);
+        Ok(self.redis.invoke(&settle.arg(user.unwrap_or_default()).arg(told)).await?)
+    }
+
+    /// Tells Redis the stock of a voucher that it does not know yet.
+    async fn put_stock(&self, voucher: VoucherId, key: &str) -> Result<(), RungError> {
+        let stock: i32 =
+            sqlx::query_scalar("select stock from seckill_vouchers where voucher_id = $1")
+                .bind(voucher.get())
+                .fetch_one(&self.database)
+                .await?;
+        Ok(self.redis.query(redis::cmd("SET").arg(key).arg(stock).arg("NX")).await?)
+    }
+}
