@@ -83,8 +83,8 @@ async fn every_lesson_comes_out_as_its_rung_claims_each_time_it_is_played() {
 }
 
 #[test]
-fn every_rung_has_a_lesson() {
-    for rung in RUNGS {
+fn every_rung_has_a_lesson_that_writes_before_it_answers() {
+    for rung in RUNGS.iter().filter(|rung| !rung.has_consumer()) {
         assert!(LESSONS.iter().any(|lesson| lesson.rung == rung.id), "{}", rung.id);
     }
 }

@@ -287,7 +287,7 @@ fn matrix() -> String {
     };
     let row = |name: &str, cells: Vec<String>| {
         let cells: String = cells.iter().map(|cell| format!("{cell:>4}")).collect();
-        format!("{name:<17}{cells}").trim_end().to_owned()
+        format!("{name:<19}{cells}").trim_end().to_owned()
     };
     let mut lines = vec![row("", RUNGS.iter().map(label).collect())];
     for invariant in Invariant::ALL {

@@ -47,7 +47,8 @@ function planOf(address) {
   const rung = named ?? texts.rungs[0];
   const lesson = rung.lessons.find((one) => one.breaks) ?? rung.lessons[0];
   // A schedule without settings has those of the API.
-  const usual = asked.has("schedule") ? { users: 2, processes: 2, stock: 1 } : lesson;
+  const plain = asked.has("schedule") || !lesson;
+  const usual = plain ? { users: 2, processes: 2, stock: 1 } : lesson;
   const number = (name) => (asked.has(name) ? Number(asked.get(name)) : usual[name]);
   const settings = Object.fromEntries(SETTINGS.map((name) => [name, number(name)]));
   // What is no rung the server says.
@@ -278,7 +279,7 @@ function showRung() {
     ),
   );
   byId("lessons").replaceChildren(
-    element("span", { class: "soft" }, texts.lessons),
+    element("span", { class: "soft" }, rung.lessons.length ? texts.lessons : texts.no_lessons),
     ...rung.lessons.map(lessonButton),
   );
 }

@@ -72,6 +72,12 @@ pub(super) async fn open(
     JsonBody(body): JsonBody<OpenBody>,
 ) -> Result<(StatusCode, Json<PlayedState>), ApiError> {
     let rung = known(&body.rung).ok_or_else(|| invalid_rung(&body.rung))?;
+    if rung.has_consumer() {
+        return Err(ApiError::invalid(format!(
+            "{} writes by a consumer, which the player does not have; `seckill lab replay {}` does",
+            rung.id, rung.id
+        )));
+    }
     let schedule = body.schedule.parse::<Schedule>();
     let schedule = schedule.map_err(|error| ApiError::invalid(error.to_string()))?;
     for (name, value) in [("users", body.users), ("processes", body.processes)] {

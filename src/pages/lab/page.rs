@@ -31,6 +31,7 @@ texts! {
         two_processes: "two processes", "两个进程";
         stock: "Stock", "库存";
         lessons: "Show me:", "演示：";
+        no_lessons: "This rung writes later, by a consumer; the player has none. Its stories: seckill lab replay", "这一级由消费者稍后写库，这里演不了。它的故事：seckill lab replay";
         lesson_breaks: "breaks {promise}", "攻破 {promise}";
         lesson_holds: "holds", "守住";
         idea: "Idea", "做法";
