@@ -104,9 +104,7 @@ impl Task {
                 Some(answer) => Act::Done(answer),
                 None => Act::NeverHeardOf,
             },
-            Self::Work => {
-                Act::Worked(design.write_next(&Work { director: Some(director) }).await?)
-            }
+            Self::Work => Act::Worked(design.write_next(&Work { director: Some(director) }).await?),
         })
     }
 }

@@ -117,8 +117,7 @@ impl Scheduler<'_> {
             let stop = match act {
                 Act::At(at, detail) => {
                     self.actors[actor.0].state = ActorState::Held;
-                    let detail =
-                        if at.names_an_order() { self.nth_order(detail) } else { detail };
+                    let detail = if at.names_an_order() { self.nth_order(detail) } else { detail };
                     self.note(name, at.told(&detail));
                     self.actors[actor.0].detail = detail;
                     if !points.contains(&at) {

@@ -45,10 +45,7 @@ pub(super) async fn until_written(
     let promised = i64::try_from(told(ORDERED) + told(ACCEPTED)).unwrap_or(i64::MAX);
     let at_first = orders(database, voucher).await?;
     let (mut written, mut last) = (at_first, begun);
-    while written < promised
-        && last.elapsed() < NOTHING_FOR
-        && begun.elapsed() < WRITTEN_WITHIN
-    {
+    while written < promised && last.elapsed() < NOTHING_FOR && begun.elapsed() < WRITTEN_WITHIN {
         sleep(LOOK_EVERY).await;
         let now = orders(database, voucher).await?;
         if now > written {
