@@ -74,6 +74,23 @@ async fn the_same_crowd_on_rungs_that_sell_too_much_twice_and_as_they_should() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_rung_that_answers_first_is_judged_when_it_has_written() {
+    let world = World::new().await;
+    let lab = lab(&world).await;
+    let terms = RushOptions { users: 60, stock: 40 };
+    for (id, promise) in [("r20", "ordered"), ("r22", "accepted"), ("r23", "ordered")] {
+        let rung = ladder::find(id).unwrap();
+        let rush = rush_seeded(&lab, rung, terms, 5, |_| {}).await.unwrap();
+        assert_eq!((rush.outcomes[promise], rush.orders, rush.remaining), (40, 40, 0), "{rush:?}");
+        let later = rush.written_later.unwrap();
+        assert_eq!((later.promised, later.missing), (40, 0), "{rush:?}");
+        assert!(later.durable_per_s > 0.0 && later.durable_per_s <= later.answered_per_s);
+        assert!(rush.holds && rush.as_claimed, "{rush:?}");
+    }
+    lab.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn where_there_is_enough_for_everybody_something_is_left() {
     let world = World::new().await;
     let lab = lab(&world).await;

@@ -127,6 +127,35 @@ async fn read(response: Response) -> (u16, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_buyer_who_is_accepted_asks_again_and_hears_of_the_order() {
+    let world = World::new().await;
+    let serving = Serving::on(&world).await;
+    let rung = "r22_stream_done_right";
+    let voucher = serving.voucher(rung, 1).await;
+    let (status, accepted) = serving.buy(rung, &voucher, Some(7)).await;
+    assert_eq!((status, accepted.get("order_id")), (202, None), "{accepted}");
+    let path = format!("{}/lab/{rung}/vouchers/{voucher}/orders", serving.base);
+    let ask = async |user: i64| {
+        let asked = serving.client.get(&path).bearer_auth(user).send().await.unwrap();
+        read(asked).await
+    };
+    let decided = async {
+        loop {
+            match ask(7).await {
+                (202, _) => tokio::task::yield_now().await,
+                decided => return decided,
+            }
+        }
+    };
+    let (status, order) = tokio::time::timeout(DEADLINE, decided).await.unwrap();
+    assert!(status == 200 && order["order_id"].is_string(), "{status} {order}");
+    assert_eq!(serving.books(rung, &voucher).await["orders"], 1);
+    let (status, unknown) = ask(8).await;
+    assert_eq!((status, &unknown["code"]), (404, &"no_purchase".into()), "{unknown}");
+    assert_eq!(serving.buy(rung, &voucher, Some(7)).await.1["code"], "already_bought");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn plain_requests_oversell_the_naive_rung_and_not_the_guarded_one() {
     let world = World::new().await;
     let serving = Serving::on(&world).await;

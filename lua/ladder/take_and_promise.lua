@@ -6,8 +6,7 @@
 -- ARGV[1]: the user
 -- ARGV[2]: the order
 -- ARGV[3]: the voucher
--- RETURNS: 0 when taken, 1 when sold out, 2 when the user has asked before; nil when the stock is
---   unknown
+-- RETURNS: 0 when taken, 1 when sold out, 2 when asked before; nil when the stock is unknown
 if redis.call('hexists', KEYS[2], ARGV[1]) == 1 then
   return 2
 end

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::node_process::NodeProcess;
 use super::protocol::{Act, Attempt, NodePlan, NodeRequest};
 use super::scheduler::{Actor, ActorRecord, ActorState, NodeIndex, PATIENCE, Scheduler, Stop};
-use crate::ladder::{Answer, GROUP, STREAM, Turn};
+use crate::ladder::{Answer, GROUP, STREAM, WorkTurn};
 use crate::store::{Keys, Redis};
 
 /// One for each process.
@@ -107,7 +107,7 @@ impl Scheduler<'_> {
             for node in self.living() {
                 let turn = self.turn(node).await?;
                 match self.finish(turn).await? {
-                    Stop::Worked(Turn::Idle) => {}
+                    Stop::Worked(WorkTurn::Idle) => {}
                     Stop::Failed(_) => (is_idle, failures) = (false, failures + 1),
                     _ => (is_idle, failures) = (false, 0),
                 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde::{Deserialize, Serialize};
 
 use super::lock_servers::LockServers;
-use crate::ladder::{Answer, Point, Resources, Rung, RungError, Turn};
+use crate::ladder::{Answer, Point, Resources, Rung, RungError, WorkTurn};
 use crate::store::Keys;
 
 /// What a node is to be: the first line it reads.
@@ -125,7 +125,7 @@ pub(super) enum Act {
     /// It is through.
     Done(Answer),
     /// So is a consumer's turn.
-    Worked(Turn),
+    Worked(WorkTurn),
     /// Nobody knows of the attempt that was asked about.
     NeverHeardOf,
     /// It found that it had lost its lock, and wrote nothing.

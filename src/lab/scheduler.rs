@@ -10,7 +10,7 @@ use super::node_process::NodeProcess;
 use super::protocol::{Attempt, NodeRequest};
 use super::timeline::TimelineLine;
 use super::world::World;
-use crate::ladder::{Answer, Point, Purchase, Rung, Turn};
+use crate::ladder::{Answer, Point, Purchase, Rung, WorkTurn};
 
 /// What takes longer never comes: the cell is unknown.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ pub enum Stop {
     /// It was answered.
     Done(Answer),
     /// It was a consumer's turn, and is over.
-    Worked(Turn),
+    Worked(WorkTurn),
     /// It found that it had lost its lock, and wrote nothing.
     LostLock,
     /// It came to no answer.

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::protocol::{Act, NodeRequest};
 use super::scheduler::{Actor, ActorRecord, ActorState, PATIENCE, Scheduler, Stop};
-use crate::ladder::{Point, Turn};
+use crate::ladder::{Point, WorkTurn};
 
 /// How often PostgreSQL is asked who waits for a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -135,7 +135,7 @@ impl Scheduler<'_> {
                     Stop::Done(answer)
                 }
                 Act::Worked(turn) => {
-                    if turn != Turn::Idle {
+                    if turn != WorkTurn::Idle {
                         self.note(name, turn.to_string());
                     }
                     Stop::Worked(turn)

@@ -76,8 +76,8 @@ named! {
         NoLockout = "no_lockout",
         /// Code that holds the lock may call code that takes it.
         NoDeadlock = "no_deadlock",
-        /// Who was told yes has an order; who was told "accepted" hears a final answer within a
-        /// bounded time after everything works again.
+        /// A buyer that was told yes has an order; one that was told "accepted" hears a final answer
+        /// within a bounded time after everything works again.
         NoBrokenPromise = "no_broken_promise",
     }
 }

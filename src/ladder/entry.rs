@@ -27,12 +27,12 @@ pub(super) struct QueuedOrder {
 
 /// An entry of a stream.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct OrderEntry {
     pub(super) id: String,
     pub(super) fields: Vec<String>,
 }
 
-impl Entry {
+impl OrderEntry {
     fn new((id, fields): (String, Fields)) -> Self {
         Self { id, fields: fields.unwrap_or_default() }
     }

@@ -41,7 +41,7 @@ pub use entry::{GROUP, STREAM};
 pub use purchase::{Answer, Director, Point, Purchase, RungError};
 pub use resources::Resources;
 pub use rung::{Build, Design, LockKind, Rung, Tables};
-pub use work::{Turn, Work};
+pub use work::{Work, WorkTurn};
 
 use Invariant::*;
 use LockKind::{Mutex, Redis, Stream};

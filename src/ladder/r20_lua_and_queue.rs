@@ -14,7 +14,7 @@ use sqlx::PgPool;
 use tokio::sync::{Mutex, mpsc};
 
 use super::entry::QueuedOrder;
-use super::{Answer, Design, Point, Purchase, Resources, RungError, Turn, Work};
+use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use crate::model::VoucherId;
 use crate::store::{Keys, Redis, ScriptCall};
 
@@ -64,8 +64,8 @@ impl Design for LuaAndQueue {
         Ok(Answer::Ordered(order))
     }
 
-    async fn write_next(&self, work: &Work) -> Result<Turn, RungError> {
-        let Ok(queued) = self.waiting.lock().await.try_recv() else { return Ok(Turn::Idle) };
+    async fn write_next(&self, work: &Work) -> Result<WorkTurn, RungError> {
+        let Ok(queued) = self.waiting.lock().await.try_recv() else { return Ok(WorkTurn::Idle) };
         work.at(Point::EntryRead, queued.order).await;
         // What fails from here on is written to a log, and the order is gone.
         let mut transaction = self.database.begin().await?;
@@ -84,7 +84,7 @@ impl Design for LuaAndQueue {
             .await?;
         work.at(Point::Committing, queued.order).await;
         transaction.commit().await?;
-        Ok(Turn::Settled(Answer::Ordered(queued.order)))
+        Ok(WorkTurn::Settled(Answer::Ordered(queued.order)))
     }
 }
 

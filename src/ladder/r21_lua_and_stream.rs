@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use redis::Script;
 use sqlx::PgPool;
 
-use super::entry::{Entry, GROUP, STREAM};
-use super::{Answer, Design, Point, Purchase, Resources, RungError, Turn, Work};
+use super::entry::{GROUP, OrderEntry, STREAM};
+use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use crate::model::VoucherId;
 use crate::store::{Keys, Redis, ScriptCall};
 
@@ -76,7 +76,7 @@ impl Design for LuaAndStream {
         Ok(())
     }
 
-    async fn write_next(&self, work: &Work) -> Result<Turn, RungError> {
+    async fn write_next(&self, work: &Work) -> Result<WorkTurn, RungError> {
         let mut entry = None;
         if self.after_error.load(Ordering::SeqCst) {
             entry = self.read("0").await?;
@@ -85,7 +85,7 @@ impl Design for LuaAndStream {
         if entry.is_none() {
             entry = self.read(">").await?;
         }
-        let Some(entry) = entry else { return Ok(Turn::Idle) };
+        let Some(entry) = entry else { return Ok(WorkTurn::Idle) };
         let written = self.write(&entry, work).await;
         if written.is_err() {
             self.after_error.store(true, Ordering::SeqCst);
@@ -95,14 +95,14 @@ impl Design for LuaAndStream {
 }
 
 impl LuaAndStream {
-    async fn read(&self, from: &str) -> Result<Option<Entry>, RungError> {
+    async fn read(&self, from: &str) -> Result<Option<OrderEntry>, RungError> {
         let mut read = redis::cmd("XREADGROUP");
         read.arg("GROUP").arg(GROUP).arg(CONSUMER).arg("COUNT").arg(1);
         read.arg("STREAMS").arg(&self.stream).arg(from);
-        Ok(Entry::first_read(self.redis.query(&read).await?))
+        Ok(OrderEntry::first_read(self.redis.query(&read).await?))
     }
 
-    async fn write(&self, entry: &Entry, work: &Work) -> Result<Turn, RungError> {
+    async fn write(&self, entry: &OrderEntry, work: &Work) -> Result<WorkTurn, RungError> {
         let queued = entry.order()?;
         work.at(Point::EntryRead, queued.order).await;
         let mut transaction = self.database.begin().await?;
@@ -124,7 +124,7 @@ impl LuaAndStream {
         work.at(Point::Acknowledging, queued.order).await;
         let mut acknowledge = redis::cmd("XACK");
         self.redis.query::<()>(acknowledge.arg(&self.stream).arg(GROUP).arg(&entry.id)).await?;
-        Ok(Turn::Settled(Answer::Ordered(queued.order)))
+        Ok(WorkTurn::Settled(Answer::Ordered(queued.order)))
     }
 
     /// Tells Redis the stock of a voucher that it does not know yet.

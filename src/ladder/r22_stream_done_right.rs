@@ -3,7 +3,7 @@
 //! commit; and the buyer is told "accepted", asks again, and hears what the database decided.
 //! *Holds.* Everything, whichever process dies, and when.
 //! *Breaks when* Redis loses what it has acknowledged: a power cut within the second after its last
-//! `fsync`, a failover to a replica that lags. Who was accepted never hears an answer.
+//! `fsync`, a failover to a replica that lags. The buyer never hears an answer.
 //! *Next.* Let the database decide, and the stream only carry what comes after (r23).
 
 use std::sync::LazyLock;
@@ -15,8 +15,8 @@ use redis::Script;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::entry::{Entry, GROUP, STREAM};
-use super::{Answer, Design, Point, Purchase, Resources, RungError, Turn, Work};
+use super::entry::{GROUP, OrderEntry, STREAM};
+use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use crate::model::VoucherId;
 use crate::store::{Keys, Redis, ScriptCall};
 
@@ -97,10 +97,10 @@ impl Design for StreamDoneRight {
         Ok(())
     }
 
-    async fn write_next(&self, work: &Work) -> Result<Turn, RungError> {
+    async fn write_next(&self, work: &Work) -> Result<WorkTurn, RungError> {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
         let mut entry = None;
-        if turn % CLAIM_EVERY == 0 {
+        if turn.is_multiple_of(CLAIM_EVERY) {
             entry = self.claim().await?;
         }
         if entry.is_none() {
@@ -109,7 +109,7 @@ impl Design for StreamDoneRight {
         if entry.is_none() {
             entry = self.claim().await?;
         }
-        let Some(entry) = entry else { return Ok(Turn::Idle) };
+        let Some(entry) = entry else { return Ok(WorkTurn::Idle) };
         if self.deliveries(&entry).await? > MAX_DELIVERIES {
             return self.put_aside(&entry).await;
         }
@@ -122,7 +122,7 @@ impl Design for StreamDoneRight {
             refused => refused.code().to_owned(),
         };
         self.settle(&entry, &told).await?;
-        Ok(Turn::Settled(answer))
+        Ok(WorkTurn::Settled(answer))
     }
 }
 
@@ -132,30 +132,30 @@ impl StreamDoneRight {
         self.keys.ladder(format_args!("seckill:told:{voucher}"))
     }
 
-    async fn read_new(&self) -> Result<Option<Entry>, RungError> {
+    async fn read_new(&self) -> Result<Option<OrderEntry>, RungError> {
         let mut read = redis::cmd("XREADGROUP");
         read.arg("GROUP").arg(GROUP).arg(&self.consumer).arg("COUNT").arg(1);
         read.arg("STREAMS").arg(&self.stream).arg(">");
-        Ok(Entry::first_read(self.redis.query(&read).await?))
+        Ok(OrderEntry::first_read(self.redis.query(&read).await?))
     }
 
-    async fn claim(&self) -> Result<Option<Entry>, RungError> {
+    async fn claim(&self) -> Result<Option<OrderEntry>, RungError> {
         // A database that is away is not an entry's fault, and counts for no delivery.
         sqlx::query("select").execute(&self.database).await?;
         let mut claim = redis::cmd("XAUTOCLAIM");
         claim.arg(&self.stream).arg(GROUP).arg(&self.consumer).arg(IDLE.as_millis() as u64);
         claim.arg("0").arg("COUNT").arg(1);
-        Ok(Entry::first_claimed(self.redis.query(&claim).await?))
+        Ok(OrderEntry::first_claimed(self.redis.query(&claim).await?))
     }
 
-    async fn deliveries(&self, entry: &Entry) -> Result<u64, RungError> {
+    async fn deliveries(&self, entry: &OrderEntry) -> Result<u64, RungError> {
         let mut pending = redis::cmd("XPENDING");
         pending.arg(&self.stream).arg(GROUP).arg(&entry.id).arg(&entry.id).arg(1);
         let found: Vec<(String, String, u64, u64)> = self.redis.query(&pending).await?;
         Ok(found.first().map_or(0, |(.., deliveries)| *deliveries))
     }
 
-    async fn place(&self, entry: &Entry, work: &Work) -> Result<Answer, RungError> {
+    async fn place(&self, entry: &OrderEntry, work: &Work) -> Result<Answer, RungError> {
         let queued = entry.order()?;
         let mut transaction = self.database.begin().await?;
         let taken = sqlx::query(
@@ -199,15 +199,15 @@ impl StreamDoneRight {
         Ok(order.map(Answer::Ordered))
     }
 
-    async fn put_aside(&self, entry: &Entry) -> Result<Turn, RungError> {
+    async fn put_aside(&self, entry: &OrderEntry) -> Result<WorkTurn, RungError> {
         let mut add = redis::cmd("XADD");
         add.arg(format!("{}.dead", self.stream)).arg("*").arg(&entry.fields);
         self.redis.query::<()>(&add).await?;
         self.settle(entry, Answer::GivenUp.code()).await?;
-        Ok(Turn::PutAside)
+        Ok(WorkTurn::PutAside)
     }
 
-    async fn settle(&self, entry: &Entry, told: &str) -> Result<(), RungError> {
+    async fn settle(&self, entry: &OrderEntry, told: &str) -> Result<(), RungError> {
         let (voucher, user) = (entry.field("voucher"), entry.field("user"));
         let settle = ScriptCall::new(&SETTLE).key(&self.stream);
         let settle = settle.key(self.told(voucher.unwrap_or_default())).arg(GROUP).arg(&entry.id);

@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::entry::{Entry, GROUP, STREAM};
-use super::{Answer, Design, Point, Purchase, Resources, RungError, Turn, Work};
+use super::entry::{GROUP, OrderEntry, STREAM};
+use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use crate::store::Redis;
 
 /// An entry in the hands of somebody for so long is in nobody's.
@@ -74,9 +74,9 @@ impl Design for Outbox {
         Ok(())
     }
 
-    async fn write_next(&self, work: &Work) -> Result<Turn, RungError> {
+    async fn write_next(&self, work: &Work) -> Result<WorkTurn, RungError> {
         match self.relay(work).await? {
-            true => Ok(Turn::Published),
+            true => Ok(WorkTurn::Published),
             false => self.follow_up(work).await,
         }
     }
@@ -110,8 +110,8 @@ impl Outbox {
     }
 
     /// What comes after an order: one consumer that is idempotent, and one that is not.
-    async fn follow_up(&self, work: &Work) -> Result<Turn, RungError> {
-        let Some(entry) = self.read().await? else { return Ok(Turn::Idle) };
+    async fn follow_up(&self, work: &Work) -> Result<WorkTurn, RungError> {
+        let Some(entry) = self.read().await? else { return Ok(WorkTurn::Idle) };
         let order = entry.number("order").ok_or(RungError::NoOrder)?;
         work.at(Point::EntryRead, order).await;
         let mut transaction = self.database.begin().await?;
@@ -129,20 +129,20 @@ impl Outbox {
             command.arg(&self.stream).arg((done == "XACK").then_some(GROUP)).arg(&entry.id);
             self.redis.query::<()>(&command).await?;
         }
-        Ok(Turn::FollowedUp)
+        Ok(WorkTurn::FollowedUp)
     }
 
     /// A new entry, or one that a consumer has had in hand for so long that it is in nobody's.
-    async fn read(&self) -> Result<Option<Entry>, RungError> {
+    async fn read(&self) -> Result<Option<OrderEntry>, RungError> {
         let mut read = redis::cmd("XREADGROUP");
         read.arg("GROUP").arg(GROUP).arg(&self.consumer).arg("COUNT").arg(1);
         read.arg("STREAMS").arg(&self.stream).arg(">");
-        if let Some(entry) = Entry::first_read(self.redis.query(&read).await?) {
+        if let Some(entry) = OrderEntry::first_read(self.redis.query(&read).await?) {
             return Ok(Some(entry));
         }
         let mut claim = redis::cmd("XAUTOCLAIM");
         claim.arg(&self.stream).arg(GROUP).arg(&self.consumer).arg(IDLE.as_millis() as u64);
         claim.arg("0").arg("COUNT").arg(1);
-        Ok(Entry::first_claimed(self.redis.query(&claim).await?))
+        Ok(OrderEntry::first_claimed(self.redis.query(&claim).await?))
     }
 }

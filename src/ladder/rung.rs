@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 
-use super::{Answer, Invariant, Purchase, Resources, RungError, Scenario, Turn, Work};
+use super::{Answer, Invariant, Purchase, Resources, RungError, Scenario, Work, WorkTurn};
 
 /// A way to sell, right or wrong.
 #[async_trait]
@@ -26,7 +26,7 @@ pub trait Design: Send + Sync {
     ///
     /// # Errors
     /// When the rung has no consumer; else when it failed. The next turn goes on.
-    async fn write_next(&self, _work: &Work) -> Result<Turn, RungError> {
+    async fn write_next(&self, _work: &Work) -> Result<WorkTurn, RungError> {
         Err(RungError::Lacks("a consumer, and has none"))
     }
 

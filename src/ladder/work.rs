@@ -26,7 +26,7 @@ impl Work {
 /// What came of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Turn {
+pub enum WorkTurn {
     /// There was nothing to do.
     Idle,
     /// The entry is done with; this is what became of the purchase.
@@ -39,7 +39,7 @@ pub enum Turn {
     FollowedUp,
 }
 
-impl Display for Turn {
+impl Display for WorkTurn {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Idle => formatter.pad("finds nothing to do"),

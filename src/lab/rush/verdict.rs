@@ -349,6 +349,29 @@ mod tests {
     }
 
     #[test]
+    fn a_promise_that_is_never_written_is_held_against_a_rung_that_claims_to_keep_it() {
+        let later = |missing| WrittenLater {
+            promised: 10,
+            answered_per_s: 10.0,
+            durable_per_s: 8.0,
+            behind: 9,
+            behind_s: 1.0,
+            missing,
+        };
+        let told = &[("accepted", 10), ("sold_out", 10)];
+        for (id, as_claimed) in [("r21", true), ("r22", true), ("r23", false)] {
+            let rung = ladder::find(id).unwrap();
+            let kept = rushed(id, (10, 10, 0), 0, told).with(rung, Some(later(0)));
+            assert!(kept.holds && kept.as_claimed, "{kept:?}");
+            let broken = rushed(id, (8, 8, 2), 0, told).with(rung, Some(later(2)));
+            assert!(broken.broken.contains(&Invariant::NoBrokenPromise), "{broken:?}");
+            assert!(!broken.holds, "{broken:?}");
+            let only_that = rushed(id, (10, 10, 0), 0, told).with(rung, Some(later(2)));
+            assert_eq!(only_that.as_claimed, as_claimed, "{only_that:?}");
+        }
+    }
+
+    #[test]
     fn an_attempt_without_a_proper_answer_is_held_against_every_rung() {
         for code in ["unavailable", "http_500", "no_answer", "not_sent", "rung_not_found"] {
             let rush = rushed("r01", (10, 10, 0), 0, &[("ordered", 10), (code, 10)]);

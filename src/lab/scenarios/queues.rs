@@ -8,7 +8,7 @@ use crate::lab::Scheduler;
 use crate::lab::faults::{Fault, Proxy, RedisNode};
 use crate::lab::lock_servers::LockServers;
 use crate::lab::scheduler::{Actor, ActorPlan, NodeIndex, Stop};
-use crate::ladder::{Point, Rung, Scenario, Turn};
+use crate::ladder::{Point, Rung, Scenario, WorkTurn};
 use crate::store::Redis;
 
 /// The rung whose queue is in the memory of a process.
@@ -290,7 +290,7 @@ async fn writes(scheduler: &mut Scheduler<'_>, node: NodeIndex) -> anyhow::Resul
     loop {
         let turn = scheduler.turn(node).await?;
         match scheduler.finish(turn).await? {
-            Stop::Worked(Turn::Idle) => return Ok(()),
+            Stop::Worked(WorkTurn::Idle) => return Ok(()),
             Stop::Worked(_) => {}
             other => bail!("the consumer was to write, and came to {other:?}"),
         }

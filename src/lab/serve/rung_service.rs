@@ -18,7 +18,7 @@ use crate::lab::lock_servers::LockServers;
 use crate::lab::protocol::NodePlan;
 use crate::lab::sale;
 use crate::lab::world::World;
-use crate::ladder::{Design, Purchase, Resources, Rung, RungError, Turn, Work};
+use crate::ladder::{Design, Purchase, Resources, Rung, RungError, Work, WorkTurn};
 use crate::model::{UserId, VoucherId};
 use crate::seckill::audit::VoucherAudit;
 
@@ -260,7 +260,7 @@ fn purchase(user: UserId, voucher: VoucherId) -> Purchase {
 async fn consume(rung: &'static Rung, design: Arc<dyn Design>) {
     loop {
         match design.write_next(&Work::default()).await {
-            Ok(Turn::Idle) => sleep(IDLE).await,
+            Ok(WorkTurn::Idle) => sleep(IDLE).await,
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(rung = rung.id, %error, "a consumer failed");
