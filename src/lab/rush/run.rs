@@ -10,14 +10,14 @@ use rand::RngExt;
 use sqlx::postgres::PgPool;
 use tokio::time::timeout;
 
-use super::later;
-use super::verdict::{RushOptions, RushReport, SaleResult};
+use super::later::{self, WrittenLater};
+use super::verdict::{RushOptions, RushReport, SaleResult, is_claimed};
 use crate::lab::lock_servers::LockServers;
 use crate::lab::node_process::NodeProcess;
 use crate::lab::protocol::NodePlan;
 use crate::lab::sale;
 use crate::lab::world::World;
-use crate::ladder::Rung;
+use crate::ladder::{Invariant, Rung};
 use crate::load::crowd::{Buyer, CrowdPlan, CrowdReport};
 use crate::load::crowd_process;
 use crate::model::{Clock, SystemClock, UserId, VoucherId};
@@ -150,4 +150,21 @@ async fn judge(
     let sale =
         SaleResult { books: books.context("the voucher is gone from the database")?, lost, twice };
     Ok(RushReport::new(rung, terms, seed, &sale, crowd))
+}
+
+impl RushReport {
+    /// With what a rung that answers first has written later. An order that was promised and is
+    /// not there is a broken promise.
+    pub(super) fn with(mut self, rung: &Rung, later: Option<WrittenLater>) -> Self {
+        self.written_later = later;
+        let Some(WrittenLater { promised, missing: missing @ 1.., .. }) = later else {
+            return self;
+        };
+        self.broken.push(Invariant::NoBrokenPromise);
+        let why = format!("{promised} buyers were promised an order, and {missing} have none");
+        self.witnesses.push(why);
+        self.holds = false;
+        self.as_claimed &= !is_claimed(rung, Invariant::NoBrokenPromise);
+        self
+    }
 }

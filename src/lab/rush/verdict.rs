@@ -162,21 +162,6 @@ impl RushReport {
         rush
     }
 
-    /// With what a rung that answers first has written later. An order that was promised and is
-    /// not there is a broken promise.
-    pub(super) fn with(mut self, rung: &Rung, later: Option<WrittenLater>) -> Self {
-        self.written_later = later;
-        let Some(WrittenLater { promised, missing: missing @ 1.., .. }) = later else {
-            return self;
-        };
-        self.broken.push(Invariant::NoBrokenPromise);
-        let why = format!("{promised} buyers were promised an order, and {missing} have none");
-        self.witnesses.push(why);
-        self.holds = false;
-        self.as_claimed &= !is_claimed(rung, Invariant::NoBrokenPromise);
-        self
-    }
-
     /// Each promise that was not kept, and what shows it.
     fn breaches(
         &self,
@@ -213,7 +198,7 @@ impl RushReport {
     }
 }
 
-fn is_claimed(rung: &Rung, broken: Invariant) -> bool {
+pub(super) fn is_claimed(rung: &Rung, broken: Invariant) -> bool {
     rung.claims.contains(&broken)
         || !rung.breaks.iter().any(|scenario| scenario.invariant() == broken)
 }
