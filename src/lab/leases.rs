@@ -139,7 +139,7 @@ impl Scheduler<'_> {
 }
 
 /// Waits until the key is there, or is not.
-async fn until_there(redis: &Redis, key: &str, there: bool) -> anyhow::Result<()> {
+pub(super) async fn until_there(redis: &Redis, key: &str, there: bool) -> anyhow::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while (redis.query::<i64>(redis::cmd("EXISTS").arg(key)).await? == 1) != there {
         if Instant::now() > deadline {
@@ -148,4 +148,10 @@ async fn until_there(redis: &Redis, key: &str, there: bool) -> anyhow::Result<()
         sleep(LOOK_EVERY).await;
     }
     Ok(())
+}
+
+/// Has those who wait for the lock at `key` look again.
+pub(super) async fn tell_waiters(redis: &Redis, key: &str) -> anyhow::Result<()> {
+    let channel = format!("redisson_lock__channel:{{{key}}}");
+    Ok(redis.query(redis::cmd("PUBLISH").arg(channel).arg("0")).await?)
 }

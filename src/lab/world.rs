@@ -104,6 +104,21 @@ impl World {
         Ok(())
     }
 
+    /// Commits no longer wait for the disk in the scratch databases, for connections made from now
+    /// on. It changes nothing in what transactions see of each other.
+    ///
+    /// # Errors
+    /// As any statement.
+    pub(super) async fn commit_without_waiting(&self) -> anyhow::Result<()> {
+        let mut admin = PgConnection::connect(&self.admin_url).await?;
+        for tables in [Tables::Bare, Tables::Guarded] {
+            let name = self.database_name(tables);
+            let set = format!("alter database {name} set synchronous_commit = off");
+            admin.execute(sqlx::AssertSqlSafe(set)).await?;
+        }
+        Ok(admin.close().await?)
+    }
+
     fn database_name(&self, tables: Tables) -> String {
         match tables {
             Tables::Bare => format!("{}_bare", self.run),

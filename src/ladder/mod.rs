@@ -30,6 +30,7 @@ mod resources;
 mod rung;
 mod user_mutexes;
 
+pub(crate) use claims::named;
 pub use claims::{Invariant, Scenario, UnknownName};
 pub use purchase::{Answer, Director, Point, Purchase, RungError};
 pub use resources::Resources;

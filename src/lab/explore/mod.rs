@@ -1,0 +1,17 @@
+//! Every interleaving of a rung's pause points, on the real servers: `seckill lab explore`.
+//!
+//! In reading order: `schedule`, the steps and their names; `walk`, the depth-first walk over all
+//! schedules; `setting`, what is explored; `run`, one schedule on real processes; `verdict`, what
+//! came of it; `exploration`, all of them, several at a time.
+
+mod exploration;
+mod run;
+mod schedule;
+mod setting;
+mod verdict;
+mod walk;
+
+pub use exploration::{Exploration, ExploreLimits, Leaf, explore, play_schedule};
+pub use schedule::{ExploreSchedule, ExploreStep, NoExploreSchedule};
+pub use setting::{FaultKind, InitialState, Setting, SettingOptions, not_explorable};
+pub use verdict::BrokenBySchedule;
