@@ -112,7 +112,7 @@ pub async fn explore(
     exploration: &mut Exploration,
     progress: impl Fn(usize, usize),
 ) -> anyhow::Result<()> {
-    world.commit_without_waiting().await?;
+    world.prepare_for_exploring().await?;
     let servers = LockServers::start(world, exploration.setting.rung).await?;
     let begun = Instant::now();
     let runners = (0..RUNNERS).map(|_| {
