@@ -139,7 +139,7 @@ impl Scheduler<'_> {
 }
 
 /// Waits until the key is there, or is not.
-pub(super) async fn until_there(redis: &Redis, key: &str, there: bool) -> anyhow::Result<()> {
+async fn until_there(redis: &Redis, key: &str, there: bool) -> anyhow::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while (redis.query::<i64>(redis::cmd("EXISTS").arg(key)).await? == 1) != there {
         if Instant::now() > deadline {

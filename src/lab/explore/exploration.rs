@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::run::{Played, ScheduleRunner};
 use super::schedule::ExploreSchedule;
-use super::setting::Setting;
+use super::setting::{FaultKind, Setting};
 use super::verdict::BrokenBySchedule;
 use super::walk::Walk;
 use crate::lab::lock_servers::LockServers;
@@ -19,6 +19,9 @@ use crate::ladder::Invariant;
 
 /// Schedules that are played at a time: what one waits for, another one uses.
 const RUNNERS: usize = 4;
+
+/// The same where most of the time goes by in waiting for leases to end.
+const RUNNERS_THAT_PAUSE: usize = 10;
 
 /// How much is explored.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -39,6 +42,7 @@ pub struct Leaf {
     /// Why nothing can be said of it.
     pub unknown: Option<String>,
     /// What happened.
+    #[serde(skip)]
     pub timeline: Vec<TimelineLine>,
 }
 
@@ -89,11 +93,20 @@ impl Exploration {
     /// The shortest schedule that breaks the promise; of several the one that turns from one actor to
     /// another least often, and the first by name.
     pub fn shortest(&self, invariant: Invariant) -> Option<&Leaf> {
-        let breaking = self.leaves.iter().filter(|leaf| leaf.breaks(invariant));
-        breaking.min_by_key(|leaf| {
+        self.shortest_of(|leaf| leaf.breaks(invariant))
+    }
+
+    /// The same of those that `which` says.
+    pub(super) fn shortest_of(&self, which: impl Fn(&Leaf) -> bool) -> Option<&Leaf> {
+        self.leaves.iter().filter(|leaf| which(leaf)).min_by_key(|leaf| {
             let schedule = &leaf.schedule;
             (schedule.0.len(), schedule.turns(), schedule.to_string())
         })
+    }
+
+    /// Whether every schedule was played, within the bound.
+    pub fn is_complete(&self) -> bool {
+        !self.leaves.is_empty() && self.left_out == 0
     }
 
     /// Schedules a second.
@@ -115,7 +128,8 @@ pub async fn explore(
     world.prepare_for_exploring().await?;
     let servers = LockServers::start(world, exploration.setting.rung).await?;
     let begun = Instant::now();
-    let runners = (0..RUNNERS).map(|_| {
+    let pauses = exploration.setting.faults.contains(&FaultKind::Pause);
+    let runners = (0..if pauses { RUNNERS_THAT_PAUSE } else { RUNNERS }).map(|_| {
         let shared = LockServers {
             redis_urls: servers.redis_urls.clone(),
             zookeeper: servers.zookeeper.clone(),
@@ -143,7 +157,7 @@ pub async fn explore(
         walk.played(prefix.len(), &played.branches);
         exploration.leaves.push(leaf(played));
         exploration.elapsed_ms = begun.elapsed().as_millis() as u64;
-        exploration.left_out = walk.open();
+        exploration.left_out = walk.open() + busy.len();
         progress(exploration.leaves.len(), walk.open() + busy.len());
         idle.push(runner);
     }

@@ -5,17 +5,17 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use tokio::time::timeout;
+use anyhow::{Context, bail, ensure};
+use tokio::time::{sleep, timeout};
 
 use super::schedule::{ACTOR_NAMES, ExploreSchedule, ExploreStep};
 use super::setting::{FaultKind, Setting, has_lease};
 use super::verdict::{BrokenBySchedule, is_served, judge_schedule};
 use super::walk::{Branch, default_choice};
-use crate::lab::leases::{LeaseEnd, tell_waiters, until_there};
+use crate::lab::leases::{LeaseEnd, tell_waiters};
 use crate::lab::lock_servers::LockServers;
 use crate::lab::scheduler::{
-    Actor, ActorPlan, ActorState, NodeIndex, PATIENCE, SHORT_LEASE, Scheduler, Stop,
+    Actor, ActorPlan, ActorState, NodeIndex, PATIENCE, Scheduler, Stop,
 };
 use crate::lab::timeline::TimelineLine;
 use crate::lab::world::World;
@@ -24,6 +24,9 @@ use crate::store::Redis;
 
 /// Nothing that an actor waits for ends by the clock.
 const AN_HOUR: Duration = Duration::from_secs(3600);
+
+/// The lease of an actor that is to be stopped until it has ended.
+const LEASE_OF_THE_PAUSED: Duration = Duration::from_millis(250);
 
 /// How long to listen whether somebody that was set free says something.
 const LISTEN_FOR: Duration = Duration::from_millis(1);
@@ -192,7 +195,7 @@ impl<'w> ScheduleRunner<'w> {
             let mut buyer = ActorPlan::new(from.user(nth), voucher);
             buyer.patience = AN_HOUR;
             if prefix.contains(&ExploreStep::Pause(nth)) {
-                buyer.lease = SHORT_LEASE;
+                buyer.lease = LEASE_OF_THE_PAUSED;
             }
             let actor = self.scheduler.enter(name, self.nodes[node], buyer).await?;
             let (begun, has_lock, has_lease, killed) = (false, false, false, false);
@@ -253,8 +256,7 @@ impl<'w> ScheduleRunner<'w> {
                 self.run_to_next_stop(nth).await?;
             }
             ExploreStep::EndLease => {
-                let user = self.setting.from.user(0);
-                self.scheduler.end_lease(user).await?;
+                self.end_leases().await?;
                 self.nobody_has_the_lock();
             }
             ExploreStep::Kill(nth) => {
@@ -369,9 +371,21 @@ impl<'w> ScheduleRunner<'w> {
         }
         let key = self.scheduler.lock_key(user)?;
         for redis in &self.redis {
-            until_there(redis, &key, false).await.context("a lease does not end")?;
+            until_lease_ended(redis, &key).await?;
         }
         self.scheduler.say("the lease ends");
+        Ok(())
+    }
+
+    /// Ends the leases on every server of the lock, without waiting for them.
+    async fn end_leases(&mut self) -> anyhow::Result<()> {
+        let key = self.scheduler.lock_key(self.setting.from.user(0))?;
+        for redis in &self.redis {
+            let ended: i64 = redis.query(redis::cmd("PEXPIRE").arg(&key).arg(1)).await?;
+            ensure!(ended == 1, "there is no lock whose lease could end");
+            until_lease_ended(redis, &key).await?;
+        }
+        self.scheduler.say("the lease ends, as if its time had passed");
         Ok(())
     }
 
@@ -435,7 +449,7 @@ impl<'w> ScheduleRunner<'w> {
                 return Ok(true);
             }
         }
-        self.scheduler.end_lease(user).await?;
+        self.end_leases().await?;
         for redis in &self.redis {
             tell_waiters(redis, &key).await?;
         }
@@ -455,4 +469,19 @@ impl<'w> ScheduleRunner<'w> {
             }
         })
     }
+}
+
+/// Waits until a lease that nobody renews has ended. Whoever waits may have taken the lock at once,
+/// for longer than that.
+async fn until_lease_ended(redis: &Redis, key: &str) -> anyhow::Result<()> {
+    let ended = async {
+        loop {
+            let left_ms: i64 = redis.query(redis::cmd("PTTL").arg(key)).await?;
+            if left_ms < 0 || left_ms > LEASE_OF_THE_PAUSED.as_millis() as i64 {
+                return anyhow::Ok(());
+            }
+            sleep(LISTEN_FOR).await;
+        }
+    };
+    timeout(PATIENCE, ended).await.context("a lease does not end")?
 }

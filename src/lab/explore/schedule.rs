@@ -55,9 +55,20 @@ impl ExploreSchedule {
         actors.windows(2).filter(|pair| pair[0] != pair[1]).count()
     }
 
-    /// The fault in it, if there is one.
-    pub(super) fn fault(&self) -> Option<ExploreStep> {
-        self.0.iter().copied().find(|step| step.is_fault())
+    /// How many actors there are: no fewer than two, and no fewer than the last by name.
+    pub fn actors(&self) -> usize {
+        let named = self.0.iter().filter_map(|step| match *step {
+            ExploreStep::Go(actor) | ExploreStep::Kill(actor) | ExploreStep::Pause(actor) => {
+                Some(actor + 1)
+            }
+            ExploreStep::EndLease => None,
+        });
+        named.max().unwrap_or_default().max(2)
+    }
+
+    /// What happens in it beside the actors' own steps.
+    pub(super) fn faults(&self) -> impl Iterator<Item = ExploreStep> {
+        self.0.iter().copied().filter(|step| step.is_fault())
     }
 }
 
@@ -160,7 +171,8 @@ mod tests {
             assert_eq!(name.parse().map(|it: ExploreSchedule| it.to_string()), Ok(name.to_owned()));
         }
         let two = "A1 B1 P:A B2 A2".parse::<ExploreSchedule>().unwrap_or_default();
-        assert_eq!((two.turns(), two.fault()), (2, Some(ExploreStep::Pause(0))));
+        assert_eq!((two.turns(), two.actors()), (2, 2));
+        assert!(two.faults().eq([ExploreStep::Pause(0)]));
     }
 
     #[test]

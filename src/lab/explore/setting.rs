@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
+use super::schedule::{ExploreSchedule, ExploreStep};
 use crate::ladder::{LockKind, Rung, UnknownName, named};
 
 /// The rungs up to this one answer when the order is written or refused. Those after it answer
@@ -47,6 +48,17 @@ named! {
         Kill = "kill",
         /// A process is stopped past the lease of the lock that it holds (`SIGSTOP`).
         Pause = "pause",
+    }
+}
+
+impl FaultKind {
+    fn of(step: ExploreStep) -> Option<Self> {
+        match step {
+            ExploreStep::Go(_) => None,
+            ExploreStep::EndLease => Some(Self::Lease),
+            ExploreStep::Kill(_) => Some(Self::Kill),
+            ExploreStep::Pause(_) => Some(Self::Pause),
+        }
     }
 }
 
@@ -102,6 +114,33 @@ impl Setting {
         settings
             .map(|(from, nodes)| Self { rung, from, nodes, actors, faults: faults(from, nodes) })
             .collect()
+    }
+
+    /// The setting of one schedule.
+    ///
+    /// # Errors
+    /// When a fault in it makes no sense there, or there is more than one: a sentence.
+    pub fn of_schedule(
+        rung: &'static Rung,
+        schedule: &ExploreSchedule,
+        from: InitialState,
+        nodes: usize,
+    ) -> Result<Self, String> {
+        let actors = schedule.actors();
+        let nodes = if nodes == 1 { 1 } else { actors };
+        let possible = if from == InitialState::DoubleClick {
+            faults_of(rung, nodes == actors)
+        } else {
+            Vec::new()
+        };
+        let faults: Vec<FaultKind> = schedule.faults().filter_map(FaultKind::of).collect();
+        if faults.len() > 1 {
+            return Err("a schedule has one fault at most".to_owned());
+        }
+        if let Some(fault) = faults.iter().find(|fault| !possible.contains(fault)) {
+            return Err(format!("{fault} makes no sense on {} from {from} with {nodes} processes", rung.id));
+        }
+        Ok(Self { rung, from, nodes, actors, faults })
     }
 
     /// Whether the lease of a live holder can end.
