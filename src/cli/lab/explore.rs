@@ -226,7 +226,9 @@ fn text(report: &ExploreReport, objections: &[String], look: Look) -> String {
     let complete = report.explorations.iter().all(Exploration::is_complete);
     lines.push(match (objections.is_empty(), report.is_whole() && complete) {
         (false, _) => format!("{} objections", objections.len()),
-        (true, true) => "every rung keeps what it claims, and breaks where it is said to".to_owned(),
+        (true, true) => {
+            "every rung keeps what it claims, and breaks where it is said to".to_owned()
+        }
         (true, false) => "nothing speaks against the registry".to_owned(),
     });
     lines.join("\n")

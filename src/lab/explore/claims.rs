@@ -66,11 +66,13 @@ pub fn objections(rung: &Rung, explorations: &[Exploration], all: bool) -> Vec<S
     }
     let complete = all && explorations.iter().all(|it| it.is_complete());
     for scenario in rung.breaks.iter().filter(|_| complete) {
-        let leaves = explorations.iter().flat_map(|it| it.leaves.iter().map(move |leaf| (it, leaf)));
+        let leaves =
+            explorations.iter().flat_map(|it| it.leaves.iter().map(move |leaf| (it, leaf)));
         let shown: Vec<bool> =
             leaves.filter_map(|(it, leaf)| shows(*scenario, &it.setting, leaf)).collect();
         if !shown.is_empty() && !shown.contains(&true) {
-            found.push(format!("{}: is said to break in {scenario}, and no schedule does", rung.id));
+            found
+                .push(format!("{}: is said to break in {scenario}, and no schedule does", rung.id));
         }
     }
     found

@@ -194,11 +194,16 @@ async fn play_and_check(
         return Ok(first);
     }
     let second = runner.play(&first.schedule().0).await?;
-    if second.unknown.is_some() || second.branches != first.branches || second.broken != first.broken {
+    if second.unknown.is_some()
+        || second.branches != first.branches
+        || second.broken != first.broken
+    {
         let what = |played: &Played| match (&played.unknown, &played.broken[..]) {
             (Some(why), _) => why.clone(),
             (None, []) => "nothing was broken".to_owned(),
-            (None, broken) => broken.iter().map(|it| it.witness.as_str()).collect::<Vec<_>>().join("; "),
+            (None, broken) => {
+                broken.iter().map(|it| it.witness.as_str()).collect::<Vec<_>>().join("; ")
+            }
         };
         let (one, other) = (what(&first), what(&second));
         first.unknown = Some(format!("it came out otherwise the second time: {one}, then {other}"));

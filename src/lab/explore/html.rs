@@ -155,7 +155,13 @@ fn tree(section: usize, leaves: &[&Leaf]) -> Markup {
     }
 }
 
-fn of_row(section: usize, row: usize, leaf: &Leaf, leaves: &[&Leaf], above: Option<&Leaf>) -> Markup {
+fn of_row(
+    section: usize,
+    row: usize,
+    leaf: &Leaf,
+    leaves: &[&Leaf],
+    above: Option<&Leaf>,
+) -> Markup {
     let y = ROW * (row + 1);
     let known = above.map_or(0, |above| shared(&above.schedule, &leaf.schedule));
     let names: Vec<String> =

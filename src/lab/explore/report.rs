@@ -26,9 +26,8 @@ pub struct ExploreReport {
 
 impl ExploreReport {
     fn by_rung(&self) -> impl Iterator<Item = (&'static Rung, &[Exploration])> {
-        let groups = self.explorations.chunk_by(|one, other| {
-            one.setting.rung.id == other.setting.rung.id
-        });
+        let groups =
+            self.explorations.chunk_by(|one, other| one.setting.rung.id == other.setting.rung.id);
         groups.filter_map(|group| group.first().map(|first| (first.setting.rung, group)))
     }
 

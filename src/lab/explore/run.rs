@@ -14,9 +14,7 @@ use super::verdict::{BrokenBySchedule, is_served, judge_schedule};
 use super::walk::{Branch, default_choice};
 use crate::lab::leases::{LeaseEnd, tell_waiters};
 use crate::lab::lock_servers::LockServers;
-use crate::lab::scheduler::{
-    Actor, ActorPlan, ActorState, NodeIndex, PATIENCE, Scheduler, Stop,
-};
+use crate::lab::scheduler::{Actor, ActorPlan, ActorState, NodeIndex, PATIENCE, Scheduler, Stop};
 use crate::lab::timeline::TimelineLine;
 use crate::lab::world::World;
 use crate::ladder::{Invariant, LockKind, Point};
@@ -166,7 +164,9 @@ impl<'w> ScheduleRunner<'w> {
         loop {
             let possible = self.possible();
             let planned = prefix.get(branches.len()).copied();
-            let Some(chosen) = planned.or_else(|| default_choice(&possible, &before)) else { break };
+            let Some(chosen) = planned.or_else(|| default_choice(&possible, &before)) else {
+                break;
+            };
             if !possible.contains(&chosen) {
                 let name = ExploreSchedule([&before[..], &[chosen]].concat()).to_string();
                 bail!("the last step of {name} was not possible");
@@ -411,8 +411,7 @@ impl<'w> ScheduleRunner<'w> {
             let Some(step) = default_choice(&steps, &[]) else { break };
             self.step(step).await?;
         }
-        let is_served =
-            |progress: &ActorProgress| is_served(self.scheduler.answer(progress.actor));
+        let is_served = |progress: &ActorProgress| is_served(self.scheduler.answer(progress.actor));
         if self.actors.iter().any(is_served) {
             return Ok(None);
         }

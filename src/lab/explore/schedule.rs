@@ -188,7 +188,10 @@ mod tests {
             (&"L ".repeat(MAX_STEPS + 1), "at most"),
         ] {
             let refused = text.parse::<ExploreSchedule>().map_err(|error| error.to_string());
-            assert!(refused.as_ref().is_err_and(|error| error.contains(words)), "{text}: {refused:?}");
+            assert!(
+                refused.as_ref().is_err_and(|error| error.contains(words)),
+                "{text}: {refused:?}"
+            );
         }
     }
 }

@@ -138,7 +138,10 @@ impl Setting {
             return Err("a schedule has one fault at most".to_owned());
         }
         if let Some(fault) = faults.iter().find(|fault| !possible.contains(fault)) {
-            return Err(format!("{fault} makes no sense on {} from {from} with {nodes} processes", rung.id));
+            return Err(format!(
+                "{fault} makes no sense on {} from {from} with {nodes} processes",
+                rung.id
+            ));
         }
         Ok(Self { rung, from, nodes, actors, faults })
     }
@@ -189,6 +192,7 @@ pub fn not_explorable(rung: &Rung, actors: usize) -> Option<&'static str> {
         return Some("answers before the order is written: what goes on then is no buyer's step");
     }
     let several_wait = rung.number() >= RENEWS && rung.lock != LockKind::None;
-    (actors > 2 && several_wait && rung.number() != LAST_SYNCHRONOUS)
-        .then_some("lets several wait for one release, and which of them is first is left to chance")
+    (actors > 2 && several_wait && rung.number() != LAST_SYNCHRONOUS).then_some(
+        "lets several wait for one release, and which of them is first is left to chance",
+    )
 }

@@ -177,9 +177,14 @@ mod tests {
 
     #[test]
     fn actors_that_never_wait_have_as_many_schedules_as_there_are_ways_to_mix_them() {
-        for (steps, count) in
-            [(&[1][..], 1), (&[1, 1], 2), (&[2, 2], 6), (&[4, 4], 70), (&[5, 3], 56), (&[2, 2, 2], 90)]
-        {
+        for (steps, count) in [
+            (&[1][..], 1),
+            (&[1, 1], 2),
+            (&[2, 2], 6),
+            (&[4, 4], 70),
+            (&[5, 3], 56),
+            (&[2, 2, 2], 90),
+        ] {
             assert_eq!(toy(steps).explore(None, usize::MAX).len(), count, "{steps:?}");
         }
     }
