@@ -177,6 +177,7 @@ pub async fn play_schedule(
     setting: &Setting,
     schedule: &ExploreSchedule,
 ) -> anyhow::Result<Leaf> {
+    world.prepare_for_exploring().await?;
     let servers = LockServers::start(world, setting.rung).await?;
     let mut runner = ScheduleRunner::start(world, setting, servers).await?;
     let played = runner.play(&schedule.0).await;

@@ -1,13 +1,14 @@
 //! Every interleaving of a rung's pause points, on the real servers: `seckill lab explore`.
 //!
 //! In reading order: `schedule`, the steps and their names; `walk`, the depth-first walk over all
-//! schedules; `setting`, what is explored; `run`, one schedule on real processes; `verdict`, what
-//! came of it; `exploration`, all of them, several at a time; `claims`, what that says of the
-//! registry; `report` and `html`, for a program and as a page.
+//! schedules; `setting`, what is explored; `run`, one schedule on real processes, and `lease_end`,
+//! the leases in it; `verdict`, what came of it; `exploration`, all of them, several at a time;
+//! `claims`, what that says of the registry; `report` and `html`, for a program and as a page.
 
 mod claims;
 mod exploration;
 pub mod html;
+mod lease_end;
 mod report;
 mod run;
 mod schedule;

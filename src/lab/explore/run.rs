@@ -5,14 +5,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
-use tokio::time::{sleep, timeout};
+use anyhow::{Context, bail};
+use tokio::time::timeout;
 
 use super::schedule::{ACTOR_NAMES, ExploreSchedule, ExploreStep};
-use super::setting::{FaultKind, Setting, has_lease};
-use super::verdict::{BrokenBySchedule, is_served, judge_schedule};
+use super::setting::{FaultKind, LEASE_OF_THE_PAUSED, Setting, has_lease};
+use super::verdict::{BrokenBySchedule, judge_schedule};
 use super::walk::{Branch, default_choice};
-use crate::lab::leases::{LeaseEnd, tell_waiters};
 use crate::lab::lock_servers::LockServers;
 use crate::lab::scheduler::{Actor, ActorPlan, ActorState, NodeIndex, PATIENCE, Scheduler, Stop};
 use crate::lab::timeline::TimelineLine;
@@ -22,9 +21,6 @@ use crate::store::Redis;
 
 /// Nothing that an actor waits for ends by the clock.
 const AN_HOUR: Duration = Duration::from_secs(3600);
-
-/// The lease of an actor that is to be stopped until it has ended.
-const LEASE_OF_THE_PAUSED: Duration = Duration::from_millis(250);
 
 /// How long to listen whether somebody that was set free says something.
 const LISTEN_FOR: Duration = Duration::from_millis(1);
@@ -46,24 +42,24 @@ impl Played {
 }
 
 /// An actor, as far as it has come.
-struct ActorProgress {
-    actor: Actor,
-    node: usize,
+pub(super) struct ActorProgress {
+    pub(super) actor: Actor,
+    pub(super) node: usize,
     begun: bool,
     /// It has taken the lock, and nothing has ended that but, perhaps, itself.
-    has_lock: bool,
+    pub(super) has_lock: bool,
     /// The lock that it has has a lease.
     has_lease: bool,
-    killed: bool,
+    pub(super) killed: bool,
 }
 
 /// Plays schedules, one after the other, with processes of its own.
 pub(super) struct ScheduleRunner<'w> {
-    setting: Setting,
-    scheduler: Scheduler<'w>,
-    nodes: Vec<NodeIndex>,
-    redis: Vec<Redis>,
-    actors: Vec<ActorProgress>,
+    pub(super) setting: Setting,
+    pub(super) scheduler: Scheduler<'w>,
+    pub(super) nodes: Vec<NodeIndex>,
+    pub(super) redis: Vec<Redis>,
+    pub(super) actors: Vec<ActorProgress>,
     fault: Option<ExploreStep>,
     /// The process that is stopped.
     stopped: Option<usize>,
@@ -194,7 +190,10 @@ impl<'w> ScheduleRunner<'w> {
             let node = nth % self.nodes.len();
             let mut buyer = ActorPlan::new(from.user(nth), voucher);
             buyer.patience = AN_HOUR;
-            if prefix.contains(&ExploreStep::Pause(nth)) {
+            // A process has one session with ZooKeeper, which is that of its first purchase.
+            let one_session =
+                self.setting.rung.lock == LockKind::ZooKeeper && !self.setting.faults.is_empty();
+            if one_session || prefix.contains(&ExploreStep::Pause(nth)) {
                 buyer.lease = LEASE_OF_THE_PAUSED;
             }
             let actor = self.scheduler.enter(name, self.nodes[node], buyer).await?;
@@ -209,7 +208,7 @@ impl<'w> ScheduleRunner<'w> {
     }
 
     /// The steps that can be taken now: those of the actors first. None when no actor can go on.
-    fn possible(&self) -> Vec<ExploreStep> {
+    pub(super) fn possible(&self) -> Vec<ExploreStep> {
         let held = |progress: &ActorProgress| self.state(progress) == ActorState::Held;
         let mut possible: Vec<ExploreStep> =
             self.those(|progress| held(progress)).map(ExploreStep::Go).collect();
@@ -244,7 +243,7 @@ impl<'w> ScheduleRunner<'w> {
         self.actors.iter().enumerate().filter(move |(_, it)| which(it)).map(|(nth, _)| nth)
     }
 
-    async fn step(&mut self, step: ExploreStep) -> anyhow::Result<()> {
+    pub(super) async fn step(&mut self, step: ExploreStep) -> anyhow::Result<()> {
         match step {
             ExploreStep::Go(nth) => {
                 let node = self.actors[nth].node;
@@ -282,7 +281,7 @@ impl<'w> ScheduleRunner<'w> {
         self.run_those_set_free().await
     }
 
-    fn nobody_has_the_lock(&mut self) {
+    pub(super) fn nobody_has_the_lock(&mut self) {
         for progress in &mut self.actors {
             progress.has_lock = false;
         }
@@ -320,7 +319,7 @@ impl<'w> ScheduleRunner<'w> {
 
     /// Lets everybody that a step set free go on to its own next stop: a step is over when nobody
     /// moves.
-    async fn run_those_set_free(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn run_those_set_free(&mut self) -> anyhow::Result<()> {
         let until = async {
             while let Some(nth) = self.next_set_free().await? {
                 self.run_to_next_stop(nth).await?;
@@ -360,35 +359,6 @@ impl<'w> ScheduleRunner<'w> {
         Ok(None)
     }
 
-    /// Waits until the leases have ended on every server of the lock.
-    async fn lease_ends_by_itself(&mut self) -> anyhow::Result<()> {
-        let user = self.setting.from.user(0);
-        if self.setting.rung.lock == LockKind::ZooKeeper {
-            if self.scheduler.lease_over(user).await? != LeaseEnd::Ended {
-                bail!("the session of a process that does not run was kept");
-            }
-            return Ok(());
-        }
-        let key = self.scheduler.lock_key(user)?;
-        for redis in &self.redis {
-            until_lease_ended(redis, &key).await?;
-        }
-        self.scheduler.say("the lease ends");
-        Ok(())
-    }
-
-    /// Ends the leases on every server of the lock, without waiting for them.
-    async fn end_leases(&mut self) -> anyhow::Result<()> {
-        let key = self.scheduler.lock_key(self.setting.from.user(0))?;
-        for redis in &self.redis {
-            let ended: i64 = redis.query(redis::cmd("PEXPIRE").arg(&key).arg(1)).await?;
-            ensure!(ended == 1, "there is no lock whose lease could end");
-            until_lease_ended(redis, &key).await?;
-        }
-        self.scheduler.say("the lease ends, as if its time had passed");
-        Ok(())
-    }
-
     /// Everybody that is left waits.
     fn deadlocked(&mut self) -> Option<BrokenBySchedule> {
         let waits: Vec<&str> = self
@@ -399,61 +369,6 @@ impl<'w> ScheduleRunner<'w> {
             invariant: Invariant::NoDeadlock,
             witness: format!("{} waits, and nobody can go on", waits.join(" and ")),
         })
-    }
-
-    /// After a kill: the lease ends, those that wait go on, and where the user has no order yet the
-    /// user comes again. Is the user locked out?
-    async fn locked_out(&mut self, voucher: i64) -> anyhow::Result<Option<BrokenBySchedule>> {
-        let never_ends = self.end_what_the_dead_hold().await?;
-        self.run_those_set_free().await?;
-        loop {
-            let steps = self.possible();
-            let Some(step) = default_choice(&steps, &[]) else { break };
-            self.step(step).await?;
-        }
-        let is_served = |progress: &ActorProgress| is_served(self.scheduler.answer(progress.actor));
-        if self.actors.iter().any(is_served) {
-            return Ok(None);
-        }
-        let survivor = self.actors.iter().find(|progress| !progress.killed);
-        let node = survivor.context("no process is left")?.node;
-        let mut again = ActorPlan::new(self.setting.from.user(0), voucher);
-        again.patience = PATIENCE / 10;
-        let again = self.scheduler.enter("again", self.nodes[node], again).await?;
-        self.scheduler.finish_all(&[again]).await?;
-        if self::is_served(self.scheduler.answer(again)) {
-            return Ok(None);
-        }
-        let how_long = if never_ends { "for ever" } else { "though the lease has ended" };
-        let witness = format!("user 1 is locked out {how_long}");
-        Ok(Some(BrokenBySchedule { invariant: Invariant::NoLockout, witness }))
-    }
-
-    /// Ends the leases of a holder that was killed, as time would: nobody renews them. Returns whether
-    /// there is a lock that has none.
-    async fn end_what_the_dead_hold(&mut self) -> anyhow::Result<bool> {
-        if !self.actors.iter().any(|progress| progress.killed && progress.has_lock) {
-            return Ok(false);
-        }
-        let user = self.setting.from.user(0);
-        if self.setting.rung.lock == LockKind::ZooKeeper {
-            self.scheduler.lease_over(user).await?;
-            self.nobody_has_the_lock();
-            return Ok(false);
-        }
-        let key = self.scheduler.lock_key(user)?;
-        for redis in &self.redis {
-            if redis.query::<i64>(redis::cmd("PTTL").arg(&key)).await? == -1 {
-                self.scheduler.say("the lock has no lease: it never ends");
-                return Ok(true);
-            }
-        }
-        self.end_leases().await?;
-        for redis in &self.redis {
-            tell_waiters(redis, &key).await?;
-        }
-        self.nobody_has_the_lock();
-        Ok(false)
     }
 
     /// Why somebody came to no answer. One that was stopped past its session may.
@@ -468,19 +383,4 @@ impl<'w> ScheduleRunner<'w> {
             }
         })
     }
-}
-
-/// Waits until a lease that nobody renews has ended. Whoever waits may have taken the lock at once,
-/// for longer than that.
-async fn until_lease_ended(redis: &Redis, key: &str) -> anyhow::Result<()> {
-    let ended = async {
-        loop {
-            let left_ms: i64 = redis.query(redis::cmd("PTTL").arg(key)).await?;
-            if left_ms < 0 || left_ms > LEASE_OF_THE_PAUSED.as_millis() as i64 {
-                return anyhow::Ok(());
-            }
-            sleep(LISTEN_FOR).await;
-        }
-    };
-    timeout(PATIENCE, ended).await.context("a lease does not end")?
 }

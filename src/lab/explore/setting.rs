@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
@@ -11,6 +12,9 @@ use crate::ladder::{LockKind, Rung, UnknownName, named};
 /// The rungs up to this one answer when the order is written or refused. Those after it answer
 /// earlier, and something in the background goes on that is no buyer's step.
 const LAST_SYNCHRONOUS: u32 = 19;
+
+/// The lease of an actor that is to be stopped until it has ended.
+pub(super) const LEASE_OF_THE_PAUSED: Duration = Duration::from_millis(250);
 
 /// The first rung whose lease a live process renews: only a paused one outlives it.
 const RENEWS: u32 = 13;
