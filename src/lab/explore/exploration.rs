@@ -15,7 +15,7 @@ use super::walk::Walk;
 use crate::lab::lock_servers::LockServers;
 use crate::lab::timeline::TimelineLine;
 use crate::lab::world::World;
-use crate::ladder::Invariant;
+use crate::ladder::{Invariant, LockKind};
 
 /// Schedules that are played at a time: what one waits for, another one uses.
 const RUNNERS: usize = 4;
@@ -128,7 +128,9 @@ pub async fn explore(
     world.prepare_for_exploring().await?;
     let servers = LockServers::start(world, exploration.setting.rung).await?;
     let begun = Instant::now();
-    let pauses = exploration.setting.faults.contains(&FaultKind::Pause);
+    let Setting { rung, faults, .. } = &exploration.setting;
+    // The sessions of ZooKeeper end by themselves where many processes want the processor.
+    let pauses = faults.contains(&FaultKind::Pause) && rung.lock != LockKind::ZooKeeper;
     let runners = (0..if pauses { RUNNERS_THAT_PAUSE } else { RUNNERS }).map(|_| {
         let shared = LockServers {
             redis_urls: servers.redis_urls.clone(),

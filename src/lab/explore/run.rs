@@ -48,7 +48,7 @@ pub(super) struct ActorProgress {
     begun: bool,
     /// It has taken the lock, and nothing has ended that but, perhaps, itself.
     pub(super) has_lock: bool,
-    /// The lock that it has has a lease.
+    /// The lock that it has has a lease, whose end can be played.
     has_lease: bool,
     pub(super) killed: bool,
 }
@@ -298,11 +298,13 @@ impl<'w> ScheduleRunner<'w> {
         {
             stop = self.scheduler.until_first(actor, &Point::ALL).await?;
         }
-        if matches!(stop, Stop::At(Point::KeySet | Point::Locked)) {
-            self.actors[nth].has_lock = true;
-            self.actors[nth].has_lease =
-                has_lease(self.setting.rung) && stop == Stop::At(Point::Locked);
-        }
+        // Whether a process has heard of its session's end when it looks is a race between two of its
+        // own tasks, which no schedule decides: with ZooKeeper it is stopped only after its last look.
+        let zookeeper = self.setting.rung.lock == LockKind::ZooKeeper;
+        let lease_counts_from = if zookeeper { Point::LastCheck } else { Point::Locked };
+        let progress = &mut self.actors[nth];
+        progress.has_lock |= matches!(stop, Stop::At(Point::KeySet | Point::Locked));
+        progress.has_lease |= has_lease(self.setting.rung) && stop == Stop::At(lease_counts_from);
         Ok(())
     }
 
