@@ -106,8 +106,8 @@ impl ScheduleRunner<'_> {
     }
 }
 
-/// Waits until a lease that nobody renews has ended. Whoever waits may have taken the lock at once,
-/// for longer than that.
+/// Waits until a lease that nobody renews has ended. A waiter may have taken the lock at once, for
+/// longer than that.
 async fn until_lease_ended(redis: &Redis, key: &str) -> anyhow::Result<()> {
     let ended = async {
         loop {

@@ -18,7 +18,7 @@ pub struct BrokenBySchedule {
 }
 
 /// The books of a voucher, as one statement reads them.
-struct Books {
+struct VoucherBooks {
     audit: VoucherAudit,
     /// Order and user.
     orders: Vec<(i64, i64)>,
@@ -45,7 +45,7 @@ pub(super) async fn judge_schedule(
     Ok(broken.collect())
 }
 
-async fn read(scheduler: &Scheduler<'_>, voucher: i64) -> anyhow::Result<Books> {
+async fn read(scheduler: &Scheduler<'_>, voucher: i64) -> anyhow::Result<VoucherBooks> {
     let row = sqlx::query_as::<_, (i32, i32, Vec<i64>, Vec<i64>)>(
         "select initial_stock, stock,
                 array(select id from orders o where o.voucher_id = s.voucher_id order by id),
@@ -66,17 +66,17 @@ async fn read(scheduler: &Scheduler<'_>, voucher: i64) -> anyhow::Result<Books> 
         holds: true,
         violations: Vec::new(),
     };
-    Ok(Books { audit, orders: ids.into_iter().zip(users).collect() })
+    Ok(VoucherBooks { audit, orders: ids.into_iter().zip(users).collect() })
 }
 
-fn twice(scheduler: &Scheduler<'_>, books: &Books) -> Option<String> {
+fn twice(scheduler: &Scheduler<'_>, books: &VoucherBooks) -> Option<String> {
     let of = |user: i64| books.orders.iter().filter(move |(_, of)| *of == user).count();
     let user = books.orders.iter().map(|(_, user)| *user).find(|user| of(*user) > 1)?;
     Some(format!("user {} holds {} orders", user - scheduler.first_user + 1, of(user)))
 }
 
 /// A buyer that was told "ordered" has an order of its own.
-fn lost(scheduler: &Scheduler<'_>, books: &Books) -> Option<String> {
+fn lost(scheduler: &Scheduler<'_>, books: &VoucherBooks) -> Option<String> {
     let mut seen = Vec::new();
     for (record, answer) in scheduler.answered() {
         let Answer::Ordered(id) = answer else { continue };
