@@ -34,6 +34,11 @@ lab: setup-lab release ## every design of the ladder: what it keeps, and where i
 	@mkdir -p $(TARGET_DIR)/lab
 	$(SECKILL) lab all --html $(TARGET_DIR)/lab/report.html --json $(TARGET_DIR)/lab/report.json $(ARGS)
 
+.PHONY: explore
+explore: setup-lab release ## every interleaving of every design's steps, held against its claims; many minutes
+	@mkdir -p $(TARGET_DIR)/lab
+	$(SECKILL) lab explore --all --html $(TARGET_DIR)/lab/explore.html --json $(TARGET_DIR)/lab/explore.json $(ARGS)
+
 .PHONY: test
 test: setup-test ## all tests, against real PostgreSQL and Redis that they start themselves
 	$(CARGO) test --locked $(ARGS)

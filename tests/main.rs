@@ -39,6 +39,7 @@ mod faults;
 mod group_commit;
 mod group_commit_faults;
 mod lab_cli;
+mod lab_explore;
 mod lab_faults;
 mod lab_page;
 mod lab_player;

@@ -4,8 +4,7 @@
 use anyhow::{Context, bail};
 use tokio::time::timeout;
 
-use super::node_process::NodeProcess;
-use super::protocol::{Act, Attempt, NodePlan, NodeRequest};
+use super::protocol::{Act, Attempt, NodeRequest};
 use super::scheduler::{Actor, ActorRecord, ActorState, NodeIndex, PATIENCE, Scheduler, Stop};
 use crate::ladder::{Answer, GROUP, STREAM, WorkTurn};
 use crate::store::{Keys, Redis};
@@ -26,26 +25,6 @@ const MAX_MINUTES: usize = 2;
 const MAX_PENDING: usize = 100;
 
 impl Scheduler<'_> {
-    /// What a process that sells is to be.
-    pub(super) fn node_plan(&self) -> anyhow::Result<NodePlan> {
-        Ok(NodePlan {
-            rung: self.rung.id.to_owned(),
-            database_url: self.world.database_url(self.rung.tables)?,
-            redis_urls: self.servers.redis_urls.clone(),
-            zookeeper: self.servers.zookeeper.clone(),
-            key_prefix: self.key_prefix.clone(),
-            http: false,
-            consumer: true,
-        })
-    }
-
-    /// Starts a process by a plan.
-    pub(super) async fn start_node(&mut self, plan: &NodePlan) -> anyhow::Result<NodeIndex> {
-        let node = timeout(PATIENCE, NodeProcess::start(&self.world.exe, plan)).await;
-        self.nodes.push(node.context("a node did not come up in time")??);
-        Ok(NodeIndex(self.nodes.len() - 1))
-    }
-
     /// One turn of a process' consumer. It does nothing before it is driven.
     ///
     /// # Errors

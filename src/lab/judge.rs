@@ -142,7 +142,7 @@ async fn lost(scheduler: &Scheduler<'_>) -> anyhow::Result<Option<String>> {
 }
 
 /// Orders against stock, not the stock column alone: lost updates hide there.
-fn oversold(audit: &VoucherAudit) -> Option<String> {
+pub(super) fn oversold(audit: &VoucherAudit) -> Option<String> {
     let (orders, stock) = (audit.orders, audit.initial_stock);
     (audit.oversold() > 0)
         .then(|| format!("{orders} orders for a stock of {stock}; the column says {}", audit.stock))
@@ -163,7 +163,7 @@ async fn twice(scheduler: &Scheduler<'_>, voucher: i64) -> anyhow::Result<Option
     }))
 }
 
-fn undersold(scheduler: &Scheduler<'_>, audit: &VoucherAudit) -> Option<String> {
+pub(super) fn undersold(scheduler: &Scheduler<'_>, audit: &VoucherAudit) -> Option<String> {
     let sent_away: Vec<&str> =
         scheduler.answers().filter(|(_, a)| *a == Answer::SoldOut).map(|(name, _)| name).collect();
     if audit.orders + audit.stock != audit.initial_stock {

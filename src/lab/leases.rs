@@ -149,3 +149,9 @@ async fn until_there(redis: &Redis, key: &str, there: bool) -> anyhow::Result<()
     }
     Ok(())
 }
+
+/// Has those who wait for the lock at `key` look again.
+pub(super) async fn tell_waiters(redis: &Redis, key: &str) -> anyhow::Result<()> {
+    let channel = format!("redisson_lock__channel:{{{key}}}");
+    Ok(redis.query(redis::cmd("PUBLISH").arg(channel).arg("0")).await?)
+}

@@ -8,7 +8,9 @@
 //! `rush`, a real crowd on a rung, and `serve`, the rungs over HTTP, which both put vouchers
 //! on `sale`; and `session`, where somebody else is the scheduler, with the rungs' `source_code`. `report` is what all of it came to: for a terminal, for a program, and as a page.
 
+mod actors;
 mod consumers;
+pub mod explore;
 pub mod faults;
 mod judge;
 mod leases;

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
+use anyhow::Context;
 use nix::sys::signal::Signal;
-use sqlx::postgres::PgPool;
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use tokio::time::timeout;
 
+pub(super) use super::actors::{Actor, ActorPlan, ActorRecord, ActorState, SHORT_LEASE, Stop};
 use super::lock_servers::LockServers;
 use super::node_process::NodeProcess;
-use super::protocol::{Attempt, NodeRequest};
+use super::protocol::{Attempt, NodePlan, NodeRequest};
 use super::timeline::TimelineLine;
 use super::world::World;
-use crate::ladder::{Answer, Point, Purchase, Rung, WorkTurn};
+use crate::ladder::{Answer, Point, Rung};
 
 /// What takes longer never comes: the cell is unknown.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -18,97 +21,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// The first rung whose lock is renewed, and whose holder learns that it has lost it.
 const WATCHES_ITSELF: u32 = 13;
 
-/// A lease that no replay outlasts.
-pub(super) const LONG_LEASE: Duration = Duration::from_secs(120);
-
-/// A lease whose end a replay waits for.
-pub(super) const SHORT_LEASE: Duration = Duration::from_millis(500);
-
 /// One of the scheduler's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeIndex(pub(super) usize);
-
-/// One of the scheduler's attempts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Actor(pub(super) usize);
-
-/// Where an attempt came to a stop.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stop {
-    /// At the pause point that was asked for.
-    At(Point),
-    /// It waits for another actor.
-    Waits,
-    /// It was answered.
-    Done(Answer),
-    /// It was a consumer's turn, and is over.
-    Worked(WorkTurn),
-    /// It found that it had lost its lock, and wrote nothing.
-    LostLock,
-    /// It came to no answer.
-    Failed(String),
-}
-
-/// What an actor is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ActorState {
-    /// At a pause point, or not begun.
-    Held,
-    /// It waits in the database.
-    QueuedInDatabase,
-    /// It waits in its process.
-    QueuedInProcess,
-    /// It goes on by itself.
-    Running,
-    /// It was answered, or its process is gone.
-    Over,
-}
-
-/// An actor and what became of it.
-pub(super) struct ActorRecord {
-    pub(super) name: &'static str,
-    /// The user in the database, and what the user wants.
-    pub(super) user: i64,
-    pub(super) voucher: i64,
-    pub(super) node: usize,
-    pub(super) state: ActorState,
-    pub(super) answer: Option<Stop>,
-    /// What the rung said at the last pause point, or why there is no answer.
-    pub(super) detail: String,
-    pub(super) may_fail: bool,
-}
-
-/// What an attempt is to be.
-#[derive(Debug, Clone, Copy)]
-pub struct ActorPlan {
-    /// Which of the cell's users, from 0.
-    pub user: i64,
-    /// Which voucher.
-    pub voucher: i64,
-    /// Another one on the way.
-    pub also: Option<i64>,
-    /// The lease of its lock.
-    pub lease: Duration,
-    /// How long it waits for another one.
-    pub patience: Duration,
-}
-
-impl ActorPlan {
-    /// A buyer of one voucher, with a lease that does not end meanwhile.
-    pub const fn new(user: i64, voucher: i64) -> Self {
-        Self { user, voucher, also: None, lease: LONG_LEASE, patience: Purchase::PATIENCE }
-    }
-
-    /// With a lease that ends soon.
-    pub const fn short(self) -> Self {
-        Self { lease: SHORT_LEASE, ..self }
-    }
-
-    /// Buys another voucher on the way.
-    pub const fn and(self, also: i64) -> Self {
-        Self { also: Some(also), ..self }
-    }
-}
 
 /// The scheduler.
 pub struct Scheduler<'a> {
@@ -122,6 +37,8 @@ pub struct Scheduler<'a> {
     pub vouchers: Vec<i64>,
     /// PostgreSQL, for the lab's own looks.
     pub database: PgPool,
+    /// What the names of the processes there (`application_name`) begin with.
+    pub(super) application: String,
     /// What all keys begin with.
     pub key_prefix: String,
     /// The first user of the cell.
@@ -141,10 +58,24 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     /// When the database cannot be reached.
     pub async fn new(world: &'a World, rung: &'static Rung) -> anyhow::Result<Self> {
+        Self::on(world, rung, LockServers::start(world, rung).await?).await
+    }
+
+    /// An empty scheduler with these servers for the rung's lock.
+    ///
+    /// # Errors
+    /// When the database cannot be reached.
+    pub(super) async fn on(
+        world: &'a World,
+        rung: &'static Rung,
+        servers: LockServers,
+    ) -> anyhow::Result<Self> {
         let (first_user, key_prefix) = world.next_cell();
+        let database = PgPoolOptions::new().test_before_acquire(false);
         Ok(Self {
-            database: PgPool::connect(&world.database_url(rung.tables)?).await?,
-            servers: LockServers::start(world, rung).await?,
+            database: database.connect(&world.database_url(rung.tables)?).await?,
+            servers,
+            application: format!("{}/", key_prefix.trim_end_matches(':')),
             world,
             rung,
             vouchers: Vec::new(),
@@ -173,17 +104,15 @@ impl<'a> Scheduler<'a> {
     /// As any statement.
     pub async fn voucher(&mut self, stock: i32) -> anyhow::Result<i64> {
         let id: i64 = sqlx::query_scalar(
-            "insert into vouchers (title, created_at) values ('lab', now()) returning id",
+            "with voucher as (
+               insert into vouchers (title, created_at) values ('lab', now()) returning id
+             )
+             insert into seckill_vouchers (voucher_id, initial_stock, stock, begin_time, end_time)
+             select id, $1, $1, now() - interval '1 hour', now() + interval '1 day' from voucher
+             returning voucher_id",
         )
-        .fetch_one(&self.database)
-        .await?;
-        sqlx::query(
-            "insert into seckill_vouchers (voucher_id, initial_stock, stock, begin_time, end_time)
-             values ($1, $2, $2, now() - interval '1 hour', now() + interval '1 day')",
-        )
-        .bind(id)
         .bind(stock)
-        .execute(&self.database)
+        .fetch_one(&self.database)
         .await?;
         self.vouchers.push(id);
         let nth = self.vouchers.len();
@@ -198,6 +127,54 @@ impl<'a> Scheduler<'a> {
     pub async fn node(&mut self) -> anyhow::Result<NodeIndex> {
         let plan = self.node_plan()?;
         self.start_node(&plan).await
+    }
+
+    /// Ends a process, if it has not ended, and puts a new one in its place.
+    ///
+    /// # Errors
+    /// When that does not come up.
+    pub(super) async fn replace_node(&mut self, node: NodeIndex) -> anyhow::Result<()> {
+        // Gone already, or it is now.
+        let _ = self.nodes[node.0].kill().await;
+        let plan = self.plan_of_process(node.0)?;
+        self.nodes[node.0] = self.process(&plan).await?;
+        Ok(())
+    }
+
+    /// The name of a process in PostgreSQL.
+    pub(super) fn application_of(&self, node: usize) -> String {
+        format!("{}{node}", self.application)
+    }
+
+    /// What the next process is to be.
+    pub(super) fn node_plan(&self) -> anyhow::Result<NodePlan> {
+        self.plan_of_process(self.nodes.len())
+    }
+
+    fn plan_of_process(&self, nth: usize) -> anyhow::Result<NodePlan> {
+        let mut database_url = url::Url::parse(&self.world.database_url(self.rung.tables)?)?;
+        database_url.query_pairs_mut().append_pair("application_name", &self.application_of(nth));
+        Ok(NodePlan {
+            rung: self.rung.id.to_owned(),
+            database_url: database_url.into(),
+            redis_urls: self.servers.redis_urls.clone(),
+            zookeeper: self.servers.zookeeper.clone(),
+            key_prefix: self.key_prefix.clone(),
+            http: false,
+            consumer: true,
+        })
+    }
+
+    /// Starts a process by a plan.
+    pub(super) async fn start_node(&mut self, plan: &NodePlan) -> anyhow::Result<NodeIndex> {
+        let node = self.process(plan).await?;
+        self.nodes.push(node);
+        Ok(NodeIndex(self.nodes.len() - 1))
+    }
+
+    async fn process(&self, plan: &NodePlan) -> anyhow::Result<NodeProcess> {
+        let node = timeout(PATIENCE, NodeProcess::start(&self.world.exe, plan)).await;
+        node.context("a node did not come up in time")?
     }
 
     /// An attempt comes to `node`. It does nothing before it is driven.
@@ -218,13 +195,6 @@ impl<'a> Scheduler<'a> {
             lease_ms: buyer.lease.as_millis() as u64,
             patience_ms: buyer.patience.as_millis() as u64,
         };
-        sqlx::query(
-            "insert into users (id, phone, nickname, created_at)
-             values ($1, 'lab ' || $1, 'lab', now()) on conflict do nothing",
-        )
-        .bind(attempt.user)
-        .execute(&self.database)
-        .await?;
         let in_the_books = attempt.user;
         self.nodes[node.0].order(&NodeRequest::Enter(attempt)).await?;
         let (user, nth) = (buyer.user + 1, self.nth(buyer.voucher));
@@ -362,13 +332,23 @@ impl<'a> Scheduler<'a> {
         for node in &mut self.nodes {
             node.break_off().await?;
         }
+        self.forget();
+        Ok(())
+    }
+
+    /// Forgets what was played. Processes and servers stay; users are fresh ones.
+    pub(super) fn forget(&mut self) {
         (self.first_user, _) = self.world.next_cell();
         self.vouchers.clear();
         self.actors.clear();
         self.timeline.clear();
         self.orders.clear();
         self.broken.clear();
-        Ok(())
+    }
+
+    /// What happened since this was asked for the last time.
+    pub(super) fn take_timeline(&mut self) -> Vec<TimelineLine> {
+        std::mem::take(&mut self.timeline)
     }
 
     /// Ends the scheduler: its processes, its connections. Returns what happened.

@@ -6,11 +6,24 @@ use anyhow::{Context, bail};
 use tokio::time::timeout;
 
 use super::protocol::{Act, NodeRequest};
-use super::scheduler::{Actor, ActorRecord, ActorState, PATIENCE, Scheduler, Stop};
-use crate::ladder::{Point, WorkTurn};
+use super::scheduler::{Actor, ActorRecord, ActorState, NodeIndex, PATIENCE, Scheduler, Stop};
+use crate::ladder::{Answer, Point, WorkTurn};
+
+/// How long an actor may go on before PostgreSQL is asked whether it waits for a lock; twice as long
+/// from time to time, up to [`LOOK_EVERY`].
+const FIRST_LOOK: Duration = Duration::from_millis(1);
 
 /// How often PostgreSQL is asked who waits for a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// The transactions of a scheduler's processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OpenTransactions {
+    /// How many there are.
+    pub(super) open: i64,
+    /// How many of them wait for a lock that another one has.
+    pub(super) blocked: i64,
+}
 
 impl Scheduler<'_> {
     /// Lets the actor go on until it is at `point`, or as far as it gets.
@@ -162,21 +175,77 @@ impl Scheduler<'_> {
     async fn next_act(&mut self, actor: Actor) -> anyhow::Result<Act> {
         let record = &self.actors[actor.0];
         let (name, node, was) = (record.name, record.node, record.state);
-        let queued = |record: &&ActorRecord| record.state == ActorState::QueuedInDatabase;
-        let known = self.actors.iter().filter(queued).count() as i64;
+        let known = self.count(|record| record.state == ActorState::QueuedInDatabase);
+        let mut patience = FIRST_LOOK;
         loop {
-            if let Ok(act) = timeout(LOOK_EVERY, self.nodes[node].next_act(name)).await {
+            if let Ok(act) = timeout(patience, self.nodes[node].next_act(name)).await {
                 let act = act?;
                 if matches!(act, Act::Waits(_)) {
                     self.actors[actor.0].state = ActorState::QueuedInProcess;
                 }
                 return Ok(act);
             }
-            if was == ActorState::Running && self.waiting_in_database().await? > known {
+            patience = LOOK_EVERY.min(2 * patience);
+            if was != ActorState::Running {
+                continue;
+            }
+            let transactions = self.transactions().await?;
+            if transactions.blocked > known && !self.is_undoing(transactions) {
                 self.actors[actor.0].state = ActorState::QueuedInDatabase;
                 return Ok(Act::Waits("a row that another transaction has locked".to_owned()));
             }
         }
+    }
+
+    pub(super) fn count(&self, which: impl Fn(&ActorRecord) -> bool) -> i64 {
+        self.actors.iter().filter(|record| which(record)).count() as i64
+    }
+
+    /// Whether a transaction is still open whose actor is through. One that is dropped is rolled back
+    /// after its actor was answered: what waits for it goes on by itself.
+    pub(super) fn is_undoing(&self, transactions: OpenTransactions) -> bool {
+        let dropped = |record: &ActorRecord| {
+            record.state == ActorState::Over
+                && !matches!(record.answer, Some(Stop::Done(Answer::Ordered(_))))
+        };
+        let alive = self.count(|record| record.state != ActorState::Over);
+        transactions.open > alive && self.count(dropped) > 0
+    }
+
+    /// Listens for a moment whether the actor does something.
+    ///
+    /// # Errors
+    /// When its process has ended.
+    pub(super) async fn says_something(
+        &mut self,
+        actor: Actor,
+        patience: Duration,
+    ) -> anyhow::Result<bool> {
+        let ActorRecord { name, node, .. } = self.actors[actor.0];
+        match timeout(patience, self.nodes[node].listen_for(name)).await {
+            Ok(heard) => heard.map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// The transactions of this scheduler's processes. Production code (r19) names itself, and is told
+    /// from others by its database alone.
+    ///
+    /// # Errors
+    /// As any statement.
+    pub(super) async fn transactions(&self) -> anyhow::Result<OpenTransactions> {
+        let transactions = sqlx::query_as(
+            "select count(*) filter (where state <> 'idle'),
+                    count(*) filter (where exists (
+                      select from pg_locks where pg_locks.pid = process.pid and not granted
+                    ))
+             from pg_stat_activity process
+             where starts_with(application_name, $1)
+                or application_name = 'seckill' and datname = current_database()",
+        );
+        let (open, blocked) =
+            transactions.bind(&self.application).fetch_one(&self.database).await?;
+        Ok(OpenTransactions { open, blocked })
     }
 
     /// Whether an actor that waits in its process still does. What it waits for was given back
@@ -191,45 +260,38 @@ impl Scheduler<'_> {
         Ok(node.forget_waiting(name))
     }
 
-    /// Whether a transaction of an actor waits for a lock that another one has.
-    pub(super) async fn is_blocked_in_database(&self) -> anyhow::Result<bool> {
-        let blocked = sqlx::query_scalar(
-            "select exists (
-               select from pg_locks join pg_stat_activity using (pid)
-               where not granted and datname = current_database()
-             )",
-        );
-        Ok(blocked.fetch_one(&self.database).await?)
-    }
-
-    /// Waits until PostgreSQL has undone what was broken off.
+    /// Waits until PostgreSQL has undone what was broken off: until no more than `left` transactions
+    /// are open.
     ///
     /// # Errors
     /// When it does not.
-    pub(super) async fn until_rolled_back(&self) -> anyhow::Result<()> {
-        let open = || {
-            sqlx::query_scalar::<_, bool>(
-                "select exists (
-               select from pg_stat_activity
-               where datname = current_database() and pid <> pg_backend_pid()
-                 and backend_type = 'client backend' and state <> 'idle'
-             )",
-            )
-        };
+    pub(super) async fn until_rolled_back(&self, left: i64) -> anyhow::Result<()> {
         let until = async {
-            while open().fetch_one(&self.database).await? {
-                tokio::time::sleep(LOOK_EVERY / 5).await;
+            while self.transactions().await?.open > left {
+                tokio::time::sleep(FIRST_LOOK).await;
             }
             anyhow::Ok(())
         };
         timeout(PATIENCE, until).await.context("a transaction was not undone")?
     }
 
-    async fn waiting_in_database(&self) -> anyhow::Result<i64> {
-        let waiting = sqlx::query_scalar(
-            "select count(*) from pg_stat_activity
-             where datname = current_database() and wait_event_type = 'Lock'",
-        );
-        Ok(waiting.fetch_one(&self.database).await?)
+    /// Waits until PostgreSQL has noticed that a process is gone, and has undone what it had begun.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub(super) async fn until_disconnected(&self, node: NodeIndex) -> anyhow::Result<()> {
+        let connections = || {
+            sqlx::query_scalar::<_, i64>(
+                "select count(*) from pg_stat_activity where application_name = $1",
+            )
+            .bind(self.application_of(node.0))
+        };
+        let until = async {
+            while connections().fetch_one(&self.database).await? > 0 {
+                tokio::time::sleep(FIRST_LOOK).await;
+            }
+            anyhow::Ok(())
+        };
+        timeout(PATIENCE, until).await.context("a connection of a dead process stays open")?
     }
 }

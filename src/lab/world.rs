@@ -104,6 +104,25 @@ impl World {
         Ok(())
     }
 
+    /// For connections made from now on: commits in the scratch databases do not wait for the disk,
+    /// which changes nothing in what transactions see of each other; and a statement that waits for
+    /// a row ends soon after its client has died, which PostgreSQL would not notice before its turn.
+    ///
+    /// # Errors
+    /// As any statement.
+    pub(super) async fn prepare_for_exploring(&self) -> anyhow::Result<()> {
+        let mut admin = PgConnection::connect(&self.admin_url).await?;
+        for tables in [Tables::Bare, Tables::Guarded] {
+            let name = self.database_name(tables);
+            for setting in ["synchronous_commit = off", "client_connection_check_interval = '10ms'"]
+            {
+                let set = format!("alter database {name} set {setting}");
+                admin.execute(sqlx::AssertSqlSafe(set)).await?;
+            }
+        }
+        Ok(admin.close().await?)
+    }
+
     fn database_name(&self, tables: Tables) -> String {
         match tables {
             Tables::Bare => format!("{}_bare", self.run),

@@ -46,6 +46,8 @@ macro_rules! named {
     };
 }
 
+pub(crate) use named;
+
 /// Nothing has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no {name:?}; there is: {known}")]
@@ -55,7 +57,7 @@ pub struct UnknownName {
 }
 
 impl UnknownName {
-    pub(super) fn new<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn new<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Self {
         Self { name: name.to_owned(), known: known.collect::<Vec<_>>().join(", ") }
     }
 }

@@ -36,6 +36,7 @@ mod rung;
 mod user_mutexes;
 mod work;
 
+pub(crate) use claims::named;
 pub use claims::{Invariant, Scenario, UnknownName};
 pub use entry::{GROUP, STREAM};
 pub use purchase::{Answer, Director, Point, Purchase, RungError};

@@ -1,6 +1,7 @@
 //! `seckill lab`: the ladder and the proof.
 
 mod all;
+mod explore;
 mod list;
 mod progress;
 mod replay;
@@ -21,6 +22,7 @@ use crate::ladder::{self, Rung};
 pub enum LabCommand {
     List(list::LabListArgs),
     Replay(replay::ReplayArgs),
+    Explore(explore::ExploreArgs),
     Rush(rush::RushArgs),
     Serve(serve::LabServeArgs),
     All(all::AllArgs),
@@ -37,6 +39,7 @@ pub async fn run(command: LabCommand) -> anyhow::Result<ExitCode> {
     match command {
         LabCommand::List(args) => list::run(&args).map(|()| ExitCode::SUCCESS),
         LabCommand::Replay(args) => replay::run(args).await,
+        LabCommand::Explore(args) => explore::run(args).await,
         LabCommand::Rush(args) => rush::run(args).await,
         LabCommand::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
         LabCommand::All(args) => all::run(args).await,

@@ -7,9 +7,12 @@ use clap::Args;
 use super::session::{in_world, stdout_look};
 use crate::cli::{FAILED, say};
 use crate::config::{ConfigError, StoreArgs};
+use crate::lab::explore::{
+    ExploreSchedule, InitialState, Leaf, Setting, not_explorable, play_schedule,
+};
 use crate::lab::report::Mark;
 use crate::lab::report::terminal::{Look, filled};
-use crate::lab::{Cell, World, cells, replay, scenarios};
+use crate::lab::{Cell, TimelineLine, World, cells, replay, scenarios};
 use crate::ladder::{Rung, Scenario};
 
 /// Play one cell, a rung's cells, or all, each with its timeline
@@ -21,6 +24,16 @@ pub struct ReplayArgs {
     rung: Option<String>,
     /// The scenario
     scenario: Option<Scenario>,
+    /// Play this schedule instead of a scenario, as `lab explore` names it: 'A1 B1 A2 B2'
+    #[arg(long, value_name = "STEPS", requires = "rung", conflicts_with = "scenario")]
+    schedule: Option<ExploreSchedule>,
+    /// Where the schedule begins: last_one, double_click or herd
+    #[arg(long, value_name = "STATE", requires = "schedule", default_value = "last_one")]
+    from: InitialState,
+    /// Processes: 1, or one for each actor of the schedule
+    #[arg(long, value_name = "N", requires = "schedule", default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(1..=3))]
+    nodes: u8,
     #[command(flatten)]
     stores: StoreArgs,
 }
@@ -30,11 +43,46 @@ pub struct ReplayArgs {
 /// # Errors
 /// When it could not be carried out; a cell that came out otherwise is an exit status.
 pub(super) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
+    if let (Some(rung), Some(schedule)) = (&args.rung, &args.schedule) {
+        let setting = setting(super::rung(rung)?, schedule, &args)?;
+        let played = async |world: &World| play_schedule(world, &setting, schedule).await;
+        let leaf = in_world(args.stores.clone(), played).await?;
+        say(told_schedule(&leaf, &setting, stdout_look()))?;
+        return Ok(if leaf.unknown.is_some() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS });
+    }
     let chosen = chosen(args.rung.as_deref(), args.scenario)?;
     let played = in_world(args.stores, async |world| play(world, &chosen).await).await?;
     say(format_args!("\n{}", summary(&played)))?;
     let wrong = played.iter().any(Cell::is_wrong);
     Ok(if wrong { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// What a schedule is played in.
+fn setting(
+    rung: &'static Rung,
+    schedule: &ExploreSchedule,
+    args: &ReplayArgs,
+) -> Result<Setting, ConfigError> {
+    let actors = schedule.actors();
+    if let Some(why) = not_explorable(rung, actors) {
+        return Err(ConfigError(format!("no schedule is played on {}: it {why}", rung.id)));
+    }
+    Setting::of_schedule(rung, schedule, args.from, args.nodes.into()).map_err(ConfigError)
+}
+
+/// A schedule with its timeline.
+fn told_schedule(leaf: &Leaf, setting: &Setting, look: Look) -> String {
+    let title = look.heading(&format!("{}  {}", setting.rung.id, setting.from));
+    let mut lines = vec![String::new(), format!("{title}: {}", leaf.schedule)];
+    lines.extend(timeline(&leaf.timeline, look));
+    match (&leaf.unknown, &leaf.broken[..]) {
+        (Some(why), _) => lines.push(filled(&format!("unknown: {why}"), "  ", look)),
+        (None, []) => lines.push("  every promise was kept".to_owned()),
+        (None, broken) => lines.extend(broken.iter().map(|broken| {
+            filled(&format!("{} breaks: {}", broken.invariant, broken.witness), "  ", look)
+        })),
+    }
+    lines.join("\n")
 }
 
 async fn play(world: &World, chosen: &[(&'static Rung, Scenario)]) -> anyhow::Result<Vec<Cell>> {
@@ -52,14 +100,19 @@ async fn play(world: &World, chosen: &[(&'static Rung, Scenario)]) -> anyhow::Re
 fn told(cell: &Cell, look: Look) -> String {
     let title = look.heading(&format!("{}  {}", cell.rung, cell.scenario));
     let mut lines = vec![String::new(), format!("{title}: {}", cell.scenario.story())];
-    lines.extend(cell.timeline.iter().map(|line| match &line.actor {
-        Some(actor) => format!("    {} {}", look.actor(&format!("{actor:<6}")), line.text),
-        None => look.aside(&format!("    {line}")),
-    }));
+    lines.extend(timeline(&cell.timeline, look));
     let outcome = look.judged(Mark::from(cell), cell.is_wrong(), &cell.outcome());
     lines.push(format!("  {} {outcome} ({} ms)", cell.invariant, cell.elapsed_ms));
     lines.extend(cell.witness.as_deref().map(|witness| filled(witness, "    ", look)));
     lines.join("\n")
+}
+
+/// A timeline, a line an event.
+pub(super) fn timeline(lines: &[TimelineLine], look: Look) -> impl Iterator<Item = String> {
+    lines.iter().map(move |line| match &line.actor {
+        Some(actor) => format!("    {} {}", look.actor(&format!("{actor:<6}")), line.text),
+        None => look.aside(&format!("    {line}")),
+    })
 }
 
 /// "41 cells: 41 as claimed".

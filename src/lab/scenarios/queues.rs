@@ -133,7 +133,7 @@ async fn dies_before_write(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> 
     buys(scheduler, "A", first, 0).await?;
     works_to(scheduler, first, Point::EntryRead).await?;
     scheduler.kill(first).await?;
-    scheduler.until_rolled_back().await?;
+    scheduler.until_disconnected(first).await?;
     let second = scheduler.node().await?;
     buys(scheduler, "B", second, 1).await?;
     Ok(())
@@ -349,7 +349,7 @@ async fn published_twice(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     buys(scheduler, "A", first, 0).await?;
     works_to(scheduler, first, Point::Published).await?;
     scheduler.kill(first).await?;
-    scheduler.until_rolled_back().await?;
+    scheduler.until_disconnected(first).await?;
     let second = scheduler.node().await?;
     scheduler.say("process 2 starts");
     writes(scheduler, second).await?;

@@ -6,6 +6,7 @@ use anyhow::Context;
 use serde::Serialize;
 use zookeeper_client::Client;
 
+use crate::lab::leases::tell_waiters;
 use crate::lab::lock_servers::LockServers;
 use crate::store::Redis;
 
@@ -64,8 +65,7 @@ impl LockReader {
     /// Has those who wait for the lock on a server look again.
     pub(super) async fn tell_waiters(&self, server: usize, key: &str) -> anyhow::Result<()> {
         let Some(redis) = self.redis.get(server) else { return Ok(()) };
-        let channel = format!("redisson_lock__channel:{{{key}}}");
-        Ok(redis.query(redis::cmd("PUBLISH").arg(channel).arg("0")).await?)
+        tell_waiters(redis, key).await
     }
 
     pub(super) fn redis(&self, server: usize) -> Option<&Redis> {

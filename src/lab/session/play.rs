@@ -110,7 +110,7 @@ impl<'a> LabSession<'a> {
         anyhow::ensure!(plan.rung.id == self.plan.rung.id, "a session plays one rung");
         let users = [0, 1].map(|user| self.scheduler.lock_key(user));
         self.scheduler.start_over().await?;
-        self.scheduler.until_rolled_back().await?;
+        self.scheduler.until_rolled_back(0).await?;
         for key in users {
             self.locks.forget(&key?).await?;
         }
@@ -188,7 +188,7 @@ impl<'a> LabSession<'a> {
         let other = 1 - mover;
         let set_free = match self.actor_state(other) {
             // What the mover did is committed, or is not, before it stopped.
-            ActorState::QueuedInDatabase => !self.scheduler.is_blocked_in_database().await?,
+            ActorState::QueuedInDatabase => self.scheduler.transactions().await?.blocked == 0,
             // A buyer that is through has given back everything.
             ActorState::QueuedInProcess if self.actor_state(mover) == ActorState::Over => true,
             // A mutex may be given back before that (r07a).

@@ -17,11 +17,13 @@ use super::sentences::{label, mechanism};
 use super::{LabReport, Mark};
 use crate::ladder::{RUNGS, Rung, Scenario};
 
-const STYLE: &str = include_str!("style.css");
+pub(in crate::lab) use timeline::table as timeline_table;
+
+pub(in crate::lab) const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// The page forbids itself to load anything.
-const POLICY: &str =
+pub(in crate::lab) const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 /// The page.

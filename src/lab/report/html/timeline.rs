@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use crate::lab::TimelineLine;
 
-pub(super) fn table(lines: &[TimelineLine]) -> Markup {
+pub(in crate::lab) fn table(lines: &[TimelineLine]) -> Markup {
     let mut actors: Vec<&str> = Vec::new();
     for actor in lines.iter().filter_map(|line| line.actor.as_deref()) {
         if !actors.contains(&actor) {

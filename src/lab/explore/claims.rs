@@ -1,0 +1,106 @@
+//! What was explored, held against what the registry claims.
+
+use super::exploration::{Exploration, Leaf};
+use super::schedule::ExploreStep;
+use super::setting::{InitialState, Setting};
+use crate::ladder::{Invariant, LockKind, Rung, Scenario};
+
+/// Whether a schedule shows what a scenario shows; `None` where no schedule of two actors and one
+/// fault can: it needs a third buyer, another purchase on the way, or another server's failure.
+fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
+    let fault = leaf.schedule.faults().next();
+    let twice = setting.from == InitialState::DoubleClick;
+    let one_process = setting.nodes == 1;
+    // Nothing is shared between two attempts in one process that two processes would not share.
+    let any_process = setting.rung.lock == LockKind::None;
+    let (invariant, happens) = match scenario {
+        Scenario::LastOne => (Invariant::NoOversell, fault.is_none()),
+        Scenario::Herd => (Invariant::NoUndersell, fault.is_none()),
+        Scenario::DoubleClick | Scenario::EarlyRelease => {
+            (Invariant::OnePerUser, twice && one_process && fault.is_none())
+        }
+        Scenario::TwoNodes => {
+            (Invariant::OnePerUser, twice && (!one_process || any_process) && fault.is_none())
+        }
+        Scenario::OutlivedLease => (Invariant::OnePerUser, fault == Some(ExploreStep::EndLease)),
+        // Before the lease is renewed, a holder that is stopped differs in nothing from a slow one.
+        Scenario::PausedHolder => (
+            Invariant::OnePerUser,
+            matches!(fault, Some(ExploreStep::Pause(_) | ExploreStep::EndLease)),
+        ),
+        Scenario::HolderDies | Scenario::DiesBetween => {
+            (Invariant::NoLockout, matches!(fault, Some(ExploreStep::Kill(_))))
+        }
+        _ => return None,
+    };
+    Some(happens && leaf.breaks(invariant))
+}
+
+/// Where a rung breaks and no schedule here can show it.
+pub fn not_expressible(rung: &Rung, explorations: &[Exploration]) -> Vec<Scenario> {
+    let first = explorations.iter().flat_map(|it| it.leaves.first().map(|leaf| (it, leaf))).next();
+    let Some((exploration, leaf)) = first else { return Vec::new() };
+    let unknown = |scenario: &Scenario| shows(*scenario, &exploration.setting, leaf).is_none();
+    rung.breaks.iter().copied().filter(unknown).collect()
+}
+
+/// What speaks against the registry, a sentence each. `all`: everything that the rung is explored in
+/// was, so that what it breaks in must have been found.
+pub fn objections(rung: &Rung, explorations: &[Exploration], all: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for exploration in explorations {
+        let place = place(&exploration.setting);
+        for invariant in exploration.broken().keys() {
+            let Some(leaf) = against_the_registry(rung, exploration, *invariant) else { continue };
+            let schedule = &leaf.schedule;
+            found.push(if rung.claims.contains(invariant) {
+                format!("{place}: {schedule} breaks {invariant}, which the rung claims to keep")
+            } else {
+                format!("{place}: {schedule} breaks {invariant}, and no scenario tells that")
+            });
+        }
+        for leaf in exploration.leaves.iter().filter(|leaf| leaf.unknown.is_some()).take(3) {
+            let why = leaf.unknown.as_deref().unwrap_or_default();
+            found.push(format!("{place}: {} is unknown: {why}", leaf.schedule));
+        }
+    }
+    let complete = all && explorations.iter().all(|it| it.is_complete());
+    for scenario in rung.breaks.iter().filter(|_| complete) {
+        let leaves =
+            explorations.iter().flat_map(|it| it.leaves.iter().map(move |leaf| (it, leaf)));
+        let shown: Vec<bool> =
+            leaves.filter_map(|(it, leaf)| shows(*scenario, &it.setting, leaf)).collect();
+        if !shown.is_empty() && !shown.contains(&true) {
+            found
+                .push(format!("{}: is said to break in {scenario}, and no schedule does", rung.id));
+        }
+    }
+    found
+}
+
+/// A schedule that breaks what is claimed, or breaks something as no scenario of the rung does.
+fn against_the_registry<'a>(
+    rung: &Rung,
+    exploration: &'a Exploration,
+    invariant: Invariant,
+) -> Option<&'a Leaf> {
+    let told = |leaf: &Leaf| {
+        rung.breaks.iter().any(|scenario| {
+            scenario.invariant() == invariant
+                && shows(*scenario, &exploration.setting, leaf) == Some(true)
+        })
+    };
+    let claimed = rung.claims.contains(&invariant);
+    exploration.shortest_of(|leaf| leaf.breaks(invariant) && (claimed || !told(leaf)))
+}
+
+/// "r06_global_mutex from double_click, 2 processes".
+pub fn place(setting: &Setting) -> String {
+    let plural = if setting.nodes == 1 { "" } else { "es" };
+    let faults: Vec<&str> = setting.faults.iter().map(|fault| fault.as_str()).collect();
+    let with = match faults.is_empty() {
+        true => String::new(),
+        false => format!(", at most one {}", faults.join(" or ")),
+    };
+    format!("{} from {}, {} process{plural}{with}", setting.rung.id, setting.from, setting.nodes)
+}

@@ -1,0 +1,122 @@
+//! The ends of leases, and what becomes of a user whose lock a dead process has left.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use tokio::time::{sleep, timeout};
+
+use super::run::{ActorProgress, ScheduleRunner};
+use super::setting::LEASE_OF_THE_PAUSED;
+use super::verdict::{BrokenBySchedule, is_served};
+use super::walk::default_choice;
+use crate::lab::leases::{LeaseEnd, tell_waiters};
+use crate::lab::scheduler::{ActorPlan, PATIENCE};
+use crate::ladder::{Invariant, LockKind};
+use crate::store::Redis;
+
+/// How often Redis is asked whether a lease has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+impl ScheduleRunner<'_> {
+    /// Waits until the leases have ended on every server of the lock.
+    pub(super) async fn lease_ends_by_itself(&mut self) -> anyhow::Result<()> {
+        let user = self.setting.from.user(0);
+        if self.setting.rung.lock == LockKind::ZooKeeper {
+            if self.scheduler.lease_over(user).await? != LeaseEnd::Ended {
+                bail!("the session of a process that does not run was kept");
+            }
+            return Ok(());
+        }
+        let key = self.scheduler.lock_key(user)?;
+        for redis in &self.redis {
+            until_lease_ended(redis, &key).await?;
+        }
+        self.scheduler.say("the lease ends");
+        Ok(())
+    }
+
+    /// Ends the leases on every server of the lock, without waiting for them.
+    pub(super) async fn end_leases(&mut self) -> anyhow::Result<()> {
+        let key = self.scheduler.lock_key(self.setting.from.user(0))?;
+        for redis in &self.redis {
+            let ended: i64 = redis.query(redis::cmd("PEXPIRE").arg(&key).arg(1)).await?;
+            ensure!(ended == 1, "there is no lock whose lease could end");
+            until_lease_ended(redis, &key).await?;
+        }
+        self.scheduler.say("the lease ends, as if its time had passed");
+        Ok(())
+    }
+
+    /// After a kill: the lease ends, those that wait go on, and where the user has no order yet the
+    /// user comes again. Is the user locked out?
+    pub(super) async fn locked_out(
+        &mut self,
+        voucher: i64,
+    ) -> anyhow::Result<Option<BrokenBySchedule>> {
+        let never_ends = self.end_what_the_dead_hold().await?;
+        self.run_those_set_free().await?;
+        loop {
+            let steps = self.possible();
+            let Some(step) = default_choice(&steps, &[]) else { break };
+            self.step(step).await?;
+        }
+        let is_served = |progress: &ActorProgress| is_served(self.scheduler.answer(progress.actor));
+        if self.actors.iter().any(is_served) {
+            return Ok(None);
+        }
+        let survivor = self.actors.iter().find(|progress| !progress.killed);
+        let node = survivor.context("no process is left")?.node;
+        let mut again = ActorPlan::new(self.setting.from.user(0), voucher);
+        again.patience = PATIENCE / 10;
+        let again = self.scheduler.enter("again", self.nodes[node], again).await?;
+        self.scheduler.finish_all(&[again]).await?;
+        if self::is_served(self.scheduler.answer(again)) {
+            return Ok(None);
+        }
+        let how_long = if never_ends { "for ever" } else { "though the lease has ended" };
+        let witness = format!("user 1 is locked out {how_long}");
+        Ok(Some(BrokenBySchedule { invariant: Invariant::NoLockout, witness }))
+    }
+
+    /// Ends the leases of a holder that was killed, as time would: nobody renews them. Returns whether
+    /// there is a lock that has none.
+    async fn end_what_the_dead_hold(&mut self) -> anyhow::Result<bool> {
+        if !self.actors.iter().any(|progress| progress.killed && progress.has_lock) {
+            return Ok(false);
+        }
+        let user = self.setting.from.user(0);
+        if self.setting.rung.lock == LockKind::ZooKeeper {
+            self.scheduler.lease_over(user).await?;
+            self.nobody_has_the_lock();
+            return Ok(false);
+        }
+        let key = self.scheduler.lock_key(user)?;
+        for redis in &self.redis {
+            if redis.query::<i64>(redis::cmd("PTTL").arg(&key)).await? == -1 {
+                self.scheduler.say("the lock has no lease: it never ends");
+                return Ok(true);
+            }
+        }
+        self.end_leases().await?;
+        for redis in &self.redis {
+            tell_waiters(redis, &key).await?;
+        }
+        self.nobody_has_the_lock();
+        Ok(false)
+    }
+}
+
+/// Waits until a lease that nobody renews has ended. A waiter may have taken the lock at once, for
+/// longer than that.
+async fn until_lease_ended(redis: &Redis, key: &str) -> anyhow::Result<()> {
+    let ended = async {
+        loop {
+            let left_ms: i64 = redis.query(redis::cmd("PTTL").arg(key)).await?;
+            if left_ms < 0 || left_ms > LEASE_OF_THE_PAUSED.as_millis() as i64 {
+                return anyhow::Ok(());
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    };
+    timeout(PATIENCE, ended).await.context("a lease does not end")?
+}

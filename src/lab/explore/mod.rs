@@ -1,0 +1,24 @@
+//! Every interleaving of a rung's pause points, on the real servers: `seckill lab explore`.
+//!
+//! In reading order: `schedule`, the steps and their names; `walk`, the depth-first walk over all
+//! schedules; `setting`, what is explored; `run`, one schedule on real processes, and `lease_end`,
+//! the leases in it; `verdict`, what came of it; `exploration`, all of them, several at a time;
+//! `claims`, what that says of the registry; `report` and `html`, for a program and as a page.
+
+mod claims;
+mod exploration;
+pub mod html;
+mod lease_end;
+mod report;
+mod run;
+mod schedule;
+mod setting;
+mod verdict;
+mod walk;
+
+pub use claims::{not_expressible, objections, place};
+pub use exploration::{Exploration, ExploreLimits, Leaf, explore, play_schedule};
+pub use report::ExploreReport;
+pub use schedule::{ExploreSchedule, ExploreStep, NoExploreSchedule};
+pub use setting::{FaultKind, InitialState, Setting, SettingOptions, not_explorable};
+pub use verdict::BrokenBySchedule;
