@@ -21,7 +21,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 pub(super) struct OpenTransactions {
     /// How many there are.
     pub(super) open: i64,
-    /// How many of them wait for a lock that another one has.
+    /// How many of them wait for a row that another one has locked. (A wait for a place at the end of
+    /// a table is over by itself.)
     pub(super) blocked: i64,
 }
 
@@ -238,6 +239,7 @@ impl Scheduler<'_> {
             "select count(*) filter (where state <> 'idle'),
                     count(*) filter (where exists (
                       select from pg_locks where pg_locks.pid = process.pid and not granted
+                        and locktype in ('transactionid', 'tuple')
                     ))
              from pg_stat_activity process
              where starts_with(application_name, $1)
