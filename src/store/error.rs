@@ -114,6 +114,15 @@ impl StoreError {
         matches!(self, Self::Unknown { .. })
     }
 
+    /// Whether it is the database's own answer, in place of one that did not come. Of a database on several
+    /// servers it may be about one of them.
+    pub fn was_answered(&self) -> bool {
+        let (Self::Unavailable { cause, .. }
+        | Self::Unknown { cause, .. }
+        | Self::Defect { cause, .. }) = self;
+        matches!(cause.downcast_ref(), Some(sqlx::Error::Database(_)))
+    }
+
     /// Which store.
     pub const fn service(&self) -> Service {
         match self {
