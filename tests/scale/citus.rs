@@ -124,10 +124,6 @@ impl Server {
         connection.close().await.unwrap();
     }
 
-    pub fn pid(&self) -> u32 {
-        self.child.as_ref().unwrap().id()
-    }
-
     /// SIGKILL, of all its processes.
     pub fn kill(&mut self) {
         let mut child = self.child.take().unwrap();
@@ -170,6 +166,8 @@ impl Citus {
     /// With the tables, distributed by the command.
     pub async fn distributed(workers: usize) -> Self {
         let cluster = Self::start(workers).await;
+        // Few, so that moving some of them takes seconds.
+        cluster.coordinator.run("alter database seckill set citus.shard_count = 8").await;
         cluster.program().says(&["migrate", "--distribute"]).await;
         cluster
     }

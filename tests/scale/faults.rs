@@ -9,6 +9,7 @@ use crate::faults::crowd::{Answer, Crowd, What, in_progress, only};
 use crate::faults::sale::Sale;
 use crate::processes::{Node, eventually};
 use crate::redis_nodes::Cluster;
+use crate::redis_topologies::cluster::migrate;
 
 const ORDERS: usize = 50;
 
@@ -47,6 +48,54 @@ impl Stage {
         for crowd in &self.crowds {
             crowd.orders_after(now, ORDERS).await;
         }
+    }
+
+    async fn move_first_sale_to_the_new_worker(&self) {
+        let (voucher, workers) = (self.sales[0].voucher, &self.cluster.workers);
+        let (from, to) = (workers[self.worker().await].port, workers[2].port);
+        self.cluster
+            .coordinator
+            .run(&format!(
+                "select replicate_reference_tables();
+                 select citus_move_shard_placement(
+                     get_shard_id_for_distribution_column('orders', {voucher}),
+                     '127.0.0.1', {from}, '127.0.0.1', {to})"
+            ))
+            .await;
+        assert_eq!(self.worker().await, 2);
+    }
+
+    /// Moves shards in the background until every worker has its share, while both sales sell.
+    async fn rebalance(&self) {
+        let mut connection = self.cluster.coordinator.connect().await;
+        let start = sqlx::query("select citus_rebalance_start()");
+        start.execute(&mut connection).await.unwrap();
+        let states = "select state::text from citus_rebalance_status()";
+        eventually("the shards are balanced", async || {
+            self.both_sell().await;
+            let state: String =
+                sqlx::query_scalar(states).fetch_one(&mut connection).await.unwrap();
+            assert_ne!(state, "failed");
+            state == "finished"
+        })
+        .await;
+        let shards: Vec<i64> = sqlx::query_scalar(
+            "select count(*) from citus_shards where table_name = 'orders'::regclass group by nodeport",
+        )
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+        assert!(shards.len() == 3 && shards.iter().all(|count| *count >= 2), "{shards:?}");
+    }
+
+    /// The key of today's order ids.
+    async fn order_counter(&self) -> String {
+        let mut found = Vec::new();
+        for node in &self.redis.nodes {
+            found.append(&mut node.command::<Vec<String>>(&["KEYS", "icr:order:*"]).await);
+        }
+        found.sort();
+        found.pop().unwrap()
     }
 
     /// Which worker has the first sale.
@@ -133,39 +182,27 @@ async fn data_moves_and_a_master_dies_in_the_middle_of_a_sale() {
         return;
     }
     let mut stage = Stage::new().await;
-    let before = stage.worker().await;
-    // To a worker that has nothing yet; the balance is restored in the background.
+    // To a worker that has nothing yet: the shard of one of the sales, then what balances all of them.
     stage.cluster.add_worker().await;
-    stage.cluster.coordinator.run(&move_shard_of(&stage, before)).await;
-    assert_eq!(stage.worker().await, 2);
+    stage.move_first_sale_to_the_new_worker().await;
     stage.both_sell().await;
     stage.books_hold().await;
-
-    let mut connection = stage.cluster.coordinator.connect().await;
-    sqlx::query("select citus_rebalance_start()").execute(&mut connection).await.unwrap();
-    eventually("the shards are balanced", async || {
-        stage.both_sell().await;
-        let state: Option<String> =
-            sqlx::query_scalar("select state::text from citus_rebalance_status() limit 1")
-                .fetch_optional(&mut connection)
-                .await
-                .unwrap();
-        assert_ne!(state.as_deref(), Some("failed"));
-        state.is_none_or(|state| state == "finished")
-    })
-    .await;
+    stage.rebalance().await;
     stage.books_hold().await;
 
-    let settled = stage.settle().await;
-    drop(settled);
-}
-
-fn move_shard_of(stage: &Stage, from: usize) -> String {
-    let (from, to) = (stage.cluster.workers[from].port, stage.cluster.workers[2].port);
-    format!(
-        "select citus_move_shard_placement(
-             get_shard_id_for_distribution_column('orders', {}), '127.0.0.1', {from}, '127.0.0.1', {to},
-             shard_transfer_mode := 'force_logical')",
-        stage.sales[0].voucher
-    )
+    // The order ids move, then the master that has them dies.
+    let counter = stage.order_counter().await;
+    let to = (stage.redis.index_of(&counter).await + 1) % 3;
+    let replica = stage.redis.add_replica(to).await;
+    migrate(&stage.redis, &counter, &stage.redis.nodes[to], async || stage.both_sell().await).await;
+    stage.both_sell().await;
+    stage.redis.nodes[to].kill();
+    eventually("the replica is the master", async || {
+        replica.field(&["INFO", "replication"], "role").await == "master"
+    })
+    .await;
+    stage.both_sell().await;
+    let survived: Option<i64> = replica.command(&["GET", &counter]).await;
+    assert!(survived.is_some());
+    stage.settle().await;
 }

@@ -18,7 +18,6 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
     }
     let cluster = Citus::distributed(2).await;
     let log_all = "alter database seckill set citus.log_remote_commands = on;
-        alter database seckill set citus.log_distributed_deadlock_detection = off;
         alter database seckill set log_statement = 'all'";
     cluster.coordinator.run(log_all).await;
     let world = world_on(&cluster).await;

@@ -86,8 +86,7 @@ async fn every_route_works_on_distributed_data() {
     }
     assert_eq!(workers.len(), 2, "{vouchers:?}");
     let list = walk.ask("GET", "/api/vouchers", "/api/vouchers?limit=5", "").await;
-    let newest: Vec<_> =
-        list.body.as_array().unwrap().iter().map(|it| &it["id"]).collect();
+    let newest: Vec<_> = list.body.as_array().unwrap().iter().map(|it| &it["id"]).collect();
     assert_eq!(newest, vouchers.iter().rev().take(5).collect::<Vec<_>>(), "{list:?}");
 
     let mut orders = Vec::new();
@@ -120,8 +119,7 @@ async fn every_route_works_on_distributed_data() {
 
     // Of all workers, newest first, in pages.
     let page = walk.ask("GET", "/api/orders", "/api/orders?limit=5", &buyer).await;
-    let own: Vec<_> =
-        page.body.as_array().unwrap().iter().map(|it| &it["order_id"]).collect();
+    let own: Vec<_> = page.body.as_array().unwrap().iter().map(|it| &it["order_id"]).collect();
     assert_eq!(own, orders.iter().rev().take(5).collect::<Vec<_>>(), "{page:?}");
     for order in &orders {
         let path = format!("/api/orders/{order}");
