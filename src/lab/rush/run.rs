@@ -110,6 +110,7 @@ fn plan(
             user_id: Arc::clone(&number),
             token: number,
             attempts: Some(RushOptions::attempts(i)),
+            path: None,
         }
     };
     CrowdPlan {
