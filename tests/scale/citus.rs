@@ -1,6 +1,7 @@
 //! A coordinator and workers of Citus on loopback, each a PostgreSQL server in a directory of its own.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -15,11 +16,9 @@ use crate::program::Program;
 
 pub const DATABASE: &str = "seckill";
 
-/// The death of a server loses nothing that it has written; that of a machine may.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 7] = [
     "shared_preload_libraries=citus",
     "wal_level=logical",
-    "fsync=off",
     "jit=off",
     // A server of Citus makes a certificate that nobody can check.
     "citus.node_conninfo=sslmode=disable",
@@ -61,6 +60,14 @@ impl Server {
         initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
         initdb.arg("--no-sync").arg("-D").arg(directory.path().join("data"));
         tokio::task::block_in_place(|| succeed(&mut initdb));
+        // The death of a server loses nothing that it has written; that of a machine may.
+        let configuration = directory.path().join("data/postgresql.conf");
+        File::options()
+            .append(true)
+            .open(configuration)
+            .unwrap()
+            .write_all(b"fsync = off\n")
+            .unwrap();
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let mut server = Self { port, programs, child: None, directory };
         server.start_again().await;
@@ -108,6 +115,10 @@ impl Server {
 
     fn url_of(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}?sslmode=disable", self.port)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
     }
 
     pub async fn connect(&self) -> PgConnection {
