@@ -4,7 +4,8 @@
 //! its sale, its orders. A purchase is one call of `place_orders`, which runs there as a whole. The
 //! users are a reference table, a copy on every server: a phone is unique among all of them, which no
 //! distributed table can promise but of its distribution column, and an audit joins them to the orders
-//! of every shard. Only the list of migrations stays on the coordinator alone.
+//! of every shard. The list of migrations stays on the coordinator, where the workers can read it: a node
+//! may use any server of Citus as its coordinator.
 
 use sqlx::{Connection, PgConnection};
 
@@ -44,7 +45,7 @@ fn not_prepared(how: &str) -> DistributionError {
 }
 
 /// Each table and its statement. One at a time: a later one refers to those before it.
-const TABLES: [(&str, &str); 4] = [
+const TABLES: [(&str, &str); 5] = [
     ("users", "select create_reference_table('users')"),
     ("vouchers", "select create_distributed_table('vouchers', 'id', colocate_with := 'none')"),
     (
@@ -55,6 +56,7 @@ const TABLES: [(&str, &str); 4] = [
         "orders",
         "select create_distributed_table('orders', 'voucher_id', colocate_with := 'vouchers')",
     ),
+    ("_sqlx_migrations", "select citus_add_local_table_to_metadata('_sqlx_migrations')"),
 ];
 
 /// What a distributed table held before stays behind it, unseen. Those that refer to others come first.

@@ -161,6 +161,10 @@ impl From<sqlx::Error> for StoreError {
                 Some(code) if code.starts_with("57P") || code.starts_with("08") => {
                     Self::Unknown { service, cause: cause(error) }
                 }
+                // Citus, whose worker died: an internal error by its code.
+                Some("XX000") if answer.message().starts_with("failure on connection") => {
+                    Self::Unknown { service, cause: cause(error) }
+                }
                 _ => Self::Defect { service, cause: cause(error) },
             },
             _ => Self::Defect { service, cause: cause(error) },

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
+use seckill::model::{Clock, SystemClock};
 use seckill::seckill::{Strategy, audit};
+use seckill::store::users;
 
 use super::citus::{Citus, is_installed};
 use crate::faults::crowd::{Answer, Crowd, What, in_progress, only};
@@ -103,6 +105,16 @@ impl Stage {
         self.cluster.worker_of(self.sales[0].voucher.get()).await
     }
 
+    /// From the coordinator's copy of the users; a new one would be written to every server.
+    async fn known_users_log_in(&self) {
+        let log_in = async |phone: &str| {
+            users::find_or_create(&self.sales[0].pool, phone, "", SystemClock.now()).await
+        };
+        assert_eq!(log_in("+99900000000001").await.unwrap().id.get(), 1);
+        let new = log_in("+8613800138000").await;
+        assert!(matches!(&new, Err(error) if error.retry_may_help()), "{new:?}");
+    }
+
     /// The books of every sale hold at this moment, in the middle of the sale.
     async fn books_hold(&self) {
         let audits = audit::run(&self.sales[0].pool, None).await.unwrap();
@@ -152,6 +164,7 @@ async fn a_worker_that_dies_takes_no_other_workers_vouchers_along() {
     stage.crowds[0].refusals_after(Instant::now()).await;
     let whole = Instant::now();
     stage.crowds[1].orders_after(whole, ORDERS).await;
+    stage.known_users_log_in().await;
     let still_dead = Instant::now();
     stage.cluster.workers[dying].start_again().await;
     stage.both_sell().await;

@@ -50,11 +50,20 @@ async fn the_data_of_a_database_in_use_is_distributed_once_when_there_is_a_worke
     assert_eq!(program.says(&distribute).await, again);
     // A worker is told from the coordinator.
     let on_worker = Program::alone().with("DATABASE_URL", &cluster.workers[0].url());
-    assert_eq!(on_worker.run(&distribute).await.status, 1);
+    assert!(on_worker.run(&distribute).await.stderr.contains("this server is a worker"));
+    // But it can be any node's coordinator.
+    let from_worker = on_worker.says(&["audit"]).await;
+    assert!(from_worker.contains("holds"), "{from_worker}");
+    let bought = format!(
+        "insert into users (id, phone, nickname, created_at) values (2, '+8613900000002', 'two', now());
+         select * from place_orders({voucher}, array[12], array[2], array[now()])"
+    );
+    cluster.workers[0].run(&bought).await;
 
     let mut connection = cluster.coordinator.connect().await;
     let tables: Vec<(String, String, i32)> = sqlx::query_as(
-        "select table_name::text, citus_table_type, colocation_id from citus_tables order by 1",
+        "select table_name::text, citus_table_type, colocation_id from citus_tables
+         where citus_table_type <> 'local' order by 1",
     )
     .fetch_all(&mut connection)
     .await
@@ -79,5 +88,5 @@ async fn the_data_of_a_database_in_use_is_distributed_once_when_there_is_a_worke
         .fetch_one(&mut connection)
         .await
         .unwrap();
-    assert_eq!(orders, 1);
+    assert_eq!(orders, 2);
 }
