@@ -91,29 +91,7 @@ async fn every_route_works_on_distributed_data() {
 
     let mut orders = Vec::new();
     for voucher in &vouchers {
-        let path = format!("/api/vouchers/{voucher}/orders");
-        let route = "/api/vouchers/{id}/orders";
-        let order = walk.ask("POST", route, &path, &buyer).await;
-        orders.push(order.is(201).text_of("order_id").to_owned());
-        // The other one goes to the other user, then nothing is left.
-        walk.ask("POST", route, &path, &admin).await.is(201);
-        let again = walk.ask("POST", route, &path, &buyer).await;
-        again.problem(409, "already_bought");
-        assert_eq!(again.text_of("order_id"), orders[orders.len() - 1]);
-        let token = walk.api.world.token(99);
-        walk.ask("POST", route, &path, &token).await.problem(409, "sold_out");
-        let found =
-            walk.ask("GET", "/api/vouchers/{id}", &format!("/api/vouchers/{voucher}"), "").await;
-        assert_eq!(found.is(200).text_of("title").split(' ').next(), Some("voucher"));
-        let path = format!("/api/vouchers/{voucher}/audit");
-        let audit = walk.ask("POST", "/api/vouchers/{id}/audit", &path, &admin).await;
-        assert_eq!(
-            (&audit.body["holds"], &audit.body["orders"]),
-            (&json!(true), &json!(2)),
-            "{audit:?}"
-        );
-        let path = format!("/api/vouchers/{voucher}/events");
-        walk.ask("GET", "/api/vouchers/{id}/events", &path, "").await.is(200);
+        orders.push(sell_out(&mut walk, voucher, &buyer, &admin).await);
     }
     walk.ask("GET", "/api/events", "/api/events", "").await.is(200);
 
@@ -145,6 +123,35 @@ async fn every_route_works_on_distributed_data() {
     assert_eq!(walk.done, documented);
 
     commands_work(&walk.api.world).await;
+}
+
+/// Both of a voucher's stock of two are sold, and a third buyer hears that it is sold out. Returns the order
+/// of `buyer`.
+async fn sell_out(walk: &mut Walk, voucher: &str, buyer: &str, admin: &str) -> String {
+    let path = format!("/api/vouchers/{voucher}/orders");
+    let route = "/api/vouchers/{id}/orders";
+    let order = walk.ask("POST", route, &path, buyer).await;
+    let order = order.is(201).text_of("order_id").to_owned();
+    // The other one goes to the other user, then nothing is left.
+    walk.ask("POST", route, &path, admin).await.is(201);
+    let again = walk.ask("POST", route, &path, buyer).await;
+    again.problem(409, "already_bought");
+    assert_eq!(again.text_of("order_id"), order);
+    let token = walk.api.world.token(99);
+    walk.ask("POST", route, &path, &token).await.problem(409, "sold_out");
+    let found =
+        walk.ask("GET", "/api/vouchers/{id}", &format!("/api/vouchers/{voucher}"), "").await;
+    assert_eq!(found.is(200).text_of("title").split(' ').next(), Some("voucher"));
+    let path = format!("/api/vouchers/{voucher}/audit");
+    let audit = walk.ask("POST", "/api/vouchers/{id}/audit", &path, admin).await;
+    assert_eq!(
+        (&audit.body["holds"], &audit.body["orders"]),
+        (&json!(true), &json!(2)),
+        "{audit:?}"
+    );
+    let path = format!("/api/vouchers/{voucher}/events");
+    walk.ask("GET", "/api/vouchers/{id}/events", &path, "").await.is(200);
+    order
 }
 
 /// What no route does.
