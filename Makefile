@@ -63,6 +63,14 @@ chaos: setup ## rounds of a sale in which servers die, pause, are cut off; ROUND
 	@scripts/setup.sh faketime || echo 'chaos: going on without libfaketime: no clock will jump' >&2
 	ROUNDS=$(ROUNDS) SEED=$(SEED) $(CARGO) test --locked --test integration chaos:: -- --ignored --nocapture $(ARGS)
 
+.PHONY: test-scale
+test-scale: setup-scale ## the tests of distributed data: Citus, shards that move, workers that die; 2 minutes
+	$(CARGO) test --locked --test integration scale:: -- $(ARGS)
+
+.PHONY: scale
+scale: setup-scale release ## 64 vouchers on Citus and Redis Cluster, beside one PostgreSQL: CPU time an order; minutes
+	SCALE_PROGRAM=$(abspath $(SECKILL)) $(CARGO) test --locked --test integration scale::measure:: -- --ignored --nocapture $(ARGS)
+
 .PHONY: lint
 lint: fmt clippy doc lua ## formatting, clippy, documentation, Lua; warnings are errors
 
@@ -137,6 +145,10 @@ setup-test:
 .PHONY: setup-lab
 setup-lab:
 	@scripts/setup.sh runtime lab
+
+.PHONY: setup-scale
+setup-scale:
+	@scripts/setup.sh scale
 
 .PHONY: setup-bench
 setup-bench:

@@ -12,6 +12,7 @@
 #   scripts/setup.sh bench-lock build + Redis and redis-benchmark
 #   scripts/setup.sh redisson   build + Redis, a JDK and Maven
 #   scripts/setup.sh faketime   libfaketime, by which the clock of one process jumps
+#   scripts/setup.sh scale      runtime + Citus, from the package file that CITUS_PACKAGE names
 #
 # Several names may be given. When everything is there it looks, says nothing and takes a few
 # milliseconds: no package manager is asked, no list is refreshed. POSIX sh, because Alpine has
@@ -113,8 +114,12 @@ look_for() {
     faketime)
         need faketime have_faketime
         ;;
+    scale)
+        look_for runtime
+        need citus have_citus
+        ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, fuzz-api, bench-lock, redisson, faketime."
+        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, fuzz-api, bench-lock, redisson, faketime, scale."
         ;;
     esac
 }
@@ -131,6 +136,25 @@ have_faketime() {
         [ ! -e "$lib/faketime/libfaketimeMT.so.1" ] || return 0
     done
     return 1
+}
+
+# The tests look in the same places.
+have_citus() {
+    for file in /usr/share/postgresql/*/extension/citus.control \
+        /usr/pgsql-*/share/extension/citus.control /usr/share/postgresql*/extension/citus.control; do
+        [ ! -e "$file" ] || return 0
+    done
+    return 1
+}
+
+# Citus is in no distribution: its package is a file, named by CITUS_PACKAGE or beside the repository.
+citus_package() {
+    for file in "${CITUS_PACKAGE:-}" "$(dirname "$0")"/../../shared/citus/postgresql-*-citus_*.deb; do
+        [ ! -f "$file" ] || {
+            realpath "$file"
+            return
+        }
+    done
 }
 
 # `seckill` looks in the same places.
@@ -210,6 +234,14 @@ packages_for() { # packages_for MANAGER NAME
     *:chromedriver) echo chromedriver ;;
 
     *:faketime) echo libfaketime ;;
+
+    # And the newest minor release of its PostgreSQL: the extension asks for functions of the release
+    # that it was built with.
+    apt-get:citus)
+        file=$(citus_package)
+        [ -z "$file" ] || echo "$(basename "${file%%-citus_*}") $file"
+        ;;
+    *:citus) ;; # see `install_missing`
 
     apt-get:jdk) echo default-jdk-headless ;;
     dnf:jdk) echo java-latest-openjdk-devel ;;
@@ -340,6 +372,10 @@ install_missing() {
             components="$components $name"
             continue
             ;;
+        citus)
+            [ -n "$(packages_for "$tool" citus)" ] ||
+                die "Citus is not installed: install it from its own packages (https://docs.citusdata.com), or set CITUS_PACKAGE to a Debian package file of it, then run this again."
+            ;;
         jmeter)
             [ -z "${JMETER_HOME:-}" ] || die "JMETER_HOME='$JMETER_HOME' has no bin/jmeter."
             [ -n "$(packages_for "$tool" jmeter)" ] ||
@@ -418,7 +454,7 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|loadtest|fuzz-api|bench-lock|redisson|faketime ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|loadtest|fuzz-api|bench-lock|redisson|faketime|scale ...'
 look "$@"
 [ -n "$missing" ] || exit 0
 install_missing

@@ -83,6 +83,7 @@ mod redis_nodes;
 mod redis_topologies;
 mod reliability_docs;
 mod sale_time;
+mod scale;
 mod screenshots;
 mod smoke;
 mod sms;

@@ -31,6 +31,10 @@ impl Node {
         self.0.port()
     }
 
+    pub fn pid(&self) -> u32 {
+        self.0.pid().expect("the server runs")
+    }
+
     pub fn url(&self) -> String {
         self.0.url()
     }

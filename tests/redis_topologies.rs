@@ -1,7 +1,7 @@
 //! The Redis handle, and the lock through it, where Redis is more than one server.
 
 mod acknowledged;
-mod cluster;
+pub mod cluster;
 mod failover;
 mod fair;
 mod purchases;

@@ -1,7 +1,7 @@
 //! The verdict on a crowd that was sent at a sale in which others may buy, too.
 
 use crate::http::verdicts::{CrowdLatency, CrowdVerdict};
-use crate::load::crowd::{CrowdReport, RefusedBuyers};
+use crate::load::crowd::{CrowdReport, RefusedBuyers, count_others};
 use crate::load::latency::LatencyMs;
 use crate::seckill::audit::VoucherAudit;
 
@@ -22,8 +22,7 @@ const FOR_WANT_OF_STOCK: [&str; 2] = ["sold_out", "order_in_progress"];
 /// Judges: `audit` is what the database holds of the voucher, `orders` how many of them are the
 /// crowd's, `lost` comes from [`count_lost`](crate::seckill::audit::count_lost).
 pub fn judge(audit: VoucherAudit, orders: i64, lost: i64, crowd: CrowdReport) -> CrowdVerdict {
-    let improper = crowd.outcomes.iter().filter(|(code, _)| !PROPER.contains(&code.as_str()));
-    let unexpected = improper.map(|(_, count)| count).sum();
+    let unexpected = count_others(&crowd.outcomes, &PROPER);
     let count = |code: &str| crowd.outcomes.get(code).copied().unwrap_or(0);
     let told = i64::try_from(count("ordered")).unwrap_or(i64::MAX);
     // After a 503 it may be unknown whether there is an order, and nobody asks again.
@@ -85,6 +84,7 @@ mod tests {
         let crowd = CrowdReport {
             sent: told + refused,
             outcomes,
+            outcomes_by_path: BTreeMap::new(),
             acknowledged: Vec::new(),
             connections: 1,
             elapsed_ms: 500.0,

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use chrono::TimeDelta;
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
 use futures_util::future::try_join_all;
 use rand::RngExt;
 
 use super::audit::write_json;
 use super::demo_board::{self, BoardArgs};
+use super::demo_report;
+use super::demo_sales::{self, DemoSale};
 use super::stores::{Stores, fresh_secret};
 use super::verdict::{DemoVerdict, Terms};
 use super::{FAILED, progress, tokens};
@@ -21,13 +21,12 @@ use crate::config::{ConfigError, MAX_BURST, StoreArgs};
 use crate::embedded::{Node, NodeOptions};
 use crate::http::auth::DEMO_ADMIN_PHONE;
 use crate::http::tokens::Tokens;
-use crate::load::crowd::{Buyer, CrowdPlan, CrowdReport};
+use crate::load::crowd::{CrowdPlan, CrowdReport};
 use crate::load::crowd_process;
 use crate::load::rush::MAX_REQUESTS;
-use crate::model::{Clock, SystemClock, UserId, Voucher};
-use crate::seckill::{DEFAULT_BURST, Strategy, audit};
-use crate::store::vouchers::{self, NewVoucher};
-use crate::store::{Database, StoreError};
+use crate::model::SystemClock;
+use crate::seckill::{DEFAULT_BURST, Strategy};
+use crate::store::Database;
 
 /// Connections of the crowd; more attempts than this share them.
 const MAX_CONNECTIONS: usize = 8_192;
@@ -38,15 +37,18 @@ const RUSH_WITHIN: Duration = Duration::from_secs(600);
 
 /// Sell out: real server processes, a real crowd, and a verdict from the database
 ///
-/// Starts N server processes, which expect the whole crowd in one burst, puts a voucher on sale,
-/// lets every user try at once over HTTP through all nodes, and audits the database. Exit status 0 only when every promise
-/// was kept.
+/// Starts N server processes, which expect the whole crowd in one burst, puts a voucher on sale, or
+/// several, lets every user try at once over HTTP through all nodes, and audits the database. Exit
+/// status 0 only when every promise was kept.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Vouchers on sale
+    /// Stock of each voucher
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
     stock: i32,
-    /// Buyers
+    /// Vouchers on sale at the same time, each with --stock; the buyers are spread evenly over them
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    vouchers: u32,
+    /// Buyers in all, each of whom wants one voucher
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     users: u32,
     /// How often each buyer tries, all at once
@@ -89,6 +91,13 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         ))
         .into());
     }
+    if args.users < args.vouchers {
+        return Err(ConfigError(format!(
+            "{} users cannot buy {} vouchers: there must be a buyer for each",
+            args.users, args.vouchers
+        ))
+        .into());
+    }
     args.board.check()?;
     let done = tokio::select! {
         done = demo(&args) => done,
@@ -99,8 +108,8 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let JudgedDemo { verdict, board, database, stores } = done?;
-    print(&verdict);
-    let sentence = sentence(&verdict);
+    demo_report::print(&verdict);
+    let sentence = demo_report::sentence(&verdict);
     // Standard output is the JSON's alone when it goes there.
     if args.json.as_deref() == Some(Path::new("-")) {
         eprintln!("{sentence}");
@@ -122,9 +131,13 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
 
 async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
     let begun = tokio::time::Instant::now();
+    let on_sale = match args.vouchers {
+        1 => format!("{} vouchers", args.stock),
+        many => format!("{many} vouchers with a stock of {} each", args.stock),
+    };
     eprintln!(
-        "On sale: {} vouchers. Buyers: {}, each trying {} times at once. Nodes: {}. Strategy: {}.",
-        args.stock, args.users, args.attempts, args.nodes, args.strategy
+        "On sale: {on_sale}. Buyers: {}, each trying {} times at once. Nodes: {}. Strategy: {}.",
+        args.users, args.attempts, args.nodes, args.strategy
     );
     let stores = Stores::open(&args.stores, None).await?;
     let database = stores.migrated_database().await?;
@@ -135,7 +148,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
     let buyers = tokens::mint(&database, &tokens, None, args.users).await?;
     let address = args.board.address();
     let begins_in = address.map_or(Duration::ZERO, |_| demo_board::BEGINS_IN);
-    let voucher = put_on_sale(&database, args.stock, begins_in).await?;
+    let sales = demo_sales::open(&database, args.vouchers, args.stock, begins_in, &buyers).await?;
     let begins_at = tokio::time::Instant::now() + begins_in;
 
     // Everybody comes at once, which is what is shown, and nobody comes again.
@@ -161,26 +174,22 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
     }
     if address.is_some() {
         let token = demo_board::admin_token(&database, &tokens).await?;
-        args.board.show(nodes[0].address, voucher.id, &token);
+        args.board.show(nodes[0].address, sales[0].voucher.id, &token);
         tokio::time::sleep_until(begins_at).await;
     }
-    let crowd = send_crowd(plan(args, &nodes, &voucher, &buyers)).await?;
+    let crowd = send_crowd(plan(args, &nodes, &sales)).await?;
     // Stopped before the books are read: what they began is finished then. The node with the board goes
     // on; it has answered every attempt, or finished it while the crowd waited for the answer.
     let board = address.map(|_| nodes.remove(0));
     try_join_all(nodes.into_iter().map(Node::stop)).await?;
 
-    let audits = audit::run(database.pool(), Some(voucher.id)).await?;
-    let audit = audits.first().context("the voucher is gone from the database")?;
-    let lost = audit::count_lost(database.pool(), voucher.id, &crowd.acknowledged_ids()).await?;
+    let vouchers = demo_sales::judge(&database, &sales, &crowd).await?;
     let terms = Terms {
-        stock: args.stock.into(),
-        users: args.users.into(),
         attempts: args.attempts as usize,
         nodes: args.nodes as usize,
         strategy: args.strategy.as_str(),
     };
-    let verdict = DemoVerdict::new(terms, audit, lost, crowd);
+    let verdict = DemoVerdict::new(terms, vouchers, crowd);
     Ok(JudgedDemo { verdict, board, database, stores })
 }
 
@@ -199,32 +208,11 @@ async fn versions(database: &Database, stores: &Stores) -> anyhow::Result<String
     Ok(format!("PostgreSQL {postgres} (fsync {durable}), Redis {redis}{private}."))
 }
 
-async fn put_on_sale(
-    database: &Database,
-    stock: i32,
-    begins_in: Duration,
-) -> Result<Voucher, StoreError> {
-    let now = SystemClock.now();
-    let begin_time = now + begins_in;
-    let new = NewVoucher {
-        title: "Demo: 100 yuan for 80".to_owned(),
-        stock,
-        begin_time,
-        end_time: begin_time + TimeDelta::hours(1),
-    };
-    vouchers::create(database.pool(), &new, now).await
-}
-
-fn plan(
-    args: &DemoArgs,
-    nodes: &[Node],
-    voucher: &Voucher,
-    buyers: &[(UserId, String)],
-) -> CrowdPlan {
+fn plan(args: &DemoArgs, nodes: &[Node], sales: &[DemoSale<'_>]) -> CrowdPlan {
     CrowdPlan {
         nodes: nodes.iter().map(|node| node.address).collect(),
-        path: format!("/api/vouchers/{}/orders", voucher.id).into(),
-        buyers: buyers.iter().map(Buyer::from).collect(),
+        path: Arc::clone(&sales[0].path),
+        buyers: sales.iter().flat_map(DemoSale::crowd).collect(),
         attempts: args.attempts as usize,
         max_connections: MAX_CONNECTIONS,
         seed: rand::rng().random(),
@@ -240,45 +228,4 @@ async fn send_crowd(plan: CrowdPlan) -> anyhow::Result<CrowdReport> {
     let report = crowd_process::send(&exe, &plan, |done| bar.set_position(done)).await;
     bar.finish_and_clear();
     Ok(report?)
-}
-
-fn print(verdict: &DemoVerdict) {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    let mut row = |name: &str, value: String| {
-        table.add_row([name.to_owned(), value]);
-    };
-    for (code, count) in &verdict.outcomes {
-        row(code, count.to_string());
-    }
-    row("", String::new());
-    row("orders in the database", verdict.orders.to_string());
-    row("stock left", verdict.remaining.to_string());
-    row("oversold", verdict.oversold.to_string());
-    row("duplicates", verdict.duplicates.to_string());
-    row("undersold", verdict.undersold.to_string());
-    row("lost", verdict.lost.to_string());
-    row("", String::new());
-    row("elapsed", format!("{:.0} ms", verdict.elapsed_ms));
-    row("answers per second", format!("{:.0}", verdict.answers_per_s));
-    if let Some(latency) = &verdict.latency_ms {
-        let latency = format!("{:.0} / {:.0} / {:.0} ms", latency.p50, latency.p95, latency.p99);
-        row("latency p50 / p95 / p99", latency);
-    }
-    if let Some(column) = table.column_mut(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    eprintln!("\n{}\n", table.trim_fmt());
-}
-
-fn sentence(verdict: &DemoVerdict) -> String {
-    if verdict.holds {
-        format!(
-            "HOLDS: {} vouchers, {} orders, nobody twice, nothing left that a buyer wanted, \
-             every acknowledged order is in the database.",
-            verdict.stock, verdict.orders
-        )
-    } else {
-        format!("BROKEN: {}.", verdict.failures().join("; "))
-    }
 }

@@ -21,6 +21,10 @@ pub mod crowd_verdict;
 pub mod demo;
 #[cfg(feature = "tools")]
 pub mod demo_board;
+#[cfg(feature = "tools")]
+pub mod demo_report;
+#[cfg(feature = "tools")]
+pub mod demo_sales;
 pub mod keep_servers;
 #[cfg(feature = "lab")]
 pub mod lab;

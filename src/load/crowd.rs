@@ -27,7 +27,7 @@ const ALREADY_BOUGHT: &str = "already_bought";
 pub struct CrowdPlan {
     /// The servers.
     pub nodes: Vec<SocketAddr>,
-    /// Path to `POST` to: `/api/vouchers/1/orders`.
+    /// Path to `POST` to, of each buyer who does not say otherwise: `/api/vouchers/1/orders`.
     pub path: Arc<str>,
     /// The buyers, each user once.
     pub buyers: Vec<Buyer>,
@@ -65,12 +65,16 @@ pub struct Buyer {
     /// How often this one tries, where it is not as often as the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<usize>,
+    /// Where this one posts to, where it is not where the others do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Arc<str>>,
 }
 
 /// A user with a token.
 impl From<&(UserId, String)> for Buyer {
     fn from((user, token): &(UserId, String)) -> Self {
-        Self { user_id: user.to_string().into(), token: token.as_str().into(), attempts: None }
+        let (user_id, token) = (user.to_string().into(), token.as_str().into());
+        Self { user_id, token, attempts: None, path: None }
     }
 }
 
@@ -93,7 +97,7 @@ impl CrowdPlan {
         }
         let request = |buyer: usize, attempt: usize| PlannedRequest {
             node: (buyer + attempt) % nodes,
-            path: Arc::clone(&self.path),
+            path: Arc::clone(self.path_of(buyer)),
             token: Arc::clone(&self.buyers[buyer].token),
             buyer: buyer as u64,
         };
@@ -122,6 +126,20 @@ impl CrowdPlan {
     fn attempts_of(&self, buyer: usize) -> usize {
         self.buyers[buyer].attempts.unwrap_or(self.attempts)
     }
+
+    fn path_of(&self, buyer: usize) -> &Arc<str> {
+        self.buyers[buyer].path.as_ref().unwrap_or(&self.path)
+    }
+}
+
+/// Attempts by outcome (see [`outcome`](super::outcome)).
+pub type Outcomes = BTreeMap<String, u64>;
+
+/// Attempts whose outcome is none of `codes`.
+#[must_use]
+pub fn count_others(outcomes: &Outcomes, codes: &[&str]) -> u64 {
+    let others = outcomes.iter().filter(|(code, _)| !codes.contains(&code.as_str()));
+    others.map(|(_, count)| count).sum()
 }
 
 /// One line of a crowd's output.
@@ -147,8 +165,10 @@ pub enum ReportLine<R> {
 pub struct CrowdReport {
     /// Attempts that left: all but the `not_sent` ones.
     pub sent: u64,
-    /// Attempts by outcome (see [`outcome`](super::outcome)); all together the plan's total.
-    pub outcomes: BTreeMap<String, u64>,
+    /// Attempts by outcome; all together the plan's total.
+    pub outcomes: Outcomes,
+    /// The same of each path.
+    pub outcomes_by_path: BTreeMap<Arc<str>, Outcomes>,
     /// Every 201, one entry each, in the order of the plan.
     pub acknowledged: Vec<AcknowledgedOrder>,
     /// Connections the attempts were spread over.
@@ -191,7 +211,8 @@ impl CrowdReport {
         let refused_buyers = refused_buyers(&result.answers);
         let elapsed_s = result.elapsed.as_secs_f64();
         let (mut all, mut ordered) = (Latencies::default(), Latencies::default());
-        let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
+        let mut outcomes = Outcomes::new();
+        let mut outcomes_by_path: BTreeMap<Arc<str>, Outcomes> = BTreeMap::new();
         let mut acknowledged = Vec::new();
         let (mut sent, mut answered) = (0_u64, 0_u64);
         for answer in result.answers {
@@ -200,20 +221,22 @@ impl CrowdReport {
                 answered += 1;
                 all.record(answer.latency);
             }
+            let buyer = answer.buyer as usize;
+            let of_path = outcomes_by_path.entry(Arc::clone(plan.path_of(buyer))).or_default();
+            for outcomes in [of_path, &mut outcomes] {
+                *outcomes.entry(answer.outcome.to_string()).or_default() += 1;
+            }
             if answer.outcome == ORDERED {
                 ordered.record(answer.latency);
-                let user_id = Arc::clone(&plan.buyers[answer.buyer as usize].user_id);
+                let user_id = Arc::clone(&plan.buyers[buyer].user_id);
                 acknowledged.push(AcknowledgedOrder { user_id, order_id: answer.order_id });
-            }
-            match outcomes.get_mut(&*answer.outcome) {
-                Some(count) => *count += 1,
-                None => drop(outcomes.insert(answer.outcome.into_owned(), 1)),
             }
         }
         let per_s = if elapsed_s > 0.0 { answered as f64 / elapsed_s } else { 0.0 };
         Self {
             sent,
             outcomes,
+            outcomes_by_path,
             acknowledged,
             connections: result.connections,
             elapsed_ms: (elapsed_s * 1e6).round() / 1e3,
@@ -292,14 +315,17 @@ mod tests {
     }
 
     #[test]
-    fn a_buyer_who_says_so_tries_more_or_less_often_than_the_others() {
+    fn a_buyer_who_says_so_tries_more_or_less_often_than_the_others_or_elsewhere() {
         let mut plan = plan(3, 1);
         plan.buyers[0].attempts = Some(3);
         plan.buyers[1].attempts = Some(0);
+        plan.buyers[2].path = Some("/q".into());
         let rush = plan.rush_plan().unwrap();
         let aimed: Vec<_> =
             rush.requests.iter().map(|request| (request.buyer, request.node)).collect();
         assert_eq!(aimed, [(0, 0), (0, 1), (0, 2), (2, 2)]);
+        let paths: Vec<_> = rush.requests.iter().map(|request| &*request.path).collect();
+        assert_eq!(paths, ["/p", "/p", "/p", "/q"]);
         assert_eq!(plan.total(), 4);
         let again: CrowdPlan =
             serde_json::from_value(serde_json::to_value(&plan).unwrap()).unwrap();
@@ -329,10 +355,14 @@ mod tests {
             answer(9, 4, "not_sent", 9_999),
         ];
         let result = RushResult { answers, connections: 8, elapsed: Duration::from_secs(2) };
-        let report = CrowdReport::new(&plan(5, 2), result);
+        let mut plan = plan(5, 2);
+        plan.buyers[2].path = Some("/q".into());
+        let report = CrowdReport::new(&plan, result);
         assert_eq!(report.sent, 9);
         assert_eq!(report.outcomes.values().sum::<u64>(), 10);
         assert_eq!(report.outcomes["sold_out"], 3);
+        let (p, q) = (&report.outcomes_by_path["/p"], &report.outcomes_by_path["/q"]);
+        assert_eq!((p["sold_out"], q["sold_out"], q.len()), (2, 1, 2));
         let acknowledged =
             AcknowledgedOrder { user_id: "0".into(), order_id: Some("order-0".into()) };
         assert_eq!(report.acknowledged, [acknowledged]);

@@ -6,10 +6,11 @@
 //! that is over is placed any more (migration 5 says why). Where they cannot be loaded, because they are
 //! too many or the sale is on after all, the database is asked for the buyers who wait, together.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::{self, StreamExt};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio::time::Instant;
@@ -27,8 +28,10 @@ const MAX_SALES: usize = 1_000;
 /// After owners could not be loaded, the database is asked for each buyer for so long.
 const POSTPONED_FOR: Duration = Duration::from_secs(1);
 
-/// One query asks for all buyers who wait.
+/// One query asks for all buyers of a voucher who wait.
 const LOOKUPS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
+/// Vouchers whose buyers are asked for at once: half of the connections for purchases.
+const VOUCHERS_AT_ONCE: usize = 4;
 /// One sale after the other is loaded.
 const LOADS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 
@@ -75,7 +78,7 @@ impl OwnersMemory {
 /// Finds owners.
 pub struct OrderOwners {
     memory: Arc<OwnersMemory>,
-    lookups: Batcher<(UserId, VoucherId), Option<OrderId>, StoreError>,
+    lookups: Batcher<(UserId, VoucherId), Result<Option<OrderId>, StoreError>, StoreError>,
     loads: Batcher<Voucher, (), StoreError>,
 }
 
@@ -94,7 +97,7 @@ impl OrderOwners {
         let asked = database.clone();
         let lookups = Batcher::new(LOOKUPS, move |buyers: Vec<(UserId, VoucherId)>| {
             let database = asked.clone();
-            async move { orders::find_owned(database.purchases(), &buyers).await }
+            async move { Ok(find_owned(&database, &buyers).await) }
         });
         let (database, shared) = (database.clone(), Arc::clone(&memory));
         let loads = Batcher::new(LOADS, move |vouchers: Vec<Voucher>| {
@@ -142,12 +145,34 @@ impl OrderOwners {
         user: UserId,
         voucher: VoucherId,
     ) -> Result<Option<OrderId>, StoreError> {
-        self.lookups.submit((user, voucher)).await.map_err(of_a_read)
+        let found = self.lookups.submit((user, voucher)).await.map_err(of_a_read)?;
+        found.map_err(StoreError::of_a_read)
     }
 }
 
 fn of_a_read(error: BatchError<StoreError>) -> StoreError {
     StoreError::from_batch(Service::Postgres, error).of_a_read()
+}
+
+/// The order that each buyer has of the voucher beside it, in their order. What fails for one voucher fails
+/// for no other: each may be on a database server of its own.
+async fn find_owned(
+    database: &Database,
+    buyers: &[(UserId, VoucherId)],
+) -> Vec<Result<Option<OrderId>, StoreError>> {
+    let mut of_vouchers: HashMap<VoucherId, Vec<UserId>> = HashMap::new();
+    for (user, voucher) in buyers {
+        of_vouchers.entry(*voucher).or_default().push(*user);
+    }
+    let found = stream::iter(of_vouchers).map(async |(voucher, users)| {
+        (voucher, orders::find_owned(database.purchases(), voucher, &users).await)
+    });
+    let found: HashMap<_, _> = found.buffer_unordered(VOUCHERS_AT_ONCE).collect().await;
+    let order_of = |(user, voucher): &(UserId, VoucherId)| match &found[voucher] {
+        Ok(orders) => Ok(orders.get(user).copied()),
+        Err(error) => Err(error.clone()),
+    };
+    buyers.iter().map(order_of).collect()
 }
 
 /// Loads the owners of `voucher`, or postpones that.

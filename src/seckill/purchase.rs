@@ -97,7 +97,7 @@ impl Purchases {
         let last = orders::last_id(database.pool()).await?;
         let order_ids = OrderIds::new(redis.clone(), keys.clone(), Arc::clone(&clock), last);
         let clock = Arc::new(DatabaseClock::new(clock));
-        vouchers::find_all(database.pool(), &[], &clock).await?;
+        vouchers::read_clock(database.pool(), &clock).await?;
         let lease = Lease::Renewed(options.lease);
         let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
         Ok(Arc::new(Self {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures_util::stream::{self, StreamExt};
 use quick_cache::sync::Cache;
 use tokio::time::{Instant, sleep};
 
@@ -29,6 +30,8 @@ const REFRESHES: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 /// The same for ids that memory does not have: most of them in a flood of made-up ids, which must not
 /// hold up the others.
 const LOOKUPS: Limits = Limits { batch: 256, waiting: 512, leaders: 1 };
+/// Vouchers that are read at once where each is read by itself: half of the connections for purchases.
+const READS_AT_ONCE: usize = 4;
 /// After a look-up that found nothing. It bounds how often such a flood makes the database look.
 const PAUSE_AFTER_NOTHING: Duration = Duration::from_millis(5);
 
@@ -96,7 +99,8 @@ impl RecentSale {
 }
 
 type Memory = Arc<Cache<VoucherId, RecentSale>>;
-type Reads = Batcher<VoucherId, Option<Arc<Sale>>, StoreError>;
+type SaleRead = Result<Option<Arc<Sale>>, StoreError>;
+type Reads = Batcher<VoucherId, SaleRead, StoreError>;
 
 /// Remembers sales for less than a second.
 #[derive(Debug)]
@@ -116,7 +120,7 @@ impl Sales {
             Batcher::new(limits, move |ids: Vec<VoucherId>| {
                 let (database, clock) = (database.clone(), Arc::clone(&clock));
                 let memory = Arc::clone(&memory);
-                async move { read(&database, &clock, &memory, &ids).await }
+                async move { Ok(read(&database, &clock, &memory, &ids).await) }
             })
         };
         let (refreshes, lookups) = (reads(REFRESHES), reads(LOOKUPS));
@@ -135,39 +139,73 @@ impl Sales {
             None => &self.lookups,
         };
         let read = reads.submit(id).await;
-        read.map_err(|error| StoreError::from_batch(Service::Postgres, error).of_a_read())
+        let read =
+            read.unwrap_or_else(|error| Err(StoreError::from_batch(Service::Postgres, error)));
+        read.map_err(StoreError::of_a_read)
     }
 }
 
-/// The sales of `ids`: from memory where another batch has just read them, else from the database.
+/// The sales of `ids`, in their order: from memory where another batch has just read them, else from the
+/// database.
 async fn read(
     database: &Database,
     clock: &DatabaseClock,
     memory: &Cache<VoucherId, RecentSale>,
     ids: &[VoucherId],
-) -> Result<Vec<Option<Arc<Sale>>>, StoreError> {
-    let mut sales: HashMap<VoucherId, Arc<Sale>> = HashMap::new();
+) -> Vec<SaleRead> {
+    let mut sales: HashMap<VoucherId, SaleRead> = HashMap::new();
     let mut missing = HashSet::new();
     for id in ids {
         match memory.get(id).filter(RecentSale::is_fresh) {
-            Some(remembered) => _ = sales.insert(*id, remembered.sale),
+            Some(remembered) => _ = sales.insert(*id, Ok(Some(remembered.sale))),
             None => _ = missing.insert(*id),
         }
     }
     if !missing.is_empty() {
         let read_at = Instant::now();
         let missing: Vec<VoucherId> = missing.into_iter().collect();
-        let vouchers = vouchers::find_all(database.purchases(), &missing, clock).await?;
-        if vouchers.is_empty() {
-            sleep(PAUSE_AFTER_NOTHING).await;
-        }
-        for voucher in vouchers {
-            let id = voucher.id;
-            let earlier = memory.get(&id).map(|remembered| remembered.sale);
-            let sale = Arc::new(Sale::new(voucher, earlier.as_deref()));
-            memory.insert(id, RecentSale { sale: Arc::clone(&sale), read_at });
+        let mut found_none = true;
+        for (id, voucher) in find_each(database, clock, &missing).await {
+            let sale = voucher.map(|voucher| {
+                let earlier = memory.get(&id).map(|remembered| remembered.sale);
+                let sale = Arc::new(Sale::new(voucher, earlier.as_deref()));
+                memory.insert(id, RecentSale { sale: Arc::clone(&sale), read_at });
+                Some(sale)
+            });
+            found_none = false;
             sales.insert(id, sale);
         }
+        if found_none {
+            sleep(PAUSE_AFTER_NOTHING).await;
+        }
     }
-    Ok(ids.iter().map(|id| sales.get(id).cloned()).collect())
+    ids.iter().map(|id| sales.get(id).cloned().unwrap_or(Ok(None))).collect()
+}
+
+/// Those of `ids` that there are, read together. Where the database says no to that, each is read by itself:
+/// of a database on several servers one may be gone, and the vouchers on the others sell on.
+async fn find_each(
+    database: &Database,
+    clock: &DatabaseClock,
+    ids: &[VoucherId],
+) -> Vec<(VoucherId, Result<Voucher, StoreError>)> {
+    let find = async |ids: &[VoucherId]| match vouchers::find_all(database.purchases(), ids, clock)
+        .await
+    {
+        Ok(found) => Ok(found.into_iter().map(|voucher| (voucher.id, Ok(voucher))).collect()),
+        Err(error) => Err(error),
+    };
+    let failed = |id: &VoucherId, error: &StoreError| (*id, Err(error.clone()));
+    match find(ids).await {
+        Ok(found) => found,
+        Err(error) if ids.len() == 1 || !error.was_answered() => {
+            ids.iter().map(|id| failed(id, &error)).collect()
+        }
+        Err(_) => {
+            let each = stream::iter(ids.to_vec()).map(async |id| {
+                find(&[id]).await.unwrap_or_else(|error| vec![failed(&id, &error)])
+            });
+            each.buffer_unordered(READS_AT_ONCE).concat().await
+        }
+    }
 }

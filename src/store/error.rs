@@ -114,6 +114,15 @@ impl StoreError {
         matches!(self, Self::Unknown { .. })
     }
 
+    /// Whether it is the database's own answer, in place of one that did not come. Of a database on several
+    /// servers it may be about one of them.
+    pub fn was_answered(&self) -> bool {
+        let (Self::Unavailable { cause, .. }
+        | Self::Unknown { cause, .. }
+        | Self::Defect { cause, .. }) = self;
+        matches!(cause.downcast_ref(), Some(sqlx::Error::Database(_)))
+    }
+
     /// Which store.
     pub const fn service(&self) -> Service {
         match self {
@@ -150,6 +159,10 @@ impl From<sqlx::Error> for StoreError {
                 }
                 // The server or the session was shut down: perhaps after a commit.
                 Some(code) if code.starts_with("57P") || code.starts_with("08") => {
+                    Self::Unknown { service, cause: cause(error) }
+                }
+                // Citus, whose worker died: an internal error by its code.
+                Some("XX000") if answer.message().starts_with("failure on connection") => {
                     Self::Unknown { service, cause: cause(error) }
                 }
                 _ => Self::Defect { service, cause: cause(error) },

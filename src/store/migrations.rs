@@ -12,7 +12,7 @@ use sqlx::{PgConnection, SqlSafeStr};
 
 use super::{Service, StoreError};
 
-const MIGRATIONS: [(i64, &str, &str); 6] = [
+const MIGRATIONS: [(i64, &str, &str); 7] = [
     (1, "schema", include_str!("../../migrations/0001_schema.sql")),
     (2, "place orders", include_str!("../../migrations/0002_place_orders.sql")),
     (3, "place new orders", include_str!("../../migrations/0003_place_new_orders.sql")),
@@ -23,6 +23,7 @@ const MIGRATIONS: [(i64, &str, &str); 6] = [
     ),
     (5, "sale window", include_str!("../../migrations/0005_sale_window.sql")),
     (6, "token revocation", include_str!("../../migrations/0006_token_revocation.sql")),
+    (7, "orders of buyers", include_str!("../../migrations/0007_orders_of_buyers.sql")),
 ];
 
 /// A migration may take long on a large table. But while it waits for a lock, all who need the table

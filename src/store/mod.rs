@@ -1,6 +1,7 @@
 //! PostgreSQL and Redis: handles, key names, scripts, queries, the order-id worker.
 
 mod database_clock;
+mod distribution;
 mod durability;
 pub mod error;
 pub mod keys;
@@ -22,6 +23,7 @@ pub mod users;
 pub mod vouchers;
 
 pub use database_clock::DatabaseClock;
+pub use distribution::{Distribution, DistributionError};
 pub use durability::DatabaseDurability;
 pub use error::{Service, StoreError};
 pub use keys::Keys;

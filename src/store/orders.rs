@@ -1,5 +1,7 @@
 //! Orders, read. [`order_writer`](super::order_writer) writes them.
 
+use std::collections::HashMap;
+
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{Connection, Row};
 
@@ -72,20 +74,27 @@ pub async fn last_id(pool: &PgPool) -> Result<Option<OrderId>, StoreError> {
     Ok(id.and_then(OrderId::new))
 }
 
-/// The order that each of `buyers` has of the voucher, in their order.
+/// The orders that `buyers` have of `voucher`, by buyer. One call, so that one server of a distributed
+/// database has it all.
 ///
 /// # Errors
 /// As any statement.
 pub async fn find_owned(
     pool: &PgPool,
-    buyers: &[(UserId, VoucherId)],
-) -> Result<Vec<Option<OrderId>>, StoreError> {
-    let query = sqlx::query_scalar("select * from owned_orders($1, $2)")
-        .bind(buyers.iter().map(|(user, _)| user.get()).collect::<Vec<_>>())
-        .bind(buyers.iter().map(|(_, voucher)| voucher.get()).collect::<Vec<_>>());
-    let ids: Vec<Option<i64>> =
-        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
-    Ok(ids.into_iter().map(|id| id.and_then(OrderId::new)).collect())
+    voucher: VoucherId,
+    buyers: &[UserId],
+) -> Result<HashMap<UserId, OrderId>, StoreError> {
+    let query = sqlx::query("select * from orders_of_buyers($1, $2)")
+        .bind(voucher.get())
+        .bind(buyers.iter().map(|user| user.get()).collect::<Vec<_>>());
+    let rows = in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    rows.iter().map(|row| owner_from(row, "buyer_id", "order_id")).collect()
+}
+
+fn owner_from(row: &PgRow, user: &str, order: &str) -> Result<(UserId, OrderId), StoreError> {
+    let defect = || StoreError::defect(Service::Postgres, "an order's id is not positive");
+    let user = UserId::new(row.try_get(user)?).ok_or_else(defect)?;
+    Ok((user, OrderId::new(row.try_get(order)?).ok_or_else(defect)?))
 }
 
 /// What there is to know of the owners of a voucher whose sale may be over.
@@ -129,17 +138,12 @@ pub async fn owners_of_finished(
         Ok((sold, Some(query.bind(voucher.get()).fetch_all(connection).await?)))
     })
     .await?;
-    let defect = || StoreError::defect(Service::Postgres, "an order's id is not positive");
-    let owner_from = |row: &PgRow| {
-        let user = UserId::new(row.try_get("user_id")?).ok_or_else(defect)?;
-        Ok((user, OrderId::new(row.try_get("id")?).ok_or_else(defect)?))
-    };
     match (sold, rows) {
         (None, _) => Ok(FinishedSale::NotFinished),
         (Some(_), None) => Ok(FinishedSale::TooMany),
         (Some(_), Some(rows)) => {
-            let owners = rows.iter().map(owner_from).collect::<Result<Vec<_>, StoreError>>();
-            owners.map(FinishedSale::Owners)
+            let owners = rows.iter().map(|row| owner_from(row, "user_id", "id"));
+            owners.collect::<Result<Vec<_>, StoreError>>().map(FinishedSale::Owners)
         }
     }
 }

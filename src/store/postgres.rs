@@ -9,6 +9,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Postgres};
 use tokio::time::timeout;
 
+use super::distribution::{self, Distribution, DistributionError};
 use super::durability::{DatabaseDurability, DurabilityCheck};
 use super::node_name::{NodeName, PROGRAM};
 use super::outage::ServiceOutage;
@@ -237,6 +238,18 @@ impl Database {
         };
         // Its settings are not for purchases: the connection is closed.
         migrations::run(open).await
+    }
+
+    /// Distributes the data over the workers of Citus. Safe from several processes at once.
+    ///
+    /// # Errors
+    /// `NotPrepared` with what is missing; as any statement.
+    pub async fn distribute(&self) -> Result<Distribution, DistributionError> {
+        let mut connection = CloseOnDrop(Some(self.acquire().await?));
+        match &mut connection.0 {
+            Some(open) => distribution::run(open).await,
+            None => Err(StoreError::defect(Service::Postgres, "a connection vanished").into()),
+        }
     }
 
     /// Whether the server answers, on a connection for purchases: readers cannot make it look away.

@@ -23,7 +23,7 @@ pub async fn revoke(
 ) -> Result<Option<DateTime<Utc>>, StoreError> {
     let query = sqlx::query_scalar(
         "update users
-         set tokens_not_before = greatest(clock_timestamp(), $2, tokens_not_before)
+         set tokens_not_before = greatest(now(), $2, tokens_not_before)
          where id = $1
          returning tokens_not_before",
     )

@@ -97,11 +97,12 @@ pub async fn find_all(
     ids: &[VoucherId],
     clock: &DatabaseClock,
 ) -> Result<Vec<Voucher>, StoreError> {
-    // One row at least, for the time.
+    // In each row, so that it is the time of the server that has the voucher and judges its sale.
     let query = sqlx::query(
-        "select t.sale_time, v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
-         from (select sale_time() as sale_time) t
-         left join (vouchers v join seckill_vouchers s on s.voucher_id = v.id) on v.id = any ($1)",
+        "select sale_time() as sale_time,
+                v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
+         from vouchers v join seckill_vouchers s on s.voucher_id = v.id
+         where v.id = any ($1)",
     )
     .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>());
     let (sent_at, rows) = in_time(pool, async |connection| {
@@ -113,13 +114,22 @@ pub async fn find_all(
     if let Some(row) = rows.first() {
         clock.learn(sent_at, row.try_get("sale_time")?);
     }
-    let mut vouchers = Vec::with_capacity(rows.len());
-    for row in &rows {
-        if row.try_get::<Option<i64>, _>("id")?.is_some() {
-            vouchers.push(voucher_from(row)?);
-        }
-    }
-    Ok(vouchers)
+    rows.iter().map(voucher_from).collect()
+}
+
+/// Tells `clock` the time by which sales begin and end, where no voucher is to be read.
+///
+/// # Errors
+/// As any statement.
+pub async fn read_clock(pool: &PgPool, clock: &DatabaseClock) -> Result<(), StoreError> {
+    let query = sqlx::query_scalar("select sale_time()");
+    let (sent_at, time) = in_time(pool, async |connection| {
+        let sent_at = clock.local().now();
+        Ok((sent_at, query.fetch_one(connection).await?))
+    })
+    .await?;
+    clock.learn(sent_at, time);
+    Ok(())
 }
 
 /// Up to `limit` vouchers with ids below `before`, newest first.

@@ -99,6 +99,35 @@ async fn where_there_is_more_than_buyers_everybody_gets_exactly_one() {
     holds(&arguments, Shape { stock: 2000, ..DEFAULT }, None).await;
 }
 
+/// The buyers do not divide evenly.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_crowd_buys_ten_vouchers_and_each_is_judged() {
+    let place = place();
+    let arguments = ["--vouchers", "10", "--stock", "40", "--users", "403", "--attempts", "2"];
+    let (output, verdict) = demo(place.path(), &arguments, None).await;
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.starts_with("HOLDS: 10 vouchers with a stock of 400 in all, 400 orders,"),
+        "{said}"
+    );
+    for (field, figure) in [("stock", 400), ("users", 403), ("orders", 400), ("remaining", 0)] {
+        assert_eq!(number(&verdict, field), figure, "{field}: {verdict}");
+    }
+    assert_eq!(told(&verdict, "ordered"), 400, "{verdict}");
+    assert!(verdict.get("voucher_id").is_none(), "{verdict}");
+    let vouchers = verdict["vouchers"].as_array().unwrap();
+    let of = |field: &str| vouchers.iter().map(|one| number(one, field)).collect::<Vec<_>>();
+    let users = of("users");
+    assert_eq!(users.iter().sum::<i64>(), 403);
+    assert!(users.iter().all(|users| (40..=41).contains(users)), "{users:?}");
+    assert_eq!((of("stock"), of("orders")), (vec![40; 10], vec![40; 10]));
+    let ids: std::collections::HashSet<_> = vouchers.iter().map(|one| &one["voucher_id"]).collect();
+    assert_eq!(ids.len(), 10);
+    let table = String::from_utf8_lossy(&output.stderr);
+    assert!(table.contains("and 2 more, each of which holds"), "{table}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn with_servers_named_it_uses_them_and_leaves_its_sale_there() {
     let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };

@@ -81,12 +81,7 @@ async fn what_one_node_publishes_is_heard_on_another_and_a_waiter_is_woken_by_it
 }
 
 /// Moves the slot of `name`; `meanwhile` runs when the source says that it is on its way.
-pub(super) async fn migrate(
-    cluster: &Cluster,
-    name: &str,
-    to: &Node,
-    meanwhile: impl AsyncFnOnce(),
-) {
+pub async fn migrate(cluster: &Cluster, name: &str, to: &Node, meanwhile: impl AsyncFnOnce()) {
     let from = cluster.node_of(name).await;
     let slot = cluster.slot_of(name).await.to_string();
     let [source, target]: [String; 2] =

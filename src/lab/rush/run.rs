@@ -115,6 +115,7 @@ fn plan(
             user_id: Arc::clone(&number),
             token: number,
             attempts: Some(RushOptions::attempts(i)),
+            path: None,
         }
     };
     CrowdPlan {

@@ -275,6 +275,7 @@ mod tests {
         let crowd = CrowdReport {
             sent: 20,
             outcomes: outcomes.iter().map(|(code, n)| ((*code).to_owned(), *n)).collect(),
+            outcomes_by_path: BTreeMap::new(),
             acknowledged: vec![acknowledged; told("ordered") as usize],
             connections: 1,
             elapsed_ms: 1000.0,

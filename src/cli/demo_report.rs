@@ -1,0 +1,106 @@
+//! The verdict on a demo, for people.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::verdict::{DemoVerdict, Findings};
+
+/// Vouchers that the table shows though nothing is wrong with them.
+const SHOWN: usize = 8;
+
+/// Prints the figures to standard error.
+pub fn print(verdict: &DemoVerdict) {
+    let mut table = plain_table();
+    let mut row = |name: &str, value: String| {
+        table.add_row([name.to_owned(), value]);
+    };
+    for (code, count) in &verdict.outcomes {
+        row(code, count.to_string());
+    }
+    let Findings { orders, remaining, oversold, duplicates, undersold, lost, .. } = verdict.found;
+    row("", String::new());
+    row("orders in the database", orders.to_string());
+    row("stock left", remaining.to_string());
+    row("oversold", oversold.to_string());
+    row("duplicates", duplicates.to_string());
+    row("undersold", undersold.to_string());
+    row("lost", lost.to_string());
+    row("", String::new());
+    row("elapsed", format!("{:.0} ms", verdict.elapsed_ms));
+    row("answers per second", format!("{:.0}", verdict.answers_per_s));
+    if let Some(latency) = &verdict.latency_ms {
+        let latency = format!("{:.0} / {:.0} / {:.0} ms", latency.p50, latency.p95, latency.p99);
+        row("latency p50 / p95 / p99", latency);
+    }
+    align_right(&mut table);
+    eprintln!("\n{}\n", table.trim_fmt());
+    if verdict.vouchers.len() > 1 {
+        print_vouchers(verdict);
+    }
+}
+
+/// The first vouchers, and all with which something is wrong.
+fn print_vouchers(verdict: &DemoVerdict) {
+    let mut table = plain_table();
+    table.add_row(["voucher", "orders", "left", "oversold", "duplicates", "undersold", "lost", ""]);
+    let mut hidden = 0;
+    for (position, voucher) in verdict.vouchers.iter().enumerate() {
+        if voucher.holds && position >= SHOWN {
+            hidden += 1;
+            continue;
+        }
+        let Findings { orders, remaining, oversold, duplicates, undersold, lost, .. } =
+            voucher.found;
+        let figures = [orders, remaining, oversold, duplicates, undersold, lost];
+        let word = if voucher.holds { "holds" } else { "BROKEN" };
+        let id = voucher.voucher_id.to_string();
+        let figures = figures.map(|figure| figure.to_string());
+        table.add_row([&[id][..], &figures, &[word.to_owned()]].concat());
+    }
+    align_right(&mut table);
+    eprintln!("{}", table.trim_fmt());
+    if hidden > 0 {
+        eprintln!("and {hidden} more, each of which holds");
+    }
+    eprintln!();
+}
+
+fn plain_table() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table
+}
+
+/// All columns but the first.
+fn align_right(table: &mut Table) {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+/// The verdict in one sentence.
+pub fn sentence(verdict: &DemoVerdict) -> String {
+    let DemoVerdict { found, vouchers, .. } = verdict;
+    let count = vouchers.len();
+    if verdict.holds {
+        let sold = if count == 1 {
+            format!("{} vouchers", found.stock)
+        } else {
+            format!("{count} vouchers with a stock of {} in all", found.stock)
+        };
+        return format!(
+            "HOLDS: {sold}, {} orders, nobody twice, nothing left that a buyer wanted, every \
+             acknowledged order is in the database.",
+            found.orders
+        );
+    }
+    let mut failures = found.failures();
+    if failures.is_empty() {
+        failures.push("the audit finds that the books do not hold".to_owned());
+    }
+    let failures = failures.join("; ");
+    if count == 1 {
+        return format!("BROKEN: {failures}.");
+    }
+    let broken = vouchers.iter().filter(|voucher| !voucher.holds).count();
+    format!("BROKEN for {broken} of {count} vouchers: {failures}.")
+}

@@ -1,0 +1,186 @@
+//! Spreads the data over the workers of Citus, once (`seckill migrate --distribute`, docs/scaling.md).
+//!
+//! All that belongs to one voucher is distributed by its id and lies together on one worker: the voucher,
+//! its sale, its orders. A purchase is one call of `place_orders`, which runs there as a whole. The
+//! users are a reference table, a copy on every server: a phone is unique among all of them, which no
+//! distributed table can promise but of its distribution column, and an audit joins them to the orders
+//! of every shard. The list of migrations stays on the coordinator, where the workers can read it: a node
+//! may use any server of Citus as its coordinator.
+
+use sqlx::{Connection, PgConnection};
+
+use super::StoreError;
+
+/// What became of the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Distribution {
+    /// It is distributed now, over so many workers.
+    Done {
+        /// Active workers.
+        workers: i64,
+    },
+    /// It was distributed before.
+    Already,
+}
+
+/// The data is not distributed.
+#[derive(Debug, thiserror::Error)]
+pub enum DistributionError {
+    /// The database is not prepared: how to do that.
+    #[error("the data cannot be distributed: {0}")]
+    NotPrepared(String),
+    /// The database did not do it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<sqlx::Error> for DistributionError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+fn not_prepared(how: &str) -> DistributionError {
+    DistributionError::NotPrepared(how.to_owned())
+}
+
+/// Each table and its statement. One at a time: a later one refers to those before it.
+const TABLES: [(&str, &str); 5] = [
+    ("users", "select create_reference_table('users')"),
+    ("vouchers", "select create_distributed_table('vouchers', 'id', colocate_with := 'none')"),
+    (
+        "seckill_vouchers",
+        "select create_distributed_table('seckill_vouchers', 'voucher_id', colocate_with := 'vouchers')",
+    ),
+    (
+        "orders",
+        "select create_distributed_table('orders', 'voucher_id', colocate_with := 'vouchers')",
+    ),
+    ("_sqlx_migrations", "select citus_add_local_table_to_metadata('_sqlx_migrations')"),
+];
+
+/// What a distributed table held before stays behind it, unseen. Those that refer to others come first.
+const LEFT_BEHIND: &str = "
+    select truncate_local_data_after_distributing_table('orders');
+    select truncate_local_data_after_distributing_table('seckill_vouchers');
+    select truncate_local_data_after_distributing_table('vouchers')";
+
+/// Each function and its statement. A call that names a voucher runs on the worker that has it.
+const FUNCTIONS: [(&str, &str); 3] = [
+    ("sale_time()", "select create_distributed_function('sale_time()')"),
+    (
+        "place_orders(bigint, bigint[], bigint[], timestamptz[])",
+        "select create_distributed_function(
+             'place_orders(bigint, bigint[], bigint[], timestamptz[])',
+             'voucher', colocate_with := 'orders')",
+    ),
+    (
+        "orders_of_buyers(bigint, bigint[])",
+        "select create_distributed_function(
+             'orders_of_buyers(bigint, bigint[])', 'voucher', colocate_with := 'orders')",
+    ),
+];
+
+const IS_DISTRIBUTED: &str =
+    "select exists (select from pg_dist_partition where logicalrelid = $1::regclass)";
+/// A function that takes a voucher is distributed by it; `sale_time` takes nothing.
+const IS_FUNCTION_DISTRIBUTED: &str = "select exists (
+    select from pg_catalog.pg_dist_object
+    where classid = 'pg_proc'::regclass and objid = $1::regprocedure
+      and (distribution_argument_index is not null or $1 = 'sale_time()'))";
+
+/// Distributes what is not distributed yet. All of it or nothing.
+pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, DistributionError> {
+    sqlx::raw_sql("set statement_timeout = 0; set idle_in_transaction_session_timeout = 0")
+        .execute(&mut *connection)
+        .await?;
+    let workers = prepared_workers(connection).await?;
+    let mut transaction = connection.begin().await?;
+    // Of two at once the second finds nothing to do.
+    sqlx::query("select pg_advisory_xact_lock(hashtext('seckill migrate --distribute'))")
+        .execute(&mut *transaction)
+        .await?;
+    // One connection to each worker: foreign keys to a reference table ask for that.
+    sqlx::query("set local citus.multi_shard_modify_mode = 'sequential'")
+        .execute(&mut *transaction)
+        .await?;
+    let mut has_tables = false;
+    let mut has_functions = false;
+    for (table, statement) in TABLES {
+        has_tables |= run_unless(&mut transaction, IS_DISTRIBUTED, table, statement).await?;
+    }
+    for (function, statement) in FUNCTIONS {
+        has_functions |=
+            run_unless(&mut transaction, IS_FUNCTION_DISTRIBUTED, function, statement).await?;
+    }
+    transaction.commit().await?;
+    if has_tables {
+        sqlx::raw_sql(LEFT_BEHIND).execute(&mut *connection).await?;
+    }
+    Ok(if has_tables || has_functions {
+        Distribution::Done { workers }
+    } else {
+        Distribution::Already
+    })
+}
+
+/// Whether there was something to do.
+async fn run_unless(
+    connection: &mut PgConnection,
+    question: &'static str,
+    name: &str,
+    statement: &'static str,
+) -> Result<bool, DistributionError> {
+    let is_there: bool =
+        sqlx::query_scalar(question).bind(name).fetch_one(&mut *connection).await?;
+    if !is_there {
+        sqlx::query(statement).execute(&mut *connection).await?;
+    }
+    Ok(!is_there)
+}
+
+/// How many workers there are, of a database that is prepared for distributed data.
+async fn prepared_workers(connection: &mut PgConnection) -> Result<i64, DistributionError> {
+    let available = "select exists (select from pg_available_extensions where name = 'citus')";
+    if !sqlx::query_scalar::<_, bool>(available).fetch_one(&mut *connection).await? {
+        return Err(not_prepared(
+            "the database server has no extension citus; install Citus on it and on its workers",
+        ));
+    }
+    if let Err(error) =
+        sqlx::query("create extension if not exists citus").execute(&mut *connection).await
+    {
+        // It says what is missing: a superuser, or shared_preload_libraries.
+        let answer = error.as_database_error().map(|answer| answer.message().to_owned());
+        return Err(match answer {
+            Some(answer) => {
+                not_prepared(&format!("the extension citus cannot be created: {answer}"))
+            }
+            None => error.into(),
+        });
+    }
+    let wal_level: String = sqlx::query_scalar("select current_setting('wal_level')")
+        .fetch_one(&mut *connection)
+        .await?;
+    if wal_level != "logical" {
+        return Err(not_prepared(&format!(
+            "wal_level is {wal_level}; set it to logical on every server, without it no shard moves \
+             while its vouchers sell"
+        )));
+    }
+    let workers = sqlx::query_scalar("select count(*) from citus_get_active_worker_nodes()");
+    let workers: i64 = workers.fetch_one(&mut *connection).await?;
+    if workers == 0 {
+        return Err(not_prepared(
+            "there is no active worker; name the coordinator with citus_set_coordinator_host(host, port), \
+             then add workers with citus_add_node(host, port)",
+        ));
+    }
+    if !sqlx::query_scalar::<_, bool>("select citus_is_coordinator()")
+        .fetch_one(&mut *connection)
+        .await?
+    {
+        return Err(not_prepared("this server is a worker; connect to the coordinator"));
+    }
+    Ok(workers)
+}

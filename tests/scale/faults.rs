@@ -1,0 +1,221 @@
+//! Servers that die, and data that moves, in the middle of a sale on distributed data.
+
+use std::time::Instant;
+
+use seckill::model::{Clock, SystemClock};
+use seckill::seckill::{Strategy, audit};
+use seckill::store::users;
+
+use super::citus::{Citus, is_installed};
+use crate::faults::crowd::{Answer, Crowd, What, in_progress, only};
+use crate::faults::sale::Sale;
+use crate::processes::{Node, eventually};
+use crate::redis_nodes::Cluster;
+use crate::redis_topologies::cluster::migrate;
+
+const ORDERS: usize = 50;
+
+/// A sale on each of two workers, each with a crowd of its own, on two nodes.
+struct Stage {
+    cluster: Citus,
+    redis: Cluster,
+    sales: [Sale; 2],
+    crowds: [Crowd; 2],
+    _nodes: [Node; 2],
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let redis = Cluster::start(3).await;
+        let cluster = Citus::distributed(2).await;
+        let url = cluster.coordinator.url();
+        let first = Sale::open(&url, &redis.url(), Strategy::GroupCommit).await;
+        let at = cluster.worker_of(first.voucher.get()).await;
+        let mut second = first.another(Strategy::GroupCommit).await;
+        while cluster.worker_of(second.voucher.get()).await == at {
+            second = first.another(Strategy::GroupCommit).await;
+        }
+        let sales = [first, second];
+        let nodes = [sales[0].node().await, sales[0].node().await];
+        let addresses = [nodes[0].address, nodes[1].address];
+        let crowds = [Crowd::start(&sales[0], &addresses), Crowd::start(&sales[1], &addresses)];
+        let stage = Self { cluster, redis, sales, crowds, _nodes: nodes };
+        stage.both_sell().await;
+        stage
+    }
+
+    /// Waits until each sale has sold to some who asked after this.
+    async fn both_sell(&self) {
+        let now = Instant::now();
+        for crowd in &self.crowds {
+            crowd.orders_after(now, ORDERS).await;
+        }
+    }
+
+    async fn move_first_sale_to_the_new_worker(&self) {
+        let (voucher, workers) = (self.sales[0].voucher, &self.cluster.workers);
+        let (from, to) = (workers[self.worker().await].port, workers[2].port);
+        self.cluster
+            .coordinator
+            .run(&format!(
+                "select replicate_reference_tables();
+                 select citus_move_shard_placement(
+                     get_shard_id_for_distribution_column('orders', {voucher}),
+                     '127.0.0.1', {from}, '127.0.0.1', {to})"
+            ))
+            .await;
+        assert_eq!(self.worker().await, 2);
+    }
+
+    /// Moves shards in the background until every worker has its share, while both sales sell.
+    async fn rebalance(&self) {
+        let mut connection = self.cluster.coordinator.connect().await;
+        let start = sqlx::query("select citus_rebalance_start()");
+        start.execute(&mut connection).await.unwrap();
+        let states = "select state::text from citus_rebalance_status()";
+        eventually("the shards are balanced", async || {
+            self.both_sell().await;
+            let state: String =
+                sqlx::query_scalar(states).fetch_one(&mut connection).await.unwrap();
+            assert_ne!(state, "failed");
+            state == "finished"
+        })
+        .await;
+        let shards: Vec<i64> = sqlx::query_scalar(
+            "select count(*) from citus_shards where table_name = 'orders'::regclass group by nodeport",
+        )
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+        assert!(shards.len() == 3 && shards.iter().all(|count| *count >= 2), "{shards:?}");
+    }
+
+    /// The key of today's order ids.
+    async fn order_counter(&self) -> String {
+        let mut found = Vec::new();
+        for node in &self.redis.nodes {
+            found.append(&mut node.command::<Vec<String>>(&["KEYS", "icr:order:*"]).await);
+        }
+        found.sort();
+        found.pop().unwrap()
+    }
+
+    /// Which worker has the first sale.
+    async fn worker(&self) -> usize {
+        self.cluster.worker_of(self.sales[0].voucher.get()).await
+    }
+
+    /// From the coordinator's copy of the users; a new one would be written to every server.
+    async fn known_users_log_in(&self) {
+        let log_in = async |phone: &str| {
+            users::find_or_create(&self.sales[0].pool, phone, "", SystemClock.now()).await
+        };
+        assert_eq!(log_in("+99900000000001").await.unwrap().id.get(), 1);
+        let new = log_in("+8613800138000").await;
+        assert!(matches!(&new, Err(error) if error.retry_may_help()), "{new:?}");
+    }
+
+    /// The books of every sale hold at this moment, in the middle of the sale.
+    async fn books_hold(&self) {
+        let audits = audit::run(&self.sales[0].pool, None).await.unwrap();
+        assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
+    }
+
+    /// Sends the buyers home. Nobody was told anything that does not belong to a fault, and what they were
+    /// told is in the books.
+    async fn settle(self) -> Settled {
+        let [first, second] = self.crowds;
+        let told = [first.go_home().await, second.go_home().await];
+        for (sale, answers) in self.sales.iter().zip(&told) {
+            only(answers, &[What::Unavailable, in_progress()]);
+            sale.settle(answers).await;
+        }
+        Settled { told }
+    }
+}
+
+struct Settled {
+    told: [Vec<Answer>; 2],
+}
+
+impl Settled {
+    fn refused(&self, sale: usize, from: Instant, to: Instant) -> usize {
+        let refused = |answer: &&Answer| {
+            answer.what == What::Unavailable && (from..to).contains(&answer.sent)
+        };
+        self.told[sale].iter().filter(refused).count()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_dies_takes_no_other_workers_vouchers_along() {
+    if !is_installed() {
+        return;
+    }
+    let mut stage = Stage::new().await;
+    let dying = stage.worker().await;
+    let killed = Instant::now();
+    stage.cluster.workers[dying].kill();
+    let dead = Instant::now();
+    // The sale on the dead worker refuses; the other one sells on, also when what memory knew of the
+    // vouchers is too old.
+    stage.crowds[0].refusals_after(dead).await;
+    stage.crowds[1].orders_after(dead, ORDERS).await;
+    stage.crowds[0].refusals_after(Instant::now()).await;
+    let whole = Instant::now();
+    stage.crowds[1].orders_after(whole, ORDERS).await;
+    stage.known_users_log_in().await;
+    let still_dead = Instant::now();
+    stage.cluster.workers[dying].start_again().await;
+    stage.both_sell().await;
+    stage.books_hold().await;
+    // The coordinator takes both along, and both come back.
+    stage.cluster.coordinator.kill();
+    let dead_too = Instant::now();
+    for crowd in &stage.crowds {
+        crowd.refusals_after(dead_too).await;
+    }
+    stage.cluster.coordinator.start_again().await;
+    stage.both_sell().await;
+    let settled = stage.settle().await;
+    eprintln!(
+        "figures: a dead worker: {} x 503 of its voucher, {} of the other's",
+        settled.refused(0, killed, still_dead),
+        settled.refused(1, killed, still_dead),
+    );
+    let slowest = settled.told.iter().flatten().filter(|answer| answer.what == What::Unavailable);
+    eprintln!("figures: slowest refusal {:?}", slowest.map(|answer| answer.took).max());
+    // Reads of both together fail while it dies; then no more.
+    assert_eq!(settled.refused(1, whole, still_dead), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_moves_and_a_master_dies_in_the_middle_of_a_sale() {
+    if !is_installed() {
+        return;
+    }
+    let mut stage = Stage::new().await;
+    // To a worker that has nothing yet: the shard of one of the sales, then what balances all of them.
+    stage.cluster.add_worker().await;
+    stage.move_first_sale_to_the_new_worker().await;
+    stage.both_sell().await;
+    stage.books_hold().await;
+    stage.rebalance().await;
+    stage.books_hold().await;
+
+    // The order ids move, then the master that has them dies.
+    let counter = stage.order_counter().await;
+    let to = (stage.redis.index_of(&counter).await + 1) % 3;
+    let replica = stage.redis.add_replica(to).await;
+    migrate(&stage.redis, &counter, &stage.redis.nodes[to], async || stage.both_sell().await).await;
+    stage.both_sell().await;
+    stage.redis.nodes[to].kill();
+    eventually("the replica is the master", async || {
+        replica.field(&["INFO", "replication"], "role").await == "master"
+    })
+    .await;
+    stage.both_sell().await;
+    let survived: Option<i64> = replica.command(&["GET", &counter]).await;
+    assert!(survived.is_some());
+    stage.settle().await;
+}

@@ -1,0 +1,92 @@
+//! `seckill migrate --distribute`.
+
+use super::citus::{Citus, Server, is_installed};
+use crate::program::Program;
+use crate::world::World;
+
+/// Also where Citus is not installed.
+#[tokio::test]
+async fn a_database_without_citus_is_told_from_one_that_has_it() {
+    let world = World::new().await;
+    let ran = Program::on(&world).run(&["migrate", "--distribute"]).await;
+    assert_eq!((ran.status, &*ran.stdout), (1, "the database is up to date\n"), "{ran:?}");
+    assert!(ran.stderr.starts_with("seckill: the data cannot be distributed: "), "{ran:?}");
+    assert_eq!(ran.stderr.matches('\n').count(), 1, "{ran:?}");
+    // And nothing has changed.
+    world.users(1).await;
+    let voucher = world.voucher(1).await;
+    assert_eq!(Program::on(&world).says(&["migrate"]).await, "the database is up to date\n");
+    assert_eq!(world.audit().await.voucher_id, voucher.id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_data_of_a_database_in_use_is_distributed_once_when_there_is_a_worker() {
+    if !is_installed() {
+        return;
+    }
+    let mut cluster = Citus { coordinator: Server::start().await, workers: Vec::new() };
+    let program = cluster.program();
+    let voucher = program.says(&["voucher", "add", "--title", "100 for 80", "--stock", "2"]).await;
+    let voucher = voucher.trim();
+    cluster
+        .coordinator
+        .run(&format!(
+            "insert into users (phone, nickname, created_at) values ('+8613900000001', 'one', now());
+             select * from place_orders({voucher}, array[11], array[1], array[now()])"
+        ))
+        .await;
+    let distribute = ["migrate", "--distribute"];
+    let ran = program.run(&distribute).await;
+    assert_eq!(ran.status, 1, "{ran:?}");
+    assert!(ran.stderr.contains("there is no active worker"), "{ran:?}");
+
+    let port = cluster.coordinator.port;
+    let set_host = format!("select citus_set_coordinator_host('127.0.0.1', {port})");
+    cluster.coordinator.run(&set_host).await;
+    cluster.add_worker().await;
+    let done = "the database is up to date\nthe data is distributed, workers: 1\n";
+    assert_eq!(program.says(&distribute).await, done);
+    let again = "the database is up to date\nthe data was already distributed\n";
+    assert_eq!(program.says(&distribute).await, again);
+    // A worker is told from the coordinator.
+    let on_worker = Program::alone().with("DATABASE_URL", &cluster.workers[0].url());
+    assert!(on_worker.run(&distribute).await.stderr.contains("this server is a worker"));
+    // But it can be any node's coordinator.
+    let from_worker = on_worker.says(&["audit"]).await;
+    assert!(from_worker.contains("holds"), "{from_worker}");
+    let bought = format!(
+        "insert into users (id, phone, nickname, created_at) values (2, '+8613900000002', 'two', now());
+         select * from place_orders({voucher}, array[12], array[2], array[now()])"
+    );
+    cluster.workers[0].run(&bought).await;
+
+    let mut connection = cluster.coordinator.connect().await;
+    let tables: Vec<(String, String, i32)> = sqlx::query_as(
+        "select table_name::text, citus_table_type, colocation_id from citus_tables
+         where citus_table_type <> 'local' order by 1",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .unwrap();
+    let kinds: Vec<_> =
+        tables.iter().map(|(name, kind, _)| (name.as_str(), kind.as_str())).collect();
+    let by_voucher = "distributed";
+    assert_eq!(
+        kinds,
+        [
+            ("orders", by_voucher),
+            ("seckill_vouchers", by_voucher),
+            ("users", "reference"),
+            ("vouchers", by_voucher)
+        ]
+    );
+    assert!(tables[0].2 == tables[1].2 && tables[1].2 == tables[3].2, "{tables:?}");
+    // What was there before is there, and is found on the worker.
+    assert!(program.says(&["audit"]).await.contains("holds"));
+    let orders: i64 = sqlx::query_scalar("select count(*) from orders where voucher_id = $1")
+        .bind(voucher.parse::<i64>().unwrap())
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(orders, 2);
+}

@@ -1,0 +1,50 @@
+//! What a purchase costs a distributed database: one call to the coordinator, one to one worker.
+
+use seckill::model::{Clock, SystemClock};
+
+use super::citus::{Citus, is_installed};
+use super::routes::world_on;
+use crate::world::user;
+
+/// The commands that the coordinator sent to workers since its log was `before`.
+fn remote_commands(log: &str, before: usize) -> Vec<&str> {
+    log[before..].lines().filter_map(|line| Some(line.split_once("NOTICE:  issuing ")?.1)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
+    if !is_installed() {
+        return;
+    }
+    let cluster = Citus::distributed(2).await;
+    let log_all = "alter database seckill set citus.log_remote_commands = on;
+        alter database seckill set log_statement = 'all'";
+    cluster.coordinator.run(log_all).await;
+    let world = world_on(&cluster).await;
+    world.clock.set(SystemClock.now());
+    world.users(30).await;
+    let voucher = world.voucher(20).await.id;
+    let shop = world.purchases(world.options()).await;
+    // The first one makes the connections and learns the sale.
+    assert_eq!(shop.buy(user(1), voucher).await.unwrap().code(), "ordered");
+    for number in 2..=20 {
+        // Each in turn, so that each is a transaction of its own; also after the sixth, from which on the
+        // coordinator may plan a prepared statement for all its calls at once.
+        let before = cluster.coordinator.log().len();
+        assert_eq!(shop.buy(user(number), voucher).await.unwrap().code(), "ordered");
+        let log = cluster.coordinator.log();
+        let of_orders = |line: &&str| !line.contains("seckill_vouchers");
+        let commands: Vec<_> =
+            remote_commands(&log, before).into_iter().filter(of_orders).collect();
+        assert_eq!(commands.len(), 1, "{commands:#?}");
+        assert!(commands[0].contains("FROM public.place_orders("), "{commands:#?}");
+        let calls = log[before..].matches(": select * from place_orders").count();
+        assert_eq!(calls, 1, "{}", &log[before..]);
+        assert!(!log[before..].contains("PREPARE TRANSACTION"));
+    }
+    // The control: what two workers have to agree on is seen in the log.
+    let before = cluster.coordinator.log().len();
+    cluster.coordinator.run("update users set nickname = 'one' where id = 1").await;
+    assert!(cluster.coordinator.log()[before..].contains("PREPARE TRANSACTION"));
+    shop.shutdown().await;
+}

@@ -1,0 +1,173 @@
+//! The API on distributed data.
+
+use std::collections::BTreeSet;
+
+use seckill::model::{Clock, SystemClock};
+use seckill::seckill::audit;
+use seckill::store::{Database, orders};
+use serde_json::json;
+
+use super::citus::{Citus, is_installed};
+use crate::api_client::{Answer, Api, DOCUMENT};
+use crate::program::Program;
+use crate::world::{ADMIN_PHONE, World};
+
+/// A world whose database is this one.
+pub async fn world_on(cluster: &Citus) -> World {
+    let database_url = cluster.coordinator.url();
+    let database = Database::new(&database_url).unwrap();
+    let world = World { database_url, database, ..World::new().await };
+    world.clock.set(SystemClock.now());
+    world
+}
+
+/// An API, and which of its operations were asked for something that they did.
+struct Walk {
+    api: Api,
+    done: BTreeSet<(String, &'static str)>,
+}
+
+impl Walk {
+    /// `route` is the path as the document has it, `path` the one to ask.
+    async fn ask(&mut self, method: &str, route: &'static str, path: &str, token: &str) -> Answer {
+        self.send(method, route, path, token, None).await
+    }
+
+    async fn send(
+        &mut self,
+        method: &str,
+        route: &'static str,
+        path: &str,
+        token: &str,
+        body: Option<serde_json::Value>,
+    ) -> Answer {
+        let request = self.api.request(method, path).bearer_auth(token);
+        let request = if let Some(body) = &body { request.json(body) } else { request };
+        let answer = self.api.send(request).await;
+        if answer.status < 300 {
+            self.done.insert((method.to_lowercase(), route));
+        }
+        answer
+    }
+
+    async fn log_in(&mut self, phone: &str) -> String {
+        let codes = "/api/login-codes";
+        self.send("POST", codes, codes, "", Some(json!({ "phone": phone }))).await.is(202);
+        let code = self.api.world.sms.0.lock().unwrap().last().unwrap().1.clone();
+        let body = json!({ "phone": phone, "code": code });
+        let session = self.send("POST", "/api/sessions", "/api/sessions", "", Some(body)).await;
+        session.is(201).text_of("token").to_owned()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_works_on_distributed_data() {
+    if !is_installed() {
+        return;
+    }
+    let cluster = Citus::distributed(2).await;
+    let world = world_on(&cluster).await;
+    let address = world.serve().await;
+    let mut walk = Walk { api: Api::at(world, address), done: BTreeSet::new() };
+
+    let admin = walk.log_in(ADMIN_PHONE).await;
+    let buyer = walk.log_in("13800138000").await;
+    walk.ask("GET", "/api/me", "/api/me", &buyer).await.is(200);
+    // Enough vouchers to have some on each worker.
+    let mut vouchers = Vec::new();
+    for number in 1..=8 {
+        let body = json!({ "title": format!("voucher {number}"), "stock": 2 });
+        let created = walk.send("POST", "/api/vouchers", "/api/vouchers", &admin, Some(body)).await;
+        vouchers.push(created.is(201).text_of("id").to_owned());
+    }
+    let mut workers = BTreeSet::new();
+    for voucher in &vouchers {
+        workers.insert(cluster.worker_of(voucher.parse().unwrap()).await);
+    }
+    assert_eq!(workers.len(), 2, "{vouchers:?}");
+    let list = walk.ask("GET", "/api/vouchers", "/api/vouchers?limit=5", "").await;
+    let newest: Vec<_> = list.body.as_array().unwrap().iter().map(|it| &it["id"]).collect();
+    assert_eq!(newest, vouchers.iter().rev().take(5).collect::<Vec<_>>(), "{list:?}");
+
+    let mut orders = Vec::new();
+    for voucher in &vouchers {
+        orders.push(sell_out(&mut walk, voucher, &buyer, &admin).await);
+    }
+    walk.ask("GET", "/api/events", "/api/events", "").await.is(200);
+
+    // Of all workers, newest first, in pages.
+    let page = walk.ask("GET", "/api/orders", "/api/orders?limit=5", &buyer).await;
+    let own: Vec<_> = page.body.as_array().unwrap().iter().map(|it| &it["order_id"]).collect();
+    assert_eq!(own, orders.iter().rev().take(5).collect::<Vec<_>>(), "{page:?}");
+    for order in &orders {
+        let path = format!("/api/orders/{order}");
+        walk.ask("GET", "/api/orders/{id}", &path, &buyer).await.is(200);
+        walk.ask("GET", "/api/orders/{id}", &path, &admin).await.problem(404, "order_not_found");
+    }
+    for route in ["/api/nodes", "/healthz", "/readyz", "/metrics"] {
+        walk.ask("GET", route, route, &admin).await.is(200);
+    }
+    walk.ask("DELETE", "/api/sessions", "/api/sessions", &buyer).await.is(204);
+    walk.ask("GET", "/api/me", "/api/me", &buyer).await.problem(401, "unauthenticated");
+
+    let documented: BTreeSet<_> = DOCUMENT["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        // A crowd is sent by the program, from its board, which this world does not have.
+        .filter(|(path, _)| !path.starts_with("/api/crowds"))
+        .flat_map(|(path, operations)| {
+            operations.as_object().unwrap().keys().map(|method| (method.clone(), path.as_str()))
+        })
+        .collect();
+    assert_eq!(walk.done, documented);
+
+    commands_work(&walk.api.world).await;
+}
+
+/// Both of a voucher's stock of two are sold, and a third buyer hears that it is sold out. Returns the order
+/// of `buyer`.
+async fn sell_out(walk: &mut Walk, voucher: &str, buyer: &str, admin: &str) -> String {
+    let path = format!("/api/vouchers/{voucher}/orders");
+    let route = "/api/vouchers/{id}/orders";
+    let order = walk.ask("POST", route, &path, buyer).await;
+    let order = order.is(201).text_of("order_id").to_owned();
+    // The other one goes to the other user, then nothing is left.
+    walk.ask("POST", route, &path, admin).await.is(201);
+    let again = walk.ask("POST", route, &path, buyer).await;
+    again.problem(409, "already_bought");
+    assert_eq!(again.text_of("order_id"), order);
+    let token = walk.api.world.token(99);
+    walk.ask("POST", route, &path, &token).await.problem(409, "sold_out");
+    let found =
+        walk.ask("GET", "/api/vouchers/{id}", &format!("/api/vouchers/{voucher}"), "").await;
+    assert_eq!(found.is(200).text_of("title").split(' ').next(), Some("voucher"));
+    let path = format!("/api/vouchers/{voucher}/audit");
+    let audit = walk.ask("POST", "/api/vouchers/{id}/audit", &path, admin).await;
+    assert_eq!(
+        (&audit.body["holds"], &audit.body["orders"]),
+        (&json!(true), &json!(2)),
+        "{audit:?}"
+    );
+    let path = format!("/api/vouchers/{voucher}/events");
+    walk.ask("GET", "/api/vouchers/{id}/events", &path, "").await.is(200);
+    order
+}
+
+/// What no route does.
+async fn commands_work(world: &World) {
+    let last = orders::last_id(world.database.pool()).await.unwrap().unwrap();
+    let newest: i64 = sqlx::query_scalar("select id from orders order by id desc limit 1")
+        .fetch_one(world.database.pool())
+        .await
+        .unwrap();
+    assert_eq!(last.get(), newest);
+    let program = Program::on(world);
+    let file = program.file("tokens.csv");
+    program.says(&["tokens", "--users", "20", "--out", file.to_str().unwrap()]).await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 21);
+    assert!(program.says(&["voucher", "list"]).await.contains("voucher 8"));
+    let audits = audit::run(world.database.pool(), None).await.unwrap();
+    assert_eq!(audits.len(), 8);
+    assert!(audits.iter().all(|audit| audit.holds && audit.orders == 2), "{audits:?}");
+}
