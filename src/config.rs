@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use axum::http::Uri;
 use clap::{Args, ValueEnum};
@@ -174,6 +175,9 @@ impl SmsArgs {
 /// The largest burst: as many connections as one process takes.
 pub const MAX_BURST: u32 = 16_384;
 
+/// The longest delay: longer than any balancer takes to notice.
+const MAX_DRAIN_DELAY: Duration = Duration::from_secs(300);
+
 /// How the API is served.
 #[derive(Debug, Clone, Args)]
 pub struct ServerArgs {
@@ -212,6 +216,12 @@ pub struct ServerArgs {
     /// tries-per-address=600/10m, tries-per-network=2400/10m, wrong-tries-per-phone=50/24h
     #[arg(long, env = "SECKILL_LOGIN_LIMITS", value_name = "LIMITS", default_value = "")]
     pub login_limits: LoginLimits,
+
+    /// How long the server goes on selling after it was told to end, while /readyz answers 503: longer
+    /// than the load balancer takes to notice; at most 5m
+    #[arg(long, env = "SECKILL_DRAIN_DELAY", value_name = "TIME", default_value = "0s",
+        value_parser = drain_delay)]
+    pub drain_delay: Duration,
 
     /// Networks of load balancers whose X-Forwarded-For is believed, separated by commas
     #[arg(long, env = "SECKILL_TRUSTED_PROXIES", value_name = "NETWORKS", default_value = "")]
@@ -338,6 +348,14 @@ fn webhook_url(text: &str) -> Result<Uri, String> {
     url.as_str().parse().map_err(|_| "it is not a URL".to_owned())
 }
 
+fn drain_delay(text: &str) -> Result<Duration, String> {
+    let delay = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if delay > MAX_DRAIN_DELAY {
+        return Err("it must be at most 5m".to_owned());
+    }
+    Ok(delay)
+}
+
 fn directory(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() {
         return Err("it is empty".to_owned());
@@ -365,6 +383,15 @@ mod tests {
         let networks = |text: &str| text.parse::<Networks>().map(|networks| networks.0.len());
         assert_eq!((networks(""), networks("10.0.0.0/8, ::1")), (Ok(0), Ok(2)));
         assert!(networks("10.0.0.0/99").is_err());
+    }
+
+    #[test]
+    fn a_delay_that_no_balancer_needs_is_refused() {
+        assert_eq!(drain_delay("1500ms"), Ok(Duration::from_millis(1500)));
+        assert_eq!(drain_delay("5m"), Ok(MAX_DRAIN_DELAY));
+        for wrong in ["5m 1ms", "10", "-1s", "soon", ""] {
+            assert!(drain_delay(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
