@@ -32,7 +32,7 @@ async fn arguments_that_make_no_sense_are_refused() {
         (&["demo", "--stock=-1"], "--stock"),
         (&["demo", "--users", "0"], "--users"),
         (&["demo", "--nodes", "two"], "--nodes"),
-        (&["demo", "--vouchers", "1001"], "--vouchers"),
+        (&["demo", "--vouchers", "257"], "--vouchers"),
         (&["demo", "--vouchers", "5", "--users", "4"], "there must be a buyer for each"),
         (&["serve", "--drain-delay", "6m"], "it must be at most 5m"),
         (&["tokens", "--users", "0", "--out", "t.csv"], "--users"),
