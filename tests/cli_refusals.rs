@@ -9,7 +9,7 @@ const PASSWORD: &str = "hunter2-hunter2-hunter2";
 
 #[tokio::test]
 async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 21] = [
+    let wrong: [(&[&str], &str); 24] = [
         (&["sell"], "unrecognized subcommand 'sell'"),
         (&["migrate", "--force"], "unexpected argument '--force'"),
         (&["migrate", "now"], "unexpected argument 'now'"),

@@ -103,7 +103,7 @@ impl App {
         }))
     }
 
-    /// From now on tells balancers and clients to go elsewhere. Whoever comes is still served.
+    /// Tells balancers and clients to go elsewhere; requests that come all the same are served.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }

@@ -1,18 +1,20 @@
 //! The only reader of the environment. One struct per concern; flags win over variables.
 //! A value that is malformed ends the program with one sentence and status 2 before anything starts.
 
-use std::collections::{BTreeSet, HashSet};
-use std::net::{IpAddr, SocketAddr};
+mod lists;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use axum::http::Uri;
 use clap::{Args, ValueEnum};
-use ipnet::IpNet;
 use tracing_subscriber::EnvFilter;
 
-use crate::model::normalized_phone;
+pub use lists::{Networks, Phones};
+
 use crate::seckill::{DEFAULT_BURST, Strategy};
 use crate::store::{LoginLimits, RedisUrl};
 
@@ -228,41 +230,6 @@ pub struct ServerArgs {
     pub trusted_proxies: Networks,
 }
 
-/// Phones, each once, as they are after login.
-#[derive(Debug, Clone, Default)]
-pub struct Phones(pub HashSet<String>);
-
-impl FromStr for Phones {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let phone = |text: &str| {
-            normalized_phone(text).ok_or_else(|| format!("{text:?} is not a phone number"))
-        };
-        items(text).map(phone).collect::<Result<_, _>>().map(Self)
-    }
-}
-
-/// Networks, or single addresses.
-#[derive(Debug, Clone, Default)]
-pub struct Networks(pub Vec<IpNet>);
-
-impl FromStr for Networks {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let network = |text: &str| {
-            text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).map_err(
-                |_| format!("{text:?} is neither an address nor a network like 10.0.0.0/8"),
-            )
-        };
-        items(text).map(network).collect::<Result<_, _>>().map(Self)
-    }
-}
-
-/// The items of a list, which may be empty.
-fn items(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|item| !item.is_empty())
-}
-
 /// Checks the environment before anything starts. Returns a warning for each `SECKILL_` variable that
 /// `program` does not have: it may be misspelt, or somebody else's (Kubernetes sets `SECKILL_PORT` for
 /// a service named seckill).
@@ -373,17 +340,6 @@ fn secret(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_may_be_empty_and_name_what_is_wrong_with_them() {
-        let phones = |text: &str| text.parse::<Phones>().map(|phones| phones.0.len());
-        assert_eq!((phones(""), phones(" , ")), (Ok(0), Ok(0)));
-        assert_eq!(phones("13800138000, +8613800138000,+442071838750"), Ok(2));
-        assert!(phones("13800138000,12").is_err_and(|error| error.contains("\"12\"")));
-        let networks = |text: &str| text.parse::<Networks>().map(|networks| networks.0.len());
-        assert_eq!((networks(""), networks("10.0.0.0/8, ::1")), (Ok(0), Ok(2)));
-        assert!(networks("10.0.0.0/99").is_err());
-    }
 
     #[test]
     fn a_delay_that_no_balancer_needs_is_refused() {
