@@ -115,14 +115,10 @@ openapi: setup-test ## writes the API's description anew into the file that a te
 screenshots: setup-test ## takes the pictures in the README anew: the shop and the board, in both languages
 	$(CARGO) test --locked --test integration screenshots:: -- --ignored
 
-# The values are stand-ins: docker compose reads the file only when those without a default are set.
-.PHONY: compose-check
-compose-check: ## is docker-compose.yml well-formed? asks docker compose, where it is installed
-	@if docker compose version >/dev/null 2>&1; then \
-		POSTGRES_PASSWORD=none SECKILL_SECRET=none docker compose --env-file /dev/null config --quiet; \
-	else \
-		echo 'compose-check: there is no docker compose here, docker-compose.yml is not checked.'; \
-	fi
+.PHONY: deploy-check
+deploy-check: ## are docker-compose.yml, the balancer's file and the manifests of Kubernetes well-formed?
+	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh deploy-check || true
+	@CARGO_TARGET_DIR=$(TARGET_DIR) deploy/check.sh
 
 .PHONY: setup
 setup: ## what building and running need: compiler, PostgreSQL, Redis; only what is missing

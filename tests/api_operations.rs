@@ -8,7 +8,7 @@ use crate::raw_http::Raw;
 /// The servers of the tests may lose the last moments before they are killed.
 fn readiness(database: &str) -> serde_json::Value {
     let durability = "unsafe: fsync or full_page_writes is off";
-    json!({ "database": database, "redis": "ok", "durability": durability })
+    json!({ "database": database, "redis": "ok", "durability": durability, "draining": false })
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ const PASSWORD: &str = "hunter2-hunter2-hunter2";
 
 #[tokio::test]
 async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 21] = [
+    let wrong: [(&[&str], &str); 24] = [
         (&["sell"], "unrecognized subcommand 'sell'"),
         (&["migrate", "--force"], "unexpected argument '--force'"),
         (&["migrate", "now"], "unexpected argument 'now'"),
@@ -32,6 +32,9 @@ async fn arguments_that_make_no_sense_are_refused() {
         (&["demo", "--stock=-1"], "--stock"),
         (&["demo", "--users", "0"], "--users"),
         (&["demo", "--nodes", "two"], "--nodes"),
+        (&["demo", "--vouchers", "257"], "--vouchers"),
+        (&["demo", "--vouchers", "5", "--users", "4"], "there must be a buyer for each"),
+        (&["serve", "--drain-delay", "6m"], "it must be at most 5m"),
         (&["tokens", "--users", "0", "--out", "t.csv"], "--users"),
         (&["tokens", "--users", "1"], "--out"),
         (&["voucher", "add", "--title", "t", "--stock", "2147483648"], "--stock"),

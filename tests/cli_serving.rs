@@ -52,6 +52,7 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
         .with("SECKILL_ADMIN_PHONES", "")
         .with("SECKILL_BURST", "100")
         .with("SECKILL_CONNECTIONS_PER_ADDRESS", "100")
+        .with("SECKILL_DRAIN_DELAY", "10ms")
         .with("SECKILL_LISTEN", "127.0.0.1:0")
         .with("SECKILL_LOGIN_LIMITS", "")
         .with("SECKILL_REQUIRE_DURABLE", "false")

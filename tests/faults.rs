@@ -11,6 +11,7 @@ mod nodes;
 mod postgres;
 mod postgres_node;
 mod redis;
+mod rolling;
 pub mod sale;
 pub mod stage;
 mod standby;

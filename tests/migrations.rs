@@ -12,6 +12,12 @@ use crate::world::{World, user};
 /// The migrations of the release before this one.
 const BEFORE: i64 = 4;
 
+/// A later release has added what this one does not know.
+pub const LATER_RELEASE: &str = "alter table orders add column channel text;
+    create index orders_by_time on orders (created_at);
+    insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+    values (9999, 'a later release', true, '\\x00', 0)";
+
 /// A world whose database has nothing but the migrations up to `last`.
 async fn world_at(last: i64) -> World {
     let world = World::new().await;
@@ -60,15 +66,10 @@ async fn the_schema_of_the_release_before_is_migrated_and_sells() {
     sells(&world).await;
 }
 
-/// A later release has added what this one does not know.
 #[tokio::test]
 async fn an_old_node_starts_and_sells_beside_a_newer_schema() {
     let world = World::new().await;
-    let newer = "alter table orders add column channel text;
-        create index orders_by_time on orders (created_at);
-        insert into _sqlx_migrations (version, description, success, checksum, execution_time)
-        values (9999, 'a later release', true, '\\x00', 0)";
-    sqlx::raw_sql(newer).execute(world.database.pool()).await.unwrap();
+    sqlx::raw_sql(LATER_RELEASE).execute(world.database.pool()).await.unwrap();
     world.database.migrate().await.unwrap();
     sells(&world).await;
 }

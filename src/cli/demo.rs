@@ -46,7 +46,7 @@ pub struct DemoArgs {
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
     stock: i32,
     /// Vouchers on sale at the same time, each with --stock; the buyers are spread evenly over them
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     vouchers: u32,
     /// Buyers in all, each of whom wants one voucher
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 #[cfg(feature = "lab")]
@@ -115,7 +116,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     tracing::info!(
         "the shop is at http://{address}/, the board at /board, the API at /docs; Ctrl-C stops"
     );
-    let stop = stopping(stop, app.clone());
+    let stop = stopping(stop, args.server.drain_delay, app.clone());
     let pages = pages::routes(app.clone());
     #[cfg(feature = "lab")]
     let (pages, player) = with_ladder(pages, &stores)?;
@@ -205,9 +206,15 @@ fn crowds(
     Ok(None)
 }
 
-/// What has no end of its own is ended before the requests that were begun are finished.
-async fn stopping(stop: impl Future<Output = ()>, app: App) {
+/// Readiness goes first. What has no end of its own is ended before the requests that were begun are
+/// finished.
+async fn stopping(stop: impl Future<Output = ()>, drain_delay: Duration, app: App) {
     stop.await;
+    app.drain();
+    if !drain_delay.is_zero() {
+        tracing::info!("stopping: not ready from now on, and selling for another {drain_delay:?}");
+        tokio::time::sleep(drain_delay).await;
+    }
     app.events.close();
     if let Some(crowds) = &app.crowds {
         crowds.stop();

@@ -58,6 +58,8 @@ impl Node {
             .args(["serve", "--listen", &listen.to_string(), "--until-stdin-closes"])
             .args(["--strategy", options.strategy])
             .args(["--burst", &options.burst.to_string()])
+            // No balancer has to notice that it ends.
+            .args(["--drain-delay", "0s"])
             // In the environment, where other users of the machine cannot read them.
             .env("DATABASE_URL", options.database_url)
             .env("REDIS_URL", options.redis_url)

@@ -17,7 +17,7 @@ use crate::telemetry;
 /// A store that needs longer to answer is not ready.
 const READY_WITHIN: Duration = Duration::from_millis(900);
 
-/// How the stores are.
+/// How the stores are, and whether the process takes leave.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct Readiness {
     /// PostgreSQL.
@@ -28,6 +28,8 @@ pub struct Readiness {
     pub redis: &'static str,
     /// Whether a crash of the database's machine loses nothing: `durable`, `unsafe: …` or `unknown`.
     pub durability: &'static str,
+    /// Whether the process was told to end, and new requests should go elsewhere.
+    pub draining: bool,
 }
 
 /// How `database` and `redis` are, asked at most about once a second.
@@ -38,7 +40,7 @@ pub fn readiness(database: &Database, redis: &Redis) -> ReadCache<(), Readiness>
         async move {
             let (database_word, redis) = tokio::join!(word(database.ping()), word(redis.ping()));
             let durability = database.durability().as_str();
-            Ok(Readiness { database: database_word, redis, durability })
+            Ok(Readiness { database: database_word, redis, durability, draining: false })
         }
     })
 }

@@ -15,15 +15,16 @@ pub async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether the process can do its work: database and Redis answer. At most a second old.
+/// Whether the process can do its work: database and Redis answer, at most a second ago, and it was not
+/// told to end.
 #[utoipa::path(get, path = "/readyz", tag = "operations",
     responses(
         (status = 200, body = Readiness, description = "ready"),
-        (status = 503, body = Readiness, description = "a store does not answer"),
+        (status = 503, body = Readiness, description = "a store does not answer, or the process ends"),
     ))]
 pub async fn readyz(State(app): State<App>) -> Result<(StatusCode, Json<Readiness>), ApiError> {
-    let readiness = app.readiness.get(()).await?;
-    let ready = readiness.database == "ok" && readiness.redis == "ok";
+    let readiness = Readiness { draining: app.is_draining(), ..app.readiness.get(()).await? };
+    let ready = readiness.database == "ok" && readiness.redis == "ok" && !readiness.draining;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok((status, Json(readiness)))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{CONNECTION, HeaderValue};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -51,13 +52,23 @@ pub fn router_with(app: App, pages: Router) -> Router {
         // `RUST_LOG=tower_http=debug` shows each request. Failures are logged where they
         // become a problem, with their cause, and not a second time here.
         .layer(TraceLayer::new_for_http().on_failure(()))
-        .with_state(app)
+        .with_state(app.clone())
         .merge(openapi::routes())
         .merge(docs_page::routes())
         .merge(pages)
         .fallback(|| async { ApiError::new(Code::NotFound) })
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
-    with_common_layers(api)
+    with_common_layers(api).layer(from_fn_with_state(app, close_while_draining))
+}
+
+/// Clients and proxies keep their connections for long, also to a process that ends: each is told so
+/// with its next answer, and opens the next one elsewhere.
+async fn close_while_draining(State(app): State<App>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if app.is_draining() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// Beyond the limit a request is refused at once (load shedding), so that it does not queue for the few

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Bytes;
 use ipnet::IpNet;
@@ -44,6 +45,7 @@ pub struct AppState {
     pub audits: Semaphore,
     /// A permit for each read of users and orders.
     pub reads: Arc<Semaphore>,
+    draining: AtomicBool,
 }
 
 /// What an [`App`] is made of.
@@ -96,8 +98,19 @@ impl App {
             nodes: health::nodes(&parts.database),
             audits: Semaphore::new(1),
             reads: Arc::new(Semaphore::new(MAX_READS)),
+            draining: AtomicBool::new(false),
             parts,
         }))
+    }
+
+    /// Tells balancers and clients to go elsewhere; requests that come all the same are served.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`App::drain`] was called.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
     }
 }
 

@@ -40,11 +40,11 @@ fn pool_of(database_url: &str) -> PgPool {
     PgPoolOptions::new().max_connections(4).connect_lazy(database_url).unwrap()
 }
 
-async fn put_on_sale(pool: &PgPool) -> VoucherId {
+async fn put_on_sale(pool: &PgPool, stock: i32) -> VoucherId {
     let now = SystemClock.now();
     let new = NewVoucher {
         title: "100 for 80".to_owned(),
-        stock: USERS.cast_signed(),
+        stock,
         begin_time: now - TimeDelta::hours(1),
         end_time: now + TimeDelta::hours(1),
     };
@@ -58,7 +58,7 @@ impl Sale {
         database.migrate().await.unwrap();
         let now = SystemClock.now();
         users::create_range(database.pool(), user(1), USERS, now).await.unwrap();
-        let voucher = put_on_sale(database.pool()).await;
+        let voucher = put_on_sale(database.pool(), USERS.cast_signed()).await;
         database.close().await;
         Self {
             pool: pool_of(database_url),
@@ -74,7 +74,13 @@ impl Sale {
 
     /// Another sale on the same servers.
     pub async fn another(&self, strategy: Strategy) -> Self {
-        Self { voucher: put_on_sale(&self.pool).await, strategy, ..self.at(&self.database_url) }
+        Self { strategy, ..self.another_of(USERS.cast_signed()).await }
+    }
+
+    /// Another sale on the same servers, which can sell out.
+    pub async fn another_of(&self, stock: i32) -> Self {
+        let voucher = put_on_sale(&self.pool, stock).await;
+        Self { voucher, ..self.at(&self.database_url) }
     }
 
     /// The same sale as another database server knows it.

@@ -1,17 +1,20 @@
 //! The only reader of the environment. One struct per concern; flags win over variables.
 //! A value that is malformed ends the program with one sentence and status 2 before anything starts.
 
-use std::collections::{BTreeSet, HashSet};
-use std::net::{IpAddr, SocketAddr};
+mod lists;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use axum::http::Uri;
 use clap::{Args, ValueEnum};
-use ipnet::IpNet;
 use tracing_subscriber::EnvFilter;
 
-use crate::model::normalized_phone;
+pub use lists::{Networks, Phones};
+
 use crate::seckill::{DEFAULT_BURST, Strategy};
 use crate::store::{LoginLimits, RedisUrl};
 
@@ -174,6 +177,9 @@ impl SmsArgs {
 /// The largest burst: as many connections as one process takes.
 pub const MAX_BURST: u32 = 16_384;
 
+/// The longest delay: longer than any balancer takes to notice.
+const MAX_DRAIN_DELAY: Duration = Duration::from_secs(300);
+
 /// How the API is served.
 #[derive(Debug, Clone, Args)]
 pub struct ServerArgs {
@@ -213,44 +219,15 @@ pub struct ServerArgs {
     #[arg(long, env = "SECKILL_LOGIN_LIMITS", value_name = "LIMITS", default_value = "")]
     pub login_limits: LoginLimits,
 
+    /// How long the server goes on selling after it was told to end, while /readyz answers 503: longer
+    /// than the load balancer takes to notice; at most 5m
+    #[arg(long, env = "SECKILL_DRAIN_DELAY", value_name = "TIME", default_value = "0s",
+        value_parser = drain_delay)]
+    pub drain_delay: Duration,
+
     /// Networks of load balancers whose X-Forwarded-For is believed, separated by commas
     #[arg(long, env = "SECKILL_TRUSTED_PROXIES", value_name = "NETWORKS", default_value = "")]
     pub trusted_proxies: Networks,
-}
-
-/// Phones, each once, as they are after login.
-#[derive(Debug, Clone, Default)]
-pub struct Phones(pub HashSet<String>);
-
-impl FromStr for Phones {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let phone = |text: &str| {
-            normalized_phone(text).ok_or_else(|| format!("{text:?} is not a phone number"))
-        };
-        items(text).map(phone).collect::<Result<_, _>>().map(Self)
-    }
-}
-
-/// Networks, or single addresses.
-#[derive(Debug, Clone, Default)]
-pub struct Networks(pub Vec<IpNet>);
-
-impl FromStr for Networks {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let network = |text: &str| {
-            text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).map_err(
-                |_| format!("{text:?} is neither an address nor a network like 10.0.0.0/8"),
-            )
-        };
-        items(text).map(network).collect::<Result<_, _>>().map(Self)
-    }
-}
-
-/// The items of a list, which may be empty.
-fn items(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 
 /// Checks the environment before anything starts. Returns a warning for each `SECKILL_` variable that
@@ -338,6 +315,14 @@ fn webhook_url(text: &str) -> Result<Uri, String> {
     url.as_str().parse().map_err(|_| "it is not a URL".to_owned())
 }
 
+fn drain_delay(text: &str) -> Result<Duration, String> {
+    let delay = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if delay > MAX_DRAIN_DELAY {
+        return Err("it must be at most 5m".to_owned());
+    }
+    Ok(delay)
+}
+
 fn directory(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() {
         return Err("it is empty".to_owned());
@@ -357,14 +342,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_may_be_empty_and_name_what_is_wrong_with_them() {
-        let phones = |text: &str| text.parse::<Phones>().map(|phones| phones.0.len());
-        assert_eq!((phones(""), phones(" , ")), (Ok(0), Ok(0)));
-        assert_eq!(phones("13800138000, +8613800138000,+442071838750"), Ok(2));
-        assert!(phones("13800138000,12").is_err_and(|error| error.contains("\"12\"")));
-        let networks = |text: &str| text.parse::<Networks>().map(|networks| networks.0.len());
-        assert_eq!((networks(""), networks("10.0.0.0/8, ::1")), (Ok(0), Ok(2)));
-        assert!(networks("10.0.0.0/99").is_err());
+    fn a_delay_that_no_balancer_needs_is_refused() {
+        assert_eq!(drain_delay("1500ms"), Ok(Duration::from_millis(1500)));
+        assert_eq!(drain_delay("5m"), Ok(MAX_DRAIN_DELAY));
+        for wrong in ["5m 1ms", "10", "-1s", "soon", ""] {
+            assert!(drain_delay(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
