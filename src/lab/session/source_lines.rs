@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn every_pause_point_has_one_line_in_its_rungs_file() {
-        for rung in RUNGS {
+        // A session does not play those that write later.
+        for rung in RUNGS.iter().filter(|rung| !rung.has_consumer()) {
             assert!(of_beginning(rung).is_some(), "{}", rung.id);
             let named = rung.source.matches("Point::").count();
             let mut found = 0;
