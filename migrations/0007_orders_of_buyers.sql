@@ -10,8 +10,13 @@ language plpgsql stable
 set enable_seqscan = off
 as $$
 begin
+    -- Buyer by buyer, so that each is found by the unique index (migration 5 says why).
     return query
-    select o.user_id, o.id from orders o
-    where o.voucher_id = voucher and o.user_id = any (buyers);
+    select found.buyer, found.own from (
+        select b.buyer,
+               (select o.id from orders o where o.voucher_id = voucher and o.user_id = b.buyer) as own
+        from unnest(buyers) b (buyer)
+    ) found
+    where found.own is not null;
 end
 $$;

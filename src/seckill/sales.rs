@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use quick_cache::sync::Cache;
 use tokio::time::{Instant, sleep};
 
@@ -30,8 +30,8 @@ const REFRESHES: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 /// The same for ids that memory does not have: most of them in a flood of made-up ids, which must not
 /// hold up the others.
 const LOOKUPS: Limits = Limits { batch: 256, waiting: 512, leaders: 1 };
-/// Vouchers that are read at once where each is read by itself: half of the connections for purchases.
-const READS_AT_ONCE: usize = 4;
+/// Vouchers that are read at once where each is read by itself: a quarter of the connections for purchases.
+const READS_AT_ONCE: usize = 2;
 /// After a look-up that found nothing. It bounds how often such a flood makes the database look.
 const PAUSE_AFTER_NOTHING: Duration = Duration::from_millis(5);
 
@@ -120,7 +120,7 @@ impl Sales {
             Batcher::new(limits, move |ids: Vec<VoucherId>| {
                 let (database, clock) = (database.clone(), Arc::clone(&clock));
                 let memory = Arc::clone(&memory);
-                async move { Ok(read(&database, &clock, &memory, &ids).await) }
+                async move { read(&database, &clock, &memory, &ids).await }
             })
         };
         let (refreshes, lookups) = (reads(REFRESHES), reads(LOOKUPS));
@@ -152,7 +152,7 @@ async fn read(
     clock: &DatabaseClock,
     memory: &Cache<VoucherId, RecentSale>,
     ids: &[VoucherId],
-) -> Vec<SaleRead> {
+) -> Result<Vec<SaleRead>, StoreError> {
     let mut sales: HashMap<VoucherId, SaleRead> = HashMap::new();
     let mut missing = HashSet::new();
     for id in ids {
@@ -164,48 +164,44 @@ async fn read(
     if !missing.is_empty() {
         let read_at = Instant::now();
         let missing: Vec<VoucherId> = missing.into_iter().collect();
-        let mut found_none = true;
-        for (id, voucher) in find_each(database, clock, &missing).await {
+        let found = find_each(database, clock, &missing).await?;
+        if found.is_empty() {
+            sleep(PAUSE_AFTER_NOTHING).await;
+        }
+        for (id, voucher) in found {
             let sale = voucher.map(|voucher| {
                 let earlier = memory.get(&id).map(|remembered| remembered.sale);
                 let sale = Arc::new(Sale::new(voucher, earlier.as_deref()));
                 memory.insert(id, RecentSale { sale: Arc::clone(&sale), read_at });
                 Some(sale)
             });
-            found_none = false;
             sales.insert(id, sale);
         }
-        if found_none {
-            sleep(PAUSE_AFTER_NOTHING).await;
-        }
     }
-    ids.iter().map(|id| sales.get(id).cloned().unwrap_or(Ok(None))).collect()
+    Ok(ids.iter().map(|id| sales.get(id).cloned().unwrap_or(Ok(None))).collect())
 }
 
-/// Those of `ids` that there are, read together. Where the database says no to that, each is read by itself:
-/// of a database on several servers one may be gone, and the vouchers on the others sell on.
+/// Those of `ids` that there are, read together. Where a worker of Citus is away, each is read by itself,
+/// and the vouchers on the other workers sell on.
+///
+/// # Errors
+/// When the database itself does not answer: then no further voucher is asked for.
 async fn find_each(
     database: &Database,
     clock: &DatabaseClock,
     ids: &[VoucherId],
-) -> Vec<(VoucherId, Result<Voucher, StoreError>)> {
-    let find = async |ids: &[VoucherId]| match vouchers::find_all(database.purchases(), ids, clock)
-        .await
-    {
-        Ok(found) => Ok(found.into_iter().map(|voucher| (voucher.id, Ok(voucher))).collect()),
-        Err(error) => Err(error),
+) -> Result<Vec<(VoucherId, Result<Voucher, StoreError>)>, StoreError> {
+    let find = async |ids: &[VoucherId]| {
+        let found = vouchers::find_all(database.purchases(), ids, clock).await?;
+        Ok(found.into_iter().map(|voucher| (voucher.id, Ok(voucher))).collect::<Vec<_>>())
     };
-    let failed = |id: &VoucherId, error: &StoreError| (*id, Err(error.clone()));
     match find(ids).await {
-        Ok(found) => found,
-        Err(error) if ids.len() == 1 || !error.was_answered() => {
-            ids.iter().map(|id| failed(id, &error)).collect()
-        }
-        Err(_) => {
-            let each = stream::iter(ids.to_vec()).map(async |id| {
-                find(&[id]).await.unwrap_or_else(|error| vec![failed(&id, &error)])
-            });
-            each.buffer_unordered(READS_AT_ONCE).concat().await
-        }
+        Err(error) if ids.len() > 1 && StoreError::is_about_one_worker(&error) => {}
+        found => return found,
     }
+    let reads = stream::iter(ids.to_vec()).map(async |id| match find(&[id]).await {
+        Err(error) if error.is_about_one_worker() => Ok(vec![(id, Err(error))]),
+        found => found,
+    });
+    reads.buffer_unordered(READS_AT_ONCE).try_concat().await
 }

@@ -89,7 +89,7 @@ const IS_FUNCTION_DISTRIBUTED: &str = "select exists (
     where classid = 'pg_proc'::regclass and objid = $1::regprocedure
       and (distribution_argument_index is not null or $1 = 'sale_time()'))";
 
-/// Distributes what is not distributed yet. All of it or nothing.
+/// Distributes what is not distributed yet, all of it or nothing, and empties what that left behind.
 pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, DistributionError> {
     sqlx::raw_sql("set statement_timeout = 0; set idle_in_transaction_session_timeout = 0")
         .execute(&mut *connection)
@@ -100,6 +100,8 @@ pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, D
     sqlx::query("select pg_advisory_xact_lock(hashtext('seckill migrate --distribute'))")
         .execute(&mut *transaction)
         .await?;
+    // It gives way, so that it does not hold up everybody behind a long transaction.
+    sqlx::query("set local lock_timeout = '5s'").execute(&mut *transaction).await?;
     // One connection to each worker: foreign keys to a reference table ask for that.
     sqlx::query("set local citus.multi_shard_modify_mode = 'sequential'")
         .execute(&mut *transaction)
@@ -114,9 +116,8 @@ pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, D
             run_unless(&mut transaction, IS_FUNCTION_DISTRIBUTED, function, statement).await?;
     }
     transaction.commit().await?;
-    if has_tables {
-        sqlx::raw_sql(LEFT_BEHIND).execute(&mut *connection).await?;
-    }
+    // Every time: the one before may have been broken off here.
+    sqlx::raw_sql(LEFT_BEHIND).execute(&mut *connection).await?;
     Ok(if has_tables || has_functions {
         Distribution::Done { workers }
     } else {
@@ -181,6 +182,13 @@ async fn prepared_workers(connection: &mut PgConnection) -> Result<i64, Distribu
         .await?
     {
         return Err(not_prepared("this server is a worker; connect to the coordinator"));
+    }
+    let otherwise = sqlx::query_scalar::<_, i64>(
+        "select count(*) from run_command_on_workers('show wal_level')
+         where not success or result <> 'logical'",
+    );
+    if otherwise.fetch_one(&mut *connection).await? > 0 {
+        return Err(not_prepared("a worker does not answer, or its wal_level is not logical"));
     }
     Ok(workers)
 }

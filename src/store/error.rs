@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+
 use crate::batch::BatchError;
 
 /// Which store.
@@ -114,13 +116,13 @@ impl StoreError {
         matches!(self, Self::Unknown { .. })
     }
 
-    /// Whether it is the database's own answer, in place of one that did not come. Of a database on several
-    /// servers it may be about one of them.
-    pub fn was_answered(&self) -> bool {
-        let (Self::Unavailable { cause, .. }
-        | Self::Unknown { cause, .. }
-        | Self::Defect { cause, .. }) = self;
-        matches!(cause.downcast_ref(), Some(sqlx::Error::Database(_)))
+    /// Whether a live coordinator of Citus says that one of its workers is away. A server that is away
+    /// itself says so, if at all, as its last word to the session (`FATAL`).
+    pub fn is_about_one_worker(&self) -> bool {
+        let Self::Unknown { cause, .. } = self else { return false };
+        let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
+        let answer = answer.try_downcast_ref::<PgDatabaseError>();
+        answer.is_some_and(|answer| answer.severity() == PgSeverity::Error)
     }
 
     /// Which store.

@@ -17,8 +17,12 @@ impl ServiceOutage {
         Self { service, is_on: AtomicBool::new(false) }
     }
 
-    /// Learns from an answer of the server, or from a request without one.
+    /// Learns from an answer of the server, or from a request without one. That one worker of several is
+    /// away is told by the circuit breakers of its vouchers.
     pub(super) fn observe<T>(&self, answer: &Result<T, StoreError>) {
+        if answer.as_ref().is_err_and(StoreError::is_about_one_worker) {
+            return;
+        }
         self.observe_failure(answer);
         if answer.as_ref().err().is_none_or(|error| !error.retry_may_help()) {
             self.is_over();

@@ -69,6 +69,10 @@ pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError>
     row.as_ref().map(user_from).transpose()
 }
 
+/// On Citus the users that were made through a worker have ids from 2^48 on, a range for each worker: the
+/// sequence of the coordinator must not go there.
+const LAST_ID_HERE: i64 = (1 << 48) - 1;
+
 /// Sets aside `count` ids in a row that no user has and no login will draw. Returns the first.
 ///
 /// # Errors
@@ -78,8 +82,9 @@ pub async fn reserve_ids(pool: &PgPool, count: u32) -> Result<UserId, StoreError
     sqlx::query("lock table users in share row exclusive mode").execute(&mut *transaction).await?;
     let first: i64 = sqlx::query_scalar(
         "select greatest(nextval(pg_get_serial_sequence('users', 'id')),
-                         (select coalesce(max(id), 0) + 1 from users))",
+                         (select coalesce(max(id), 0) + 1 from users where id <= $1))",
     )
+    .bind(LAST_ID_HERE)
     .fetch_one(&mut *transaction)
     .await?;
     sqlx::query("select setval(pg_get_serial_sequence('users', 'id'), $1)")
@@ -142,9 +147,10 @@ pub async fn create_range(
     // Later logins take numbers after these; the sequence never goes back.
     sqlx::query(
         "select setval(pg_get_serial_sequence('users', 'id'),
-                       greatest((select max(id) from users),
+                       greatest((select max(id) from users where id <= $1),
                                 nextval(pg_get_serial_sequence('users', 'id')) - 1))",
     )
+    .bind(LAST_ID_HERE)
     .execute(&mut *transaction)
     .await?;
     transaction.commit().await?;

@@ -97,7 +97,8 @@ pub async fn find_all(
     ids: &[VoucherId],
     clock: &DatabaseClock,
 ) -> Result<Vec<Voucher>, StoreError> {
-    // In each row, so that it is the time of the server that has the voucher and judges its sale.
+    // In each row: there may be none. On Citus it is the time of the worker that has the voucher, and the
+    // workers keep theirs in step.
     let query = sqlx::query(
         "select sale_time() as sale_time,
                 v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time

@@ -60,6 +60,8 @@ async fn the_data_of_a_database_in_use_is_distributed_once_when_there_is_a_worke
     );
     cluster.workers[0].run(&bought).await;
 
+    users_of_both_servers_get_on(&cluster).await;
+
     let mut connection = cluster.coordinator.connect().await;
     let tables: Vec<(String, String, i32)> = sqlx::query_as(
         "select table_name::text, citus_table_type, colocation_id from citus_tables
@@ -89,4 +91,23 @@ async fn the_data_of_a_database_in_use_is_distributed_once_when_there_is_a_worke
         .await
         .unwrap();
     assert_eq!(orders, 2);
+}
+
+/// A user who was made through a worker has an id of that worker's range. The coordinator's own ids go on
+/// as before.
+async fn users_of_both_servers_get_on(cluster: &Citus) {
+    let through_worker =
+        "insert into users (phone, nickname, created_at) values ('+8613900000003', 'three', now())";
+    cluster.workers[0].run(through_worker).await;
+    let program = cluster.program().with("SECKILL_SECRET", "a secret of the tests");
+    let file = program.file("tokens.csv");
+    program.says(&["tokens", "--users", "2", "--out", file.to_str().unwrap()]).await;
+    let ids: Vec<i64> = sqlx::query_scalar("select id from users order by id")
+        .fetch_all(&mut cluster.coordinator.connect().await)
+        .await
+        .unwrap();
+    assert!(
+        matches!(ids[..], [1, 2, 3, 4, through_worker] if through_worker >= 1 << 48),
+        "{ids:?}"
+    );
 }
