@@ -17,7 +17,7 @@ use crate::telemetry;
 /// A store that needs longer to answer is not ready.
 const READY_WITHIN: Duration = Duration::from_millis(900);
 
-/// How the stores are, and whether the process takes leave.
+/// How the stores are, and whether the process is draining.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct Readiness {
     /// PostgreSQL.

@@ -165,8 +165,8 @@ async fn started(sale: &Sale, balancer: &Balancer) -> Node {
     node
 }
 
-/// Readiness goes first. Who comes all the same is served meanwhile, and told not to come again.
-async fn takes_leave(sale: &Sale, node: &Node, late: i64) -> Answer {
+/// Readiness goes first. A request that comes all the same is served meanwhile, and its connection is closed.
+async fn drains(sale: &Sale, node: &Node, late: i64) -> Answer {
     node.send(Signal::SIGTERM);
     eventually("the node is not ready", async || {
         readiness(&sale.client, node.address).await == Some(503)
@@ -217,7 +217,7 @@ async fn four_nodes_are_replaced_one_by_one_and_nobody_notices() {
         shoppers.admitted.add_permits(BUYERS_A_STEP);
         let before = shoppers.orders().await;
         // Nobody of the crowd comes so late in the list.
-        let late = takes_leave(&shoppers.sales[0], &old, 49_000 + step as i64).await;
+        let late = drains(&shoppers.sales[0], &old, 49_000 + step as i64).await;
         shoppers.answers[0].lock().unwrap().push(late);
         let status = old.ended().await;
         assert_eq!(status.code(), Some(0));
