@@ -27,26 +27,26 @@ async fn what_makes_no_sense_for_the_lock_is_refused() {
     }
 }
 
-/// All schedules of two clients; and that the same walk finds what is wrong.
+/// Two clients, at most two preemptions a schedule: enough for every break, and for a test.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lock_holds_in_every_schedule_and_without_a_part_of_it_does_not() {
     let lab = lab().await;
-    let explored = async |without, actors, bound| {
-        let limits = ExploreLimits { bound, max_schedules: 20_000 };
-        let mut exploration = LockExploration::new(actors, without, limits);
+    let explored = async |without, bound| {
+        let limits = ExploreLimits { bound: Some(bound), max_schedules: 20_000 };
+        let mut exploration = LockExploration::new(2, without, limits);
         explore_lock(&lab, &mut exploration, |_, _| {}).await.unwrap();
         println!("{without:?}: {} ({:.0}/s)", exploration.sum(), exploration.rate());
         assert_eq!((exploration.left_out, exploration.unknown.len()), (0, 0));
         exploration
     };
-    let whole = explored(None, 2, None).await;
-    assert!(whole.holds() && whole.schedules > 1000, "{:?}", whole.broken);
-    for (without, invariant) in [
-        (LockPart::OwnerCheck, LockInvariant::HoldCounts),
-        (LockPart::GrantRecord, LockInvariant::HoldCounts),
-        (LockPart::SecondLook, LockInvariant::NoLostWakeUp),
+    let whole = explored(None, 2).await;
+    assert!(whole.holds() && whole.schedules > 500, "{:?}", whole.broken);
+    for (without, invariant, bound) in [
+        (LockPart::OwnerCheck, LockInvariant::HoldCounts, 2),
+        (LockPart::GrantRecord, LockInvariant::MutualExclusion, 1),
+        (LockPart::SecondLook, LockInvariant::NoLostWakeUp, 2),
     ] {
-        let partial = explored(Some(without), 2, Some(1)).await;
+        let partial = explored(Some(without), bound).await;
         assert!(partial.broken.contains_key(&invariant), "{without}: {:?}", partial.broken);
     }
     lab.close().await.unwrap();
@@ -56,7 +56,7 @@ async fn the_lock_holds_in_every_schedule_and_without_a_part_of_it_does_not() {
 async fn the_command_tells_the_shortest_schedule_in_which_the_lock_breaks() {
     let program = Program::on(&World::new().await);
     let file = program.file("lock.json");
-    let arguments = ["lab", "explore", "lock", "--bound", "1", "--without", "second_look"];
+    let arguments = ["lab", "explore", "lock", "--bound", "2", "--without", "second_look"];
     let ran = program.run(&[&arguments[..], &["--json", file.to_str().unwrap()]].concat()).await;
     assert_eq!(ran.status, 1, "{ran:?}");
     assert!(ran.stdout.contains(" break no_lost_wake_up, 0 unknown"), "{ran:?}");

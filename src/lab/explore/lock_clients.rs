@@ -61,10 +61,7 @@ enum LockWait {
     Not,
     Missed,
     Subscribed,
-    /// Until a message comes or the lease ends of which it was told.
-    Asleep {
-        woken: bool,
-    },
+    Asleep,
 }
 
 struct LockActor {
@@ -74,7 +71,8 @@ struct LockActor {
     wait: LockWait,
     sink: SubscriberSink,
     messages: SubscriberStream,
-    heard: bool,
+    /// A message came, or the end of the lease of which it was told.
+    woken: bool,
 }
 
 /// A schedule of clients that was played.
@@ -118,8 +116,8 @@ impl LockRunner {
             let (sink, messages) = redis.subscriber(&redis.shard_of(&prefix)).await?.split();
             let owner = owners.owner();
             let entries = [(); 2].map(|()| ScriptClaim::new(&prefix, &owner, LEASE));
-            let (acts, wait, heard) = (VecDeque::new(), LockWait::Not, false);
-            all.push(LockActor { owner, entries, acts, wait, sink, messages, heard });
+            let (acts, wait, woken) = (VecDeque::new(), LockWait::Not, false);
+            all.push(LockActor { owner, entries, acts, wait, sink, messages, woken });
         }
         owners.shutdown().await;
         let (books, timeline) = (LockBooks::default(), Vec::new());
@@ -170,7 +168,7 @@ impl LockRunner {
 
     fn possible(&self) -> Vec<ExploreStep> {
         let goes_on = |actor: &LockActor| {
-            let sleeps = actor.wait == LockWait::Asleep { woken: false } && !actor.heard;
+            let sleeps = actor.wait == LockWait::Asleep && !actor.woken;
             !actor.acts.is_empty() && !sleeps
         };
         let those = self.actors.iter().enumerate().filter(|(_, actor)| goes_on(actor));
@@ -190,7 +188,7 @@ impl LockRunner {
         if actor.wait == LockWait::Missed {
             actor.sink.subscribe(&[actor.entries[OUTER].channel()]).await?;
             actor.wait = match self.without {
-                Some(LockPart::SecondLook) => LockWait::Asleep { woken: false },
+                Some(LockPart::SecondLook) => LockWait::Asleep,
                 _ => LockWait::Subscribed,
             };
             self.say(nth, "subscribes to the releases");
@@ -229,9 +227,8 @@ impl LockRunner {
 
     async fn enter(&mut self, nth: usize, entry: usize) -> anyhow::Result<()> {
         let actor = &mut self.actors[nth];
-        if matches!(actor.wait, LockWait::Asleep { .. }) {
-            actor.heard = false;
-        }
+        // What came before a look, the look answers.
+        actor.woken = false;
         if let Some(token) = actor.entries[entry].acquire(&self.redis).await? {
             actor.stop_listening().await?;
             actor.acts.pop_front();
@@ -248,7 +245,7 @@ impl LockRunner {
             actor.wait = LockWait::Missed;
             "is refused"
         } else {
-            actor.wait = LockWait::Asleep { woken: false };
+            actor.wait = LockWait::Asleep;
             "looks again, is refused, and sleeps"
         };
         self.books.refused(nth);
@@ -277,15 +274,13 @@ impl LockRunner {
         Ok(holds.map(|holds| holds - 1))
     }
 
-    /// The lease ends, and nobody is told; those that sleep wake at the time that they know of.
+    /// The lease ends, and nobody is told; those that wait wake at the time that they know of.
     async fn end_lease(&mut self) -> anyhow::Result<()> {
         let ended: i64 = self.redis.query(cmd("PEXPIRE").arg(&self.name).arg(0)).await?;
         self.lease_ended = true;
         self.books.lease_ended();
         for actor in &mut self.actors {
-            if let LockWait::Asleep { woken } = &mut actor.wait {
-                *woken = true;
-            }
+            actor.woken = actor.wait != LockWait::Not;
         }
         let text =
             if ended == 1 { "the lease ends" } else { "the lease would end: no lock is there" };
@@ -323,22 +318,22 @@ impl LockRunner {
 impl LockActor {
     /// Takes in the messages that were sent before this call: their answers come in order.
     async fn hear(&mut self) -> anyhow::Result<()> {
-        if matches!(self.wait, LockWait::Subscribed | LockWait::Asleep { .. }) {
+        if matches!(self.wait, LockWait::Subscribed | LockWait::Asleep) {
             self.sink.ping().await?;
             while let Some(message) = self.messages.next().now_or_never() {
                 message.context("the subscription is lost")?;
-                self.heard = true;
+                self.woken = true;
             }
         }
         Ok(())
     }
 
     async fn stop_listening(&mut self) -> anyhow::Result<()> {
-        if matches!(self.wait, LockWait::Subscribed | LockWait::Asleep { .. }) {
+        if matches!(self.wait, LockWait::Subscribed | LockWait::Asleep) {
             self.sink.unsubscribe(&[self.entries[OUTER].channel()]).await?;
             while self.messages.next().now_or_never().is_some() {}
         }
-        (self.wait, self.heard) = (LockWait::Not, false);
+        (self.wait, self.woken) = (LockWait::Not, false);
         Ok(())
     }
 }
