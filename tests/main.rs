@@ -40,6 +40,7 @@ mod group_commit;
 mod group_commit_faults;
 mod lab_cli;
 mod lab_explore;
+mod lab_explore_lock;
 mod lab_faults;
 mod lab_page;
 mod lab_player;

@@ -4,21 +4,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 
+use super::progress::schedules_bar;
 use super::replay::timeline;
 use super::session::{in_world, stderr_look, stdout_look};
 use crate::cli::audit::{check_writable, write_json, write_text};
 use crate::cli::{FAILED, say};
 use crate::config::{ConfigError, StoreArgs};
 use crate::lab::explore::{
-    Exploration, ExploreLimits, ExploreReport, FaultKind, InitialState, Setting, SettingOptions,
-    explore, html, not_explorable, place,
+    Exploration, ExploreLimits, ExploreReport, FaultKind, InitialState, LockExploration, LockPart,
+    Setting, SettingOptions, explore, html, not_explorable, place,
 };
 use crate::lab::report::Environment;
 use crate::lab::report::terminal::Look;
 use crate::lab::{World, missing};
 use crate::ladder::{RUNGS, Rung};
+
+/// What stands in a rung's place for the lock itself.
+const LOCK: &str = "lock";
 
 /// The bound for three actors, unless another one is named.
 const BOUND_OF_THREE: usize = 2;
@@ -31,13 +34,14 @@ const BOUND_OF_THREE: usize = 2;
 /// with --all, when every break of the registry that such schedules can show was found, too.
 #[derive(Debug, Args)]
 pub struct ExploreArgs {
-    /// The rungs, by their names or the beginnings of them (r04)
+    /// The rungs, by their names or the beginnings of them (r04); or `lock`: clients of the production
+    /// lock, one script a step
     #[arg(value_name = "RUNG", required_unless_present = "all", conflicts_with = "all")]
     rungs: Vec<String>,
     /// Every rung, with two buyers, held against what the registry claims
     #[arg(long, conflicts_with_all = ["from", "nodes", "actors", "faults"])]
     all: bool,
-    /// Buyers: 2 or 3
+    /// Buyers, or clients of the lock: 2 or 3
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=3))]
     actors: u8,
     /// Processes: 1, or one for each buyer (2) [default: what the rung's lock is meant for, and for a
@@ -50,6 +54,10 @@ pub struct ExploreArgs {
     /// What may happen once in a schedule: none, or of lease, kill, pause [default: what makes sense]
     #[arg(long, value_name = "FAULT", value_delimiter = ',')]
     faults: Option<Vec<FaultChoice>>,
+    /// Of `lock` only: leave a part of the protocol out, to see what it is there for: owner_check,
+    /// grant_record or second_look
+    #[arg(long, value_name = "PART", conflicts_with = "all")]
+    without: Option<LockPart>,
     /// At most so many preemptions a schedule [default: none for 2 buyers, 2 for 3]
     #[arg(long, value_name = "N")]
     bound: Option<usize>,
@@ -84,10 +92,18 @@ impl std::str::FromStr for FaultChoice {
 /// # Errors
 /// When it could not be carried out; what was found is an exit status.
 pub(super) async fn run(args: ExploreArgs) -> anyhow::Result<ExitCode> {
-    let (settings, unsuited) = settings(&args)?;
-    check_files(&args)?;
     let bound = args.bound.or((args.actors > 2).then_some(BOUND_OF_THREE));
     let limits = ExploreLimits { bound, max_schedules: args.max_schedules as usize };
+    if args.rungs.iter().any(|name| name == LOCK) {
+        check_lock(&args)?;
+        let exploration = LockExploration::new(args.actors.into(), args.without, limits);
+        return super::explore_lock::run(exploration, args.json, args.stores).await;
+    }
+    if args.without.is_some() {
+        return Err(ConfigError(format!("--without is for `{LOCK}` only")).into());
+    }
+    let (settings, unsuited) = settings(&args)?;
+    check_files(&args)?;
     let mut report = None;
     let done = in_world(args.stores.clone(), async |world| {
         let report = report.insert(ExploreReport {
@@ -139,6 +155,21 @@ fn settings(args: &ExploreArgs) -> Result<Settings, ConfigError> {
     Ok((settings, unsuited))
 }
 
+/// What makes no sense where the lock is explored.
+fn check_lock(args: &ExploreArgs) -> Result<(), ConfigError> {
+    let others = [
+        ("another name", args.rungs.len() > 1),
+        ("--nodes", args.nodes.is_some()),
+        ("--from", args.from.is_some()),
+        ("--faults", args.faults.is_some()),
+        ("--html", args.html.is_some()),
+    ];
+    if let Some((what, _)) = others.iter().find(|(_, named)| *named) {
+        return Err(ConfigError(format!("`{LOCK}` is explored without {what}")));
+    }
+    check_files(args)
+}
+
 /// Before the work of minutes, not after it.
 fn check_files(args: &ExploreArgs) -> Result<(), ConfigError> {
     if let (Some(json), Some(html)) = (&args.json, &args.html)
@@ -162,7 +193,7 @@ async fn explore_all(
         if report.skipped.iter().any(|(rung, _)| *rung == setting.rung.id) {
             continue;
         }
-        let bar = bar(&place(&setting));
+        let bar = schedules_bar(&place(&setting));
         let rung = setting.rung.id;
         report.explorations.push(Exploration::new(setting, limits));
         let Some(exploration) = report.explorations.last_mut() else { continue };
@@ -184,12 +215,6 @@ async fn explore_all(
         }
     }
     Ok(())
-}
-
-fn bar(what: &str) -> ProgressBar {
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} known  {msg}  {elapsed}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(1).with_style(style).with_message(what.to_owned())
 }
 
 fn line(exploration: &Exploration) -> String {

@@ -2,6 +2,7 @@
 
 mod all;
 mod explore;
+mod explore_lock;
 mod list;
 mod progress;
 mod replay;

@@ -59,3 +59,10 @@ impl LabProgress {
         self.bar.finish_and_clear();
     }
 }
+
+/// How many schedules were played, of those that are known.
+pub(super) fn schedules_bar(what: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} known  {msg}  {elapsed}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(1).with_style(style).with_message(what.to_owned())
+}

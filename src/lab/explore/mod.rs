@@ -4,11 +4,16 @@
 //! schedules; `setting`, what is explored; `run`, one schedule on real processes, and `lease_end`,
 //! the leases in it; `verdict`, what came of it; `exploration`, all of them, several at a time;
 //! `claims`, what that says of the registry; `report` and `html`, for a program and as a page.
+//! The same walk over the lock itself: `lock`, with `lock_clients`, one schedule of its clients, and
+//! `lock_books`, what must be true of it.
 
 mod claims;
 mod exploration;
 pub mod html;
 mod lease_end;
+mod lock;
+mod lock_books;
+mod lock_clients;
 mod report;
 mod run;
 mod schedule;
@@ -18,6 +23,9 @@ mod walk;
 
 pub use claims::{not_expressible, objections, place};
 pub use exploration::{Exploration, ExploreLimits, Leaf, explore, play_schedule};
+pub use lock::{LockBreak, LockExploration, explore_lock};
+pub use lock_books::{BrokenByClients, LockInvariant};
+pub use lock_clients::LockPart;
 pub use report::ExploreReport;
 pub use schedule::{ExploreSchedule, ExploreStep, NoExploreSchedule};
 pub use setting::{FaultKind, InitialState, Setting, SettingOptions, not_explorable};
