@@ -23,9 +23,6 @@ use crate::ladder::{RUNGS, Rung};
 /// The bound for three actors, unless another one is named.
 const BOUND_OF_THREE: usize = 2;
 
-/// The bound where a consumer is one more actor, unless another one is named.
-const BOUND_WITH_CONSUMER: usize = 2;
-
 /// Every interleaving of a rung's steps, on the real servers: which schedules break a promise
 ///
 /// A step takes one buyer to its next pause point. Each schedule is played from the beginning and
@@ -53,8 +50,7 @@ pub struct ExploreArgs {
     /// What may happen once in a schedule: none, or of lease, kill, pause [default: what makes sense]
     #[arg(long, value_name = "FAULT", value_delimiter = ',')]
     faults: Option<Vec<FaultChoice>>,
-    /// At most so many preemptions a schedule [default: none for 2 buyers, 2 for 3
-    /// or with a consumer]
+    /// At most so many preemptions a schedule [default: none for 2 buyers, 2 for 3]
     #[arg(long, value_name = "N")]
     bound: Option<usize>,
     /// At most so many schedules from each beginning
@@ -90,6 +86,8 @@ impl std::str::FromStr for FaultChoice {
 pub(super) async fn run(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let (settings, unsuited) = settings(&args)?;
     check_files(&args)?;
+    let bound = args.bound.or((args.actors > 2).then_some(BOUND_OF_THREE));
+    let limits = ExploreLimits { bound, max_schedules: args.max_schedules as usize };
     let mut report = None;
     let done = in_world(args.stores.clone(), async |world| {
         let report = report.insert(ExploreReport {
@@ -98,7 +96,7 @@ pub(super) async fn run(args: ExploreArgs) -> anyhow::Result<ExitCode> {
             all: args.all,
             skipped: unsuited,
         });
-        explore_all(world, settings, &args, report).await
+        explore_all(world, settings, limits, report).await
     })
     .await;
     // Also what was explored before an interrupt.
@@ -154,18 +152,18 @@ fn check_files(args: &ExploreArgs) -> Result<(), ConfigError> {
 async fn explore_all(
     world: &World,
     settings: Vec<Setting>,
-    args: &ExploreArgs,
+    limits: ExploreLimits,
     report: &mut ExploreReport,
 ) -> anyhow::Result<()> {
     eprintln!("{}", report.environment.parts().join(", "));
-    eprintln!("commits do not wait for the disk");
+    let bound = limits.bound.map_or_else(|| "all".to_owned(), |bound| bound.to_string());
+    eprintln!("preemptions a schedule: {bound}; commits do not wait for the disk");
     for setting in settings {
         if report.skipped.iter().any(|(rung, _)| *rung == setting.rung.id) {
             continue;
         }
         let bar = bar(&place(&setting));
         let rung = setting.rung.id;
-        let limits = limits(args, setting.rung);
         report.explorations.push(Exploration::new(setting, limits));
         let Some(exploration) = report.explorations.last_mut() else { continue };
         let explored = explore(world, exploration, |played, known| {
@@ -188,16 +186,6 @@ async fn explore_all(
     Ok(())
 }
 
-/// How much of a rung is explored.
-fn limits(args: &ExploreArgs, rung: &Rung) -> ExploreLimits {
-    let usual = match (args.actors, rung.has_consumer()) {
-        (2, false) => None,
-        (2, true) => Some(BOUND_WITH_CONSUMER),
-        _ => Some(BOUND_OF_THREE),
-    };
-    ExploreLimits { bound: args.bound.or(usual), max_schedules: args.max_schedules as usize }
-}
-
 fn bar(what: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} known  {msg}  {elapsed}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -206,9 +194,7 @@ fn bar(what: &str) -> ProgressBar {
 
 fn line(exploration: &Exploration) -> String {
     let (place, sum) = (place(&exploration.setting), html::sum(exploration));
-    let bound = exploration.limits.bound;
-    let bound = bound.map_or_else(String::new, |bound| format!(", at most {bound} preemptions"));
-    format!("{place}{bound}: {sum} ({:.0}/s)", exploration.rate())
+    format!("{place}: {sum} ({:.0}/s)", exploration.rate())
 }
 
 /// Standard output is the file's alone when it goes there.

@@ -37,6 +37,7 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
         // What the process had in memory, and what its consumer had in hand.
         Scenario::FullQueueDies => (Invariant::NoBrokenPromise, kills_consumer && !worked),
         Scenario::DiesBeforeWrite => (Invariant::NoBrokenPromise, kills_consumer && worked),
+        Scenario::DiesWithLast => (Invariant::NoUndersell, kills_consumer),
         _ => return None,
     };
     Some(happens && leaf.breaks(invariant))
