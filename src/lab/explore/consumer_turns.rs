@@ -86,6 +86,9 @@ impl ScheduleRunner<'_> {
 
     /// The stream and the outbox are those of all schedules: what one left is not the next one's.
     pub(super) async fn empty_stream(&mut self) -> anyhow::Result<()> {
+        if !self.setting.rung.has_consumer() {
+            return Ok(());
+        }
         self.consumer = ConsumerProgress::default();
         let stream = self.scheduler.stream();
         let had: i64 = self.redis[0].query(redis::cmd("DEL").arg(&stream)).await?;

@@ -141,10 +141,7 @@ impl<'w> ScheduleRunner<'w> {
         self.actors.clear();
         self.fault = None;
         self.stopped = None;
-        match self.setting.rung.has_consumer() {
-            true => self.empty_stream().await,
-            false => Ok(()),
-        }
+        self.empty_stream().await
     }
 
     /// After something went wrong nothing is known of the processes.
