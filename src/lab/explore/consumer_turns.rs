@@ -4,25 +4,16 @@
 use anyhow::bail;
 
 use super::run::{ActorProgress, ScheduleRunner};
+use super::setting::CONSUMERS_NODE;
 use super::verdict::BrokenBySchedule;
 use crate::lab::scheduler::{Actor, ActorState, Stop};
 use crate::ladder::{Answer, GROUP, Invariant, Point};
-
-/// The consumer whose turns are steps is that of the first process; the others work at the end.
-pub(super) const CONSUMERS_NODE: usize = 0;
 
 /// The rung whose queue is in the memory of a process.
 const IN_MEMORY: u32 = 20;
 
 /// The rung whose consumer publishes an order, and then does what comes after it.
 const OUTBOX: u32 = 23;
-
-/// The consumer, as far as it has come.
-#[derive(Debug, Default)]
-pub(super) struct ConsumerProgress {
-    turn: Option<Actor>,
-    turns: usize,
-}
 
 impl ScheduleRunner<'_> {
     /// Whether the consumer can take a step: it is in the middle of a turn, or there is something
@@ -31,8 +22,13 @@ impl ScheduleRunner<'_> {
         if !self.setting.rung.has_consumer() || self.consumer_is_dead() {
             return false;
         }
-        let in_turn = |turn: Actor| self.scheduler.actors[turn.0].state != ActorState::Over;
-        self.consumer.turn.is_some_and(in_turn) || self.consumer.turns < self.turns_to_take()
+        self.open_turn().is_some() || self.turns.len() < self.turns_to_take()
+    }
+
+    /// The turn in the middle of which the consumer is.
+    fn open_turn(&self) -> Option<Actor> {
+        let is_open = |turn: &Actor| self.scheduler.actors[turn.0].state != ActorState::Over;
+        self.turns.last().copied().filter(is_open)
     }
 
     /// Whether the process of the consumer was killed.
@@ -60,14 +56,14 @@ impl ScheduleRunner<'_> {
 
     /// The consumer goes on to its next pause point; between two turns it begins the next.
     pub(super) async fn run_consumer(&mut self) -> anyhow::Result<()> {
-        let turn = match self.consumer.turn {
-            Some(turn) if self.scheduler.actors[turn.0].state != ActorState::Over => turn,
-            _ => self.scheduler.turn(self.nodes[CONSUMERS_NODE]).await?,
+        let turn = match self.open_turn() {
+            Some(turn) => turn,
+            None => {
+                let turn = self.scheduler.turn(self.nodes[CONSUMERS_NODE]).await?;
+                self.turns.push(turn);
+                turn
+            }
         };
-        if self.consumer.turn != Some(turn) {
-            self.consumer.turn = Some(turn);
-            self.consumer.turns += 1;
-        }
         match self.scheduler.until_first(turn, &Point::ALL).await? {
             Stop::At(_) | Stop::Worked(_) | Stop::Failed(_) => Ok(()),
             other => bail!("a consumer's step came to {other:?}"),
@@ -89,7 +85,7 @@ impl ScheduleRunner<'_> {
         if !self.setting.rung.has_consumer() {
             return Ok(());
         }
-        self.consumer = ConsumerProgress::default();
+        self.turns.clear();
         let stream = self.scheduler.stream();
         let had: i64 = self.redis[0].query(redis::cmd("DEL").arg(&stream)).await?;
         // With the stream goes its group.

@@ -8,9 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::time::timeout;
 
-use super::consumer_turns::{CONSUMERS_NODE, ConsumerProgress};
 use super::schedule::{ACTOR_NAMES, CONSUMER, ExploreSchedule, ExploreStep};
-use super::setting::{FaultKind, LEASE_OF_THE_PAUSED, Setting, has_lease};
+use super::setting::{CONSUMERS_NODE, FaultKind, LEASE_OF_THE_PAUSED, Setting, has_lease};
 use super::verdict::{BrokenBySchedule, judge_schedule};
 use super::walk::{Branch, default_choice};
 use crate::lab::lock_servers::LockServers;
@@ -61,7 +60,8 @@ pub(super) struct ScheduleRunner<'w> {
     pub(super) nodes: Vec<NodeIndex>,
     pub(super) redis: Vec<Redis>,
     pub(super) actors: Vec<ActorProgress>,
-    pub(super) consumer: ConsumerProgress,
+    /// The turns of the consumer; the last may not be over.
+    pub(super) turns: Vec<Actor>,
     fault: Option<ExploreStep>,
     /// The process that is stopped.
     stopped: Option<usize>,
@@ -89,7 +89,7 @@ impl<'w> ScheduleRunner<'w> {
             nodes,
             redis: redis?,
             actors: Vec::new(),
-            consumer: ConsumerProgress::default(),
+            turns: Vec::new(),
             fault: None,
             stopped: None,
         })

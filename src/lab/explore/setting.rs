@@ -12,6 +12,9 @@ use crate::ladder::{LockKind, Rung, UnknownName, named};
 /// The last rung that answers when the order is written or refused, and does nothing after that.
 const LAST_SYNCHRONOUS: u32 = 19;
 
+/// The consumer whose turns are steps is that of the first process; the others work at the end.
+pub(super) const CONSUMERS_NODE: usize = 0;
+
 /// The lease of an actor that is to be stopped until it has ended.
 pub(super) const LEASE_OF_THE_PAUSED: Duration = Duration::from_millis(250);
 
