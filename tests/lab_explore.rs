@@ -14,7 +14,7 @@ use crate::world::World;
 
 #[tokio::test]
 async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 14] = [
+    let wrong: [(&[&str], &str); 16] = [
         (&["explore"], "required"),
         (&["explore", "r99"], "there is no \"r99\"; there is: r01_naive"),
         (&["explore", "r01", "--actors", "4"], "--actors"),
@@ -23,11 +23,13 @@ async fn arguments_that_make_no_sense_are_refused() {
         (&["explore", "r01", "--faults", "fire"], "there is no \"fire\"; there is: lease, kill"),
         (&["explore", "r01", "--max-schedules", "0"], "--max-schedules"),
         (&["explore", "r13", "--actors", "3"], "r13_watchdog is not explored: it lets several"),
+        (&["explore", "r22", "--actors", "3"], "r22_stream_done_right is not explored: it has a"),
         (&["explore", "--all", "--actors", "3"], "cannot be used with"),
         (&["explore", "r01", "--json", "-", "--html", "-"], "--json and --html both name -"),
         (&["explore", "r01", "--html", "/"], "cannot write /"),
         (&["replay", "r01", "--schedule", "A1 A3"], "A3 is out of place"),
         (&["replay", "r01", "--schedule", "A1 K:A"], "kill makes no sense on r01_naive"),
+        (&["replay", "r01", "--schedule", "A1 W1"], "W is a consumer, and r01_naive has none"),
         (&["replay", "--schedule", "A1"], "required"),
     ];
     for (arguments, words) in wrong {
@@ -48,13 +50,13 @@ async fn explored(lab: &Lab, rung: &'static Rung) -> Vec<Exploration> {
     found
 }
 
-/// The rungs without a lock, a mutex, a lock that is left for ever, one that is outlived; those whose
-/// leases are waited for are part of `make explore`.
+/// The rungs without a lock, a mutex, a lock that is left for ever, one that is outlived, a consumer;
+/// those whose leases are waited for are part of `make explore`.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_rung_claims_no_schedule_breaks_and_what_it_does_not_claim_one_does() {
     let lab = lab().await;
     let mut wrong = Vec::new();
-    for name in ["r01", "r03", "r05", "r07a", "r08a", "r11", "r18", "r19"] {
+    for name in ["r01", "r03", "r05", "r07a", "r08a", "r11", "r18", "r19", "r20"] {
         let rung = ladder::find(name).unwrap();
         let found = explored(&lab, rung).await;
         wrong.extend(objections(rung, &found, true));
@@ -133,6 +135,33 @@ async fn the_production_lock_outlasts_everything_but_a_pause_after_its_last_look
         assert_eq!(leaf.unknown, None, "{schedule}");
         assert_eq!(leaf.breaks(Invariant::OnePerUser), breaks, "{schedule}: {:?}", leaf.timeline);
         assert!(!leaf.breaks(Invariant::NoLockout), "{schedule}");
+    }
+    lab.close().await.unwrap();
+}
+
+/// The last voucher is in the consumer's hands when its process is killed, or the kill comes later: what
+/// the next process makes of it. The shortest breaks of r20 and r21, and the same steps on r22 and r23.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_consumer_had_in_hand_is_lost_only_where_nobody_claims_it() {
+    let lab = lab().await;
+    for (rung, schedule, broken) in [
+        ("r20", "A1 A2 B1 W1 K:W", &[Invariant::NoUndersell, Invariant::NoBrokenPromise][..]),
+        ("r21", "A1 A2 B1 W1 K:W", &[Invariant::NoUndersell, Invariant::NoBrokenPromise]),
+        ("r21", "A1 A2 B1 W1 W2 W3 K:W", &[]),
+        ("r21", "A1 A2 B1 K:W", &[]),
+        ("r22", "A1 A2 B1 W1 K:W", &[]),
+        ("r22", "A1 W1 W2 K:W B1", &[]),
+        ("r23", "A1 A2 W1 W2 K:W B1", &[]),
+    ] {
+        let steps: ExploreSchedule = schedule.parse().unwrap();
+        let rung = ladder::find(rung).unwrap();
+        let from = "last_one".parse().unwrap();
+        let setting = Setting::of_schedule(rung, &steps, from, 2).unwrap();
+        let leaf = play_schedule(&lab, &setting, &steps).await.unwrap();
+        let place = format!("{} {schedule}: {:?}", rung.id, leaf.timeline);
+        assert_eq!(leaf.unknown, None, "{place}");
+        let found = leaf.broken.iter().map(|it| it.invariant);
+        assert!(found.eq(broken.iter().copied()), "{place}");
     }
     lab.close().await.unwrap();
 }

@@ -139,6 +139,8 @@ named! {
         FullQueueDies = "full_queue_dies",
         /// A consumer dies with an entry in hand, before it writes.
         DiesBeforeWrite = "dies_before_write",
+        /// A consumer dies with the last voucher in hand, and another buyer comes.
+        DiesWithLast = "dies_with_last",
         /// An entry that can never be written comes first.
         PoisonEntry = "poison_entry",
         /// Buyers come before the group of consumers is made.
@@ -159,7 +161,9 @@ impl Scenario {
     pub const fn invariant(self) -> Invariant {
         match self {
             Self::LastOne | Self::UpdateIgnored => Invariant::NoOversell,
-            Self::Herd | Self::NodeDown | Self::QueueFull => Invariant::NoUndersell,
+            Self::Herd | Self::NodeDown | Self::QueueFull | Self::DiesWithLast => {
+                Invariant::NoUndersell
+            }
             Self::HolderDies | Self::DiesBetween | Self::LostWakeup => Invariant::NoLockout,
             Self::Nested => Invariant::NoDeadlock,
             Self::DoubleClick
@@ -227,6 +231,9 @@ impl Scenario {
             Self::QueueFull => "more buy than the queue has room for",
             Self::FullQueueDies => "the process dies before it has written what it sold",
             Self::DiesBeforeWrite => "a consumer dies with an entry in hand, before it writes",
+            Self::DiesWithLast => {
+                "a consumer dies with the last voucher in hand, and another buyer comes"
+            }
             Self::PoisonEntry => "an entry that can never be written comes first",
             Self::GroupFromNow => "a buyer comes before the group of consumers is made",
             Self::StreamTrimmed => "more buy than the stream keeps",

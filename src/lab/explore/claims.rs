@@ -1,7 +1,7 @@
 //! What was explored, held against what the registry claims.
 
 use super::exploration::{Exploration, Leaf};
-use super::schedule::ExploreStep;
+use super::schedule::{CONSUMER, ExploreStep};
 use super::setting::{InitialState, Setting};
 use crate::ladder::{Invariant, LockKind, Rung, Scenario};
 
@@ -13,6 +13,9 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
     let one_process = setting.nodes == 1;
     // Nothing is shared between two attempts in one process that two processes would not share.
     let any_process = setting.rung.lock == LockKind::None;
+    let kills_consumer = fault == Some(ExploreStep::Kill(CONSUMER));
+    let until_fault = leaf.schedule.0.iter().take_while(|step| Some(**step) != fault);
+    let worked = until_fault.into_iter().any(|step| *step == ExploreStep::Go(CONSUMER));
     let (invariant, happens) = match scenario {
         Scenario::LastOne => (Invariant::NoOversell, fault.is_none()),
         Scenario::Herd => (Invariant::NoUndersell, fault.is_none()),
@@ -31,6 +34,10 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
         Scenario::HolderDies | Scenario::DiesBetween => {
             (Invariant::NoLockout, matches!(fault, Some(ExploreStep::Kill(_))))
         }
+        // What the process had in memory, and what its consumer had in hand.
+        Scenario::FullQueueDies => (Invariant::NoBrokenPromise, kills_consumer && !worked),
+        Scenario::DiesBeforeWrite => (Invariant::NoBrokenPromise, kills_consumer && worked),
+        Scenario::DiesWithLast => (Invariant::NoUndersell, kills_consumer),
         _ => return None,
     };
     Some(happens && leaf.breaks(invariant))

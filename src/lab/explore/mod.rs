@@ -2,12 +2,13 @@
 //!
 //! In reading order: `schedule`, the steps and their names; `walk`, the depth-first walk over all
 //! schedules; `setting`, what is explored; `run`, one schedule on real processes, and `lease_end`,
-//! the leases in it; `verdict`, what came of it; `exploration`, all of them, several at a time;
+//! the leases in it, `consumer_turns`, what its consumer does; `verdict`, what came of it; `exploration`, all of them, several at a time;
 //! `claims`, what that says of the registry; `report` and `html`, for a program and as a page.
 //! The same walk over the lock itself: `lock`, with `lock_clients`, one schedule of its clients, and
 //! `lock_books`, what must be true of it.
 
 mod claims;
+mod consumer_turns;
 mod exploration;
 pub mod html;
 mod lease_end;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::time::timeout;
 
-use super::schedule::{ACTOR_NAMES, ExploreSchedule, ExploreStep};
-use super::setting::{FaultKind, LEASE_OF_THE_PAUSED, Setting, has_lease};
+use super::schedule::{ACTOR_NAMES, CONSUMER, ExploreSchedule, ExploreStep};
+use super::setting::{CONSUMERS_NODE, FaultKind, LEASE_OF_THE_PAUSED, Setting, has_lease};
 use super::verdict::{BrokenBySchedule, judge_schedule};
 use super::walk::{Branch, default_choice};
 use crate::lab::lock_servers::LockServers;
@@ -45,7 +45,7 @@ impl Played {
 pub(super) struct ActorProgress {
     pub(super) actor: Actor,
     pub(super) node: usize,
-    begun: bool,
+    pub(super) begun: bool,
     /// It has taken the lock, and nothing has ended that but, perhaps, itself.
     pub(super) has_lock: bool,
     /// The lock that it has has a lease, whose end can be played.
@@ -60,6 +60,8 @@ pub(super) struct ScheduleRunner<'w> {
     pub(super) nodes: Vec<NodeIndex>,
     pub(super) redis: Vec<Redis>,
     pub(super) actors: Vec<ActorProgress>,
+    /// The turns of the consumer; the last may not be over.
+    pub(super) turns: Vec<Actor>,
     fault: Option<ExploreStep>,
     /// The process that is stopped.
     stopped: Option<usize>,
@@ -87,6 +89,7 @@ impl<'w> ScheduleRunner<'w> {
             nodes,
             redis: redis?,
             actors: Vec::new(),
+            turns: Vec::new(),
             fault: None,
             stopped: None,
         })
@@ -138,7 +141,7 @@ impl<'w> ScheduleRunner<'w> {
         self.actors.clear();
         self.fault = None;
         self.stopped = None;
-        Ok(())
+        self.empty_stream().await
     }
 
     /// After something went wrong nothing is known of the processes.
@@ -172,11 +175,13 @@ impl<'w> ScheduleRunner<'w> {
             self.step(chosen).await?;
         }
         let stuck = match self.fault {
+            _ if self.setting.rung.has_consumer() => self.deadlocked(),
             Some(ExploreStep::Kill(_)) => self.locked_out(voucher).await?,
             _ => self.deadlocked(),
         };
+        let promises = self.promises_not_kept().await?;
         let mut broken = judge_schedule(&self.scheduler, voucher).await?;
-        broken.extend(stuck);
+        broken.extend(promises.into_iter().chain(stuck));
         for found in &broken {
             self.scheduler.say(format!("so {} is broken: {}", found.invariant, found.witness));
         }
@@ -203,7 +208,7 @@ impl<'w> ScheduleRunner<'w> {
         Ok(voucher)
     }
 
-    fn state(&self, progress: &ActorProgress) -> ActorState {
+    pub(super) fn state(&self, progress: &ActorProgress) -> ActorState {
         self.scheduler.actors[progress.actor.0].state
     }
 
@@ -212,6 +217,7 @@ impl<'w> ScheduleRunner<'w> {
         let held = |progress: &ActorProgress| self.state(progress) == ActorState::Held;
         let mut possible: Vec<ExploreStep> =
             self.those(|progress| held(progress)).map(ExploreStep::Go).collect();
+        possible.extend(self.consumer_can_go_on().then_some(ExploreStep::Go(CONSUMER)));
         if possible.is_empty() || self.fault.is_some() {
             return possible;
         }
@@ -224,6 +230,10 @@ impl<'w> ScheduleRunner<'w> {
                     possible.extend(self.those(holds).take(1).map(|_| ExploreStep::EndLease));
                 }
                 FaultKind::Lease => {}
+                FaultKind::Kill if self.setting.rung.has_consumer() => {
+                    let has_begun = self.actors.iter().any(|progress| progress.begun);
+                    possible.extend(has_begun.then_some(ExploreStep::Kill(CONSUMER)));
+                }
                 FaultKind::Kill => {
                     let lives = |progress: &ActorProgress| {
                         progress.begun && self.state(progress) != ActorState::Over
@@ -245,6 +255,7 @@ impl<'w> ScheduleRunner<'w> {
 
     pub(super) async fn step(&mut self, step: ExploreStep) -> anyhow::Result<()> {
         match step {
+            ExploreStep::Go(CONSUMER) => self.run_consumer().await?,
             ExploreStep::Go(nth) => {
                 let node = self.actors[nth].node;
                 if self.stopped == Some(node) {
@@ -259,7 +270,7 @@ impl<'w> ScheduleRunner<'w> {
                 self.nobody_has_the_lock();
             }
             ExploreStep::Kill(nth) => {
-                let node = self.actors[nth].node;
+                let node = if nth == CONSUMER { CONSUMERS_NODE } else { self.actors[nth].node };
                 self.scheduler.kill(self.nodes[node]).await?;
                 self.scheduler.until_disconnected(self.nodes[node]).await?;
                 for progress in self.actors.iter_mut().filter(|progress| progress.node == node) {

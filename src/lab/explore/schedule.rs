@@ -7,8 +7,11 @@ use serde::{Serialize, Serializer};
 
 use super::walk::WalkStep;
 
-/// The actors, by their places in a schedule.
-pub(super) const ACTOR_NAMES: [&str; 3] = ["A", "B", "C"];
+/// The actors, by their places in a schedule: the buyers, and a consumer.
+pub(super) const ACTOR_NAMES: [&str; 4] = ["A", "B", "C", "W"];
+
+/// The place of the consumer.
+pub(super) const CONSUMER: usize = 3;
 
 /// More steps than any schedule has.
 const MAX_STEPS: usize = 100;
@@ -55,7 +58,7 @@ impl ExploreSchedule {
         actors.windows(2).filter(|pair| pair[0] != pair[1]).count()
     }
 
-    /// How many actors there are: no fewer than two, and no fewer than the last by name.
+    /// How many buyers there are: no fewer than two, and no fewer than the last by name.
     pub fn actors(&self) -> usize {
         let named = self.0.iter().filter_map(|step| match *step {
             ExploreStep::Go(actor) | ExploreStep::Kill(actor) | ExploreStep::Pause(actor) => {
@@ -63,7 +66,14 @@ impl ExploreSchedule {
             }
             ExploreStep::EndLease => None,
         });
+        let named = named.filter(|count| *count <= CONSUMER);
         named.max().unwrap_or_default().max(2)
+    }
+
+    /// Whether a consumer takes part.
+    pub(super) fn names_consumer(&self) -> bool {
+        let of_consumer = [ExploreStep::Go(CONSUMER), ExploreStep::Kill(CONSUMER)];
+        self.0.iter().any(|step| of_consumer.contains(step))
     }
 
     /// What happens in it beside the actors' own steps.
@@ -167,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_schedule_is_read_as_it_is_written() {
-        for name in ["A1 B1 A2 B2", "A1 L B1", "B1 K:B A1", "C1 P:C A1 B1 C2"] {
+        for name in ["A1 B1 A2 B2", "A1 L B1", "B1 K:B A1", "C1 P:C A1 B1 C2", "A1 W1 K:W B1"] {
             assert_eq!(name.parse().map(|it: ExploreSchedule| it.to_string()), Ok(name.to_owned()));
         }
         let two = "A1 B1 P:A B2 A2".parse::<ExploreSchedule>().unwrap_or_default();

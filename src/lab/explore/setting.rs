@@ -9,9 +9,11 @@ use serde::{Serialize, Serializer};
 use super::schedule::{ExploreSchedule, ExploreStep};
 use crate::ladder::{LockKind, Rung, UnknownName, named};
 
-/// The rungs up to this one answer when the order is written or refused. Those after it answer
-/// earlier, and something in the background goes on that is no buyer's step.
+/// The last rung that answers when the order is written or refused, and does nothing after that.
 const LAST_SYNCHRONOUS: u32 = 19;
+
+/// The consumer whose turns are steps is that of the first process; the others work at the end.
+pub(super) const CONSUMERS_NODE: usize = 0;
 
 /// The lease of an actor that is to be stopped until it has ended.
 pub(super) const LEASE_OF_THE_PAUSED: Duration = Duration::from_millis(250);
@@ -92,7 +94,8 @@ impl Setting {
     /// A rung without a lock shares nothing but the database, so that one process shows what two
     /// would. A mutex is tried in one process and between two. Any other lock is meant to work
     /// between processes, and each actor has one of its own. Faults are about the lock that a user's
-    /// requests compete for: they are played where all actors are one user.
+    /// requests compete for: they are played where all actors are one user. Those of a rung with a
+    /// consumer are about what was promised, to whomever.
     pub fn of(rung: &'static Rung, options: &SettingOptions) -> Vec<Self> {
         let actors = options.actors;
         let usual: &[usize] = match rung.lock {
@@ -104,7 +107,7 @@ impl Setting {
         let counts = options.nodes.map_or_else(|| usual.to_vec(), |asked| vec![asked]);
         let states = options.from.map_or_else(|| InitialState::ALL.to_vec(), |asked| vec![asked]);
         let faults = |from: InitialState, nodes: usize| match (&options.faults, from) {
-            (_, InitialState::LastOne | InitialState::Herd) => Vec::new(),
+            (_, from) if !has_faults(rung, from) => Vec::new(),
             (None, _) => faults_of(rung, nodes == actors),
             (Some(asked), _) => {
                 let possible = faults_of(rung, nodes == actors);
@@ -132,11 +135,11 @@ impl Setting {
     ) -> Result<Self, String> {
         let actors = schedule.actors();
         let nodes = if nodes == 1 { 1 } else { actors };
-        let possible = if from == InitialState::DoubleClick {
-            faults_of(rung, nodes == actors)
-        } else {
-            Vec::new()
-        };
+        if schedule.names_consumer() && !rung.has_consumer() {
+            return Err(format!("W is a consumer, and {} has none", rung.id));
+        }
+        let possible =
+            if has_faults(rung, from) { faults_of(rung, nodes == actors) } else { Vec::new() };
         let faults: Vec<FaultKind> = schedule.faults().filter_map(FaultKind::of).collect();
         if faults.len() > 1 {
             return Err("a schedule has one fault at most".to_owned());
@@ -169,6 +172,11 @@ pub struct SettingOptions {
     pub faults: Option<Vec<FaultKind>>,
 }
 
+/// Whether faults are played where schedules begin so.
+fn has_faults(rung: &Rung, from: InitialState) -> bool {
+    rung.has_consumer() || from == InitialState::DoubleClick
+}
+
 /// The faults that make sense on a rung. The end of a lease is something else than a pause only
 /// where a live process does not renew it; a process that is killed or stopped must not be
 /// everybody's. (A pause within the lease is what any schedule is that turns to somebody else.)
@@ -192,8 +200,8 @@ pub(super) fn has_lease(rung: &Rung) -> bool {
 
 /// Why a rung cannot be explored with so many actors: "it …".
 pub fn not_explorable(rung: &Rung, actors: usize) -> Option<&'static str> {
-    if rung.number() > LAST_SYNCHRONOUS {
-        return Some("answers before the order is written: what goes on then is no buyer's step");
+    if actors > 2 && rung.has_consumer() {
+        return Some("has a consumer, which is the third actor beside two buyers");
     }
     let several_wait = rung.number() >= RENEWS && rung.lock != LockKind::None;
     (actors > 2 && several_wait && rung.number() != LAST_SYNCHRONOUS).then_some(

@@ -32,6 +32,7 @@ pub(super) const fn is_one(scenario: Scenario) -> bool {
             | Scenario::QueueFull
             | Scenario::FullQueueDies
             | Scenario::DiesBeforeWrite
+            | Scenario::DiesWithLast
             | Scenario::PoisonEntry
             | Scenario::GroupFromNow
             | Scenario::StreamTrimmed
@@ -80,7 +81,8 @@ pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
         Scenario::OneConsumerName => one_consumer_name(scheduler).await,
         Scenario::QueueFull | Scenario::StreamTrimmed => more_than_fit(scheduler).await,
         Scenario::FullQueueDies => full_queue_dies(scheduler).await,
-        Scenario::DiesBeforeWrite => dies_before_write(scheduler).await,
+        Scenario::DiesBeforeWrite => dies_before_write(scheduler, 2).await,
+        Scenario::DiesWithLast => dies_before_write(scheduler, 1).await,
         Scenario::PoisonEntry => poison_entry(scheduler).await,
         Scenario::GroupFromNow => group_from_now(scheduler).await,
         Scenario::RedisDies => redis_dies(scheduler).await,
@@ -127,8 +129,8 @@ async fn full_queue_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
 }
 
 /// A consumer dies with an entry in hand; a second process goes on, and nothing goes wrong there.
-async fn dies_before_write(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
-    scheduler.voucher(2).await?;
+async fn dies_before_write(scheduler: &mut Scheduler<'_>, stock: i32) -> anyhow::Result<()> {
+    scheduler.voucher(stock).await?;
     let first = scheduler.node().await?;
     buys(scheduler, "A", first, 0).await?;
     works_to(scheduler, first, Point::EntryRead).await?;
