@@ -104,6 +104,7 @@ impl<'w> ScheduleRunner<'w> {
         Ok(match played {
             Ok(broken) => {
                 let unknown = self.failure();
+                let broken = if unknown.is_some() { Vec::new() } else { broken };
                 Played { branches, broken, timeline, unknown }
             }
             Err(error) => {
@@ -144,6 +145,11 @@ impl<'w> ScheduleRunner<'w> {
     /// After something went wrong nothing is known of the processes.
     async fn start_anew(&mut self) -> anyhow::Result<()> {
         for node in &self.nodes {
+            // Gone already, or it is now.
+            let _ = self.scheduler.nodes[node.0].kill().await;
+        }
+        for node in &self.nodes {
+            self.scheduler.until_disconnected(*node).await?;
             self.scheduler.replace_node(*node).await?;
         }
         self.actors.clear();
@@ -171,12 +177,13 @@ impl<'w> ScheduleRunner<'w> {
             before.push(chosen);
             self.step(chosen).await?;
         }
-        let stuck = match self.fault {
-            Some(ExploreStep::Kill(_)) => self.locked_out(voucher).await?,
-            _ => self.deadlocked(),
-        };
+        let killed = matches!(self.fault, Some(ExploreStep::Kill(_)));
+        let never_ends = killed && self.go_on_after_kill().await?;
         let mut broken = judge_schedule(&self.scheduler, voucher).await?;
-        broken.extend(stuck);
+        broken.extend(self.deadlocked());
+        if killed {
+            broken.extend(self.locked_out(never_ends).await?);
+        }
         for found in &broken {
             self.scheduler.say(format!("so {} is broken: {}", found.invariant, found.witness));
         }
@@ -362,7 +369,7 @@ impl<'w> ScheduleRunner<'w> {
     }
 
     /// Everybody that is left waits.
-    fn deadlocked(&mut self) -> Option<BrokenBySchedule> {
+    fn deadlocked(&self) -> Option<BrokenBySchedule> {
         let waits: Vec<&str> = self
             .those(|it| self.state(it) != ActorState::Over)
             .map(|nth| ACTOR_NAMES[nth])
@@ -373,9 +380,10 @@ impl<'w> ScheduleRunner<'w> {
         })
     }
 
-    /// Why somebody came to no answer. One that was stopped past its session may.
+    /// Why somebody came to no answer. One that was stopped past its session with ZooKeeper may.
     fn failure(&self) -> Option<String> {
-        let excused = |nth: usize| self.fault == Some(ExploreStep::Pause(nth));
+        let has_session = self.setting.rung.lock == LockKind::ZooKeeper;
+        let excused = |nth: usize| has_session && self.fault == Some(ExploreStep::Pause(nth));
         self.those(|_| true).filter(|nth| !excused(*nth)).find_map(|nth| {
             match self.scheduler.answer(self.actors[nth].actor) {
                 Some(Stop::Failed(error)) => {
