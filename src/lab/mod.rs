@@ -2,8 +2,8 @@
 //! breaks.
 //!
 //! In reading order: `scenarios`, what happens to a rung; `scheduler`, the actors who go on only
-//! when the schedule says so, with `consumers`, who write what was sold before; `judge`, what came of it; `world`, the servers and scratch
-//! databases; `node_process` and `node`, the two sides of a process that sells, with the
+//! when the schedule says so, with `consumers`, who write what was sold before; `judge`, what came
+//! of it; `world`, the servers and scratch databases; `node_process` and `node`, the two sides of a process that sells, with the
 //! `protocol` between them; `faults`, servers to kill, pause and cut off. Beside the replays:
 //! `rush`, a real crowd on a rung, and `serve`, the rungs over HTTP, which both put vouchers
 //! on `sale`; and `session`, where somebody else is the scheduler, with the rungs' `source_code`. `report` is what all of it came to: for a terminal, for a program, and as a page.

@@ -31,7 +31,8 @@ const BOUND_OF_THREE: usize = 2;
 /// A step takes one buyer to its next pause point. Each schedule is played from the beginning and
 /// judged; one that breaks a promise is played twice. Exit status 0 only when nothing that the rung
 /// claims to keep was broken, nothing was broken as no scenario tells it, and nothing is unknown;
-/// with --all, when every break of the registry that such schedules can show was found, too.
+/// with --all, when nothing was left out by --max-schedules, and every break of the registry that such
+/// schedules can show was found, too; which rungs were skipped is printed.
 #[derive(Debug, Args)]
 pub struct ExploreArgs {
     /// The rungs, by their names or the beginnings of them (r04); or `lock`: clients of the production
@@ -241,15 +242,12 @@ fn text(report: &ExploreReport, objections: &[String], look: Look) -> String {
             lines.extend(shortest(exploration, look));
         }
     }
-    lines.extend(report.skipped.iter().map(|(rung, why)| format!("{rung}: skipped: {why}")));
-    let others = report.not_expressible();
-    if !others.is_empty() {
-        let names: Vec<&str> = others.iter().map(|scenario| scenario.as_str()).collect();
-        lines.push(format!("not expressible here, see `lab replay`: {}", names.join(", ")));
+    lines.extend(report.coverage());
+    if let Some(bound) = report.bound() {
+        lines.push(format!("schedules with more than {bound} preemptions were not looked at"));
     }
     lines.extend(objections.iter().map(|objection| format!("NOT AS CLAIMED: {objection}")));
-    let complete = report.explorations.iter().all(Exploration::is_complete);
-    lines.push(match (objections.is_empty(), report.is_whole() && complete) {
+    lines.push(match (objections.is_empty(), report.is_whole()) {
         (false, _) => format!("{} objections", objections.len()),
         (true, true) => {
             "every rung keeps what it claims, and breaks where it is said to".to_owned()

@@ -3,6 +3,7 @@
 use super::exploration::{Exploration, Leaf};
 use super::schedule::{CONSUMER, ExploreStep};
 use super::setting::{InitialState, Setting};
+use super::verdict::LOCKED_OUT_FOR_EVER;
 use crate::ladder::{Invariant, LockKind, Rung, Scenario};
 
 /// Whether a schedule shows what a scenario shows; `None` where no schedule of two actors and one
@@ -26,13 +27,16 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
             (Invariant::OnePerUser, twice && (!one_process || any_process) && fault.is_none())
         }
         Scenario::OutlivedLease => (Invariant::OnePerUser, fault == Some(ExploreStep::EndLease)),
-        // Before the lease is renewed, a holder that is stopped differs in nothing from a slow one.
+        // The end of a lease stands for it below r13: there a stopped holder is only a slow one.
         Scenario::PausedHolder => (
             Invariant::OnePerUser,
             matches!(fault, Some(ExploreStep::Pause(_) | ExploreStep::EndLease)),
         ),
-        Scenario::HolderDies | Scenario::DiesBetween => {
-            (Invariant::NoLockout, matches!(fault, Some(ExploreStep::Kill(_))))
+        Scenario::HolderDies => (Invariant::NoLockout, matches!(fault, Some(ExploreStep::Kill(_)))),
+        // Between the key and its lease: after that the lock would have ended.
+        Scenario::DiesBetween => {
+            let for_ever = leaf.broken.iter().any(|it| it.witness == LOCKED_OUT_FOR_EVER);
+            (Invariant::NoLockout, matches!(fault, Some(ExploreStep::Kill(_))) && for_ever)
         }
         // What the process had in memory, and what its consumer had in hand.
         Scenario::FullQueueDies => (Invariant::NoBrokenPromise, kills_consumer && !worked),
@@ -69,6 +73,12 @@ pub fn objections(rung: &Rung, explorations: &[Exploration], all: bool) -> Vec<S
         for leaf in exploration.leaves.iter().filter(|leaf| leaf.unknown.is_some()).take(3) {
             let why = leaf.unknown.as_deref().unwrap_or_default();
             found.push(format!("{place}: {} is unknown: {why}", leaf.schedule));
+        }
+        if all && exploration.left_out > 0 {
+            let count = exploration.left_out;
+            found.push(format!(
+                "{place}: at least {count} schedules left out: not every break was looked for"
+            ));
         }
     }
     let complete = all && explorations.iter().all(|it| it.is_complete());

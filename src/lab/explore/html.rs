@@ -4,13 +4,10 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::claims::place;
-use super::exploration::{Exploration, Leaf};
+use super::exploration::{Exploration, Leaf, MAX_DRAWN};
 use super::report::ExploreReport;
 use super::schedule::{ExploreSchedule, ExploreStep};
 use crate::lab::report::html::{POLICY, STYLE, timeline_table};
-
-/// Leaves of one tree on the page: more are not read, and a page stays small enough to open.
-const MAX_LEAVES: usize = 200;
 
 /// Between two leaves, and between two steps, in the picture.
 const ROW: usize = 16;
@@ -58,6 +55,10 @@ pub fn page(report: &ExploreReport) -> String {
                             ul { @for objection in &objections { li { (objection) } } }
                         }
                     }
+                    section {
+                        h2 { "What was explored" }
+                        ul { @for line in report.coverage() { li { (line) } } }
+                    }
                     @for (nth, exploration) in report.explorations.iter().enumerate() {
                         (section(nth, exploration))
                     }
@@ -72,6 +73,7 @@ pub fn page(report: &ExploreReport) -> String {
 pub fn sum(exploration: &Exploration) -> String {
     let count = exploration.leaves.len();
     let mut parts = vec![format!("{count} schedule{}", if count == 1 { "" } else { "s" })];
+    parts.extend(exploration.limits.bound.map(|bound| format!("at most {bound} preemptions each")));
     let broken = exploration.broken();
     parts.extend(broken.iter().map(|(invariant, count)| {
         format!("{count} break{} {invariant}", if *count == 1 { "s" } else { "" })
@@ -111,7 +113,7 @@ fn chosen(exploration: &Exploration) -> Vec<&Leaf> {
     let mut leaves: Vec<&Leaf> =
         exploration.broken().keys().filter_map(|it| exploration.shortest(*it)).collect();
     for leaf in &exploration.leaves {
-        if leaves.len() < MAX_LEAVES && !leaves.iter().any(|known| std::ptr::eq(*known, leaf)) {
+        if leaves.len() < MAX_DRAWN && !leaves.iter().any(|known| std::ptr::eq(*known, leaf)) {
             leaves.push(leaf);
         }
     }

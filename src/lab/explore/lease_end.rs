@@ -5,9 +5,10 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use tokio::time::{sleep, timeout};
 
-use super::run::{ActorProgress, ScheduleRunner};
+use super::run::ScheduleRunner;
+use super::schedule::ExploreStep;
 use super::setting::LEASE_OF_THE_PAUSED;
-use super::verdict::{BrokenBySchedule, is_served};
+use super::verdict::{BrokenBySchedule, LOCKED_OUT_FOR_EVER, is_served, judge_schedule};
 use super::walk::default_choice;
 use crate::lab::leases::{LeaseEnd, tell_waiters};
 use crate::lab::scheduler::{ActorPlan, PATIENCE};
@@ -49,12 +50,9 @@ impl ScheduleRunner<'_> {
         Ok(())
     }
 
-    /// After a kill: the lease ends, those that wait go on, and where the user has no order yet the
-    /// user comes again. Is the user locked out?
-    pub(super) async fn locked_out(
-        &mut self,
-        voucher: i64,
-    ) -> anyhow::Result<Option<BrokenBySchedule>> {
+    /// After a kill: the lease ends, and those that wait go on. Returns whether there is a lock that
+    /// never ends.
+    pub(super) async fn go_on_after_kill(&mut self) -> anyhow::Result<bool> {
         let never_ends = self.end_what_the_dead_hold().await?;
         self.run_those_set_free().await?;
         loop {
@@ -62,21 +60,44 @@ impl ScheduleRunner<'_> {
             let Some(step) = default_choice(&steps, &[]) else { break };
             self.step(step).await?;
         }
-        let is_served = |progress: &ActorProgress| is_served(self.scheduler.answer(progress.actor));
-        if self.actors.iter().any(is_served) {
-            return Ok(None);
+        Ok(never_ends)
+    }
+
+    /// What is broken after the last step, where a dead holder is given its time.
+    pub(super) async fn judge_at_the_end(
+        &mut self,
+        voucher: i64,
+    ) -> anyhow::Result<Vec<BrokenBySchedule>> {
+        let killed =
+            matches!(self.fault, Some(ExploreStep::Kill(_))) && !self.setting.rung.has_consumer();
+        let never_ends = killed && self.go_on_after_kill().await?;
+        let promises = self.promises_not_kept().await?;
+        let mut broken = judge_schedule(&self.scheduler, voucher).await?;
+        broken.extend(promises.into_iter().chain(self.deadlocked()));
+        if killed {
+            broken.extend(self.locked_out(never_ends).await?);
         }
+        Ok(broken)
+    }
+
+    /// The user comes again, for another voucher: also where somebody was served, a lock may be left.
+    pub(super) async fn locked_out(
+        &mut self,
+        never_ends: bool,
+    ) -> anyhow::Result<Option<BrokenBySchedule>> {
+        let voucher = self.scheduler.voucher(1).await?;
         let survivor = self.actors.iter().find(|progress| !progress.killed);
         let node = survivor.context("no process is left")?.node;
         let mut again = ActorPlan::new(self.setting.from.user(0), voucher);
         again.patience = PATIENCE / 10;
         let again = self.scheduler.enter("again", self.nodes[node], again).await?;
         self.scheduler.finish_all(&[again]).await?;
-        if self::is_served(self.scheduler.answer(again)) {
+        if is_served(self.scheduler.answer(again)) {
             return Ok(None);
         }
-        let how_long = if never_ends { "for ever" } else { "though the lease has ended" };
-        let witness = format!("user 1 is locked out {how_long}");
+        let after_its_end = "user 1 is locked out though the lease has ended";
+        let witness = if never_ends { LOCKED_OUT_FOR_EVER } else { after_its_end };
+        let witness = witness.to_owned();
         Ok(Some(BrokenBySchedule { invariant: Invariant::NoLockout, witness }))
     }
 

@@ -45,9 +45,32 @@ impl ExploreReport {
         found
     }
 
-    /// Whether anything is left of the ladder that could be explored.
+    /// How many rungs were explored, which were not, and what no schedule here can show.
+    pub fn coverage(&self) -> Vec<String> {
+        let explored = self.by_rung().count();
+        let asked = if self.all { RUNGS.len() } else { explored + self.skipped.len() };
+        let mut lines = vec![format!("{explored} of {asked} rungs explored")];
+        if !self.skipped.is_empty() {
+            let skipped = self.skipped.iter().map(|(rung, why)| format!("{rung} ({why})"));
+            lines.push(format!("skipped: {}", skipped.collect::<Vec<_>>().join(", ")));
+        }
+        let others = self.not_expressible();
+        if !others.is_empty() {
+            let names: Vec<&str> = others.iter().map(|scenario| scenario.as_str()).collect();
+            lines.push(format!("not expressible here, see `lab replay`: {}", names.join(", ")));
+        }
+        lines
+    }
+
+    /// Whether every schedule of every rung was explored.
     pub fn is_whole(&self) -> bool {
-        self.all && self.by_rung().count() + self.skipped.len() == RUNGS.len()
+        let every_rung = self.skipped.is_empty() && self.by_rung().count() == RUNGS.len();
+        self.all && every_rung && self.explorations.iter().all(Exploration::is_complete)
+    }
+
+    /// The bound on preemptions that was asked for.
+    pub fn bound(&self) -> Option<usize> {
+        self.explorations.iter().find_map(|exploration| exploration.limits.bound)
     }
 }
 

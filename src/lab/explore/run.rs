@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::schedule::{ACTOR_NAMES, CONSUMER, ExploreSchedule, ExploreStep};
 use super::setting::{CONSUMERS_NODE, FaultKind, LEASE_OF_THE_PAUSED, Setting, has_lease};
-use super::verdict::{BrokenBySchedule, judge_schedule};
+use super::verdict::BrokenBySchedule;
 use super::walk::{Branch, default_choice};
 use crate::lab::lock_servers::LockServers;
 use crate::lab::scheduler::{Actor, ActorPlan, ActorState, NodeIndex, PATIENCE, Scheduler, Stop};
@@ -62,7 +62,7 @@ pub(super) struct ScheduleRunner<'w> {
     pub(super) actors: Vec<ActorProgress>,
     /// The turns of the consumer; the last may not be over.
     pub(super) turns: Vec<Actor>,
-    fault: Option<ExploreStep>,
+    pub(super) fault: Option<ExploreStep>,
     /// The process that is stopped.
     stopped: Option<usize>,
 }
@@ -107,6 +107,7 @@ impl<'w> ScheduleRunner<'w> {
         Ok(match played {
             Ok(broken) => {
                 let unknown = self.failure();
+                let broken = if unknown.is_some() { Vec::new() } else { broken };
                 Played { branches, broken, timeline, unknown }
             }
             Err(error) => {
@@ -147,6 +148,11 @@ impl<'w> ScheduleRunner<'w> {
     /// After something went wrong nothing is known of the processes.
     async fn start_anew(&mut self) -> anyhow::Result<()> {
         for node in &self.nodes {
+            // Gone already, or it is now.
+            let _ = self.scheduler.nodes[node.0].kill().await;
+        }
+        for node in &self.nodes {
+            self.scheduler.until_disconnected(*node).await?;
             self.scheduler.replace_node(*node).await?;
         }
         self.actors.clear();
@@ -174,14 +180,7 @@ impl<'w> ScheduleRunner<'w> {
             before.push(chosen);
             self.step(chosen).await?;
         }
-        let stuck = match self.fault {
-            _ if self.setting.rung.has_consumer() => self.deadlocked(),
-            Some(ExploreStep::Kill(_)) => self.locked_out(voucher).await?,
-            _ => self.deadlocked(),
-        };
-        let promises = self.promises_not_kept().await?;
-        let mut broken = judge_schedule(&self.scheduler, voucher).await?;
-        broken.extend(promises.into_iter().chain(stuck));
+        let broken = self.judge_at_the_end(voucher).await?;
         for found in &broken {
             self.scheduler.say(format!("so {} is broken: {}", found.invariant, found.witness));
         }
@@ -373,7 +372,7 @@ impl<'w> ScheduleRunner<'w> {
     }
 
     /// Everybody that is left waits.
-    fn deadlocked(&mut self) -> Option<BrokenBySchedule> {
+    pub(super) fn deadlocked(&self) -> Option<BrokenBySchedule> {
         let waits: Vec<&str> = self
             .those(|it| self.state(it) != ActorState::Over)
             .map(|nth| ACTOR_NAMES[nth])
@@ -384,9 +383,10 @@ impl<'w> ScheduleRunner<'w> {
         })
     }
 
-    /// Why somebody came to no answer. One that was stopped past its session may.
+    /// Why somebody came to no answer. One that was stopped past its session with ZooKeeper may.
     fn failure(&self) -> Option<String> {
-        let excused = |nth: usize| self.fault == Some(ExploreStep::Pause(nth));
+        let has_session = self.setting.rung.lock == LockKind::ZooKeeper;
+        let excused = |nth: usize| has_session && self.fault == Some(ExploreStep::Pause(nth));
         self.those(|_| true).filter(|nth| !excused(*nth)).find_map(|nth| {
             match self.scheduler.answer(self.actors[nth].actor) {
                 Some(Stop::Failed(error)) => {

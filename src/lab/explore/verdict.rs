@@ -17,6 +17,9 @@ pub struct BrokenBySchedule {
     pub witness: String,
 }
 
+/// The witness of a lock without a lease that a dead process has left.
+pub(super) const LOCKED_OUT_FOR_EVER: &str = "user 1 is locked out for ever";
+
 /// The books of a voucher, as one statement reads them.
 struct VoucherBooks {
     audit: VoucherAudit,
