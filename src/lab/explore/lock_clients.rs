@@ -28,7 +28,7 @@ named! {
         OwnerCheck = "owner_check",
         /// A release that is sent again does not name its entry.
         GrantRecord = "grant_record",
-        /// Who has subscribed sleeps without looking again.
+        /// A client that has subscribed sleeps without looking again.
         SecondLook = "second_look",
     }
 }
