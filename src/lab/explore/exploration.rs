@@ -135,7 +135,7 @@ pub async fn explore(
     // The sessions of ZooKeeper end by themselves where many processes want the processor.
     let pauses = faults.contains(&FaultKind::Pause) && rung.lock != LockKind::ZooKeeper;
     let runners = match (rung.id, pauses) {
-        // Who writes together is asked of the database, which all runners share.
+        // PostgreSQL is asked which batch waits, and would name those of other runners, too.
         ("r19_group_commit", _) => 1,
         (_, true) => RUNNERS_THAT_PAUSE,
         (_, false) => RUNNERS,
