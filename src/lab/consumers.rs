@@ -132,7 +132,10 @@ impl Scheduler<'_> {
     }
 
     /// Does to what was left what a minute would do.
-    async fn a_minute_passes(&mut self) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// When Redis or the database is gone.
+    pub(super) async fn a_minute_passes(&mut self) -> anyhow::Result<()> {
         let redis = Redis::new(&self.servers.redis_urls[0])?;
         for (entry, consumer) in self.pending().await? {
             let mut claim = redis::cmd("XCLAIM");
