@@ -18,7 +18,7 @@ const MAX_TURNS: usize = 24;
 /// A consumer that fails so often without end goes on like that.
 const MAX_FAILURES: usize = 5;
 
-/// So often a minute passes for what a consumer left.
+/// So many times the scheduler lets a minute pass for what a consumer left.
 const MAX_MINUTES: usize = 2;
 
 /// Pending entries that are looked at: more than any scenario has.
