@@ -18,7 +18,7 @@ const MAX_TURNS: usize = 24;
 /// A consumer that fails so often without end goes on like that.
 const MAX_FAILURES: usize = 5;
 
-/// So often a minute passes for what a consumer left.
+/// So many times the scheduler lets a minute pass for what a consumer left.
 const MAX_MINUTES: usize = 2;
 
 /// Pending entries that are looked at: more than any scenario has.
@@ -132,7 +132,10 @@ impl Scheduler<'_> {
     }
 
     /// Does to what was left what a minute would do.
-    async fn a_minute_passes(&mut self) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// When Redis or the database is gone.
+    pub(super) async fn a_minute_passes(&mut self) -> anyhow::Result<()> {
         let redis = Redis::new(&self.servers.redis_urls[0])?;
         for (entry, consumer) in self.pending().await? {
             let mut claim = redis::cmd("XCLAIM");

@@ -93,6 +93,9 @@ pub(super) async fn judge(
         Some(lost) if !scheduler.rung.has_consumer() => {
             return Ok(Verdict::unknown(format!("no_lost_order: {lost}")));
         }
+        Some(lost) if scheduler.rung.claims.contains(&Invariant::NoBrokenPromise) => {
+            return Ok(Verdict::unknown(format!("no_broken_promise: {lost}")));
+        }
         _ => {}
     }
     for (nth, voucher) in scheduler.vouchers.iter().enumerate() {

@@ -4,6 +4,8 @@
 //! database, as long as this process and Redis live.
 //! *Breaks when* the process dies with orders in its queue: who was told yes has none, and the
 //! vouchers are gone. When the queue is full. When Redis comes back from an older snapshot.
+//! As widely copied: without the course's lock per user, its count of the user's orders, and its
+//! look at what the update came to.
 //! *Next.* Keep the queue where the death of a process does not reach it (r21).
 
 use std::sync::LazyLock;
@@ -69,7 +71,7 @@ impl Design for LuaAndQueue {
         work.at(Point::EntryRead, queued.order).await;
         // What fails from here on is written to a log, and the order is gone.
         let mut transaction = self.database.begin().await?;
-        // Nobody looks whether it found a row.
+        // The code does not look whether the update found a row: the course does.
         sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )

@@ -5,6 +5,8 @@
 //! *Breaks when* a consumer dies with an entry in hand, and all goes well elsewhere; when an entry
 //! can never be written; when two processes share the name `c1`; when an entry comes twice; when
 //! the group is made after the first order; when the stream is trimmed; when Redis loses it.
+//! As widely copied: without the course's lock per user, its count of the user's orders, and its
+//! look at what the update came to.
 //! *Next.* Do the stream right (r22).
 
 use std::sync::LazyLock;
@@ -106,7 +108,7 @@ impl LuaAndStream {
         let queued = entry.order()?;
         work.at(Point::EntryRead, queued.order).await;
         let mut transaction = self.database.begin().await?;
-        // Nobody looks whether it found a row.
+        // The code does not look whether the update found a row: the course does.
         sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )

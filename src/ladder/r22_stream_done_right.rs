@@ -15,7 +15,7 @@ use redis::Script;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::entry::{GROUP, OrderEntry, STREAM};
+use super::entry::{GROUP, OrderEntry, QueuedOrder, STREAM};
 use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use crate::model::VoucherId;
 use crate::store::{Keys, Redis, ScriptCall};
@@ -53,7 +53,7 @@ pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungE
 impl Design for StreamDoneRight {
     async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let Purchase { user, voucher, .. } = *purchase;
-        let stock = self.keys.ladder(format_args!("seckill:stock:{voucher}"));
+        let stock = self.stock(voucher);
         // Any number that no other order has.
         let order = rand::random_range(1..i64::MAX);
         let take = ScriptCall::new(&TAKE).key(&stock).key(self.told(voucher)).key(&self.stream);
@@ -117,16 +117,17 @@ impl Design for StreamDoneRight {
         work.at(Point::EntryRead, queued.order).await;
         let answer = self.place(&entry, work).await?;
         work.at(Point::Acknowledging, queued.order).await;
-        let told = match answer {
-            Answer::Ordered(order) => order.to_string(),
-            refused => refused.code().to_owned(),
-        };
-        self.settle(&entry, &told).await?;
+        self.settle(&entry, answer).await?;
         Ok(WorkTurn::Settled(answer))
     }
 }
 
 impl StreamDoneRight {
+    /// The key of the stock of a voucher.
+    fn stock(&self, voucher: impl std::fmt::Display) -> String {
+        self.keys.ladder(format_args!("seckill:stock:{voucher}"))
+    }
+
     /// The key of what each buyer of a voucher is told.
     fn told(&self, voucher: impl std::fmt::Display) -> String {
         self.keys.ladder(format_args!("seckill:told:{voucher}"))
@@ -180,12 +181,17 @@ impl StreamDoneRight {
         }
         // Gives back what it took.
         transaction.rollback().await?;
-        Ok(match self.order_of(queued.user, queued.voucher).await? {
+        Ok(self.decided(queued).await?.unwrap_or(Answer::SoldOut))
+    }
+
+    /// What the database has decided already.
+    async fn decided(&self, queued: QueuedOrder) -> Result<Option<Answer>, RungError> {
+        let known = self.order_of(queued.user, queued.voucher).await?;
+        Ok(known.map(|order| match order {
             // It came twice.
-            Some(own) if own == Answer::Ordered(queued.order) => own,
-            Some(_) => Answer::AlreadyBought,
-            None => Answer::SoldOut,
-        })
+            own if own == Answer::Ordered(queued.order) => own,
+            _ => Answer::AlreadyBought,
+        }))
     }
 
     /// What the database knows of a purchase.
@@ -199,19 +205,35 @@ impl StreamDoneRight {
         Ok(order.map(Answer::Ordered))
     }
 
+    /// What failed too often: its consumer may have died after the commit, so that the database
+    /// is asked first.
     async fn put_aside(&self, entry: &OrderEntry) -> Result<WorkTurn, RungError> {
+        if let Ok(queued) = entry.order()
+            && let Some(answer) = self.decided(queued).await?
+        {
+            self.settle(entry, answer).await?;
+            return Ok(WorkTurn::Settled(answer));
+        }
         let mut add = redis::cmd("XADD");
         add.arg(format!("{}.dead", self.stream)).arg("*").arg(&entry.fields);
         self.redis.query::<()>(&add).await?;
-        self.settle(entry, Answer::GivenUp.code()).await?;
+        self.settle(entry, Answer::GivenUp).await?;
         Ok(WorkTurn::PutAside)
     }
 
-    async fn settle(&self, entry: &OrderEntry, told: &str) -> Result<(), RungError> {
+    async fn settle(&self, entry: &OrderEntry, answer: Answer) -> Result<(), RungError> {
+        let told = match answer {
+            Answer::Ordered(order) => order.to_string(),
+            refused => refused.code().to_owned(),
+        };
+        // An entry that is no order has taken nothing.
+        let gives_back = answer == Answer::GivenUp && entry.order().is_ok();
         let (voucher, user) = (entry.field("voucher"), entry.field("user"));
         let settle = ScriptCall::new(&SETTLE).key(&self.stream);
-        let settle = settle.key(self.told(voucher.unwrap_or_default())).arg(GROUP).arg(&entry.id);
-        Ok(self.redis.invoke(&settle.arg(user.unwrap_or_default()).arg(told)).await?)
+        let voucher = voucher.unwrap_or_default();
+        let settle = settle.key(self.told(voucher)).key(self.stock(voucher));
+        let settle = settle.arg(GROUP).arg(&entry.id).arg(user.unwrap_or_default()).arg(told);
+        Ok(self.redis.invoke(&settle.arg(u8::from(gives_back))).await?)
     }
 
     /// Tells Redis the stock of a voucher that it does not know yet.

@@ -75,24 +75,30 @@ impl Design for Outbox {
     }
 
     async fn write_next(&self, work: &Work) -> Result<WorkTurn, RungError> {
-        match self.relay(work).await? {
+        if self.relay(work, false).await? {
+            return Ok(WorkTurn::Published);
+        }
+        let turn = self.follow_up(work).await?;
+        // Again only when nothing is left to follow up: what waits there is not lost.
+        match turn == WorkTurn::Idle && self.relay(work, true).await? {
             true => Ok(WorkTurn::Published),
-            false => self.follow_up(work).await,
+            false => Ok(turn),
         }
     }
 }
 
 impl Outbox {
-    /// Publishes the oldest order that is not published, or was published long ago and is not
-    /// done with: Redis may have lost it.
-    async fn relay(&self, work: &Work) -> Result<bool, RungError> {
+    /// Publishes the oldest order that is not published; with `again` also one that was published
+    /// long ago and is not done with: Redis may have lost it.
+    async fn relay(&self, work: &Work, again: bool) -> Result<bool, RungError> {
         let mut transaction = self.database.begin().await?;
         let oldest: Option<i64> = sqlx::query_scalar(
             "select order_id from outbox where stream = $1
-               and (published_at is null or published_at < now() - interval '30 s')
-             order by order_id limit 1 for update skip locked",
+               and (published_at is null or $2 and published_at < now() - interval '30 s')
+             order by published_at nulls first, order_id limit 1 for update skip locked",
         )
         .bind(&self.stream)
+        .bind(again)
         .fetch_optional(&mut *transaction)
         .await?;
         let Some(order) = oldest else { return Ok(false) };

@@ -8,11 +8,14 @@ use crate::lab::Scheduler;
 use crate::lab::faults::{Fault, Proxy, RedisNode};
 use crate::lab::lock_servers::LockServers;
 use crate::lab::scheduler::{Actor, ActorPlan, NodeIndex, Stop};
-use crate::ladder::{Point, Rung, Scenario, WorkTurn};
+use crate::ladder::{Answer, Point, Rung, Scenario, WorkTurn};
 use crate::store::Redis;
 
 /// The rung whose queue is in the memory of a process.
 const IN_MEMORY: u32 = 20;
+
+/// The rung that claims what a consumer left, and counts how often.
+const DONE_RIGHT: u32 = 22;
 
 /// The rung whose database decides.
 const OUTBOX: u32 = 23;
@@ -149,9 +152,31 @@ async fn dies_before_ack(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     buys(scheduler, "A", first, 0).await?;
     works_to(scheduler, first, Point::Acknowledging).await?;
     scheduler.kill(first).await?;
-    let second = scheduler.node().await?;
-    buys(scheduler, "B", second, 1).await?;
-    fails_to_write(scheduler, second).await
+    let mut last = scheduler.node().await?;
+    if scheduler.rung.number() == DONE_RIGHT {
+        last = dies_before_ack_again(scheduler, last).await?;
+    }
+    buys(scheduler, "B", last, 1).await?;
+    fails_to_write(scheduler, last).await
+}
+
+/// The next consumer dies there, too; a third one finds an entry that was delivered too often, and
+/// an order.
+async fn dies_before_ack_again(
+    scheduler: &mut Scheduler<'_>,
+    second: NodeIndex,
+) -> anyhow::Result<NodeIndex> {
+    scheduler.a_minute_passes().await?;
+    works_to(scheduler, second, Point::Acknowledging).await?;
+    scheduler.kill(second).await?;
+    scheduler.a_minute_passes().await?;
+    let third = scheduler.node().await?;
+    let turn = scheduler.turn(third).await?;
+    match scheduler.finish(turn).await? {
+        Stop::Worked(WorkTurn::Settled(Answer::Ordered(_))) => {}
+        other => scheduler.broken(format!("A has an order, and its entry came to {other:?}")),
+    }
+    Ok(third)
 }
 
 /// A consumer takes an entry, and its connection to the database is ended before the commit.
