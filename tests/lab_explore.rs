@@ -117,6 +117,8 @@ async fn the_command_names_the_shortest_break_and_plays_it_again() {
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("href=\"#leaf-1-0\"") && page.contains("id=\"leaf-1-0\""));
     assert!(page.contains("✗ breaks one_per_user") && !page.contains("<script"));
+    // What follows an open element of a drawing is part of it, and not shown.
+    assert_eq!(page.matches("<line ").count(), page.matches("</line>").count());
 }
 
 /// The schedules of r13 are many, and wait for leases: these are the ones that matter.

@@ -179,7 +179,7 @@ fn of_row(
     let x = COLUMN * names.len() + 8;
     html! {
         @if known > 0 {
-            line x1=(COLUMN * known - 8) y1=(ROW * (from + 1) + 2) x2=(COLUMN * known - 8) y2=(y - 4);
+            line x1=(COLUMN * known - 8) y1=(ROW * (from + 1) + 2) x2=(COLUMN * known - 8) y2=(y - 4) {}
         }
         @for (place, name) in names.iter().enumerate().skip(known) {
             text x=(COLUMN * place + 4) y=(y) { (name) }
