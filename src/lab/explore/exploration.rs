@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use futures_util::future::try_join_all;
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde::Serialize;
 
 use super::run::{Played, ScheduleRunner};
+use super::runners::play_all;
 use super::schedule::ExploreSchedule;
 use super::setting::{FaultKind, Setting};
 use super::verdict::BrokenBySchedule;
@@ -148,24 +148,10 @@ pub async fn explore(
         };
         ScheduleRunner::start(world, &exploration.setting, shared)
     });
-    let mut idle = try_join_all(runners).await?;
+    let runners = try_join_all(runners).await?;
     let ExploreLimits { bound, max_schedules } = exploration.limits;
-    let mut walk = Walk::new(bound, max_schedules);
-    let mut busy = FuturesUnordered::new();
-    loop {
-        while let Some(mut runner) = idle.pop() {
-            let Some(prefix) = walk.next() else {
-                idle.push(runner);
-                break;
-            };
-            busy.push(async move {
-                let played = play_and_check(&mut runner, &prefix).await;
-                (runner, prefix, played)
-            });
-        }
-        let Some((runner, prefix, played)) = busy.next().await else { break };
-        let played = played?;
-        walk.played(prefix.len(), &played.branches);
+    let walk = Walk::new(bound, max_schedules);
+    let heard = |played, left_out| {
         let mut leaf = leaf(played);
         let tells_nothing = leaf.broken.is_empty() && leaf.unknown.is_none();
         if tells_nothing && exploration.leaves.len() >= MAX_DRAWN {
@@ -173,12 +159,11 @@ pub async fn explore(
         }
         exploration.leaves.push(leaf);
         exploration.elapsed_ms = begun.elapsed().as_millis() as u64;
-        exploration.left_out = walk.open() + busy.len();
-        progress(exploration.leaves.len(), walk.open() + busy.len());
-        idle.push(runner);
-    }
-    drop(busy);
-    for runner in idle {
+        exploration.left_out = left_out;
+        progress(exploration.leaves.len(), left_out);
+    };
+    let played = play_all(runners, walk, play_and_check, |it| &it.branches, heard);
+    for runner in played.await? {
         runner.close().await;
     }
     Ok(())

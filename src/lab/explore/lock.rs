@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use futures_util::future::try_join_all;
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde::Serialize;
 
 use super::exploration::ExploreLimits;
 use super::lock_books::LockInvariant;
 use super::lock_clients::{LockPart, LockRunner, PlayedByClients};
+use super::runners::play_all;
 use super::schedule::{ExploreSchedule, ExploreStep};
 use super::walk::Walk;
 use crate::lab::timeline::TimelineLine;
@@ -115,33 +115,20 @@ pub async fn explore_lock(
     let LockExploration { actors, without, limits, .. } = *exploration;
     let runners = (0..RUNNERS)
         .map(|_| LockRunner::start(world.redis_url(), world.next_cell().1, actors, without));
-    let mut idle = try_join_all(runners).await?;
-    let mut walk = Walk::new(limits.bound, limits.max_schedules);
-    let mut busy = FuturesUnordered::new();
-    loop {
-        while let Some(mut runner) = idle.pop() {
-            let Some(prefix) = walk.next() else {
-                idle.push(runner);
-                break;
-            };
-            busy.push(async move {
-                let played = play_and_check(&mut runner, &prefix).await;
-                (runner, prefix, played)
-            });
-        }
-        let Some((runner, prefix, played)) = busy.next().await else { return Ok(()) };
-        let (played, is_known) = played?;
-        walk.played(prefix.len(), &played.branches);
+    let runners = try_join_all(runners).await?;
+    let walk = Walk::new(limits.bound, limits.max_schedules);
+    let heard = |(played, is_known): (PlayedByClients, bool), left_out| {
         exploration.schedules += 1;
         match is_known {
             true => exploration.add(&played),
             false => exploration.unknown.push(played.schedule()),
         }
         exploration.elapsed_ms = begun.elapsed().as_millis() as u64;
-        exploration.left_out = walk.open() + busy.len();
-        progress(exploration.schedules, exploration.left_out);
-        idle.push(runner);
-    }
+        exploration.left_out = left_out;
+        progress(exploration.schedules, left_out);
+    };
+    play_all(runners, walk, play_and_check, |(played, _)| &played.branches, heard).await?;
+    Ok(())
 }
 
 /// A schedule that breaks something is played twice: whether it came out the same.

@@ -17,6 +17,7 @@ mod lock_books;
 mod lock_clients;
 mod report;
 mod run;
+mod runners;
 mod schedule;
 mod setting;
 mod verdict;
