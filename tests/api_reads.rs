@@ -103,7 +103,7 @@ async fn made_up_ids_are_limited_and_do_not_hold_up_a_voucher() {
         let mut transaction = connection.begin().await.unwrap();
         let locked = "lock table vouchers in access exclusive mode";
         sqlx::query(locked).execute(&mut *transaction).await.unwrap();
-        let flood = (1_000..6_000).map(|id| sales.find(VoucherId::new(id).unwrap()));
+        let flood = (1_000..21_000).map(|id| sales.find(VoucherId::new(id).unwrap()));
         let (flood, from_memory) = tokio::join!(join_all(flood), sales.find(known));
         transaction.rollback().await.unwrap();
         let refused = |answer: &&Result<_, StoreError>| {

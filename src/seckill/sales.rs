@@ -28,8 +28,9 @@ const MAX_REMEMBERED: usize = 10_000;
 const REFRESHES: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 
 /// The same for ids that memory does not have: most of them in a flood of made-up ids, which must not
-/// hold up the others.
-const LOOKUPS: Limits = Limits { batch: 256, waiting: 512, leaders: 1 };
+/// hold up the others. As many may wait, for a process that has just started knows no voucher, and a
+/// whole crowd may come for one.
+const LOOKUPS: Limits = Limits { batch: 256, ..REFRESHES };
 /// Vouchers that are read at once where each is read by itself: a quarter of the connections for purchases.
 const READS_AT_ONCE: usize = 2;
 /// After a look-up that found nothing. It bounds how often such a flood makes the database look.
