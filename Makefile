@@ -39,6 +39,9 @@ explore: setup-lab release ## every interleaving of every design's steps, held a
 	@mkdir -p $(TARGET_DIR)/lab
 	$(SECKILL) lab explore --all --html $(TARGET_DIR)/lab/explore.html --json $(TARGET_DIR)/lab/explore.json $(ARGS)
 
+# Most of a test's time is waiting for servers, so two tests a core keep the cores busy.
+export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+
 .PHONY: test
 test: setup-test ## all tests, against real PostgreSQL and Redis that they start themselves
 	$(CARGO) test --locked $(ARGS)
@@ -172,11 +175,10 @@ doc: setup-lint
 lua: setup-lint
 	luacheck --quiet --std lua51 --read-globals redis KEYS ARGV cjson -- $(wildcard lua) loadtest/wrk
 
-# The server without the tools and the teaching part must build on its own, and without warnings:
-# what only the others use shows here as dead code. clippy says it, because RUSTFLAGS would build
-# every dependency a second time.
+# The server without the tools and the teaching part must compile on its own, and without warnings:
+# what only the others use shows here as dead code. clippy says both; machine code would cost a second
+# build of what depends on the features.
 .PHONY: production
 production: setup-lint setup
 	$(CARGO) clippy --locked --no-default-features -- -D warnings
 	$(CARGO) clippy --locked --no-default-features --features tools -- -D warnings
-	$(CARGO) build --locked --no-default-features

@@ -19,12 +19,16 @@ fn schedule(text: &str) -> Schedule {
     text.parse().unwrap()
 }
 
-/// Without what the clock changes, and what RedLock leaves open: whether a waiter that needs two of
-/// three servers gets the third, too.
+/// Without what the clock changes, and what locks over several servers leave open: whether a waiter of
+/// RedLock that needs two of three servers gets the third, too; whether a waiter of a multi-lock still
+/// has one of the locks that it tries and gives back, of which nobody is named as the holder.
 fn steady(mut state: SessionState) -> SessionState {
     let on_a_majority = state.rung == "r15_redlock";
     for lock in &mut state.locks {
         lock.ttl_ms = lock.ttl_ms.map(|_| 0);
+    }
+    if state.rung == "r14_multi_lock" {
+        state.locks.retain(|lock| lock.holder.is_some());
     }
     if on_a_majority {
         state.locks.clear();
