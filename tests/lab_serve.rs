@@ -212,6 +212,10 @@ async fn a_buyer_is_who_the_token_says() {
     assert_eq!(status, 201, "{ordered}");
     assert_eq!((&ordered["user_id"], &ordered["voucher_id"]), (&"7".into(), &json!(voucher)));
     assert!(ordered["order_id"].as_str().unwrap().parse::<i64>().unwrap() > 0);
+    // It was answered at once, and can be asked for all the same.
+    assert_eq!(serving.ask("r18", &voucher, 7).await, (200, ordered));
+    let (status, unknown) = serving.ask("r18", &voucher, 8).await;
+    assert_eq!((status, &unknown["code"]), (404, &"no_purchase".into()), "{unknown}");
     let (status, refused) = serving.buy("r18", &voucher, Some(7)).await;
     assert_eq!((status, &refused["code"]), (409, &"already_bought".into()));
     assert_eq!(serving.buy("r18", &voucher, None).await.0, 201);
