@@ -12,10 +12,20 @@ use crate::ladder::{Answer, Point, WorkTurn};
 const DONE_RIGHT: u32 = 22;
 
 /// A consumer dies with an entry in hand; a second process goes on, and nothing goes wrong there.
-pub(super) async fn dies_before_write(
-    scheduler: &mut Scheduler<'_>,
-    stock: i32,
-) -> anyhow::Result<()> {
+pub(super) async fn dies_before_write(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    dies_with_entry(scheduler, 2).await.map(drop)
+}
+
+/// As [`dies_before_write`], and nothing else is in stock.
+pub(super) async fn dies_with_last(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let second = dies_with_entry(scheduler, 1).await?;
+    if scheduler.rung.number() == DONE_RIGHT {
+        voucher_is_given_back(scheduler, second).await?;
+    }
+    Ok(())
+}
+
+async fn dies_with_entry(scheduler: &mut Scheduler<'_>, stock: i32) -> anyhow::Result<NodeIndex> {
     scheduler.voucher(stock).await?;
     let first = scheduler.node().await?;
     scheduler.buys("A", first, 0).await?;
@@ -24,7 +34,44 @@ pub(super) async fn dies_before_write(
     scheduler.until_disconnected(first).await?;
     let second = scheduler.node().await?;
     scheduler.buys("B", second, 1).await?;
+    Ok(second)
+}
+
+/// The next consumer dies with A's entry, too; a third one gives it up. The voucher goes to C, and A
+/// hears of the stock when it tries again.
+async fn voucher_is_given_back(
+    scheduler: &mut Scheduler<'_>,
+    second: NodeIndex,
+) -> anyhow::Result<()> {
+    let (third, stop) = dies_again(scheduler, second, Point::EntryRead).await?;
+    if stop != Stop::Worked(WorkTurn::PutAside) {
+        bail!("A's entry was to be given up, and came to {stop:?}");
+    }
+    scheduler.buys("C", third, 2).await?;
+    let again = scheduler.buys("D", third, 0).await?;
+    match scheduler.answer(again) {
+        Some(Stop::Done(Answer::SoldOut)) => {}
+        other => {
+            let why = format!("A's order failed, A tried again, and that came to {other:?}");
+            scheduler.broken(why);
+        }
+    }
     Ok(())
+}
+
+/// The next consumer claims the entry, and dies at `point`; a third one claims it.
+async fn dies_again(
+    scheduler: &mut Scheduler<'_>,
+    second: NodeIndex,
+    point: Point,
+) -> anyhow::Result<(NodeIndex, Stop)> {
+    scheduler.a_minute_passes().await?;
+    scheduler.works_to(second, point).await?;
+    scheduler.kill(second).await?;
+    scheduler.a_minute_passes().await?;
+    let third = scheduler.node().await?;
+    let turn = scheduler.turn(third).await?;
+    Ok((third, scheduler.finish(turn).await?))
 }
 
 /// A consumer dies between its commit and its acknowledgement. Later something goes wrong
@@ -49,13 +96,8 @@ async fn dies_before_ack_again(
     scheduler: &mut Scheduler<'_>,
     second: NodeIndex,
 ) -> anyhow::Result<NodeIndex> {
-    scheduler.a_minute_passes().await?;
-    scheduler.works_to(second, Point::Acknowledging).await?;
-    scheduler.kill(second).await?;
-    scheduler.a_minute_passes().await?;
-    let third = scheduler.node().await?;
-    let turn = scheduler.turn(third).await?;
-    match scheduler.finish(turn).await? {
+    let (third, stop) = dies_again(scheduler, second, Point::Acknowledging).await?;
+    match stop {
         Stop::Worked(WorkTurn::Settled(Answer::Ordered(_))) => {}
         other => scheduler.broken(format!("A has an order, and its entry came to {other:?}")),
     }
