@@ -51,6 +51,7 @@ pub(super) async fn redis_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<
     scheduler.say("Redis has written its log to the disk (appendfsync everysec)");
     sold_to_redis(scheduler, first).await?;
     scheduler.kill(first).await?;
+    scheduler.say("the lab chooses where the log is cut: before A's purchase");
     scheduler.servers.nodes[0].lose_power(on_disk)?;
     scheduler.servers.nodes[0].restart().await?;
     scheduler.say("the power is cut: Redis starts again with what was on its disk");
