@@ -125,10 +125,7 @@ async fn stream_trimmed(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
 
 /// The process dies before it has written any of what it sold.
 async fn full_queue_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
-    scheduler.voucher(2).await?;
-    let first = scheduler.node().await?;
-    scheduler.buys("A", first, 0).await?;
-    scheduler.buys("B", first, 1).await?;
+    let first = fill(scheduler, FEW_PLACES).await?;
     scheduler.kill(first).await?;
     scheduler.node().await?;
     scheduler.say("process 2 starts");
