@@ -4,6 +4,7 @@ use super::exploration::{Exploration, Leaf};
 use super::schedule::{CONSUMER, ExploreStep};
 use super::setting::{InitialState, Setting};
 use super::verdict::LOCKED_OUT_FOR_EVER;
+use crate::lab::report::{counted, counted_es};
 use crate::ladder::{Invariant, LockKind, Rung, Scenario};
 
 /// Whether a schedule shows what a scenario shows; `None` where no schedule of two actors and one
@@ -75,9 +76,9 @@ pub fn objections(rung: &Rung, explorations: &[Exploration], all: bool) -> Vec<S
             found.push(format!("{place}: {} is unknown: {why}", leaf.schedule));
         }
         if all && exploration.left_out > 0 {
-            let count = exploration.left_out;
+            let schedules = counted(exploration.left_out, "schedule");
             found.push(format!(
-                "{place}: at least {count} schedules left out: not every break was looked for"
+                "{place}: at least {schedules} left out: not every break was looked for"
             ));
         }
     }
@@ -113,11 +114,11 @@ fn against_the_registry<'a>(
 
 /// "r06_global_mutex from double_click, 2 processes".
 pub fn place(setting: &Setting) -> String {
-    let plural = if setting.nodes == 1 { "" } else { "es" };
     let faults: Vec<&str> = setting.faults.iter().map(|fault| fault.as_str()).collect();
     let with = match faults.is_empty() {
         true => String::new(),
         false => format!(", at most one {}", faults.join(" or ")),
     };
-    format!("{} from {}, {} process{plural}{with}", setting.rung.id, setting.from, setting.nodes)
+    let processes = counted_es(setting.nodes, "process");
+    format!("{} from {}, {processes}{with}", setting.rung.id, setting.from)
 }
