@@ -109,7 +109,13 @@ fn against_the_registry<'a>(
         })
     };
     let claimed = rung.claims.contains(&invariant);
-    exploration.shortest_of(|leaf| leaf.breaks(invariant) && (claimed || !told(leaf)))
+    let has_fault = |leaf: &Leaf| leaf.schedule.faults().next().is_some();
+    let is_told = |leaf: &Leaf| !has_fault(leaf) && leaf.breaks(invariant) && told(leaf);
+    // What two buyers do without a fault they also do beside a third one that is killed.
+    let bystander = exploration.setting.actors > 2 && exploration.leaves.iter().any(is_told);
+    exploration.shortest_of(|leaf| {
+        leaf.breaks(invariant) && (claimed || !told(leaf) && !(bystander && has_fault(leaf)))
+    })
 }
 
 /// "r06_global_mutex from double_click, 2 processes".
@@ -121,4 +127,42 @@ pub fn place(setting: &Setting) -> String {
     };
     let processes = counted_es(setting.nodes, "process");
     format!("{} from {}, {processes}{with}", setting.rung.id, setting.from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::explore::setting::SettingOptions;
+    use crate::lab::explore::verdict::BrokenBySchedule;
+    use crate::lab::explore::{ExploreLimits, ExploreSchedule};
+    use crate::ladder::find;
+
+    /// What is said against r06, whose mutex is each process' own, when these schedules of one user
+    /// in three processes break `one_per_user`.
+    fn said_of(schedules: &[&str]) -> String {
+        let rung = find("r06_global_mutex").unwrap();
+        let (nodes, from) = (Some(2), Some(InitialState::DoubleClick));
+        let options = SettingOptions { actors: 3, nodes, from, faults: None };
+        let setting = Setting::of(rung, &options).remove(0);
+        let limits = ExploreLimits { bound: Some(2), max_schedules: 100 };
+        let mut exploration = Exploration::new(setting, limits);
+        exploration.leaves.extend(schedules.iter().map(|schedule| Leaf {
+            schedule: schedule.parse::<ExploreSchedule>().unwrap(),
+            broken: vec![BrokenBySchedule {
+                invariant: Invariant::OnePerUser,
+                witness: "user 1 holds 2 orders".to_owned(),
+            }],
+            unknown: None,
+            timeline: Vec::new(),
+        }));
+        objections(rung, &[exploration], false).join("\n")
+    }
+
+    #[test]
+    fn a_third_buyer_who_is_killed_makes_no_new_break_of_what_two_others_do() {
+        let (two, killed) = ("A1 A2 B1 B2 A3 B3 A4 B4", "A1 A2 B1 B2 A3 B3 A4 B4 C1 K:C");
+        assert_eq!(said_of(&[two, killed]), "");
+        let untold = said_of(&[killed]);
+        assert!(untold.contains("K:C breaks one_per_user, and no scenario tells that"), "{untold}");
+    }
 }
