@@ -102,7 +102,7 @@ fn against_the_registry<'a>(
     exploration: &'a Exploration,
     invariant: Invariant,
 ) -> Option<&'a Leaf> {
-    let told = |leaf: &Leaf| {
+    let told_of = |leaf: &Leaf| {
         rung.breaks.iter().any(|scenario| {
             scenario.invariant() == invariant
                 && shows(*scenario, &exploration.setting, leaf) == Some(true)
@@ -110,12 +110,11 @@ fn against_the_registry<'a>(
     };
     let claimed = rung.claims.contains(&invariant);
     let has_fault = |leaf: &Leaf| leaf.schedule.faults().next().is_some();
-    let is_told = |leaf: &Leaf| !has_fault(leaf) && leaf.breaks(invariant) && told(leaf);
+    let without_fault = |leaf: &Leaf| !has_fault(leaf) && leaf.breaks(invariant) && told_of(leaf);
     // What two buyers do without a fault they also do beside a third one that is killed.
-    let bystander = exploration.setting.actors > 2 && exploration.leaves.iter().any(is_told);
-    exploration.shortest_of(|leaf| {
-        leaf.breaks(invariant) && (claimed || !told(leaf) && !(bystander && has_fault(leaf)))
-    })
+    let bystander = exploration.setting.actors > 2 && exploration.leaves.iter().any(without_fault);
+    let told = |leaf: &Leaf| told_of(leaf) || bystander && has_fault(leaf);
+    exploration.shortest_of(|leaf| leaf.breaks(invariant) && (claimed || !told(leaf)))
 }
 
 /// "r06_global_mutex from double_click, 2 processes".
@@ -130,6 +129,7 @@ pub fn place(setting: &Setting) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::lab::explore::setting::SettingOptions;
