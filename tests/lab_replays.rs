@@ -1,7 +1,7 @@
 //! Every cell of the lab's matrix, played: a test a rung, so that a broken one names itself.
 
 use seckill::lab::{Cell, LabClaim, Observed, World, cells, replay};
-use seckill::ladder::{self, Invariant, RUNGS, Rung, Scenario};
+use seckill::ladder::{self, Invariant, LockKind, RUNGS, Rung, Scenario};
 
 use crate::world;
 
@@ -135,6 +135,25 @@ async fn r05_that_claims_one_order_per_user_is_found_out() {
         assert_eq!(verdict, (LabClaim::Holds, Observed::Breaks), "{}", told(&cell));
         assert!(!cell.is_as_claimed());
     }
+}
+
+/// A buyer who was told of an order has one, whatever promise the scenario is about.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_order_is_never_passed_over() {
+    let queue = *ladder::find("r20_lua_and_queue").unwrap();
+    // Taken for one that writes before it answers, and so for one that has nothing left to write.
+    let at_once = Rung { lock: LockKind::Redis(1), ..queue };
+    let keeps_promises = Rung { claims: &[Invariant::NoBrokenPromise], ..queue };
+    let lab = lab().await;
+    for (row, scenario, why) in [
+        (at_once, Scenario::LastOne, "no_lost_order: A was told of order "),
+        (keeps_promises, Scenario::DiesWithLast, "no_broken_promise: A was told yes"),
+    ] {
+        let cell = replay(&lab, Box::leak(Box::new(row)), scenario).await;
+        assert_eq!(cell.observed, Observed::Unknown, "{}", told(&cell));
+        assert!(cell.witness.as_ref().unwrap().starts_with(why), "{}", told(&cell));
+    }
+    lab.close().await.unwrap();
 }
 
 /// Nobody can say what became of an actor whose database is gone.

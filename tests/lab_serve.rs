@@ -78,6 +78,25 @@ impl Serving {
         read(request.send().await.unwrap()).await
     }
 
+    /// What a user hears of a purchase.
+    async fn ask(&self, rung: &str, voucher: &str, user: i64) -> (u16, Value) {
+        let path = format!("{}/lab/{rung}/vouchers/{voucher}/orders", self.base);
+        read(self.client.get(path).bearer_auth(user).send().await.unwrap()).await
+    }
+
+    /// The same, when it is decided.
+    async fn decided(&self, rung: &str, voucher: &str, user: i64) -> (u16, Value) {
+        let decided = async {
+            loop {
+                match self.ask(rung, voucher, user).await {
+                    (202, _) => tokio::task::yield_now().await,
+                    decided => return decided,
+                }
+            }
+        };
+        tokio::time::timeout(DEADLINE, decided).await.unwrap()
+    }
+
     /// `count` strangers at once; how many of them were sold one.
     async fn crowd(&self, rung: &str, voucher: &str, count: usize) -> usize {
         let strangers = (0..count).map(|_| self.buy(rung, voucher, None));
@@ -131,28 +150,28 @@ async fn a_buyer_who_is_accepted_asks_again_and_hears_of_the_order() {
     let world = World::new().await;
     let serving = Serving::on(&world).await;
     let rung = "r22_stream_done_right";
-    let voucher = serving.voucher(rung, 1).await;
+    let voucher = serving.voucher(rung, 3).await;
     let (status, accepted) = serving.buy(rung, &voucher, Some(7)).await;
     assert_eq!((status, accepted.get("order_id")), (202, None), "{accepted}");
-    let path = format!("{}/lab/{rung}/vouchers/{voucher}/orders", serving.base);
-    let ask = async |user: i64| {
-        let asked = serving.client.get(&path).bearer_auth(user).send().await.unwrap();
-        read(asked).await
-    };
-    let decided = async {
-        loop {
-            match ask(7).await {
-                (202, _) => tokio::task::yield_now().await,
-                decided => return decided,
-            }
-        }
-    };
-    let (status, order) = tokio::time::timeout(DEADLINE, decided).await.unwrap();
+    let (status, order) = serving.decided(rung, &voucher, 7).await;
     assert!(status == 200 && order["order_id"].is_string(), "{status} {order}");
     assert_eq!(serving.books(rung, &voucher).await["orders"], 1);
-    let (status, unknown) = ask(8).await;
+    let (status, unknown) = serving.ask(rung, &voucher, 8).await;
     assert_eq!((status, &unknown["code"]), (404, &"no_purchase".into()), "{unknown}");
     assert_eq!(serving.buy(rung, &voucher, Some(7)).await.1["code"], "already_bought");
+
+    // Redis has two left, and the database none: who was refused is not told of an order.
+    let mut database = PgConnection::connect(serving.database("_guarded")).await.unwrap();
+    sqlx::query("update seckill_vouchers set stock = 0 where voucher_id = $1")
+        .bind(voucher.parse::<i64>().unwrap())
+        .execute(&mut database)
+        .await
+        .unwrap();
+    assert_eq!(serving.buy(rung, &voucher, Some(9)).await.0, 202);
+    let (status, refused) = serving.decided(rung, &voucher, 9).await;
+    assert_eq!((status, &refused["code"]), (409, &"sold_out".into()), "{refused}");
+    let (status, again) = serving.buy(rung, &voucher, Some(9)).await;
+    assert_eq!((status, &again["code"]), (409, &"sold_out".into()), "{again}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -193,6 +212,10 @@ async fn a_buyer_is_who_the_token_says() {
     assert_eq!(status, 201, "{ordered}");
     assert_eq!((&ordered["user_id"], &ordered["voucher_id"]), (&"7".into(), &json!(voucher)));
     assert!(ordered["order_id"].as_str().unwrap().parse::<i64>().unwrap() > 0);
+    // It was answered at once, and can be asked for all the same.
+    assert_eq!(serving.ask("r18", &voucher, 7).await, (200, ordered));
+    let (status, unknown) = serving.ask("r18", &voucher, 8).await;
+    assert_eq!((status, &unknown["code"]), (404, &"no_purchase".into()), "{unknown}");
     let (status, refused) = serving.buy("r18", &voucher, Some(7)).await;
     assert_eq!((status, &refused["code"]), (409, &"already_bought".into()));
     assert_eq!(serving.buy("r18", &voucher, None).await.0, 201);

@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use super::protocol::{Act, Attempt, NodeRequest};
 use super::scheduler::{Actor, ActorRecord, ActorState, NodeIndex, PATIENCE, Scheduler, Stop};
-use crate::ladder::{Answer, GROUP, STREAM, WorkTurn};
+use crate::ladder::{Answer, GROUP, Point, STREAM, WorkTurn};
 use crate::store::{Keys, Redis};
 
 /// One for each process.
@@ -44,6 +44,35 @@ impl Scheduler<'_> {
             may_fail: true,
         });
         Ok(Actor(self.actors.len() - 1))
+    }
+
+    /// The consumer of `node` goes on to `point`, and stays there.
+    ///
+    /// # Errors
+    /// When it does not get there.
+    pub(super) async fn works_to(
+        &mut self,
+        node: NodeIndex,
+        point: Point,
+    ) -> anyhow::Result<Actor> {
+        let turn = self.turn(node).await?;
+        self.must_reach(turn, &[point]).await?;
+        Ok(turn)
+    }
+
+    /// The consumer of `node` takes turns until there is nothing to do.
+    ///
+    /// # Errors
+    /// When one fails.
+    pub(super) async fn works_until_idle(&mut self, node: NodeIndex) -> anyhow::Result<()> {
+        loop {
+            let turn = self.turn(node).await?;
+            match self.finish(turn).await? {
+                Stop::Worked(WorkTurn::Idle) => return Ok(()),
+                Stop::Worked(_) => {}
+                other => bail!("the consumer was to write, and came to {other:?}"),
+            }
+        }
     }
 
     /// The stream of the rung.

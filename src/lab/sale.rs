@@ -3,7 +3,7 @@
 use sqlx::postgres::{PgPool, PgPoolOptions};
 
 use crate::ladder::Rung;
-use crate::model::{InvalidId, VoucherId};
+use crate::model::{InvalidId, UserId, VoucherId};
 use crate::seckill::audit::{self, VoucherAudit};
 use crate::store::StoreError;
 
@@ -56,6 +56,16 @@ pub(super) async fn is_of(
         .bind(title(rung))
         .fetch_one(database)
         .await
+}
+
+/// The first order of a user, of which some rungs write more than one.
+pub(super) async fn order_of(
+    database: &PgPool,
+    user: UserId,
+    voucher: VoucherId,
+) -> sqlx::Result<Option<i64>> {
+    let order = "select min(id) from orders where user_id = $1 and voucher_id = $2";
+    sqlx::query_scalar(order).bind(user.get()).bind(voucher.get()).fetch_one(database).await
 }
 
 /// What the voucher's books say. That a buyer has no row in `users` is no violation here:

@@ -6,7 +6,9 @@ use anyhow::{Context, bail};
 use tokio::time::timeout;
 
 use super::protocol::{Act, NodeRequest};
-use super::scheduler::{Actor, ActorRecord, ActorState, NodeIndex, PATIENCE, Scheduler, Stop};
+use super::scheduler::{
+    Actor, ActorPlan, ActorRecord, ActorState, NodeIndex, PATIENCE, Scheduler, Stop,
+};
 use crate::ladder::{Answer, Point, WorkTurn};
 
 /// How long an actor may go on before PostgreSQL is asked whether it waits for a lock; twice as long
@@ -55,6 +57,22 @@ impl Scheduler<'_> {
     /// As [`Scheduler::until`].
     pub async fn finish(&mut self, actor: Actor) -> anyhow::Result<Stop> {
         self.until_first(actor, &[]).await
+    }
+
+    /// A buyer of the first voucher comes to `node`, and goes on to its end.
+    ///
+    /// # Errors
+    /// As [`Scheduler::until`].
+    pub(super) async fn buys(
+        &mut self,
+        name: &'static str,
+        node: NodeIndex,
+        user: i64,
+    ) -> anyhow::Result<Actor> {
+        let voucher = *self.vouchers.first().context("nothing is on sale")?;
+        let buyer = self.enter(name, node, ActorPlan::new(user, voucher)).await?;
+        self.finish(buyer).await?;
+        Ok(buyer)
     }
 
     /// Lets all of them go on to their ends, the first first. Where they queue for something,

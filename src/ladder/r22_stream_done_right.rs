@@ -58,34 +58,34 @@ impl Design for StreamDoneRight {
         let order = rand::random_range(1..i64::MAX);
         let take = ScriptCall::new(&TAKE).key(&stock).key(self.told(voucher)).key(&self.stream);
         let take = take.arg(user).arg(order).arg(voucher);
-        let told = match self.redis.invoke(&take).await? {
+        let told: String = match self.redis.invoke(&take).await? {
             Some(told) => told,
             None => {
                 self.put_stock(voucher, &stock).await?;
                 self.redis.invoke(&take).await?
             }
         };
-        match told {
-            1 => return Ok(Answer::SoldOut),
-            2 => return Ok(Answer::AlreadyBought),
-            _ => {}
+        if told == "taken" {
+            purchase.at(Point::TakenInRedis, order).await;
+            return Ok(Answer::Accepted);
         }
-        purchase.at(Point::TakenInRedis, order).await;
-        Ok(Answer::Accepted)
+        Ok(match answer(&told) {
+            // An earlier request has taken it.
+            Answer::Accepted => Answer::InProgress,
+            Answer::Ordered(_) => Answer::AlreadyBought,
+            refused => refused,
+        })
     }
 
     async fn status(&self, purchase: &Purchase) -> Result<Option<Answer>, RungError> {
         let mut get = redis::cmd("HGET");
         get.arg(self.told(purchase.voucher)).arg(purchase.user.get());
         let told: Option<String> = self.redis.query(&get).await?;
-        Ok(match told.as_deref() {
-            Some("accepted") => Some(Answer::Accepted),
-            Some("sold_out") => Some(Answer::SoldOut),
-            Some("already_bought") => Some(Answer::AlreadyBought),
-            Some(order) => Some(order.parse().map_or(Answer::GivenUp, Answer::Ordered)),
+        match told {
+            Some(told) => Ok(Some(answer(&told))),
             // Redis may have forgotten what it was told.
-            None => self.order_of(purchase.user.get(), purchase.voucher.get()).await?,
-        })
+            None => self.order_of(purchase.user.get(), purchase.voucher.get()).await,
+        }
     }
 
     async fn start_consumer(&self) -> Result<(), RungError> {
@@ -119,6 +119,16 @@ impl Design for StreamDoneRight {
         work.at(Point::Acknowledging, queued.order).await;
         self.settle(&entry, answer).await?;
         Ok(WorkTurn::Settled(answer))
+    }
+}
+
+/// What a buyer is told, by the word in Redis: the number of the order where there is one.
+fn answer(told: &str) -> Answer {
+    match told {
+        "accepted" => Answer::Accepted,
+        "sold_out" => Answer::SoldOut,
+        "already_bought" => Answer::AlreadyBought,
+        order => order.parse().map_or(Answer::GivenUp, Answer::Ordered),
     }
 }
 

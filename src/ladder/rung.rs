@@ -30,7 +30,8 @@ pub trait Design: Send + Sync {
         Err(RungError::Lacks("a consumer, and has none"))
     }
 
-    /// What became of a purchase that was accepted; `None` where nobody knows of it.
+    /// What became of a purchase that was accepted; `None` where nobody knows of it. A rung that
+    /// answers at once has no more to say: the order is in the database, or is not.
     ///
     /// # Errors
     /// When it came to no answer.

@@ -15,8 +15,8 @@ use crate::lab::explore::{
     Exploration, ExploreLimits, ExploreReport, FaultKind, InitialState, LockExploration, LockPart,
     Setting, SettingOptions, explore, html, not_explorable, place,
 };
-use crate::lab::report::Environment;
 use crate::lab::report::terminal::Look;
+use crate::lab::report::{Environment, counted};
 use crate::lab::{World, missing};
 use crate::ladder::{RUNGS, Rung};
 
@@ -244,11 +244,14 @@ fn text(report: &ExploreReport, objections: &[String], look: Look) -> String {
     }
     lines.extend(report.coverage());
     if let Some(bound) = report.bound() {
-        lines.push(format!("schedules with more than {bound} preemptions were not looked at"));
+        lines.push(format!(
+            "schedules with more than {} were not looked at",
+            counted(bound, "preemption")
+        ));
     }
     lines.extend(objections.iter().map(|objection| format!("NOT AS CLAIMED: {objection}")));
     lines.push(match (objections.is_empty(), report.is_whole()) {
-        (false, _) => format!("{} objections", objections.len()),
+        (false, _) => counted(objections.len(), "objection"),
         (true, true) => {
             "every rung keeps what it claims, and breaks where it is said to".to_owned()
         }

@@ -10,6 +10,7 @@ use crate::cli::audit::write_json;
 use crate::cli::{FAILED, say};
 use crate::config::StoreArgs;
 use crate::lab::explore::{LockExploration, explore_lock};
+use crate::lab::report::counted;
 use crate::lab::report::terminal::Look;
 
 /// Explores the lock, and says what came of it.
@@ -32,7 +33,7 @@ pub(super) async fn run(
         explored
     })
     .await;
-    eprintln!("{} schedules, {:.0}/s", exploration.schedules, exploration.rate());
+    eprintln!("{}, {:.0}/s", counted(exploration.schedules, "schedule"), exploration.rate());
     // Also what was explored before an interrupt. Standard output is the file's alone when it goes there.
     match json.as_deref() == Some(Path::new("-")) {
         true => eprintln!("{}", text(&exploration, stderr_look())),

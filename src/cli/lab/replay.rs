@@ -10,8 +10,8 @@ use crate::config::{ConfigError, StoreArgs};
 use crate::lab::explore::{
     ExploreSchedule, InitialState, Leaf, Setting, not_explorable, play_schedule,
 };
-use crate::lab::report::Mark;
 use crate::lab::report::terminal::{Look, filled};
+use crate::lab::report::{Mark, counted};
 use crate::lab::{Cell, TimelineLine, World, cells, replay, scenarios};
 use crate::ladder::{Rung, Scenario};
 
@@ -133,8 +133,7 @@ fn summary(cells: &[Cell]) -> String {
             counts.push(format!("{} {word} ({})", count(which), names(which)));
         }
     }
-    let plural = if cells.len() == 1 { "" } else { "s" };
-    format!("{} cell{plural}: {}", cells.len(), counts.join(", "))
+    format!("{}: {}", counted(cells.len(), "cell"), counts.join(", "))
 }
 
 /// The cells asked for.

@@ -15,8 +15,9 @@ use crate::ladder::Tables;
 /// Serve every rung over HTTP, to watch it oversell with k6, JMeter, wrk or plain curl
 ///
 /// POST /lab/RUNG/vouchers/ID/orders buys: as the user N with `Authorization: Bearer N`, as
-/// somebody new without. GET /lab/RUNG/vouchers/ID shows what the books say; POST
-/// /lab/RUNG/vouchers {"stock":N} puts another voucher on sale. All is gone when it stops.
+/// somebody new without. GET of the same path says what became of that user's purchase. GET
+/// /lab/RUNG/vouchers/ID shows what the books say; POST /lab/RUNG/vouchers {"stock":N} puts another
+/// voucher on sale. All is gone when it stops.
 #[derive(Debug, Args)]
 pub struct LabServeArgs {
     /// Address to listen at; port 0 takes a free one

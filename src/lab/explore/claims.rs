@@ -4,6 +4,7 @@ use super::exploration::{Exploration, Leaf};
 use super::schedule::{CONSUMER, ExploreStep};
 use super::setting::{InitialState, Setting};
 use super::verdict::LOCKED_OUT_FOR_EVER;
+use crate::lab::report::{counted, counted_es};
 use crate::ladder::{Invariant, LockKind, Rung, Scenario};
 
 /// Whether a schedule shows what a scenario shows; `None` where no schedule of two actors and one
@@ -75,9 +76,9 @@ pub fn objections(rung: &Rung, explorations: &[Exploration], all: bool) -> Vec<S
             found.push(format!("{place}: {} is unknown: {why}", leaf.schedule));
         }
         if all && exploration.left_out > 0 {
-            let count = exploration.left_out;
+            let schedules = counted(exploration.left_out, "schedule");
             found.push(format!(
-                "{place}: at least {count} schedules left out: not every break was looked for"
+                "{place}: at least {schedules} left out: not every break was looked for"
             ));
         }
     }
@@ -101,23 +102,67 @@ fn against_the_registry<'a>(
     exploration: &'a Exploration,
     invariant: Invariant,
 ) -> Option<&'a Leaf> {
-    let told = |leaf: &Leaf| {
+    let told_of = |leaf: &Leaf| {
         rung.breaks.iter().any(|scenario| {
             scenario.invariant() == invariant
                 && shows(*scenario, &exploration.setting, leaf) == Some(true)
         })
     };
     let claimed = rung.claims.contains(&invariant);
+    let has_fault = |leaf: &Leaf| leaf.schedule.faults().next().is_some();
+    let without_fault = |leaf: &Leaf| !has_fault(leaf) && leaf.breaks(invariant) && told_of(leaf);
+    // What two buyers do without a fault they also do beside a third one that is killed.
+    let bystander = exploration.setting.actors > 2 && exploration.leaves.iter().any(without_fault);
+    let told = |leaf: &Leaf| told_of(leaf) || bystander && has_fault(leaf);
     exploration.shortest_of(|leaf| leaf.breaks(invariant) && (claimed || !told(leaf)))
 }
 
 /// "r06_global_mutex from double_click, 2 processes".
 pub fn place(setting: &Setting) -> String {
-    let plural = if setting.nodes == 1 { "" } else { "es" };
     let faults: Vec<&str> = setting.faults.iter().map(|fault| fault.as_str()).collect();
     let with = match faults.is_empty() {
         true => String::new(),
         false => format!(", at most one {}", faults.join(" or ")),
     };
-    format!("{} from {}, {} process{plural}{with}", setting.rung.id, setting.from, setting.nodes)
+    let processes = counted_es(setting.nodes, "process");
+    format!("{} from {}, {processes}{with}", setting.rung.id, setting.from)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::lab::explore::setting::SettingOptions;
+    use crate::lab::explore::verdict::BrokenBySchedule;
+    use crate::lab::explore::{ExploreLimits, ExploreSchedule};
+    use crate::ladder::find;
+
+    /// What is said against r06, whose mutex is each process' own, when these schedules of one user
+    /// in three processes break `one_per_user`.
+    fn said_of(schedules: &[&str]) -> String {
+        let rung = find("r06_global_mutex").unwrap();
+        let (nodes, from) = (Some(2), Some(InitialState::DoubleClick));
+        let options = SettingOptions { actors: 3, nodes, from, faults: None };
+        let setting = Setting::of(rung, &options).remove(0);
+        let limits = ExploreLimits { bound: Some(2), max_schedules: 100 };
+        let mut exploration = Exploration::new(setting, limits);
+        exploration.leaves.extend(schedules.iter().map(|schedule| Leaf {
+            schedule: schedule.parse::<ExploreSchedule>().unwrap(),
+            broken: vec![BrokenBySchedule {
+                invariant: Invariant::OnePerUser,
+                witness: "user 1 holds 2 orders".to_owned(),
+            }],
+            unknown: None,
+            timeline: Vec::new(),
+        }));
+        objections(rung, &[exploration], false).join("\n")
+    }
+
+    #[test]
+    fn a_third_buyer_who_is_killed_makes_no_new_break_of_what_two_others_do() {
+        let (two, killed) = ("A1 A2 B1 B2 A3 B3 A4 B4", "A1 A2 B1 B2 A3 B3 A4 B4 C1 K:C");
+        assert_eq!(said_of(&[two, killed]), "");
+        let untold = said_of(&[killed]);
+        assert!(untold.contains("K:C breaks one_per_user, and no scenario tells that"), "{untold}");
+    }
 }

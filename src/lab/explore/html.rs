@@ -1,13 +1,14 @@
 //! What was explored, as a page: one file that needs no network and no JavaScript. The tree is a
 //! picture in which every leaf is a link; the timeline of a leaf shows when its link is followed.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, html};
 
 use super::claims::place;
 use super::exploration::{Exploration, Leaf, MAX_DRAWN};
 use super::report::ExploreReport;
 use super::schedule::{ExploreSchedule, ExploreStep};
-use crate::lab::report::html::{POLICY, STYLE, timeline_table};
+use crate::lab::report::counted;
+use crate::lab::report::html::{page_head, timeline_table};
 
 /// Between two leaves, and between two steps, in the picture.
 const ROW: usize = 16;
@@ -28,15 +29,7 @@ pub fn page(report: &ExploreReport) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                link rel="icon" href="data:,";
-                title { "seckill lab explore: every interleaving" }
-                style { (PreEscaped(STYLE)) (PreEscaped(TREE_STYLE)) }
-            }
+            (page_head("seckill lab explore: every interleaving", TREE_STYLE))
             body {
                 header {
                     p.kicker { "seckill lab explore" }
@@ -71,9 +64,9 @@ pub fn page(report: &ExploreReport) -> String {
 
 /// A word for what came of a setting: "6 schedules, 4 break one_per_user, 0 unknown".
 pub fn sum(exploration: &Exploration) -> String {
-    let count = exploration.leaves.len();
-    let mut parts = vec![format!("{count} schedule{}", if count == 1 { "" } else { "s" })];
-    parts.extend(exploration.limits.bound.map(|bound| format!("at most {bound} preemptions each")));
+    let mut parts = vec![counted(exploration.leaves.len(), "schedule")];
+    let bound = exploration.limits.bound;
+    parts.extend(bound.map(|bound| format!("at most {} each", counted(bound, "preemption"))));
     let broken = exploration.broken();
     parts.extend(broken.iter().map(|(invariant, count)| {
         format!("{count} break{} {invariant}", if *count == 1 { "s" } else { "" })

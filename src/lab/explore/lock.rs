@@ -12,6 +12,7 @@ use super::lock_clients::{LockPart, LockRunner, PlayedByClients};
 use super::runners::play_all;
 use super::schedule::{ExploreSchedule, ExploreStep};
 use super::walk::Walk;
+use crate::lab::report::counted;
 use crate::lab::timeline::TimelineLine;
 use crate::lab::world::World;
 
@@ -71,7 +72,7 @@ impl LockExploration {
 
     /// In a line: "lock, 2 clients: 9 schedules, 0 break a promise, 0 unknown".
     pub fn sum(&self) -> String {
-        let mut parts = vec![format!("{} schedules", self.schedules)];
+        let mut parts = vec![counted(self.schedules, "schedule")];
         let counts = self.broken.iter();
         parts.extend(counts.map(|(invariant, it)| format!("{} break {invariant}", it.schedules)));
         if self.broken.is_empty() {

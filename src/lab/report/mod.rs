@@ -7,6 +7,7 @@ mod sentences;
 pub mod terminal;
 
 pub use environment::Environment;
+pub use sentences::{counted, counted_es};
 
 use super::{Cell, RushOptions, RushReport, scenarios};
 use crate::ladder::{Invariant, Rung, Scenario};

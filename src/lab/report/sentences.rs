@@ -131,10 +131,12 @@ impl LabReport {
     }
 }
 
-fn counted(count: usize, thing: &str) -> String {
+/// "1 cell", "2 cells".
+pub fn counted(count: usize, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-fn counted_es(count: usize, thing: &str) -> String {
+/// "1 rush", "2 rushes".
+pub fn counted_es(count: usize, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "es" })
 }

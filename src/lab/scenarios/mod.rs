@@ -6,10 +6,12 @@
 //! away.
 
 mod clicks;
+mod failing_consumers;
 mod leases;
 mod owners;
 mod production;
 mod queues;
+mod redis_losses;
 mod servers;
 mod stock;
 

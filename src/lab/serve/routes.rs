@@ -167,7 +167,7 @@ async fn buy(
     Ok((status, Json(LabOrder { order_id, voucher_id, user_id })))
 }
 
-/// What became of a purchase that was accepted: the same answers, but for a 200 in place of a 201.
+/// What became of a purchase: the same answers, but for a 200 in place of a 201.
 async fn status(
     Shared(state): Lab,
     segments: Segments<(String, String)>,

@@ -219,7 +219,8 @@ impl RungService {
         Ok(order)
     }
 
-    /// What became of an attempt that was accepted.
+    /// What became of an attempt: what the rung says to a buyer it has accepted, or the order in the
+    /// database.
     pub(super) async fn status(
         &self,
         user: UserId,
@@ -227,8 +228,13 @@ impl RungService {
     ) -> Result<Option<i64>, LabProblem> {
         let design = self.design().await?;
         let told = design.status(&purchase(user, voucher)).await;
-        let answer = told.inspect_err(|error| self.tell(error))?;
-        LabProblem::refusal(answer.ok_or(LabProblem::new(LabCode::NoPurchase))?)
+        match told.inspect_err(|error| self.tell(error))? {
+            Some(answer) => LabProblem::refusal(answer),
+            None => match sale::order_of(&self.looks, user, voucher).await? {
+                Some(order) => Ok(Some(order)),
+                None => Err(LabProblem::new(LabCode::NoPurchase)),
+            },
+        }
     }
 
     /// Says why there is no answer: aloud once, because the next thousand have the same reason.

@@ -19,11 +19,11 @@ use crate::ladder::{RUNGS, Rung, Scenario};
 
 pub(in crate::lab) use timeline::table as timeline_table;
 
-pub(in crate::lab) const STYLE: &str = include_str!("style.css");
+const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// The page forbids itself to load anything.
-pub(in crate::lab) const POLICY: &str =
+const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 /// The page.
@@ -31,15 +31,7 @@ pub fn page(report: &LabReport) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                link rel="icon" href="data:,";
-                title { "seckill lab: what each design keeps, and where it breaks" }
-                style { (PreEscaped(STYLE)) }
-            }
+            (page_head("seckill lab: what each design keeps, and where it breaks", ""))
             body {
                 (head(report))
                 main {
@@ -61,6 +53,21 @@ pub fn page(report: &LabReport) -> String {
         }
     };
     page.into_string()
+}
+
+/// What a browser has to know of a page: it loads nothing, and `more` is added to the shared style.
+pub(in crate::lab) fn page_head(title: &str, more: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            meta http-equiv="Content-Security-Policy" content=(POLICY);
+            link rel="icon" href="data:,";
+            title { (title) }
+            style { (PreEscaped(STYLE)) (PreEscaped(more)) }
+        }
+    }
 }
 
 fn head(report: &LabReport) -> Markup {
