@@ -141,7 +141,7 @@ async fn r05_that_claims_one_order_per_user_is_found_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_order_is_never_passed_over() {
     let queue = *ladder::find("r20_lua_and_queue").unwrap();
-    // Taken for one that writes before it answers, and so for one that has nothing left to write.
+    // The lab takes it for a rung that writes before it answers, and so has nothing left to write.
     let at_once = Rung { lock: LockKind::Redis(1), ..queue };
     let keeps_promises = Rung { claims: &[Invariant::NoBrokenPromise], ..queue };
     let lab = lab().await;
@@ -204,5 +204,33 @@ fn every_rung_says_what_it_is() {
         for line in ["Idea", "Holds", "Breaks when", "Next"] {
             assert!(rung.line(line).len() > 10, "{}: no line {line:?}", rung.id);
         }
+    }
+}
+
+/// A consumer that was only slow writes an order that another one has given up: its buyer hears of it for
+/// good, and the voucher that was given back is taken again.
+#[tokio::test]
+async fn r22_tells_of_an_order_that_was_given_up_and_then_written() {
+    let world = world::World::new().await;
+    let names = ["{1}stream", "{1}told", "{1}stock"].map(|name| world.keys.ladder(name));
+    let [stream, told, stock] = names.each_ref().map(String::as_str);
+    let say = async |words: &[&str]| {
+        let mut command = redis::cmd(words[0]);
+        world.redis.query::<redis::Value>(command.arg(&words[1..])).await.unwrap()
+    };
+    say(&["SET", stock, "0"]).await;
+    say(&["XADD", stream, "1-1", "user", "7"]).await;
+    say(&["XGROUP", "CREATE", stream, "g", "0"]).await;
+    say(&["XREADGROUP", "GROUP", "g", "c", "STREAMS", stream, ">"]).await;
+    let script = include_str!("../lua/ladder/settle.lua");
+    for (word, gives_back, heard, left) in [
+        ("order_failed", "1", "order_failed", "1"),
+        ("17", "0", "17", "0"),
+        ("already_bought", "0", "17", "0"),
+    ] {
+        say(&["EVAL", script, "3", stream, told, stock, "g", "1-1", "7", word, gives_back]).await;
+        let text = |text: &str| redis::Value::BulkString(text.into());
+        assert_eq!(say(&["HGET", told, "7"]).await, text(heard), "{word}");
+        assert_eq!(say(&["GET", stock]).await, text(left), "{word}");
     }
 }

@@ -160,7 +160,7 @@ async fn a_buyer_who_is_accepted_asks_again_and_hears_of_the_order() {
     assert_eq!((status, &unknown["code"]), (404, &"no_purchase".into()), "{unknown}");
     assert_eq!(serving.buy(rung, &voucher, Some(7)).await.1["code"], "already_bought");
 
-    // Redis has two left, and the database none: who was refused is not told of an order.
+    // Redis has two left, and the database none: a buyer that was refused is not told of an order.
     let mut database = PgConnection::connect(serving.database("_guarded")).await.unwrap();
     sqlx::query("update seckill_vouchers set stock = 0 where voucher_id = $1")
         .bind(voucher.parse::<i64>().unwrap())

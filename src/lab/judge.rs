@@ -132,9 +132,11 @@ async fn lost(scheduler: &Scheduler<'_>) -> anyhow::Result<Option<String>> {
         .bind(cast.voucher)
         .fetch_one(&scheduler.database)
         .await?;
-        if orders == 0 || seen.contains(&id) {
+        // Where a buyer asks later, all of its attempts hear the same.
+        let has_consumer = scheduler.rung.has_consumer();
+        if orders == 0 || !has_consumer && seen.contains(&id) {
             let name = cast.name;
-            return Ok(Some(match scheduler.rung.has_consumer() {
+            return Ok(Some(match has_consumer {
                 true => format!("{name} was told yes, and has no order"),
                 false => format!("{name} was told of order {id}, and has none"),
             }));

@@ -58,7 +58,7 @@ pub(super) async fn is_of(
         .await
 }
 
-/// The first order of a user, of which some rungs write more than one.
+/// The order of a user that has the lowest id; some rungs write more than one.
 pub(super) async fn order_of(
     database: &PgPool,
     user: UserId,

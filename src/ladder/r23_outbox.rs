@@ -1,7 +1,7 @@
 //! *Idea.* The database decides, as in production; the order and a row in an outbox are one
 //! transaction. A relay puts the row into a stream, whose consumers do what comes after: the
 //! payment, a mail. The row goes when that is done. A turn publishes the oldest row that was not
-//! published; where there is none, it does what comes after one order; where that is done for all,
+//! published; where there is none, it does what comes after one order; where it finds nothing to do,
 //! it publishes again a row that was published half a minute ago: Redis may have lost it.
 //! *Holds.* Everything; nobody is told yes before the commit, and nothing that comes after is
 //! ever lost, whatever Redis forgets.

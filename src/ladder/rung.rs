@@ -31,7 +31,8 @@ pub trait Design: Send + Sync {
     }
 
     /// What became of a purchase that was accepted; `None` where nobody knows of it. A rung that
-    /// answers at once has no more to say: the order is in the database, or is not.
+    /// answers at once has no more to say: its order is in the database (r20, r21: or is still to be
+    /// written).
     ///
     /// # Errors
     /// When it came to no answer.

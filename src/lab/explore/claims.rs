@@ -109,11 +109,14 @@ fn against_the_registry<'a>(
         })
     };
     let claimed = rung.claims.contains(&invariant);
-    let has_fault = |leaf: &Leaf| leaf.schedule.faults().next().is_some();
-    let without_fault = |leaf: &Leaf| !has_fault(leaf) && leaf.breaks(invariant) && told_of(leaf);
+    let fault = |leaf: &Leaf| leaf.schedule.faults().next();
+    let without_fault =
+        |leaf: &Leaf| fault(leaf).is_none() && leaf.breaks(invariant) && told_of(leaf);
     // What two buyers do without a fault they also do beside a third one that is killed.
     let bystander = exploration.setting.actors > 2 && exploration.leaves.iter().any(without_fault);
-    let told = |leaf: &Leaf| told_of(leaf) || bystander && has_fault(leaf);
+    let told = |leaf: &Leaf| {
+        told_of(leaf) || bystander && matches!(fault(leaf), Some(ExploreStep::Kill(_)))
+    };
     exploration.shortest_of(|leaf| leaf.breaks(invariant) && (claimed || !told(leaf)))
 }
 
@@ -162,6 +165,8 @@ mod tests {
     fn a_third_buyer_who_is_killed_makes_no_new_break_of_what_two_others_do() {
         let (two, killed) = ("A1 A2 B1 B2 A3 B3 A4 B4", "A1 A2 B1 B2 A3 B3 A4 B4 C1 K:C");
         assert_eq!(said_of(&[two, killed]), "");
+        let paused = "A1 A2 B1 B2 A3 B3 A4 B4 C1 P:C";
+        assert!(said_of(&[two, paused]).contains("P:C breaks one_per_user"));
         let untold = said_of(&[killed]);
         assert!(untold.contains("K:C breaks one_per_user, and no scenario tells that"), "{untold}");
     }

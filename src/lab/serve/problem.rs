@@ -55,9 +55,7 @@ impl LabCode {
             Self::OrderFailed => {
                 (S::CONFLICT, "order_failed", "The order could not be carried out")
             }
-            Self::NoPurchase => {
-                (S::NOT_FOUND, "no_purchase", "Nobody has heard of such a purchase")
-            }
+            Self::NoPurchase => (S::NOT_FOUND, "no_purchase", "There is no order of this user"),
             Self::Unavailable => {
                 (S::SERVICE_UNAVAILABLE, "unavailable", "The service is unavailable for a moment")
             }

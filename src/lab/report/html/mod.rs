@@ -55,7 +55,7 @@ pub fn page(report: &LabReport) -> String {
     page.into_string()
 }
 
-/// What a browser has to know of a page: it loads nothing, and `more` is added to the shared style.
+/// The head of a page, whose policy forbids to load anything. `more` is added to the shared style.
 pub(in crate::lab) fn page_head(title: &str, more: &str) -> Markup {
     html! {
         head {
