@@ -19,7 +19,7 @@ const MAX_USERS: u32 = 5_000_000;
 /// The phones of the load testers' users have room for eleven digits of their ids.
 const MAX_ID: i64 = 99_999_999_999;
 /// Users created by one statement.
-const USERS_A_STATEMENT: u32 = 50_000;
+const USERS_A_STATEMENT: u32 = 10_000;
 
 /// Create users for a load test and write a token for each: CSV `user_id,token`
 #[derive(Debug, Args)]
