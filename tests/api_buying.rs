@@ -4,6 +4,7 @@ use chrono::TimeDelta;
 use reqwest::RequestBuilder;
 use seckill::http::router;
 use seckill::http::server::{self, ServerLimits};
+use seckill::model::OrderId;
 use serde_json::json;
 
 use crate::api_client::{Answer, Api};
@@ -49,6 +50,24 @@ async fn the_location_of_a_purchase_leads_to_the_order() {
         assert_eq!(&order.body[member], value);
     }
     assert_eq!(order.body["status"], "unpaid");
+}
+
+#[tokio::test]
+async fn when_the_order_ids_of_a_day_are_used_up_buyers_hear_503_until_the_next() {
+    let api = Api::new().await;
+    api.world.users(2).await;
+    let days = TimeDelta::days(3);
+    let id = api.world.voucher_between(5, midnight(), midnight() + days).await.id;
+    let counter = api.world.keys.order_counter(midnight().date_naive());
+    let all_but_one = OrderId::MAX_SEQUENCE - 1;
+    api.world.redis.query::<()>(redis::cmd("SET").arg(counter).arg(all_but_one)).await.unwrap();
+    api.buy(1, id).await.is(201);
+    let refused = api.buy(2, id).await;
+    refused.problem(503, "unavailable");
+    assert_eq!(refused.header("retry-after"), Some("60"));
+    assert_eq!(api.world.audit().await.orders, 1);
+    api.world.set_time(midnight() + TimeDelta::days(1)).await;
+    api.buy(2, id).await.is(201);
 }
 
 #[tokio::test]

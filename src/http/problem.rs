@@ -14,7 +14,10 @@ use serde_json::{Map, Value, json};
 use super::language::Language;
 use crate::model::Refusal;
 use crate::seckill::PurchaseError;
-use crate::store::StoreError;
+use crate::store::{OrderIdError, StoreError};
+
+/// How often a client may ask whether the next day, with its new order ids, has begun.
+const NEXT_DAY_CHECK: Duration = Duration::from_secs(60);
 
 /// The kind of problem, as the client's program sees it. The codes are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -271,6 +274,9 @@ impl From<PurchaseError> for ApiError {
                 "it is not known whether the order was placed: ask again, and an order that was \
                  placed is named, also when the voucher is sold out meanwhile",
             );
+        }
+        if matches!(error, PurchaseError::OrderId(OrderIdError::SequenceExhausted(_))) {
+            return Self::unavailable().retry_after(NEXT_DAY_CHECK);
         }
         Self::unavailable()
     }

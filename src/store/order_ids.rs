@@ -11,6 +11,7 @@
 //! second, draw a number that another process had drawn before. The database then refuses the second
 //! order of the voucher with that id, and the purchase takes another id.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, NaiveDate, Utc};
@@ -44,7 +45,9 @@ impl OrderIdError {
     pub const fn retry_may_help(&self) -> bool {
         match self {
             Self::Store(error) => error.retry_may_help(),
-            Self::ClockOutOfRange(_) | Self::SequenceExhausted(_) => false,
+            // The next day has new numbers.
+            Self::SequenceExhausted(_) => true,
+            Self::ClockOutOfRange(_) => false,
         }
     }
 
@@ -74,10 +77,15 @@ impl OrderIds {
             second: last.map_or(-1, OrderId::second),
             sequence: last.map_or(0, OrderId::sequence),
         });
-        let worker = Arc::new(OrderIdWorker { redis, keys, clock, last });
+        let is_exhausted = AtomicBool::new(false);
+        let worker = Arc::new(OrderIdWorker { redis, keys, clock, last, is_exhausted });
         let draws = Batcher::new(LIMITS, move |waiting: Vec<()>| {
             let worker = Arc::clone(&worker);
-            async move { worker.draw(waiting.len()).await }
+            async move {
+                let drawn = worker.draw(waiting.len()).await;
+                worker.tell_exhaustion(&drawn);
+                drawn
+            }
         });
         Self { draws }
     }
@@ -98,6 +106,7 @@ struct OrderIdWorker {
     keys: Keys,
     clock: SharedClock,
     last: Mutex<Last>,
+    is_exhausted: AtomicBool,
 }
 
 /// The last id handed out: the next one is greater.
@@ -148,6 +157,17 @@ impl OrderIdWorker {
         }
         let why = "the order counter keeps falling back";
         Err(StoreError::unavailable(Service::Redis, why).into())
+    }
+
+    /// Logs that the numbers of the day are used up, once and not for each buyer.
+    fn tell_exhaustion<T>(&self, drawn: &Result<T, OrderIdError>) {
+        let is_exhausted = matches!(drawn, Err(OrderIdError::SequenceExhausted(_)));
+        if is_exhausted && !self.is_exhausted.load(Ordering::Relaxed) {
+            tracing::error!(
+                "the order ids of the day are used up: buyers hear 503 until the next day (UTC)"
+            );
+        }
+        self.is_exhausted.store(is_exhausted, Ordering::Relaxed);
     }
 
     async fn increment(&self, key: &str, count: i64) -> Result<i64, OrderIdError> {
