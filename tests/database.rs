@@ -102,3 +102,17 @@ async fn a_connection_that_does_not_come_back_keeps_nobody_from_closing() {
     must("the handle is closed", world.database.close()).await;
     drop(held);
 }
+
+#[tokio::test]
+async fn after_what_citus_says_of_a_server_that_died_the_outcome_is_unknown() {
+    let world = World::new().await;
+    for message in
+        ["failure on connection marked as essential: a:1", "postmaster was shut down, exiting"]
+    {
+        let words =
+            format!("do $$ begin raise exception '{message}' using errcode = 'XX000'; end $$");
+        let statement = sqlx::raw_sql(sqlx::AssertSqlSafe(words));
+        let error = statement.execute(world.database.pool()).await.unwrap_err();
+        assert!(StoreError::from(error).outcome_unknown(), "{message}");
+    }
+}

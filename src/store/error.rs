@@ -163,8 +163,11 @@ impl From<sqlx::Error> for StoreError {
                 Some(code) if code.starts_with("57P") || code.starts_with("08") => {
                     Self::Unknown { service, cause: cause(error) }
                 }
-                // Citus, whose worker died: an internal error by its code.
-                Some("XX000") if answer.message().starts_with("failure on connection") => {
+                // Citus, whose worker died, or the coordinator itself: internal errors by their code.
+                Some("XX000")
+                    if answer.message().starts_with("failure on connection")
+                        || answer.message().starts_with("postmaster was shut down") =>
+                {
                     Self::Unknown { service, cause: cause(error) }
                 }
                 _ => Self::Defect { service, cause: cause(error) },
