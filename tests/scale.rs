@@ -2,6 +2,7 @@
 //! scale`, with `processor` to count.
 
 mod citus;
+mod coordinators;
 mod faults;
 mod measure;
 mod migrate;

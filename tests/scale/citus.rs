@@ -135,6 +135,11 @@ impl Server {
         connection.close().await.unwrap();
     }
 
+    /// SIGSTOP, of all its processes: it answers nothing, and nothing says so.
+    pub fn pause(&self) {
+        send_with_children(self.pid(), Signal::SIGSTOP);
+    }
+
     /// SIGKILL, of all its processes.
     pub fn kill(&mut self) {
         let mut child = self.child.take().unwrap();
@@ -148,6 +153,8 @@ impl Drop for Server {
         if let Some(child) = &mut self.child
             && let Ok(None) = child.try_wait()
         {
+            // It may be paused, and would not hear.
+            send_with_children(child.id(), Signal::SIGCONT);
             send(child.id(), Signal::SIGQUIT);
             let _ = child.wait();
         }

@@ -48,7 +48,11 @@ async fn voucher_is_given_back(
         bail!("A's entry was to be given up, and came to {stop:?}");
     }
     scheduler.say("A's order has failed; its user comes again, as C");
-    scheduler.buys("C", third, 0).await?;
+    let again = scheduler.buys("C", third, 0).await?;
+    let answer = scheduler.answer(again);
+    if answer != Some(&Stop::Done(Answer::Accepted)) {
+        scheduler.broken("A's voucher was given back, and its user did not get it");
+    }
     scheduler.buys("D", third, 2).await?;
     Ok(())
 }

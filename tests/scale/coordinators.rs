@@ -1,0 +1,53 @@
+//! Nodes that use different servers of one Citus.
+
+use std::time::Instant;
+
+use seckill::seckill::Strategy;
+
+use super::citus::{Citus, is_installed};
+use crate::faults::crowd::{Crowd, What, in_progress, only};
+use crate::faults::sale::Sale;
+use crate::processes::{Node, eventually};
+use crate::redis_nodes::Node as RedisServer;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_server_is_the_coordinator_of_some_nodes_and_costs_only_those_when_it_dies() {
+    if !is_installed() {
+        return;
+    }
+    let redis = RedisServer::start(&[]).await;
+    let mut cluster = Citus::distributed(2).await;
+    let sale = Sale::open(&cluster.coordinator.url(), &redis.url(), Strategy::GroupCommit).await;
+    let of_voucher = cluster.worker_of(sale.voucher.get()).await;
+    let node = async |worker: usize| {
+        let listen = ([127, 0, 0, 1], 0).into();
+        Node::start(&mut sale.serve(listen, &cluster.workers[worker].url(), &redis.url())).await
+    };
+    let other = 1 - of_voucher;
+    let nodes = [node(of_voucher).await, node(other).await];
+    // Of its buyers every second one asks the other node.
+    let crowd = Crowd::start(&sale, &nodes.each_ref().map(|node| node.address));
+    let all_sell = async || {
+        let now = Instant::now();
+        let all = async || crowd.first_orders_after(now).iter().all(Option::is_some);
+        eventually("both nodes sell", all).await;
+    };
+    all_sell().await;
+    // Neither uses the coordinator, and a worker without the voucher costs the sale its own node.
+    cluster.coordinator.kill();
+    all_sell().await;
+    cluster.workers[other].kill();
+    let dead = Instant::now();
+    eventually("the first node sells", async || {
+        crowd.first_orders_after(dead).iter().step_by(2).all(Option::is_some)
+    })
+    .await;
+    let none = crowd.first_orders_after(dead).iter().skip(1).step_by(2).all(Option::is_none);
+    cluster.workers[other].start_again().await;
+    cluster.coordinator.start_again().await;
+    all_sell().await;
+    assert!(none, "the other node sold without its server");
+    let told = crowd.go_home().await;
+    only(&told, &[What::Unavailable, in_progress()]);
+    sale.settle(&told).await;
+}
