@@ -70,19 +70,21 @@ async fn bounded<T>(
     closing: bool,
     statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
-    let mut connection: Option<PoolConnection<Postgres>> = None;
+    // Also where the caller leaves in the middle.
+    let mut connection = CloseOnDrop(None);
     let answer = async {
         let acquired = pool.acquire().await;
         let acquired =
             acquired.map_err(|error| StoreError::unavailable(Service::Postgres, error))?;
-        Ok(statement(connection.insert(acquired)).await?)
+        Ok(statement(connection.0.insert(acquired)).await?)
     };
     let answer = match within(limit, answer).await {
         Ok(answer) => answer,
         Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
     };
-    if let Some(connection) = connection.as_mut().filter(|_| closing || answer.is_err()) {
-        connection.close_on_drop();
+    if answer.is_ok() && !closing {
+        // Back to the pool.
+        drop(connection.0.take());
     }
     answer
 }
