@@ -41,7 +41,7 @@ pub enum OrderIdError {
 }
 
 impl OrderIdError {
-    /// Whether the same request may succeed a little later.
+    /// Whether the same request may succeed later, if only on the next day.
     pub const fn retry_may_help(&self) -> bool {
         match self {
             Self::Store(error) => error.retry_may_help(),
@@ -161,13 +161,17 @@ impl OrderIdWorker {
 
     /// Logs that the numbers of the day are used up, once and not for each buyer.
     fn tell_exhaustion<T>(&self, drawn: &Result<T, OrderIdError>) {
-        let is_exhausted = matches!(drawn, Err(OrderIdError::SequenceExhausted(_)));
-        if is_exhausted && !self.is_exhausted.load(Ordering::Relaxed) {
-            tracing::error!(
-                "the order ids of the day are used up: buyers hear 503 until the next day (UTC)"
-            );
+        match drawn {
+            Ok(_) => self.is_exhausted.store(false, Ordering::Relaxed),
+            Err(OrderIdError::SequenceExhausted(_)) => {
+                if !self.is_exhausted.swap(true, Ordering::Relaxed) {
+                    tracing::error!(
+                        "the order ids of the day are used up: buyers hear 503 until the next (UTC)"
+                    );
+                }
+            }
+            Err(_) => {}
         }
-        self.is_exhausted.store(is_exhausted, Ordering::Relaxed);
     }
 
     async fn increment(&self, key: &str, count: i64) -> Result<i64, OrderIdError> {
