@@ -113,6 +113,8 @@ async fn after_what_citus_says_of_a_server_that_died_the_outcome_is_unknown() {
             format!("do $$ begin raise exception '{message}' using errcode = 'XX000'; end $$");
         let statement = sqlx::raw_sql(sqlx::AssertSqlSafe(words));
         let error = statement.execute(world.database.pool()).await.unwrap_err();
-        assert!(StoreError::from(error).outcome_unknown(), "{message}");
+        let error = StoreError::from(error);
+        assert!(error.outcome_unknown(), "{message}");
+        assert_eq!(error.is_about_one_worker(), message.starts_with("failure"), "{message}");
     }
 }

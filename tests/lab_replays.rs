@@ -225,6 +225,7 @@ async fn r22_tells_of_an_order_that_was_given_up_and_then_written() {
     let script = include_str!("../lua/ladder/settle.lua");
     for (word, gives_back, heard, left) in [
         ("order_failed", "1", "order_failed", "1"),
+        ("order_failed", "1", "order_failed", "1"),
         ("17", "0", "17", "0"),
         ("already_bought", "0", "17", "0"),
     ] {

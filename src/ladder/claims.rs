@@ -141,6 +141,8 @@ named! {
         DiesBeforeWrite = "dies_before_write",
         /// A consumer dies with the last voucher in hand, and another buyer comes.
         DiesWithLast = "dies_with_last",
+        /// The last voucher's entry is given up, and another buyer came meanwhile.
+        GivenUp = "given_up",
         /// An entry that can never be written comes first.
         PoisonEntry = "poison_entry",
         /// Buyers come before the group of consumers is made.
@@ -161,7 +163,7 @@ impl Scenario {
     pub const fn invariant(self) -> Invariant {
         match self {
             Self::LastOne | Self::UpdateIgnored => Invariant::NoOversell,
-            Self::Herd | Self::NodeDown | Self::QueueFull | Self::DiesWithLast => {
+            Self::Herd | Self::NodeDown | Self::QueueFull | Self::DiesWithLast | Self::GivenUp => {
                 Invariant::NoUndersell
             }
             Self::HolderDies | Self::DiesBetween | Self::LostWakeup => Invariant::NoLockout,
@@ -233,6 +235,9 @@ impl Scenario {
             Self::DiesBeforeWrite => "a consumer dies with an entry in hand, before it writes",
             Self::DiesWithLast => {
                 "a consumer dies with the last voucher in hand, and another buyer comes"
+            }
+            Self::GivenUp => {
+                "two consumers die with the last voucher in hand, and its entry is given up"
             }
             Self::PoisonEntry => "an entry that can never be written comes first",
             Self::GroupFromNow => "a buyer comes before the group of consumers is made",

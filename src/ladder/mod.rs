@@ -91,7 +91,7 @@ rungs! {
     r19_group_commit: Redis(1), Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout], breaks [];
     r20_lua_and_queue: Stream, Bare, keeps [], breaks [UpdateIgnored, RedisRestored, QueueFull, DiesWithLast, FullQueueDies, DiesBeforeWrite];
     r21_lua_and_stream: Stream, Bare, keeps [], breaks [UpdateIgnored, RedisRestored, DiesBeforeAck, ConnectionLost, OneConsumerName, DiesWithLast, DiesBeforeWrite, PoisonEntry, GroupFromNow, StreamTrimmed, RedisDies, ReplicaLags];
-    r22_stream_done_right: Stream, Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [RedisDies, ReplicaLags];
+    r22_stream_done_right: Stream, Guarded, keeps [NoOversell, OnePerUser], breaks [GivenUp, RedisDies, ReplicaLags];
     r23_outbox: Stream, Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoBrokenPromise], breaks [];
 }
 

@@ -1,10 +1,11 @@
 //! *Idea.* The stream done right: a consumer name for each process, idle entries claimed, dead
 //! letters, the stock guard and the unique index in one transaction, the acknowledgement after the
 //! commit; and the buyer is told "accepted", asks again, and hears what the database decided.
-//! *Holds.* Everything, whichever process dies, and when. (An entry whose consumers have died too
-//! often is given up: its voucher is on sale again, and a buyer may have heard "sold out" meanwhile.)
+//! *Holds.* Everything, whichever process dies, and when, as long as an entry costs one process.
 //! *Breaks when* Redis loses what it has acknowledged: a power cut within the second after its last
-//! `fsync`, a failover to a replica that lags. The buyer never hears an answer.
+//! `fsync`, a failover to a replica that lags. The buyer never hears an answer. And when two
+//! consumers die with one entry: it is given up, its voucher is on sale again, and a buyer who came
+//! meanwhile was told "sold out".
 //! *Next.* Let the database decide, and the stream only carry what comes after (r23).
 
 use std::sync::LazyLock;

@@ -27,9 +27,9 @@ const MAX_REMEMBERED: usize = 10_000;
 /// One query reads anew the vouchers of all requests that wait.
 const REFRESHES: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 
-/// The same for ids that memory does not have: most of them in a flood of made-up ids, which must not
-/// hold up the others. As many may wait, for a process that has just started knows no voucher, and a
-/// whole crowd may come for one.
+/// The same for ids that memory does not have, and apart from the others: a flood of made-up ids holds up
+/// only look-ups, by at most 64 batches. As many may wait, for a process that has just started knows no
+/// voucher, and a whole crowd may come for one.
 const LOOKUPS: Limits = Limits { batch: 256, ..REFRESHES };
 /// Vouchers that are read at once where each is read by itself: a quarter of the connections for purchases.
 const READS_AT_ONCE: usize = 2;

@@ -7,6 +7,9 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 use crate::batch::BatchError;
 
+/// How a server of Citus says, as an internal error, that it was killed.
+const SHUT_DOWN: &str = "postmaster was shut down";
+
 /// Which store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
@@ -117,12 +120,14 @@ impl StoreError {
     }
 
     /// Whether a live coordinator of Citus says that one of its workers is away. A server that is away
-    /// itself says so, if at all, as its last word to the session (`FATAL`).
+    /// itself says so, if at all, as its last word to the session (`FATAL`, or as in `SHUT_DOWN`).
     pub fn is_about_one_worker(&self) -> bool {
         let Self::Unknown { cause, .. } = self else { return false };
         let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
         let answer = answer.try_downcast_ref::<PgDatabaseError>();
-        answer.is_some_and(|answer| answer.severity() == PgSeverity::Error)
+        answer.is_some_and(|answer| {
+            answer.severity() == PgSeverity::Error && !answer.message().starts_with(SHUT_DOWN)
+        })
     }
 
     /// Which store.
@@ -166,7 +171,7 @@ impl From<sqlx::Error> for StoreError {
                 // Citus, whose worker died, or the coordinator itself: internal errors by their code.
                 Some("XX000")
                     if answer.message().starts_with("failure on connection")
-                        || answer.message().starts_with("postmaster was shut down") =>
+                        || answer.message().starts_with(SHUT_DOWN) =>
                 {
                     Self::Unknown { service, cause: cause(error) }
                 }

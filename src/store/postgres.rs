@@ -70,7 +70,7 @@ async fn bounded<T>(
     closing: bool,
     statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
-    // Also where the caller leaves in the middle.
+    // It is also closed when the caller drops this future.
     let mut connection = CloseOnDrop(None);
     let answer = async {
         let acquired = pool.acquire().await;

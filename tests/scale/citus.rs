@@ -140,6 +140,11 @@ impl Server {
         send_with_children(self.pid(), Signal::SIGSTOP);
     }
 
+    /// SIGCONT: it goes on.
+    pub fn resume(&self) {
+        send_with_children(self.pid(), Signal::SIGCONT);
+    }
+
     /// SIGKILL, of all its processes.
     pub fn kill(&mut self) {
         let mut child = self.child.take().unwrap();

@@ -11,7 +11,7 @@ use crate::processes::{Node, eventually};
 use crate::redis_nodes::Node as RedisServer;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_server_is_the_coordinator_of_some_nodes_and_costs_only_those_when_it_dies() {
+async fn each_worker_is_the_coordinator_of_some_nodes() {
     if !is_installed() {
         return;
     }

@@ -112,7 +112,8 @@ fn against_the_registry<'a>(
     let fault = |leaf: &Leaf| leaf.schedule.faults().next();
     let without_fault =
         |leaf: &Leaf| fault(leaf).is_none() && leaf.breaks(invariant) && told_of(leaf);
-    // What two buyers do without a fault they also do beside a third one that is killed.
+    // What two buyers do without a fault they also do beside a third one that is killed. Which of the
+    // three it was is not asked.
     let bystander = exploration.setting.actors > 2 && exploration.leaves.iter().any(without_fault);
     let told = |leaf: &Leaf| {
         told_of(leaf) || bystander && matches!(fault(leaf), Some(ExploreStep::Kill(_)))

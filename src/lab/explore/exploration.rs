@@ -221,7 +221,7 @@ async fn play_twice(
     if first.broken.is_empty() || first.unknown.is_some() {
         return Ok(first);
     }
-    let second = runner.play(&first.schedule().0).await?;
+    let mut second = runner.play(&first.schedule().0).await?;
     if second.unknown.is_some()
         || second.branches != first.branches
         || second.broken != first.broken
@@ -235,6 +235,7 @@ async fn play_twice(
         };
         let (one, other) = (what(&first), what(&second));
         first.unknown = Some(format!("it came out otherwise the second time: {one}, then {other}"));
+        first.broken.append(&mut second.broken);
     }
     Ok(first)
 }

@@ -9,7 +9,7 @@ use crate::lab::scheduler::{NodeIndex, Stop};
 use crate::ladder::{Answer, Point, WorkTurn};
 
 /// The rung that claims what a consumer left, and counts how often.
-const DONE_RIGHT: u32 = 22;
+pub(super) const DONE_RIGHT: u32 = 22;
 
 /// A consumer dies with an entry in hand; a second process goes on, and nothing goes wrong there.
 pub(super) async fn dies_before_write(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
@@ -25,6 +25,12 @@ pub(super) async fn dies_with_last(scheduler: &mut Scheduler<'_>) -> anyhow::Res
     dies_with_entry(scheduler, 1).await.map(drop)
 }
 
+/// The next consumer dies with that entry, too, and the third one gives it up.
+pub(super) async fn given_up(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let second = dies_with_entry(scheduler, 1).await?;
+    gives_up(scheduler, second).await.map(drop)
+}
+
 async fn dies_with_entry(scheduler: &mut Scheduler<'_>, stock: i32) -> anyhow::Result<NodeIndex> {
     scheduler.voucher(stock).await?;
     let first = scheduler.node().await?;
@@ -37,23 +43,30 @@ async fn dies_with_entry(scheduler: &mut Scheduler<'_>, stock: i32) -> anyhow::R
     Ok(second)
 }
 
-/// The next consumer dies with A's entry, too; a third one gives it up, and its voucher is on sale
-/// again: A's user finds it, and nobody after that.
+async fn gives_up(scheduler: &mut Scheduler<'_>, second: NodeIndex) -> anyhow::Result<NodeIndex> {
+    let (third, stop) = dies_again(scheduler, second, Point::EntryRead).await?;
+    match stop {
+        Stop::Worked(WorkTurn::PutAside) => Ok(third),
+        other => bail!("A's entry was to be given up, and came to {other:?}"),
+    }
+}
+
+/// Where an entry is given up its voucher is on sale again: A's user finds it, and nobody after that.
 async fn voucher_is_given_back(
     scheduler: &mut Scheduler<'_>,
     second: NodeIndex,
 ) -> anyhow::Result<()> {
-    let (third, stop) = dies_again(scheduler, second, Point::EntryRead).await?;
-    if stop != Stop::Worked(WorkTurn::PutAside) {
-        bail!("A's entry was to be given up, and came to {stop:?}");
-    }
+    let third = gives_up(scheduler, second).await?;
     scheduler.say("A's order has failed; its user comes again, as C");
     let again = scheduler.buys("C", third, 0).await?;
     let answer = scheduler.answer(again);
     if answer != Some(&Stop::Done(Answer::Accepted)) {
         scheduler.broken("A's voucher was given back, and its user did not get it");
     }
-    scheduler.buys("D", third, 2).await?;
+    let late = scheduler.buys("D", third, 2).await?;
+    if scheduler.answer(late) != Some(&Stop::Done(Answer::SoldOut)) {
+        scheduler.broken("A's voucher was given back twice");
+    }
     Ok(())
 }
 

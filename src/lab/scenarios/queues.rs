@@ -2,6 +2,7 @@
 
 use anyhow::bail;
 
+use super::failing_consumers::DONE_RIGHT;
 use super::redis_losses::OUTBOX;
 use super::{failing_consumers, redis_losses};
 use crate::lab::Scheduler;
@@ -32,6 +33,7 @@ pub(super) const fn is_one(scenario: Scenario) -> bool {
             | Scenario::FullQueueDies
             | Scenario::DiesBeforeWrite
             | Scenario::DiesWithLast
+            | Scenario::GivenUp
             | Scenario::PoisonEntry
             | Scenario::GroupFromNow
             | Scenario::StreamTrimmed
@@ -69,6 +71,7 @@ pub(super) fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
         (Scenario::QueueFull, number) if number != IN_MEMORY => {
             Some("has no queue that turns anybody away")
         }
+        (Scenario::GivenUp, number) if number != DONE_RIGHT => Some("gives no entry up"),
         (Scenario::PublishedTwice, number) if number != OUTBOX => Some("has no relay"),
         _ => None,
     }
@@ -86,6 +89,7 @@ pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
         Scenario::FullQueueDies => full_queue_dies(scheduler).await,
         Scenario::DiesBeforeWrite => failing_consumers::dies_before_write(scheduler).await,
         Scenario::DiesWithLast => failing_consumers::dies_with_last(scheduler).await,
+        Scenario::GivenUp => failing_consumers::given_up(scheduler).await,
         Scenario::PoisonEntry => poison_entry(scheduler).await,
         Scenario::GroupFromNow => group_from_now(scheduler).await,
         Scenario::StreamTrimmed => stream_trimmed(scheduler).await,
