@@ -7,7 +7,7 @@ use seckill::seckill::Strategy;
 use super::citus::{Citus, is_installed};
 use crate::faults::crowd::{Crowd, What, in_progress, only};
 use crate::faults::sale::Sale;
-use crate::processes::{Node, eventually};
+use crate::processes::eventually;
 use crate::redis_nodes::Node as RedisServer;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -19,12 +19,9 @@ async fn each_worker_is_the_coordinator_of_some_nodes() {
     let mut cluster = Citus::distributed(2).await;
     let sale = Sale::open(&cluster.coordinator.url(), &redis.url(), Strategy::GroupCommit).await;
     let of_voucher = cluster.worker_of(sale.voucher.get()).await;
-    let node = async |worker: usize| {
-        let listen = ([127, 0, 0, 1], 0).into();
-        Node::start(&mut sale.serve(listen, &cluster.workers[worker].url(), &redis.url())).await
-    };
     let other = 1 - of_voucher;
-    let nodes = [node(of_voucher).await, node(other).await];
+    let nodes = [of_voucher, other].map(|worker| sale.at(&cluster.workers[worker].url()));
+    let nodes = [nodes[0].node().await, nodes[1].node().await];
     // Of its buyers every second one asks the other node.
     let crowd = Crowd::start(&sale, &nodes.each_ref().map(|node| node.address));
     let all_sell = async || {

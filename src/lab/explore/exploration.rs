@@ -96,18 +96,14 @@ impl Exploration {
         self.leaves.iter().filter(|leaf| leaf.unknown.is_some()).count()
     }
 
-    /// The shortest schedule that breaks the promise; of several the one that turns from one actor to
-    /// another least often, and the first by name.
+    /// The shortest schedule that breaks the promise, as its rank says.
     pub fn shortest(&self, invariant: Invariant) -> Option<&Leaf> {
         self.shortest_of(|leaf| leaf.breaks(invariant))
     }
 
     /// The same of those that `which` says.
     pub(super) fn shortest_of(&self, which: impl Fn(&Leaf) -> bool) -> Option<&Leaf> {
-        self.leaves.iter().filter(|leaf| which(leaf)).min_by_key(|leaf| {
-            let schedule = &leaf.schedule;
-            (schedule.0.len(), schedule.turns(), schedule.to_string())
-        })
+        self.leaves.iter().filter(|leaf| which(leaf)).min_by_key(|leaf| leaf.schedule.rank())
     }
 
     /// Whether every schedule was played, within the bound.

@@ -87,7 +87,6 @@ impl LockExploration {
 
     fn add(&mut self, played: &PlayedByClients) {
         let schedule = played.schedule();
-        let rank = |it: &ExploreSchedule| (it.0.len(), it.turns(), it.to_string());
         for broken in &played.broken {
             let found = || (schedule.clone(), played.timeline.clone());
             let known = self.broken.entry(broken.invariant).or_insert_with(|| {
@@ -95,7 +94,7 @@ impl LockExploration {
                 LockBreak { schedules: 0, shortest, timeline }
             });
             known.schedules += 1;
-            if rank(&schedule) < rank(&known.shortest) {
+            if schedule.rank() < known.shortest.rank() {
                 (known.shortest, known.timeline) = found();
             }
         }

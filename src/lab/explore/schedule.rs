@@ -76,6 +76,12 @@ impl ExploreSchedule {
         self.0.iter().any(|step| of_consumer.contains(step))
     }
 
+    /// The lower rank is told first: of two schedules the shorter one, of several as short that which
+    /// turns from one actor to another least often, and the first by name.
+    pub(super) fn rank(&self) -> (usize, usize, String) {
+        (self.0.len(), self.turns(), self.to_string())
+    }
+
     /// What happens in it beside the actors' own steps.
     pub(super) fn faults(&self) -> impl Iterator<Item = ExploreStep> {
         self.0.iter().copied().filter(|step| step.is_fault())
