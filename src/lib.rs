@@ -4,43 +4,29 @@
 //! The modules in reading order, which is also the order of their dependencies:
 //!
 //! 1. [`model`]: ids, clock, voucher, outcome and refusal; pure types.
-//! 2. [`batch`]: the batcher. Calls that wait together are sent together.
-//! 3. [`store`]: PostgreSQL and Redis, key names, queries, the order-id worker, the order writer.
-//! 4. [`lock`]: the distributed lock, a library in itself.
-//! 5. [`seckill`]: the purchase, its strategies, what memory knows, the circuit breaker, the audit.
-//! 6. [`http`]: the JSON API; `http/router.rs` lists every route.
-//! 7. [`pages`]: pages for people; their scripts and styles are in `web/`.
+//! 2. [`store`]: PostgreSQL, and what the server keeps in Redis: queries, key names, the order-id worker,
+//!    the order writer.
+//! 3. [`purchase`]: the purchase, its strategies, what memory knows, the circuit breaker, the audit.
+//! 4. [`http`]: the JSON API; `http/router.rs` lists every route.
+//! 5. [`pages`]: pages for people; their scripts and styles are in `web/`.
 //!
-//! Beside them: [`config`] (the only reader of the environment), [`telemetry`] (logs, and every
-//! metric name), [`embedded`] (private PostgreSQL, Redis and server processes) and [`cli`] (one file
-//! a subcommand).
+//! Beside them: [`config`] (what flags and the environment say), [`telemetry`] (every metric name) and
+//! [`cli`] (one file a subcommand).
 //!
-//! Nothing above knows of the rest, which two cargo features (both on by default) bring in:
-//!
-//! * `tools`: `load`, the load generator; `ceiling`, the limits of this machine.
-//! * `lab`, the teaching part: `ladder`, the designs one by one, each with its flaw; `lab`, the
-//!   proof of what each design keeps and of where it breaks.
+//! Two libraries of this workspace do what is not about vouchers, and their READMEs say all that a
+//! reader of this crate needs to know: `group-commit`, the batcher, and `redisson-lock`, the lock with
+//! the connections to Redis.
 
-// A purchase under a lock on several servers is a future of many futures: proving it `Send`
-// takes the compiler deeper than its default of 128.
-#![recursion_limit = "256"]
-
-pub mod batch;
-#[cfg(feature = "tools")]
-pub mod ceiling;
 pub mod cli;
 pub mod config;
-pub mod embedded;
 pub mod http;
-#[cfg(feature = "lab")]
-pub mod lab;
-#[cfg(feature = "lab")]
-pub mod ladder;
-#[cfg(feature = "tools")]
-pub mod load;
-pub mod lock;
 pub mod model;
 pub mod pages;
-pub mod seckill;
+pub mod purchase;
 pub mod store;
 pub mod telemetry;
+
+/// The Rust in the document is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/locks.md")]
+struct LocksDocument;

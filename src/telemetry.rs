@@ -1,13 +1,11 @@
-//! Logs and metrics.
+//! Metrics: every name and label value. Those of the lock are in its crate.
 
-use std::io::IsTerminal;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use chrono::TimeDelta;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use tracing_subscriber::EnvFilter;
 
 /// Upper bounds of the latency histogram, in seconds.
 const LATENCY_BOUNDS_SECONDS: [f64; 13] =
@@ -46,20 +44,6 @@ pub mod name {
     pub const CLOCK_OFFSET: &str = "seckill_database_clock_offset_seconds";
     /// 1 when the database keeps what it acknowledged, 0 when `fsync` or `full_page_writes` is off.
     pub const DATABASE_DURABLE: &str = "seckill_database_durable";
-    /// Locks acquired.
-    pub const LOCK_ACQUIRED: &str = "seckill_lock_acquired_total";
-    /// Waits for a lock.
-    pub const LOCK_CONTENDED: &str = "seckill_lock_contended_total";
-    /// The length of these waits, in seconds.
-    pub const LOCK_WAIT_SECONDS: &str = "seckill_lock_wait_seconds";
-    /// Leases lengthened.
-    pub const LOCK_RENEWED: &str = "seckill_lock_renewed_total";
-    /// Leases lost while held.
-    pub const LOCK_LOST: &str = "seckill_lock_lost_total";
-    /// Locks released in the background.
-    pub const LOCK_CLEANED_UP: &str = "seckill_lock_cleaned_up_total";
-    /// Locks left to their leases.
-    pub const LOCK_CLEANUP_SKIPPED: &str = "seckill_lock_cleanup_skipped_total";
 }
 
 /// The outcome of a purchase that could not be judged now.
@@ -71,17 +55,6 @@ pub const INTERNAL_ERROR: &str = "internal_error";
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 static METRICS: OnceLock<PrometheusHandle> = OnceLock::new();
-
-/// Writes logs to standard error, so that standard output is for results. `filter` is in
-/// the form of `RUST_LOG`.
-pub fn start_logs(filter: EnvFilter) {
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
-}
 
 /// Begins to count. Once for the process; later calls change nothing. Must be called on a
 /// tokio runtime.
@@ -133,19 +106,7 @@ fn describe() {
         "How far the database's clock is ahead of this machine's."
     );
     describe_gauge!(name::DATABASE_DURABLE, "Whether fsync and full_page_writes are on.");
-    describe_counter!(name::LOCK_ACQUIRED, "Locks acquired.");
-    describe_counter!(name::LOCK_CONTENDED, "Waits for a lock that another owner held.");
-    describe_histogram!(name::LOCK_WAIT_SECONDS, Unit::Seconds, "Waits for locks, in vain or not.");
-    describe_counter!(name::LOCK_RENEWED, "Leases of locks lengthened.");
-    describe_counter!(name::LOCK_LOST, "Leases of locks lost while held.");
-    describe_counter!(
-        name::LOCK_CLEANED_UP,
-        "Locks released in the background: dropped, or released without an answer."
-    );
-    describe_counter!(
-        name::LOCK_CLEANUP_SKIPPED,
-        "Locks left to their leases because too many were dropped at once."
-    );
+    redisson_lock::metric::describe();
 }
 
 /// One attempt to buy is over, with this outcome's code.

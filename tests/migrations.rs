@@ -1,16 +1,16 @@
-//! Migrations: they wait for nobody for long, and servers of neighbouring releases share a schema.
+//! Migrations: they wait for nobody for long, servers of neighbouring releases share a schema, and a
+//! database that a version before 0.1.0 made is refused.
 
 use std::path::Path;
 
-use seckill::store::Database;
+use chrono::{DateTime, Utc};
+use seckill::store::{Database, MigrationError};
 use sqlx::migrate::Migrator;
 use sqlx::{Connection, PgConnection};
 
 use crate::eventually::{eventually, must};
+use crate::program::Program;
 use crate::world::{World, user};
-
-/// The migrations of the release before this one.
-const BEFORE: i64 = 4;
 
 /// A later release has added what this one does not know.
 pub const LATER_RELEASE: &str = "alter table orders add column channel text;
@@ -18,19 +18,31 @@ pub const LATER_RELEASE: &str = "alter table orders add column channel text;
     insert into _sqlx_migrations (version, description, success, checksum, execution_time)
     values (9999, 'a later release', true, '\\x00', 0)";
 
-/// A world whose database has nothing but the migrations up to `last`.
-async fn world_at(last: i64) -> World {
+/// What a version before 0.1.0 left: the same tables by seven migrations.
+const BEFORE_0_1_0: &str = "update _sqlx_migrations set checksum = '\\x00';
+    insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+    select version, 'before 0.1.0', true, '\\x00', 0 from generate_series(3, 7) version";
+
+/// A migration as the database lists it.
+type Applied = (i64, String, Vec<u8>, DateTime<Utc>);
+
+/// A world whose database has nothing in it.
+async fn empty_world() -> World {
     let world = World::new().await;
     let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
     let empty = "drop schema public cascade; create schema public";
     sqlx::raw_sql(empty).execute(&mut connection).await.unwrap();
-    let all =
-        Migrator::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations")).await.unwrap();
-    let earlier = all.iter().filter(|migration| migration.version <= last).cloned();
-    Migrator::with_migrations(earlier.collect()).run(&mut connection).await.unwrap();
     connection.close().await.unwrap();
-    // Its connections know the old tables.
-    World { database: Database::new(&world.database_url).unwrap(), ..world }
+    world
+}
+
+async fn applied(world: &World) -> Vec<Applied> {
+    sqlx::query_as(
+        "select version, description, checksum, installed_on from _sqlx_migrations order by 1",
+    )
+    .fetch_all(world.database.pool())
+    .await
+    .unwrap()
 }
 
 async fn sells(world: &World) {
@@ -45,24 +57,35 @@ async fn sells(world: &World) {
 #[tokio::test]
 async fn the_program_has_the_migrations_of_the_directory() {
     let world = World::new().await;
-    let applied: Vec<(i64, String, Vec<u8>)> =
-        sqlx::query_as("select version, description, checksum from _sqlx_migrations order by 1")
-            .fetch_all(world.database.pool())
-            .await
-            .unwrap();
+    let applied = applied(&world).await;
+    let applied: Vec<_> = applied
+        .iter()
+        .map(|(version, description, checksum, _)| (*version, description.as_str(), &checksum[..]))
+        .collect();
     let all =
         Migrator::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations")).await.unwrap();
-    let expected: Vec<(i64, String, Vec<u8>)> = all
-        .iter()
-        .map(|one| (one.version, one.description.to_string(), one.checksum.to_vec()))
-        .collect();
+    let expected: Vec<_> =
+        all.iter().map(|one| (one.version, &*one.description, &*one.checksum)).collect();
     assert_eq!(applied, expected);
 }
 
 #[tokio::test]
-async fn the_schema_of_the_release_before_is_migrated_and_sells() {
-    let world = world_at(BEFORE).await;
+async fn an_empty_database_is_migrated_once_and_sells() {
+    let world = empty_world().await;
     world.database.migrate().await.unwrap();
+    let first = applied(&world).await;
+    world.database.migrate().await.unwrap();
+    assert_eq!(applied(&world).await, first);
+    sells(&world).await;
+}
+
+#[tokio::test]
+async fn two_servers_migrate_at_once_and_both_start() {
+    let world = empty_world().await;
+    let other = Database::new(&world.database_url).unwrap();
+    let (one, two) = tokio::join!(world.database.migrate(), other.migrate());
+    one.unwrap();
+    two.unwrap();
     sells(&world).await;
 }
 
@@ -74,13 +97,34 @@ async fn an_old_node_starts_and_sells_beside_a_newer_schema() {
     sells(&world).await;
 }
 
-/// A session holds what a migration needs. The migration gives way to all who queue behind it, and
-/// tries again.
+#[tokio::test]
+async fn a_database_of_before_0_1_0_is_refused_in_one_sentence_and_left_alone() {
+    let world = World::new().await;
+    sqlx::raw_sql(BEFORE_0_1_0).execute(world.database.pool()).await.unwrap();
+    let before = applied(&world).await;
+    let refused = world.database.migrate().await;
+    assert!(matches!(refused, Err(MigrationError::MadeBeforeRelease)), "{refused:?}");
+    for arguments in [
+        &["migrate"][..],
+        &["migrate", "--distribute"],
+        &["voucher", "list"],
+        &["audit"],
+        &["serve", "--listen", "127.0.0.1:0"],
+    ] {
+        let program = Program::on(&world).with("RUST_LOG", "error");
+        let ran = program.run(arguments).await;
+        ran.refused(2, "the database was made by a version before 0.1.0");
+    }
+    assert_eq!(applied(&world).await, before);
+}
+
+/// Another session is about to create a table of the same name. The migration gives way to all who
+/// queue behind it, and tries again.
 #[tokio::test]
 async fn a_migration_that_has_to_wait_gives_way_and_tries_again() {
-    let world = world_at(BEFORE).await;
+    let world = empty_world().await;
     let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
-    let held = "begin; lock table orders in row exclusive mode";
+    let held = "begin; create table orders ()";
     sqlx::raw_sql(held).execute(&mut holder).await.unwrap();
     let waits = async || {
         let waiting: i64 = sqlx::query_scalar(

@@ -1,7 +1,6 @@
 // The board: reads the figures once a second, and shows them.
 
 import { api, byId, element, fill, language, tabStorage, texts } from "./page.js";
-import * as crowd from "./board_crowd.js";
 import * as form from "./board_form.js";
 import * as login from "./board_login.js";
 import * as metrics from "./metrics.js";
@@ -25,6 +24,8 @@ let chosen = idOf(new URLSearchParams(location.search).get("voucher")) ?? idOf(t
 let turn = 0;
 // What the server's clock is ahead of this one's, in milliseconds, to a second.
 let ahead = 0;
+// What another module of this page does once a second.
+const everySecond = [];
 // The figures are read for the session that has this number.
 let watching = 0;
 // The processes whose figures were read.
@@ -214,7 +215,16 @@ function leave(answer) {
   login.show(answer.status === 403 ? texts.not_admin : texts.logged_out);
 }
 
-async function watch() {
+// For another module of this page: calls `more` once a second while the board is watched.
+export function alsoEverySecond(more) {
+  everySecond.push(more);
+}
+
+// For another module: the sale that is watched, and the server's time.
+export const chosenSale = () => chosen;
+export const serverNow = () => Date.now() + ahead;
+
+export async function watch() {
   watching += 1;
   const session = watching;
   const allowed = await api("GET", "/api/nodes", { token: login.token() });
@@ -226,12 +236,12 @@ async function watch() {
   for (turn = 0; session === watching; turn += 1) {
     const begun = performance.now();
     const every5 = turn % 5 === 0 ? [readNodes(), readVouchers()] : [];
-    await Promise.all([read(), crowd.read(), ...every5]);
+    await Promise.all([read(), ...everySecond.map((more) => more()), ...every5]);
     await new Promise((go) => setTimeout(go, EVERY_MS - (performance.now() - begun)));
   }
 }
 
-async function createSale(sale) {
+export async function createSale(sale) {
   const created = await api("POST", "/api/vouchers", { body: sale, token: login.token() });
   if (created.status === 401 || created.status === 403) leave(created);
   if (!created.ok) return created;
@@ -279,29 +289,6 @@ byId("audit").addEventListener("click", async () => {
   byId("audit-verdict").replaceChildren(verdict.ofAudit(answer.body));
 });
 
-byId("demo")?.addEventListener("click", async () => {
-  const [button, state] = [byId("demo"), byId("demo-state")];
-  button.disabled = true;
-  state.textContent = "";
-  try {
-    if (byId("board").hidden) {
-      if (!(await login.asDemoAdmin())) return;
-      watch();
-    }
-    const begin = Date.now() + ahead + 6000;
-    const sale = {
-      title: texts.demo_sale, stock: 2000,
-      begin_time: new Date(begin).toISOString(), end_time: new Date(begin + 3_600_000).toISOString(),
-    };
-    const created = await createSale(sale);
-    const sent = created.ok ? await crowd.send(created.body.id, 20_000, 3) : created;
-    state.textContent = sent.ok ? texts.demo_starting : login.refusal(sent);
-  } finally {
-    button.disabled = false;
-  }
-});
-
-crowd.start(() => chosen);
 login.start(watch);
 if (login.token()) watch();
 else login.show();

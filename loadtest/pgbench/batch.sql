@@ -1,7 +1,7 @@
 -- The ceiling of group commit: many orders of one voucher in one transaction, by the call that the
--- service makes (migrations/0004_place_orders_of_one_voucher.sql), from arrays that are made in the
--- database. `voucher` and `orders` come from the command line, the sequences from the caller. The
--- function returns a row for each order that it did not place: none here.
+-- service makes (migrations/0002_functions.sql), from arrays that are made in the database. `voucher`
+-- and `orders` come from the command line, the sequences from the caller. The function returns a row
+-- for each order that it did not place: none here.
 select * from place_orders(
   :voucher::bigint,
   array(select nextval('pgbench_order_id') from generate_series(1, :orders)),

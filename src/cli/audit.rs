@@ -1,17 +1,17 @@
 //! `seckill audit`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
 use comfy_table::{Table, presets};
+use program::{FAILED, say, write_json};
 use serde::Serialize;
 
 use super::stores::Stores;
-use crate::config::{ConfigError, HomeArgs, StoreArgs};
+use crate::config::{HomeArgs, StoreArgs};
 use crate::model::VoucherId;
-use crate::seckill::audit::{self, VoucherAudit};
+use crate::purchase::audit::{self, VoucherAudit};
 
 /// Check the promises in the database, independently of the code that sells
 ///
@@ -53,49 +53,14 @@ pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
     let holds = audits.iter().all(|audit| audit.holds);
     match &args.json {
         Some(path) => write_json(path, &AuditReport { holds, vouchers: &audits })?,
-        None => super::say(table(&audits))?,
+        None => say(table(&audits))?,
     }
     for audit in audits.iter().filter(|audit| !audit.holds) {
         for violation in &audit.violations {
             eprintln!("voucher {}: {violation}", audit.voucher_id);
         }
     }
-    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED) })
-}
-
-/// Looks, before the work of minutes, whether its result can be written to `file`.
-///
-/// # Errors
-/// When it lies in no directory, or is one.
-pub fn check_writable(file: &Path) -> Result<(), ConfigError> {
-    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if directory.is_some_and(|directory| !directory.is_dir()) || file.is_dir() {
-        return Err(ConfigError(format!(
-            "cannot write {}: no such directory, or it is one",
-            file.display()
-        )));
-    }
-    Ok(())
-}
-
-/// Writes `value` to a file, or to standard output when the path is `-`.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
-    write_text(path, &serde_json::to_string_pretty(value)?)
-}
-
-/// Writes `text` and a line's end, as [`write_json`] does.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
-    if path == Path::new("-") {
-        return super::say(text);
-    }
-    std::fs::write(path, format!("{text}\n"))
-        .with_context(|| format!("cannot write {}", path.display()))
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 fn table(audits: &[VoucherAudit]) -> Table {

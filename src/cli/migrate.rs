@@ -28,13 +28,13 @@ pub struct MigrateArgs {
 pub async fn run(args: MigrateArgs) -> anyhow::Result<()> {
     let stores = Stores::open_database(&args.stores, &args.home).await?;
     let database = stores.migrated_database().await?;
-    super::say("the database is up to date")?;
+    program::say("the database is up to date")?;
     if args.distribute {
         match database.distribute().await? {
             Distribution::Done { workers } => {
-                super::say(format!("the data is distributed, workers: {workers}"))?;
+                program::say(format!("the data is distributed, workers: {workers}"))?;
             }
-            Distribution::Already => super::say("the data was already distributed")?,
+            Distribution::Already => program::say("the data was already distributed")?,
         }
     }
     database.close().await;

@@ -1,36 +1,30 @@
-//! `seckill serve`.
+//! `seckill serve`, and the same server for a program that adds routes of its own.
 
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-#[cfg(feature = "lab")]
-use axum::Router;
 use clap::Args;
 use rand::RngExt;
+use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-#[cfg(feature = "tools")]
-use super::local_crowds::{CrowdSite, LocalCrowds};
-use super::stop;
 use super::stores::{Stores, secret_is_required};
 use crate::config::{
     ConfigError, HomeArgs, MAX_BURST, SecretArgs, ServerArgs, SmsArgs, SmsSettings, StoreArgs,
 };
-use crate::http::auth::DEMO_ADMIN_PHONE;
-use crate::http::crowd_sender::CrowdSender;
 use crate::http::revocations::Revocations;
 use crate::http::server::ServerLimits;
 use crate::http::sms::{LogSms, SmsGateway, WebhookSms};
 use crate::http::tokens::Tokens;
-use crate::http::{App, AppParts, router_with, server};
+use crate::http::{Additions, App, AppParts, router_with, server};
 use crate::model::{SharedClock, SystemClock};
-use crate::pages;
-#[cfg(feature = "lab")]
-use crate::pages::lab::{self, Player, PlayerOptions, PlayerThread};
-use crate::seckill::{Purchases, PurchasesOptions};
-use crate::store::{Database, DatabaseDurability, Keys, MAX_INSTANCE, NodeName, Redis};
+use crate::pages::{self, Site, SiteAdditions};
+use crate::purchase::{Purchases, PurchasesOptions};
+use crate::store::{self, Database, DatabaseDurability, Keys, MAX_INSTANCE, NodeName};
 use crate::telemetry;
 
 /// Files that are not connections of clients.
@@ -67,84 +61,123 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         return Err(secret_is_required().into());
     }
     let settings = args.sms.settings(args.stores.database_url.is_none())?;
-    let demo_admin = demo_admin(&args, &settings);
     let sms = sms_gateway(&settings)?;
-    // First of all, so that an interrupt during the start is not lost.
-    let stop = stop::requested(args.until_stdin_closes)?;
-    telemetry::start_metrics();
-    let http = connection_threads().context("cannot start the threads of the connections")?;
-    let listener = {
-        let _entered = http.enter();
-        server::listen(args.server.listen)
+    let options = ServerOptions {
+        server: args.server,
+        secret: args.secret,
+        stores: args.stores,
+        home: args.home,
+        until_stdin_closes: args.until_stdin_closes,
+        sms,
     };
-    let listener = listener.with_context(|| format!("cannot listen at {}", args.server.listen))?;
-    let address = listener.local_addr()?;
-    let stores = Stores::open(&args.stores, Some(&args.home)).await?;
-    if let Some(private) = stores.private() {
-        let whose = if stores.are_attached() { "another seckill's private" } else { "private" };
-        tracing::info!("using {whose} {private}");
-    }
-    let secret = stores.secret(&args.secret)?;
-    let node = NodeName { address, instance: rand::rng().random_range(0..=MAX_INSTANCE) };
-    let database = stores.migrated_database_of(node).await?;
-    if args.server.require_durable && database.durability() == DatabaseDurability::Unsafe {
-        return Err(ConfigError(
-            "the database runs with fsync or full_page_writes off: switch both on, or do without \
-             --require-durable"
-                .to_owned(),
-        )
-        .into());
-    }
-    database.watch_durability(args.server.require_durable);
-    let limits = limits(&args.server)?;
-    let shows_login_codes = stores.are_private() && matches!(settings, SmsSettings::Log);
-    if shows_login_codes && !args.server.listen.ip().is_loopback() {
-        tracing::warn!(
-            "this is a demonstration: all who reach {address} can log in as any buyer, because the \
-             server answers POST /api/login-codes with the code"
-        );
-    }
-    let crowds = crowds(&args, &database, &secret, address, &limits)?;
-    let mut parts = app_parts(&args.server, &stores, &secret, database, sms).await?;
-    (parts.demo_admin, parts.crowds) = (demo_admin, crowds);
-    parts.shows_login_codes = shows_login_codes;
-    parts.max_event_streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
-    let app = App::new(parts);
-
-    // For who starts nodes and reads where they are; nobody else has to.
-    let _ = super::say(format_args!("listening on http://{address}"));
-    tracing::info!(
-        "the shop is at http://{address}/, the board at /board, the API at /docs; Ctrl-C stops"
-    );
-    let stop = stopping(stop, args.server.drain_delay, app.clone());
-    let pages = pages::routes(app.clone());
-    #[cfg(feature = "lab")]
-    let (pages, player) = with_ladder(pages, &stores)?;
-    let routes = router_with(app.clone(), pages);
-    let serving = server::serve(listener, routes, limits, stop);
-    http.spawn(serving).await.context("the server failed on a defect")?;
-
-    tracing::info!("stopping: finishing what was begun");
-    #[cfg(feature = "lab")]
-    if let Some(player) = player {
-        player.close().await;
-    }
-    app.purchases.shutdown().await;
-    app.revocations.stop();
-    app.database.close().await;
-    stores.close().await
+    let ready = ReadyServer::prepare(options).await?;
+    let routes = pages::routes(Arc::new(Site::with(SiteAdditions::default())));
+    ready.run(Additions { routes, ..Additions::default() }, || ()).await
 }
 
-/// The ladder beside the other pages: to be played only where the stores are the program's own,
-/// which no production server's are. It has servers of its own, and only while somebody plays.
-#[cfg(feature = "lab")]
-fn with_ladder(pages: Router, stores: &Stores) -> anyhow::Result<(Router, Option<PlayerThread>)> {
-    if !stores.are_private() {
-        return Ok((pages.merge(lab::routes(None)), None));
+/// What a server is made of.
+#[derive(Debug)]
+pub struct ServerOptions {
+    /// How it serves.
+    pub server: ServerArgs,
+    /// The secret that signs its tokens.
+    pub secret: SecretArgs,
+    /// Where its data is.
+    pub stores: StoreArgs,
+    /// Where private stores keep their data.
+    pub home: HomeArgs,
+    /// Whether it stops when standard input ends.
+    pub until_stdin_closes: bool,
+    /// What sends login codes; without it nobody can log in.
+    pub sms: Option<Box<dyn SmsGateway>>,
+}
+
+/// A server that listens and answers nobody yet.
+#[allow(missing_debug_implementations)] // the secret must not be printed
+pub struct ReadyServer {
+    /// What its handlers reach.
+    pub app: App,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What it allows.
+    pub limits: ServerLimits,
+    /// Signs its tokens.
+    pub secret: String,
+    drain_delay: Duration,
+    listener: TcpListener,
+    stores: Stores,
+    http: &'static Runtime,
+    stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl ReadyServer {
+    /// Starts private stores where none are named, migrates, and listens.
+    ///
+    /// # Errors
+    /// When a store cannot be reached, or the address not be listened at.
+    pub async fn prepare(options: ServerOptions) -> anyhow::Result<Self> {
+        let ServerOptions { server: args, secret, stores, home, until_stdin_closes, sms } = options;
+        // First of all, so that an interrupt during the start is not lost.
+        let stop = Box::pin(program::stop::requested(until_stdin_closes)?);
+        telemetry::start_metrics();
+        let http = connection_threads().context("cannot start the threads of the connections")?;
+        let listener = {
+            let _entered = http.enter();
+            server::listen(args.listen)
+        };
+        let listener = listener.with_context(|| format!("cannot listen at {}", args.listen))?;
+        let address = listener.local_addr()?;
+        let stores = Stores::open(&stores, Some(&home)).await?;
+        if let Some(private) = stores.private() {
+            let whose = if stores.are_attached() { "another seckill's private" } else { "private" };
+            tracing::info!("using {whose} {private}");
+        }
+        let secret = stores.secret(&secret)?;
+        let node = NodeName { address, instance: rand::rng().random_range(0..=MAX_INSTANCE) };
+        let database = stores.migrated_database_of(node).await?;
+        if args.require_durable && database.durability() == DatabaseDurability::Unsafe {
+            return Err(ConfigError(
+                "the database runs with fsync or full_page_writes off: switch both on, or do \
+                 without --require-durable"
+                    .to_owned(),
+            )
+            .into());
+        }
+        database.watch_durability(args.require_durable);
+        let limits = limits(&args)?;
+        let mut parts = app_parts(&args, &stores, &secret, database, sms).await?;
+        parts.max_event_streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
+        let (app, drain_delay) = (App::new(parts), args.drain_delay);
+        Ok(Self { app, address, limits, secret, drain_delay, listener, stores, http, stop })
     }
-    let exe = std::env::current_exe().context("cannot find the program's own file")?;
-    let (player, task) = Player::start(PlayerOptions::private(exe))?;
-    Ok((pages.merge(lab::routes(Some(player))), Some(task)))
+
+    /// Serves the API and what is `added` until the program is asked to stop, and stops in good order.
+    /// `stopping` is called before the requests that were begun are finished.
+    ///
+    /// # Errors
+    /// When the stores did not stop in good order.
+    pub async fn run(
+        self,
+        added: Additions,
+        stopping: impl FnOnce() + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let Self { app, address, limits, drain_delay, listener, stores, http, stop, .. } = self;
+        // For the program that starts nodes and reads where they are; nobody else has to.
+        let _ = program::say(format_args!("listening on http://{address}"));
+        tracing::info!(
+            "the shop is at http://{address}/, the board at /board, the API at /docs; Ctrl-C stops"
+        );
+        let stop = drained(stop, drain_delay, app.clone(), stopping);
+        let routes = router_with(app.clone(), added);
+        let serving = server::serve(listener, routes, limits, stop);
+        http.spawn(serving).await.context("the server failed on a defect")?;
+
+        tracing::info!("stopping: finishing what was begun");
+        app.purchases.shutdown().await;
+        app.revocations.stop();
+        app.database.close().await;
+        stores.close().await
+    }
 }
 
 /// As many connections as the system allows files.
@@ -158,57 +191,14 @@ fn limits(args: &ServerArgs) -> anyhow::Result<ServerLimits> {
     })
 }
 
-/// The administrator where nobody configured one: only of a server for demonstration, which keeps its
-/// data in its own private stores, is reached from this machine alone, and sends its codes to the log.
-fn demo_admin(args: &ServeArgs, sms: &SmsSettings<'_>) -> Option<&'static str> {
-    let ServerArgs { listen, admin_phones, trusted_proxies, .. } = &args.server;
-    let is_for_demonstration = has_private_stores(&args.stores)
-        && listen.ip().is_loopback()
-        && trusted_proxies.0.is_empty()
-        && *sms == SmsSettings::Log;
-    (is_for_demonstration && admin_phones.0.is_empty()).then_some(DEMO_ADMIN_PHONE)
-}
-
-fn has_private_stores(stores: &StoreArgs) -> bool {
-    stores.database_url.is_none() && stores.redis_url.is_none()
-}
-
-/// What sends crowds at this server, where it has its own private stores.
-#[cfg(feature = "tools")]
-fn crowds(
-    args: &ServeArgs,
-    database: &Database,
-    secret: &str,
-    address: SocketAddr,
-    limits: &ServerLimits,
-) -> anyhow::Result<Option<Arc<dyn CrowdSender>>> {
-    if !has_private_stores(&args.stores) {
-        return Ok(None);
-    }
-    let site = CrowdSite {
-        database: database.clone(),
-        tokens: Tokens::new(secret.as_bytes(), Arc::new(SystemClock)),
-        address,
-        // It leaves room for the people who watch, and for purchases of others.
-        max_connections: (limits.connections_of_a_peer / 2).min(args.server.burst as usize).max(1),
-    };
-    Ok(Some(Arc::new(LocalCrowds::new(site)?)))
-}
-
-#[cfg(not(feature = "tools"))]
-fn crowds(
-    _: &ServeArgs,
-    _: &Database,
-    _: &str,
-    _: SocketAddr,
-    _: &ServerLimits,
-) -> anyhow::Result<Option<Arc<dyn CrowdSender>>> {
-    Ok(None)
-}
-
 /// Readiness goes first. What has no end of its own is ended before the requests that were begun are
 /// finished.
-async fn stopping(stop: impl Future<Output = ()>, drain_delay: Duration, app: App) {
+async fn drained(
+    stop: impl Future<Output = ()>,
+    drain_delay: Duration,
+    app: App,
+    stopping: impl FnOnce(),
+) {
     stop.await;
     app.drain();
     if !drain_delay.is_zero() {
@@ -216,9 +206,7 @@ async fn stopping(stop: impl Future<Output = ()>, drain_delay: Duration, app: Ap
         tokio::time::sleep(drain_delay).await;
     }
     app.events.close();
-    if let Some(crowds) = &app.crowds {
-        crowds.stop();
-    }
+    stopping();
 }
 
 /// Connections have threads of their own. On shared ones a purchase, which takes several turns, would
@@ -258,7 +246,7 @@ async fn app_parts(
     database: Database,
     sms: Option<Box<dyn SmsGateway>>,
 ) -> anyhow::Result<AppParts> {
-    let redis = Redis::new(&stores.redis_url)?;
+    let redis = store::redis(&stores.redis_url)?;
     // Says so in the log where Redis does not answer yet.
     let _ = redis.ping().await;
     let clock: SharedClock = Arc::new(SystemClock);
@@ -286,12 +274,9 @@ async fn app_parts(
         clock,
         purchases,
         sms,
-        shows_login_codes: false,
         max_event_streams: 0,
         login_limits: args.login_limits,
         admin_phones: args.admin_phones.0.clone(),
         trusted_proxies: args.trusted_proxies.0.clone(),
-        demo_admin: None,
-        crowds: None,
     })
 }

@@ -11,8 +11,8 @@ use rand::RngExt;
 use tokio::time::Instant;
 
 use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
-use crate::embedded::{Home, Plan, Servers};
-use crate::store::{Database, NodeName};
+use crate::store::{Database, MigrationError, NodeName};
+use private_stores::{Home, Plan, Servers};
 
 /// How long the database may take to come up beside us.
 const DATABASE_WITHIN: Duration = Duration::from_secs(5);
@@ -47,8 +47,7 @@ impl Stores {
             redis: args.redis_url.is_none(),
             durable: true,
         };
-        let exe = std::env::current_exe().context("cannot find the program's own file")?;
-        let servers = tokio::task::spawn_blocking(move || Servers::start(&exe, &plan)).await??;
+        let servers = tokio::task::spawn_blocking(move || Servers::start(&plan)).await??;
         let url = |named: &Option<String>, private: Option<&str>| {
             named.clone().or_else(|| private.map(str::to_owned))
         };
@@ -167,7 +166,12 @@ async fn migrated(database: Database) -> anyhow::Result<Database> {
     loop {
         match database.migrate().await {
             Ok(()) => return Ok(database),
-            Err(error) if error.retry_may_help() && Instant::now() < deadline => {
+            Err(error @ MigrationError::MadeBeforeRelease) => {
+                return Err(ConfigError(error.to_string()).into());
+            }
+            Err(MigrationError::Store(error))
+                if error.retry_may_help() && Instant::now() < deadline =>
+            {
                 tracing::info!(%error, "waiting for the database");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }

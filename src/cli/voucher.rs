@@ -74,7 +74,7 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
     let database = stores.migrated_database().await?;
     let created = vouchers::create(database.pool(), &new, now).await;
     database.close().await;
-    super::say(created.context("the voucher could not be added")?.id)?;
+    program::say(created.context("the voucher could not be added")?.id)?;
     stores.close().await
 }
 
@@ -104,6 +104,6 @@ async fn list(args: ListArgs) -> anyhow::Result<()> {
         }
     }
     database.close().await;
-    super::say(table)?;
+    program::say(table)?;
     stores.close().await
 }

@@ -1,9 +1,8 @@
-//! The only reader of the environment. One struct per concern; flags win over variables.
+//! The configuration: what flags and the environment say. One struct per concern; flags win over variables.
 //! A value that is malformed ends the program with one sentence and status 2 before anything starts.
 
 mod lists;
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,25 +10,13 @@ use std::time::Duration;
 
 use axum::http::Uri;
 use clap::{Args, ValueEnum};
-use tracing_subscriber::EnvFilter;
 
 pub use lists::{Networks, Phones};
+pub use program::ConfigError;
 
-use crate::seckill::{DEFAULT_BURST, Strategy};
-use crate::store::{LoginLimits, RedisUrl};
-
-/// A configuration that cannot be used: the sentence to print before exit status 2.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConfigError(pub String);
-
-/// Variables that no argument is read from: for what `seckill lock run` runs, which may be this
-/// program.
-const OF_NO_ARGUMENT: [&str; 2] = ["SECKILL_LOCK_FENCE", "SECKILL_LOCK_NAME"];
-
-/// Those that may be empty: compose files set them whether there is a value or not.
-const LISTS: [&str; 3] =
-    ["SECKILL_ADMIN_PHONES", "SECKILL_LOGIN_LIMITS", "SECKILL_TRUSTED_PROXIES"];
+use crate::purchase::{DEFAULT_BURST, Strategy};
+use crate::store::LoginLimits;
+use redisson_lock::connection::RedisUrl;
 
 /// Shorter secrets can be guessed.
 const MIN_SECRET_BYTES: usize = 16;
@@ -46,15 +33,6 @@ pub struct StoreArgs {
     #[arg(long, env = "REDIS_URL", hide_env_values = true, value_name = "URL",
         value_parser = redis_url, help_heading = "Stores")]
     pub redis_url: Option<String>,
-}
-
-/// The Redis of a command that is nothing without one that others use too.
-#[derive(Debug, Clone, Args)]
-pub struct RedisArgs {
-    /// Redis to use, the one that all who need the lock use
-    #[arg(long, env = "REDIS_URL", hide_env_values = true, value_name = "URL",
-        value_parser = redis_url, help_heading = "Stores")]
-    pub redis_url: String,
 }
 
 /// Where a program that keeps its data keeps it.
@@ -228,60 +206,6 @@ pub struct ServerArgs {
     /// Networks of load balancers whose X-Forwarded-For is believed, separated by commas
     #[arg(long, env = "SECKILL_TRUSTED_PROXIES", value_name = "NETWORKS", default_value = "")]
     pub trusted_proxies: Networks,
-}
-
-/// Checks the environment before anything starts. Returns a warning for each `SECKILL_` variable that
-/// `program` does not have: it may be misspelt, or somebody else's (Kubernetes sets `SECKILL_PORT` for
-/// a service named seckill).
-///
-/// # Errors
-/// Names the first of our variables that is empty or no text.
-#[allow(clippy::disallowed_methods)] // this module reads the environment
-pub fn check_environment(program: &clap::Command) -> Result<Vec<String>, ConfigError> {
-    let mut variables = BTreeSet::from(OF_NO_ARGUMENT);
-    collect_variables(program, &mut variables);
-    let mut warnings = Vec::new();
-    for (name, value) in std::env::vars_os() {
-        let name = name.to_string_lossy().into_owned();
-        if name == "RUST_LOG" && value.to_str().is_none() {
-            return Err(ConfigError("RUST_LOG is not valid UTF-8".to_owned()));
-        }
-        if variables.contains(name.as_str()) {
-            if value.is_empty() && !LISTS.contains(&name.as_str()) {
-                return Err(ConfigError(format!(
-                    "{name} is set but empty: give it a value or unset it"
-                )));
-            }
-            if value.to_str().is_none() {
-                return Err(ConfigError(format!("{name} is not valid UTF-8")));
-            }
-        } else if name.starts_with("SECKILL_") {
-            let nearest = variables.iter().min_by_key(|known| strsim::levenshtein(known, &name));
-            warnings.push(format!(
-                "{name} is not a variable of seckill and is ignored (the nearest one is {})",
-                nearest.copied().unwrap_or_default()
-            ));
-        }
-    }
-    Ok(warnings)
-}
-
-/// The variables that arguments of `command`, and of all that is below it, are read from.
-fn collect_variables<'a>(command: &'a clap::Command, variables: &mut BTreeSet<&'a str>) {
-    variables.extend(command.get_arguments().filter_map(|argument| argument.get_env()?.to_str()));
-    for below in command.get_subcommands() {
-        collect_variables(below, variables);
-    }
-}
-
-/// The filter of log lines: `RUST_LOG`, or `default`.
-///
-/// # Errors
-/// When `RUST_LOG` is malformed.
-pub fn log_filter(default: &str) -> Result<EnvFilter, ConfigError> {
-    let text = variable("RUST_LOG");
-    EnvFilter::from_str(text.as_deref().unwrap_or(default))
-        .map_err(|error| ConfigError(format!("RUST_LOG is malformed: {error}")))
 }
 
 #[allow(clippy::disallowed_methods)] // this module reads the environment

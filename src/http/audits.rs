@@ -12,7 +12,7 @@ use super::verdicts::AuditBody;
 use super::vouchers::PathId;
 use super::{ApiError, App};
 use crate::model::VoucherId;
-use crate::seckill::audit;
+use crate::purchase::audit;
 
 /// How long one audit may take. `seckill audit` has longer.
 pub const AUDITED_WITHIN: Duration = Duration::from_secs(30);

@@ -1,10 +1,9 @@
 //! The user behind a request, as extractors: without a good token the handler is not called.
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRef, FromRequestParts};
 use axum::http::request::Parts;
 use chrono::{DateTime, Utc};
 
-use super::address::is_local;
 use super::problem::Code;
 use super::{ApiError, App};
 use crate::model::UserId;
@@ -19,9 +18,13 @@ pub struct Session {
     pub issued: DateTime<Utc>,
 }
 
-impl FromRequestParts<App> for Session {
+impl<S: Sync> FromRequestParts<S> for Session
+where
+    App: FromRef<S>,
+{
     type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let app = App::from_ref(state);
         let token = app.tokens.verify(&parts.headers)?;
         if app.revocations.is_void(token.user, token.issued) {
             let detail = "the user has ended the session: log in again";
@@ -31,24 +34,21 @@ impl FromRequestParts<App> for Session {
     }
 }
 
-/// The administrator of a server for demonstration, where none is configured. Nobody has this phone:
-/// the country code is not assigned, and the users of load tests have others.
-pub const DEMO_ADMIN_PHONE: &str = "+99900000000000";
-
 /// A session that may administer: the user's phone is an administrator's by the configuration of now,
 /// whenever the token was issued. That costs a look-up, on routes that are rarely used.
 #[derive(Debug, Clone, Copy)]
 pub struct AdminSession;
 
-impl FromRequestParts<App> for AdminSession {
+impl<S: Sync> FromRequestParts<S> for AdminSession
+where
+    App: FromRef<S>,
+{
     type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let session = Session::from_request_parts(parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let app = App::from_ref(state);
+        let session = Session::from_request_parts(parts, state).await?;
         let user = users::find(app.database.pool(), session.user).await?;
-        let may = user.is_some_and(|user| {
-            app.admin_phones.contains(&user.phone)
-                || (app.demo_admin == Some(user.phone.as_str()) && is_local(&parts.headers))
-        });
+        let may = user.is_some_and(|user| app.admin_phones.contains(&user.phone));
         if may { Ok(Self) } else { Err(ApiError::new(Code::Forbidden)) }
     }
 }

@@ -103,7 +103,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 }
 
 /// A whole number however it is written: `100.0` is an integer to JSON Schema.
-pub(super) fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+pub fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
     let number = Number::deserialize(deserializer)?;
     let whole = match (number.as_i64(), number.as_f64()) {
         (Some(number), _) => Some(number),

@@ -16,8 +16,8 @@ use utoipa::ToSchema;
 
 use super::voucher_pages::{FIRST_PAGE, VoucherBody, VoucherPages};
 use crate::model::{Clock, VoucherId};
-use crate::seckill::Purchases;
-use crate::seckill::sales::Sale;
+use crate::purchase::Purchases;
+use crate::purchase::sales::Sale;
 use crate::store::StoreError;
 use crate::telemetry;
 

@@ -9,10 +9,11 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::schemas::StoreStatus;
-use crate::seckill::Purchases;
+use crate::purchase::Purchases;
 use crate::store::nodes::{self, ConnectedNode};
-use crate::store::{Database, NodeName, ReadCache, Redis, Service, StoreError};
+use crate::store::{Database, NodeName, ReadCache, Service};
 use crate::telemetry;
+use redisson_lock::connection::Redis;
 
 /// A store that needs longer to answer is not ready.
 const READY_WITHIN: Duration = Duration::from_millis(900);
@@ -45,7 +46,7 @@ pub fn readiness(database: &Database, redis: &Redis) -> ReadCache<(), Readiness>
     })
 }
 
-async fn word(ping: impl Future<Output = Result<(), StoreError>>) -> &'static str {
+async fn word<E>(ping: impl Future<Output = Result<(), E>>) -> &'static str {
     match timeout(READY_WITHIN, ping).await {
         Ok(Ok(())) => "ok",
         _ => "unavailable",

@@ -1,7 +1,5 @@
 //! The API described: OpenAPI 3.1.
 
-use std::sync::LazyLock;
-
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::header;
@@ -16,7 +14,7 @@ use utoipa::openapi::{Content, HeaderBuilder, Ref, RefOr, Response};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::schemas::{Id, Limit, ProblemCode};
-use super::{audits, crowds, events, nodes, operations, orders, sessions, vouchers};
+use super::{audits, events, nodes, operations, orders, sessions, vouchers};
 
 /// Where the description is.
 pub(super) const PATH: &str = "/api/openapi.json";
@@ -48,9 +46,6 @@ pub(super) const PATH: &str = "/api/openapi.json";
         operations::readyz,
         operations::metrics,
         nodes::list,
-        crowds::create,
-        crowds::find,
-        crowds::stop,
     ),
     components(schemas(Problem, Id, Limit, ProblemCode)),
     modifiers(&TokenScheme, &OptionalBody, &Problems, &Headers)
@@ -178,13 +173,14 @@ impl Modify for Headers {
     }
 }
 
-/// The description as it is served, made once.
-static DOCUMENT: LazyLock<Bytes> =
-    LazyLock::new(|| ApiDoc::openapi().to_json().unwrap_or_default().into());
-
-/// `/api/openapi.json`.
-pub(super) fn routes() -> Router {
+/// `/api/openapi.json`, with what is `added` to the server's own routes.
+pub(super) fn routes(added: Option<utoipa::openapi::OpenApi>) -> Router {
+    let mut document = ApiDoc::openapi();
+    if let Some(added) = added {
+        document.merge(added);
+    }
+    let document: Bytes = document.to_json().unwrap_or_default().into();
     let headers =
         [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "max-age=60")];
-    Router::new().route(PATH, get(async move || (headers, DOCUMENT.clone())))
+    Router::new().route(PATH, get(async move || (headers, document.clone())))
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::language::Language;
 use crate::model::Refusal;
-use crate::seckill::PurchaseError;
+use crate::purchase::PurchaseError;
 use crate::store::{OrderIdError, StoreError};
 
 /// How often a client may ask whether the next day, with its new order ids, has begun.
@@ -30,8 +30,6 @@ pub enum Code {
     MethodNotAllowed,
     VoucherNotFound,
     OrderNotFound,
-    CrowdNotFound,
-    CrowdInProgress,
     SoldOut,
     AlreadyBought,
     OrderInProgress,
@@ -40,11 +38,23 @@ pub enum Code {
     TooManyRequests,
     Unavailable,
     Internal,
+    /// Of a route that another program adds.
+    Added(&'static ProblemKind),
+}
+
+/// A kind of problem of a route that another program adds to the server's.
+#[derive(Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
+pub struct ProblemKind {
+    pub status: StatusCode,
+    pub code: &'static str,
+    pub english_title: &'static str,
+    pub chinese_title: &'static str,
 }
 
 impl Code {
-    /// Every code, for the documentation and the tests.
-    pub const ALL: [Self; 17] = [
+    /// Every code of the server's own routes, for the documentation and the tests.
+    pub const ALL: [Self; 15] = [
         Self::InvalidRequest,
         Self::Unauthenticated,
         Self::Forbidden,
@@ -52,8 +62,6 @@ impl Code {
         Self::MethodNotAllowed,
         Self::VoucherNotFound,
         Self::OrderNotFound,
-        Self::CrowdNotFound,
-        Self::CrowdInProgress,
         Self::SoldOut,
         Self::AlreadyBought,
         Self::OrderInProgress,
@@ -87,12 +95,6 @@ impl Code {
             }
             Self::OrderNotFound => {
                 (S::NOT_FOUND, "order_not_found", "There is no such order", "订单不存在")
-            }
-            Self::CrowdNotFound => {
-                (S::NOT_FOUND, "crowd_not_found", "No crowd was sent yet", "还没有派出过模拟人群")
-            }
-            Self::CrowdInProgress => {
-                (S::CONFLICT, "crowd_in_progress", "A crowd is under way", "模拟人群正在进行")
             }
             Self::SoldOut => (S::CONFLICT, "sold_out", "The voucher is sold out", "库存不足"),
             Self::AlreadyBought => (
@@ -129,6 +131,7 @@ impl Code {
                 "The service failed on a defect of its own",
                 "服务器内部错误",
             ),
+            Self::Added(kind) => (kind.status, kind.code, kind.english_title, kind.chinese_title),
         }
     }
 

@@ -15,17 +15,29 @@ use tower_http::trace::TraceLayer;
 
 use super::language::Language;
 use super::problem::Code;
-use super::{ApiError, App, audits, body, crowds, docs_page, events, nodes, openapi, operations};
+use super::{ApiError, App, audits, body, docs_page, events, nodes, openapi, operations};
 use super::{orders, problem, security_headers, sessions, vouchers};
 use crate::telemetry;
 
-/// The API.
-pub fn router(app: App) -> Router {
-    router_with(app, Router::new())
+/// What stands beside the API.
+#[derive(Default)]
+#[allow(missing_debug_implementations)] // a description has none
+pub struct Additions {
+    /// Pages, and whatever else another program adds. What concerns every request concerns theirs, too.
+    pub routes: Router,
+    /// The description of the routes that are no pages.
+    pub api: Option<utoipa::openapi::OpenApi>,
+    /// A layer around all routes, the server's and the added ones.
+    pub around: Option<Box<dyn FnOnce(Router) -> Router + Send>>,
 }
 
-/// The API and `pages` beside it: what concerns every request concerns theirs, too.
-pub fn router_with(app: App, pages: Router) -> Router {
+/// The API.
+pub fn router(app: App) -> Router {
+    router_with(app, Additions::default())
+}
+
+/// The API, and what is added to it.
+pub fn router_with(app: App, added: Additions) -> Router {
     // These routes ask the database at each request; the other ones answer from memory, or sell.
     let limited = Router::new()
         .route("/api/sessions", post(sessions::create).delete(sessions::end_all))
@@ -33,11 +45,8 @@ pub fn router_with(app: App, pages: Router) -> Router {
         .route("/api/vouchers", post(vouchers::create))
         .route("/api/vouchers/{id}/audit", post(audits::create))
         .route("/api/nodes", get(nodes::list))
-        .route("/api/crowds", post(crowds::create))
-        .route("/api/crowds/current", get(crowds::find).delete(crowds::stop))
         .route("/api/orders", get(orders::list))
-        .route("/api/orders/{id}", get(orders::find))
-        .route_layer(from_fn_with_state(app.clone(), limit_reads));
+        .route("/api/orders/{id}", get(orders::find));
     let api = Router::new()
         .route("/api/login-codes", post(sessions::send_code))
         .route("/api/vouchers", get(vouchers::list))
@@ -45,7 +54,7 @@ pub fn router_with(app: App, pages: Router) -> Router {
         .route("/api/vouchers/{id}/events", get(events::of_voucher))
         .route("/api/events", get(events::of_all))
         .route("/api/vouchers/{id}/orders", post(orders::buy))
-        .merge(limited)
+        .merge(self::limited(app.clone(), limited))
         .route("/healthz", get(operations::healthz))
         .route("/readyz", get(operations::readyz))
         .route("/metrics", get(operations::metrics))
@@ -53,12 +62,18 @@ pub fn router_with(app: App, pages: Router) -> Router {
         // become a problem, with their cause, and not a second time here.
         .layer(TraceLayer::new_for_http().on_failure(()))
         .with_state(app.clone())
-        .merge(openapi::routes())
+        .merge(openapi::routes(added.api))
         .merge(docs_page::routes())
-        .merge(pages)
+        .merge(added.routes)
         .fallback(|| async { ApiError::new(Code::NotFound) })
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
+    let api = if let Some(around) = added.around { around(api) } else { api };
     with_common_layers(api).layer(from_fn_with_state(app, close_while_draining))
+}
+
+/// `routes` within the limit on requests that ask the database.
+pub fn limited<S: Clone + Send + Sync + 'static>(app: App, routes: Router<S>) -> Router<S> {
+    routes.route_layer(from_fn_with_state(app, limit_reads))
 }
 
 /// Clients and proxies keep their connections for long, also to a process that ends: each is told so

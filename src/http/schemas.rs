@@ -12,7 +12,9 @@ use crate::model::{OrderStatus, SaleStatus};
 /// A type that is only a name for a schema.
 macro_rules! described {
     ($type:ident, $name:literal, $schema:expr) => {
-        pub(super) struct $type;
+        #[doc = $name]
+        #[allow(missing_debug_implementations)]
+        pub struct $type;
         impl PartialSchema for $type {
             fn schema() -> RefOr<Schema> {
                 $schema.into()

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use chrono::{DateTime, TimeDelta, Utc};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::address::{ClientAddress, is_local};
+use super::address::ClientAddress;
 use super::auth::Session;
 use super::body::JsonBody;
 use super::problem::Code;
@@ -38,11 +38,6 @@ pub struct LoginCodeSent {
     /// How long the code is good.
     #[schema(minimum = 1, example = 120)]
     pub expires_in_s: u64,
-    /// The code itself, only from a server with private stores (neither `DATABASE_URL` nor `REDIS_URL` is
-    /// set) that writes codes to its log: for trying things out.
-    #[schema(value_type = LoginCode, required = false)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<String>,
 }
 
 /// Exchanges a login code for a token.
@@ -143,7 +138,6 @@ async fn admit_try(app: &App, address: ClientAddress) -> Result<(), ApiError> {
 pub async fn send_code(
     State(app): State<App>,
     address: ClientAddress,
-    headers: HeaderMap,
     JsonBody(body): JsonBody<LoginCodeBody>,
 ) -> Result<(StatusCode, Json<LoginCodeSent>), ApiError> {
     let phone = phone_of(&body.phone)?;
@@ -160,13 +154,8 @@ pub async fn send_code(
         tracing::error!(%error, "the SMS gateway did not take a login code");
         return Err(ApiError::unavailable());
     }
-    // Those of administrators not to other machines, nor to a page that another site's name led here.
-    let may_see = !app.admin_phones.contains(&phone) || is_local(&headers);
-    let code = (app.shows_login_codes && may_see).then_some(code);
-    Ok((
-        StatusCode::ACCEPTED,
-        Json(LoginCodeSent { expires_in_s: login_codes::CODE_TTL.as_secs(), code }),
-    ))
+    let sent = LoginCodeSent { expires_in_s: login_codes::CODE_TTL.as_secs() };
+    Ok((StatusCode::ACCEPTED, Json(sent)))
 }
 
 /// Logs in; the first login makes the user.

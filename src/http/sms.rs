@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::model::SharedClock;
 use crate::store::login_codes::CODE_TTL;
-use crate::store::timeout::within;
+use redisson_lock::timeout::within;
 
 /// Sends text messages.
 #[async_trait]

@@ -8,7 +8,6 @@ use axum::body::Bytes;
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
-use super::crowd_sender::CrowdSender;
 use super::event_hub::EventHub;
 use super::health::{self, Readiness};
 use super::revocations::Revocations;
@@ -16,9 +15,10 @@ use super::sms::SmsGateway;
 use super::tokens::Tokens;
 use super::voucher_pages::VoucherPages;
 use crate::model::SharedClock;
-use crate::seckill::Purchases;
+use crate::purchase::Purchases;
 use crate::store::nodes::ConnectedNode;
-use crate::store::{Database, Keys, LoginLimits, ReadCache, Redis};
+use crate::store::{Database, Keys, LoginLimits, ReadCache};
+use redisson_lock::connection::Redis;
 
 /// Reads of users and orders that may be under way at once; one more is refused.
 const MAX_READS: usize = 64;
@@ -67,16 +67,10 @@ pub struct AppParts {
     pub revocations: Revocations,
     /// Sends login codes; without it nobody can log in.
     pub sms: Option<Box<dyn SmsGateway>>,
-    /// Whether the answer to a client that asks for a login code has the code: for a demonstration.
-    pub shows_login_codes: bool,
     /// How often codes may be asked for and tried.
     pub login_limits: LoginLimits,
     /// The phones whose users may put vouchers on sale.
     pub admin_phones: HashSet<String>,
-    /// The phone of the administrator who needs no configuration: of a server for demonstration.
-    pub demo_admin: Option<&'static str>,
-    /// Sends crowds; most servers do not.
-    pub crowds: Option<Arc<dyn CrowdSender>>,
     /// The proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
     /// Streams of events at once.

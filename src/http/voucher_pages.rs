@@ -11,8 +11,8 @@ use utoipa::ToSchema;
 
 use super::schemas::{Id, SaleStatusWord, Title};
 use crate::model::{Clock, SaleStatus, Voucher, VoucherId};
-use crate::seckill::Purchases;
-use crate::seckill::sales::Sale;
+use crate::purchase::Purchases;
+use crate::purchase::sales::Sale;
 use crate::store::{Database, ReadCache, Service, StoreError, vouchers};
 
 /// The next page's address (RFC 8288), where a full page suggests that there is one.

@@ -6,40 +6,32 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use axum::routing::{MethodRouter, get};
 use maud::{Markup, html};
+use serde_json::{Value, json};
 
 use super::board_texts::Board;
 use super::page::{HtmlPage, PageFiles, PageLanguage};
-use crate::http::crowd_sender::{MAX_ATTEMPTS, MAX_USERS};
-use crate::http::{App, Language};
+use super::site::{BoardAdditions, Site};
+use crate::http::Language;
 
-/// What the page offers in this server.
-#[derive(Debug, Clone, Copy)]
-struct Offers {
-    /// The administrator whom nobody had to configure.
-    demo_admin: Option<&'static str>,
-    /// Whether the server sends crowds.
-    crowds: bool,
-}
-
-/// The page of this server.
-pub(super) fn route(app: &App) -> MethodRouter<App> {
-    let offers = Offers { demo_admin: app.demo_admin, crowds: app.crowds.is_some() };
-    let files = Arc::new(PageFiles::new(move |language| render(language, offers)));
+/// The page of this site.
+pub(super) fn route(site: &Arc<Site>) -> MethodRouter<Arc<Site>> {
+    let files = Arc::new(PageFiles::new(|language| render(site, language)));
     get(move |language: PageLanguage, headers: HeaderMap| {
         let files = Arc::clone(&files);
         async move { files.answer(language, &headers).await }
     })
 }
 
-fn render(language: Language, offers: Offers) -> String {
+fn render(site: &Site, language: Language) -> String {
     let texts = Board::of(language);
+    let added = site.board;
     let main = html! {
         div.heading {
             h1 { (texts.title) }
             p #live.live role="status" {}
         }
-        @if offers.demo_admin.is_some() && offers.crowds { (demonstration(texts)) }
-        (login(texts, offers))
+        @if let Some(added) = added { ((added.top)(language)) }
+        (login(texts, added))
         div #board hidden {
             (sale(texts))
             (figures(texts))
@@ -47,46 +39,47 @@ fn render(language: Language, offers: Offers) -> String {
             div.columns {
                 (refusals(texts))
                 (audit(texts))
-                @if offers.crowds { (crowd(texts)) }
+                @if let Some(added) = added { ((added.panel)(language)) }
                 (nodes(texts))
             }
         }
     };
+    let modules: Vec<_> =
+        [Some("board.js"), added.map(|added| added.module)].into_iter().flatten().collect();
     let page = HtmlPage {
         language,
         title: texts.title,
         path: "/board",
         styles: &["vendor/uplot.css", "board.css"],
         libraries: &["vendor/uplot.js"],
-        module: "board.js",
-        texts,
+        modules: &modules,
+        texts: &all_texts(texts, language, added),
         main,
     };
-    page.render()
+    page.render(site)
 }
 
-fn demonstration(texts: &Board) -> Markup {
-    html! {
-        section.panel.demonstration aria-labelledby="demonstration-title" {
-            div {
-                h2 #demonstration-title { (texts.demo_title) }
-                p { (texts.demo_about) }
-            }
-            button #demo.primary type="button" { (texts.demo_button) }
-            p #demo-state.state role="status" {}
-        }
+/// The board's texts, and those of what is added to it.
+fn all_texts(texts: &Board, language: Language, added: Option<BoardAdditions>) -> Value {
+    let mut all = json!(texts);
+    if let (Value::Object(all), Some(added)) = (&mut all, added)
+        && let Value::Object(more) = (added.texts)(language)
+    {
+        all.extend(more);
     }
+    all
 }
 
-fn login(texts: &Board, offers: Offers) -> Markup {
+fn login(texts: &Board, added: Option<BoardAdditions>) -> Markup {
+    let demo_admin = added.and_then(|added| added.admin_phone);
     html! {
         section #login.panel hidden aria-labelledby="login-title" {
             h2 #login-title { (texts.login_title) }
-            p { (if offers.demo_admin.is_some() { texts.login_demo } else { texts.login_about }) }
+            p { (if demo_admin.is_some() { texts.login_demo } else { texts.login_about }) }
             form #login-form novalidate {
                 (field("phone", texts.phone, html! {
                     input #phone name="phone" type="tel" autocomplete="tel" required
-                        value=[offers.demo_admin] data-demo=[offers.demo_admin]
+                        value=[demo_admin] data-demo=[demo_admin]
                         aria-describedby="phone-error";
                 }))
                 button.quiet #send-code type="button" { (texts.send_code) }
@@ -102,7 +95,7 @@ fn login(texts: &Board, offers: Offers) -> Markup {
 }
 
 /// A label, its field, and room for what is wrong with it.
-fn field(id: &str, label: &str, input: Markup) -> Markup {
+pub fn field(id: &str, label: &str, input: Markup) -> Markup {
     html! {
         div.field {
             label for=(id) { (label) }
@@ -228,30 +221,6 @@ fn audit(texts: &Board) -> Markup {
             button.quiet #audit type="button" { (texts.audit_button) }
             p #audit-state.state role="status" {}
             div #audit-verdict {}
-        }
-    }
-}
-
-fn crowd(texts: &Board) -> Markup {
-    html! {
-        section #crowd-card.panel aria-labelledby="crowd-title" {
-            h2 #crowd-title { (texts.crowd_title) }
-            p { (texts.crowd_about) }
-            form #crowd-form novalidate {
-                (field("users", texts.users, html! {
-                    input #users name="users" type="number" min="1" max=(MAX_USERS) step="1"
-                        required value="1000" aria-describedby="users-error";
-                }))
-                (field("attempts", texts.attempts, html! {
-                    input #attempts name="attempts" type="number" min="1" max=(MAX_ATTEMPTS)
-                        step="1" required value="5" aria-describedby="attempts-error";
-                }))
-                button #send-crowd.primary type="submit" { (texts.crowd_button) }
-                button.quiet #stop-crowd type="button" disabled { (texts.crowd_stop) }
-            }
-            progress #crowd-progress max="1" value="0" aria-label=(texts.crowd_progress) hidden {}
-            p #crowd-state.state role="status" {}
-            div #crowd-verdict {}
         }
     }
 }

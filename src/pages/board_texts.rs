@@ -1,6 +1,6 @@
 //! What the board says.
 
-use super::texts::texts;
+use crate::texts;
 
 texts! {
     /// The texts of the board. The public ones stand in its HTML, all of them are its script's.
@@ -12,11 +12,6 @@ texts! {
             "这个地址不提供指标。请直接打开某台服务器的看板，而不是负载均衡器的地址。";
         several: "Several servers answer at this address in turn. Open the board at one of them.",
             "这个地址背后有多台服务器轮流应答，请直接打开其中一台的看板。";
-        demo_title: "See a flash sale happen", "看一场秒杀";
-        demo_about: "One click logs in as the administrator of this demonstration, puts 2,000 vouchers on sale and sends 20,000 made-up buyers, each trying three times at once. This works only here, where the server has its own private PostgreSQL and Redis.", "点击一次：以演示管理员登录，上架 2000 张优惠券，并派出 2 万名模拟买家，每人同时尝试三次。仅当服务器使用自带的私有 PostgreSQL 和 Redis 时可用。";
-        demo_button: "Start a demonstration sale", "开始演示";
-        demo_sale: "Demonstration: 100 yuan for 80", "演示：100 元券仅售 80 元";
-        demo_starting: "The sale begins in a few seconds.", "秒杀将在几秒后开始。";
         login_title: "Log in as an administrator", "管理员登录";
         login_about: "The board is for the phones that SECKILL_ADMIN_PHONES names.", "看板仅对 SECKILL_ADMIN_PHONES 中的手机号开放。";
         login_demo: "This server is for demonstration: its administrator is filled in, and the code is shown here instead of being sent.", "这是演示服务器：管理员手机号已填好，验证码直接显示在此处，不会发送短信。";
@@ -102,26 +97,9 @@ texts! {
         promise_no_undersell: "Orders and stock left are the stock at the beginning", "订单与剩余库存之和等于初始库存";
         promise_orphans: "Every order has its user", "每个订单都有用户";
         promise_sale_window: "Every order within the time of the sale", "所有订单都在活动时间内";
-        promise_lost: "Every acknowledged order is in the database", "已确认的订单都在数据库中";
-        promise_untold: "Every order was told to its buyer", "每个订单都已告知买家";
-        promise_undersold: "Nobody refused while stock was left", "有库存时无人被拒绝";
-        promise_unexpected: "Every attempt was answered properly", "每次请求都得到正常答复";
         kept: "holds", "成立";
         audit_figures: "{orders} orders of {users} users, {stock} left of {initial}.", "{users} 名用户共 {orders} 单，初始 {initial}，剩余 {stock}。";
-        crowd_title: "Crowd", "模拟人群";
-        crowd_about: "Made-up buyers try to buy from the chosen sale, all at once, from a process of their own.", "由独立进程派出模拟买家，同时抢购所选活动。";
-        users: "Buyers", "买家";
-        attempts: "Attempts of each", "每人尝试次数";
-        crowd_button: "Start a crowd", "派出人群";
-        crowd_stop: "Stop", "停止";
-        crowd_progress: "Attempts that are over", "已完成的尝试";
         number_wrong: "This is a whole number from {least} to {most}.", "请输入 {least} 至 {most} 的整数。";
-        phase_preparing: "The buyers are being made; the sale is awaited.", "正在创建买家，等待活动开始。";
-        phase_running: "{done} of {total} attempts are over.", "已完成 {done} / {total} 次尝试。";
-        phase_auditing: "All attempts are over, the database is audited.", "全部尝试已结束，正在审计数据库。";
-        phase_ended: "{answers} answers a second, {orders} orders in {seconds} s; p50 {p50}, p99 {p99}.", "每秒 {answers} 次答复，{seconds} 秒内 {orders} 单；p50 {p50}，p99 {p99}。";
-        phase_stopped: "Stopped. The orders it made stay.", "已停止，已成交的订单保留。";
-        phase_failed: "It failed: {reason}.", "失败：{reason}。";
         nodes_title: "Nodes known to the database", "数据库已知的节点";
         address: "Address", "地址";
         instance: "Instance", "实例";

@@ -6,22 +6,25 @@
 mod assets;
 mod board;
 mod board_texts;
-#[cfg(feature = "lab")]
-pub mod lab;
-mod page;
+pub mod page;
+mod site;
 mod storefront;
 mod texts;
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::get;
 
-use crate::http::App;
+pub use assets::{Asset, SCRIPT, STYLE};
+pub use board::field;
+pub use site::{BoardAdditions, Site, SiteAdditions};
 
 /// The routes of all pages, and of what they load.
-pub fn routes(app: App) -> Router {
+pub fn routes(site: Arc<Site>) -> Router {
     Router::new()
-        .route("/", get(storefront::page))
-        .route("/board", board::route(&app))
+        .route("/", storefront::route(&site))
+        .route("/board", board::route(&site))
         .route("/assets/{version}/{*name}", get(assets::file))
-        .with_state(app)
+        .with_state(site)
 }

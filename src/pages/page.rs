@@ -9,10 +9,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 use url::form_urlencoded;
 
-use super::assets;
-use super::texts::texts;
+use super::site::Site;
 use crate::http::Language;
 use crate::http::static_file::StaticFile;
+use crate::texts;
 
 /// A page loads what this program serves and nothing else. No script makes HTML of text: what a voucher
 /// is called stays text (`require-trusted-types-for`).
@@ -28,7 +28,6 @@ texts! {
         skip: "Skip to the content", "跳到正文";
         storefront: "Sales", "抢购";
         board: "Board", "看板";
-        lab: "Ladder", "阶梯";
         api: "API", "接口文档";
         other_language: "中文", "English";
         other_tag: "zh-CN", "en";
@@ -38,7 +37,7 @@ texts! {
 
 /// The language of a page: the one that `?lang=` names, else the browser's.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PageLanguage(pub(super) Language);
+pub struct PageLanguage(pub Language);
 
 impl<S: Sync> FromRequestParts<S> for PageLanguage {
     type Rejection = Infallible;
@@ -51,28 +50,29 @@ impl<S: Sync> FromRequestParts<S> for PageLanguage {
 }
 
 /// What distinguishes a page from the others.
-pub(super) struct HtmlPage<'a, T> {
+#[derive(Debug)]
+pub struct HtmlPage<'a, T> {
     /// The language of all that follows.
-    pub(super) language: Language,
+    pub language: Language,
     /// The title of the window.
-    pub(super) title: &'a str,
+    pub title: &'a str,
     /// Where the page is, as the navigation names it.
-    pub(super) path: &'static str,
+    pub path: &'static str,
     /// Style sheets beside `style.css`: names of assets.
-    pub(super) styles: &'a [&'static str],
+    pub styles: &'a [&'static str],
     /// Scripts that are no modules, in the order in which they run, before the module.
-    pub(super) libraries: &'a [&'static str],
-    /// The page's module: the name of an asset.
-    pub(super) module: &'static str,
+    pub libraries: &'a [&'static str],
+    /// The page's modules: names of assets.
+    pub modules: &'a [&'static str],
     /// What the module says; `page.js` exports them as `texts`.
-    pub(super) texts: &'a T,
+    pub texts: &'a T,
     /// The content.
-    pub(super) main: Markup,
+    pub main: Markup,
 }
 
 impl<T: Serialize> HtmlPage<'_, T> {
     /// The page as it is served.
-    pub(super) fn render(self) -> String {
+    pub fn render(self, site: &Site) -> String {
         let frame = Frame::of(self.language);
         let page = html! {
             (DOCTYPE)
@@ -84,17 +84,19 @@ impl<T: Serialize> HtmlPage<'_, T> {
                     title { (self.title) }
                     link rel="icon" href="data:,";
                     @for style in ["style.css"].iter().chain(self.styles) {
-                        link rel="stylesheet" href=(assets::address(style));
+                        link rel="stylesheet" href=(site.assets.address(style));
                     }
-                    link rel="modulepreload" href=(assets::address("page.js"));
+                    link rel="modulepreload" href=(site.assets.address("page.js"));
                     @for library in self.libraries {
-                        script defer src=(assets::address(library)) {}
+                        script defer src=(site.assets.address(library)) {}
                     }
-                    script type="module" src=(assets::address(self.module)) {}
+                    @for module in self.modules {
+                        script type="module" src=(site.assets.address(module)) {}
+                    }
                 }
                 body {
                     a.skip href="#main" { (frame.skip) }
-                    (navigation(frame, self.path))
+                    (navigation(site, self.language, self.path))
                     main #main tabindex="-1" {
                         noscript { p.notice { (frame.scripts_needed) } }
                         (self.main)
@@ -107,10 +109,12 @@ impl<T: Serialize> HtmlPage<'_, T> {
     }
 }
 
-fn navigation(frame: &Frame, path: &str) -> Markup {
-    let pages = [("/", frame.storefront), ("/board", frame.board), ("/lab", frame.lab)];
-    // The ladder is not part of every build.
-    let pages = pages.into_iter().filter(|(path, _)| *path != "/lab" || cfg!(feature = "lab"));
+fn navigation(site: &Site, language: Language, path: &str) -> Markup {
+    let frame = Frame::of(language);
+    let added = site.navigation.iter().map(|(path, [english, chinese])| {
+        (*path, if language == Language::English { *english } else { *chinese })
+    });
+    let pages = [("/", frame.storefront), ("/board", frame.board)].into_iter().chain(added);
     html! {
         header.top {
             div {
@@ -135,14 +139,14 @@ fn json(value: &impl Serialize) -> PreEscaped<String> {
 
 /// A page in both languages, made once.
 #[derive(Debug)]
-pub(super) struct PageFiles {
+pub struct PageFiles {
     english: StaticFile,
     chinese: StaticFile,
 }
 
 impl PageFiles {
     /// The page that `render` writes.
-    pub(super) fn new(render: impl Fn(Language) -> String) -> Self {
+    pub fn new(render: impl Fn(Language) -> String) -> Self {
         let file = |language| {
             let html = HeaderValue::from_static("text/html; charset=utf-8");
             StaticFile::new(html, render(language).into())
@@ -151,7 +155,7 @@ impl PageFiles {
     }
 
     /// The page for a request with these headers.
-    pub(super) async fn answer(
+    pub async fn answer(
         &self,
         PageLanguage(language): PageLanguage,
         headers: &HeaderMap,

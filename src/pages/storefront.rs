@@ -1,14 +1,15 @@
 //! `/`: the vouchers, and buying one.
 
-use std::sync::LazyLock;
+use std::sync::Arc;
 
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::routing::{MethodRouter, get};
 use maud::{Markup, html};
 
 use super::page::{HtmlPage, PageFiles, PageLanguage};
-use super::texts::texts;
+use super::site::Site;
 use crate::http::Language;
+use crate::texts;
 
 texts! {
     /// What the page says. `{…}` is filled in by its scripts.
@@ -83,14 +84,16 @@ texts! {
     }
 }
 
-static PAGE: LazyLock<PageFiles> = LazyLock::new(|| PageFiles::new(render));
-
-/// The page.
-pub(super) async fn page(language: PageLanguage, headers: HeaderMap) -> Response {
-    PAGE.answer(language, &headers).await
+/// The page of this site.
+pub(super) fn route(site: &Arc<Site>) -> MethodRouter<Arc<Site>> {
+    let files = Arc::new(PageFiles::new(|language| render(site, language)));
+    get(move |language: PageLanguage, headers: HeaderMap| {
+        let files = Arc::clone(&files);
+        async move { files.answer(language, &headers).await }
+    })
 }
 
-fn render(language: Language) -> String {
+fn render(site: &Site, language: Language) -> String {
     let texts = Storefront::of(language);
     let page = HtmlPage {
         language,
@@ -98,11 +101,11 @@ fn render(language: Language) -> String {
         path: "/",
         styles: &[],
         libraries: &[],
-        module: "storefront.js",
+        modules: &["storefront.js"],
         texts,
         main: content(texts),
     };
-    page.render()
+    page.render(site)
 }
 
 fn content(texts: &Storefront) -> Markup {

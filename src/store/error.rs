@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
-use crate::batch::BatchError;
+use group_commit::BatchError;
+use redisson_lock::connection::RedisError;
 
 /// How a server of Citus says, as an internal error, that it was killed.
 const SHUT_DOWN: &str = "postmaster was shut down";
@@ -60,7 +61,7 @@ pub enum StoreError {
     },
 }
 
-pub(super) type BoxedCause = Box<dyn std::error::Error + Send + Sync>;
+type BoxedCause = Box<dyn std::error::Error + Send + Sync>;
 
 fn cause(why: impl Into<BoxedCause>) -> Cause {
     Arc::from(why.into())
@@ -96,7 +97,7 @@ impl StoreError {
         if self.outcome_unknown() { self.not_sent() } else { self }
     }
 
-    /// The error of a request to `service` that went by a [`Batcher`](crate::batch::Batcher).
+    /// The error of a request to `service` that went by a [`Batcher`](group_commit::Batcher).
     pub fn from_batch(service: Service, error: BatchError<Self>) -> Self {
         match error {
             BatchError::Full => Self::unavailable(service, "too many requests wait for it already"),
@@ -182,47 +183,14 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
-impl From<redis::RedisError> for StoreError {
-    fn from(error: redis::RedisError) -> Self {
-        use redis::{ErrorKind, ServerErrorKind};
+/// What the connections to Redis say, for the server's one type of error.
+impl From<RedisError> for StoreError {
+    fn from(error: RedisError) -> Self {
         let service = Service::Redis;
-        if error.is_connection_refusal() {
-            return Self::Unavailable { service, cause: cause(error) };
-        }
-        match error.kind() {
-            ErrorKind::Server(
-                ServerErrorKind::BusyLoading
-                | ServerErrorKind::TryAgain
-                | ServerErrorKind::ClusterDown
-                | ServerErrorKind::MasterDown
-                | ServerErrorKind::ReadOnly
-                // Of a slot that no node was found to serve: it is being moved.
-                | ServerErrorKind::Moved
-                | ServerErrorKind::Ask,
-            ) => Self::Unavailable { service, cause: cause(error) },
-            // The library's own words do not name the code.
-            ErrorKind::Server(ServerErrorKind::NoPerm) => Self::defect(
-                service,
-                format!(
-                    "NOPERM {}; let the user of the Redis URL do this (ACL SETUSER), or give \
-                     another one",
-                    error.detail().unwrap_or("this user has no permission for that")
-                ),
-            ),
-            ErrorKind::Io => Self::Unknown { service, cause: cause(error) },
-            // Refused, not done: out of memory, a full disk under the append-only file, a script
-            // that runs for ever, replicas that are missing, a password that changed.
-            _ if matches!(
-                error.code(),
-                Some("OOM" | "MISCONF" | "BUSY" | "NOREPLICAS" | "NOAUTH" | "WRONGPASS")
-            ) =>
-            {
-                Self::Unavailable { service, cause: cause(error) }
-            }
-            _ if error.is_io_error() || error.is_unrecoverable_error() => {
-                Self::Unknown { service, cause: cause(error) }
-            }
-            _ => Self::Defect { service, cause: cause(error) },
+        match error {
+            RedisError::Unavailable(cause) => Self::Unavailable { service, cause },
+            RedisError::Unknown(cause) => Self::Unknown { service, cause },
+            RedisError::Defect(cause) => Self::Defect { service, cause },
         }
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use redis::Script;
 
 use super::login_limits::Rate;
-use super::{Keys, Redis, ScriptCall, StoreError};
+use super::{Keys, StoreError};
+use redisson_lock::connection::{Redis, ScriptCall};
 
 /// How long a code is good for.
 pub const CODE_TTL: Duration = Duration::from_secs(120);
@@ -32,7 +33,7 @@ pub async fn issue(
 ) -> Result<String, StoreError> {
     let key = keys.login_code(phone);
     let ttl_ms = CODE_TTL.as_millis() as u64;
-    redis.invoke(&ScriptCall::new(&ISSUE_CODE).key(key).arg(fresh).arg(ttl_ms)).await
+    Ok(redis.invoke(&ScriptCall::new(&ISSUE_CODE).key(key).arg(fresh).arg(ttl_ms)).await?)
 }
 
 /// What became of a code that was tried.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use redis::Script;
 
-use super::{Keys, Redis, ScriptCall, StoreError};
+use super::{Keys, StoreError};
+use redisson_lock::connection::{Redis, ScriptCall};
 
 static RATE_LIMIT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../../lua/login/rate_limit.lua")));

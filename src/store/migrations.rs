@@ -12,19 +12,14 @@ use sqlx::{PgConnection, SqlSafeStr};
 
 use super::{Service, StoreError};
 
-const MIGRATIONS: [(i64, &str, &str); 7] = [
+const MIGRATIONS: [(i64, &str, &str); 2] = [
     (1, "schema", include_str!("../../migrations/0001_schema.sql")),
-    (2, "place orders", include_str!("../../migrations/0002_place_orders.sql")),
-    (3, "place new orders", include_str!("../../migrations/0003_place_new_orders.sql")),
-    (
-        4,
-        "place orders of one voucher",
-        include_str!("../../migrations/0004_place_orders_of_one_voucher.sql"),
-    ),
-    (5, "sale window", include_str!("../../migrations/0005_sale_window.sql")),
-    (6, "token revocation", include_str!("../../migrations/0006_token_revocation.sql")),
-    (7, "orders of buyers", include_str!("../../migrations/0007_orders_of_buyers.sql")),
+    (2, "functions", include_str!("../../migrations/0002_functions.sql")),
 ];
+
+/// The last migration of 0.1.0. Versions before it had other ones by the same numbers; a migration that
+/// was released is never edited.
+const LAST_OF_0_1_0: i64 = 2;
 
 /// A migration may take long on a large table. But while it waits for a lock, all who need the table
 /// queue behind it: so it waits a moment, gives way, and tries again.
@@ -34,8 +29,28 @@ const LOCK_NOT_AVAILABLE: &str = "55P03";
 const ATTEMPTS: usize = 30;
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// The database was not migrated.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrationError {
+    /// A version before 0.1.0 made the database, by migrations that are no longer there.
+    #[error(
+        "the database was made by a version before 0.1.0 and cannot be migrated: name an empty one \
+         (DATABASE_URL), or another data directory (--data-dir); CHANGELOG.md says how to copy the rows"
+    )]
+    MadeBeforeRelease,
+    /// The database did not do it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<sqlx::Error> for MigrationError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
 /// Applies the migrations that are missing. Migrations of a later release stay.
-pub(super) async fn run(connection: &mut PgConnection) -> Result<(), StoreError> {
+pub(super) async fn run(connection: &mut PgConnection) -> Result<(), MigrationError> {
     sqlx::raw_sql(SETTINGS).execute(&mut *connection).await?;
     let migrations = MIGRATIONS.map(|(version, description, sql)| {
         let description = Cow::Borrowed(description);
@@ -48,7 +63,12 @@ pub(super) async fn run(connection: &mut PgConnection) -> Result<(), StoreError>
         let error = match migrator.run(&mut *connection).await {
             Ok(()) => return Ok(()),
             Err(MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) => cause,
-            Err(other) => return Err(StoreError::defect(Service::Postgres, other.to_string())),
+            Err(MigrateError::VersionMismatch(..=LAST_OF_0_1_0)) => {
+                return Err(MigrationError::MadeBeforeRelease);
+            }
+            Err(other) => {
+                return Err(StoreError::defect(Service::Postgres, other.to_string()).into());
+            }
         };
         let code = error.as_database_error().and_then(|answer| answer.code());
         if code.as_deref() != Some(LOCK_NOT_AVAILABLE) || attempt == ATTEMPTS {

@@ -16,9 +16,8 @@ pub mod orders;
 mod outage;
 pub mod postgres;
 pub mod read_cache;
-pub mod redis;
+mod redis;
 pub mod revocations;
-pub mod timeout;
 pub mod users;
 pub mod vouchers;
 
@@ -28,12 +27,10 @@ pub use durability::DatabaseDurability;
 pub use error::{Service, StoreError};
 pub use keys::Keys;
 pub use login_limits::LoginLimits;
+pub use migrations::MigrationError;
 pub use node_name::{MAX_INSTANCE, NodeName};
 pub use order_ids::{OrderIdError, OrderIds};
 pub use order_writer::{NewOrder, OrderWriter, Placed};
 pub use postgres::Database;
 pub use read_cache::ReadCache;
-pub use redis::{
-    Redis, RedisUrl, SCAN_STEP, ScanCursor, ScriptCall, Shard, Subscriber, SubscriberSink,
-    SubscriberStream,
-};
+pub use redis::{Redis, redis};

@@ -16,9 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::{Keys, Redis, ScriptCall, Service, StoreError};
-use crate::batch::{BatchError, Batcher, Limits};
+use super::{Keys, Service, StoreError};
 use crate::model::{OrderId, SharedClock};
+use group_commit::{BatchError, Batcher, Limits};
+use redisson_lock::connection::{Redis, RedisError, ScriptCall};
 
 /// How often a counter that fell back is raised before the worker gives up.
 const MAX_ATTEMPTS: usize = 4;
@@ -177,10 +178,10 @@ impl OrderIdWorker {
     async fn increment(&self, key: &str, count: i64) -> Result<i64, OrderIdError> {
         match self.redis.query(redis::cmd("INCRBY").arg(key).arg(count)).await {
             // Redis refuses to pass 2^63 - 1; the counter is far beyond its field then.
-            Err(StoreError::Defect { cause, .. }) if cause.to_string().contains("overflow") => {
+            Err(RedisError::Defect(cause)) if cause.to_string().contains("overflow") => {
                 Err(OrderIdError::SequenceExhausted(i64::MAX))
             }
-            other => Ok(other?),
+            other => Ok(other.map_err(StoreError::from)?),
         }
     }
 
@@ -188,7 +189,8 @@ impl OrderIdWorker {
         static RAISE: std::sync::LazyLock<redis::Script> = std::sync::LazyLock::new(|| {
             redis::Script::new(include_str!("../../lua/order_ids/raise.lua"))
         });
-        self.redis.invoke::<i64>(&ScriptCall::new(&RAISE).key(key).arg(used)).await.map(drop)
+        self.redis.invoke::<i64>(&ScriptCall::new(&RAISE).key(key).arg(used)).await?;
+        Ok(())
     }
 
     fn last(&self) -> Last {

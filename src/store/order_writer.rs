@@ -1,9 +1,9 @@
 //! The order writer: orders of one voucher that wait together are placed in one transaction.
 //!
-//! One call of the database's function `place_orders` (migrations/0005) is one transaction and one
-//! round trip, for one buyer or for many. Each voucher has a batcher of its own, so that a voucher
-//! whose row is locked holds up no other voucher, unless as many rows are locked as batches may be in
-//! flight.
+//! One call of the database's function `place_orders` (migrations/0002_functions.sql) is one transaction
+//! and one round trip, for one buyer or for many. Each voucher has a batcher of its own, so that a
+//! voucher whose row is locked holds up no other voucher, unless as many rows are locked as batches may
+//! be in flight.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,11 +17,11 @@ use sqlx::postgres::{PgConnection, PgRow};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use super::timeout::within;
 use super::{Database, Service, StoreError};
-use crate::batch::{Batcher, Limits};
 use crate::model::{OrderId, UserId, VoucherId};
 use crate::telemetry;
+use group_commit::{Batcher, Limits};
+use redisson_lock::timeout::within;
 
 /// How long one transaction may take from its start, the connection and repetitions included. (The
 /// wait for the batch before, and for a slot, come on top.)

@@ -1,20 +1,22 @@
-//! Logs once when a server stops answering, and once when it answers again: not once for each of the
+//! Logs once when a store stops answering, and once when it answers again: not once for each of the
 //! thousands of buyers who meet the same outage.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Service, StoreError};
+use redisson_lock::connection::{OutageEvent, OutageListener};
 
-/// Whether a server is away, as far as this process knows.
+use super::StoreError;
+
+/// Whether PostgreSQL is away, as far as this process knows.
 #[derive(Debug)]
-pub(super) struct ServiceOutage {
-    service: Service,
+pub(super) struct DatabaseOutage {
     is_on: AtomicBool,
 }
 
-impl ServiceOutage {
-    pub(super) const fn of(service: Service) -> Self {
-        Self { service, is_on: AtomicBool::new(false) }
+impl DatabaseOutage {
+    pub(super) const fn new() -> Self {
+        Self { is_on: AtomicBool::new(false) }
     }
 
     /// Learns from an answer of the server, or from a request without one. That one worker of several is
@@ -29,21 +31,30 @@ impl ServiceOutage {
         }
     }
 
-    /// Learns from what tells nothing when it succeeds.
+    /// Learns from a request that tells nothing when it succeeds.
     pub(super) fn observe_failure<T>(&self, answer: &Result<T, StoreError>) {
         if let Err(error) = answer
             && error.retry_may_help()
             && !self.is_on.swap(true, Ordering::Relaxed)
         {
-            tracing::warn!(%error, "{} does not answer: buyers hear 503 until it does", self.service);
+            tracing::warn!(%error, "PostgreSQL does not answer: buyers hear 503 until it does");
         }
     }
 
-    /// The server answered.
-    pub(super) fn is_over(&self) {
-        // Nearly always false, and then all there is to it.
+    fn is_over(&self) {
+        // Nearly always false, and then the load is all there is to it.
         if self.is_on.load(Ordering::Relaxed) && self.is_on.swap(false, Ordering::Relaxed) {
-            tracing::info!("{} answers again", self.service);
+            tracing::info!("PostgreSQL answers again");
         }
     }
+}
+
+/// The same for Redis, whose handle tells when an outage begins and ends.
+pub(super) fn redis_outage_log() -> OutageListener {
+    Arc::new(|event| match event {
+        OutageEvent::Began(error) => {
+            tracing::warn!(%error, "Redis does not answer: buyers hear 503 until it does");
+        }
+        OutageEvent::Ended => tracing::info!("Redis answers again"),
+    })
 }

@@ -12,9 +12,9 @@ use tokio::time::timeout;
 use super::distribution::{self, Distribution, DistributionError};
 use super::durability::{DatabaseDurability, DurabilityCheck};
 use super::node_name::{NodeName, PROGRAM};
-use super::outage::ServiceOutage;
-use super::timeout::within;
-use super::{Service, StoreError, migrations};
+use super::outage::DatabaseOutage;
+use super::{MigrationError, Service, StoreError, migrations};
+use redisson_lock::timeout::within;
 
 /// How long a request waits for a connection. Below a second, so that a buyer hears
 /// "unavailable" within one when the database is gone.
@@ -42,7 +42,7 @@ const PURCHASE_CONNECTIONS: u32 = 8;
 const OTHER_CONNECTIONS: u32 = 4;
 
 /// Shared by all handles of the process: it is about the log.
-static OUTAGE: ServiceOutage = ServiceOutage::of(Service::Postgres);
+static OUTAGE: DatabaseOutage = DatabaseOutage::new();
 
 /// A connection that lay idle for longer is asked whether it lives before it is used.
 const TRUSTED_FOR: Duration = Duration::from_secs(2);
@@ -231,12 +231,13 @@ impl Database {
     /// an advisory lock lets one in.
     ///
     /// # Errors
-    /// `Unavailable` without a connection or when a lock that a migration needs stays taken, `Defect`
-    /// when a migration fails or an applied one differs from ours.
-    pub async fn migrate(&self) -> Result<(), StoreError> {
+    /// `MadeBeforeRelease` when a version before 0.1.0 made the database. `Unavailable` without a
+    /// connection or when a lock that a migration needs stays taken, `Defect` when a migration fails or
+    /// an applied one differs from ours.
+    pub async fn migrate(&self) -> Result<(), MigrationError> {
         let mut connection = CloseOnDrop(Some(self.acquire().await?));
         let Some(open) = &mut connection.0 else {
-            return Err(StoreError::defect(Service::Postgres, "a connection vanished"));
+            return Err(StoreError::defect(Service::Postgres, "a connection vanished").into());
         };
         // Its settings are not for purchases: the connection is closed.
         migrations::run(open).await

@@ -9,7 +9,7 @@ use quick_cache::sync::Cache;
 use tokio::time::Instant;
 
 use super::{Service, StoreError};
-use crate::batch::{Batcher, Limits};
+use group_commit::{Batcher, Limits};
 
 /// Below the promised second, for the read itself takes a moment.
 const KEPT_FOR: Duration = Duration::from_millis(900);

@@ -1,0 +1,55 @@
+//! Other programs: where they lie, and how a child process ends with its parent, however that ends.
+
+use std::{
+    io,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use nix::sys::signal::{SigSet, Signal};
+
+/// Makes the child of `command` end when we do, however we end: by SIGKILL, too.
+///
+/// The kernel sends it `farewell` when the **thread** that spawned it is gone, so spawn it from
+/// one that lives as long as the process. The child starts with no signal blocked: what its
+/// parent blocks for purposes of its own is inherited, and a `farewell` that is blocked would
+/// end nothing. A command that changes its user may be told so before or after this: the change
+/// comes first, which it must, because it clears the child-program signal.
+///
+/// Only Linux can do that. Elsewhere the child has to notice for itself, if it can.
+#[allow(unsafe_code)]
+pub fn end_with_us(command: &mut Command, farewell: Signal) {
+    let parent = nix::unistd::getpid();
+    let in_the_child = move || -> io::Result<()> {
+        SigSet::empty().thread_set_mask()?;
+        #[cfg(target_os = "linux")]
+        {
+            nix::sys::prctl::set_pdeathsig(farewell)?;
+            // A parent that died before this line could not send it any more.
+            if nix::unistd::getppid() != parent {
+                return Err(nix::errno::Errno::ESRCH.into());
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (parent, farewell);
+        Ok(())
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed, because another
+    // thread may have held a lock (the allocator's, say) when the process was copied. The
+    // closure makes three plain system calls (rt_sigprocmask, prctl, getppid), allocates
+    // nothing, takes no lock and cannot panic.
+    unsafe { command.pre_exec(in_the_child) };
+}
+
+/// Where a program of this name lies, or would lie: beside the running program. Cargo puts tests and
+/// examples one directory below the programs.
+///
+/// # Errors
+/// When the running program's own file cannot be found.
+pub fn beside(name: &str) -> io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let directory = own.parent().unwrap_or(Path::new("/"));
+    let is_below = ["deps", "examples"].iter().any(|below| directory.ends_with(below));
+    Ok(if is_below { directory.with_file_name(name) } else { directory.join(name) })
+}

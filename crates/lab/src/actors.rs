@@ -1,0 +1,93 @@
+//! The actors of a scheduler: what each wants, what it is about, and where it came to a stop.
+
+use std::time::Duration;
+
+use ladder::{Answer, Point, Purchase, WorkTurn};
+
+/// A lease that no replay outlasts.
+pub(super) const LONG_LEASE: Duration = Duration::from_secs(120);
+
+/// A lease whose end a replay waits for.
+pub(super) const SHORT_LEASE: Duration = Duration::from_millis(500);
+
+/// One of the scheduler's attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Actor(pub(super) usize);
+
+/// Where an attempt came to a stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// At the pause point that was asked for.
+    At(Point),
+    /// It waits for another actor.
+    Waits,
+    /// It was answered.
+    Done(Answer),
+    /// It was a consumer's turn, and is over.
+    Worked(WorkTurn),
+    /// It found that it had lost its lock, and wrote nothing.
+    LostLock,
+    /// It came to no answer.
+    Failed(String),
+}
+
+/// What an actor is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ActorState {
+    /// At a pause point, or not begun.
+    Held,
+    /// It waits in the database.
+    QueuedInDatabase,
+    /// It waits in its process.
+    QueuedInProcess,
+    /// It goes on by itself.
+    Running,
+    /// It was answered, or its process is gone.
+    Over,
+}
+
+/// An actor and what became of it.
+pub(super) struct ActorRecord {
+    pub(super) name: &'static str,
+    /// The user in the database, and what the user wants.
+    pub(super) user: i64,
+    pub(super) voucher: i64,
+    pub(super) node: usize,
+    pub(super) state: ActorState,
+    pub(super) answer: Option<Stop>,
+    /// What the rung said at the last pause point, or why there is no answer.
+    pub(super) detail: String,
+    pub(super) may_fail: bool,
+}
+
+/// What an attempt is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct ActorPlan {
+    /// Which of the cell's users, from 0.
+    pub user: i64,
+    /// Which voucher.
+    pub voucher: i64,
+    /// Another one on the way.
+    pub also: Option<i64>,
+    /// The lease of its lock.
+    pub lease: Duration,
+    /// How long it waits for another one.
+    pub patience: Duration,
+}
+
+impl ActorPlan {
+    /// A buyer of one voucher, with a lease that does not end meanwhile.
+    pub const fn new(user: i64, voucher: i64) -> Self {
+        Self { user, voucher, also: None, lease: LONG_LEASE, patience: Purchase::PATIENCE }
+    }
+
+    /// With a lease that ends soon.
+    pub const fn short(self) -> Self {
+        Self { lease: SHORT_LEASE, ..self }
+    }
+
+    /// Buys another voucher on the way.
+    pub const fn and(self, also: i64) -> Self {
+        Self { also: Some(also), ..self }
+    }
+}

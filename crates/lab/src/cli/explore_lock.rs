@@ -1,0 +1,58 @@
+//! `seckill lab explore lock`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::progress::schedules_bar;
+use super::replay::timeline;
+use super::session::{in_world, stderr_look, stdout_look};
+use crate::explore::{LockExploration, explore_lock};
+use crate::report::counted;
+use crate::report::terminal::Look;
+use program::write_json;
+use program::{FAILED, say};
+use seckill::config::StoreArgs;
+
+/// Explores the lock, and says what came of it.
+///
+/// # Errors
+/// When it could not be carried out; what was found is an exit status.
+pub(super) async fn run(
+    mut exploration: LockExploration,
+    json: Option<PathBuf>,
+    stores: StoreArgs,
+) -> anyhow::Result<ExitCode> {
+    let done = in_world(stores, async |world| {
+        let bar = schedules_bar("lock");
+        let explored = explore_lock(world, &mut exploration, |played, known| {
+            bar.set_length((played + known) as u64);
+            bar.set_position(played as u64);
+        });
+        let explored = explored.await;
+        bar.finish_and_clear();
+        explored
+    })
+    .await;
+    eprintln!("{}, {:.0}/s", counted(exploration.schedules, "schedule"), exploration.rate());
+    // Also what was explored before an interrupt. Standard output is the file's alone when it goes there.
+    match json.as_deref() == Some(Path::new("-")) {
+        true => eprintln!("{}", text(&exploration, stderr_look())),
+        false => say(text(&exploration, stdout_look()))?,
+    }
+    done?;
+    if let Some(path) = &json {
+        write_json(path, &exploration)?;
+    }
+    Ok(if exploration.holds() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn text(exploration: &LockExploration, look: Look) -> String {
+    let mut lines = vec![exploration.sum()];
+    for (invariant, found) in &exploration.broken {
+        lines.push(format!("  the shortest that breaks {invariant}: {}", found.shortest));
+        lines.extend(timeline(&found.timeline, look));
+    }
+    let unknown = exploration.unknown.iter();
+    lines.extend(unknown.map(|it| format!("  came out otherwise the second time: {it}")));
+    lines.join("\n")
+}

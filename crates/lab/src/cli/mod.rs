@@ -1,0 +1,54 @@
+//! `seckill lab`: the ladder and the proof.
+
+mod all;
+mod explore;
+mod explore_lock;
+mod list;
+mod progress;
+mod replay;
+pub mod rush;
+pub mod serve;
+mod session;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use ladder::{self, Rung};
+use seckill::config::ConfigError;
+
+/// The ladder of designs: how each breaks, and what mends it, on real servers
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs)] // each struct says what it is
+pub enum LabCommand {
+    List(list::LabListArgs),
+    Replay(replay::ReplayArgs),
+    Explore(explore::ExploreArgs),
+    Rush(rush::RushArgs),
+    Serve(serve::LabServeArgs),
+    All(all::AllArgs),
+    /// A process that sells by one rung (started by the lab itself)
+    #[command(hide = true)]
+    Node,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When it could not be carried out.
+pub async fn run(command: LabCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        LabCommand::List(args) => list::run(&args).map(|()| ExitCode::SUCCESS),
+        LabCommand::Replay(args) => replay::run(args).await,
+        LabCommand::Explore(args) => explore::run(args).await,
+        LabCommand::Rush(args) => rush::run(args).await,
+        LabCommand::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
+        LabCommand::All(args) => all::run(args).await,
+        LabCommand::Node => crate::run_node().await.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// The rung that a user means.
+fn rung(name: &str) -> Result<&'static Rung, ConfigError> {
+    ladder::find(name).map_err(|error| ConfigError(error.to_string()))
+}

@@ -1,0 +1,152 @@
+//! `seckill lab replay`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::session::{in_world, stdout_look};
+use crate::explore::{ExploreSchedule, InitialState, Leaf, Setting, not_explorable, play_schedule};
+use crate::report::terminal::{Look, filled};
+use crate::report::{Mark, counted};
+use crate::{Cell, TimelineLine, World, cells, replay, scenarios};
+use ladder::{Rung, Scenario};
+use program::{FAILED, say};
+use seckill::config::{ConfigError, StoreArgs};
+
+/// Play one cell, a rung's cells, or all, each with its timeline
+///
+/// Exit status 0 only when every cell came out as claimed; with --schedule, only when it broke
+/// nothing that the rung claims to keep, and nothing is unknown.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// The rung, by its name or the beginning of it (r04)
+    rung: Option<String>,
+    /// The scenario
+    scenario: Option<Scenario>,
+    /// Play this schedule instead of a scenario, as `lab explore` names it: 'A1 B1 A2 B2'
+    #[arg(long, value_name = "STEPS", requires = "rung", conflicts_with = "scenario")]
+    schedule: Option<ExploreSchedule>,
+    /// Where the schedule begins: last_one, double_click or herd
+    #[arg(long, value_name = "STATE", requires = "schedule", default_value = "last_one")]
+    from: InitialState,
+    /// Processes: 1, or one for each actor of the schedule
+    #[arg(long, value_name = "N", requires = "schedule", default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(1..=3))]
+    nodes: u8,
+    #[command(flatten)]
+    stores: StoreArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When it could not be carried out; a cell that came out otherwise is an exit status.
+pub(super) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
+    if let (Some(rung), Some(schedule)) = (&args.rung, &args.schedule) {
+        let setting = setting(super::rung(rung)?, schedule, &args)?;
+        let played = async |world: &World| play_schedule(world, &setting, schedule).await;
+        let leaf = in_world(args.stores.clone(), played).await?;
+        say(told_schedule(&leaf, &setting, stdout_look()))?;
+        let against = setting.rung.claims.iter().any(|claimed| leaf.breaks(*claimed));
+        let failed = against || leaf.unknown.is_some();
+        return Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS });
+    }
+    let chosen = chosen(args.rung.as_deref(), args.scenario)?;
+    let played = in_world(args.stores, async |world| play(world, &chosen).await).await?;
+    say(format_args!("\n{}", summary(&played)))?;
+    let wrong = played.iter().any(Cell::is_wrong);
+    Ok(if wrong { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// What a schedule is played in.
+fn setting(
+    rung: &'static Rung,
+    schedule: &ExploreSchedule,
+    args: &ReplayArgs,
+) -> Result<Setting, ConfigError> {
+    let actors = schedule.actors();
+    if let Some(why) = not_explorable(rung, actors) {
+        return Err(ConfigError(format!("no schedule is played on {}: it {why}", rung.id)));
+    }
+    Setting::of_schedule(rung, schedule, args.from, args.nodes.into()).map_err(ConfigError)
+}
+
+/// A schedule with its timeline.
+fn told_schedule(leaf: &Leaf, setting: &Setting, look: Look) -> String {
+    let title = look.heading(&format!("{}  {}", setting.rung.id, setting.from));
+    let mut lines = vec![String::new(), format!("{title}: {}", leaf.schedule)];
+    lines.extend(timeline(&leaf.timeline, look));
+    match (&leaf.unknown, &leaf.broken[..]) {
+        (Some(why), _) => lines.push(filled(&format!("unknown: {why}"), "  ", look)),
+        (None, []) => lines.push("  every promise was kept".to_owned()),
+        (None, broken) => lines.extend(broken.iter().map(|broken| {
+            filled(&format!("{} breaks: {}", broken.invariant, broken.witness), "  ", look)
+        })),
+    }
+    lines.join("\n")
+}
+
+async fn play(world: &World, chosen: &[(&'static Rung, Scenario)]) -> anyhow::Result<Vec<Cell>> {
+    let look = stdout_look();
+    let mut played = Vec::new();
+    for (rung, scenario) in chosen {
+        let cell = replay(world, rung, *scenario).await;
+        say(told(&cell, look))?;
+        played.push(cell);
+    }
+    Ok(played)
+}
+
+/// A cell with its timeline.
+fn told(cell: &Cell, look: Look) -> String {
+    let title = look.heading(&format!("{}  {}", cell.rung, cell.scenario));
+    let mut lines = vec![String::new(), format!("{title}: {}", cell.scenario.story())];
+    lines.extend(timeline(&cell.timeline, look));
+    let outcome = look.judged(Mark::from(cell), cell.is_wrong(), &cell.outcome());
+    lines.push(format!("  {} {outcome} ({} ms)", cell.invariant, cell.elapsed_ms));
+    lines.extend(cell.witness.as_deref().map(|witness| filled(witness, "    ", look)));
+    lines.join("\n")
+}
+
+/// A timeline, a line an event.
+pub(super) fn timeline(lines: &[TimelineLine], look: Look) -> impl Iterator<Item = String> {
+    lines.iter().map(move |line| match &line.actor {
+        Some(actor) => format!("    {} {}", look.actor(&format!("{actor:<6}")), line.text),
+        None => look.aside(&format!("    {line}")),
+    })
+}
+
+/// "41 cells: 41 as claimed".
+fn summary(cells: &[Cell]) -> String {
+    let count = |which: fn(&Cell) -> bool| cells.iter().filter(|cell| which(cell)).count();
+    let mut counts = vec![format!("{} as claimed", count(Cell::is_as_claimed))];
+    let names = |which: fn(&Cell) -> bool| {
+        let names = cells.iter().filter(|cell| which(cell));
+        names.map(|cell| format!("{} {}", cell.rung, cell.scenario)).collect::<Vec<_>>().join(", ")
+    };
+    for (word, which) in
+        [("NOT as claimed", Cell::is_wrong as fn(&Cell) -> bool), ("skipped", Cell::is_skipped)]
+    {
+        if count(which) > 0 {
+            counts.push(format!("{} {word} ({})", count(which), names(which)));
+        }
+    }
+    format!("{}: {}", counted(cells.len(), "cell"), counts.join(", "))
+}
+
+/// The cells asked for.
+fn chosen(
+    rung: Option<&str>,
+    scenario: Option<Scenario>,
+) -> Result<Vec<(&'static Rung, Scenario)>, ConfigError> {
+    let Some(name) = rung else { return Ok(cells().collect()) };
+    let rung = super::rung(name)?;
+    if let Some(scenario) = scenario {
+        if let Some(reason) = scenarios::absent(scenario, rung) {
+            let sentence = format!("{scenario} makes no sense on {}: it {reason}", rung.id);
+            return Err(ConfigError(sentence));
+        }
+        return Ok(vec![(rung, scenario)]);
+    }
+    Ok(cells().filter(|(known, _)| known.id == rung.id).collect())
+}

@@ -1,0 +1,169 @@
+//! `seckill lab rush`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use rand::RngExt;
+use serde_json::json;
+
+use super::session::in_world;
+use crate::{RushOptions, RushReport, World, missing, rush_seeded};
+use ladder::{RUNGS, Rung};
+use program::write_json;
+use program::{FAILED, say};
+use seckill::config::{ConfigError, StoreArgs};
+use seckill_tools::progress;
+
+/// Put the same real crowd on every rung: what it keeps, what it breaks, how fast it is
+///
+/// Two processes sell by the rung; every fourth buyer comes twice, to both, and every eighth a
+/// third time. Exit status 0 only when every promise was kept that a rung claims. A rung for
+/// which something is not installed is skipped, and named.
+#[derive(Debug, Args)]
+pub struct RushArgs {
+    /// The rungs, by their names or the beginnings of them (r04); all when none is named
+    #[arg(value_name = "RUNG")]
+    rungs: Vec<String>,
+    /// Buyers
+    #[arg(long, default_value_t = RushOptions::default().users,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(RushOptions::MAX_USERS)))]
+    users: u32,
+    /// Vouchers on sale
+    #[arg(long, default_value_t = RushOptions::default().stock,
+        value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
+    stock: i32,
+    /// Decides the order of the attempts, the same on every rung [default: drawn]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Write the results as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    stores: StoreArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When it could not be carried out; a promise not kept is an exit status.
+pub async fn run(args: RushArgs) -> anyhow::Result<ExitCode> {
+    let rungs = chosen(&args.rungs)?;
+    let stores = args.stores.clone();
+    let (rushes, failed) =
+        in_world(stores, async |world| Ok(all(world, &rungs, &args).await)).await?;
+    // Standard output is the JSON's alone when it goes there.
+    if args.json.as_deref() == Some(Path::new("-")) {
+        eprintln!("{}", table(&rushes));
+    } else {
+        say(table(&rushes))?;
+    }
+    for rush in rushes.iter().filter(|rush| !rush.witnesses.is_empty()) {
+        eprintln!("{}: {}", rush.rung, rush.witnesses.join("; "));
+    }
+    if let Some(path) = &args.json {
+        write_json(path, &json!({ "rushes": rushes }))?;
+    }
+    // Where all was skipped nothing was shown.
+    let good = !failed && !rushes.is_empty() && rushes.iter().all(|rush| rush.as_claimed);
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Rung>, ConfigError> {
+    if names.is_empty() {
+        return Ok(RUNGS.iter().collect());
+    }
+    names.iter().map(|name| super::rung(name)).collect()
+}
+
+/// One rush after the other, and whether any that could be tried came to no end.
+async fn all(world: &World, rungs: &[&'static Rung], args: &RushArgs) -> (Vec<RushReport>, bool) {
+    let terms = RushOptions { users: args.users, stock: args.stock };
+    let seed = args.seed.unwrap_or_else(|| rand::rng().random());
+    eprintln!(
+        "On sale: {} vouchers. Buyers: {}, some of them twice. Nodes: 2. Seed: {seed}.",
+        terms.stock, terms.users
+    );
+    let (mut rushes, mut failed) = (Vec::new(), false);
+    for rung in rungs {
+        let bar = progress::of_attempts(rung.id, terms.attempts_of_all());
+        let rushed = rush_seeded(world, rung, terms, seed, |done| bar.set_position(done)).await;
+        bar.finish_and_clear();
+        match rushed {
+            Ok(rush) => rushes.push(rush),
+            Err(error) => match missing(&error) {
+                Some(how) => eprintln!("{}: skipped: {how}", rung.id),
+                None => {
+                    failed = true;
+                    eprintln!("{}: could not be tried: {error:#}", rung.id);
+                }
+            },
+        }
+    }
+    (rushes, failed)
+}
+
+fn table(rushes: &[RushReport]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "RUNG",
+        "ORDERS",
+        "LEFT",
+        "OVERSOLD",
+        "TWICE",
+        "UNSOLD",
+        "LOST",
+        "NO ANSWER",
+        "ORDERS/S",
+        "P50 MS",
+        "P99 MS",
+        "VERDICT",
+    ]);
+    for rush in rushes {
+        let latency = |of: fn(&load::latency::LatencyMs) -> f64| {
+            rush.latency_ms.as_ref().map_or_else(|| "-".to_owned(), |ms| format!("{:.0}", of(ms)))
+        };
+        let kept = if rush.holds { "holds" } else { "BREAKS" };
+        let claim = if rush.as_claimed { "as claimed" } else { "NOT as claimed" };
+        table.add_row([
+            rush.rung.to_owned(),
+            rush.orders.to_string(),
+            rush.remaining.to_string(),
+            rush.oversold.to_string(),
+            rush.duplicates.to_string(),
+            rush.undersold.to_string(),
+            rush.lost.to_string(),
+            rush.unexpected.to_string(),
+            format!("{:.0}", rush.orders_per_s),
+            latency(|ms| ms.p50),
+            latency(|ms| ms.p99),
+            format!("{kept}, {claim}"),
+        ]);
+    }
+    for column in 1..=10 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("{}{}", table.trim_fmt(), behind(rushes))
+}
+
+/// A line for each rung that answers first.
+fn behind(rushes: &[RushReport]) -> String {
+    let lines = rushes.iter().filter_map(|rush| {
+        let later = rush.written_later?;
+        Some(format!(
+            "\n{}: {:.0} promises/s, {:.0} durable orders/s; {} behind at the last answer, \
+             written {:.1} s later; {} never",
+            rush.rung,
+            later.answered_per_s,
+            later.durable_per_s,
+            later.behind,
+            later.behind_s,
+            later.missing
+        ))
+    });
+    lines.collect()
+}

@@ -1,0 +1,53 @@
+//! What the lab's commands have in common: a world that is left as it was found, however the
+//! command ends.
+
+use anyhow::{Context, anyhow};
+use console::Term;
+
+use crate::World;
+use crate::report::terminal::Look;
+use program::stop;
+use seckill::config::StoreArgs;
+
+/// Does `work` in a world of its own, and closes the world whatever comes of it: on servers that
+/// were named, scratch databases and keys would stay for ever.
+///
+/// # Errors
+/// As `work`; when the world cannot be opened or closed; when the user ends it.
+pub(super) async fn in_world<T>(
+    stores: StoreArgs,
+    work: impl AsyncFnOnce(&World) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let stop = stop::requested(false)?;
+    // Not left in the middle: half a world is nobody's to close.
+    let world = World::open(stores.database_url, stores.redis_url).await?;
+    let done = tokio::select! {
+        biased;
+        // Its processes are killed by being dropped.
+        () = stop => {
+            Err(anyhow!("interrupted: everything that was started is being stopped"))
+        }
+        done = work(&world) => done,
+    };
+    let closed = world.close().await.context("the lab could not clean up");
+    match (done, closed) {
+        (Ok(done), closed) => closed.map(|()| done),
+        (Err(error), Ok(())) => Err(error),
+        // What went wrong first is the cause, as a rule of the other, too.
+        (Err(error), Err(closed)) => Err(error.context(format!("{closed:#}"))),
+    }
+}
+
+/// How standard output is to be written to.
+pub(super) fn stdout_look() -> Look {
+    Look { width: width(&Term::stdout()), colour: console::colors_enabled() }
+}
+
+/// How standard error is to be written to.
+pub(super) fn stderr_look() -> Look {
+    Look { width: width(&Term::stderr()), colour: console::colors_enabled_stderr() }
+}
+
+fn width(term: &Term) -> Option<usize> {
+    term.is_term().then(|| term.size_checked()).flatten().map(|(_, columns)| columns.into())
+}

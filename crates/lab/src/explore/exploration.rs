@@ -1,0 +1,243 @@
+//! All schedules of one setting: several are played at a time, each on processes of its own.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use futures_util::future::try_join_all;
+use serde::Serialize;
+
+use super::run::{Played, ScheduleRunner};
+use super::runners::play_all;
+use super::schedule::ExploreSchedule;
+use super::setting::{FaultKind, Setting};
+use super::verdict::BrokenBySchedule;
+use super::walk::Walk;
+use crate::lock_servers::LockServers;
+use crate::timeline::TimelineLine;
+use crate::world::World;
+use ladder::{Invariant, LockKind};
+
+/// Schedules that are played at a time: what one waits for, another one uses.
+const RUNNERS: usize = 4;
+
+/// The same where most of the time goes by in waiting for leases to end.
+const RUNNERS_THAT_PAUSE: usize = 10;
+
+/// How often a schedule of three buyers is tried until something can be said of it.
+const TRIES_OF_THREE: usize = 4;
+
+/// Leaves of one tree on a page: more are not read, and a page stays small enough to open.
+pub(super) const MAX_DRAWN: usize = 200;
+
+/// How much is explored.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct ExploreLimits {
+    /// At most so many preemptions a schedule; all where there is no bound.
+    pub bound: Option<usize>,
+    /// At most so many schedules a setting.
+    pub max_schedules: usize,
+}
+
+/// A schedule that was played to its end.
+#[derive(Debug, Clone, Serialize)]
+pub struct Leaf {
+    /// Its steps.
+    pub schedule: ExploreSchedule,
+    /// The promises that it broke.
+    pub broken: Vec<BrokenBySchedule>,
+    /// Why nothing can be said of it.
+    pub unknown: Option<String>,
+    /// What happened; dropped where nothing broke and no page draws it.
+    #[serde(skip)]
+    pub timeline: Vec<TimelineLine>,
+}
+
+impl Leaf {
+    /// Whether it broke a promise.
+    pub fn breaks(&self, invariant: Invariant) -> bool {
+        self.broken.iter().any(|broken| broken.invariant == invariant)
+    }
+}
+
+/// What was explored of a setting.
+#[derive(Debug, Clone, Serialize)]
+pub struct Exploration {
+    /// What was explored.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// How much of it.
+    #[serde(flatten)]
+    pub limits: ExploreLimits,
+    /// The schedules, in the order in which they came to their ends.
+    pub leaves: Vec<Leaf>,
+    /// At least so many schedules were left out.
+    pub left_out: usize,
+    /// How long it took.
+    pub elapsed_ms: u64,
+}
+
+impl Exploration {
+    /// Nothing of `setting` yet.
+    pub fn new(setting: Setting, limits: ExploreLimits) -> Self {
+        Self { setting, limits, leaves: Vec::new(), left_out: 0, elapsed_ms: 0 }
+    }
+
+    /// How many schedules break each promise that any of them breaks.
+    pub fn broken(&self) -> BTreeMap<Invariant, usize> {
+        let mut counts = BTreeMap::new();
+        for broken in self.leaves.iter().flat_map(|leaf| &leaf.broken) {
+            *counts.entry(broken.invariant).or_default() += 1;
+        }
+        counts
+    }
+
+    /// How many schedules came to no verdict.
+    pub fn unknown(&self) -> usize {
+        self.leaves.iter().filter(|leaf| leaf.unknown.is_some()).count()
+    }
+
+    /// The shortest schedule that breaks the promise, as its rank says.
+    pub fn shortest(&self, invariant: Invariant) -> Option<&Leaf> {
+        self.shortest_of(|leaf| leaf.breaks(invariant))
+    }
+
+    /// The same of those that `which` says.
+    pub(super) fn shortest_of(&self, which: impl Fn(&Leaf) -> bool) -> Option<&Leaf> {
+        self.leaves.iter().filter(|leaf| which(leaf)).min_by_key(|leaf| leaf.schedule.rank())
+    }
+
+    /// Whether every schedule was played, within the bound.
+    pub fn is_complete(&self) -> bool {
+        !self.leaves.is_empty() && self.left_out == 0
+    }
+
+    /// Schedules a second.
+    pub fn rate(&self) -> f64 {
+        self.leaves.len() as f64 * 1000.0 / self.elapsed_ms.max(1) as f64
+    }
+}
+
+/// Explores what `exploration` says, and adds to it; `progress` hears of each schedule how many were
+/// played and how many more are known of.
+///
+/// # Errors
+/// When servers or processes do not start, or are gone.
+pub async fn explore(
+    world: &World,
+    exploration: &mut Exploration,
+    progress: impl Fn(usize, usize),
+) -> anyhow::Result<()> {
+    world.prepare_for_exploring().await?;
+    let servers = LockServers::start(world, exploration.setting.rung).await?;
+    let begun = Instant::now();
+    let Setting { rung, faults, .. } = &exploration.setting;
+    // The sessions of ZooKeeper end by themselves where many processes want the processor.
+    let pauses = faults.contains(&FaultKind::Pause) && rung.lock != LockKind::ZooKeeper;
+    let runners = match (rung.id, pauses) {
+        // PostgreSQL is asked which batch waits, and would name those of other runners, too.
+        ("r19_group_commit", _) => 1,
+        (_, true) => RUNNERS_THAT_PAUSE,
+        (_, false) => RUNNERS,
+    };
+    let runners = (0..runners).map(|_| {
+        let shared = LockServers {
+            redis_urls: servers.redis_urls.clone(),
+            zookeeper: servers.zookeeper.clone(),
+            ..LockServers::default()
+        };
+        ScheduleRunner::start(world, &exploration.setting, shared)
+    });
+    let runners = try_join_all(runners).await?;
+    let ExploreLimits { bound, max_schedules } = exploration.limits;
+    let walk = Walk::new(bound, max_schedules);
+    let heard = |played, left_out| {
+        let mut leaf = leaf(played);
+        let tells_nothing = leaf.broken.is_empty() && leaf.unknown.is_none();
+        if tells_nothing && exploration.leaves.len() >= MAX_DRAWN {
+            leaf.timeline = Vec::new();
+        }
+        exploration.leaves.push(leaf);
+        exploration.elapsed_ms = begun.elapsed().as_millis() as u64;
+        exploration.left_out = left_out;
+        progress(exploration.leaves.len(), left_out);
+    };
+    let played = play_all(runners, walk, play_and_check, |it| &it.branches, heard);
+    for runner in played.await? {
+        runner.close().await;
+    }
+    Ok(())
+}
+
+/// Plays one schedule alone: its steps, and default choices after them.
+///
+/// # Errors
+/// When servers or processes do not start, or are gone.
+pub async fn play_schedule(
+    world: &World,
+    setting: &Setting,
+    schedule: &ExploreSchedule,
+) -> anyhow::Result<Leaf> {
+    world.prepare_for_exploring().await?;
+    let servers = LockServers::start(world, setting.rung).await?;
+    let mut runner = ScheduleRunner::start(world, setting, servers).await?;
+    let played = runner.play(&schedule.0).await;
+    runner.close().await;
+    Ok(leaf(played?))
+}
+
+/// PostgreSQL decides which of several waiters of a row is served first, and it is not always the one that
+/// came first: what is unknown with a third buyer is played again. What broke a claimed promise stays
+/// unknown, for nothing that comes after takes it back.
+async fn play_and_check(
+    runner: &mut ScheduleRunner<'_>,
+    prefix: &[super::ExploreStep],
+) -> anyhow::Result<Played> {
+    let tries = if runner.setting.actors > 2 { TRIES_OF_THREE } else { 1 };
+    let claims = runner.setting.rung.claims;
+    let mut played = play_twice(runner, prefix).await?;
+    for _ in 1..tries {
+        let breaks_a_claim = played.broken.iter().any(|it| claims.contains(&it.invariant));
+        if played.unknown.is_none() || breaks_a_claim {
+            break;
+        }
+        played = play_twice(runner, prefix).await?;
+    }
+    if played.unknown.is_some() {
+        played.broken.clear();
+    }
+    Ok(played)
+}
+
+/// A schedule that breaks something is played twice: what does not come out the same is unknown.
+async fn play_twice(
+    runner: &mut ScheduleRunner<'_>,
+    prefix: &[super::ExploreStep],
+) -> anyhow::Result<Played> {
+    let mut first = runner.play(prefix).await?;
+    if first.broken.is_empty() || first.unknown.is_some() {
+        return Ok(first);
+    }
+    let mut second = runner.play(&first.schedule().0).await?;
+    if second.unknown.is_some()
+        || second.branches != first.branches
+        || second.broken != first.broken
+    {
+        let what = |played: &Played| match (&played.unknown, &played.broken[..]) {
+            (Some(why), _) => why.clone(),
+            (None, []) => "nothing was broken".to_owned(),
+            (None, broken) => {
+                broken.iter().map(|it| it.witness.as_str()).collect::<Vec<_>>().join("; ")
+            }
+        };
+        let (one, other) = (what(&first), what(&second));
+        first.unknown = Some(format!("it came out otherwise the second time: {one}, then {other}"));
+        first.broken.append(&mut second.broken);
+    }
+    Ok(first)
+}
+
+fn leaf(played: Played) -> Leaf {
+    let schedule = played.schedule();
+    let Played { broken, timeline, unknown, .. } = played;
+    Leaf { schedule, broken, unknown, timeline }
+}

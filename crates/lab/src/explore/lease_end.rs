@@ -1,0 +1,145 @@
+//! The ends of leases, and what becomes of a user whose lock a dead process has left.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use tokio::time::{sleep, timeout};
+
+use super::run::ScheduleRunner;
+use super::schedule::ExploreStep;
+use super::setting::LEASE_OF_THE_PAUSED;
+use super::verdict::{BrokenBySchedule, LOCKED_OUT_FOR_EVER, is_served, judge_schedule};
+use super::walk::default_choice;
+use crate::leases::{LeaseEnd, tell_waiters};
+use crate::scheduler::{ActorPlan, PATIENCE};
+use ladder::{Invariant, LockKind};
+use redisson_lock::connection::Redis;
+
+/// How often Redis is asked whether a lease has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+impl ScheduleRunner<'_> {
+    /// Waits until the leases have ended on every server of the lock.
+    pub(super) async fn lease_ends_by_itself(&mut self) -> anyhow::Result<()> {
+        let user = self.setting.from.user(0);
+        if self.setting.rung.lock == LockKind::ZooKeeper {
+            if self.scheduler.lease_over(user).await? != LeaseEnd::Ended {
+                bail!("the session of a process that does not run was kept");
+            }
+            return Ok(());
+        }
+        let key = self.scheduler.lock_key(user)?;
+        for redis in &self.redis {
+            until_lease_ended(redis, &key).await?;
+        }
+        self.scheduler.say("the lease ends");
+        Ok(())
+    }
+
+    /// Ends the leases on every server of the lock, without waiting for them.
+    pub(super) async fn end_leases(&mut self) -> anyhow::Result<()> {
+        let key = self.scheduler.lock_key(self.setting.from.user(0))?;
+        // A majority may have been enough for the holder (r15).
+        let mut ended = 0;
+        for redis in &self.redis {
+            ended += redis.query::<i64>(redis::cmd("PEXPIRE").arg(&key).arg(1)).await?;
+            until_lease_ended(redis, &key).await?;
+        }
+        ensure!(ended > 0, "there is no lock whose lease could end");
+        self.scheduler.say("the lease ends, as if its time had passed");
+        Ok(())
+    }
+
+    /// After a kill: the lease ends, and those that wait go on. Returns whether there is a lock that
+    /// never ends.
+    pub(super) async fn go_on_after_kill(&mut self) -> anyhow::Result<bool> {
+        let never_ends = self.end_what_the_dead_hold().await?;
+        self.run_those_set_free().await?;
+        loop {
+            let steps = self.possible();
+            let Some(step) = default_choice(&steps, &[]) else { break };
+            self.step(step).await?;
+        }
+        Ok(never_ends)
+    }
+
+    /// What is broken after the last step, where a dead holder is given its time.
+    pub(super) async fn judge_at_the_end(
+        &mut self,
+        voucher: i64,
+    ) -> anyhow::Result<Vec<BrokenBySchedule>> {
+        let killed =
+            matches!(self.fault, Some(ExploreStep::Kill(_))) && !self.setting.rung.has_consumer();
+        let never_ends = killed && self.go_on_after_kill().await?;
+        let promises = self.promises_not_kept().await?;
+        let mut broken = judge_schedule(&self.scheduler, voucher).await?;
+        broken.extend(promises.into_iter().chain(self.deadlocked()));
+        if killed {
+            broken.extend(self.locked_out(never_ends).await?);
+        }
+        Ok(broken)
+    }
+
+    /// The user comes again, for another voucher: also where somebody was served, a lock may be left.
+    pub(super) async fn locked_out(
+        &mut self,
+        never_ends: bool,
+    ) -> anyhow::Result<Option<BrokenBySchedule>> {
+        let voucher = self.scheduler.voucher(1).await?;
+        let survivor = self.actors.iter().find(|progress| !progress.killed);
+        let node = survivor.context("no process is left")?.node;
+        let mut again = ActorPlan::new(self.setting.from.user(0), voucher);
+        again.patience = PATIENCE / 10;
+        let again = self.scheduler.enter("again", self.nodes[node], again).await?;
+        self.scheduler.finish_all(&[again]).await?;
+        if is_served(self.scheduler.answer(again)) {
+            return Ok(None);
+        }
+        let after_its_end = "user 1 is locked out though the lease has ended";
+        let witness = if never_ends { LOCKED_OUT_FOR_EVER } else { after_its_end };
+        let witness = witness.to_owned();
+        Ok(Some(BrokenBySchedule { invariant: Invariant::NoLockout, witness }))
+    }
+
+    /// Ends the leases of a holder that was killed, as time would: nobody renews them. Returns whether
+    /// there is a lock that has none.
+    async fn end_what_the_dead_hold(&mut self) -> anyhow::Result<bool> {
+        if !self.actors.iter().any(|progress| progress.killed && progress.has_lock) {
+            return Ok(false);
+        }
+        let user = self.setting.from.user(0);
+        if self.setting.rung.lock == LockKind::ZooKeeper {
+            self.scheduler.lease_over(user).await?;
+            self.nobody_has_the_lock();
+            return Ok(false);
+        }
+        let key = self.scheduler.lock_key(user)?;
+        for redis in &self.redis {
+            if redis.query::<i64>(redis::cmd("PTTL").arg(&key)).await? == -1 {
+                self.scheduler.say("the lock has no lease: it never ends");
+                return Ok(true);
+            }
+        }
+        self.end_leases().await?;
+        for redis in &self.redis {
+            tell_waiters(redis, &key).await?;
+        }
+        self.nobody_has_the_lock();
+        Ok(false)
+    }
+}
+
+/// Waits until a lease that nobody renews has ended. A waiter may have taken the lock at once, for
+/// longer than that.
+async fn until_lease_ended(redis: &Redis, key: &str) -> anyhow::Result<()> {
+    let ended = async {
+        loop {
+            let left_ms: i64 = redis.query(redis::cmd("PTTL").arg(key)).await?;
+            if left_ms < 0 || left_ms > LEASE_OF_THE_PAUSED.as_millis() as i64 {
+                return anyhow::Ok(());
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    };
+    timeout(PATIENCE, ended).await.context("a lease does not end")?
+}

@@ -1,0 +1,175 @@
+//! What the page asks for. Not in the OpenAPI document, which describes the production API: a build
+//! without the lab has none of this.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::player::{PlayedState, Player, PlayerError};
+use crate::session::{DiffLine, PlanOfSession, Schedule, ScheduleStep, diff};
+use crate::source_code::{self, SourceToken};
+use ladder::{self, RUNGS, Rung};
+use seckill::http::ApiError;
+use seckill::http::body::JsonBody;
+use seckill::http::problem::Code;
+
+/// More vouchers than two buyers can show anything with.
+const MAX_STOCK: i32 = 9;
+
+/// When it is worth the while to ask again after a failure.
+const FAILED: Duration = Duration::from_secs(30);
+
+/// A session to be played from its beginning.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OpenBody {
+    rung: String,
+    #[serde(default)]
+    schedule: String,
+    #[serde(default = "two")]
+    users: u8,
+    #[serde(default = "two")]
+    processes: u8,
+    #[serde(default = "one")]
+    stock: i32,
+    /// The name of the session, a UUID: one of one's own, or that of the session to go on in.
+    session: Option<String>,
+}
+
+const fn two() -> u8 {
+    2
+}
+
+const fn one() -> i32 {
+    1
+}
+
+/// A step.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepBody {
+    actor: String,
+}
+
+/// A rung's file.
+#[derive(Debug, Serialize)]
+pub(super) struct RungFile {
+    id: &'static str,
+    lines: Vec<Vec<SourceToken<'static>>>,
+    /// Against the rung before, every line.
+    from_previous: Vec<DiffLine>,
+    /// What the next one changes.
+    to_next: Vec<DiffLine>,
+}
+
+/// Opens a session, or plays another schedule in one.
+pub(super) async fn open(
+    State(player): State<Player>,
+    JsonBody(body): JsonBody<OpenBody>,
+) -> Result<(StatusCode, Json<PlayedState>), ApiError> {
+    let rung = known(&body.rung).ok_or_else(|| invalid_rung(&body.rung))?;
+    if rung.has_consumer() {
+        return Err(ApiError::invalid(format!(
+            "{} writes by a consumer, which the player does not have; `seckill lab replay {}` does",
+            rung.id, rung.id
+        )));
+    }
+    let schedule = body.schedule.parse::<Schedule>();
+    let schedule = schedule.map_err(|error| ApiError::invalid(error.to_string()))?;
+    for (name, value) in [("users", body.users), ("processes", body.processes)] {
+        if !(1..=2).contains(&value) {
+            return Err(ApiError::invalid(format!("{name} must be 1 or 2, not {value}")));
+        }
+    }
+    if !(0..=MAX_STOCK).contains(&body.stock) {
+        let stock = body.stock;
+        return Err(ApiError::invalid(format!("stock must be 0 to {MAX_STOCK}, not {stock}")));
+    }
+    let (users, processes, stock) = (body.users, body.processes, body.stock);
+    let plan = PlanOfSession { rung, users, processes, stock };
+    let session = match body.session {
+        Some(session) => {
+            session.parse().map_err(|_| ApiError::invalid("session must be a UUID"))?
+        }
+        None => Uuid::new_v4(),
+    };
+    let state = player.open(session, plan, schedule).await?;
+    Ok((StatusCode::CREATED, Json(state)))
+}
+
+/// Takes a step.
+pub(super) async fn step(
+    State(player): State<Player>,
+    Path(session): Path<String>,
+    JsonBody(body): JsonBody<StepBody>,
+) -> Result<Json<PlayedState>, ApiError> {
+    let session = named(&session)?;
+    let step = ScheduleStep::ALL.into_iter().find(|step| step.letter().to_string() == body.actor);
+    let step = step.ok_or_else(|| ApiError::invalid("actor must be A, B or L"))?;
+    Ok(Json(player.step(session, step).await?))
+}
+
+/// Shows a session.
+pub(super) async fn find(
+    State(player): State<Player>,
+    Path(session): Path<String>,
+) -> Result<Json<PlayedState>, ApiError> {
+    Ok(Json(player.look(named(&session)?).await?))
+}
+
+/// Ends a session.
+pub(super) async fn end(
+    State(player): State<Player>,
+    Path(session): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    player.end(named(&session)?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A rung's file, and how its neighbours differ.
+pub(super) async fn rung(Path(id): Path<String>) -> Result<Json<RungFile>, ApiError> {
+    let no_such = || ApiError::new(Code::NotFound).detail("there is no such rung");
+    let rung = known(&id).ok_or_else(no_such)?;
+    let at = RUNGS.iter().position(|known| known.id == rung.id).ok_or_else(no_such)?;
+    let neighbour = |at: Option<usize>| at.and_then(|at| RUNGS.get(at));
+    let previous = neighbour(at.checked_sub(1));
+    Ok(Json(RungFile {
+        id: rung.id,
+        lines: source_code::lines(rung.source),
+        from_previous: previous.map(|previous| diff(previous, rung)).unwrap_or_default(),
+        to_next: neighbour(Some(at + 1)).map(|next| diff(rung, next)).unwrap_or_default(),
+    }))
+}
+
+fn known(name: &str) -> Option<&'static Rung> {
+    ladder::find(name).ok()
+}
+
+fn invalid_rung(name: &str) -> ApiError {
+    let name: String = name.chars().take(64).collect();
+    ApiError::invalid(format!("there is no rung {name:?}; GET /lab shows all of them"))
+}
+
+fn named(session: &str) -> Result<Uuid, PlayerError> {
+    session.parse().map_err(|_| PlayerError::NoSession)
+}
+
+impl From<PlayerError> for ApiError {
+    fn from(error: PlayerError) -> Self {
+        let detail = error.to_string();
+        match error {
+            PlayerError::Busy { free_in, .. } => {
+                Self::unavailable().retry_after(free_in).detail(detail)
+            }
+            PlayerError::NoSession => Self::new(Code::NotFound).detail(detail),
+            PlayerError::Refused(_) => Self::invalid(detail),
+            // What is not installed will not be there in a second.
+            PlayerError::Failed(_) => Self::unavailable().retry_after(FAILED).detail(detail),
+            PlayerError::Overloaded => Self::unavailable().detail(detail),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The ladder in the browser: somebody is the scheduler of two buyers on a rung.
+//!
+//! `player` plays one session at a time; `api` is what the page asks it for; `page` is the page,
+//! and `course` what it says of the rungs.
+
+mod api;
+mod course;
+mod page;
+mod player;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, post};
+use seckill::pages::Site;
+
+pub use player::{PlayedState, Player, PlayerError, PlayerOptions, PlayerThread};
+
+/// The page and what it asks for.
+pub fn routes(player: Player, site: &Arc<Site>) -> Router {
+    Router::new()
+        .route("/lab", page::route(site))
+        .route("/lab/course", get(page::course))
+        .route("/api/lab/rungs/{rung}", get(api::rung))
+        .route("/api/lab/sessions", post(api::open))
+        .route("/api/lab/sessions/{session}", get(api::find).delete(api::end))
+        .route("/api/lab/sessions/{session}/steps", post(api::step))
+        .with_state(player)
+}

@@ -1,0 +1,146 @@
+//! `seckill play`: the server's own router, with what people who look and learn need mounted beside it, on
+//! private stores.
+
+mod board;
+mod crowd_sender;
+mod crowd_verdict;
+mod crowds;
+mod local;
+mod local_crowds;
+mod login;
+
+use std::sync::Arc;
+
+use axum::middleware::from_fn_with_state;
+use clap::Args;
+use seckill::cli::serve::{ReadyServer, ServerOptions};
+use seckill::config::{HomeArgs, SecretArgs, ServerArgs, StoreArgs};
+use seckill::http::Additions;
+use seckill::http::address::reachable;
+use seckill::http::tokens::Tokens;
+use seckill::model::{Clock, SystemClock};
+use seckill::pages::{self, Asset, SCRIPT, STYLE, Site, SiteAdditions};
+use seckill::store::users;
+use seckill_tools::DEMO_ADMIN_PHONE;
+use seckill_tools::demo_board::opens;
+use utoipa::OpenApi;
+
+use self::crowds::{CrowdsApi, PlayState};
+use self::local_crowds::{CrowdSite, LocalCrowds};
+use self::login::{Demonstration, ShownSms};
+use crate::page::{self, Player, PlayerOptions};
+
+/// A file of this crate's `web/`.
+macro_rules! web {
+    ($name:literal, $content_type:expr) => {
+        ($name, $content_type, include_bytes!(concat!("../../web/", $name)).as_slice())
+    };
+}
+
+const ASSETS: [Asset; 4] = [
+    web!("board_crowd.js", SCRIPT),
+    web!("board_play.js", SCRIPT),
+    web!("lab.js", SCRIPT),
+    web!("lab.css", STYLE),
+];
+
+/// Watch a sale, break a design, buy something: the shop, the board with crowds, the ladder
+///
+/// Everything runs on a private PostgreSQL and Redis of its own, whatever DATABASE_URL and REDIS_URL say.
+/// Login codes are shown instead of being sent. For people who look and learn; never for a real sale.
+#[derive(Debug, Args)]
+pub struct PlayArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+    /// Open the first page in a browser
+    #[arg(long)]
+    open: bool,
+    /// Stop when standard input ends, so that it does not outlive the process that started it
+    #[arg(long, hide = true)]
+    until_stdin_closes: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When a private server cannot be started, or the address not be listened at.
+pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
+    let PlayArgs { mut server, home, open, until_stdin_closes } = args;
+    let has_demo_admin = server.listen.ip().is_loopback()
+        && server.trusted_proxies.0.is_empty()
+        && server.admin_phones.0.is_empty();
+    if has_demo_admin {
+        server.admin_phones.0.insert(DEMO_ADMIN_PHONE.to_owned());
+    }
+    let burst = server.burst as usize;
+    let options = ServerOptions {
+        server,
+        secret: SecretArgs { secret: None },
+        stores: StoreArgs { database_url: None, redis_url: None },
+        home,
+        until_stdin_closes,
+        sms: Some(Box::new(ShownSms)),
+    };
+    let ready = ReadyServer::prepare(options).await?;
+    if !ready.address.ip().is_loopback() {
+        tracing::warn!(
+            "this is a demonstration: all who reach {} can log in as any buyer, because the server \
+             answers POST /api/login-codes with the code",
+            ready.address
+        );
+    }
+    let (player, player_thread) = Player::start(PlayerOptions::private())?;
+    let crowds = Arc::new(local_crowds(&ready, burst)?);
+    let admin = if has_demo_admin { Some(demo_admin(&ready).await?) } else { None };
+    let added = additions(&ready, Arc::clone(&crowds), player, admin);
+    if open && !opens(&format!("http://{}/", reachable(ready.address))) {
+        tracing::warn!("no browser could be opened: open the address yourself");
+    }
+    let ended = ready.run(added, move || crowds.stop()).await;
+    player_thread.close().await;
+    ended
+}
+
+fn local_crowds(ready: &ReadyServer, burst: usize) -> anyhow::Result<LocalCrowds> {
+    let site = CrowdSite {
+        database: ready.app.database.clone(),
+        tokens: Tokens::new(ready.secret.as_bytes(), Arc::new(SystemClock)),
+        address: ready.address,
+        // It leaves room for the people who watch, and for purchases of others.
+        max_connections: (ready.limits.connections_of_a_peer / 2).min(burst).max(1),
+    };
+    LocalCrowds::new(site)
+}
+
+/// The administrator whom nobody had to configure.
+async fn demo_admin(ready: &ReadyServer) -> anyhow::Result<(&'static str, seckill::model::UserId)> {
+    let pool = ready.app.database.pool();
+    let admin = users::find_or_create(pool, DEMO_ADMIN_PHONE, "demo", SystemClock.now()).await?;
+    Ok((DEMO_ADMIN_PHONE, admin.id))
+}
+
+fn additions(
+    ready: &ReadyServer,
+    crowds: Arc<LocalCrowds>,
+    player: Player,
+    admin: Option<(&'static str, seckill::model::UserId)>,
+) -> Additions {
+    let site = Arc::new(Site::with(SiteAdditions {
+        assets: ASSETS.to_vec(),
+        navigation: vec![("/lab", ["Ladder", "阶梯"])],
+        board: Some(board::additions(admin.map(|(phone, _)| phone))),
+    }));
+    let state = PlayState { app: ready.app.clone(), crowds };
+    let routes = pages::routes(Arc::clone(&site))
+        .merge(page::routes(player, &site))
+        .merge(crowds::routes(state));
+    let demonstration = Demonstration { app: ready.app.clone(), admin };
+    let around = from_fn_with_state(demonstration, login::around);
+    Additions {
+        routes,
+        api: Some(CrowdsApi::openapi()),
+        around: Some(Box::new(|all| all.layer(around))),
+    }
+}

@@ -1,0 +1,142 @@
+//! What is said of cells and rushes, in words: the same on a terminal and on the page.
+
+use std::collections::BTreeMap;
+
+use super::{LabReport, Mark, NoRush};
+use crate::{Cell, LabClaim, RushReport};
+use ladder::Rung;
+
+/// "r07a" of `r07a_user_mutex_inside_tx`.
+pub(super) fn label(rung: &Rung) -> &'static str {
+    rung.id.split_once('_').map_or(rung.id, |(label, _)| label)
+}
+
+/// "7a".
+pub(super) fn short_label(rung: &Rung) -> &'static str {
+    label(rung).trim_start_matches('r').trim_start_matches('0')
+}
+
+/// "user mutex inside tx".
+pub(super) fn mechanism(rung: &Rung) -> String {
+    rung.id.split_once('_').map_or("", |(_, mechanism)| mechanism).replace('_', " ")
+}
+
+impl Cell {
+    /// "breaks, as claimed".
+    pub fn outcome(&self) -> String {
+        let word = Mark::from(self).word();
+        match self.claimed {
+            _ if self.is_skipped() => word.to_owned(),
+            _ if self.is_as_claimed() => format!("{word}, as claimed"),
+            LabClaim::Holds => format!("{word}, NOT as claimed: it claims to hold"),
+            LabClaim::Breaks => format!("{word}, NOT as claimed: it claims to break"),
+        }
+    }
+
+    /// "r03_version_cas, herd: holds no_undersell, NOT as claimed".
+    fn in_full(&self) -> String {
+        let witness = self.witness.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+        format!("{} {}: {} {}{witness}", self.rung, self.scenario, self.invariant, self.outcome())
+    }
+}
+
+impl RushReport {
+    /// What it counted against the promises: "12 oversold, 3 lost".
+    pub fn losses(&self) -> String {
+        let unexpected = i64::try_from(self.unexpected).unwrap_or(i64::MAX);
+        let counts = [
+            (self.oversold, "oversold"),
+            (self.duplicates, "twice to one buyer"),
+            (self.undersold, "undersold"),
+            (self.lost, "lost"),
+            (self.written_later.map_or(0, |later| later.missing), "promised and never written"),
+            (unexpected, "without a proper answer"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count != 0);
+        let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+        match counts.is_empty() {
+            true if self.holds => "every promise kept".to_owned(),
+            true => self.witnesses.join("; "),
+            false => counts.join(", "),
+        }
+    }
+
+    /// "breaks, as claimed".
+    pub fn outcome(&self) -> &'static str {
+        match (self.holds, self.as_claimed) {
+            (true, _) => "holds",
+            (false, true) => "breaks, as claimed",
+            (false, false) if self.broken.is_empty() => "unknown, NOT as claimed",
+            (false, false) => "breaks, NOT as claimed",
+        }
+    }
+
+    /// How it is shown in a matrix.
+    pub fn mark(&self) -> Mark {
+        match self.holds {
+            true => Mark::Holds,
+            false if self.broken.is_empty() => Mark::Unknown,
+            false => Mark::Breaks,
+        }
+    }
+}
+
+impl LabReport {
+    /// Everything that speaks against the ladder, a sentence each.
+    pub fn objections(&self) -> Vec<String> {
+        let cells = self.cells.iter().filter(|cell| cell.is_wrong()).map(Cell::in_full);
+        let rushes = self.rushes.iter().filter(|rush| !rush.as_claimed);
+        let rushes = rushes.map(|rush| {
+            format!("{} rush: {} ({})", rush.rung, rush.outcome(), rush.witnesses.join("; "))
+        });
+        let failed = self.no_rushes.iter().filter(|rush| !rush.skipped);
+        let failed = failed.map(|rush| format!("{} rush: unknown ({})", rush.rung, rush.reason));
+        cells.chain(rushes).chain(failed).collect()
+    }
+
+    /// What was skipped, by the sentence that says how to get what is missing.
+    pub fn skipped(&self) -> Vec<(&str, Vec<String>)> {
+        let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for cell in self.cells.iter().filter(|cell| cell.is_skipped()) {
+            let reason = cell.witness.as_deref().unwrap_or("no reason was given");
+            let name = format!("{} {}", cell.rung, cell.scenario);
+            by_reason.entry(reason).or_default().push(name);
+        }
+        for NoRush { rung, reason, .. } in self.no_rushes.iter().filter(|rush| rush.skipped) {
+            by_reason.entry(reason).or_default().push(format!("{rung} rush"));
+        }
+        by_reason.into_iter().collect()
+    }
+
+    /// The verdict, in a line.
+    pub fn verdict(&self) -> String {
+        let skipped = self.cells.iter().filter(|cell| cell.is_skipped()).count();
+        let played = self.cells.len() - skipped;
+        let right = self.cells.iter().filter(|cell| cell.is_as_claimed()).count();
+        let mut counts = vec![format!("{right} of {} as claimed", counted(played, "cell"))];
+        let rushes = self.rushes.len() + self.no_rushes.iter().filter(|it| !it.skipped).count();
+        if rushes > 0 {
+            let right = self.rushes.iter().filter(|rush| rush.as_claimed).count();
+            counts.push(format!(
+                "{right} of {} kept what the rung claims",
+                counted_es(rushes, "rush")
+            ));
+        }
+        let names: Vec<String> = self.skipped().into_iter().flat_map(|(_, names)| names).collect();
+        if !names.is_empty() {
+            counts.push(format!("{} skipped ({})", names.len(), names.join(", ")));
+        }
+        let word = if self.is_as_claimed() { "AS CLAIMED" } else { "NOT AS CLAIMED" };
+        format!("{word}: {}.", counts.join("; "))
+    }
+}
+
+/// "1 cell", "2 cells".
+pub fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+/// "1 rush", "2 rushes".
+pub fn counted_es(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "es" })
+}

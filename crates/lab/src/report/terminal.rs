@@ -1,0 +1,258 @@
+//! The report on a terminal, and the same in plain text where it is piped.
+//!
+//! Scenarios run down and rungs across: the names of the scenarios are then written out, those
+//! of the rungs are numbers anyway, and the whole ladder fits into some hundred columns. Where
+//! it does not, it comes in pieces, each with the names again.
+
+use console::{Style, measure_text_width};
+
+use super::sentences::{label, mechanism, short_label};
+use super::{LabReport, Mark};
+use crate::{Cell, RushOptions, RushReport};
+use ladder::{Rung, Scenario};
+
+/// What the reader's side can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Columns; `None` where lines may be as long as they like, because no person reads them
+    /// as they come.
+    pub width: Option<usize>,
+    /// Whether colours are wanted.
+    pub colour: bool,
+}
+
+impl Look {
+    /// No terminal at all.
+    pub const PLAIN: Self = Self { width: None, colour: false };
+
+    fn style(self) -> Style {
+        Style::new().force_styling(self.colour)
+    }
+
+    /// A heading.
+    pub fn heading(self, text: &str) -> String {
+        self.style().bold().apply_to(text).to_string()
+    }
+
+    /// What is there for those who look for it.
+    pub fn aside(self, text: &str) -> String {
+        self.style().dim().apply_to(text).to_string()
+    }
+
+    /// The actor.
+    pub fn actor(self, text: &str) -> String {
+        self.style().cyan().bold().apply_to(text).to_string()
+    }
+
+    /// Something in the colour of what it says of the ladder.
+    pub fn judged(self, mark: Mark, wrong: bool, text: &str) -> String {
+        let style = match mark {
+            _ if wrong => self.style().white().on_red().bold(),
+            Mark::Holds => self.style().green(),
+            Mark::Breaks => self.style().yellow(),
+            Mark::Unknown => self.style().magenta(),
+            Mark::Skipped => self.style().cyan(),
+            Mark::Absent => self.style().dim(),
+        };
+        style.apply_to(text).to_string()
+    }
+}
+
+/// Everything but the verdict.
+pub fn render(report: &LabReport, look: Look) -> String {
+    let mut parts = vec![matrix(report, look), legend(report, look)];
+    if !report.rushes.is_empty() {
+        parts.push(rushes(report, look));
+    }
+    let objections = report.objections();
+    if !objections.is_empty() {
+        let heading = look.judged(Mark::Breaks, true, "Not as claimed");
+        parts.push(list(&heading, &objections, look));
+    }
+    let skipped: Vec<String> = report
+        .skipped()
+        .into_iter()
+        .map(|(how, names)| format!("{}: {how}", names.join(", ")))
+        .collect();
+    if !skipped.is_empty() {
+        parts.push(list(&look.heading("Skipped"), &skipped, look));
+    }
+    parts.join("\n\n")
+}
+
+/// The verdict, in a line.
+pub fn verdict(report: &LabReport, look: Look) -> String {
+    let sentence = report.verdict();
+    let (word, rest) = sentence.split_once(':').unwrap_or((&sentence, ""));
+    let right = report.is_as_claimed();
+    let word = look.judged(if right { Mark::Holds } else { Mark::Breaks }, !right, word);
+    format!("{word}:{rest}")
+}
+
+/// What each scenario did to each rung.
+pub fn matrix(report: &LabReport, look: Look) -> String {
+    let groups = report.scenarios();
+    let names = groups.iter().flat_map(|(_, all)| all).map(|it| it.as_str().len() + 2);
+    let first = names.max().unwrap_or(0).max("every promise".len());
+    let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(first));
+    let long = report.rungs.iter().map(|rung| label(rung).len() + 2).sum::<usize>() <= room;
+    let label = if long { label } else { short_label };
+    let columns: Vec<Column> = report
+        .rungs
+        .iter()
+        .map(|rung| Column {
+            rung,
+            label: label(rung),
+            width: label(rung).len().max(2) + 1 + usize::from(long),
+        })
+        .collect();
+    let pieces: Vec<String> =
+        pieces(&columns, room).into_iter().map(|piece| lines(report, piece, first, look)).collect();
+    pieces.join("\n\n")
+}
+
+struct Column {
+    rung: &'static Rung,
+    label: &'static str,
+    width: usize,
+}
+
+/// As many columns a piece as there is room for, and at least one.
+fn pieces(columns: &[Column], room: usize) -> Vec<&[Column]> {
+    let (mut found, mut rest) = (Vec::new(), columns);
+    while !rest.is_empty() {
+        let mut used = 0;
+        let fits = rest.iter().take_while(|column| {
+            used += column.width;
+            used <= room
+        });
+        let (piece, after) = rest.split_at(fits.count().max(1));
+        found.push(piece);
+        rest = after;
+    }
+    found
+}
+
+/// One piece of the matrix.
+fn lines(report: &LabReport, columns: &[Column], first: usize, look: Look) -> String {
+    let row = |name: &str, cells: Vec<String>| {
+        let cells: String =
+            columns.iter().zip(cells).map(|(column, cell)| right(&cell, column.width)).collect();
+        format!("{name}{}{cells}", " ".repeat(first - measure_text_width(name)))
+            .trim_end()
+            .to_owned()
+    };
+    let heads = columns.iter().map(|column| look.heading(column.label)).collect();
+    let mut lines = vec![row("", heads)];
+    for (invariant, scenarios) in report.scenarios() {
+        lines.push(look.heading(invariant.as_str()));
+        for scenario in scenarios {
+            let cells = columns.iter().map(|column| sign(report, column.rung, scenario, look));
+            lines.push(row(&format!("  {scenario}"), cells.collect()));
+        }
+    }
+    if !report.rushes.is_empty() {
+        lines.push(look.heading("every promise"));
+        let cells = columns.iter().map(|column| rush_sign(report.rush(column.rung), look));
+        lines.push(row("  rush", cells.collect()));
+    }
+    lines.join("\n")
+}
+
+fn right(text: &str, width: usize) -> String {
+    format!("{}{text}", " ".repeat(width.saturating_sub(measure_text_width(text))))
+}
+
+fn sign(report: &LabReport, rung: &Rung, scenario: Scenario, look: Look) -> String {
+    let cell = report.cell(rung, scenario);
+    signed(cell.map_or(Mark::Absent, Mark::from), cell.is_some_and(Cell::is_wrong), look)
+}
+
+fn rush_sign(rush: Option<&RushReport>, look: Look) -> String {
+    let wrong = rush.is_some_and(|rush| !rush.as_claimed);
+    signed(rush.map_or(Mark::Absent, RushReport::mark), wrong, look)
+}
+
+fn signed(mark: Mark, wrong: bool, look: Look) -> String {
+    let text = format!("{}{}", if wrong { "!" } else { "" }, mark.sign());
+    look.judged(mark, wrong, &text)
+}
+
+fn legend(report: &LabReport, look: Look) -> String {
+    let marks = [Mark::Holds, Mark::Breaks, Mark::Unknown, Mark::Skipped, Mark::Absent];
+    let signs = marks.map(|mark| {
+        format!("{} {}", look.judged(mark, false, &mark.sign().to_string()), mark.word())
+    });
+    let wrong = format!("{} NOT as claimed", look.judged(Mark::Breaks, true, "!"));
+    let signs: Vec<String> = signs.into_iter().chain([wrong]).collect();
+    let rungs: Vec<String> =
+        report.rungs.iter().map(|rung| format!("{} {}", label(rung), mechanism(rung))).collect();
+    format!("{}\n{}", wrapped(&signs, "   ", look), look.aside(&wrapped(&rungs, "   ", look)))
+}
+
+/// Items side by side, as many as fit into a line.
+fn wrapped(items: &[String], between: &str, look: Look) -> String {
+    let room = look.width.unwrap_or(100);
+    let mut lines: Vec<String> = Vec::new();
+    for item in items {
+        match lines.last_mut() {
+            Some(line)
+                if measure_text_width(line) + between.len() + measure_text_width(item) <= room =>
+            {
+                *line += between;
+                *line += item;
+            }
+            _ => lines.push(item.clone()),
+        }
+    }
+    lines.join("\n")
+}
+
+/// A line a rush.
+fn rushes(report: &LabReport, look: Look) -> String {
+    let heads = ["rung", "orders", "orders/s", "p99", "", ""].map(|head| look.aside(head));
+    let mut rows = vec![heads];
+    rows.extend(report.rushes.iter().map(|rush| {
+        let latency = rush.latency_ms.map_or_else(String::new, |it| format!("{:.0} ms", it.p99));
+        let outcome = look.judged(rush.mark(), !rush.as_claimed, rush.outcome());
+        let (orders, rate) = (rush.orders.to_string(), format!("{:.0}", rush.orders_per_s));
+        [rush.rung.to_owned(), orders, rate, latency, outcome, rush.losses()]
+    }));
+    let width = |column: usize| rows.iter().map(move |row| measure_text_width(&row[column]));
+    let widths: [usize; 6] = std::array::from_fn(|column| width(column).max().unwrap_or(0));
+    let lines = rows.iter().map(|row| {
+        let cells =
+            row.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
+                1..=3 => right(cell, width),
+                _ => format!("{cell}{}", " ".repeat(width - measure_text_width(cell))),
+            });
+        format!("  {}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_owned()
+    });
+    let RushOptions { users, stock } = report.crowd;
+    let heading = format!("The rush: {users} buyers for {stock} vouchers, some of them twice");
+    let heading = look.heading(&heading);
+    format!("{heading}\n{}", lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn list(heading: &str, items: &[String], look: Look) -> String {
+    let items = items.iter().map(|item| filled(item, "  ", look));
+    format!("{heading}\n{}", items.collect::<Vec<_>>().join("\n"))
+}
+
+/// A text of some length, every line of it indented; wrapped on a terminal alone.
+pub fn filled(text: &str, indent: &str, look: Look) -> String {
+    let Some(width) = look.width else { return format!("{indent}{text}") };
+    let mut lines = vec![indent.to_owned()];
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        let empty = line.len() == indent.len();
+        if !empty && measure_text_width(line) + 1 + measure_text_width(word) > width {
+            lines.push(format!("{indent}{word}"));
+        } else {
+            *line += if empty { "" } else { " " };
+            *line += word;
+        }
+    }
+    lines.join("\n")
+}

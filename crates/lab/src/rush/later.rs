@@ -1,0 +1,71 @@
+//! A rung that answers first: how far its orders are behind its answers.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use sqlx::postgres::PgPool;
+use tokio::time::{Instant, sleep};
+
+use load::crowd::CrowdReport;
+use load::outcome::{ACCEPTED, ORDERED};
+use seckill::model::VoucherId;
+
+/// How often orders are counted.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Without a new order for so long none is to come: longer than any entry is left alone (r22).
+const NOTHING_FOR: Duration = Duration::from_secs(40);
+/// How long they are waited for at most.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(300);
+
+/// What the answers of a rung that writes later are worth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct WrittenLater {
+    /// Buyers told yes, or "accepted".
+    pub promised: i64,
+    /// The same a second, while the crowd was there.
+    pub answered_per_s: f64,
+    /// Orders written a second, from the first attempt to the last order.
+    pub durable_per_s: f64,
+    /// Promised and not written yet when the last attempt was answered.
+    pub behind: i64,
+    /// From then to the last order, in seconds.
+    pub behind_s: f64,
+    /// Promised and never written.
+    pub missing: i64,
+}
+
+/// Waits until everything is written that was promised, or nothing is to come.
+pub(super) async fn until_written(
+    database: &PgPool,
+    voucher: VoucherId,
+    crowd: &CrowdReport,
+) -> sqlx::Result<WrittenLater> {
+    let begun = Instant::now();
+    let told = |code: &str| crowd.outcomes.get(code).copied().unwrap_or_default();
+    let promised = i64::try_from(told(ORDERED) + told(ACCEPTED)).unwrap_or(i64::MAX);
+    let at_first = orders(database, voucher).await?;
+    let (mut written, mut last) = (at_first, begun);
+    while written < promised && last.elapsed() < NOTHING_FOR && begun.elapsed() < WRITTEN_WITHIN {
+        sleep(LOOK_EVERY).await;
+        let now = orders(database, voucher).await?;
+        if now > written {
+            (written, last) = (now, Instant::now());
+        }
+    }
+    let answering = crowd.elapsed_ms / 1000.0;
+    let behind_s = last.duration_since(begun).as_secs_f64();
+    let rounded = |number: f64| (number * 10.0).round() / 10.0;
+    Ok(WrittenLater {
+        promised,
+        answered_per_s: rounded(promised as f64 / answering),
+        durable_per_s: rounded(written as f64 / (answering + behind_s)),
+        behind: (promised - at_first).max(0),
+        behind_s: rounded(behind_s),
+        missing: (promised - written).max(0),
+    })
+}
+
+async fn orders(database: &PgPool, voucher: VoucherId) -> sqlx::Result<i64> {
+    let count = sqlx::query_scalar("select count(*) from orders where voucher_id = $1");
+    count.bind(voucher.get()).fetch_one(database).await
+}

@@ -1,0 +1,83 @@
+//! A sale of the lab's: a voucher that one rung sells.
+
+use sqlx::postgres::{PgPool, PgPoolOptions};
+
+use ladder::Rung;
+use seckill::model::{InvalidId, UserId, VoucherId};
+use seckill::purchase::audit::{self, VoucherAudit};
+use seckill::store::StoreError;
+
+/// Connections for the lab's own looks at a database: beside those of the rungs, so that
+/// nobody who looks has to queue with the buyers.
+const MAX_CONNECTIONS: u32 = 4;
+
+/// How the audit calls orders of users that it does not know.
+const ORPHANS: &str = "orphans:";
+
+/// The lab's own connections to the database at `url`.
+pub(super) fn connections(url: &str) -> sqlx::Result<PgPool> {
+    PgPoolOptions::new().max_connections(MAX_CONNECTIONS).connect_lazy(url)
+}
+
+/// The title by which a voucher is known to be the rung's.
+fn title(rung: &Rung) -> String {
+    format!("lab {}", rung.id)
+}
+
+/// Puts a voucher on sale, since an hour ago, for a year.
+pub(super) async fn put_on_sale(
+    database: &PgPool,
+    rung: &Rung,
+    stock: i32,
+) -> sqlx::Result<VoucherId> {
+    let id: i64 = sqlx::query_scalar(
+        "with voucher as (
+           insert into vouchers (title, created_at) values ($1, now()) returning id
+         )
+         insert into seckill_vouchers (voucher_id, initial_stock, stock, begin_time, end_time)
+         select id, $2, $2, now() - interval '1 hour', now() + interval '1 year' from voucher
+         returning voucher_id",
+    )
+    .bind(title(rung))
+    .bind(stock)
+    .fetch_one(database)
+    .await?;
+    VoucherId::try_from(id).map_err(|error: InvalidId| sqlx::Error::Decode(error.into()))
+}
+
+/// Whether the voucher is one of the rung's: all rungs with the same tables share them.
+pub(super) async fn is_of(
+    database: &PgPool,
+    rung: &Rung,
+    voucher: VoucherId,
+) -> sqlx::Result<bool> {
+    sqlx::query_scalar("select exists (select from vouchers where id = $1 and title = $2)")
+        .bind(voucher.get())
+        .bind(title(rung))
+        .fetch_one(database)
+        .await
+}
+
+/// The order of a user that has the lowest id; some rungs write more than one.
+pub(super) async fn order_of(
+    database: &PgPool,
+    user: UserId,
+    voucher: VoucherId,
+) -> sqlx::Result<Option<i64>> {
+    let order = "select min(id) from orders where user_id = $1 and voucher_id = $2";
+    sqlx::query_scalar(order).bind(user.get()).bind(voucher.get()).fetch_one(database).await
+}
+
+/// What the voucher's books say. That a buyer has no row in `users` is no violation here:
+/// the lab sells to numbers.
+pub(super) async fn books(
+    database: &PgPool,
+    voucher: VoucherId,
+) -> Result<Option<VoucherAudit>, StoreError> {
+    let audit = audit::run(database, Some(voucher)).await?.pop();
+    Ok(audit.map(|mut audit| {
+        audit.violations.retain(|violation| !violation.starts_with(ORPHANS));
+        audit.holds = audit.violations.is_empty();
+        audit
+    }))
+}

@@ -1,0 +1,111 @@
+//! The schedules of the scenarios, and where they make no sense.
+//!
+//! A schedule lets each actor run to its next pause point and no further, so it reproduces
+//! every time. It says what is done, and leaves it to the judge what came of it. It must play
+//! on every rung: one rung lets a second actor through, another has it wait, a third turns it
+//! away.
+
+mod clicks;
+mod failing_consumers;
+mod leases;
+mod owners;
+mod production;
+mod queues;
+mod redis_losses;
+mod servers;
+mod stock;
+
+use super::scheduler::Scheduler;
+use ladder::{LockKind, Rung, Scenario};
+
+/// Why nobody is asked to bear the loss of a server.
+const ONE_SERVER: &str = "has one lock server, and does not promise that it may be missing";
+
+/// The rung that is the production strategy.
+const PRODUCTION: u32 = 19;
+
+/// Plays `scenario`.
+///
+/// # Errors
+/// When it could not be played to its end: the cell is unknown.
+pub async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    if scheduler.rung.number() == PRODUCTION {
+        return production::play(scenario, scheduler).await;
+    }
+    match scenario {
+        Scenario::LastOne => stock::last_one(scheduler).await,
+        Scenario::Herd => stock::herd(scheduler).await,
+        Scenario::DoubleClick => clicks::double_click(scheduler).await,
+        Scenario::TwoNodes => clicks::two_nodes(scheduler).await,
+        Scenario::EarlyRelease => clicks::early_release(scheduler).await,
+        Scenario::HolderDies => leases::holder_dies(scheduler).await,
+        Scenario::DiesBetween => leases::dies_between(scheduler).await,
+        Scenario::SlowHolder => leases::slow_holder(scheduler).await,
+        Scenario::OutlivedLease => leases::outlived_lease(scheduler).await,
+        Scenario::StalledRelease => leases::stalled_release(scheduler).await,
+        Scenario::Nested => owners::nested(scheduler).await,
+        Scenario::LostWakeup => owners::lost_wakeup(scheduler).await,
+        Scenario::PausedHolder => leases::paused_holder(scheduler).await,
+        Scenario::ResentRelease => servers::resent_release(scheduler).await,
+        Scenario::NodeDown => servers::node_down(scheduler).await,
+        Scenario::Failover => servers::failover(scheduler).await,
+        Scenario::Amnesia => servers::amnesia(scheduler).await,
+        Scenario::ClockJump => servers::clock_jump(scheduler).await,
+        queued => queues::play(queued, scheduler).await,
+    }?;
+    scheduler.settle().await
+}
+
+/// Why `scenario` makes no sense on `rung`: "it …"; `None` where it does.
+pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
+    let number = rung.number();
+    let unless = |applies: bool, reason: &'static str| (!applies).then_some(reason);
+    let has_lease =
+        matches!(rung.lock, LockKind::Redis(_) | LockKind::ZooKeeper) && rung.id != "r08a_setnx";
+    let of_stock = [Scenario::LastOne, Scenario::Herd, Scenario::DoubleClick, Scenario::TwoNodes];
+    if queues::is_one(scenario) {
+        return queues::absent(scenario, rung);
+    }
+    if number == PRODUCTION {
+        return production::absent(scenario);
+    }
+    if matches!(rung.lock, LockKind::None | LockKind::Stream) {
+        return unless(of_stock.contains(&scenario), "takes no lock");
+    }
+    match scenario {
+        Scenario::LastOne
+        | Scenario::Herd
+        | Scenario::DoubleClick
+        | Scenario::TwoNodes
+        | Scenario::EarlyRelease
+        | Scenario::HolderDies
+        | Scenario::Nested => None,
+        Scenario::DiesBetween => unless(
+            (8..=12).contains(&number) && has_lease,
+            "takes its lock and the lease in one step, or has no lease",
+        ),
+        Scenario::SlowHolder | Scenario::OutlivedLease | Scenario::PausedHolder => {
+            unless(has_lease, "has no lease that the work could outlive")
+        }
+        Scenario::StalledRelease => unless(
+            matches!(rung.lock, LockKind::Redis(_)) && number >= 10,
+            "compares nothing before it deletes",
+        ),
+        Scenario::LostWakeup => {
+            unless(has_lease && number >= 13, "turns a second request away, nobody waits")
+        }
+        Scenario::ResentRelease => unless(
+            matches!(rung.lock, LockKind::Redis(1)) && number >= 12,
+            "has no second hold, or gives it back on each of its servers as r13 does on one",
+        ),
+        Scenario::NodeDown => unless(matches!(rung.lock, LockKind::Redis(2..)), ONE_SERVER),
+        Scenario::Failover | Scenario::Amnesia => {
+            unless(matches!(rung.lock, LockKind::Redis(_)), "has no lock in Redis")
+        }
+        Scenario::ClockJump => unless(
+            has_lease && rung.lock != LockKind::ZooKeeper,
+            "has no lease that the clock of a Redis could end",
+        ),
+        queued => queues::absent(queued, rung),
+    }
+}

@@ -1,0 +1,63 @@
+//! One owner, more than one hold; one who waits.
+
+use anyhow::Context;
+use futures_util::future::select_all;
+use tokio::time::timeout;
+
+use crate::Scheduler;
+use crate::scheduler::{ActorPlan, PATIENCE, Stop};
+use faults::{Fault, Proxy};
+use ladder::{Answer, LockKind, Point};
+
+/// The holder calls code that takes the same lock.
+pub(super) async fn nested(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let (wanted, on_the_way) = (scheduler.voucher(1).await?, scheduler.voucher(1).await?);
+    let node = scheduler.node().await?;
+    let a = scheduler.enter("A", node, ActorPlan::new(0, wanted).and(on_the_way)).await?;
+    if scheduler.finish(a).await? == Stop::Waits {
+        scheduler.broken("A waits for a lock that A itself holds");
+    } else if scheduler.orders(on_the_way).await? == 0 {
+        scheduler.broken("A is turned away by the lock that A itself holds");
+    } else if scheduler.orders(wanted).await? == 0 {
+        scheduler.broken("A cannot go on after the purchase made on the way");
+    }
+    Ok(())
+}
+
+/// The release falls between a waiter's miss and its subscription.
+pub(super) async fn lost_wakeup(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(2).await?;
+    let first = scheduler.node().await?;
+    let mut proxies = Vec::new();
+    for url in &mut scheduler.servers.redis_urls {
+        let proxy = Proxy::start(url).await?;
+        *url = proxy.url().to_owned();
+        proxies.push(proxy);
+    }
+    let second = scheduler.node().await?;
+    let a = scheduler.enter("A", first, ActorPlan::new(0, voucher)).await?;
+    let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
+    scheduler.must_reach(a, &[Point::OrdersCounted]).await?;
+    scheduler.must_reach(b, &[Point::Missed]).await?;
+    if scheduler.rung.lock != LockKind::ZooKeeper {
+        // The connection on which B is to hear of the release is a new one, held up on its way.
+        for proxy in &proxies {
+            proxy.break_by(Fault::Hold);
+        }
+        scheduler.set_out(b).await?;
+        let held = proxies.iter().map(|proxy| Box::pin(proxy.until_held()));
+        let held = timeout(PATIENCE, select_all(held)).await;
+        held.context("B never asked to be told of the release")?;
+        scheduler.say("B has missed the lock, and its subscription is held up");
+    }
+    scheduler.finish(a).await?;
+    for proxy in &proxies {
+        proxy.break_by(Fault::None);
+    }
+    scheduler.finish_all(&[b]).await?;
+    match scheduler.answer(b) {
+        Some(Stop::Done(Answer::Ordered(_) | Answer::AlreadyBought)) => {}
+        _ => scheduler.broken("B slept through the release"),
+    }
+    Ok(())
+}

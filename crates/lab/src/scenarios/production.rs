@@ -1,0 +1,218 @@
+//! The same scenarios for the rung that is the production strategy. It has no pause points:
+//! production code is not written for the lab. So the lab holds the voucher's row, on which every
+//! purchase must stop, and lets go of it when all actors are where they have to be.
+
+use anyhow::bail;
+use sqlx::{Postgres, Transaction};
+
+use super::ONE_SERVER;
+use super::servers::replicated;
+use crate::Scheduler;
+use crate::lock_servers::LockServers;
+use crate::scheduler::{Actor, ActorPlan, NodeIndex, Stop};
+use ladder::{Answer, Scenario};
+
+/// The row of a voucher, locked by the lab.
+struct Row(Transaction<'static, Postgres>);
+
+impl Row {
+    async fn hold(scheduler: &mut Scheduler<'_>, voucher: i64) -> anyhow::Result<Self> {
+        // In production an order does not wait for as long as the lab may hold the row.
+        let signature = "place_orders(bigint, bigint[], bigint[], timestamptz[])";
+        let longer = format!("alter function {signature} set lock_timeout = '30s'");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(longer)).execute(&scheduler.database).await?;
+        let mut transaction = scheduler.database.begin().await?;
+        sqlx::query("select from seckill_vouchers where voucher_id = $1 for update")
+            .bind(voucher)
+            .execute(&mut *transaction)
+            .await?;
+        scheduler.say("the lab locks the voucher's row");
+        Ok(Self(transaction))
+    }
+
+    async fn let_go(self, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+        self.0.rollback().await?;
+        scheduler.say("the lab lets go of the row");
+        Ok(())
+    }
+}
+
+/// Why there is no such replay: "it …"; `None` where there is one.
+pub(super) fn absent(scenario: Scenario) -> Option<&'static str> {
+    match scenario {
+        Scenario::LastOne
+        | Scenario::Herd
+        | Scenario::DoubleClick
+        | Scenario::TwoNodes
+        | Scenario::HolderDies
+        | Scenario::Failover
+        | Scenario::Amnesia
+        | Scenario::ClockJump
+        | Scenario::PausedHolder => None,
+        Scenario::Nested => Some("buys nothing on the way"),
+        Scenario::LostWakeup => Some("turns a second request away, nobody waits"),
+        Scenario::NodeDown => Some(ONE_SERVER),
+        _ => Some("has no pause points inside the lock, which is that of r13"),
+    }
+}
+
+/// Plays `scenario`.
+pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    match scenario {
+        Scenario::LastOne => crowd(scheduler, 1, &["A", "B"]).await,
+        Scenario::Herd => crowd(scheduler, 5, &["A", "B", "C", "D", "E"]).await,
+        Scenario::DoubleClick => {
+            let node = scheduler.node().await?;
+            twice(scheduler, [node, node]).await
+        }
+        Scenario::TwoNodes => {
+            let nodes = [scheduler.node().await?, scheduler.node().await?];
+            twice(scheduler, nodes).await
+        }
+        Scenario::HolderDies => holder_dies(scheduler).await,
+        Scenario::PausedHolder => paused_holder(scheduler).await,
+        Scenario::Failover => failover(scheduler).await,
+        Scenario::Amnesia | Scenario::ClockJump => forgotten(scheduler, scenario).await,
+        other => bail!("{other} is not played on this rung"),
+    }
+}
+
+/// All of them want one before any of them has it.
+async fn crowd(
+    scheduler: &mut Scheduler<'_>,
+    stock: i32,
+    names: &[&'static str],
+) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(stock).await?;
+    let node = scheduler.node().await?;
+    let row = Row::hold(scheduler, voucher).await?;
+    let mut actors = Vec::new();
+    for (user, name) in (0..).zip(names) {
+        let actor = scheduler.enter(name, node, ActorPlan::new(user, voucher)).await?;
+        // A buyer who waits for too long is told that the outcome is unknown; the books are not.
+        scheduler.may_fail(actor);
+        actors.push(actor);
+    }
+    // The first one leads a batch of one; whoever comes meanwhile is the next batch.
+    scheduler.finish(actors[0]).await?;
+    for (user, actor) in (1..).zip(&actors[1..]) {
+        scheduler.set_out(*actor).await?;
+        // An actor that has the lock waits for the batch.
+        scheduler.until_locked(user).await?;
+    }
+    row.let_go(scheduler).await?;
+    scheduler.finish_all(&actors[..1]).await?;
+    scheduler.finish_all(&actors[1..]).await?;
+    let together: i64 = sqlx::query_scalar(
+        "select count(*) - count(distinct xmin::text) from orders where voucher_id = $1",
+    )
+    .bind(voucher)
+    .fetch_one(&scheduler.database)
+    .await?;
+    if stock > 1 && together == 0 {
+        bail!("no two orders were committed together");
+    }
+    Ok(())
+}
+
+async fn twice(scheduler: &mut Scheduler<'_>, nodes: [NodeIndex; 2]) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(2).await?;
+    let (row, a) = in_the_middle(scheduler, nodes[0], voucher).await?;
+    let b = scheduler.enter("B", nodes[1], ActorPlan::new(0, voucher)).await?;
+    scheduler.finish(b).await?;
+    row.let_go(scheduler).await?;
+    scheduler.finish_all(&[a, b]).await
+}
+
+/// A has the lock, and its statement waits for the row.
+async fn in_the_middle(
+    scheduler: &mut Scheduler<'_>,
+    node: NodeIndex,
+    voucher: i64,
+) -> anyhow::Result<(Row, Actor)> {
+    let row = Row::hold(scheduler, voucher).await?;
+    let a = scheduler.enter("A", node, ActorPlan::new(0, voucher)).await?;
+    if scheduler.finish(a).await? != Stop::Waits {
+        bail!("A did not stop at the row");
+    }
+    // A buyer who waits for too long is told that the outcome is unknown; the books are not.
+    scheduler.may_fail(a);
+    Ok((row, a))
+}
+
+async fn holder_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(2).await?;
+    let (first, second) = (scheduler.node().await?, scheduler.node().await?);
+    let (row, _) = in_the_middle(scheduler, first, voucher).await?;
+    scheduler.kill(first).await?;
+    scheduler.lease_over(0).await?;
+    // What A sent before it died is done now.
+    row.let_go(scheduler).await?;
+    let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
+    scheduler.finish_all(&[b]).await?;
+    match scheduler.answer(b) {
+        Some(Stop::Done(Answer::Ordered(_) | Answer::AlreadyBought)) => {}
+        _ => scheduler.broken("user 1 is locked out though the lease has ended"),
+    }
+    Ok(())
+}
+
+async fn paused_holder(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(2).await?;
+    let (first, second) = (scheduler.node().await?, scheduler.node().await?);
+    let (row, a) = in_the_middle(scheduler, first, voucher).await?;
+    scheduler.pause(first)?;
+    scheduler.lease_over(0).await?;
+    let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
+    scheduler.may_fail(b);
+    if scheduler.finish(b).await? != Stop::Waits {
+        bail!("B did not get the lock");
+    }
+    row.let_go(scheduler).await?;
+    scheduler.finish_all(&[b]).await?;
+    scheduler.resume(first)?;
+    scheduler.finish_all(&[a]).await
+}
+
+async fn failover(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(2).await?;
+    let pair = replicated(scheduler).await?;
+    let first = scheduler.node().await?;
+    pair.cut(scheduler).await?;
+    let (row, a) = in_the_middle(scheduler, first, voucher).await?;
+    pair.promote(scheduler).await?;
+    let second = scheduler.node().await?;
+    meet(scheduler, row, a, second, voucher).await
+}
+
+async fn forgotten(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(2).await?;
+    scheduler.servers = LockServers::fresh(scheduler.world, 1).await?;
+    let nodes = [scheduler.node().await?, scheduler.node().await?];
+    let (row, a) = in_the_middle(scheduler, nodes[0], voucher).await?;
+    if scenario == Scenario::Amnesia {
+        scheduler.servers.nodes[0].restart_empty().await?;
+        scheduler.say("Redis 1 is restarted, and is empty");
+    } else {
+        scheduler.expire(0, 0).await?;
+        scheduler.say("the clock of Redis 1 leaps past the lease");
+    }
+    meet(scheduler, row, a, nodes[1], voucher).await
+}
+
+/// B gets the lock that A still holds, and both stand before the row.
+async fn meet(
+    scheduler: &mut Scheduler<'_>,
+    row: Row,
+    a: Actor,
+    node: NodeIndex,
+    voucher: i64,
+) -> anyhow::Result<()> {
+    let b = scheduler.enter("B", node, ActorPlan::new(0, voucher)).await?;
+    scheduler.may_fail(b);
+    if scheduler.finish(b).await? != Stop::Waits {
+        bail!("B did not get the lock");
+    }
+    row.let_go(scheduler).await?;
+    scheduler.finish_all(&[a, b]).await
+}

@@ -1,0 +1,196 @@
+//! What becomes of a lock when a server that keeps it dies, forgets, or has a wrong clock.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::time::{sleep, timeout};
+
+use super::leases::IN_OR_AT_THE_DOOR;
+use crate::Scheduler;
+use crate::lock_servers::LockServers;
+use crate::scheduler::{Actor, ActorPlan, PATIENCE, Stop};
+use faults::{Fault, Proxy, RedisNode};
+use ladder::{Answer, LockKind, Point};
+
+/// How often a server is asked.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// The rung that is content with a majority.
+const MAJORITY: u32 = 15;
+
+/// One of the lock's nodes is down: can anyone still buy?
+pub(super) async fn node_down(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(1).await?;
+    let node = scheduler.node().await?;
+    let a = scheduler.enter("A", node, ActorPlan::new(0, voucher)).await?;
+    let last = scheduler.servers.nodes.last_mut().context("the rung has no servers of its own")?;
+    last.kill();
+    let count = scheduler.servers.nodes.len();
+    scheduler.say(format!("Redis {count} of {count} is killed (SIGKILL)"));
+    scheduler.may_fail(a);
+    match scheduler.finish(a).await? {
+        Stop::Done(Answer::Ordered(_)) => {}
+        // As `RungError` says it: a failure of anything else proves nothing.
+        Stop::Failed(error) if error.starts_with("the lock: ") => {
+            scheduler.broken("one server of the lock is down, and nobody can buy");
+        }
+        other => bail!("A was to fail at the lock, and came to {other:?}"),
+    }
+    Ok(())
+}
+
+/// A master among the lock's servers, the first, and its replica.
+pub(super) struct Pair {
+    replica: RedisNode,
+    link: Proxy,
+}
+
+/// Gives the first of the lock's servers a replica that is in step.
+pub(super) async fn replicated(scheduler: &mut Scheduler<'_>) -> anyhow::Result<Pair> {
+    scheduler.servers = LockServers::fresh(scheduler.world, count(scheduler)).await?;
+    let replica = RedisNode::start_at(scheduler.world.home()).await?;
+    let link = Proxy::start(&scheduler.servers.nodes[0].socket_url()).await?;
+    replica.replica_at(link.port()).await?;
+    Ok(Pair { replica, link })
+}
+
+impl Pair {
+    /// The replica alone, which goes on.
+    pub(super) fn into_replica(self) -> RedisNode {
+        self.replica
+    }
+
+    pub(super) async fn cut(&self, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+        self.link.break_by(Fault::Down);
+        self.replica.until_cut_off().await?;
+        scheduler.say("the link from the master to its replica is cut");
+        Ok(())
+    }
+
+    /// The master dies, and the replica is what processes find that start from now on.
+    pub(super) async fn promote(&self, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+        scheduler.servers.nodes[0].kill();
+        scheduler.say("the master is killed (SIGKILL)");
+        self.replica.promote().await?;
+        scheduler.say("the replica is promoted");
+        scheduler.servers.redis_urls[0] = self.replica.url();
+        Ok(())
+    }
+}
+
+/// The master dies before its replica has heard of the lock, and the replica is promoted.
+pub(super) async fn failover(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(2).await?;
+    let pair = replicated(scheduler).await?;
+    let first = scheduler.node().await?;
+    let a = scheduler.enter("A", first, ActorPlan::new(0, voucher)).await?;
+    pair.cut(scheduler).await?;
+    scheduler.must_reach(a, &[Point::OrdersCounted]).await?;
+    pair.promote(scheduler).await?;
+    let second = scheduler.node().await?;
+    let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
+    // It writes, and then finds nobody to give the lock back to.
+    scheduler.may_fail(a);
+    meet(scheduler, a, b).await
+}
+
+/// A server of the lock restarts with an empty memory.
+pub(super) async fn amnesia(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let (a, b) = held_by_as_few_as_possible(scheduler).await?;
+    let forgets = scheduler.servers.nodes.len().min(2) - 1;
+    scheduler.servers.nodes[forgets].restart_empty().await?;
+    scheduler.say(format!("Redis {} is restarted, and is empty", forgets + 1));
+    scheduler.may_fail(a);
+    meet(scheduler, a, b).await
+}
+
+/// The clock of a server of the lock leaps past the lease.
+pub(super) async fn clock_jump(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let (a, b) = held_by_as_few_as_possible(scheduler).await?;
+    let leaps = scheduler.servers.nodes.len().min(2) - 1;
+    scheduler.expire(0, leaps).await?;
+    scheduler.say(format!("the clock of Redis {} leaps past the lease", leaps + 1));
+    meet(scheduler, a, b).await
+}
+
+/// A holds the lock, on a bare majority where the rung is content with that: the last server is
+/// down for a moment.
+async fn held_by_as_few_as_possible(
+    scheduler: &mut Scheduler<'_>,
+) -> anyhow::Result<(Actor, Actor)> {
+    let voucher = scheduler.voucher(2).await?;
+    scheduler.servers = LockServers::fresh(scheduler.world, count(scheduler)).await?;
+    let nodes = [scheduler.node().await?, scheduler.node().await?];
+    let a = scheduler.enter("A", nodes[0], ActorPlan::new(0, voucher)).await?;
+    let b = scheduler.enter("B", nodes[1], ActorPlan::new(0, voucher)).await?;
+    let bare_majority = scheduler.rung.number() == MAJORITY;
+    let last = scheduler.servers.nodes.len() - 1;
+    if bare_majority {
+        scheduler.servers.nodes[last].kill();
+        scheduler.say(format!("Redis {} is down", last + 1));
+    }
+    scheduler.must_reach(a, &[Point::OrdersCounted]).await?;
+    if bare_majority {
+        scheduler.servers.nodes[last].restart().await?;
+        scheduler.say(format!("Redis {} is up again", last + 1));
+    }
+    Ok((a, b))
+}
+
+/// B comes while A is about to write.
+async fn meet(scheduler: &mut Scheduler<'_>, a: Actor, b: Actor) -> anyhow::Result<()> {
+    if let Stop::At(Point::OrdersCounted) = scheduler.until_first(b, &IN_OR_AT_THE_DOOR).await? {
+        // B first: who was in first is late.
+        return scheduler.finish_all(&[b, a]).await;
+    }
+    scheduler.finish_all(&[a, b]).await
+}
+
+/// The reply to a release is lost, and it is sent again, while the holder has two holds.
+pub(super) async fn resent_release(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let (wanted, on_the_way) = (scheduler.voucher(3).await?, scheduler.voucher(2).await?);
+    scheduler.servers = LockServers::fresh(scheduler.world, 1).await?;
+    let direct = scheduler.servers.redis_urls.clone();
+    let proxy = Proxy::start(&scheduler.servers.nodes[0].socket_url()).await?;
+    scheduler.servers.redis_urls = vec![proxy.url().to_owned()];
+    let first = scheduler.node().await?;
+    scheduler.servers.redis_urls = direct;
+    let second = scheduler.node().await?;
+    // Somebody else before, so that Redis knows the scripts: the reply that is lost must be
+    // the one to the release.
+    let w = scheduler.enter("W", first, ActorPlan::new(1, wanted).and(on_the_way)).await?;
+    scheduler.finish_all(&[w]).await?;
+    let a = scheduler.enter("A", first, ActorPlan::new(0, wanted).and(on_the_way)).await?;
+    let b = scheduler.enter("B", second, ActorPlan::new(0, wanted)).await?;
+    scheduler.must_reach(a, &[Point::Releasing]).await?;
+    let before = scripts_run(scheduler).await?;
+    proxy.break_by(Fault::LoseAnswer);
+    scheduler.say("the reply to A's next command will be lost");
+    scheduler.must_reach(a, &[Point::InnerDone]).await?;
+    let resent = async {
+        while scripts_run(scheduler).await? < before + 2 {
+            sleep(LOOK_EVERY).await;
+        }
+        anyhow::Ok(())
+    };
+    timeout(PATIENCE, resent).await.context("the release was not sent again")??;
+    scheduler.say("the release has arrived twice");
+    scheduler.must_reach(a, &[Point::OrdersCounted]).await?;
+    scheduler.until_first(b, &IN_OR_AT_THE_DOOR).await?;
+    scheduler.finish_all(&[a, b]).await
+}
+
+/// How many scripts the first server has run.
+async fn scripts_run(scheduler: &Scheduler<'_>) -> anyhow::Result<u64> {
+    let stats =
+        scheduler.servers.nodes[0].field(&["INFO", "commandstats"], "cmdstat_evalsha").await?;
+    let calls = stats.split(',').find_map(|stat| stat.strip_prefix("calls="));
+    calls.unwrap_or("0").parse().context("Redis counts strangely")
+}
+
+fn count(scheduler: &Scheduler<'_>) -> usize {
+    match scheduler.rung.lock {
+        LockKind::Redis(count) => count,
+        LockKind::None | LockKind::Mutex | LockKind::ZooKeeper | LockKind::Stream => 1,
+    }
+}

@@ -1,0 +1,37 @@
+//! Many buyers, one stock.
+
+use crate::Scheduler;
+use crate::scheduler::ActorPlan;
+use ladder::Point;
+
+/// Where the rungs have looked at the stock, or at the orders, and not written yet; or, where they
+/// do not look, have written and not committed; or, where Redis decides, have taken there.
+const LOOKED: [Point; 4] =
+    [Point::StockRead, Point::OrdersCounted, Point::Committing, Point::TakenInRedis];
+
+/// Two buyers both see the last voucher.
+pub(super) async fn last_one(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(1).await?;
+    let node = scheduler.node().await?;
+    let a = scheduler.enter("A", node, ActorPlan::new(0, voucher)).await?;
+    let b = scheduler.enter("B", node, ActorPlan::new(1, voucher)).await?;
+    scheduler.must_reach(a, &LOOKED).await?;
+    scheduler.until_first(b, &LOOKED).await?;
+    scheduler.finish_all(&[a, b]).await
+}
+
+/// Many buyers all read the same stock before any of them writes.
+pub(super) async fn herd(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    const HERD: [&str; 5] = ["A", "B", "C", "D", "E"];
+    let voucher = scheduler.voucher(HERD.len() as i32).await?;
+    let node = scheduler.node().await?;
+    let mut buyers = Vec::new();
+    for (user, name) in (0..).zip(HERD) {
+        buyers.push(scheduler.enter(name, node, ActorPlan::new(user, voucher)).await?);
+    }
+    scheduler.must_reach(buyers[0], &LOOKED).await?;
+    for buyer in &buyers[1..] {
+        scheduler.until_first(*buyer, &LOOKED).await?;
+    }
+    scheduler.finish_all(&buyers).await
+}

@@ -1,0 +1,363 @@
+//! The scheduler of one replay: actors who go on only when the schedule says so, and what they did.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use nix::sys::signal::Signal;
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use tokio::time::timeout;
+
+pub(super) use super::actors::{Actor, ActorPlan, ActorRecord, ActorState, SHORT_LEASE, Stop};
+use super::lock_servers::LockServers;
+use super::node_process::NodeProcess;
+use super::protocol::{Attempt, NodePlan, NodeRequest};
+use super::timeline::TimelineLine;
+use super::world::World;
+use ladder::{Answer, Point, Rung};
+
+/// What takes longer never comes: the cell is unknown.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The first rung whose lock is renewed, and whose holder learns that it has lost it.
+const WATCHES_ITSELF: u32 = 13;
+
+/// One of the scheduler's processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeIndex(pub(super) usize);
+
+/// The scheduler.
+pub struct Scheduler<'a> {
+    /// Where it is.
+    pub world: &'a World,
+    /// What is played.
+    pub rung: &'static Rung,
+    /// The lock's servers, for the processes started from now on.
+    pub servers: LockServers,
+    /// The vouchers on sale.
+    pub vouchers: Vec<i64>,
+    /// PostgreSQL, for the lab's own looks.
+    pub database: PgPool,
+    /// What the names of the processes there (`application_name`) begin with.
+    pub(super) application: String,
+    /// What all keys begin with.
+    pub key_prefix: String,
+    /// The first user of the cell.
+    pub first_user: i64,
+    pub(super) nodes: Vec<NodeProcess>,
+    pub(super) actors: Vec<ActorRecord>,
+    timeline: Vec<TimelineLine>,
+    /// The orders written, in the order in which they came.
+    orders: Vec<String>,
+    /// Why a promise that the database cannot judge is broken.
+    broken: Vec<String>,
+}
+
+impl<'a> Scheduler<'a> {
+    /// An empty scheduler.
+    ///
+    /// # Errors
+    /// When the database cannot be reached.
+    pub async fn new(world: &'a World, rung: &'static Rung) -> anyhow::Result<Self> {
+        Self::on(world, rung, LockServers::start(world, rung).await?).await
+    }
+
+    /// An empty scheduler with these servers for the rung's lock.
+    ///
+    /// # Errors
+    /// When the database cannot be reached.
+    pub(super) async fn on(
+        world: &'a World,
+        rung: &'static Rung,
+        servers: LockServers,
+    ) -> anyhow::Result<Self> {
+        let (first_user, key_prefix) = world.next_cell();
+        let database = PgPoolOptions::new().test_before_acquire(false);
+        Ok(Self {
+            database: database.connect(&world.database_url(rung.tables)?).await?,
+            servers,
+            application: format!("{}/", key_prefix.trim_end_matches(':')),
+            world,
+            rung,
+            vouchers: Vec::new(),
+            key_prefix,
+            first_user,
+            nodes: Vec::new(),
+            actors: Vec::new(),
+            timeline: Vec::new(),
+            orders: Vec::new(),
+            broken: Vec::new(),
+        })
+    }
+
+    /// A line of the timeline that is not an actor's.
+    pub fn say(&mut self, text: impl Into<String>) {
+        self.timeline.push(TimelineLine::of_the_lab(text));
+    }
+
+    pub(super) fn note(&mut self, who: &str, text: impl Into<String>) {
+        self.timeline.push(TimelineLine::of(who, text));
+    }
+
+    /// Puts a voucher on sale.
+    ///
+    /// # Errors
+    /// As any statement.
+    pub async fn voucher(&mut self, stock: i32) -> anyhow::Result<i64> {
+        let id: i64 = sqlx::query_scalar(
+            "with voucher as (
+               insert into vouchers (title, created_at) values ('lab', now()) returning id
+             )
+             insert into seckill_vouchers (voucher_id, initial_stock, stock, begin_time, end_time)
+             select id, $1, $1, now() - interval '1 hour', now() + interval '1 day' from voucher
+             returning voucher_id",
+        )
+        .bind(stock)
+        .fetch_one(&self.database)
+        .await?;
+        self.vouchers.push(id);
+        let nth = self.vouchers.len();
+        self.say(format!("voucher {nth} is on sale, {stock} in stock"));
+        Ok(id)
+    }
+
+    /// Starts a process that sells.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub async fn node(&mut self) -> anyhow::Result<NodeIndex> {
+        let plan = self.node_plan()?;
+        self.start_node(&plan).await
+    }
+
+    /// Ends a process, if it has not ended, and puts a new one in its place.
+    ///
+    /// # Errors
+    /// When that does not come up.
+    pub(super) async fn replace_node(&mut self, node: NodeIndex) -> anyhow::Result<()> {
+        // Gone already, or it is now.
+        let _ = self.nodes[node.0].kill().await;
+        let plan = self.plan_of_process(node.0)?;
+        self.nodes[node.0] = self.process(&plan).await?;
+        Ok(())
+    }
+
+    /// The name of a process in PostgreSQL.
+    pub(super) fn application_of(&self, node: usize) -> String {
+        format!("{}{node}", self.application)
+    }
+
+    /// What the next process is to be.
+    pub(super) fn node_plan(&self) -> anyhow::Result<NodePlan> {
+        self.plan_of_process(self.nodes.len())
+    }
+
+    fn plan_of_process(&self, nth: usize) -> anyhow::Result<NodePlan> {
+        let mut database_url = url::Url::parse(&self.world.database_url(self.rung.tables)?)?;
+        database_url.query_pairs_mut().append_pair("application_name", &self.application_of(nth));
+        Ok(NodePlan {
+            rung: self.rung.id.to_owned(),
+            database_url: database_url.into(),
+            redis_urls: self.servers.redis_urls.clone(),
+            zookeeper: self.servers.zookeeper.clone(),
+            key_prefix: self.key_prefix.clone(),
+            http: false,
+            consumer: true,
+        })
+    }
+
+    /// Starts a process by a plan.
+    pub(super) async fn start_node(&mut self, plan: &NodePlan) -> anyhow::Result<NodeIndex> {
+        let node = self.process(plan).await?;
+        self.nodes.push(node);
+        Ok(NodeIndex(self.nodes.len() - 1))
+    }
+
+    async fn process(&self, plan: &NodePlan) -> anyhow::Result<NodeProcess> {
+        let node = timeout(PATIENCE, NodeProcess::start(plan)).await;
+        node.context("a node did not come up in time")?
+    }
+
+    /// An attempt comes to `node`. It does nothing before it is driven.
+    ///
+    /// # Errors
+    /// When the node has ended.
+    pub async fn enter(
+        &mut self,
+        name: &'static str,
+        node: NodeIndex,
+        buyer: ActorPlan,
+    ) -> anyhow::Result<Actor> {
+        let attempt = Attempt {
+            actor: name.to_owned(),
+            user: self.first_user + buyer.user,
+            voucher: buyer.voucher,
+            also: buyer.also,
+            lease_ms: buyer.lease.as_millis() as u64,
+            patience_ms: buyer.patience.as_millis() as u64,
+        };
+        let in_the_books = attempt.user;
+        self.nodes[node.0].order(&NodeRequest::Enter(attempt)).await?;
+        let (user, nth) = (buyer.user + 1, self.nth(buyer.voucher));
+        let also = buyer.also.map(|also| format!(", and on the way voucher {}", self.nth(also)));
+        let also = also.unwrap_or_default();
+        let process = node.0 + 1;
+        self.note(name, format!("user {user} wants voucher {nth}{also} (process {process})"));
+        self.actors.push(ActorRecord {
+            name,
+            user: in_the_books,
+            voucher: buyer.voucher,
+            node: node.0,
+            state: ActorState::Held,
+            answer: None,
+            detail: String::new(),
+            may_fail: false,
+        });
+        Ok(Actor(self.actors.len() - 1))
+    }
+
+    /// Orders by the order in which they came: the same in every run.
+    pub(super) fn nth_order(&mut self, id: String) -> String {
+        let known = self.orders.iter().position(|known| *known == id);
+        let nth = known.unwrap_or_else(|| {
+            self.orders.push(id);
+            self.orders.len() - 1
+        });
+        format!("order {}", nth + 1)
+    }
+
+    fn nth(&self, voucher: i64) -> usize {
+        self.vouchers.iter().position(|known| *known == voucher).map_or(0, |nth| nth + 1)
+    }
+
+    /// `kill -9` of a process; its actors are over.
+    ///
+    /// # Errors
+    /// When it cannot be killed.
+    pub async fn kill(&mut self, node: NodeIndex) -> anyhow::Result<()> {
+        self.say(format!("process {} is killed (SIGKILL)", node.0 + 1));
+        for record in self.actors.iter_mut().filter(|record| record.node == node.0) {
+            record.state = ActorState::Over;
+        }
+        self.nodes[node.0].kill().await
+    }
+
+    /// `SIGSTOP` of a process.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn pause(&mut self, node: NodeIndex) -> anyhow::Result<()> {
+        self.say(format!("process {} is stopped (SIGSTOP)", node.0 + 1));
+        self.nodes[node.0].signal(Signal::SIGSTOP)
+    }
+
+    /// `SIGCONT` of a process.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn resume(&mut self, node: NodeIndex) -> anyhow::Result<()> {
+        self.say(format!("process {} goes on (SIGCONT)", node.0 + 1));
+        self.nodes[node.0].signal(Signal::SIGCONT)
+    }
+
+    /// The last thing that became of the actor.
+    pub fn answer(&self, actor: Actor) -> Option<&Stop> {
+        self.actors[actor.0].answer.as_ref()
+    }
+
+    /// A promise that the database cannot judge is broken: why.
+    pub fn broken(&mut self, why: impl Into<String>) {
+        let why = why.into();
+        self.say(format!("so: {why}"));
+        self.broken.push(why);
+    }
+
+    /// Everybody who was answered, and how.
+    pub fn answers(&self) -> impl Iterator<Item = (&'static str, Answer)> {
+        self.answered().map(|(record, answer)| (record.name, answer))
+    }
+
+    pub(super) fn answered(&self) -> impl Iterator<Item = (&ActorRecord, Answer)> {
+        self.actors.iter().filter_map(|record| match record.answer {
+            Some(Stop::Done(answer)) => Some((record, answer)),
+            _ => None,
+        })
+    }
+
+    /// Why somebody came to no answer, which no schedule counts on unless it says so.
+    pub fn failure(&self) -> Option<String> {
+        self.actors.iter().filter(|record| !record.may_fail).find_map(|record| {
+            match &record.answer {
+                Some(Stop::Failed(error)) => {
+                    Some(format!("{} came to no answer: {error}", record.name))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// The schedule counts on the actor's coming to no answer.
+    pub fn may_fail(&mut self, actor: Actor) {
+        self.actors[actor.0].may_fail = true;
+    }
+
+    /// The promises broken that no database shows.
+    pub fn breaches(&self) -> &[String] {
+        &self.broken
+    }
+
+    /// Where the rung has looked for the last time whether it may write.
+    pub fn last_check(&self) -> Point {
+        if self.renews() { Point::LastCheck } else { Point::OrdersCounted }
+    }
+
+    /// Whether the holder's lease is renewed while it lives.
+    pub fn renews(&self) -> bool {
+        self.rung.number() >= WATCHES_ITSELF
+    }
+
+    /// Orders of a voucher.
+    ///
+    /// # Errors
+    /// As any statement.
+    pub async fn orders(&self, voucher: i64) -> anyhow::Result<i64> {
+        let count = sqlx::query_scalar("select count(*) from orders where voucher_id = $1");
+        Ok(count.bind(voucher).fetch_one(&self.database).await?)
+    }
+
+    /// Breaks off what is played and forgets it. Processes and servers stay; users are fresh ones.
+    ///
+    /// # Errors
+    /// When a process has ended.
+    pub(super) async fn start_over(&mut self) -> anyhow::Result<()> {
+        for node in &mut self.nodes {
+            node.break_off().await?;
+        }
+        self.forget();
+        Ok(())
+    }
+
+    /// Forgets what was played. Processes and servers stay; users are fresh ones.
+    pub(super) fn forget(&mut self) {
+        (self.first_user, _) = self.world.next_cell();
+        self.vouchers.clear();
+        self.actors.clear();
+        self.timeline.clear();
+        self.orders.clear();
+        self.broken.clear();
+    }
+
+    /// What happened since this was asked for the last time.
+    pub(super) fn take_timeline(&mut self) -> Vec<TimelineLine> {
+        std::mem::take(&mut self.timeline)
+    }
+
+    /// Ends the scheduler: its processes, its connections. Returns what happened.
+    pub async fn strike(mut self) -> Vec<TimelineLine> {
+        for node in &mut self.nodes {
+            // Gone already, or it is now.
+            let _ = node.kill().await;
+        }
+        self.database.close().await;
+        self.timeline
+    }
+}

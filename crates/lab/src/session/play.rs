@@ -1,0 +1,332 @@
+//! A session on the real servers: one buyer goes on at a time, and whoever that sets free goes
+//! on, too, before the step is over.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::locks::LockReader;
+use super::schedule::{MAX_STEPS, Schedule, ScheduleStep};
+use super::source_lines;
+use super::state::SessionEvent;
+use crate::scheduler::{Actor, ActorPlan, ActorState, NodeIndex, Scheduler, Stop};
+use crate::world::World;
+use ladder::{LockKind, Point, Rung};
+
+/// Nothing that a session waits for ends by the clock: somebody thinks between two steps.
+const AN_HOUR: Duration = Duration::from_secs(3600);
+
+const NAMES: [&str; 2] = ["A", "B"];
+
+/// What is played.
+#[derive(Debug, Clone, Copy)]
+pub struct PlanOfSession {
+    /// The rung.
+    pub rung: &'static Rung,
+    /// One user who clicks twice, or two users.
+    pub users: u8,
+    /// One process for both, or two.
+    pub processes: u8,
+    /// Vouchers on sale.
+    pub stock: i32,
+}
+
+/// Why a step is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StepRefusal {
+    /// The buyer waits for the other one.
+    #[error("{0} waits for the other buyer")]
+    Waits(&'static str),
+    /// The buyer was answered.
+    #[error("{0} is through")]
+    IsOver(&'static str),
+    /// There is no lease that could end.
+    #[error("no lock with a lease is held whose end could still be played")]
+    NoLease,
+    /// The schedule is as long as it may be.
+    #[error("a schedule has at most {MAX_STEPS} steps")]
+    TooLong,
+}
+
+/// A step that was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// It makes no sense here. Nothing happened.
+    #[error(transparent)]
+    Refused(#[from] StepRefusal),
+    /// A server or a process is gone: so is the session.
+    #[error(transparent)]
+    Failed(#[from] anyhow::Error),
+}
+
+/// Two buyers and their scheduler.
+pub struct LabSession<'a> {
+    pub(super) plan: PlanOfSession,
+    pub(super) scheduler: Scheduler<'a>,
+    pub(super) actors: [Actor; 2],
+    pub(super) steps: Vec<ScheduleStep>,
+    pub(super) events: Vec<SessionEvent>,
+    /// What each of them did last, and in which line it stands.
+    pub(super) places: [(&'static str, Option<usize>); 2],
+    pub(super) locks: LockReader,
+    /// On so many of the lock's servers the lease has ended.
+    leases_ended: usize,
+    /// Fencing tokens, by the order in which they were granted.
+    tokens: BTreeMap<String, usize>,
+    nodes: Vec<NodeIndex>,
+    /// Whether each of them has taken the lock. A buyer that is through has given it back.
+    took_lock: [bool; 2],
+}
+
+impl<'a> LabSession<'a> {
+    /// Both buyers stand where their purchase begins.
+    ///
+    /// # Errors
+    /// When a server or a process does not start.
+    pub async fn start(world: &'a World, plan: PlanOfSession) -> anyhow::Result<Self> {
+        let scheduler = Scheduler::new(world, plan.rung).await?;
+        let locks = LockReader::connect(&scheduler.servers).await?;
+        let mut session = Self {
+            plan,
+            scheduler,
+            actors: [Actor(0), Actor(1)],
+            steps: Vec::new(),
+            events: Vec::new(),
+            places: [("not_begun", None); 2],
+            locks,
+            leases_ended: 0,
+            tokens: BTreeMap::new(),
+            nodes: Vec::new(),
+            took_lock: [false; 2],
+        };
+        session.put_buyers_in_place().await?;
+        Ok(session)
+    }
+
+    /// From the beginning, on the same servers and with the same processes.
+    ///
+    /// # Errors
+    /// When one of them is gone, or `plan` is of another rung.
+    pub async fn start_over(&mut self, plan: PlanOfSession) -> anyhow::Result<()> {
+        anyhow::ensure!(plan.rung.id == self.plan.rung.id, "a session plays one rung");
+        let users = [0, 1].map(|user| self.scheduler.lock_key(user));
+        self.scheduler.start_over().await?;
+        self.scheduler.until_rolled_back(0).await?;
+        for key in users {
+            self.locks.forget(&key?).await?;
+        }
+        self.plan = plan;
+        self.steps.clear();
+        self.events.clear();
+        self.leases_ended = 0;
+        self.tokens.clear();
+        self.took_lock = [false; 2];
+        self.put_buyers_in_place().await
+    }
+
+    /// Which rung is played.
+    pub fn rung(&self) -> &'static Rung {
+        self.plan.rung
+    }
+
+    async fn put_buyers_in_place(&mut self) -> anyhow::Result<()> {
+        let voucher = self.scheduler.voucher(self.plan.stock).await?;
+        while self.nodes.len() < usize::from(self.plan.processes) {
+            self.nodes.push(self.scheduler.node().await?);
+        }
+        for (nth, name) in NAMES.into_iter().enumerate() {
+            let user = if self.plan.users == 1 { 0 } else { nth as i64 };
+            let node = self.nodes[if self.plan.processes == 1 { 0 } else { nth }];
+            let buyer = ActorPlan::new(user, voucher);
+            let buyer = ActorPlan { lease: AN_HOUR, patience: AN_HOUR, ..buyer };
+            self.actors[nth] = self.scheduler.enter(name, node, buyer).await?;
+            self.places[nth] = ("not_begun", source_lines::of_beginning(self.plan.rung));
+        }
+        Ok(())
+    }
+
+    /// Plays a whole schedule.
+    ///
+    /// # Errors
+    /// As [`LabSession::step`]; the steps before that one were taken.
+    pub async fn play(&mut self, schedule: &Schedule) -> Result<(), StepError> {
+        for step in &schedule.0 {
+            self.step(*step).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes one step.
+    ///
+    /// # Errors
+    /// When it makes no sense, or a server or a process is gone.
+    pub async fn step(&mut self, step: ScheduleStep) -> Result<(), StepError> {
+        if self.steps.len() >= MAX_STEPS {
+            return Err(StepRefusal::TooLong.into());
+        }
+        match step {
+            ScheduleStep::A => self.go_on(0).await?,
+            ScheduleStep::B => self.go_on(1).await?,
+            ScheduleStep::L => self.end_lease().await?,
+        }
+        self.steps.push(step);
+        Ok(())
+    }
+
+    pub(super) fn actor_state(&self, nth: usize) -> ActorState {
+        self.scheduler.actors[self.actors[nth].0].state
+    }
+
+    async fn go_on(&mut self, mover: usize) -> Result<(), StepError> {
+        match self.actor_state(mover) {
+            ActorState::Held | ActorState::Running => {}
+            ActorState::Over => return Err(StepRefusal::IsOver(NAMES[mover]).into()),
+            ActorState::QueuedInDatabase | ActorState::QueuedInProcess => {
+                return Err(StepRefusal::Waits(NAMES[mover]).into());
+            }
+        }
+        self.run_to_next_stop(mover).await?;
+        let other = 1 - mover;
+        let set_free = match self.actor_state(other) {
+            // What the mover did is committed, or is not, before it stopped.
+            ActorState::QueuedInDatabase => self.scheduler.transactions().await?.blocked == 0,
+            // A buyer that is through has given back everything.
+            ActorState::QueuedInProcess if self.actor_state(mover) == ActorState::Over => true,
+            // A mutex may be given back before that (r07a).
+            ActorState::QueuedInProcess if self.plan.rung.lock == LockKind::Mutex => {
+                !self.scheduler.still_waits(self.actors[other]).await?
+            }
+            _ => false,
+        };
+        if set_free {
+            self.run_to_next_stop(other).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the other buyer keeps this one from taking the lock.
+    fn is_locked_out(&self, nth: usize) -> bool {
+        let other = 1 - nth;
+        let holds = self.took_lock[other] && self.actor_state(other) != ActorState::Over;
+        holds && !self.enough_leases_ended()
+    }
+
+    /// Whether so many of the lock's servers know of no holder that somebody else can take it.
+    fn enough_leases_ended(&self) -> bool {
+        let LockKind::Redis(servers) = self.plan.rung.lock else { return false };
+        let all = self.plan.rung.needs_all_servers();
+        self.leases_ended >= if all { servers } else { servers / 2 + 1 }
+    }
+
+    async fn run_to_next_stop(&mut self, nth: usize) -> anyhow::Result<()> {
+        let mut stop = self.scheduler.until_first(self.actors[nth], &Point::ALL).await?;
+        // It only waits for the server of a lock that is free.
+        if stop == Stop::Waits
+            && self.actor_state(nth) == ActorState::QueuedInProcess
+            && !self.is_locked_out(nth)
+        {
+            stop = self.scheduler.until_first(self.actors[nth], &Point::ALL).await?;
+        }
+        let rung = self.plan.rung;
+        let before = self.places[nth].1.unwrap_or_default();
+        self.places[nth] = match &stop {
+            Stop::At(point) => (point.name(), source_lines::of_point(rung, *point)),
+            Stop::Waits if self.actor_state(nth) == ActorState::QueuedInDatabase => {
+                ("waits_in_database", source_lines::of_row(rung, before))
+            }
+            Stop::Waits => ("waits_in_process", source_lines::of_waiting(rung, before)),
+            Stop::Done(answer) => (answer.code(), None),
+            Stop::LostLock => ("lost_lock", None),
+            Stop::Failed(_) => ("failed", None),
+            // A session has no consumer.
+            Stop::Worked(_) => ("worked", None),
+        };
+        let has_place = rung.lock == LockKind::ZooKeeper && !matches!(stop, Stop::Done(_));
+        let takes = matches!(stop, Stop::At(Point::KeySet | Point::Locked));
+        self.took_lock[nth] |= takes;
+        if has_place || takes {
+            let key = self.scheduler.lock_key(self.user(nth))?;
+            self.locks.is_of(&key, NAMES[nth]).await?;
+        }
+        self.tell(nth, &stop);
+        Ok(())
+    }
+
+    fn tell(&mut self, nth: usize, stop: &Stop) {
+        let mut detail = self.scheduler.actors[self.actors[nth].0].detail.clone();
+        if let Some((said, token)) = detail.split_once("by token ") {
+            let next = self.tokens.len() + 1;
+            let nth = *self.tokens.entry(token.to_owned()).or_insert(next);
+            detail = format!("{said}by token {nth}");
+        }
+        let text = match stop {
+            Stop::At(point) => point.told(&detail),
+            Stop::Waits if self.actor_state(nth) == ActorState::QueuedInDatabase => {
+                "waits for a row that another transaction has locked".to_owned()
+            }
+            Stop::Waits => format!("waits for {detail}"),
+            Stop::Done(answer) => format!("is told: {answer}"),
+            Stop::LostLock => "has lost its lock and writes nothing".to_owned(),
+            Stop::Failed(error) => format!("comes to no answer: {error}"),
+            Stop::Worked(turn) => turn.to_string(),
+        };
+        if matches!(stop, Stop::Done(_) | Stop::LostLock) {
+            detail.clear();
+        }
+        self.event(Some(NAMES[nth]), self.places[nth].0, detail, text);
+    }
+
+    fn event(
+        &mut self,
+        actor: Option<&'static str>,
+        kind: &'static str,
+        detail: String,
+        text: String,
+    ) {
+        let step = self.steps.len() + 1;
+        self.events.push(SessionEvent { step, actor, kind, detail, text });
+    }
+
+    /// Which of the cell's users the buyer is, from 0.
+    pub(super) const fn user(&self, nth: usize) -> i64 {
+        if self.plan.users == 1 { 0 } else { nth as i64 }
+    }
+
+    /// The user whose lock has a lease on the server where the next one can end, if any has.
+    pub(super) async fn lease_that_can_end(&self) -> anyhow::Result<Option<i64>> {
+        let Some(redis) = self.locks.redis(self.leases_ended) else { return Ok(None) };
+        for user in 0..i64::from(self.plan.users) {
+            let key = self.scheduler.lock_key(user)?;
+            if redis.query::<i64>(redis::cmd("PTTL").arg(key)).await? > 0 {
+                return Ok(Some(user));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Ends the lease on the next of the lock's servers. A buyer that waits looks again, as at a real
+    /// end; it comes in when enough servers know of no holder.
+    async fn end_lease(&mut self) -> Result<(), StepError> {
+        let user = self.lease_that_can_end().await?.ok_or(StepRefusal::NoLease)?;
+        let server = self.leases_ended;
+        self.scheduler.expire(user, server).await?;
+        self.leases_ended += 1;
+        let name = format!("Redis {}", self.leases_ended);
+        let text = format!("the lease ends on {name}, as if its time had passed");
+        self.event(None, "lease_ended", name, text);
+        for nth in 0..NAMES.len() {
+            if self.actor_state(nth) == ActorState::QueuedInProcess {
+                let key = self.scheduler.lock_key(self.user(nth))?;
+                self.locks.tell_waiters(server, &key).await?;
+                if !self.is_locked_out(nth) {
+                    self.run_to_next_stop(nth).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the session: its processes, its connections, its lock servers.
+    pub async fn close(self) {
+        self.scheduler.strike().await;
+    }
+}

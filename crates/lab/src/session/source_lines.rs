@@ -1,0 +1,56 @@
+//! Where in a rung's file an actor stands.
+
+use ladder::{Point, Rung};
+
+/// The line of a pause point, from 1.
+pub(super) fn of_point(rung: &Rung, point: Point) -> Option<usize> {
+    let call = format!(".at(Point::{point:?},");
+    first(rung, 0, |line| line.contains(&call))
+}
+
+/// Where an attempt begins.
+pub(super) fn of_beginning(rung: &Rung) -> Option<usize> {
+    first(rung, 0, |line| line.contains("async fn buy(&self, purchase"))
+}
+
+/// Where an attempt that stood at line `after` waits for another one in its process.
+pub(super) fn of_waiting(rung: &Rung, after: usize) -> Option<usize> {
+    first(rung, after, |line| line.contains(".waiting("))
+}
+
+/// The statement after line `after` that waits for a row: the next one that locks any.
+pub(super) fn of_row(rung: &Rung, after: usize) -> Option<usize> {
+    first(rung, after, |line| {
+        let sql = !line.trim_start().starts_with("//");
+        sql && ["update ", "for update", "do update"].iter().any(|word| line.contains(word))
+    })
+}
+
+fn first(rung: &Rung, after: usize, is_it: impl Fn(&str) -> bool) -> Option<usize> {
+    let mut lines = rung.source.lines().enumerate().skip(after);
+    lines.find(|(_, line)| is_it(line)).map(|(at, _)| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ladder::RUNGS;
+
+    #[test]
+    fn every_pause_point_has_one_line_in_its_rungs_file() {
+        // A session does not play those that write later.
+        for rung in RUNGS.iter().filter(|rung| !rung.has_consumer()) {
+            assert!(of_beginning(rung).is_some(), "{}", rung.id);
+            let named = rung.source.matches("Point::").count();
+            let mut found = 0;
+            for point in Point::ALL {
+                let call = format!(".at(Point::{point:?},");
+                let times = rung.source.matches(&call).count();
+                assert!(times <= 1, "{}: {point:?} is reached from {times} lines", rung.id);
+                assert_eq!(of_point(rung, point).is_some(), times == 1);
+                found += times;
+            }
+            assert_eq!(found, named, "{}: a pause point is written in another way", rung.id);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Where the lab works: two scratch databases, a Redis, names of its own.
+
+use std::path::Path;
+
+use anyhow::Context;
+use sqlx::{Connection, Executor, PgConnection};
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+use faults::{FaultError, ZooKeeperNode};
+use ladder::Tables;
+use private_stores::{Home, Plan, Servers};
+use redisson_lock::connection::Redis;
+use seckill::store::Database;
+
+/// What is done to the lab's databases, and to those of the rungs without a safety net.
+const LAB_SQL: &str = include_str!("../../ladder/src/lab.sql");
+const BARE_SQL: &str = include_str!("../../ladder/src/bare.sql");
+
+/// Users of one cell; each cell has a range of its own.
+pub(super) const USERS_PER_CELL: i64 = 100_000;
+
+/// The lab's servers and databases.
+pub struct World {
+    servers: Option<Servers>,
+    /// Where scratch databases are made.
+    admin_url: String,
+    redis_url: String,
+    /// Begins every name of this run.
+    run: String,
+    zookeeper: OnceCell<ZooKeeperNode>,
+    cells: std::sync::atomic::AtomicI64,
+}
+
+impl World {
+    /// The lab on the servers that are named; on private ones in place of those that are not.
+    ///
+    /// # Errors
+    /// When a server cannot be started or reached.
+    pub async fn open(
+        database_url: Option<String>,
+        redis_url: Option<String>,
+    ) -> anyhow::Result<Self> {
+        let plan = Plan {
+            home: Home::Throwaway,
+            postgres: database_url.is_none(),
+            redis: redis_url.is_none(),
+            durable: true,
+        };
+        let servers = if plan.postgres || plan.redis {
+            Some(tokio::task::spawn_blocking(move || Servers::start(&plan)).await??)
+        } else {
+            None
+        };
+        let private =
+            |url: fn(&Servers) -> Option<&str>| servers.as_ref().and_then(url).map(str::to_owned);
+        let admin_url = database_url.or_else(|| private(Servers::database_url));
+        let redis_url = redis_url.or_else(|| private(Servers::redis_url));
+        let world = Self {
+            admin_url: admin_url.context("there is no PostgreSQL")?,
+            redis_url: redis_url.context("there is no Redis")?,
+            servers,
+            run: format!("seckill_lab_{}", &Uuid::new_v4().simple().to_string()[..12]),
+            zookeeper: OnceCell::new(),
+            cells: std::sync::atomic::AtomicI64::new(0),
+        };
+        match world.make_databases().await {
+            Ok(()) => Ok(world),
+            Err(error) => {
+                // What went wrong is the news; that it is in the way of tidying up, too, is not.
+                let _ = world.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn make_databases(&self) -> anyhow::Result<()> {
+        for tables in [Tables::Bare, Tables::Guarded] {
+            self.make_database(tables).await?;
+        }
+        Ok(())
+    }
+
+    async fn make_database(&self, tables: Tables) -> anyhow::Result<()> {
+        let mut admin = PgConnection::connect(&self.admin_url).await?;
+        let name = self.database_name(tables);
+        admin
+            .execute(sqlx::AssertSqlSafe(format!("create database {name}")))
+            .await
+            .context("the lab needs the right to create databases")?;
+        admin.close().await?;
+        let url = self.database_url(tables)?;
+        let database = Database::new(&url)?;
+        database.migrate().await?;
+        database.pool().execute(LAB_SQL).await?;
+        if tables == Tables::Bare {
+            database.pool().execute(BARE_SQL).await?;
+        }
+        database.close().await;
+        Ok(())
+    }
+
+    /// For connections made from now on: commits in the scratch databases do not wait for the disk,
+    /// which changes nothing in what transactions see of each other; and a statement that waits for
+    /// a row ends soon after its client has died, which PostgreSQL would not notice before its turn.
+    ///
+    /// # Errors
+    /// As any statement.
+    pub(super) async fn prepare_for_exploring(&self) -> anyhow::Result<()> {
+        let mut admin = PgConnection::connect(&self.admin_url).await?;
+        for tables in [Tables::Bare, Tables::Guarded] {
+            let name = self.database_name(tables);
+            for setting in ["synchronous_commit = off", "client_connection_check_interval = '10ms'"]
+            {
+                let set = format!("alter database {name} set {setting}");
+                admin.execute(sqlx::AssertSqlSafe(set)).await?;
+            }
+        }
+        Ok(admin.close().await?)
+    }
+
+    fn database_name(&self, tables: Tables) -> String {
+        match tables {
+            Tables::Bare => format!("{}_bare", self.run),
+            Tables::Guarded => format!("{}_guarded", self.run),
+        }
+    }
+
+    /// The scratch database with these tables.
+    ///
+    /// # Errors
+    /// When the URL of the database is malformed.
+    pub fn database_url(&self, tables: Tables) -> anyhow::Result<String> {
+        let mut url = url::Url::parse(&self.admin_url)?;
+        url.set_path(&self.database_name(tables));
+        Ok(url.into())
+    }
+
+    /// The ordinary Redis.
+    pub fn redis_url(&self) -> &str {
+        &self.redis_url
+    }
+
+    /// A directory that goes with the private servers, also when this process is killed.
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.servers.as_ref().map(Servers::directory)
+    }
+
+    /// The one ZooKeeper of this run, as `host:port`; started when it is first asked for, for
+    /// it takes a second.
+    ///
+    /// # Errors
+    /// When it is not installed, or does not start.
+    pub async fn zookeeper(&self) -> Result<String, FaultError> {
+        let node = self.zookeeper.get_or_try_init(|| ZooKeeperNode::start_at(self.home())).await?;
+        Ok(node.connect_string())
+    }
+
+    /// A range of users, and the beginning of Redis names, that no other cell has.
+    pub fn next_cell(&self) -> (i64, String) {
+        let cell = self.cells.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        (1 + cell * USERS_PER_CELL, format!("{}:{cell}:", self.run))
+    }
+
+    /// The version of that ZooKeeper, where it was asked for.
+    pub async fn zookeeper_version(&self) -> Option<String> {
+        self.zookeeper.get()?.version().await
+    }
+
+    /// Drops what was made, and stops private servers, with which goes what is on them.
+    ///
+    /// # Errors
+    /// When a server is gone. What can be removed is removed all the same.
+    pub async fn close(self) -> anyhow::Result<()> {
+        let private = |url: fn(&Servers) -> Option<&str>| self.servers.as_ref().and_then(url);
+        let dropped = match private(Servers::database_url) {
+            Some(_) => Ok(()),
+            None => self.drop_databases().await,
+        };
+        // After the databases: whoever was killed a moment ago is gone by now, and writes no key.
+        let forgotten = match private(Servers::redis_url) {
+            Some(_) => Ok(()),
+            None => self.forget_keys().await,
+        };
+        if let Some(servers) = self.servers {
+            tokio::task::spawn_blocking(move || servers.stop()).await??;
+        }
+        dropped.and(forgotten)
+    }
+
+    async fn drop_databases(&self) -> anyhow::Result<()> {
+        let mut admin = PgConnection::connect(&self.admin_url).await?;
+        for tables in [Tables::Bare, Tables::Guarded] {
+            let name = self.database_name(tables);
+            let drop = format!("drop database if exists {name} with (force)");
+            admin.execute(sqlx::AssertSqlSafe(drop)).await?;
+        }
+        Ok(admin.close().await?)
+    }
+
+    async fn forget_keys(&self) -> anyhow::Result<()> {
+        let redis = Redis::new(&self.redis_url)?;
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(&cursor).arg("MATCH").arg(format!("*{}*", self.run)).arg("COUNT").arg(1000);
+            let (next, keys): (String, Vec<String>) = redis.query(&scan).await?;
+            for key in keys {
+                redis.query::<()>(redis::cmd("DEL").arg(key)).await?;
+            }
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! A buyer's attempt, as a rung sees it.
+
+use std::fmt::Display;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use redisson_lock::LockError;
+use redisson_lock::connection::RedisError;
+use seckill::model::{UserId, VoucherId};
+use seckill::purchase::PurchaseError;
+use seckill::store::StoreError;
+
+/// One attempt to buy.
+#[derive(Clone)]
+pub struct Purchase {
+    /// The buyer.
+    pub user: UserId,
+    /// What.
+    pub voucher: VoucherId,
+    /// The lease of the lock that is taken for it, where there is one.
+    pub lease: Duration,
+    /// How long a second request of a user waits for the first, where it waits.
+    pub patience: Duration,
+    /// Another voucher that is bought on the way, by code that takes the same lock.
+    pub also: Option<VoucherId>,
+    /// Says when it goes on; `None` in a real rush.
+    pub director: Option<Arc<dyn Director>>,
+}
+
+/// Decides when an attempt goes on from a pause point.
+#[async_trait]
+pub trait Director: Send + Sync {
+    /// The attempt is at `point`; returns when it may go on.
+    async fn at(&self, point: Point, detail: String);
+
+    /// The attempt was polled, and has to wait for `what`; `waker` polls it again.
+    fn waits(&self, what: &str, waker: &Waker);
+}
+
+impl Purchase {
+    /// How long a request waits for another one, unless somebody says otherwise.
+    pub const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// A pause point: nothing at all in a real rush.
+    pub async fn at(&self, point: Point, detail: impl Display) {
+        if let Some(director) = &self.director {
+            director.at(point, detail.to_string()).await;
+        }
+    }
+
+    /// Awaits `turn`, and says so where it is not there yet.
+    pub async fn waiting<T>(&self, what: &str, turn: impl Future<Output = T>) -> T {
+        let mut turn = pin!(turn);
+        poll_fn(|context| {
+            let polled = turn.as_mut().poll(context);
+            if let (Poll::Pending, Some(director)) = (&polled, &self.director) {
+                director.waits(what, context.waker());
+            }
+            polled
+        })
+        .await
+    }
+
+    /// The attempt that is made on the way, if there is one.
+    pub fn inner(&self) -> Option<Self> {
+        let voucher = self.also?;
+        Some(Self { voucher, also: None, ..self.clone() })
+    }
+}
+
+/// The pause points: where a schedule can hold an attempt. The texts are those of the
+/// timelines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Point {
+    /// It has read the stock.
+    StockRead,
+    /// It has counted the user's orders of the voucher.
+    OrdersCounted,
+    /// It has sent the first of two commands that take a lock.
+    KeySet,
+    /// It holds the lock.
+    Locked,
+    /// The lock is somebody else's; it is about to wait for it.
+    Missed,
+    /// It has checked for the last time that it holds the lock, and is about to write.
+    LastCheck,
+    /// The attempt made on the way has come back.
+    InnerDone,
+    /// It has given back the lock, and not committed yet.
+    ReleasedEarly,
+    /// It is about to commit.
+    Committing,
+    /// It is about to give back the lock (between compare and delete where these are two).
+    Releasing,
+    /// It has taken one voucher in Redis, and was not answered yet.
+    TakenInRedis,
+    /// A consumer has an entry of the queue or the stream in hand, and has done nothing with it.
+    EntryRead,
+    /// A consumer has committed, and is about to acknowledge the entry.
+    Acknowledging,
+    /// A relay has published an order, and not marked it as published.
+    Published,
+}
+
+impl Point {
+    /// All there are.
+    pub const ALL: [Self; 14] = [
+        Self::StockRead,
+        Self::OrdersCounted,
+        Self::KeySet,
+        Self::Locked,
+        Self::Missed,
+        Self::LastCheck,
+        Self::InnerDone,
+        Self::ReleasedEarly,
+        Self::Committing,
+        Self::Releasing,
+        Self::TakenInRedis,
+        Self::EntryRead,
+        Self::Acknowledging,
+        Self::Published,
+    ];
+
+    /// The name in the interface.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::StockRead => "stock_read",
+            Self::OrdersCounted => "orders_counted",
+            Self::KeySet => "key_set",
+            Self::Locked => "locked",
+            Self::Missed => "missed",
+            Self::LastCheck => "last_check",
+            Self::InnerDone => "inner_done",
+            Self::ReleasedEarly => "released_early",
+            Self::Committing => "committing",
+            Self::Releasing => "releasing",
+            Self::TakenInRedis => "taken_in_redis",
+            Self::EntryRead => "entry_read",
+            Self::Acknowledging => "acknowledging",
+            Self::Published => "published",
+        }
+    }
+
+    /// Whether what a rung says there is the number of an order.
+    pub const fn names_an_order(self) -> bool {
+        matches!(
+            self,
+            Self::Committing
+                | Self::TakenInRedis
+                | Self::EntryRead
+                | Self::Acknowledging
+                | Self::Published
+        )
+    }
+
+    /// What an actor does there, for a timeline.
+    pub fn told(self, detail: &str) -> String {
+        match self {
+            Self::StockRead => format!("reads the stock: {detail}"),
+            Self::OrdersCounted => format!("counts the orders of this user: {detail}"),
+            Self::KeySet => format!("has sent {detail}, and not the next command yet"),
+            Self::Locked => format!("holds the lock: {detail}"),
+            Self::Missed => format!("finds the lock taken, is about to wait: {detail}"),
+            Self::LastCheck => {
+                format!("looks a last time whether the lock is still its own: {detail}")
+            }
+            Self::InnerDone => format!("hears from the purchase made on the way: {detail}"),
+            Self::ReleasedEarly => "has given back the lock, and not committed".to_owned(),
+            Self::Committing => format!("is about to commit: {detail}"),
+            Self::Releasing => format!("is about to give back the lock: {detail}"),
+            Self::TakenInRedis => format!("has taken a voucher in Redis: {detail}"),
+            Self::EntryRead => format!("takes an entry: {detail}"),
+            Self::Acknowledging => format!("has committed, is about to acknowledge: {detail}"),
+            Self::Published => format!("has published, and not marked it yet: {detail}"),
+        }
+    }
+}
+
+/// What a buyer is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Bought: the order.
+    Ordered(i64),
+    /// Nothing is left.
+    SoldOut,
+    /// The user has bought it before.
+    AlreadyBought,
+    /// Another attempt of the user is under way.
+    InProgress,
+    /// It will be decided later: the buyer has to ask again.
+    Accepted,
+    /// It was accepted, and could not be carried out.
+    GivenUp,
+}
+
+impl Answer {
+    /// The code that the API has for it.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Ordered(_) => "ordered",
+            Self::SoldOut => "sold_out",
+            Self::AlreadyBought => "already_bought",
+            Self::InProgress => "order_in_progress",
+            Self::Accepted => "accepted",
+            Self::GivenUp => "order_failed",
+        }
+    }
+}
+
+impl Display for Answer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(self.code())
+    }
+}
+
+/// An attempt that came to no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RungError {
+    /// The database.
+    #[error("the database: {0}")]
+    Database(#[from] sqlx::Error),
+    /// A store of the server's own code.
+    #[error("a store: {0}")]
+    Store(#[from] StoreError),
+    /// Redis.
+    #[error("Redis: {0}")]
+    Redis(#[from] RedisError),
+    /// The production lock.
+    #[error("the lock: {0}")]
+    Lock(#[from] LockError),
+    /// The production strategy.
+    #[error("the purchase: {0}")]
+    Purchase(#[from] PurchaseError),
+    /// The rung found that it does not hold its lock any more, and wrote nothing.
+    #[error("the lock was lost before the write")]
+    LockLost,
+    /// The resources lacks what the rung needs.
+    #[error("this rung needs {0}")]
+    Lacks(&'static str),
+    /// The queue between the answer and the database has no room.
+    #[error("the queue is full")]
+    QueueFull,
+    /// An entry of a stream that no program of today writes.
+    #[error("an entry that is no order")]
+    NoOrder,
+    /// ZooKeeper.
+    #[error("ZooKeeper: {0}")]
+    ZooKeeper(#[from] zookeeper_client::Error),
+}

@@ -1,0 +1,81 @@
+//! *Idea.* `SETNX`, and then `EXPIRE`, so that the lock of a dead holder ends by itself.
+//! *Holds.* One order per user, also when a holder dies at its work.
+//! *Breaks when* the holder dies between the two commands: the key never expires. And when the
+//! work outlives the lease, as in all the rungs up to r12.
+//! *Next.* One command that does both (r09).
+
+use async_trait::async_trait;
+use sqlx::PgPool;
+
+use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use redisson_lock::connection::Redis;
+use seckill::store::Keys;
+
+struct SetNxExpire {
+    database: PgPool,
+    redis: Redis,
+    keys: Keys,
+}
+
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    let redis = resources.first_redis()?;
+    Ok(Box::new(SetNxExpire { database: resources.database, redis, keys: resources.keys }))
+}
+
+#[async_trait]
+impl Design for SetNxExpire {
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        let key = self.keys.order_lock(purchase.user);
+        let taken: bool = self.redis.query(redis::cmd("SETNX").arg(&key).arg(1)).await?;
+        if !taken {
+            return Ok(Answer::InProgress);
+        }
+        purchase.at(Point::KeySet, "SETNX").await;
+        let lease_ms = purchase.lease.as_millis() as u64;
+        self.redis.query::<()>(redis::cmd("PEXPIRE").arg(&key).arg(lease_ms)).await?;
+        purchase.at(Point::Locked, format!("SETNX, PEXPIRE {lease_ms} ms")).await;
+        if let Some(inner) = purchase.inner() {
+            purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
+        }
+        let answer = self.place(purchase).await;
+        purchase.at(Point::Releasing, "DEL").await;
+        self.redis.query::<()>(redis::cmd("DEL").arg(&key)).await?;
+        answer
+    }
+}
+
+impl SetNxExpire {
+    async fn place(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        let mut transaction = self.database.begin().await?;
+        let orders: i64 = sqlx::query_scalar(
+            "select count(*) from orders where user_id = $1 and voucher_id = $2",
+        )
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await?;
+        purchase.at(Point::OrdersCounted, orders).await;
+        if orders > 0 {
+            return Ok(Answer::AlreadyBought);
+        }
+        let taken = sqlx::query(
+            "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
+        )
+        .bind(purchase.voucher.get())
+        .execute(&mut *transaction)
+        .await?;
+        if taken.rows_affected() == 0 {
+            return Ok(Answer::SoldOut);
+        }
+        let order: i64 = sqlx::query_scalar(
+            "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
+        )
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await?;
+        purchase.at(Point::Committing, order).await;
+        transaction.commit().await?;
+        Ok(Answer::Ordered(order))
+    }
+}

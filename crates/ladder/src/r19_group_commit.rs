@@ -1,0 +1,52 @@
+//! *Idea.* The production strategy: the purchases of one voucher that wait together go into one
+//! transaction, which is committed once for all of them; the lock per user and the constraints
+//! stay.
+//! *Holds.* Everything, and faster the greater the crowd: a row is locked, and the disk is
+//! waited for, once a batch.
+//! *Breaks when* nothing breaks it. It is the most code of all the rungs, and with one buyer at
+//! a time no faster than r18.
+//! *Next.* More vouchers, more nodes: `docs/benchmarks.md` says where the next limit is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Answer, Design, Purchase, Resources, RungError};
+use seckill::model::{Outcome, Refusal, SystemClock};
+use seckill::purchase::{PurchaseError, Purchases, PurchasesOptions, Strategy};
+use seckill::store::Database;
+
+const LEASE: Duration = Duration::from_secs(1);
+
+struct GroupCommit {
+    purchases: Arc<Purchases>,
+}
+
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    let database = Database::new(&resources.database_url)?;
+    let (redis, clock) = (resources.first_redis()?, Arc::new(SystemClock));
+    let strategy = Strategy::GroupCommit;
+    // A lease shorter than in production: the lab waits for its end.
+    let options = PurchasesOptions { strategy, lease: LEASE, ..PurchasesOptions::default() };
+    let purchases = Purchases::start(database, redis, resources.keys, clock, options).await?;
+    Ok(Box::new(GroupCommit { purchases }))
+}
+
+#[async_trait]
+impl Design for GroupCommit {
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        match self.purchases.buy(purchase.user, purchase.voucher).await? {
+            Outcome::Ordered(order) => Ok(Answer::Ordered(order.id.get())),
+            Outcome::Refused(Refusal::AlreadyBought { .. }) => Ok(Answer::AlreadyBought),
+            Outcome::Refused(Refusal::OrderInProgress) => Ok(Answer::InProgress),
+            Outcome::Refused(Refusal::SoldOut) => Ok(Answer::SoldOut),
+            // A voucher that is not on sale is no design's business.
+            Outcome::Refused(_) => Err(PurchaseError::Overloaded.into()),
+        }
+    }
+
+    async fn shutdown(&self) {
+        self.purchases.shutdown().await;
+    }
+}

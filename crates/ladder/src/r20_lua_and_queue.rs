@@ -1,0 +1,103 @@
+//! *Idea.* Asynchronous: one Lua script decides in Redis, the buyer is told yes, and a queue in
+//! this process feeds one writer, who tells the database later.
+//! *Holds.* One order per user in any number of processes, and an answer that waits for no
+//! database, as long as this process and Redis live.
+//! *Breaks when* the process dies with orders in its queue: who was told yes has none, and the
+//! vouchers are gone. When the queue is full. When Redis comes back from an older snapshot.
+//! As widely copied: without the course's lock per user, its count of the user's orders, and its
+//! look at what the update came to.
+//! *Next.* Keep the queue where the death of a process does not reach it (r21).
+
+use std::sync::LazyLock;
+
+use async_trait::async_trait;
+use redis::Script;
+use sqlx::PgPool;
+use tokio::sync::{Mutex, mpsc};
+
+use super::entry::QueuedOrder;
+use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
+use redisson_lock::connection::{Redis, ScriptCall};
+use seckill::model::VoucherId;
+use seckill::store::Keys;
+
+static TAKE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lua/take.lua")));
+
+struct LuaAndQueue {
+    database: PgPool,
+    redis: Redis,
+    keys: Keys,
+    queue: mpsc::Sender<QueuedOrder>,
+    waiting: Mutex<mpsc::Receiver<QueuedOrder>>,
+}
+
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    let redis = resources.first_redis()?;
+    let (queue, waiting) = mpsc::channel(resources.queue);
+    let (database, keys, waiting) = (resources.database, resources.keys, Mutex::new(waiting));
+    Ok(Box::new(LuaAndQueue { database, redis, keys, queue, waiting }))
+}
+
+#[async_trait]
+impl Design for LuaAndQueue {
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        let Purchase { user, voucher, .. } = *purchase;
+        let stock = self.keys.ladder(format_args!("seckill:stock:{voucher}"));
+        let buyers = self.keys.ladder(format_args!("seckill:order:{voucher}"));
+        let take = ScriptCall::new(&TAKE).key(&stock).key(buyers).arg(user);
+        let told = match self.redis.invoke(&take).await? {
+            Some(told) => told,
+            None => {
+                self.put_stock(voucher, &stock).await?;
+                self.redis.invoke(&take).await?
+            }
+        };
+        match told {
+            1 => return Ok(Answer::SoldOut),
+            2 => return Ok(Answer::AlreadyBought),
+            _ => {}
+        }
+        // Any number that no other order has.
+        let order = rand::random_range(1..i64::MAX);
+        purchase.at(Point::TakenInRedis, order).await;
+        let queued = QueuedOrder { order, user: user.get(), voucher: voucher.get() };
+        // Where it is full, the voucher has been taken all the same.
+        self.queue.try_send(queued).map_err(|_| RungError::QueueFull)?;
+        Ok(Answer::Ordered(order))
+    }
+
+    async fn write_next(&self, work: &Work) -> Result<WorkTurn, RungError> {
+        let Ok(queued) = self.waiting.lock().await.try_recv() else { return Ok(WorkTurn::Idle) };
+        work.at(Point::EntryRead, queued.order).await;
+        // What fails from here on is written to a log, and the order is gone.
+        let mut transaction = self.database.begin().await?;
+        // The code does not look whether the update found a row: the course does.
+        sqlx::query(
+            "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
+        )
+        .bind(queued.voucher)
+        .execute(&mut *transaction)
+        .await?;
+        sqlx::query("insert into orders (id, user_id, voucher_id) values ($1, $2, $3)")
+            .bind(queued.order)
+            .bind(queued.user)
+            .bind(queued.voucher)
+            .execute(&mut *transaction)
+            .await?;
+        work.at(Point::Committing, queued.order).await;
+        transaction.commit().await?;
+        Ok(WorkTurn::Settled(Answer::Ordered(queued.order)))
+    }
+}
+
+impl LuaAndQueue {
+    /// Tells Redis the stock of a voucher that it does not know yet.
+    async fn put_stock(&self, voucher: VoucherId, key: &str) -> Result<(), RungError> {
+        let stock: i32 =
+            sqlx::query_scalar("select stock from seckill_vouchers where voucher_id = $1")
+                .bind(voucher.get())
+                .fetch_one(&self.database)
+                .await?;
+        Ok(self.redis.query(redis::cmd("SET").arg(key).arg(stock).arg("NX")).await?)
+    }
+}

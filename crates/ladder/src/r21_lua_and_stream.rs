@@ -1,0 +1,142 @@
+//! *Idea.* The script also puts the order into a Redis stream; a group of consumers writes it to
+//! the database. As widely taught: group `g1`, consumer `c1` in every process, and what was read
+//! and not acknowledged is read again only after an error.
+//! *Holds.* The death of a process costs nothing that no consumer had read.
+//! *Breaks when* a consumer dies with an entry in hand, and all goes well elsewhere; when an entry
+//! can never be written; when two processes share the name `c1`; when an entry comes twice; when
+//! the group is made after the first order; when the stream is trimmed; when Redis loses it.
+//! As widely copied: without the course's lock per user, its count of the user's orders, and its
+//! look at what the update came to.
+//! *Next.* Do the stream right (r22).
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use redis::Script;
+use sqlx::PgPool;
+
+use super::entry::{GROUP, OrderEntry, STREAM};
+use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
+use redisson_lock::connection::{Redis, ScriptCall};
+use seckill::model::VoucherId;
+use seckill::store::Keys;
+
+static TAKE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../lua/take_and_queue.lua")));
+
+const CONSUMER: &str = "c1";
+
+struct LuaAndStream {
+    database: PgPool,
+    redis: Redis,
+    keys: Keys,
+    stream: String,
+    keeps: usize,
+    /// Whether the pending entries are read, until there are none.
+    after_error: AtomicBool,
+}
+
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    let redis = resources.first_redis()?;
+    let (database, keys, keeps) = (resources.database, resources.keys, resources.queue);
+    let (stream, after_error) = (keys.ladder(STREAM), AtomicBool::new(false));
+    Ok(Box::new(LuaAndStream { database, redis, keys, stream, keeps, after_error }))
+}
+
+#[async_trait]
+impl Design for LuaAndStream {
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        let Purchase { user, voucher, .. } = *purchase;
+        let stock = self.keys.ladder(format_args!("seckill:stock:{voucher}"));
+        let buyers = self.keys.ladder(format_args!("seckill:order:{voucher}"));
+        // Any number that no other order has.
+        let order = rand::random_range(1..i64::MAX);
+        let take = ScriptCall::new(&TAKE).key(&stock).key(buyers).key(&self.stream);
+        let take = take.arg(user).arg(order).arg(voucher).arg(self.keeps);
+        let told = match self.redis.invoke(&take).await? {
+            Some(told) => told,
+            None => {
+                self.put_stock(voucher, &stock).await?;
+                self.redis.invoke(&take).await?
+            }
+        };
+        match told {
+            1 => return Ok(Answer::SoldOut),
+            2 => return Ok(Answer::AlreadyBought),
+            _ => {}
+        }
+        purchase.at(Point::TakenInRedis, order).await;
+        Ok(Answer::Ordered(order))
+    }
+
+    async fn start_consumer(&self) -> Result<(), RungError> {
+        let mut create = redis::cmd("XGROUP");
+        // From now on: `$`.
+        create.arg("CREATE").arg(&self.stream).arg(GROUP).arg("$").arg("MKSTREAM");
+        // What fails is that the group is there already.
+        let _ = self.redis.query::<()>(&create).await;
+        Ok(())
+    }
+
+    async fn write_next(&self, work: &Work) -> Result<WorkTurn, RungError> {
+        let mut entry = None;
+        if self.after_error.load(Ordering::SeqCst) {
+            entry = self.read("0").await?;
+            self.after_error.store(entry.is_some(), Ordering::SeqCst);
+        }
+        if entry.is_none() {
+            entry = self.read(">").await?;
+        }
+        let Some(entry) = entry else { return Ok(WorkTurn::Idle) };
+        let written = self.write(&entry, work).await;
+        if written.is_err() {
+            self.after_error.store(true, Ordering::SeqCst);
+        }
+        written
+    }
+}
+
+impl LuaAndStream {
+    async fn read(&self, from: &str) -> Result<Option<OrderEntry>, RungError> {
+        let mut read = redis::cmd("XREADGROUP");
+        read.arg("GROUP").arg(GROUP).arg(CONSUMER).arg("COUNT").arg(1);
+        read.arg("STREAMS").arg(&self.stream).arg(from);
+        Ok(OrderEntry::first_read(self.redis.query(&read).await?))
+    }
+
+    async fn write(&self, entry: &OrderEntry, work: &Work) -> Result<WorkTurn, RungError> {
+        let queued = entry.order()?;
+        work.at(Point::EntryRead, queued.order).await;
+        let mut transaction = self.database.begin().await?;
+        // The code does not look whether the update found a row: the course does.
+        sqlx::query(
+            "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
+        )
+        .bind(queued.voucher)
+        .execute(&mut *transaction)
+        .await?;
+        sqlx::query("insert into orders (id, user_id, voucher_id) values ($1, $2, $3)")
+            .bind(queued.order)
+            .bind(queued.user)
+            .bind(queued.voucher)
+            .execute(&mut *transaction)
+            .await?;
+        work.at(Point::Committing, queued.order).await;
+        transaction.commit().await?;
+        work.at(Point::Acknowledging, queued.order).await;
+        let mut acknowledge = redis::cmd("XACK");
+        self.redis.query::<()>(acknowledge.arg(&self.stream).arg(GROUP).arg(&entry.id)).await?;
+        Ok(WorkTurn::Settled(Answer::Ordered(queued.order)))
+    }
+
+    /// Tells Redis the stock of a voucher that it does not know yet.
+    async fn put_stock(&self, voucher: VoucherId, key: &str) -> Result<(), RungError> {
+        let stock: i32 =
+            sqlx::query_scalar("select stock from seckill_vouchers where voucher_id = $1")
+                .bind(voucher.get())
+                .fetch_one(&self.database)
+                .await?;
+        Ok(self.redis.query(redis::cmd("SET").arg(key).arg(stock).arg("NX")).await?)
+    }
+}

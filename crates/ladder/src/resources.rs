@@ -1,0 +1,66 @@
+//! What a rung is given to work with.
+
+use std::time::Duration;
+
+use sqlx::postgres::{PgPool, PgPoolOptions};
+
+use super::RungError;
+use redisson_lock::connection::Redis;
+use seckill::store::Keys;
+
+/// More than any schedule has actors; what a rush has beyond waits in line.
+const MAX_CONNECTIONS: u32 = 12;
+
+/// How long an attempt of a rush waits for a connection: it queues, it does not fail.
+const CONNECT_WITHIN: Duration = Duration::from_secs(60);
+
+/// A rung's database, its lock servers, its names.
+#[derive(Debug, Clone)]
+pub struct Resources {
+    /// PostgreSQL: the tables `seckill_vouchers` and `orders`, with the constraints that the
+    /// rung's row of the registry says.
+    pub database: PgPool,
+    /// The same, as a URL.
+    pub database_url: String,
+    /// The Redis servers of the lock: one, or as many as the rung has nodes.
+    pub redis: Vec<Redis>,
+    /// ZooKeeper, as `host:port`.
+    pub zookeeper: Option<String>,
+    /// Names keys.
+    pub keys: Keys,
+    /// Places in a queue between answer and database, where a rung's queue is bounded.
+    pub queue: usize,
+}
+
+impl Resources {
+    /// Places in a queue for a crowd.
+    pub const QUEUE: usize = 1 << 20;
+
+    /// A resources that connects when it is first used.
+    ///
+    /// # Errors
+    /// When a URL is malformed.
+    pub fn open(
+        database_url: &str,
+        redis_urls: &[String],
+        zookeeper: Option<String>,
+        keys: Keys,
+    ) -> Result<Self, RungError> {
+        let database = PgPoolOptions::new()
+            .max_connections(MAX_CONNECTIONS)
+            .acquire_timeout(CONNECT_WITHIN)
+            .test_before_acquire(false)
+            .connect_lazy(database_url)?;
+        let redis = redis_urls.iter().map(|url| Redis::new(url)).collect::<Result<_, _>>()?;
+        let (database_url, queue) = (database_url.to_owned(), Self::QUEUE);
+        Ok(Self { database, database_url, redis, zookeeper, keys, queue })
+    }
+
+    /// The first Redis.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn first_redis(&self) -> Result<Redis, RungError> {
+        self.redis.first().cloned().ok_or(RungError::Lacks("a Redis"))
+    }
+}

@@ -1,0 +1,73 @@
+//! The environment, looked at before anything starts.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::ConfigError;
+
+/// Variables that no argument is read from: for what `seckill lock run` runs, which may be this
+/// program.
+const OF_NO_ARGUMENT: [&str; 2] = ["SECKILL_LOCK_FENCE", "SECKILL_LOCK_NAME"];
+
+/// Those that may be empty: compose files set them whether there is a value or not.
+const LISTS: [&str; 3] =
+    ["SECKILL_ADMIN_PHONES", "SECKILL_LOGIN_LIMITS", "SECKILL_TRUSTED_PROXIES"];
+
+/// Checks the environment before anything starts. Returns a warning for each `SECKILL_` variable that
+/// none of `commands` has: it may be misspelt, or somebody else's (Kubernetes sets `SECKILL_PORT` for
+/// a service named seckill).
+///
+/// # Errors
+/// Names the first of our variables that is empty or no text.
+#[allow(clippy::disallowed_methods)] // this module reads the environment
+pub fn check_environment(commands: &[clap::Command]) -> Result<Vec<String>, ConfigError> {
+    let mut variables = BTreeSet::from(OF_NO_ARGUMENT);
+    for command in commands {
+        collect_variables(command, &mut variables);
+    }
+    let mut warnings = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if name == "RUST_LOG" && value.to_str().is_none() {
+            return Err(ConfigError("RUST_LOG is not valid UTF-8".to_owned()));
+        }
+        if variables.contains(name.as_str()) {
+            if value.is_empty() && !LISTS.contains(&name.as_str()) {
+                return Err(ConfigError(format!(
+                    "{name} is set but empty: give it a value or unset it"
+                )));
+            }
+            if value.to_str().is_none() {
+                return Err(ConfigError(format!("{name} is not valid UTF-8")));
+            }
+        } else if name.starts_with("SECKILL_") {
+            let nearest = variables.iter().min_by_key(|known| strsim::levenshtein(known, &name));
+            warnings.push(format!(
+                "{name} is not a variable of seckill and is ignored (the nearest one is {})",
+                nearest.copied().unwrap_or_default()
+            ));
+        }
+    }
+    Ok(warnings)
+}
+
+/// The variables that arguments of `command`, and of all that is below it, are read from.
+fn collect_variables<'a>(command: &'a clap::Command, variables: &mut BTreeSet<&'a str>) {
+    variables.extend(command.get_arguments().filter_map(|argument| argument.get_env()?.to_str()));
+    for below in command.get_subcommands() {
+        collect_variables(below, variables);
+    }
+}
+
+/// The filter of log lines: `RUST_LOG`, or `default`.
+///
+/// # Errors
+/// When `RUST_LOG` is malformed.
+pub fn log_filter(default: &str) -> Result<EnvFilter, ConfigError> {
+    #[allow(clippy::disallowed_methods)] // this module reads the environment
+    let text = std::env::var("RUST_LOG").ok().filter(|value| !value.is_empty());
+    EnvFilter::from_str(text.as_deref().unwrap_or(default))
+        .map_err(|error| ConfigError(format!("RUST_LOG is malformed: {error}")))
+}

@@ -1,0 +1,166 @@
+//! `seckill lock run`.
+
+use std::ffi::OsString;
+use std::io::{ErrorKind, IsTerminal};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::process::Command;
+
+use super::child::{ChildCommand, Signals, exit_code};
+use super::inspect::in_words;
+use super::{RedisArgs, Unusable, tell};
+use crate::connection::Redis;
+use crate::{Guard, Lease, Lock, LockClient, LockError, LockOptions};
+
+/// sysexits.h: Redis cannot be reached, or is no place for locks.
+const EX_UNAVAILABLE: u8 = 69;
+/// sysexits.h: it went wrong half-way; the lock was lost while the command ran.
+const EX_SOFTWARE: u8 = 70;
+/// sysexits.h: somebody else holds the lock; try again later.
+const EX_TEMPFAIL: u8 = 75;
+/// As shells say it.
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Run a command while holding a lock, as flock(1) does on one machine
+///
+/// The exit status is the command's own (128 + n when signal n ended it), or 75 when
+/// somebody else holds the lock, 70 when the lock was lost while the command ran, 69 when
+/// Redis cannot be used, 126 or 127 when the command cannot be started.
+///
+/// The command finds the lock's name in SECKILL_LOCK_NAME, and with --fence the fencing
+/// token in SECKILL_LOCK_FENCE.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The lock
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The command and its arguments, after --
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+    /// How long the lock stays held when this program dies; renewed while it runs
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    lease: Duration,
+    /// Do not renew the lease: the command is ended when it is over
+    #[arg(long)]
+    no_renew: bool,
+    /// How long to wait for the lock, such as 10s or 5min; 0s tries once [default: without limit]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    wait: Option<Duration>,
+    /// Between SIGTERM and SIGKILL, when the lock is lost
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    grace: Duration,
+    /// First come, first served, among all who take the lock so, also with Redisson's RFairLock
+    #[arg(long)]
+    fair: bool,
+    /// Take a fencing token with the lock
+    #[arg(long)]
+    fence: bool,
+    #[command(flatten)]
+    redis: RedisArgs,
+}
+
+pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::listen()?;
+    let locks = LockClient::new(Redis::new(&args.redis.redis_url)?, LockOptions::default());
+    let lease = if args.no_renew { Lease::Fixed(args.lease) } else { Lease::Renewed(args.lease) };
+    let mut lock = locks.lock(&args.name).lease(lease);
+    if args.fair {
+        lock = lock.fair();
+    }
+    if args.fence {
+        lock = lock.fenced();
+    }
+    let entered = tokio::select! {
+        entered = enter(&lock, &args) => entered,
+        signal = signals.next() => {
+            locks.shutdown().await;
+            return Ok(ExitCode::from(exit_status_of(signal)));
+        }
+    };
+    let code = match entered {
+        Ok(Some(guard)) => work(guard, &args, &mut signals).await,
+        Ok(None) => {
+            tell(format_args!("somebody else holds the lock {:?}", args.name));
+            Ok(EX_TEMPFAIL)
+        }
+        Err(error @ (LockError::InvalidName(_) | LockError::InvalidLease)) => {
+            return Err(Unusable(error.to_string()).into());
+        }
+        Err(error) => {
+            tell(format_args!("the lock {:?} could not be taken: {error}", args.name));
+            Ok(EX_UNAVAILABLE)
+        }
+    };
+    // Gives back what a signal or an error left half-way.
+    locks.shutdown().await;
+    Ok(ExitCode::from(code?))
+}
+
+async fn enter(lock: &Lock, args: &RunArgs) -> Result<Option<Guard>, LockError> {
+    if let Some(guard) = lock.try_acquire().await? {
+        return Ok(Some(guard));
+    }
+    if args.wait.is_some_and(|wait| wait.is_zero()) {
+        return Ok(None);
+    }
+    if std::io::stderr().is_terminal() {
+        // What a person who sees nothing happen would ask.
+        let state = lock.state().await?;
+        tell(format_args!("waiting; {}", in_words(&args.name, state.as_ref())));
+    }
+    match args.wait {
+        Some(wait) => lock.acquire_within(wait).await,
+        None => lock.acquire().await.map(Some),
+    }
+}
+
+/// Runs the command to its end, or to the lock's.
+async fn work(guard: Guard, args: &RunArgs, signals: &mut Signals) -> anyhow::Result<u8> {
+    let Some((program, arguments)) = args.command.split_first() else {
+        return Ok(NOT_FOUND); // clap requires one
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env("SECKILL_LOCK_NAME", &args.name);
+    if let Some(token) = guard.fence() {
+        command.env("SECKILL_LOCK_FENCE", token.to_string());
+    }
+    let mut work = match ChildCommand::start(command, std::io::stdin().is_terminal()) {
+        Ok(work) => work,
+        Err(error) => {
+            tell(format_args!("cannot run {}: {error}", program.display()));
+            let _ = guard.release().await;
+            let missing = error.kind() == ErrorKind::NotFound;
+            return Ok(if missing { NOT_FOUND } else { NOT_EXECUTABLE });
+        }
+    };
+    let code = loop {
+        tokio::select! {
+            biased;
+            status = work.ended() => break exit_code(status?),
+            () = guard.lost().cancelled() => {
+                tell(format_args!("the lock {:?} was lost, the command is ended", args.name));
+                work.stop(args.grace).await?;
+                return Ok(EX_SOFTWARE);
+            }
+            signal = signals.next() => work.signal(signal),
+        }
+    };
+    match guard.release().await {
+        Ok(()) => Ok(code),
+        Err(LockError::NotHeld(_)) => {
+            tell(format_args!("the lock {:?} was lost before the command ended", args.name));
+            Ok(EX_SOFTWARE)
+        }
+        Err(error) => {
+            tell(format_args!("the lock {:?} is left to its lease: {error}", args.name));
+            Ok(code)
+        }
+    }
+}
+
+fn exit_status_of(signal: nix::sys::signal::Signal) -> u8 {
+    u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
+}

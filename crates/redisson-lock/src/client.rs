@@ -1,0 +1,73 @@
+//! The client of one Redis, from which all locks come.
+
+use std::sync::Arc;
+
+use tokio::time::timeout;
+
+use super::handle::Lock;
+use super::options::{LockOptions, SHUTDOWN_LIMIT};
+use super::owner::Owner;
+use super::shared::LockShared;
+use crate::connection::Redis;
+
+/// Takes locks on one Redis (or Sentinel's master, or Cluster). Cheap to clone; clones are
+/// one client, with two connections to a server however many hold or wait (and a few more
+/// where replicas are to acknowledge).
+#[derive(Debug, Clone)]
+pub struct LockClient {
+    shared: Arc<LockShared>,
+}
+
+impl LockClient {
+    /// A client, with a worker that gives back what is dropped and one that listens for
+    /// releases.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, on which the workers run.
+    pub fn new(redis: Redis, options: LockOptions) -> Self {
+        Self { shared: Arc::new(LockShared::start(redis, options)) }
+    }
+
+    /// The lock of this name, for an owner of its own at each entry and with the client's
+    /// lease; [`Lock`] has the ways to ask for more. Nothing is sent yet.
+    pub fn lock(&self, name: impl Into<String>) -> Lock {
+        Lock::new(Arc::clone(&self.shared), name.into())
+    }
+
+    pub(super) fn redis(&self) -> &Redis {
+        &self.shared.redis
+    }
+
+    pub(super) fn is_fair(&self) -> bool {
+        self.shared.options.fair
+    }
+
+    /// Whether they are clones of one client.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// A new owner, for code that enters a lock more than once.
+    pub fn owner(&self) -> Owner {
+        let owner = self.shared.owners.next();
+        owner.share();
+        owner
+    }
+
+    /// Ends all waits with [`super::LockError::ShutDown`], refuses new entries, and waits
+    /// until everything that was dropped is given back. A barrier: afterwards nothing of
+    /// this client is under way, unless Redis did not answer for five seconds; then the
+    /// leases end by themselves. Guards that still live stay held and renewed; dropped
+    /// later, they are left to their lease. Cancellation-safe: dropped, the client is shut down all the
+    /// same, but nobody waits for what is under way; it can be called again.
+    pub async fn shutdown(&self) {
+        self.shared.stop.cancel();
+        self.shared.waiters.shutdown().await;
+        self.shared.under_way.close();
+        if timeout(SHUTDOWN_LIMIT, self.shared.under_way.wait()).await.is_err() {
+            tracing::warn!("a future of a lock is neither polled nor dropped, going on without it");
+        }
+        self.shared.cleanup.shutdown().await;
+        self.shared.watchdogs.stop();
+    }
+}

@@ -1,0 +1,238 @@
+//! The handle itself, the same for every form of the URL.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, FromRedisValue, Value};
+
+use super::RedisUrl;
+use super::cluster::Cluster;
+use super::error::RedisError;
+use super::node::{Acknowledgement, RedisServer, ServerAddress};
+use super::outage::{OutageListener, OutageWatch};
+use super::request::{Request, ScriptCall, is_no_script, unavailable};
+use super::slots::Address;
+use super::subscriber::Subscriber;
+use super::url::Place;
+
+/// A handle on one Redis: a server, the master that sentinels watch, or a cluster. Cheap to
+/// clone. A connection that breaks is replaced by the next command; commands are never sent
+/// twice by this handle, except to another node of a cluster after one that refused them.
+#[derive(Clone)]
+pub struct Redis {
+    topology: Arc<Topology>,
+    outage: Arc<OutageWatch>,
+}
+
+/// A server of a cluster, with what replicas it has; or the one server there is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Shard(Option<Address>);
+
+pub(super) enum Topology {
+    One(RedisServer),
+    Many(Cluster),
+}
+
+impl std::fmt::Debug for Redis {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Redis").finish_non_exhaustive()
+    }
+}
+
+impl Redis {
+    /// A handle that connects when it is first used.
+    ///
+    /// # Errors
+    /// `Defect` when `url` is not a Redis URL; see [`RedisUrl`] for the forms it has.
+    pub fn new(url: &str) -> Result<Self, RedisError> {
+        let malformed = |cause: super::MalformedUrl| {
+            RedisError::defect(format!("the Redis URL is malformed: {cause}"))
+        };
+        let url: RedisUrl = url.parse().map_err(malformed)?;
+        let topology = match url.place {
+            Place::Server(client) => Topology::One(RedisServer::new(ServerAddress::Fixed(client))),
+            Place::Sentinels(sentinels) => {
+                Topology::One(RedisServer::new(ServerAddress::Elected(sentinels)))
+            }
+            Place::Cluster(seeds) => {
+                Topology::Many(Cluster::new(&seeds).ok_or_else(|| {
+                    RedisError::defect("the Redis URL names no node of a cluster")
+                })?)
+            }
+        };
+        let outage = Arc::new(OutageWatch::logging());
+        Ok(Self { topology: Arc::new(topology), outage })
+    }
+
+    /// Tells `listener` of outages; otherwise this handle writes them to the log.
+    #[must_use]
+    pub fn on_outage(mut self, listener: OutageListener) -> Self {
+        self.outage = Arc::new(OutageWatch::new(listener));
+        self
+    }
+
+    pub(super) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Sends one command on the shared connection; in a cluster, to the node that serves its
+    /// first key.
+    ///
+    /// # Errors
+    /// `Unknown` when it was sent and nothing was heard for 500 ms; it may still run.
+    /// `Unavailable` when a server turned it away, or there is none: a master that was
+    /// demoted, a slot that is on its way to another node.
+    pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RedisError> {
+        self.ask(command, |_| ()).await
+    }
+
+    /// Runs a script on the shared connection, loading it where the server lacks it. Its keys
+    /// have to be in one slot.
+    ///
+    /// # Errors
+    /// As [`Redis::query`].
+    pub async fn invoke<T: FromRedisValue>(&self, script: &ScriptCall) -> Result<T, RedisError> {
+        self.ask(script, |_| ()).await
+    }
+
+    /// Runs a script on the shared connection; tells `sending` on which shared connection (see
+    /// [`Redis::generation`]) just before the script is sent. Where it was not told, nothing
+    /// was sent.
+    ///
+    /// # Errors
+    /// As [`Redis::query`].
+    pub async fn call<T: FromRedisValue>(
+        &self,
+        script: &ScriptCall,
+        sending: impl FnOnce(u64),
+    ) -> Result<T, RedisError> {
+        self.ask(script, sending).await
+    }
+
+    /// Runs scripts that wait together in one round trip, on one server, in their order; each has
+    /// its own answer. `sending` is told on which shared connection, just before they are sent.
+    ///
+    /// # Errors
+    /// As [`Redis::query`], for all of them. In a cluster their keys may be on different servers:
+    /// there each has to be sent by itself.
+    pub async fn call_all(
+        &self,
+        calls: &[ScriptCall],
+        sending: impl FnOnce(u64),
+    ) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
+        let Topology::One(node) = &*self.topology else {
+            return Err(RedisError::defect("a pipeline has no one server here"));
+        };
+        let sent = node.ask_all(calls, sending).await;
+        self.outage.observe(&sent);
+        let mut answers = Vec::with_capacity(calls.len());
+        let mut outage: Option<RedisError> = None;
+        for (call, answer) in calls.iter().zip(sent?) {
+            answers.push(match (answer, &outage) {
+                // Nothing was done. The first call that is sent again loads the script; where it meets
+                // an outage, the others do not wait for the same.
+                (Err(error), None) if is_no_script(&error) => {
+                    let again: Result<Value, RedisError> = self.call(call, |_| ()).await;
+                    outage = again.as_ref().err().filter(|error| error.retry_may_help()).cloned();
+                    again
+                }
+                (Err(error), Some(outage)) if is_no_script(&error) => Err(outage.not_sent()),
+                (answer, _) => answer.map_err(RedisError::from),
+            });
+        }
+        Ok(answers)
+    }
+
+    /// Runs a script, then waits until `replicas` replicas have what it wrote, and no longer
+    /// than `timeout`; returns the script's answer and how many have it, which may be fewer,
+    /// or more. On a connection that nobody else uses meanwhile. `sending` is called just
+    /// before something is sent.
+    ///
+    /// # Errors
+    /// As [`Redis::query`]. `Unknown` also when the script was done and the replicas could not
+    /// be asked.
+    pub async fn call_acknowledged<T: FromRedisValue>(
+        &self,
+        script: &ScriptCall,
+        replicas: usize,
+        timeout: Duration,
+        sending: impl FnOnce(),
+    ) -> Result<(T, usize), RedisError> {
+        let acknowledgement = Acknowledgement { replicas, timeout };
+        match &*self.topology {
+            Topology::One(node) => {
+                node.ask_acknowledged(script, false, acknowledgement, sending).await
+            }
+            Topology::Many(cluster) => {
+                Box::pin(cluster.ask_acknowledged(script, acknowledgement, sending)).await
+            }
+        }
+    }
+
+    /// The server that tells what is published on a channel, as far as is known.
+    pub fn shard_of(&self, channel: &str) -> Shard {
+        match &*self.topology {
+            Topology::One(_) => Shard(None),
+            Topology::Many(cluster) => Shard(cluster.shard_of(channel)),
+        }
+    }
+
+    /// A fresh connection that hears what is published on the channels of a shard. Its stream ends
+    /// when it is lost; of a server that went silent only a `ping` can tell, which has no time-out
+    /// of its own. Nothing subscribes anew: that is for who knows the channels.
+    ///
+    /// # Errors
+    /// `Unavailable` when there was no connection within 400 ms.
+    pub async fn subscriber(&self, shard: &Shard) -> Result<Subscriber, RedisError> {
+        match (&*self.topology, &shard.0) {
+            (Topology::One(node), _) => node.subscriber().await,
+            (Topology::Many(cluster), Some(address)) => cluster.subscriber(address).await,
+            (Topology::Many(_), None) => Err(unavailable("the cluster has no such shard")),
+        }
+    }
+
+    /// Tells that a subscriber failed. In a cluster the slots may be elsewhere: afterwards
+    /// [`Redis::shard_of`] knows, unless nobody could say.
+    pub async fn subscription_lost(&self, shard: &Shard) {
+        if let (Topology::Many(cluster), Some(address)) = (&*self.topology, &shard.0) {
+            cluster.subscription_lost(address).await;
+        }
+    }
+
+    /// Whether the server answers; of a cluster, whether some node does.
+    ///
+    /// # Errors
+    /// As [`Redis::query`].
+    pub async fn ping(&self) -> Result<(), RedisError> {
+        self.query::<String>(&redis::cmd("PING")).await.map(|_| ())
+    }
+
+    /// Which shared connection is in use, if one is: commands sent on the same one run in
+    /// the order they were sent. Always `None` for a cluster, where the second of two
+    /// commands may take another way than the first.
+    pub fn generation(&self) -> Option<u64> {
+        match &*self.topology {
+            Topology::One(node) => node.generation(),
+            Topology::Many(_) => None,
+        }
+    }
+
+    /// Whether all keys are on one server, so that a script may have any of them.
+    pub fn is_one_server(&self) -> bool {
+        matches!(&*self.topology, Topology::One(_))
+    }
+
+    async fn ask<T: FromRedisValue>(
+        &self,
+        request: impl Request,
+        sending: impl FnOnce(u64),
+    ) -> Result<T, RedisError> {
+        let answer = match &*self.topology {
+            Topology::One(node) => node.ask(request, false, sending).await,
+            // Boxed: every command under way would carry the way through a cluster.
+            Topology::Many(cluster) => Box::pin(cluster.ask(request, sending)).await,
+        };
+        self.outage.observe(&answer);
+        answer
+    }
+}

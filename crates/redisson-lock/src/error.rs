@@ -1,0 +1,141 @@
+//! What can go wrong with a lock. That somebody else holds it is not an error.
+
+use crate::connection::RedisError;
+
+/// A lock operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// The name is empty or longer than 512 bytes.
+    #[error("a lock name has 1 to 512 bytes, this one has {0}")]
+    InvalidName(usize),
+    /// The lease is shorter than a millisecond or longer than a day.
+    #[error("a lease lasts from 1 ms to 24 h")]
+    InvalidLease,
+    /// The key exists and is not a lock of this kind. It was not changed.
+    #[error("the Redis key {name:?} is not a lock of this kind{}", it_looks_like(*.found))]
+    NotALock {
+        /// The key.
+        name: String,
+        /// What it looks like, where that could be found out.
+        found: Option<&'static str>,
+    },
+    /// A release found that the owner holds nothing: the lease ran out, or somebody
+    /// deleted the lock, before the release.
+    #[error("the lock {0:?} was not held any more when it was released")]
+    NotHeld(String),
+    /// The grant did not reach as many replicas as were asked for; it is given back.
+    #[error("{acknowledged} of the {wanted} replicas demanded acknowledged the lock in time")]
+    NotReplicated {
+        /// How many were demanded.
+        wanted: usize,
+        /// How many have it.
+        acknowledged: usize,
+    },
+    /// As many wait on this client as may.
+    #[error("{0} are waiting for locks already, as many as this client allows")]
+    TooManyWaiters(usize),
+    /// The Redis user may not do what a lock needs.
+    #[error(
+        "this Redis user may not take locks, it needs the permissions \
+         `+@hash +@keyspace +@scripting +@pubsub +@connection +get +set +time +wait` and its keys and channels: {0}"
+    )]
+    NotPermitted(String),
+    /// A multi-lock of no locks, or a RedLock of no nodes.
+    #[error("there is nothing to lock: the list is empty")]
+    NothingToLock,
+    /// A multi-lock has this name on this client twice, or (then without a name) a RedLock
+    /// the same client twice. The one would wait for the other, for ever.
+    #[error("{}", twice(.0.as_deref()))]
+    Twice(Option<String>),
+    /// A multi-lock or a RedLock with a fair lock in it. They try without standing in a queue, which
+    /// a fair lock refuses as long as somebody stands in its own: they might never enter.
+    #[error("a fair lock cannot be one of several that are taken together")]
+    FairTogether,
+    /// It took so long to get everything that was needed that the first leases were over.
+    /// What was got is given back.
+    #[error("the leases were over before enough of them were held")]
+    TooLate,
+    /// A RedLock was not granted by a majority because nodes failed. What the others granted
+    /// is given back; at a release, it was given back where it could be.
+    #[error("{done} of {nodes} nodes did it, {quorum} must: {}", listed("node", failures))]
+    NoQuorum {
+        /// How many nodes there are.
+        nodes: usize,
+        /// How many must agree.
+        quorum: usize,
+        /// How many did.
+        done: usize,
+        /// Which nodes failed (counted from 0, as given to `RedLock::new`), and why.
+        failures: Vec<(usize, LockError)>,
+    },
+    /// Some of the locks of a multi-lock failed (counted from 0, as given to
+    /// `MultiLock::new`). The others are given back.
+    #[error("of the locks held together, some failed: {}", listed("lock", .0))]
+    Together(Vec<(usize, LockError)>),
+    /// The client was shut down.
+    #[error("the lock client was shut down")]
+    ShutDown,
+    /// Redis was not available, or did not answer. In the latter case the lock may have
+    /// been granted; the clean-up worker gives it back.
+    #[error(transparent)]
+    Redis(RedisError),
+}
+
+impl LockError {
+    /// Whether the same request may succeed a little later.
+    pub fn retry_may_help(&self) -> bool {
+        match self {
+            Self::Redis(error) => error.retry_may_help(),
+            Self::TooLate => true,
+            Self::NoQuorum { nodes, quorum, failures, .. } => {
+                let hopeless = failures.iter().filter(|(_, error)| !error.retry_may_help());
+                nodes.saturating_sub(hopeless.count()) >= *quorum
+            }
+            Self::Together(failures) => failures.iter().all(|(_, error)| error.retry_may_help()),
+            _ => false,
+        }
+    }
+
+    /// Whether what was asked for may have happened.
+    pub fn outcome_unknown(&self) -> bool {
+        match self {
+            Self::Redis(error) => error.outcome_unknown(),
+            Self::NoQuorum { failures, .. } | Self::Together(failures) => {
+                failures.iter().any(|(_, error)| error.outcome_unknown())
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn not_a_lock(name: &str) -> Self {
+        Self::NotALock { name: name.to_owned(), found: None }
+    }
+
+    pub(super) fn from_redis(error: RedisError, name: &str) -> Self {
+        let RedisError::Defect(cause) = &error else { return Self::Redis(error) };
+        let cause = cause.to_string();
+        if cause.contains("WRONGTYPE") {
+            Self::not_a_lock(name)
+        } else if cause.contains("NOPERM") {
+            Self::NotPermitted(cause)
+        } else {
+            Self::Redis(error)
+        }
+    }
+}
+
+fn it_looks_like(found: Option<&str>) -> String {
+    found.map(|found| format!(": it looks like {found}")).unwrap_or_default()
+}
+
+fn twice(name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("the lock {name:?} is in the list twice, on the same client"),
+        None => "the same client is in the list of nodes twice".to_owned(),
+    }
+}
+
+fn listed(what: &str, failures: &[(usize, LockError)]) -> String {
+    let line = |(number, error): &(usize, LockError)| format!("{what} {number}: {error}");
+    failures.iter().map(line).collect::<Vec<_>>().join("; ")
+}

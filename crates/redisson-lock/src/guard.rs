@@ -1,0 +1,147 @@
+//! A held lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::cleanup::CleanupItem;
+use super::error::LockError;
+use super::options::Lease;
+use super::owner::Owner;
+use super::scripts::{self, Claim};
+use super::shared::LockShared;
+use super::watchdog::{Validity, Watchdog};
+use crate::metric;
+
+/// One hold of a lock. [`Guard::release`] gives it back; dropping the guard (in a panic,
+/// too) gives it back in the background.
+#[derive(Debug)]
+#[must_use = "dropping the guard releases the lock"]
+pub struct Guard {
+    shared: Arc<LockShared>,
+    /// `None` once it was given back or handed to the clean-up worker.
+    claim: Option<Arc<Claim>>,
+    owner: Owner,
+    token: Option<u64>,
+    watchdog: Watchdog,
+}
+
+impl Guard {
+    pub(super) fn new(
+        shared: &Arc<LockShared>,
+        claim: Arc<Claim>,
+        lease: Lease,
+        token: Option<u64>,
+        sent_at: Instant,
+    ) -> Self {
+        tracing::trace!(name = claim.name, "lock acquired");
+        metrics::counter!(metric::ACQUIRED).increment(1);
+        let owner = claim.owner.clone();
+        let max_hold = shared.options.max_hold;
+        let watchdog = shared.watchdogs.watch(Arc::clone(&claim), lease, max_hold, sent_at);
+        Self { shared: Arc::clone(shared), claim: Some(claim), owner, token, watchdog }
+    }
+
+    /// The owner. With this, [`Lock::owned_by`](super::Lock::owned_by) enters again.
+    pub fn owner(&self) -> &Owner {
+        self.owner.share();
+        &self.owner
+    }
+
+    /// The fencing token, for a [`fenced`](super::Lock::fenced) lock: larger than that of every holder of
+    /// this name before (one's own, where one enters again). Send it with each write, and
+    /// have the store refuse what is not larger than the largest it has seen:
+    /// `update … set …, fence = $1 where id = $2 and fence < $1`. A holder that slept past its lease
+    /// then does no harm. A second write of the same row needs a grant of its own. (Martin Kleppmann, "How to do distributed locking", 2016.)
+    pub fn fence(&self) -> Option<u64> {
+        self.token
+    }
+
+    /// How long the lock is surely held yet without another renewal: counted from *before*
+    /// the last that succeeded was sent, on this machine's clock. Zero when it may be lost.
+    pub fn validity(&self) -> Duration {
+        self.lease_validity().left()
+    }
+
+    /// Whether the lease is lost. Unlike [`Guard::lost`] this looks at the clock, and so
+    /// knows it even before any task of this process ran after a pause.
+    pub fn is_lost(&self) -> bool {
+        self.validity().is_zero()
+    }
+
+    /// Is cancelled when the lease is lost while the guard lives: expired, deleted,
+    /// taken by somebody else, or not renewable until the deadline.
+    pub fn lost(&self) -> &CancellationToken {
+        self.lease_validity().lost()
+    }
+
+    pub(super) fn lease_validity(&self) -> &Validity {
+        self.watchdog.validity()
+    }
+
+    /// Gives back this hold and waits for Redis to say so. Cancellation-safe: dropped at any point, it
+    /// goes on in the background.
+    ///
+    /// # Errors
+    /// `NotHeld` when the lock had been lost. When Redis does not answer, the clean-up
+    /// worker goes on trying until the lease has surely ended.
+    pub async fn release(mut self) -> Result<(), LockError> {
+        let Some(claim) = self.claim.take() else { return Ok(()) };
+        let _under_way = self.shared.under_way.token();
+        // Before the release, so that no renewal can follow it.
+        self.watchdog.stop();
+        // Armed: this future, too, may be dropped half-way.
+        let mut armed =
+            ArmedRelease { shared: &self.shared, job: Some(CleanupItem::release(claim)) };
+        armed.send().await
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            self.watchdog.stop();
+            self.shared.cleanup.submit(CleanupItem::release(claim));
+        }
+    }
+}
+
+struct ArmedRelease<'a> {
+    shared: &'a LockShared,
+    job: Option<CleanupItem>,
+}
+
+impl ArmedRelease<'_> {
+    async fn send(&mut self) -> Result<(), LockError> {
+        let Some(job) = &self.job else { return Ok(()) };
+        let answer = match &self.shared.calls {
+            Some(calls) => calls.release(&job.claim, self.shared.under_way.token()).await,
+            // Boxed: the rarer way, which every release would carry.
+            None => Box::pin(scripts::release(&self.shared.redis, &job.claim, false)).await,
+        };
+        match answer {
+            Ok(holds) => {
+                let job = self.job.take();
+                match (holds, job) {
+                    (None, Some(job)) => Err(LockError::NotHeld(job.claim.name.clone())),
+                    _ => Ok(()),
+                }
+            }
+            Err(error) if error.retry_may_help() => Err(error),
+            Err(error) => {
+                self.job = None;
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for ArmedRelease<'_> {
+    fn drop(&mut self) {
+        if let Some(job) = self.job.take() {
+            self.shared.cleanup.submit(job);
+        }
+    }
+}

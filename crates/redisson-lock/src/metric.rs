@@ -1,0 +1,35 @@
+//! The names of the metrics that the lock counts through the `metrics` facade.
+
+use metrics::{Unit, describe_counter, describe_histogram};
+
+/// Locks acquired.
+pub const ACQUIRED: &str = "redisson_lock_acquired_total";
+/// Waits for a lock.
+pub const CONTENDED: &str = "redisson_lock_contended_total";
+/// The length of these waits, in seconds.
+pub const WAIT_SECONDS: &str = "redisson_lock_wait_seconds";
+/// Leases renewed.
+pub const RENEWED: &str = "redisson_lock_renewed_total";
+/// Leases lost while held.
+pub const LOST: &str = "redisson_lock_lost_total";
+/// Locks released in the background.
+pub const CLEANED_UP: &str = "redisson_lock_cleaned_up_total";
+/// Locks left to their leases.
+pub const CLEANUP_SKIPPED: &str = "redisson_lock_cleanup_skipped_total";
+
+/// Tells the recorder of the process what each of them counts.
+pub fn describe() {
+    describe_counter!(ACQUIRED, "Locks acquired.");
+    describe_counter!(CONTENDED, "Waits for a lock that another owner held.");
+    describe_histogram!(WAIT_SECONDS, Unit::Seconds, "Waits for locks, in vain or not.");
+    describe_counter!(RENEWED, "Leases of locks renewed.");
+    describe_counter!(LOST, "Leases of locks lost while held.");
+    describe_counter!(
+        CLEANED_UP,
+        "Locks released in the background: dropped, or released without an answer."
+    );
+    describe_counter!(
+        CLEANUP_SKIPPED,
+        "Locks left to their leases because too many were dropped at once."
+    );
+}

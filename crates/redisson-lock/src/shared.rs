@@ -1,0 +1,62 @@
+//! The parts that the locks and guards of one client share.
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::calls::Calls;
+use super::cleanup::Cleanup;
+use super::options::LockOptions;
+use super::outage::Outage;
+use super::owner::Owners;
+use super::waiters::Waiters;
+use super::watchdog::Watchdogs;
+use crate::connection::Redis;
+
+#[derive(Debug)]
+pub(super) struct LockShared {
+    pub(super) redis: Redis,
+    pub(super) cleanup: Cleanup,
+    pub(super) waiters: Waiters,
+    pub(super) watchdogs: Watchdogs,
+    /// `None` in a cluster.
+    pub(super) calls: Option<Calls>,
+    pub(super) owners: Owners,
+    pub(super) options: LockOptions,
+    /// Ends all waits.
+    pub(super) stop: CancellationToken,
+    pub(super) outage: Outage,
+    /// Calls that were begun: a shutdown waits until each is answered, or dropped and with it
+    /// handed to the clean-up.
+    pub(super) under_way: TaskTracker,
+}
+
+impl LockShared {
+    /// Starts the workers of a client.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub(super) fn start(redis: Redis, options: LockOptions) -> Self {
+        let stop = CancellationToken::new();
+        let waiters = Waiters::new(redis.clone(), options.max_waiters, stop.clone());
+        let cleanup = Cleanup::start(redis.clone(), waiters.clone());
+        let calls = redis.is_one_server().then(|| Calls::start(redis.clone(), cleanup.queue()));
+        Self {
+            cleanup,
+            calls,
+            waiters,
+            watchdogs: Watchdogs::start(redis.clone()),
+            redis,
+            owners: Owners::new(),
+            options,
+            stop,
+            outage: Outage::default(),
+            under_way: TaskTracker::new(),
+        }
+    }
+}
+
+impl Drop for LockShared {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

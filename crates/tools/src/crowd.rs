@@ -1,0 +1,81 @@
+//! `seckill crowd` (hidden): the process of its own from which a crowd is sent. One [`CrowdPlan`]
+//! as JSON on stdin, [`CrowdLine`]s on stdout.
+//!
+//! It cannot outlive its owner by much: a line is written ten times a second whether or
+//! not there is anything new, and the first that finds no reader ends the process.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{MissedTickBehavior, interval};
+
+use load::crowd::{CrowdLine, CrowdPlan, CrowdReport};
+use load::rush::{self, Progress};
+
+/// The longest plan that is read, in bytes: a million buyers with their tokens.
+const MAX_PLAN_BYTES: u64 = 512 * 1024 * 1024;
+
+/// Between two lines of progress.
+pub(super) const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+/// Runs the subcommand on this process' stdin and stdout.
+///
+/// # Errors
+///
+/// When the plan cannot be read or carried out, and when nobody reads the output.
+pub async fn run() -> anyhow::Result<()> {
+    run_on(tokio::io::stdin(), tokio::io::stdout()).await
+}
+
+/// Reads the plan from `input` to its end, and writes progress and report to `output`.
+///
+/// # Errors
+///
+/// As [`run`].
+pub async fn run_on(
+    input: impl AsyncRead + Unpin,
+    mut output: impl AsyncWrite + Unpin,
+) -> anyhow::Result<()> {
+    let plan: CrowdPlan = read_plan(input, "a crowd's").await?;
+    let progress = Arc::new(Progress::default());
+    let mut rush = pin!(rush::run(plan.rush_plan()?, Arc::clone(&progress)));
+    let mut tick = interval(PROGRESS_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let result = loop {
+        tokio::select! {
+            result = &mut rush => break result?,
+            _ = tick.tick() => {
+                let line = CrowdLine::Progress { done: progress.done(), total: plan.total() };
+                write_line(&mut output, &line).await?;
+            }
+        }
+    };
+    write_line(&mut output, &CrowdLine::Report(CrowdReport::new(&plan, result))).await
+}
+
+/// Reads a plan from `input` to its end. `whose` says in a refusal what it is not.
+pub(super) async fn read_plan<P: DeserializeOwned>(
+    input: impl AsyncRead + Unpin,
+    whose: &str,
+) -> anyhow::Result<P> {
+    let mut json = Vec::new();
+    input.take(MAX_PLAN_BYTES + 1).read_to_end(&mut json).await.context("cannot read the plan")?;
+    ensure!(json.len() as u64 <= MAX_PLAN_BYTES, "the plan is longer than {MAX_PLAN_BYTES} bytes");
+    serde_json::from_slice(&json).with_context(|| format!("the plan on stdin is not {whose} plan"))
+}
+
+/// Writes one line, and lets it out at once.
+pub(super) async fn write_line(
+    output: &mut (impl AsyncWrite + Unpin),
+    line: &impl Serialize,
+) -> anyhow::Result<()> {
+    let mut text = serde_json::to_vec(line).context("cannot write a line as JSON")?;
+    text.push(b'\n');
+    output.write_all(&text).await.context("nobody reads the load's output")?;
+    output.flush().await.context("nobody reads the load's output")
+}

@@ -1,0 +1,93 @@
+//! The sales of a demo: a voucher each, whose buyers want no other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use chrono::TimeDelta;
+
+use super::verdict::VoucherVerdict;
+use load::crowd::{Buyer, CrowdReport, Outcomes};
+use seckill::model::{Clock, SystemClock, UserId, Voucher};
+use seckill::purchase::audit;
+use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::{Database, StoreError};
+
+/// One voucher and all who want it.
+pub struct DemoSale<'a> {
+    /// The voucher.
+    pub voucher: Voucher,
+    /// Where it is bought.
+    pub path: Arc<str>,
+    /// At least one, with tokens, in the order of their ids.
+    buyers: &'a [(UserId, String)],
+}
+
+impl DemoSale<'_> {
+    /// Its part of the crowd.
+    pub fn crowd(&self) -> impl Iterator<Item = Buyer> {
+        let path = Some(&self.path);
+        self.buyers.iter().map(move |buyer| Buyer { path: path.cloned(), ..Buyer::from(buyer) })
+    }
+
+    fn wants(&self, user: i64) -> bool {
+        let ids = self.buyers.first().zip(self.buyers.last());
+        ids.is_some_and(|((first, _), (last, _))| (first.get()..=last.get()).contains(&user))
+    }
+}
+
+/// Puts `count` vouchers on sale in `begins_in`, with `stock` each, and shares out `buyers`, who are at
+/// least as many, among them.
+///
+/// # Errors
+/// As any statement.
+pub async fn open<'a>(
+    database: &Database,
+    count: u32,
+    stock: i32,
+    begins_in: Duration,
+    buyers: &'a [(UserId, String)],
+) -> Result<Vec<DemoSale<'a>>, StoreError> {
+    let (now, count) = (SystemClock.now(), count as usize);
+    let begin_time = now + begins_in;
+    let mut sales = Vec::with_capacity(count);
+    for index in 0..count {
+        let number = if count == 1 { String::new() } else { format!(" ({})", index + 1) };
+        let new = NewVoucher {
+            title: format!("Demo: 100 yuan for 80{number}"),
+            stock,
+            begin_time,
+            end_time: begin_time + TimeDelta::hours(1),
+        };
+        let voucher = vouchers::create(database.pool(), &new, now).await?;
+        let path = format!("/api/vouchers/{}/orders", voucher.id).into();
+        let share = index * buyers.len() / count..(index + 1) * buyers.len() / count;
+        sales.push(DemoSale { voucher, path, buyers: &buyers[share] });
+    }
+    Ok(sales)
+}
+
+/// Holds the books of each sale against what `crowd` was told there.
+///
+/// # Errors
+/// When the database does not answer, or does not know a voucher any more.
+pub async fn judge(
+    database: &Database,
+    sales: &[DemoSale<'_>],
+    crowd: &CrowdReport,
+) -> anyhow::Result<Vec<VoucherVerdict>> {
+    let nothing = Outcomes::new();
+    let told = crowd.acknowledged_ids();
+    let mut verdicts = Vec::with_capacity(sales.len());
+    for sale in sales {
+        let id = sale.voucher.id;
+        let audits = audit::run(database.pool(), Some(id)).await?;
+        let audit = audits.first().context("a voucher is gone from the database")?;
+        let told: Vec<_> = told.iter().copied().filter(|(user, _)| sale.wants(*user)).collect();
+        let lost = audit::count_lost(database.pool(), id, &told).await?;
+        let outcomes = crowd.outcomes_by_path.get(&sale.path).unwrap_or(&nothing);
+        let terms = (sale.voucher.initial_stock.into(), sale.buyers.len() as i64);
+        verdicts.push(VoucherVerdict::new(terms, audit, lost, outcomes));
+    }
+    Ok(verdicts)
+}

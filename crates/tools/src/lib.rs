@@ -1,0 +1,79 @@
+//! The program `seckill-tools`: demonstrations and measurements of the server, from outside.
+//!
+//! * [`demo`]: a whole flash sale, from the crowd to the verdict.
+//! * [`tokens`]: users and their tokens, for load tests.
+//! * [`ceiling`]: the limits of this machine, and how close the strategies come.
+//!
+//! [`node`] is a server process as they start it, [`crowd`] the process from which a crowd is sent.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use program::Program;
+
+pub mod bare;
+pub mod ceiling;
+pub mod ceiling_command;
+pub mod crowd;
+pub mod demo;
+pub mod demo_board;
+pub mod demo_report;
+pub mod demo_sales;
+pub mod node;
+pub mod progress;
+pub mod steady;
+pub mod tokens;
+pub mod verdict;
+
+/// The administrator of a demonstration, where none is configured. Nobody has this phone: the country
+/// code is not assigned, and the users of load tests have others.
+pub const DEMO_ADMIN_PHONE: &str = "+99900000000000";
+
+/// Demonstrations and measurements of a flash-sale backend.
+#[derive(Debug, Parser)]
+#[command(name = "seckill", version, about, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs)] // each struct says what it is
+pub enum Command {
+    Demo(demo::DemoArgs),
+    Tokens(tokens::TokensArgs),
+    Ceiling(Box<ceiling_command::CeilingArgs>),
+    /// Send a crowd (started by the program itself)
+    #[command(hide = true)]
+    Crowd,
+    /// Refuse everybody (started by the program itself)
+    #[command(hide = true)]
+    Bare,
+    /// Make a steady load (started by the program itself)
+    #[command(hide = true)]
+    Steady,
+}
+
+/// Runs the program.
+#[must_use]
+pub fn main() -> ExitCode {
+    let program = Program {
+        also_known: vec![seckill::cli::command()],
+        log_filter: |_: &Cli| seckill::cli::QUIET,
+        is_unusable: seckill::cli::is_unusable,
+    };
+    program.main(async |cli: Cli| run(cli.command).await)
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Demo(args) => demo::run(args).await,
+        Command::Tokens(args) => tokens::run(args).await.map(|()| ExitCode::SUCCESS),
+        Command::Ceiling(args) => ceiling_command::run(*args).await,
+        Command::Crowd => crowd::run().await.map(|()| ExitCode::SUCCESS),
+        Command::Bare => bare::run().await.map(|()| ExitCode::SUCCESS),
+        Command::Steady => steady::run().await.map(|()| ExitCode::SUCCESS),
+    }
+}

@@ -1,0 +1,135 @@
+//! Server processes (`seckill serve`) that a command starts, uses and stops.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::time::timeout;
+
+use anyhow::{Context, ensure};
+use program::sibling::Sibling;
+
+/// A node is ready within this time, or it counts as failed.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// A node has finished its open requests within this time, or it is killed.
+const STOPPED_WITHIN: Duration = Duration::from_secs(30);
+
+/// What a node is started with.
+#[derive(Clone, Copy)]
+#[allow(missing_debug_implementations)] // the URLs and the secret must not be printed
+pub struct NodeOptions<'a> {
+    /// PostgreSQL.
+    pub database_url: &'a str,
+    /// Redis.
+    pub redis_url: &'a str,
+    /// Signs and checks the tokens.
+    pub secret: &'a str,
+    /// Name of the strategy: how it sells.
+    pub strategy: &'a str,
+    /// The most purchases under way at once.
+    pub burst: usize,
+    /// Where it listens; `None`: at a free port of the loopback address.
+    pub listen: Option<SocketAddr>,
+    /// The phone of its administrator.
+    pub admin_phone: Option<&'a str>,
+}
+
+/// One running `seckill serve`. It stops with this process, whatever ends it: the node watches
+/// the pipe that is its standard input.
+#[derive(Debug)]
+pub struct Node {
+    /// Where it listens.
+    pub address: SocketAddr,
+    child: Child,
+    stdin: Option<ChildStdin>,
+}
+
+impl Node {
+    /// Starts a node and waits until it listens.
+    ///
+    /// # Errors
+    /// When it does not come up; the node's own words are on standard error.
+    pub async fn start(options: NodeOptions<'_>) -> anyhow::Result<Self> {
+        let mut command = Command::new(Sibling::Server.path()?);
+        let listen = options.listen.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into());
+        command
+            .args(["serve", "--listen", &listen.to_string(), "--until-stdin-closes"])
+            .args(["--strategy", options.strategy])
+            .args(["--burst", &options.burst.to_string()])
+            // No balancer has to notice that it ends.
+            .args(["--drain-delay", "0s"])
+            // In the environment, where other users of the machine cannot read them.
+            .env("DATABASE_URL", options.database_url)
+            .env("REDIS_URL", options.redis_url)
+            .env("SECKILL_SECRET", options.secret)
+            // The users have their tokens already; at this level the log shows no code.
+            .env("SECKILL_SMS", "log")
+            .env("SECKILL_ADMIN_PHONES", options.admin_phone.unwrap_or_default())
+            .env("RUST_LOG", "warn");
+        Self::spawn(command).await
+    }
+
+    /// Starts the process that refuses every purchase (`seckill-tools bare`) on a free port.
+    ///
+    /// # Errors
+    /// As [`Node::start`].
+    pub async fn start_bare() -> anyhow::Result<Self> {
+        let mut command = Command::new(Sibling::Tools.path()?);
+        command.arg("bare");
+        Self::spawn(command).await
+    }
+
+    /// Waits for the line in which the node tells its address.
+    async fn spawn(mut command: Command) -> anyhow::Result<Self> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C is for the command that started the node: the command stops the node later.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start a node")?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let mut lines =
+            BufReader::new(stdout.context("a node has no output")?).lines();
+        let line = timeout(READY_WITHIN, lines.next_line())
+            .await
+            .context("a node did not come up in time")?
+            .context("a node's output cannot be read")?;
+        let address = line.as_deref().and_then(|line| line.rsplit_once("http://"));
+        let address = address.and_then(|(_, address)| address.parse().ok());
+        let address = address.context("a node ended before it listened")?;
+        Ok(Self { address, child, stdin })
+    }
+
+    /// Its resident memory, in bytes; `None` where the system does not say so.
+    #[must_use]
+    pub fn resident_bytes(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+        Some(kib * 1024)
+    }
+
+    /// Its process id, while it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Tells the node to finish its open requests, and waits until it has ended.
+    ///
+    /// # Errors
+    /// When it did not end in time, or not with success.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        drop(self.stdin.take());
+        let status = timeout(STOPPED_WITHIN, self.child.wait())
+            .await
+            .context("a node did not stop in time")?
+            .context("cannot wait for a node")?;
+        ensure!(status.success(), "a node ended with {status}");
+        Ok(())
+    }
+}

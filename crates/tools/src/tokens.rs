@@ -1,0 +1,133 @@
+//! `seckill tokens`.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+
+use seckill::cli::stores::{Stores, secret_is_required};
+use seckill::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
+use seckill::http::tokens::{LONGEST_TOKEN_LIFE, Tokens};
+use seckill::model::{Clock, SystemClock, UserId};
+use seckill::store::{Database, users};
+
+/// Users at once.
+const MAX_USERS: u32 = 5_000_000;
+/// The phones of the load testers' users have room for eleven digits of their ids.
+const MAX_ID: i64 = 99_999_999_999;
+/// Users created by one statement.
+const USERS_A_STATEMENT: u32 = 10_000;
+
+/// Create users for a load test and write a token for each: CSV `user_id,token`
+#[derive(Debug, Args)]
+pub struct TokensArgs {
+    /// How many
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_USERS)))]
+    users: u32,
+    /// Id of the first [default: the first one free]
+    #[arg(long, value_name = "ID")]
+    first: Option<UserId>,
+    /// With --first: also for people, users who logged in with a phone; whoever has the file can act as them
+    #[arg(long, requires = "first")]
+    existing: bool,
+    /// Where to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    #[command(flatten)]
+    secret: SecretArgs,
+    #[command(flatten)]
+    stores: StoreArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the database cannot be reached or the file not written.
+pub async fn run(args: TokensArgs) -> anyhow::Result<()> {
+    if args.stores.database_url.is_some() && args.secret.secret.is_none() {
+        return Err(secret_is_required().into());
+    }
+    if let Some(first) = args.first {
+        check_range(first, args.users)?;
+    }
+    let stores = Stores::open_database(&args.stores, &args.home).await?;
+    let tokens = Tokens::new(stores.secret(&args.secret)?.as_bytes(), Arc::new(SystemClock));
+    let database = stores.migrated_database().await?;
+    if let (Some(first), false) = (args.first, args.existing) {
+        refuse_people(&database, first, args.users).await?;
+    }
+    let minted = mint(&database, &tokens, args.first, args.users).await?;
+    database.close().await;
+    write(&args.out, &minted).with_context(|| format!("cannot write {}", args.out.display()))?;
+    if let (Some((first, _)), Some((last, _))) = (minted.first(), minted.last()) {
+        eprintln!("users {first} to {last}, good for {} days", LONGEST_TOKEN_LIFE.num_days());
+    }
+    stores.close().await
+}
+
+/// Creates the users and their tokens.
+///
+/// # Errors
+/// When the database does not answer, or the ids end before the users do.
+pub async fn mint(
+    database: &Database,
+    tokens: &Tokens,
+    first: Option<UserId>,
+    count: u32,
+) -> anyhow::Result<Vec<(UserId, String)>> {
+    let now = SystemClock.now();
+    let first = match first {
+        Some(first) => first,
+        None => users::reserve_ids(database.pool(), count).await?,
+    };
+    check_range(first, count)?;
+    let id = |offset: u32| {
+        first.get().checked_add(i64::from(offset)).and_then(UserId::new).context("ids end there")
+    };
+    for offset in (0..count).step_by(USERS_A_STATEMENT as usize) {
+        let count = USERS_A_STATEMENT.min(count - offset);
+        users::create_range(database.pool(), id(offset)?, count, now).await?;
+    }
+    (0..count)
+        .map(|offset| {
+            let user = id(offset)?;
+            Ok((user, tokens.mint(user, now, now + LONGEST_TOKEN_LIFE)?))
+        })
+        .collect()
+}
+
+/// A token of a person is more than a load test needs.
+async fn refuse_people(database: &Database, first: UserId, count: u32) -> anyhow::Result<()> {
+    let Some(person) = users::find_person(database.pool(), first, count).await? else {
+        return Ok(());
+    };
+    Err(ConfigError(format!(
+        "user {person} is a person with a phone, as whom the holder of a token could act: take other \
+         ids with --first, or say that you mean it with --existing"
+    ))
+    .into())
+}
+
+fn check_range(first: UserId, count: u32) -> Result<(), ConfigError> {
+    if first.get() > MAX_ID - i64::from(count) + 1 {
+        return Err(ConfigError(format!("{count} users from {first} on would pass id {MAX_ID}")));
+    }
+    Ok(())
+}
+
+fn write(path: &Path, minted: &[(UserId, String)]) -> anyhow::Result<()> {
+    // A reader of a token is its user.
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = csv::Writer::from_writer(file);
+    file.write_record(["user_id", "token"])?;
+    for (user, token) in minted {
+        file.write_record([&user.to_string(), token])?;
+    }
+    file.flush()?;
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! The pages of one server: its own, and what another program adds to them.
+
+use maud::Markup;
+use serde_json::Value;
+
+use super::assets::{Asset, Assets};
+use crate::http::Language;
+
+/// What another program adds to the pages.
+#[derive(Debug, Default, Clone)]
+pub struct SiteAdditions {
+    /// Files that its pages load.
+    pub assets: Vec<Asset>,
+    /// Entries of the navigation: a path, and its name in English and in Chinese.
+    pub navigation: Vec<(&'static str, [&'static str; 2])>,
+    /// What the board has more.
+    pub board: Option<BoardAdditions>,
+}
+
+/// What the board of a demonstration has more.
+#[derive(Debug, Clone, Copy)]
+pub struct BoardAdditions {
+    /// A module beside the board's own: the name of an asset.
+    pub module: &'static str,
+    /// Its texts, beside the board's own.
+    pub texts: fn(Language) -> Value,
+    /// What stands above everything else.
+    pub top: fn(Language) -> Markup,
+    /// One more panel.
+    pub panel: fn(Language) -> Markup,
+    /// The phone of an administrator whom nobody had to configure, for the login.
+    pub admin_phone: Option<&'static str>,
+}
+
+/// All that the pages of one server share.
+#[derive(Debug)]
+pub struct Site {
+    pub(super) assets: Assets,
+    pub(super) navigation: Vec<(&'static str, [&'static str; 2])>,
+    pub(super) board: Option<BoardAdditions>,
+}
+
+impl Site {
+    /// The server's own pages, and what is added to them.
+    #[must_use]
+    pub fn with(added: SiteAdditions) -> Self {
+        let SiteAdditions { assets, navigation, board } = added;
+        Self { assets: Assets::with(&assets), navigation, board }
+    }
+}

@@ -1,0 +1,326 @@
+//! The story of a purchase.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::TaskTracker;
+
+use super::in_flight::{InFlight, UnderWay};
+use super::owners::OrderOwners;
+use super::recent_orders::RecentOrders;
+use super::sales::{Sale, Sales};
+use super::{PurchaseError, Strategy};
+use crate::model::{Clock, Order, OrderId, Outcome, Refusal, SharedClock, UserId, VoucherId};
+use crate::store::{
+    Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placed, StoreError, orders,
+    vouchers,
+};
+use redisson_lock::connection::Redis;
+use redisson_lock::{Guard, Lease, LockClient, LockError, LockOptions};
+
+/// Purchases that may be under way at once in one process.
+pub const DEFAULT_BURST: usize = 3_000;
+
+/// How many ids are tried where other orders have them.
+const MAX_IDS: usize = 4;
+
+/// Settings of the purchase service.
+#[derive(Debug, Clone, Copy)]
+pub struct PurchasesOptions {
+    /// How to sell.
+    pub strategy: Strategy,
+    /// The lease of a buyer's lock, renewed while the purchase runs: how long a killed process can
+    /// lock its buyers out.
+    pub lease: Duration,
+    /// Purchases that may be under way at once; one more is refused.
+    pub burst: usize,
+}
+
+impl Default for PurchasesOptions {
+    fn default() -> Self {
+        let lease = Duration::from_secs(5);
+        Self { strategy: Strategy::default(), lease, burst: DEFAULT_BURST }
+    }
+}
+
+/// How busy a purchase service is at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PurchaseLoad {
+    /// Purchases under way.
+    pub in_flight: usize,
+    /// As many may be.
+    pub limit: usize,
+    /// Orders that wait for a transaction.
+    pub queue_depth: usize,
+    /// Transactions in flight.
+    pub batches_in_flight: usize,
+}
+
+/// Sells vouchers.
+#[derive(Debug)]
+pub struct Purchases {
+    strategy: Strategy,
+    /// Purchases that may be under way at once.
+    limit: usize,
+    clock: Arc<DatabaseClock>,
+    sales: Sales,
+    recent_orders: RecentOrders,
+    owners: OrderOwners,
+    permits: Arc<Semaphore>,
+    in_flight: InFlight,
+    locks: LockClient,
+    /// Whether the strategy takes the buyer's lock.
+    takes_lock: bool,
+    keys: Keys,
+    order_ids: OrderIds,
+    orders: OrderWriter,
+    tasks: TaskTracker,
+    /// Where purchases run, not on the threads of the connection that asks for one.
+    runtime: Handle,
+}
+
+impl Purchases {
+    /// The service. Reads from the database what time it is and where the order ids continue. Purchases
+    /// run on the runtime on which this is called.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn start(
+        database: Database,
+        redis: Redis,
+        keys: Keys,
+        clock: SharedClock,
+        options: PurchasesOptions,
+    ) -> Result<Arc<Self>, StoreError> {
+        let last = orders::last_id(database.pool()).await?;
+        let order_ids = OrderIds::new(redis.clone(), keys.clone(), Arc::clone(&clock), last);
+        let clock = Arc::new(DatabaseClock::new(clock));
+        vouchers::read_clock(database.pool(), &clock).await?;
+        let lease = Lease::Renewed(options.lease);
+        let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
+        Ok(Arc::new(Self {
+            strategy: options.strategy,
+            limit: options.burst,
+            sales: Sales::new(&database, &clock),
+            clock,
+            recent_orders: RecentOrders::new(),
+            owners: OrderOwners::new(&database),
+            permits: Arc::new(Semaphore::new(options.burst)),
+            in_flight: InFlight::new(options.strategy.takes_lock()),
+            locks,
+            takes_lock: options.strategy.takes_lock(),
+            keys,
+            order_ids,
+            orders: OrderWriter::new(database, options.strategy.writer_limits()),
+            tasks: TaskTracker::new(),
+            runtime: Handle::current(),
+        }))
+    }
+
+    /// One attempt of `user` to buy `voucher`.
+    ///
+    /// Dropping this future (the buyer left) does not leave half a purchase: what has begun runs to
+    /// its end in a task of its own.
+    ///
+    /// # Errors
+    /// See [`PurchaseError`]; never for an expected "no", which is `Outcome::Refused`.
+    pub async fn buy(
+        self: &Arc<Self>,
+        user: UserId,
+        voucher: VoucherId,
+    ) -> Result<Outcome, PurchaseError> {
+        // From memory: has the user bought a moment ago, is the voucher on sale, is it sold out?
+        if let Some(order_id) = self.recent_orders.find(user, voucher) {
+            return Ok(Outcome::Refused(Refusal::AlreadyBought { order_id }));
+        }
+        let Some(sale) = self.sales.find(voucher).await? else {
+            return Ok(Outcome::Refused(Refusal::VoucherNotFound));
+        };
+        let at = self.clock.now();
+        if let Some(refusal) = sale.refusal_at(at) {
+            let owned = self.owned(user, &sale, at).await?;
+            return Ok(refused(owned, refusal));
+        }
+        // Is it the buyer's only purchase, is there room for one more, and does the database write orders
+        // of this voucher?
+        let Some(under_way) = self.in_flight.begin(user) else {
+            return Ok(self.in_progress(user, voucher).await);
+        };
+        let permit = Arc::clone(&self.permits).try_acquire_owned();
+        let permit = permit.map_err(|_| PurchaseError::Overloaded)?;
+        sale.breaker.check()?;
+        // From here on the purchase runs to its end, whether its buyer waits for it or not.
+        let admission = Admission { _permit: permit, _under_way: under_way };
+        let purchase = Arc::clone(self).purchase(user, sale, at, admission);
+        let task = self.tasks.spawn_on(purchase, &self.runtime);
+        task.await.unwrap_or(Err(PurchaseError::Panicked))
+    }
+
+    async fn purchase(
+        self: Arc<Self>,
+        user: UserId,
+        sale: Arc<Sale>,
+        at: DateTime<Utc>,
+        _until_the_end: Admission,
+    ) -> Result<Outcome, PurchaseError> {
+        // The buyer's lock and an order id, side by side. A number is skipped where the lock is not
+        // granted; numbers have gaps.
+        let (lock, order_id) = tokio::join!(self.lock(user), self.order_ids.next());
+        let lock = match lock? {
+            BuyerLock::Held => return Ok(self.in_progress(user, sale.voucher.id).await),
+            BuyerLock::Granted(guard) => Some(guard),
+            BuyerLock::NotTaken => None,
+        };
+        // Without an id, or in a panic, the guard is dropped: the lock's clean-up worker releases it.
+        let order_id = order_id?;
+        // Place the order. It is committed when this returns `Ordered`.
+        let outcome = self.place_order(user, &sale, at, order_id).await;
+        // Release the lock, only now, whatever the outcome is.
+        if let Some(guard) = lock {
+            release(guard).await;
+        }
+        outcome
+    }
+
+    async fn place_order(
+        &self,
+        user: UserId,
+        sale: &Sale,
+        at: DateTime<Utc>,
+        mut id: OrderId,
+    ) -> Result<Outcome, PurchaseError> {
+        let voucher = sale.voucher.id;
+        for _ in 0..MAX_IDS {
+            let placed = self.orders.place(voucher, NewOrder { id, user, at }).await;
+            sale.breaker.record(&placed);
+            let outcome = match placed? {
+                Placed::Ordered => {
+                    self.recent_orders.remember(user, voucher, id);
+                    Outcome::Ordered(Order::new(id, user, voucher, at))
+                }
+                Placed::AlreadyBought(order_id) => {
+                    self.recent_orders.remember(user, voucher, order_id);
+                    Outcome::Refused(Refusal::AlreadyBought { order_id })
+                }
+                Placed::SoldOut => {
+                    sale.mark_sold_out();
+                    Outcome::Refused(Refusal::SoldOut)
+                }
+                Placed::SaleNotStarted => {
+                    let begin_time = sale.voucher.begin_time;
+                    Outcome::Refused(Refusal::SaleNotStarted { begin_time })
+                }
+                Placed::SaleEnded => Outcome::Refused(Refusal::SaleEnded),
+                Placed::VoucherNotFound => Outcome::Refused(Refusal::VoucherNotFound),
+                Placed::IdTaken => {
+                    tracing::warn!(%id, "another order has this id, taking another one");
+                    id = self.order_ids.next().await?;
+                    continue;
+                }
+            };
+            return Ok(outcome);
+        }
+        Err(PurchaseError::NoFreeId)
+    }
+
+    /// Tries to take the lock under which `user` buys, whatever the voucher. It keeps the second
+    /// click out while the first is under way; it is not what makes "once" true (the database's
+    /// constraints are, also when a lease is lost).
+    async fn lock(&self, user: UserId) -> Result<BuyerLock, LockError> {
+        if !self.takes_lock {
+            return Ok(BuyerLock::NotTaken);
+        }
+        let guard = self.locks.lock(self.keys.order_lock(user)).try_acquire().await?;
+        Ok(guard.map_or(BuyerLock::Held, BuyerLock::Granted))
+    }
+
+    /// The order that `user` has of a voucher whose sale is not on at `at`.
+    async fn owned(
+        &self,
+        user: UserId,
+        sale: &Sale,
+        at: DateTime<Utc>,
+    ) -> Result<Option<OrderId>, StoreError> {
+        if !sale.may_have_orders(at) {
+            return Ok(None);
+        }
+        self.owners.find(user, &sale.voucher).await
+    }
+
+    /// Another purchase of the same buyer is under way. Where the database does not say whether the buyer
+    /// has an order already, the refusal is still true.
+    async fn in_progress(&self, user: UserId, voucher: VoucherId) -> Outcome {
+        let owned = self.owners.ask(user, voucher).await.unwrap_or_default();
+        refused(owned, Refusal::OrderInProgress)
+    }
+
+    /// The clock by which sales begin and end.
+    pub fn clock(&self) -> &DatabaseClock {
+        &self.clock
+    }
+
+    /// A voucher as the process knows it, at most a second old.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn sale(&self, voucher: VoucherId) -> Result<Option<Arc<Sale>>, StoreError> {
+        self.sales.find(voucher).await
+    }
+
+    /// How it sells.
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
+    }
+
+    /// How busy it is. Reads what is counted anyway.
+    pub fn load(&self) -> PurchaseLoad {
+        PurchaseLoad {
+            in_flight: self.limit - self.permits.available_permits(),
+            limit: self.limit,
+            queue_depth: self.orders.waiting(),
+            batches_in_flight: self.orders.batches_in_flight(),
+        }
+    }
+
+    /// Waits until every purchase that began is over and every lock is released.
+    pub async fn shutdown(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.locks.shutdown().await;
+    }
+}
+
+/// The lock of one buyer's purchases.
+enum BuyerLock {
+    Granted(Guard),
+    /// Another purchase of the same buyer holds it.
+    Held,
+    /// The strategy does without it.
+    NotTaken,
+}
+
+/// What a purchase holds until it ends.
+struct Admission {
+    _permit: OwnedSemaphorePermit,
+    _under_way: UnderWay,
+}
+
+/// The owner of an order hears of it before any refusal.
+fn refused(owned: Option<OrderId>, refusal: Refusal) -> Outcome {
+    Outcome::Refused(owned.map_or(refusal, |order_id| Refusal::AlreadyBought { order_id }))
+}
+
+/// A release that fails never costs the buyer the answer: the lock's clean-up worker, or the end of
+/// the lease, makes it good.
+async fn release(guard: Guard) {
+    match guard.release().await {
+        Ok(()) => {}
+        Err(error @ LockError::NotHeld(_)) => {
+            tracing::warn!(%error, "a purchase outlived its lock; the constraints judged it");
+        }
+        Err(error) => tracing::debug!(%error, "a lock is released in the background"),
+    }
+}

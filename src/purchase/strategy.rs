@@ -1,0 +1,71 @@
+//! The strategies: one flow, [`Purchases::buy`](super::Purchases::buy), with different settings.
+
+use std::fmt;
+use std::str::FromStr;
+
+use group_commit::Limits;
+
+/// Orders of one voucher that may wait for a transaction. The admission limit is usually lower.
+const MAX_WAITING: usize = 16_384;
+
+/// How to sell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Strategy {
+    /// The buyer's lock, and a transaction for each order.
+    Locked,
+    /// The buyer's lock; orders that wait go into one transaction. The default: as fast as `Locked`
+    /// where a purchase comes alone, and several times as fast where many come.
+    #[default]
+    GroupCommit,
+    /// The same without the lock: a second click at the same moment meets the database's constraint.
+    GroupCommitUnlocked,
+}
+
+/// No strategy has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no strategy {0:?}; there are: {names}", names = Strategy::ALL.map(Strategy::as_str).join(", "))]
+pub struct UnknownStrategy(String);
+
+impl Strategy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Locked, Self::GroupCommit, Self::GroupCommitUnlocked];
+
+    /// The name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Locked => "locked",
+            Self::GroupCommit => "group-commit",
+            Self::GroupCommitUnlocked => "group-commit-unlocked",
+        }
+    }
+
+    /// Whether a purchase takes the buyer's lock.
+    pub(super) const fn takes_lock(self) -> bool {
+        !matches!(self, Self::GroupCommitUnlocked)
+    }
+
+    /// How many orders of a voucher go into a transaction, and how many transactions are in flight.
+    /// A second group commit would only wait for the row that the first one has locked; of single
+    /// orders one more keeps the database busy while an answer is on its way.
+    pub(super) const fn writer_limits(self) -> Limits {
+        let (batch, leaders) = match self {
+            Self::Locked => (1, 2),
+            Self::GroupCommit | Self::GroupCommitUnlocked => (256, 1),
+        };
+        Limits { batch, waiting: MAX_WAITING, leaders }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = UnknownStrategy;
+    fn from_str(name: &str) -> Result<Self, UnknownStrategy> {
+        let found = Self::ALL.into_iter().find(|strategy| strategy.as_str() == name);
+        found.ok_or_else(|| UnknownStrategy(name.to_owned()))
+    }
+}
