@@ -1,13 +1,15 @@
 //! The audit of a voucher over the API.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::time::Duration;
 
-use seckill::seckill::audit;
+use seckill::purchase::audit;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
-use crate::api_client::{Answer, Api};
-use crate::eventually::eventually;
+use testkit::shop::api_client::{Answer, Api};
+use testkit::wait::eventually;
 
 fn path(voucher: impl std::fmt::Display) -> String {
     format!("/api/vouchers/{voucher}/audit")

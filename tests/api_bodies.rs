@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::api_client::Api;
-use crate::raw_http::{Raw, RawAnswer, purchase_head};
+use testkit::raw_http::{Raw, RawAnswer, purchase_head};
+use testkit::shop::api_client::Api;
 
 const TEN_MB: usize = 10_000_000;
 

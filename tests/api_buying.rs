@@ -7,9 +7,9 @@ use seckill::http::server::{self, ServerLimits};
 use seckill::model::OrderId;
 use serde_json::json;
 
-use crate::api_client::{Answer, Api};
-use crate::eventually::eventually;
-use crate::world::midnight;
+use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::world::midnight;
+use testkit::wait::eventually;
 
 async fn buy_with(api: &Api, voucher: impl std::fmt::Display, body: &'static [u8]) -> Answer {
     let request = api.buying(1, voucher).header("content-type", "application/json");
@@ -129,7 +129,7 @@ async fn while_one_attempt_is_under_way_another_is_refused_and_does_not_queue() 
     let api = Api::new().await;
     api.world.users(2).await;
     let id = api.world.voucher(5).await.id;
-    let key = api.world.keys.order_lock(crate::world::user(1));
+    let key = api.world.keys.order_lock(testkit::shop::world::user(1));
     let hold = redis::cmd("HSET").arg(&key).arg("somebody:1").arg(1).clone();
     let _: i64 = api.world.redis.query(&hold).await.unwrap();
     api.buy(1, id).await.problem(409, "order_in_progress");

@@ -1,5 +1,7 @@
 //! Connections that are slow, odd, or gone, and the server's end.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::io::ErrorKind;
 
 use seckill::http::router;
@@ -9,9 +11,11 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::api_client::{Api, PATIENCE, until};
-use crate::raw_http::{Raw, purchase_head};
-use crate::world::{World, user};
+use testkit::raw_http::{Raw, purchase_head};
+use testkit::shop::api_client::Api;
+use testkit::shop::world::{World, user};
+use testkit::wait::PATIENCE;
+use testkit::wait::eventually;
 
 const HEALTHZ: &str = "GET /healthz HTTP/1.1\r\nhost: s\r\n\r\n";
 
@@ -126,11 +130,11 @@ async fn a_buyer_who_leaves_in_the_middle_leaves_a_whole_order_and_no_lock() {
     let mut holder = hold_rows(world).await;
     let mut raw = Raw::connect(api.address).await;
     raw.send(purchase_head(&world.token(1), id, "")).await;
-    until("the purchase waits for the row", || somebody_waits(world)).await;
+    eventually("the purchase waits for the row", async || somebody_waits(world).await).await;
     drop(raw);
     assert!(lock_exists(world, 1).await);
     holder.execute("rollback").await.unwrap();
-    until("the lock is given back", async || !lock_exists(world, 1).await).await;
+    eventually("the lock is given back", async || !lock_exists(world, 1).await).await;
     let audit = world.audit().await;
     assert!(audit.holds && audit.orders == 1, "{audit:?}");
     assert_eq!(api.get_as(1, "/api/orders").await.body.as_array().unwrap().len(), 1);
@@ -154,7 +158,8 @@ async fn buyers_who_leave_at_once_leave_whole_orders_or_none_and_no_locks() {
     // Everybody comes back, so everybody learns what became of them.
     for buyer in 1..=60 {
         let code = async || api.buy(buyer, id).await.body["code"].clone();
-        until("nothing is under way any more", async || code().await != "order_in_progress").await;
+        eventually("nothing is under way any more", async || code().await != "order_in_progress")
+            .await;
         assert!(!lock_exists(world, buyer).await);
     }
     let audit = world.audit().await;
@@ -208,11 +213,11 @@ async fn a_server_that_stops_answers_what_it_began_and_takes_nothing_new() {
     let mut holder = hold_rows(&world).await;
     let mut buyer = Raw::connect(address).await;
     buyer.send(purchase_head(&world.token(1), id, "")).await;
-    until("the purchase waits for the row", || somebody_waits(&world)).await;
+    eventually("the purchase waits for the row", async || somebody_waits(&world).await).await;
 
     stop.send(()).unwrap();
     assert!(idle.answer().await.is_none(), "an idle connection is closed");
-    until("new connections are refused", async || {
+    eventually("new connections are refused", async || {
         let refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
         TcpStream::connect(address).await.is_err_and(refused)
     })

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::api_client::{Api, DOCUMENT};
+use testkit::shop::api_client::{Api, DOCUMENT};
 
 /// Every operation: path, method, description.
 fn operations() -> Vec<(&'static str, &'static str, &'static Value)> {

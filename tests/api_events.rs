@@ -15,9 +15,9 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::api_client::Api;
-use crate::eventually::{eventually, must};
-use crate::world::{World, midnight};
+use testkit::shop::api_client::Api;
+use testkit::shop::world::{World, midnight};
+use testkit::wait::{eventually, must};
 
 /// A reader of a stream.
 struct Listener {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::api_client::{Answer, Api};
+use testkit::shop::api_client::{Answer, Api};
 
 const PHONE: &str = "13800138000";
 

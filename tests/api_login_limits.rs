@@ -1,11 +1,11 @@
 //! How often codes may be asked for and tried, by address, by network, by phone and by everybody.
 
-use seckill::store::Redis;
+use redisson_lock::connection::Redis;
 use serde_json::json;
 
-use crate::api_client::{Answer, Api};
-use crate::redis_nodes::Cluster;
-use crate::world::World;
+use testkit::redis_nodes::Cluster;
+use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::world::World;
 
 const PHONE: &str = "13800138000";
 

@@ -1,14 +1,16 @@
 //! Which server processes sell, and how busy one of them is.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use nix::sys::signal::Signal;
-use seckill::seckill::{PurchaseLoad, PurchasesOptions, Strategy};
+use seckill::purchase::{PurchaseLoad, PurchasesOptions, Strategy};
 use serde_json::Value;
 use sqlx::{Connection, Executor, PgConnection};
 
-use crate::api_client::Api;
-use crate::eventually::eventually;
-use crate::processes::{Node, seckill};
-use crate::world::{ADMIN_PHONE, World, user};
+use testkit::processes::{Node, seckill};
+use testkit::shop::api_client::Api;
+use testkit::shop::world::{ADMIN_PHONE, World, user};
+use testkit::wait::eventually;
 
 /// A server of this world, in a process of its own.
 pub async fn node(world: &World, arguments: &[&str]) -> Node {
@@ -108,4 +110,34 @@ async fn the_load_counts_purchases_orders_that_wait_and_transactions() {
         let _ = buyer.await.unwrap();
     }
     eventually("all purchases are over", async || purchases.load() == idle).await;
+}
+
+/// What belongs to `seckill play` alone: crowds, an administrator whom nobody configured, login codes in
+/// answers, the ladder.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_sells_has_no_demonstration_in_it() {
+    let world = World::new().await;
+    world.at_present().await;
+    let server = node(&world, &[]).await;
+    let token = world.admin_token(100).await;
+    let stranger = sqlx::query(
+        "insert into users (id, phone, nickname, created_at)
+         values (101, '+99900000000000', 'demo', now())",
+    );
+    stranger.execute(world.database.pool()).await.unwrap();
+    let demo = world.token(101);
+    let api = Api::at(world, server.address);
+    for (method, path) in [("POST", "/api/crowds"), ("GET", "/api/crowds/current"), ("GET", "/lab")]
+    {
+        let answer = api.send(api.request(method, path).bearer_auth(&token)).await;
+        answer.problem(404, "not_found");
+    }
+    let nodes = api.send(api.request("GET", "/api/nodes").bearer_auth(&demo)).await;
+    nodes.problem(403, "forbidden");
+    let sent = api.post("/api/login-codes", &serde_json::json!({ "phone": "13800138000" })).await;
+    assert!(sent.is(202).body.get("code").is_none(), "{sent:?}");
+    for page in ["/", "/board"] {
+        let page = api.get(page).await;
+        assert!(!page.is(200).text.contains("/lab") && !page.text.contains("demo"), "{page:?}");
+    }
 }

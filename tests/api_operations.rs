@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::api_client::{Api, DOCUMENT};
-use crate::raw_http::Raw;
+use testkit::raw_http::Raw;
+use testkit::shop::api_client::{Api, DOCUMENT};
 
 /// The servers of the tests may lose the last moments before they are killed.
 fn readiness(database: &str) -> serde_json::Value {

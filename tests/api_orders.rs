@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use seckill::model::Clock;
 use serde_json::json;
 
-use crate::api_client::Api;
+use testkit::shop::api_client::Api;
 
 /// `count` orders of user 1, the oldest first, a second apart.
 async fn orders(api: &Api, count: usize) -> Vec<String> {

@@ -1,12 +1,14 @@
 //! An overload, as a buyer sees it: 503 with `Retry-After`, at once, on a connection that goes on.
 
-use seckill::seckill::PurchasesOptions;
+use crate::worlds::*;
+use seckill::purchase::PurchasesOptions;
 use sqlx::Executor;
+#[allow(unused_imports)]
+use testkit::wait::eventually;
 
-use crate::api_client::until;
 use crate::api_connections::{hold_rows, somebody_waits};
-use crate::raw_http::{Raw, purchase_head};
-use crate::world::World;
+use testkit::raw_http::{Raw, purchase_head};
+use testkit::shop::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_purchase_too_many_is_told_when_to_come_again_and_is_served_then() {
@@ -19,7 +21,7 @@ async fn one_purchase_too_many_is_told_when_to_come_again_and_is_served_then() {
     let mut row = hold_rows(&world).await;
     let mut first = Raw::connect(address).await;
     first.send(purchase_head(&world.token(1), voucher, "")).await;
-    until("the first purchase waits for the row", || somebody_waits(&world)).await;
+    eventually("the first purchase waits for the row", async || somebody_waits(&world).await).await;
 
     let mut surplus = Raw::connect(address).await;
     for _ in 0..20 {
@@ -36,7 +38,7 @@ async fn one_purchase_too_many_is_told_when_to_come_again_and_is_served_then() {
     row.execute("rollback").await.unwrap();
     // 503 when the machine was so slow that the row was held for longer than the buyer waits.
     assert!([201, 503].contains(&first.answer().await.unwrap().status));
-    until("the surplus buyer is served", async || {
+    eventually("the surplus buyer is served", async || {
         let mut again = Raw::connect(address).await;
         again.send(purchase_head(&world.token(2), voucher, "")).await;
         again.answer().await.unwrap().status == 201

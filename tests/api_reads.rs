@@ -1,18 +1,20 @@
 //! Readers take nothing from buyers.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use seckill::http::router;
 use seckill::http::server::{self, ServerLimits};
 use seckill::model::VoucherId;
-use seckill::seckill::sales::Sales;
+use seckill::purchase::sales::Sales;
 use seckill::store::{DatabaseClock, StoreError};
 use sqlx::{Connection, PgConnection};
 
-use crate::api_client::Api;
-use crate::eventually::eventually;
-use crate::world::World;
+use testkit::shop::api_client::Api;
+use testkit::shop::world::World;
+use testkit::wait::eventually;
 
 /// Every connection of the readers is taken, and a buyer buys.
 #[tokio::test]

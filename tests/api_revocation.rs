@@ -8,9 +8,11 @@ use seckill::model::{Clock, SystemClock};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::api_client::{Answer, Api, until};
-use crate::program::Program;
-use crate::world::{ADMIN_PHONE, World, run_sql, urls, with_database};
+use testkit::program::Program;
+use testkit::servers::urls;
+use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::world::{ADMIN_PHONE, World, run_sql, with_database};
+use testkit::wait::eventually;
 
 const PHONE: &str = "13800138000";
 
@@ -102,8 +104,10 @@ async fn what_ends_on_one_server_is_refused_on_the_other() {
     let (token, other) = (log_in(&api, PHONE).await, log_in(&api, "13800138001").await);
     me(&second, &token).await.is(200);
     log_out(&api, &token).await.is(204);
-    until("the other server has heard of it", async || me(&second, &token).await.status == 401)
-        .await;
+    eventually("the other server has heard of it", async || {
+        me(&second, &token).await.status == 401
+    })
+    .await;
     me(&second, &other).await.is(200);
     // The other way round, and a login of the other server that the first has not heard of.
     let token = log_in(&second, PHONE).await;
@@ -111,7 +115,8 @@ async fn what_ends_on_one_server_is_refused_on_the_other() {
     log_out(&second, &token).await.is(204);
     let fresh = log_in(&second, PHONE).await;
     me(&api, &fresh).await.is(200);
-    until("the first server has heard of it", async || me(&api, &token).await.status == 401).await;
+    eventually("the first server has heard of it", async || me(&api, &token).await.status == 401)
+        .await;
     me(&api, &fresh).await.is(200);
 }
 
@@ -136,7 +141,8 @@ async fn a_token_that_does_not_say_when_it_was_issued_is_older_than_any_end() {
     me(&api, &token_of(micros)).await.is(200);
 }
 
-impl World {
+#[easy_ext::ext(ApiRevocationWorld)]
+pub impl World {
     async fn not_before(&self, user: &str) -> chrono::DateTime<chrono::Utc> {
         let statement = sqlx::query_scalar("select tokens_not_before from users where id = $1");
         let id: i64 = user.parse().unwrap();
@@ -199,7 +205,7 @@ async fn while_the_database_is_away_ended_sessions_stay_ended_and_the_log_says_s
     let mut said = Vec::new();
     let mut heard = async |words: &str| {
         while !said.last().is_some_and(|line: &String| line.contains(words)) {
-            let line = tokio::time::timeout(crate::api_client::PATIENCE, log.next_line()).await;
+            let line = tokio::time::timeout(testkit::wait::PATIENCE, log.next_line()).await;
             said.push(line.unwrap().unwrap().unwrap());
         }
         said.clone()

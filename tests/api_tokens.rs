@@ -6,8 +6,8 @@ use seckill::http::tokens::Tokens;
 use seckill::model::Clock;
 use serde_json::{Value, json};
 
-use crate::api_client::Api;
-use crate::world::user;
+use testkit::shop::api_client::Api;
+use testkit::shop::world::user;
 
 /// `{"alg":"none","typ":"JWT"}`
 const HEADER_ALG_NONE: &str = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0";

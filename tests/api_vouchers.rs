@@ -3,9 +3,9 @@
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
-use crate::api_client::{Answer, Api};
-use crate::eventually::eventually;
-use crate::world::midnight;
+use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::world::midnight;
+use testkit::wait::eventually;
 
 async fn create(api: &Api, body: &Value) -> Answer {
     let token = api.world.admin_token(1).await;

@@ -1,14 +1,17 @@
 //! The commands: what they do, and what they leave on standard output.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use nix::unistd::{User, geteuid};
 use seckill::model::{Clock, SystemClock, UserId};
 
-use crate::api_client::{Api, PATIENCE};
-use crate::program::{Program, Ran, finished};
-use crate::world::{World, exe};
+use testkit::program::{Program, Ran, finished};
+use testkit::shop::api_client::Api;
+use testkit::shop::world::World;
+use testkit::wait::PATIENCE;
 
 /// Rows of a CSV of tokens.
 fn tokens_in(path: &std::path::Path) -> Vec<(i64, String)> {
@@ -268,7 +271,7 @@ async fn a_user_without_a_home_needs_none_when_the_stores_are_named() {
         let nobody = User::from_name("nobody").unwrap().unwrap();
         // The build directory may be closed to others.
         let copy = program.file("seckill");
-        std::fs::copy(exe(), &copy).unwrap();
+        std::fs::copy(testkit::processes::program("seckill"), &copy).unwrap();
         let open = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(copy.parent().unwrap(), open).unwrap();
         command = tokio::process::Command::new(copy);

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
-use crate::program::{Program, Ran};
-use crate::world::World;
+use testkit::program::{Program, Ran};
+use testkit::shop::world::World;
 
 /// Changes the books behind the program's back.
 async fn tamper(world: &World, statement: &str) {

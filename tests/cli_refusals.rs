@@ -1,11 +1,13 @@
 //! Arguments and variables that cannot be used: one sentence, status 2, nothing started.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::os::unix::ffi::OsStrExt;
 
 use futures_util::future::join_all;
 
-use crate::program::{Program, Ran, finished};
-use crate::world::World;
+use testkit::program::{Program, Ran, finished};
+use testkit::shop::world::World;
 
 const PASSWORD: &str = "hunter2-hunter2-hunter2";
 

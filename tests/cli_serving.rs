@@ -1,5 +1,7 @@
 //! The commands that serve: `seckill serve` and `seckill demo`.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -11,10 +13,11 @@ use seckill::store::{Database, DatabaseDurability};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::api_client::{Api, PATIENCE};
-use crate::processes::{Node, place, seckill};
-use crate::program::Program;
-use crate::world::World;
+use testkit::processes::{Node, place, seckill};
+use testkit::program::Program;
+use testkit::shop::api_client::Api;
+use testkit::shop::world::World;
+use testkit::wait::PATIENCE;
 
 /// A `seckill serve` on a free port.
 pub struct Serving {

@@ -1,19 +1,19 @@
 //! The PostgreSQL handle: commits that wait for the disk, and connections that are of no use.
 
-use seckill::embedded::{Home, Plan, Servers};
+use private_stores::{Home, Plan, Servers};
 use seckill::model::{Clock, SystemClock};
-use seckill::seckill::{PurchasesOptions, Strategy};
+use seckill::purchase::{PurchasesOptions, Strategy};
 use seckill::store::{Database, StoreError};
 use sqlx::{Connection, Executor, PgConnection};
 
-use crate::eventually::must;
-use crate::world::{World, exe, user};
+use testkit::shop::world::{World, user};
+use testkit::wait::must;
 
 /// A world whose PostgreSQL writes its log to disk when somebody waits for that, and hardly
 /// otherwise; by default nobody waits. It has ten users.
 async fn lazy_world() -> (Servers, World) {
     let plan = Plan { home: Home::Throwaway, postgres: true, redis: false, durable: true };
-    let servers = tokio::task::spawn_blocking(move || Servers::start(exe(), &plan));
+    let servers = tokio::task::spawn_blocking(move || Servers::start(&plan));
     let servers = servers.await.unwrap().unwrap();
     let database_url = servers.database_url().unwrap().to_owned();
     let mut connection = PgConnection::connect(&database_url).await.unwrap();

@@ -6,9 +6,9 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use seckill::http::{router, server};
 
-use crate::api_client::Api;
-use crate::browser::{self, Page};
-use crate::world::World;
+use testkit::shop::api_client::Api;
+use testkit::shop::browser::{self, Page};
+use testkit::shop::world::World;
 
 /// Not a loopback name: for those Swagger UI leaves out what it fetches from elsewhere.
 const HOST: &str = "seckill.test";

@@ -1,20 +1,22 @@
 //! Strategy `group-commit`: purchases that wait go together, and each is judged for itself.
 //! What it promises with every strategy is in `purchase`.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use futures_util::poll;
 use seckill::model::{OrderId, Outcome, Refusal, VoucherId};
-use seckill::seckill::{PurchaseError, Purchases, PurchasesOptions, Strategy};
+use seckill::purchase::{PurchaseError, Purchases, PurchasesOptions, Strategy};
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 
-use crate::eventually::{eventually, must};
 use crate::group_commit_faults::nothing_was_done;
 use crate::purchase::rush;
-use crate::world::{World, each_of, each_strategy, user};
+use testkit::shop::world::{World, each_of, each_strategy, user};
+use testkit::wait::{eventually, must};
 
 /// The strategies that commit together.
 pub const GROUPS: [Strategy; 2] = [Strategy::GroupCommit, Strategy::GroupCommitUnlocked];
@@ -25,7 +27,8 @@ pub type Answer = Result<Outcome, PurchaseError>;
 pub const WAIT_LONG_FOR_ROWS: &str = "alter function
     place_orders(bigint, bigint[], bigint[], timestamptz[]) set lock_timeout = '10s'";
 
-impl World {
+#[easy_ext::ext(GroupCommitWorld)]
+pub impl World {
     /// By how many transactions the orders of `voucher` were written.
     async fn transactions(&self, voucher: VoucherId) -> i64 {
         sqlx::query_scalar("select count(distinct xmin::text) from orders where voucher_id = $1")
@@ -37,17 +40,17 @@ impl World {
 
     /// From now on an order waits for its voucher's row for as long as its buyers wait, and not for
     /// less: on a busy machine a test may hold the row for longer than it means to.
-    pub async fn wait_long_for_rows(&self) {
+    async fn wait_long_for_rows(&self) {
         sqlx::raw_sql(WAIT_LONG_FOR_ROWS).execute(self.database.pool()).await.unwrap();
     }
 
     /// Locks the voucher's row: its orders wait in the database until the connection is closed.
-    pub async fn hold_the_row(&self) -> PgConnection {
+    async fn hold_the_row(&self) -> PgConnection {
         self.begin("select from seckill_vouchers for update").await
     }
 
     /// Runs `statement`, and leaves its transaction open.
-    pub async fn begin(&self, statement: &str) -> PgConnection {
+    async fn begin(&self, statement: &str) -> PgConnection {
         let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
         let statement = sqlx::AssertSqlSafe(format!("begin; {statement}"));
         sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
@@ -55,7 +58,7 @@ impl World {
     }
 
     /// Until a purchase waits for the row.
-    pub async fn until_one_waits(&self) {
+    async fn until_one_waits(&self) {
         eventually("a purchase waits for the row", async || {
             let waiting: i64 = sqlx::query_scalar(
                 "select count(*) from pg_stat_activity
@@ -242,7 +245,7 @@ async fn while_the_row_of_one_voucher_is_held_the_others_are_sold() {
             .await;
         must("the shutdown ends", shop.shutdown()).await;
         assert!(!world.any_lock(40).await);
-        let audits = seckill::seckill::audit::run(world.database.pool(), None).await.unwrap();
+        let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
         assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
         assert_eq!((audits[0].orders, audits[1].orders), (1, 31));
     })
@@ -268,13 +271,14 @@ async fn many_vouchers_on_sale_at_once_are_each_sold_by_their_own_books() {
         let codes = tasks.join_all().await;
         assert_eq!(codes.iter().filter(|code| **code == "ordered").count(), 100, "{codes:?}");
         assert!(codes.iter().all(|code| matches!(*code, "ordered" | "sold_out")));
-        let audits = seckill::seckill::audit::run(world.database.pool(), None).await.unwrap();
+        let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
         assert!(audits.iter().all(|audit| audit.holds && audit.stock == 0), "{audits:?}");
     })
     .await;
 }
 
-impl World {
+#[easy_ext::ext(GroupCommitWorld2)]
+pub impl World {
     async fn any_order(&self, id: OrderId) -> bool {
         let found = sqlx::query_scalar("select exists (select from orders where id = $1)");
         found.bind(id.get()).fetch_one(self.database.pool()).await.unwrap()

@@ -1,20 +1,23 @@
 //! Group commits whose connection is cut, goes deaf or finds nobody: who has bought is told so,
 //! and nothing is guessed.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seckill::lab::faults::{Fault, Proxy};
+use faults::{Fault, Proxy};
+use redisson_lock::connection::Redis;
 use seckill::model::{Clock, Outcome, VoucherId};
-use seckill::seckill::{PurchaseError, Purchases, PurchasesOptions};
+use seckill::purchase::{PurchaseError, Purchases, PurchasesOptions};
 use seckill::store::StoreError;
-use seckill::store::{Database, Redis, orders};
+use seckill::store::{Database, orders};
 use sqlx::{Connection, PgConnection};
 
-use crate::eventually::{eventually, must};
 use crate::group_commit::{Answer, GROUPS, buyers};
-use crate::world::{World, each_of, each_strategy, user};
+use testkit::shop::world::{World, each_of, each_strategy, user};
+use testkit::wait::{eventually, must};
 
 /// A shop whose connections to the stores can be broken.
 pub struct Linked {
@@ -24,8 +27,9 @@ pub struct Linked {
     pub redis: Proxy,
 }
 
-impl World {
-    pub async fn linked_shop(&self) -> Linked {
+#[easy_ext::ext(GroupCommitFaultsWorld)]
+pub impl World {
+    async fn linked_shop(&self) -> Linked {
         let url = url::Url::parse(&self.database_url).unwrap();
         let socket = url.query_pairs().find(|(name, _)| name == "host").unwrap().1;
         let socket = Path::new(&*socket).join(".s.PGSQL.5432");
@@ -96,7 +100,8 @@ async fn cut(world: &World, break_it: impl FnOnce(&Linked)) -> Vec<(i64, Answer)
     answers
 }
 
-impl World {
+#[easy_ext::ext(GroupCommitFaultsWorld2)]
+pub impl World {
     async fn locks_held(&self, users: i64) -> i64 {
         let mut command = redis::cmd("EXISTS");
         for number in 1..=users {

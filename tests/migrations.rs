@@ -1,6 +1,8 @@
 //! Migrations: they wait for nobody for long, servers of neighbouring releases share a schema, and a
 //! database that a version before 0.1.0 made is refused.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
@@ -8,9 +10,9 @@ use seckill::store::{Database, MigrationError};
 use sqlx::migrate::Migrator;
 use sqlx::{Connection, PgConnection};
 
-use crate::eventually::{eventually, must};
-use crate::program::Program;
-use crate::world::{World, user};
+use testkit::program::Program;
+use testkit::shop::world::{World, user};
+use testkit::wait::{eventually, must};
 
 /// A later release has added what this one does not know.
 pub const LATER_RELEASE: &str = "alter table orders add column channel text;

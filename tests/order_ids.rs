@@ -1,17 +1,20 @@
 //! The order-id worker: unique under concurrency and across workers, and increasing in each, whatever
 //! the clock and Redis do; and never a wrong id.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use futures_util::future::join_all;
+use redisson_lock::connection::Redis;
 use seckill::model::{Clock, OrderId};
-use seckill::store::{OrderIdError, OrderIds, Redis, StoreError};
+use seckill::store::{OrderIdError, OrderIds, StoreError};
 use tokio::task::JoinSet;
 
-use crate::world::{World, midnight};
+use testkit::shop::world::{World, midnight};
 
 fn instant(text: &str) -> DateTime<Utc> {
     text.parse().unwrap()
@@ -25,7 +28,8 @@ fn day(text: &str) -> NaiveDate {
     text.parse().unwrap()
 }
 
-impl World {
+#[easy_ext::ext(OrderIdsWorld)]
+pub impl World {
     async fn counter(&self, day: NaiveDate) -> Option<i64> {
         let key = self.keys.order_counter(day);
         self.redis.query(redis::cmd("GET").arg(key)).await.unwrap()

@@ -14,7 +14,7 @@ use seckill::store::OrderIds;
 use tokio::task::JoinSet;
 
 use crate::order_ids::next_many;
-use crate::world::World;
+use testkit::shop::world::World;
 
 async fn lose_counter(world: &World) {
     let key = world.keys.order_counter(world.clock.now().date_naive());

@@ -1,19 +1,21 @@
 //! The owner of an order hears of it before any refusal: on every node, after a restart, and also where
 //! the first answer was lost.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
+use faults::Fault;
 use futures_util::future::join_all;
-use seckill::lab::faults::Fault;
 use seckill::model::{OrderId, Outcome, Refusal, UserId, VoucherId};
-use seckill::seckill::{Purchases, Strategy};
+use seckill::purchase::{Purchases, Strategy};
 use sqlx::Connection;
 
-use crate::eventually::eventually;
 use crate::purchase::rush;
-use crate::world::{World, each_of, each_strategy, midnight, user};
+use testkit::shop::world::{World, each_of, each_strategy, midnight, user};
+use testkit::wait::eventually;
 
 /// Asks again for each owner: all at once, as they would.
 async fn all_hear_of_their_orders(

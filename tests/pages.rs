@@ -1,6 +1,6 @@
 //! Pages as they are served: what a browser is told of them, what they weigh.
 
-use crate::api_client::{Answer, Api};
+use testkit::shop::api_client::{Answer, Api};
 
 /// The addresses in `attribute` of a page.
 fn addresses<'a>(page: &'a str, attribute: &str) -> impl Iterator<Item = &'a str> {

@@ -1,20 +1,22 @@
 //! Orders placed by one call of the database: what becomes of each, and that asking again changes
 //! nothing.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
 use futures_util::future::join_all;
+use group_commit::Limits;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
-use seckill::batch::Limits;
 use seckill::model::{Order, OrderId, VoucherId};
 use seckill::store::{Database, NewOrder, OrderWriter, Placed, StoreError, orders};
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 
-use crate::world::{World, midnight, user};
+use testkit::shop::world::{World, midnight, user};
 
 /// Orders of these users, with ids from `first` on.
 fn new_orders(first: i64, users: &[i64]) -> Vec<NewOrder> {
@@ -40,7 +42,8 @@ async fn try_place(
     join_all(orders.iter().map(|order| writer.place(voucher, *order))).await
 }
 
-impl World {
+#[easy_ext::ext(PlaceOrdersWorld)]
+pub impl World {
     async fn place(&self, voucher: VoucherId, orders: &[NewOrder]) -> Vec<Placed> {
         let placed = try_place(&writer(&self.database), voucher, orders).await;
         placed.into_iter().map(Result::unwrap).collect()
@@ -164,7 +167,7 @@ async fn nothing_is_sold_of_a_voucher_that_is_not_there() {
     world.users(2).await;
     let placed = world.place(VoucherId::new(9).unwrap(), &new_orders(1, &[1, 2])).await;
     assert_eq!(placed, [Placed::VoucherNotFound; 2]);
-    let audits = seckill::seckill::audit::run(world.database.pool(), None).await.unwrap();
+    let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
     assert!(audits.is_empty(), "{audits:?}");
 }
 
@@ -214,7 +217,7 @@ async fn batches_beside_batches_keep_the_books() {
         });
     }
     let told: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
-    let audits = seckill::seckill::audit::run(world.database.pool(), None).await.unwrap();
+    let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
     assert!(audits.iter().all(|audit| audit.holds && audit.orders > 0), "{audits:?}");
     for (user, id) in told {
         let kept = orders::find(world.database.pool(), user, id).await.unwrap();
@@ -314,7 +317,8 @@ async fn what_was_committed_while_a_batch_waited_counts() {
     }
 }
 
-impl World {
+#[easy_ext::ext(PlaceOrdersWorld2)]
+pub impl World {
     /// What becomes of `orders`, which wait for a row, when `holder` has committed.
     async fn behind(
         &self,

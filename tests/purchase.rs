@@ -1,29 +1,32 @@
 //! The purchase service: nobody is sold what does not exist, nobody buys twice, and
 //! everybody hears the truth.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use chrono::TimeDelta;
 use futures_util::future::join_all;
-use seckill::batch::Limits;
+use group_commit::Limits;
 use seckill::model::{Order, OrderId, Outcome, Refusal, UserId, VoucherId};
-use seckill::seckill::sales::Sales;
-use seckill::seckill::{PurchaseError, Purchases, PurchasesOptions};
+use seckill::purchase::sales::Sales;
+use seckill::purchase::{PurchaseError, Purchases, PurchasesOptions};
 use seckill::store::{DatabaseClock, NewOrder, OrderWriter, Placed, orders};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::eventually::eventually;
-use crate::world::{World, each_strategy, midnight, user};
+use testkit::shop::world::{World, each_strategy, midnight, user};
+use testkit::wait::eventually;
 
-impl World {
-    pub async fn shop(&self) -> Arc<Purchases> {
+#[easy_ext::ext(PurchaseWorld)]
+pub impl World {
+    async fn shop(&self) -> Arc<Purchases> {
         self.purchases(self.options()).await
     }
 
     /// Whether any of users 1 to `users` holds the lock of purchases.
-    pub async fn any_lock(&self, users: i64) -> bool {
+    async fn any_lock(&self, users: i64) -> bool {
         let mut command = redis::cmd("EXISTS");
         for number in 1..=users {
             command.arg(self.keys.order_lock(user(number)));
@@ -31,7 +34,7 @@ impl World {
         self.redis.query::<i64>(&command).await.unwrap() > 0
     }
 
-    pub async fn restock(&self, voucher: VoucherId, more: i32) {
+    async fn restock(&self, voucher: VoucherId, more: i32) {
         let done = sqlx::query(
             "update seckill_vouchers set stock = stock + $2, initial_stock = initial_stock + $2
              where voucher_id = $1",

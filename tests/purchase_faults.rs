@@ -1,5 +1,7 @@
 //! The purchase service when buyers leave, ids are taken, and Redis or the database misbehave.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +11,13 @@ use chrono::{DateTime, Utc};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use seckill::model::{Clock, ManualClock, Order, OrderId, Outcome, VoucherId};
-use seckill::seckill::{PurchaseError, Purchases};
+use seckill::purchase::{PurchaseError, Purchases};
 use seckill::store::orders;
 use tokio::task::{JoinSet, yield_now};
 
-use crate::eventually::{eventually, must};
 use crate::purchase::rush;
-use crate::world::{World, each_strategy, midnight, user};
+use testkit::shop::world::{World, each_strategy, midnight, user};
+use testkit::wait::{eventually, must};
 
 async fn orders_of(world: &World, number: i64) -> Vec<Order> {
     orders::list_of_user(world.database.pool(), user(number), None, 10).await.unwrap()
@@ -103,7 +105,7 @@ async fn take_ids(world: &World, voucher: VoucherId, count: i64) -> Vec<OrderId>
 }
 
 async fn stock(world: &World, voucher: VoucherId) -> i64 {
-    let audits = seckill::seckill::audit::run(world.database.pool(), Some(voucher)).await.unwrap();
+    let audits = seckill::purchase::audit::run(world.database.pool(), Some(voucher)).await.unwrap();
     assert!(audits[0].holds, "{audits:?}");
     audits[0].stock
 }
@@ -241,6 +243,7 @@ impl Clock for BrokenClock {
     }
 }
 
+#[easy_ext::ext(PurchaseFaultsWorld)]
 impl World {
     async fn shop_with_broken_clock(&self) -> (Arc<Purchases>, Arc<BrokenClock>) {
         let clock = Arc::new(BrokenClock { clock: self.clock.clone(), armed: false.into() });

@@ -5,9 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use seckill::ladder::Invariant;
-
 use crate::chaos::plan::Round;
+
+/// What is promised, by name.
+const PROMISES: [&str; 7] = [
+    "no_oversell",
+    "one_per_user",
+    "no_undersell",
+    "no_lost_order",
+    "no_lockout",
+    "no_deadlock",
+    "no_broken_promise",
+];
 
 /// The run whose figures stand there: `make chaos SEED=1 ROUNDS=200`.
 const MEASURED: std::ops::RangeInclusive<u64> = 1..=200;
@@ -60,7 +69,7 @@ fn every_test_that_the_page_names_exists() {
 #[test]
 fn no_promise_is_without_a_proof() {
     let page = page();
-    for promise in Invariant::ALL {
+    for promise in PROMISES {
         let row = page.lines().find(|line| line.starts_with(&format!("| `{promise}` |")));
         let row = row.unwrap_or_else(|| panic!("the page does not name {promise}"));
         assert!(!named(row).is_empty(), "no test proves {promise}: {row}");

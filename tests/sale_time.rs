@@ -1,13 +1,15 @@
 //! Sales begin and end by the database's clock, whatever the clocks of the nodes show.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
-use seckill::batch::Limits;
+use group_commit::Limits;
 use seckill::model::{ManualClock, Outcome, Refusal};
 use seckill::store::{NewOrder, OrderWriter, Placed};
 
-use crate::world::{World, each_strategy, midnight, user};
+use testkit::shop::world::{World, each_strategy, midnight, user};
 
 #[tokio::test]
 async fn a_node_whose_clock_is_an_hour_off_sells_when_the_sale_is_on_and_not_otherwise() {
@@ -31,7 +33,7 @@ async fn a_node_whose_clock_is_an_hour_off_sells_when_the_sale_is_on_and_not_oth
             let late = node.buy(buyer, over).await.unwrap();
             assert_eq!(late, Outcome::Refused(Refusal::SaleEnded));
         }
-        let audits = seckill::seckill::audit::run(world.database.pool(), None).await.unwrap();
+        let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
         assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
     })
     .await;

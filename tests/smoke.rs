@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::world::World;
+use testkit::shop::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_buyer_buys_once_and_is_told_so_the_second_time() {

@@ -15,10 +15,11 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use crate::api_client::{Answer, Api, until};
 use crate::cli_serving::Serving;
-use crate::program::Program;
-use crate::world::{Gateway, World};
+use testkit::program::Program;
+use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::world::{Gateway, World};
+use testkit::wait::eventually;
 
 const PHONE: &str = "13800138000";
 
@@ -217,7 +218,7 @@ async fn only_so_many_messages_are_on_their_way_at_once() {
         })
     }));
     let asking = tokio::spawn(asking);
-    until("as many are on their way as may be", async || {
+    eventually("as many are on their way as may be", async || {
         sms.in_flight.load(Ordering::SeqCst) == 64
     })
     .await;

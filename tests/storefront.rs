@@ -1,15 +1,15 @@
 //! The shop, in a real browser.
 
 use chrono::TimeDelta;
-use seckill::lab::faults::{Fault, Proxy};
+use faults::{Fault, Proxy};
 use seckill::model::Voucher;
 use serde_json::json;
 use sqlx::{Connection, Executor, PgConnection};
 
-use crate::api_client::Api;
-use crate::eventually::eventually;
-use crate::web_driver::{Browser, DESKTOP, ENTER, PHONE, TAB};
-use crate::world::{World, midnight};
+use testkit::shop::api_client::Api;
+use testkit::shop::web_driver::{Browser, DESKTOP, ENTER, PHONE, TAB};
+use testkit::shop::world::{World, midnight};
+use testkit::wait::eventually;
 
 const BUY: &str = "#vouchers .buy";
 const MESSAGE: &str = "#vouchers .message";
@@ -67,9 +67,17 @@ async fn the_page_speaks_the_language_of_its_reader_and_keeps_the_one_that_was_c
     browser.close().await;
 }
 
+/// The login code that the kept gateway was given last.
+fn sent_code(api: &Api) -> String {
+    let sent = api.world.sms.0.lock().unwrap();
+    let (phone, code) = sent.last().expect("a code was sent");
+    assert_eq!(phone, "13800138000");
+    code.clone()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_logs_in_buys_and_finds_the_order_after_a_reload() {
-    let world = World { shows_login_codes: true, ..World::new().await };
+    let world = World::new().await;
     let (api, voucher) = shop(world).await;
     let browser = visited(&api, 0).await;
     // One click: what was wanted is bought as soon as somebody is logged in.
@@ -79,12 +87,8 @@ async fn a_stranger_logs_in_buys_and_finds_the_order_after_a_reload() {
     browser.until_text("#login-notice", "This is no phone number").await;
     browser.fill("#phone", "138 0013 8000").await;
     browser.click("#phone-form [type=submit]").await;
-    browser.until_text("#demonstration", "no text message is sent here").await;
-    let shown = browser.text("#shown-code").await;
-    assert_eq!(
-        api.world.sms.0.lock().unwrap().last(),
-        Some(&("13800138000".to_owned(), shown.clone()))
-    );
+    browser.until_text("#sent-to", "on their way").await;
+    let shown = sent_code(&api);
     let wrong = if shown == "000000" { "000001" } else { "000000" };
     browser.fill("#code", wrong).await;
     browser.click("#code-form [type=submit]").await;
@@ -305,7 +309,7 @@ async fn a_title_that_looks_like_html_is_text() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_can_be_done_with_the_keyboard() {
-    let world = World { shows_login_codes: true, ..World::new().await };
+    let world = World::new().await;
     let (api, _) = shop(world).await;
     let browser = visited(&api, 0).await;
     let tab_to = async |selector: &str| {
@@ -326,7 +330,7 @@ async fn everything_can_be_done_with_the_keyboard() {
     browser.press("13800138000").await;
     browser.press(ENTER).await;
     browser.until("document.activeElement.id === 'code'").await;
-    browser.press(&browser.text("#shown-code").await).await;
+    browser.press(&sent_code(&api)).await;
     browser.press(ENTER).await;
     browser.until_shown("#log-out").await;
     tab_to(".tabs a[href='#orders']").await;
@@ -391,7 +395,7 @@ const POOR_CONTRAST: &str = "(() => {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "no test: it writes pictures"]
 async fn write_screenshots() {
-    let world = World { shows_login_codes: true, ..World::new().await };
+    let world = World::new().await;
     let (api, voucher) = shop(world).await;
     let begin = midnight() + TimeDelta::minutes(12) + TimeDelta::seconds(34);
     for (title, stock, begin) in [
@@ -448,7 +452,7 @@ async fn write_screenshots() {
         )
         .unwrap();
         browser.click("#phone-form [type=submit]").await;
-        browser.until_shown("#demonstration").await;
+        browser.until_shown("#sent-to").await;
         std::fs::write(
             directory.join(format!("code-{language}-{size_name}.png")),
             browser.screenshot().await,

@@ -2,12 +2,16 @@
 --
 --   seckill tokens --users 300000 --out tokens.csv
 --   wrk -t2 -c64 -d10s --latency -s loadtest/wrk/buy.lua \
---       http://127.0.0.1:8080/api/vouchers/ID/orders -- tokens.csv 2 [detail]
+--       http://127.0.0.1:8080/api/vouchers/ID/orders -- tokens.csv 2 [detail] [patient]
 --
 -- Arguments: the CSV `user_id,token`; the number of wrk's threads, again (a script cannot ask);
 -- `detail` counts every status. Without `detail` the answers are counted in two classes, below
 -- 400 and not, which wrk does by itself: counting each status calls into Lua for every answer,
 -- which takes a good part of the client's processor time, and the server's where they share one.
+-- `patient` obeys the server's `Retry-After: 1`: a connection that was answered 503 rests for a
+-- second. (One connection is as good as another, so the next one to send rests in its place.)
+--
+-- The ID may be several, `/api/vouchers/7,8,9/orders`: each request buys the next voucher.
 --
 -- Each thread reads a share of the file of its own, in order, while it runs; nothing is held in
 -- memory, so a file may be of any size. A thread that comes to the end of its share begins it
@@ -17,13 +21,14 @@
 -- wrk counts answers only. Up to one request per connection is still under way when it stops, so
 -- the database may hold that many more orders than are reported here, and never fewer.
 
--- luacheck: globals wrk setup init request response done
+-- luacheck: globals wrk setup init request response delay done
 -- wrk sets the first of these and reads the others from outside, so they are no locals.
 -- luacheck: globals number repeats statuses expected_threads
 
 local threads = {}
 local tokens, share_begin, share_end, position
-local before -- what stands before the token in every request
+local before = {} -- what stands before the token in a request, for each voucher
+local resting = 0 -- answers 503 for which no connection rests yet
 local sent, wrapped = 0, false
 
 function setup(thread)
@@ -63,7 +68,7 @@ end
 function init(args)
    local path, count = args[1], tonumber(args[2])
    if not path or not count then
-      error("usage: wrk ... -s buy.lua URL -- TOKENS.csv THREADS [detail]")
+      error("usage: wrk ... -s buy.lua URL -- TOKENS.csv THREADS [detail] [patient]")
    end
    tokens = assert(io.open(path, "r"))
    local size = tokens:seek("end")
@@ -72,17 +77,41 @@ function init(args)
    expected_threads, repeats = count, 0
    rewind()
 
-   before = table.concat({
-      "POST " .. wrk.path .. " HTTP/1.1\r\n",
-      "Host: " .. wrk.host .. ":" .. wrk.port .. "\r\n",
-      "Content-Length: 0\r\n",
-      "Authorization: Bearer ",
-   })
+   local head, ids, tail = wrk.path:match("^(.*/)([%d,]+)(/[^/]*)$")
+   for id in (ids or ""):gmatch("%d+") do
+      table.insert(before, table.concat({
+         "POST " .. head .. id .. tail .. " HTTP/1.1\r\n",
+         "Host: " .. wrk.host .. ":" .. wrk.port .. "\r\n",
+         "Content-Length: 0\r\n",
+         "Authorization: Bearer ",
+      }))
+   end
+   if #before == 0 then
+      error("no voucher in the path " .. wrk.path)
+   end
 
-   if args[3] == "detail" then
-      statuses = {}
+   local words = {}
+   for index = 3, #args do
+      words[args[index]] = true
+   end
+   statuses = words.detail and {}
+   if words.detail or words.patient then
       response = function(status)
-         statuses[status] = (statuses[status] or 0) + 1
+         if words.detail then
+            statuses[status] = (statuses[status] or 0) + 1
+         end
+         if status == 503 then
+            resting = resting + 1
+         end
+      end
+   end
+   if words.patient then
+      delay = function()
+         if resting == 0 then
+            return 0
+         end
+         resting = resting - 1
+         return 1000
       end
    end
 end
@@ -93,7 +122,7 @@ function request()
    if wrapped then
       repeats = repeats + 1
    end
-   return before .. token .. "\r\n\r\n"
+   return before[sent % #before + 1] .. token .. "\r\n\r\n"
 end
 
 function done(summary, latency)
@@ -117,8 +146,10 @@ function done(summary, latency)
       table.insert(order, status)
    end
    table.sort(order)
+   local told = ""
    for _, status in ipairs(order) do
       print(string.format("  status %d  %d", status, by_status[status]))
+      told = told .. string.format(" status_%d=%d", status, by_status[status])
    end
    print(string.format("socket errors connect %d, read %d, write %d, time-out %d",
       errors.connect, errors.read, errors.write, errors.timeout))
@@ -135,8 +166,8 @@ function done(summary, latency)
 
    -- The same for programs, in one line.
    print(string.format("RESULT duration_us=%d requests=%d below_400=%d from_400=%d socket_errors=%d "
-      .. "repeats=%d p50_us=%d p99_us=%d max_us=%d",
+      .. "repeats=%d p50_us=%d p99_us=%d max_us=%d%s",
       summary.duration, summary.requests, below_400, errors.status,
       errors.connect + errors.read + errors.write + errors.timeout, sum,
-      latency:percentile(50), latency:percentile(99), latency.max))
+      latency:percentile(50), latency:percentile(99), latency.max, told))
 end

@@ -6,12 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use seckill::embedded::{Home, Plan, Servers};
+use private_stores::{Home, Plan, Servers};
 use tempfile::TempDir;
 
 use super::plan::Fault;
-use crate::processes::place;
-use crate::world::exe;
+use testkit::processes::place;
 
 /// Room for the data of all the rounds of a run, and for PostgreSQL's log of what it writes.
 const ROOM: &str = "1g";
@@ -80,18 +79,18 @@ impl SmallDisk {
         let (mount_point, script) = (place(), place());
         // What takes the place of the program that is to keep the servers: it becomes that
         // program, on the small disk.
-        let program = script.path().join("seckill");
+        let program = script.path().join("private-stores");
         let text = format!(
             "#!/bin/sh\nexec unshare --mount sh -ec 'mount -t tmpfs -o size={ROOM},mode=755 tmpfs \
              \"$1\"; shift; exec \"$@\"' sh '{}' '{}' \"$@\"\n",
             mount_point.path().display(),
-            exe().display(),
+            testkit::processes::program("private-stores").display(),
         );
         fs::write(&program, text).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let home = Home::Kept(mount_point.path().join("data"));
         let plan = Plan { home, postgres: true, redis: true, durable: true };
-        let servers = Servers::start(&program, &plan).unwrap();
+        let servers = Servers::start_by(&program, &plan).unwrap();
         let supervisor = servers.supervisor_pid().unwrap();
         (Self { mount_point, supervisor }, servers)
     }

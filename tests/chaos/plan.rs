@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use faults::Fault as NetworkFault;
+use private_stores::Server;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use seckill::embedded::Server;
-use seckill::lab::faults::Fault as NetworkFault;
-use seckill::seckill::Strategy;
+use seckill::purchase::Strategy;
 
 const STRATEGIES: [Strategy; 3] =
     [Strategy::GroupCommit, Strategy::GroupCommitUnlocked, Strategy::Locked];

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use faults::{Fault as NetworkFault, Proxy};
 use nix::sys::signal::Signal;
-use seckill::embedded::Server;
-use seckill::lab::faults::{Fault as NetworkFault, Proxy};
+use private_stores::Server;
 use seckill::telemetry::name::CLOCK_OFFSET;
 use sqlx::{Connection, PgConnection};
 use tokio::process::Command;
@@ -16,7 +16,8 @@ use super::plan::{Disk, Fault, Reach, Round, Step, Victim};
 use crate::faults::crowd::{Answer, Crowd, WIDTH, What, in_progress, only};
 use crate::faults::sale::{CLIENT_PATIENCE, Sale};
 use crate::faults::stage::Stage;
-use crate::processes::{DEADLINE, Node, eventually, is_alive};
+use testkit::processes::{DEADLINE, Node, is_alive};
+use testkit::wait::eventually;
 
 /// Everything sells again within this time after the last fault is over, without a hand.
 pub const SELLS_AGAIN_WITHIN: Duration = Duration::from_secs(15);

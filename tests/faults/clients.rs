@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use super::crowd::{Crowd, What, in_progress, only};
 use super::stage::{SOLD_BY, Stage};
-use crate::processes::eventually;
+use testkit::wait::eventually;
 
 /// Buyers who hang up, with numbers that no buyer of the crowd reaches.
 const FIRST: i64 = 40_001;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::sale::Sale;
-use crate::processes::eventually;
+use testkit::wait::eventually;
 
 /// Buyers at once, spread over the nodes.
 pub const WIDTH: usize = 16;

@@ -3,7 +3,8 @@
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::processes::{Node, descendants_of, eventually, is_alive, living_in, place, seckill};
+use testkit::processes::{Node, descendants_of, is_alive, living_in, place, seckill};
+use testkit::wait::eventually;
 
 async fn voucher_titles(node: &Node) -> Vec<String> {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();

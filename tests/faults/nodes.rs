@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use super::crowd::{Crowd, What, in_progress, only};
 use super::stage::{SOLD_BY, Stage};
-use crate::processes::eventually;
+use testkit::wait::eventually;
 
 /// Orders that make a sale one that is under way.
 const UNDER_WAY: i64 = 200;

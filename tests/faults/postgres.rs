@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use seckill::embedded::Server;
+use private_stores::Server;
 
 use super::crowd::{Crowd, What, figures, in_progress, only};
 use super::stage::{SOLD_BY, Stage};
-use crate::processes::{Node, eventually};
+use testkit::processes::Node;
+use testkit::wait::eventually;
 
 /// Long enough for every pause and memory of the node to run out.
 const OUTAGE: Duration = Duration::from_millis(2500);

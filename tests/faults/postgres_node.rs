@@ -4,14 +4,16 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use child_program::end_with_us;
+use faults::Proxy;
 use nix::sys::signal::Signal;
-use seckill::embedded::{PostgresPrograms, end_with_us};
-use seckill::lab::faults::Proxy;
+use private_stores::PostgresPrograms;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 use url::Url;
 
-use crate::processes::{eventually, place, send, send_with_children};
+use testkit::processes::{place, send, send_with_children};
+use testkit::wait::eventually;
 
 /// What the primary calls its standby.
 pub const STANDBY: &str = "standby";

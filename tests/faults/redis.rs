@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use seckill::embedded::Server;
+use private_stores::Server;
 
 use super::crowd::{Crowd, What, figures, in_progress, only};
 use super::stage::{SOLD_BY, Stage};
-use crate::processes::Node;
+use testkit::processes::Node;
 
 /// Long enough for every pause and memory of the node to run out.
 const OUTAGE: Duration = Duration::from_millis(2500);
@@ -73,7 +73,7 @@ async fn a_paused_redis_costs_buyers_a_503_and_no_order() {
         only(&answers, &[What::Unavailable, in_progress()]);
         stage.settle(&answers).await;
         // Locks that were granted to nobody while it woke up were given back, or ran out.
-        crate::processes::eventually("no lock is left", async || stage.locked().is_empty()).await;
+        testkit::wait::eventually("no lock is left", async || stage.locked().is_empty()).await;
         stage.end().await;
     }
 }

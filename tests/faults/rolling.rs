@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use reqwest::Client;
 use reqwest::header::CONNECTION;
-use seckill::seckill::Strategy;
+use seckill::purchase::Strategy;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -19,7 +19,8 @@ use super::crowd::{Answer, WIDTH, What, in_progress, only, read};
 use super::sale::Sale;
 use super::stage::Stage;
 use crate::migrations::LATER_RELEASE;
-use crate::processes::{Node, eventually};
+use testkit::processes::Node;
+use testkit::wait::eventually;
 
 const NODES: usize = 4;
 const SALES: usize = 3;

@@ -9,15 +9,15 @@ use chrono::TimeDelta;
 use reqwest::Client;
 use seckill::http::tokens::Tokens;
 use seckill::model::{Clock, SystemClock, VoucherId};
-use seckill::seckill::{Strategy, audit};
+use seckill::purchase::{Strategy, audit};
 use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, users};
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::process::Command;
 
 use super::crowd::{Answer, WIDTH, What, read};
-use crate::processes::{Node, seckill};
-use crate::world::user;
+use testkit::processes::{Node, seckill};
+use testkit::shop::world::user;
 
 const SECRET: &str = "a secret of the tests, long enough";
 /// Users there are: more than any test here can serve.

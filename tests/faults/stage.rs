@@ -1,17 +1,19 @@
 //! Servers of a test's own, and a sale on them.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::collections::HashMap;
 use std::ops::Deref;
 
 use nix::sys::signal::Signal;
-use seckill::embedded::{Home, Plan, Server, Servers};
-use seckill::seckill::Strategy;
+use private_stores::{Home, Plan, Server, Servers};
+use seckill::purchase::Strategy;
 use sqlx::{Postgres, Transaction};
 
 use super::sale::Sale;
 use crate::group_commit::WAIT_LONG_FOR_ROWS;
-use crate::processes::{eventually, send_with_children};
-use crate::world::exe;
+use testkit::processes::send_with_children;
+use testkit::wait::eventually;
 
 /// The strategies that every fault is tried with.
 pub const SOLD_BY: [Strategy; 2] = [Strategy::Locked, Strategy::GroupCommit];
@@ -45,7 +47,7 @@ impl Stage {
 
     pub async fn throwaway(durable: bool, strategy: Strategy) -> Self {
         let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable };
-        let started = tokio::task::spawn_blocking(move || Servers::start(exe(), &plan));
+        let started = tokio::task::spawn_blocking(move || Servers::start(&plan));
         Self::on(started.await.unwrap().unwrap(), strategy).await
     }
 

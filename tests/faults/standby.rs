@@ -3,14 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use seckill::lab::faults::{Fault, Proxy, RedisNode};
-use seckill::seckill::Strategy;
+use faults::{Fault, Proxy, RedisNode};
+use seckill::purchase::Strategy;
 
 use super::crowd::{Answer, Crowd, What, in_progress, only};
 use super::postgres_node::PostgresNode;
 use super::sale::Sale;
 use super::stage::SOLD_BY;
-use crate::processes::Node;
+use testkit::processes::Node;
 
 /// Longer than the server lets a statement run: not even then is an order acknowledged that the
 /// standby does not have.

@@ -6,13 +6,15 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use child_program::end_with_us;
 use nix::sys::signal::Signal;
-use seckill::embedded::{PostgresPrograms, end_with_us};
+use private_stores::PostgresPrograms;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 
-use crate::processes::{eventually, place, send, send_with_children};
-use crate::program::Program;
+use testkit::processes::{place, send, send_with_children};
+use testkit::program::Program;
+use testkit::wait::eventually;
 
 pub const DATABASE: &str = "seckill";
 

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use seckill::seckill::Strategy;
+use seckill::purchase::Strategy;
 
 use super::citus::{Citus, is_installed};
 use crate::faults::crowd::{Crowd, What, in_progress, only};
 use crate::faults::sale::Sale;
-use crate::processes::eventually;
-use crate::redis_nodes::Node as RedisServer;
+use testkit::redis_nodes::Node as RedisServer;
+use testkit::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_worker_is_the_coordinator_of_some_nodes() {

@@ -3,15 +3,16 @@
 use std::time::{Duration, Instant};
 
 use seckill::model::{Clock, SystemClock};
-use seckill::seckill::{Strategy, audit};
+use seckill::purchase::{Strategy, audit};
 use seckill::store::users;
 
 use super::citus::{Citus, is_installed};
 use crate::faults::crowd::{Answer, Crowd, What, in_progress, only};
 use crate::faults::sale::Sale;
-use crate::processes::{Node, eventually};
-use crate::redis_nodes::Cluster;
-use crate::redis_topologies::cluster::migrate;
+use testkit::processes::Node;
+use testkit::redis_nodes::Cluster;
+use testkit::redis_nodes::migrate;
+use testkit::wait::eventually;
 
 const ORDERS: usize = 50;
 

@@ -10,8 +10,8 @@ use tokio::process::Command;
 
 use super::citus::{Citus, is_installed};
 use super::processor::{Part, PartTimes, Processor};
-use crate::processes::place;
-use crate::redis_nodes::{Cluster, Node};
+use testkit::processes::place;
+use testkit::redis_nodes::{Cluster, Node};
 
 /// 64 vouchers, and half as many buyers again as there are of them.
 const SALE: [&str; 10] =

@@ -1,8 +1,8 @@
 //! `seckill migrate --distribute`.
 
 use super::citus::{Citus, Server, is_installed};
-use crate::program::Program;
-use crate::world::World;
+use testkit::program::Program;
+use testkit::shop::world::World;
 
 /// Also where Citus is not installed.
 #[tokio::test]

@@ -4,7 +4,7 @@ use seckill::model::{Clock, SystemClock};
 
 use super::citus::{Citus, is_installed};
 use super::routes::world_on;
-use crate::world::user;
+use testkit::shop::world::user;
 
 /// The commands that the coordinator sent to workers since its log was `before`.
 fn remote_commands(log: &str, before: usize) -> Vec<&str> {

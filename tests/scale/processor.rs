@@ -5,7 +5,7 @@ use std::fs;
 
 use nix::unistd::{SysconfVar, sysconf};
 
-use crate::processes::descendants_of;
+use testkit::processes::descendants_of;
 
 /// What a process is, by its role in the sale.
 pub type Part = &'static str;

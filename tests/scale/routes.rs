@@ -1,16 +1,18 @@
 //! The API on distributed data.
 
+#[allow(unused_imports)]
+use crate::worlds::*;
 use std::collections::BTreeSet;
 
 use seckill::model::{Clock, SystemClock};
-use seckill::seckill::audit;
+use seckill::purchase::audit;
 use seckill::store::{Database, orders};
 use serde_json::json;
 
 use super::citus::{Citus, is_installed};
-use crate::api_client::{Answer, Api, DOCUMENT};
-use crate::program::Program;
-use crate::world::{ADMIN_PHONE, World};
+use testkit::program::Program;
+use testkit::shop::api_client::{Answer, Api, DOCUMENT};
+use testkit::shop::world::{ADMIN_PHONE, World};
 
 /// A world whose database is this one.
 pub async fn world_on(cluster: &Citus) -> World {

@@ -50,8 +50,17 @@ impl Servers {
     ///
     /// Any [`EmbeddedError`] but `NotOwner`; nothing is left behind.
     pub fn start(plan: &Plan) -> Result<Self, EmbeddedError> {
+        Self::start_by(&supervisor_program()?, plan)
+    }
+
+    /// The same by another supervisor than the one beside the running program.
+    ///
+    /// # Errors
+    ///
+    /// As [`Servers::start`].
+    pub fn start_by(supervisor: &Path, plan: &Plan) -> Result<Self, EmbeddedError> {
         let plan = with_absolute_home(plan)?;
-        let mut supervisor = SupervisorProcess::spawn()?;
+        let mut supervisor = SupervisorProcess::spawn(supervisor)?;
         let answer = supervisor.say(&plan).and_then(|()| supervisor.hear());
         match answer {
             Ok(SupervisorReply::Ready(running)) => {
@@ -180,11 +189,10 @@ impl Drop for Servers {
 }
 
 impl SupervisorProcess {
-    fn spawn() -> Result<Self, EmbeddedError> {
-        let exe = supervisor_program()?;
+    fn spawn(exe: &Path) -> Result<Self, EmbeddedError> {
         let failed =
             |why: &str| EmbeddedError::Supervisor(format!("cannot run {}: {why}", exe.display()));
-        let mut child = Command::new(&exe)
+        let mut child = Command::new(exe)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // A group of its own: Ctrl-C at the terminal is for the program, which

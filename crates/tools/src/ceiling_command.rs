@@ -7,13 +7,13 @@ use std::sync::Arc;
 use anyhow::bail;
 use clap::Args;
 
+use super::tokens;
+use crate::ceiling::{CeilingReport, MeasureArgs, Options, Setup, counted, measure};
+use private_stores::Benchmarks;
+use program::{FAILED, say};
 use program::{check_writable, write_json, write_text};
 use seckill::cli::stores::{Stores, fresh_secret};
-use super::tokens;
-use program::{FAILED, say};
-use crate::ceiling::{CeilingReport, MeasureArgs, Options, Setup, counted, measure};
 use seckill::config::{ConfigError, StoreArgs};
-use private_stores::Benchmarks;
 use seckill::http::tokens::Tokens;
 use seckill::model::SystemClock;
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 
-use seckill::config::ConfigError;
-use private_stores::on_search_path;
-use seckill::http::address::reachable;
 use crate::DEMO_ADMIN_PHONE;
+use private_stores::on_search_path;
+use seckill::config::ConfigError;
+use seckill::http::address::reachable;
 use seckill::http::server;
 use seckill::http::tokens::Tokens;
 use seckill::model::{Clock, SystemClock, VoucherId};

@@ -92,8 +92,7 @@ impl Node {
             .spawn()
             .context("cannot start a node")?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let mut lines =
-            BufReader::new(stdout.context("a node has no output")?).lines();
+        let mut lines = BufReader::new(stdout.context("a node has no output")?).lines();
         let line = timeout(READY_WITHIN, lines.next_line())
             .await
             .context("a node did not come up in time")?

@@ -121,17 +121,22 @@ async fn demo_admin(ready: &ReadyServer) -> anyhow::Result<(&'static str, seckil
     Ok((DEMO_ADMIN_PHONE, admin.id))
 }
 
+/// What is added to the pages. `admin_phone`: of the administrator whom nobody had to configure.
+pub fn site_additions(admin_phone: Option<&'static str>) -> SiteAdditions {
+    SiteAdditions {
+        assets: ASSETS.to_vec(),
+        navigation: vec![("/lab", ["Ladder", "阶梯"])],
+        board: Some(board::additions(admin_phone)),
+    }
+}
+
 fn additions(
     ready: &ReadyServer,
     crowds: Arc<LocalCrowds>,
     player: Player,
     admin: Option<(&'static str, seckill::model::UserId)>,
 ) -> Additions {
-    let site = Arc::new(Site::with(SiteAdditions {
-        assets: ASSETS.to_vec(),
-        navigation: vec![("/lab", ["Ladder", "阶梯"])],
-        board: Some(board::additions(admin.map(|(phone, _)| phone))),
-    }));
+    let site = Arc::new(Site::with(site_additions(admin.map(|(phone, _)| phone))));
     let state = PlayState { app: ready.app.clone(), crowds };
     let routes = pages::routes(Arc::clone(&site))
         .merge(page::routes(player, &site))

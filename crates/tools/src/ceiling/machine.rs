@@ -6,8 +6,8 @@ use std::process::Command;
 use chrono::{DateTime, SubsecRound, Utc};
 use serde::Serialize;
 
-use seckill::model::{Clock, SystemClock};
 use redisson_lock::connection::Redis;
+use seckill::model::{Clock, SystemClock};
 use seckill::store::Database;
 
 /// The machine, the programs, and how careful they are. What is not found out is `None`.

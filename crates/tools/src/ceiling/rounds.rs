@@ -2,8 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
-use seckill::purchase::Strategy;
 use clap::ValueEnum;
+use seckill::purchase::Strategy;
 
 /// Connections of those who are refused, and of the handler they are compared with.
 pub(super) const REFUSED_CONNECTIONS: [usize; 2] = [64, 256];

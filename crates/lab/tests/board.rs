@@ -1,0 +1,261 @@
+//! The board in a real browser, on a server with private stores of its own as `make serve` starts it.
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use testkit::shop::private_server::PrivateServer;
+use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
+
+/// A browser with the board open and the administrator of the demonstration logged in.
+async fn opened(server: &PrivateServer, language: &str, size: (u32, u32)) -> (Browser, String) {
+    let token = server.admin().await;
+    let browser = Browser::new(language, size).await;
+    browser.open(&format!("http://{}/board#token={token}", server.node.address)).await;
+    browser.until_shown("#board").await;
+    (browser, token)
+}
+
+/// What an element reads, as a JavaScript expression.
+fn text(selector: &str) -> String {
+    format!("document.querySelector({}).innerText", json!(selector))
+}
+
+/// How many pixels of a plot are nearly in the colour of its line.
+fn drawn(plot: &str, colour: &str) -> String {
+    format!(
+        "(canvas => {{
+            // A copy: to read from the plot's own canvas makes the browser warn.
+            const copy = new OffscreenCanvas(canvas.width, canvas.height);
+            const context = copy.getContext('2d', {{ willReadFrequently: true }});
+            context.drawImage(canvas, 0, 0);
+            context.fillStyle = getComputedStyle(document.documentElement)
+                .getPropertyValue('{colour}').trim();
+            const hex = context.fillStyle;
+            const [r, g, b] = [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16));
+            const {{ data }} = context.getImageData(0, 0, canvas.width, canvas.height);
+            let count = 0;
+            const near = (value, wanted) => Math.abs(value - wanted) < 60;
+            for (let at = 0; at < data.length; at += 4) {{
+                const [red, green, blue, alpha] = data.slice(at, at + 4);
+                if (near(red, r) && near(green, g) && near(blue, b) && alpha > 150) count += 1;
+            }}
+            return count;
+        }})(document.querySelector('#{plot} canvas'))"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_figures_and_plots_follow_a_crowd_and_the_verdict_is_shown() {
+    let server = PrivateServer::start().await;
+    let (browser, token) = opened(&server, "en", DESKTOP).await;
+    // The token has left the address, and no server has seen it.
+    assert_eq!(browser.value("location.hash").await, "");
+    let voucher = server.voucher(&token, 300, 0).await;
+    browser.until(&format!("document.querySelector('#voucher').value === '{voucher}'")).await;
+    browser.until_text("#figure-left", "300 of 300").await;
+    browser.until_text("#figure-in-flight", "0 of 3,000").await;
+    browser.until_text("#figure-postgres", "ok").await;
+    browser.until_text("#figure-redis", "ok").await;
+    browser.until_text("#figure-known-nodes", "1").await;
+    browser.until_text("#figure-strategy", "group-commit").await;
+    browser.until_text("#nodes", &server.node.address.to_string()).await;
+    browser.until_text("#outcomes", "No attempt yet").await;
+    // Every figure that was seen to move: a rush is over in a moment.
+    browser
+        .value(
+            "(window.seen = {}, ['orders', 'refused', 'p99', 'batch'].forEach(id => {
+                const place = document.querySelector(`#figure-${id}`);
+                new MutationObserver(() => {
+                    if (!['0', '–'].includes(place.textContent)) window.seen[id] = true;
+                }).observe(place, { childList: true });
+            }), true)",
+        )
+        .await;
+
+    browser.fill("#users", "1000").await;
+    browser.fill("#attempts", "3").await;
+    browser.click("#send-crowd").await;
+    browser.until_text("#crowd-verdict", "Every promise holds").await;
+    browser.until_text("#crowd-state", "300 orders in").await;
+    browser.until_text("#figure-left", "0 of 300").await;
+    browser.until_text("#sale-state", "sold out").await;
+    browser.until_text("#outcomes [data-code=ordered]", "300").await;
+    browser.until("Object.keys(window.seen).length === 4").await;
+    for (plot, colour) in [
+        ("plot-rates", "--good"),
+        ("plot-rates", "--bad"),
+        ("plot-latency", "--link"),
+        ("plot-stock", "--good"),
+    ] {
+        browser.until(&format!("{} > 5", drawn(plot, colour))).await;
+    }
+
+    browser.click("#audit").await;
+    browser.until_text("#audit-verdict", "Every promise holds").await;
+    browser.until_text("#audit-state", "300 orders of 300 users, 0 left of 300").await;
+    let rows = browser.value("document.querySelectorAll('#audit-verdict td.kept').length").await;
+    assert_eq!(rows, 5);
+
+    // A reload keeps the sale, the points of the plots, the verdict and the session.
+    let points = "JSON.parse(sessionStorage.getItem('board-points')).length";
+    let before = browser.value(points).await.as_u64().unwrap();
+    browser.reload().await;
+    browser.until_text("#figure-left", "0 of 300").await;
+    browser.until(&format!("{points} >= {before}")).await;
+    browser.until_text("#crowd-verdict", "Every promise holds").await;
+    browser.close_quietly().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_promise_is_named() {
+    let server = PrivateServer::start().await;
+    let (browser, token) = opened(&server, "en", DESKTOP).await;
+    let voucher = server.voucher(&token, 5, 0).await;
+    // The database of the private stores listens where only its user may enter; so the page is told.
+    let broken = json!({
+        "voucher_id": voucher, "initial_stock": 5, "stock": 0, "orders": 7, "distinct_users": 7,
+        "holds": false, "violations": ["no_oversell: <b>7</b> orders for 5 vouchers", "new: x"],
+    });
+    browser.until(&format!("document.querySelector('#voucher').value === '{voucher}'")).await;
+    browser
+        .value(&format!(
+            "(window.fetch = (real => (path, options) => path.endsWith('/audit')
+                ? Promise.resolve(new Response({}, {{ status: 200 }}))
+                : real(path, options))(window.fetch), true)",
+            json!(broken.to_string())
+        ))
+        .await;
+    browser.click("#audit").await;
+    browser.until_text("#audit-verdict caption", "A promise is broken").await;
+    browser.until_text("#audit-verdict td.broken", "<b>7</b> orders for 5 vouchers").await;
+    assert_eq!(
+        browser.value("document.querySelectorAll('#audit-verdict td.broken').length").await,
+        2
+    );
+    browser.close_quietly().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_is_created_and_what_is_wrong_stands_beside_its_field() {
+    let server = PrivateServer::start().await;
+    let (browser, _) = opened(&server, "en", PHONE).await;
+    browser.until_text("#voucher", "No sale yet").await;
+    browser.click("#new-sale summary").await;
+    browser.fill("#title", "   ").await;
+    for stock in ["", "-1", "1.5", "2147483648", "99999999999999999999"] {
+        browser.fill("#stock", stock).await;
+        browser.click("#sale-form button").await;
+        browser.until_text("#stock-error", "whole number").await;
+    }
+    browser.until_text("#title-error", "1 to 200").await;
+    let focus = browser.value("document.activeElement.id").await;
+    assert_eq!(focus, "title");
+    browser.fill("#title", "<img src=x onerror=alert(1)><script>alert(2)</script>").await;
+    browser.fill("#stock", "7").await;
+    let set =
+        |id: &str, value: &str| format!("(document.querySelector('#{id}').value = '{value}')");
+    browser.value(&set("begin", "2040-05-05T10:00")).await;
+    browser.value(&set("end", "2040-05-05T10:00")).await;
+    browser.click("#sale-form button").await;
+    browser.until_text("#end-error", "end after it begins").await;
+    assert_eq!(browser.value("document.querySelector('#title').ariaInvalid").await, Value::Null);
+    assert_eq!(browser.value("document.querySelector('#end').ariaInvalid").await, "true");
+    browser.value(&set("end", "2040-05-05T11:00")).await;
+    browser.click("#sale-form button").await;
+    browser.until_text("#sale-form-state", "created").await;
+    browser.until_text("#voucher", "<img src=x onerror=alert(1)><script>").await;
+    browser.until_text("#sale-state", "begins at May 5, 2040").await;
+    browser.until_text("#figure-left", "7 of 7").await;
+    // The server's own word is shown where only it can know.
+    browser.value(&set("begin", "")).await;
+    browser.value("(document.querySelector('#title').value = 'x\\u0000y')").await;
+    browser.value(&set("end", "")).await;
+    browser.click("#sale-form button").await;
+    browser.until_text("#sale-form-state", "NUL").await;
+    assert_eq!(browser.value("document.documentElement.scrollWidth <= innerWidth").await, true);
+    browser.close_quietly().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_who_is_no_administrator_is_shown_out_and_no_figures() {
+    let server = PrivateServer::start().await;
+    let buyer = server.login("13800138000").await;
+    let browser = Browser::new("en", DESKTOP).await;
+    let board = format!("http://{}/board", server.node.address);
+    browser.open(&format!("{board}#token={buyer}")).await;
+    browser.until_text("#login-state", "not an administrator").await;
+    let hidden = "!document.querySelector('#board').checkVisibility()";
+    assert_eq!(browser.value(hidden).await, true);
+    // The shop may go on with the session; a token that is none is forgotten.
+    browser.open(&format!("{board}?x=1#token=%3Cscript%3E")).await;
+    browser.until_text("#login-state", "Log in again").await;
+    assert_eq!(browser.value(hidden).await, true);
+    assert_eq!(browser.value("localStorage.getItem('session')").await, Value::Null);
+    browser.fill("#phone", "").await;
+    browser.click("#login-form [type=submit]").await;
+    browser.until_text("#phone-error", "needed").await;
+    browser.until_text("#code-error", "six digits").await;
+    browser.fill("#phone", "12").await;
+    browser.click("#send-code").await;
+    browser.until_text("#login-state", "not valid").await;
+    browser.fill("#phone", "13800138000").await;
+    browser.fill("#code", "000000").await;
+    browser.click("#login-form [type=submit]").await;
+    browser.until_text("#login-state", "Log in first").await;
+    browser.close_quietly().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_goes_away_and_comes_back_is_watched_on() {
+    let mut server = PrivateServer::start().await;
+    let (browser, token) = opened(&server, "zh-CN", DESKTOP).await;
+    server.voucher(&token, 5, 0).await;
+    browser.until_text("#live", "实时").await;
+    browser.until_text("#figure-left", "5 / 5").await;
+    browser.until_text("h1", "看板").await;
+    server.node.send(Signal::SIGSTOP);
+    browser.until_text("#live", "没有响应").await;
+    browser.until_text("#figure-postgres", "不可用").await;
+    server.node.send(Signal::SIGCONT);
+    browser.until_text("#live", "实时").await;
+    browser.until_text("#figure-postgres", "正常").await;
+    server.restart().await;
+    browser.until_text("#live", "实时").await;
+    browser.until_text("#figure-left", "5 / 5").await;
+    browser.click("#language").await;
+    browser.until_text("h1", "Board").await;
+    browser.until_text("#live", "Live").await;
+    browser.click("#logout").await;
+    browser.until_shown("#login").await;
+    assert_eq!(browser.value("localStorage.getItem('session')").await, Value::Null);
+    // What the browser says of a server that is away is no fault of the page.
+    let console = browser.console().await;
+    let faults: Vec<_> = console
+        .iter()
+        .filter(|line| !line.contains("net::ERR_") && !line.contains("/readyz"))
+        .collect();
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_button_shows_a_newcomer_a_flash_sale() {
+    let server = PrivateServer::start().await;
+    let browser = Browser::new("en", PHONE).await;
+    browser.open(&format!("http://{}/board", server.node.address)).await;
+    browser.click("#demo").await;
+    browser.until_shown("#board").await;
+    browser.until_text("#figure-left", "of 2,000").await;
+    browser
+        .until(&format!(
+            "Number({}.match(/^[0-9,]+/)[0].replace(',', '')) < 2000",
+            text("#figure-left")
+        ))
+        .await;
+    // Twenty thousand buyers are more than this test waits for on a machine that is busy.
+    browser.click("#stop-crowd").await;
+    browser.until_text("#crowd-state", "Stopped").await;
+    browser.click("#audit").await;
+    browser.until_text("#audit-verdict", "Every promise holds").await;
+    assert_eq!(browser.value("document.documentElement.scrollWidth <= innerWidth").await, true);
+    browser.close_quietly().await;
+}

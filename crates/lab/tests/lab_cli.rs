@@ -1,0 +1,244 @@
+//! `seckill lab`, the binary: what it says, how it ends, and what it leaves behind.
+
+use std::process::Stdio;
+
+use ladder::RUNGS;
+use nix::sys::signal::Signal;
+use private_stores::{Home, Plan, Server, Servers};
+use serde_json::Value;
+use sqlx::{Connection, Executor, PgConnection};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use testkit::processes::{DEADLINE, descendants_of, is_alive, send};
+use testkit::program::{Program, Ran};
+use testkit::shop::world::World;
+use testkit::wait::eventually;
+
+#[tokio::test]
+async fn arguments_that_make_no_sense_are_refused() {
+    let wrong: [(&[&str], &str); 12] = [
+        (&["replay", "r99"], "there is no \"r99\"; there is: r01_naive, r02_row_lock"),
+        (&["replay", "r07"], "there is no \"r07\"; there is: "),
+        (&["replay", "r01", "lost"], "there is no \"lost\"; there is: last_one, herd"),
+        (&["replay", "r01", "early_release"], "early_release makes no sense on r01_naive: it "),
+        (&["replay", "r01", "herd", "now"], "unexpected argument 'now'"),
+        (&["all", "r01", "r99"], "there is no \"r99\""),
+        (&["all", "--users", "0"], "--users"),
+        (&["all", "--stock", "none"], "--stock"),
+        (&["all", "--json", "/no/such/place/x.json"], "cannot write /no/such/place/x.json"),
+        (&["all", "--html", "/"], "cannot write /"),
+        (&["all", "--json", "-", "--html", "-"], "--json and --html both name -"),
+        (&["list", "r01"], "unexpected argument 'r01'"),
+    ];
+    for (arguments, words) in wrong {
+        Program::alone().run(&[&["lab"], arguments].concat()).await.refused(2, words);
+    }
+}
+
+#[tokio::test]
+async fn stores_that_are_away_are_told_in_a_sentence() {
+    let program = Program::alone()
+        .with("DATABASE_URL", "postgres://u:hunter2@127.0.0.1:1/d")
+        .with("REDIS_URL", "redis://127.0.0.1:1");
+    for arguments in [&["lab", "replay", "r01", "herd"][..], &["lab", "all", "r01"]] {
+        let ran = program.run(arguments).await;
+        ran.refused(1, "");
+        assert!(!ran.stderr.contains("hunter2"), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_ladder_is_listed_a_line_a_rung_and_as_json() {
+    let list = Program::alone().says(&["lab", "list"]).await;
+    assert_eq!(list.lines().count(), RUNGS.len() + 1, "{list}");
+    let json = Program::alone().says(&["lab", "list", "--json", "-"]).await;
+    let rungs: Vec<Value> = serde_json::from_str(&json).unwrap();
+    for ((line, json), rung) in list.lines().skip(1).zip(&rungs).zip(RUNGS) {
+        assert!(line.contains(rung.id) && line.contains(&rung.line("Idea")), "{line}");
+        assert_eq!(json["rung"], rung.id);
+        for key in ["idea", "holds", "breaks_when"] {
+            assert!(json[key].as_str().is_some_and(|text| !text.is_empty()), "{key}: {json}");
+        }
+        assert_eq!(json["keeps"].as_array().unwrap().len(), rung.claims.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_tells_its_timeline_and_what_came_of_it() {
+    let program = Program::on(&World::new().await);
+    let one = program.says(&["lab", "replay", "r01", "last_one"]).await;
+    assert!(one.contains("r01_naive  last_one: two buyers both see the last voucher"), "{one}");
+    assert!(one.contains("    A      reads the stock: 1"), "{one}");
+    assert!(one.contains("  no_oversell breaks, as claimed ("), "{one}");
+    assert!(one.contains("2 orders for a stock of 1"), "{one}");
+    assert!(one.ends_with("\n1 cell: 1 as claimed\n") && !one.contains('\u{1b}'), "{one}");
+    let several = program.says(&["lab", "replay", "r02_row_lock"]).await;
+    assert!(several.ends_with(" as claimed\n"), "{several}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_of_a_rung_as_text_as_json_and_as_a_page() {
+    let program = Program::on(&World::new().await);
+    let (json, html) = (program.file("lab.json"), program.file("lab.html"));
+    let (json, html) = (json.to_str().unwrap(), html.to_str().unwrap());
+    let crowd = ["--users", "60", "--stock", "10"];
+    let all = ["lab", "all", "r01", "--json", json, "--html", html];
+    let ran = program.run(&[&all[..], &crowd[..]].concat()).await;
+    assert_eq!(ran.status, 0, "{ran:?}");
+    let last = ran.stdout.lines().last().unwrap();
+    assert!(last.starts_with("AS CLAIMED: ") && last.ends_with(html), "{ran:?}");
+    assert!(ran.stdout.contains("double_click"), "{ran:?}");
+    // A line a cell, where there is no terminal.
+    assert!(ran.stderr.contains("r01_naive last_one: breaks, as claimed ("), "{ran:?}");
+    assert!(!format!("{ran:?}").contains("u{1b}"), "{ran:?}");
+
+    let written: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    assert_eq!(written["as_claimed"], true);
+    assert!(written["cells"].as_array().unwrap().iter().all(|cell| cell["rung"] == "r01_naive"));
+    assert!(written["environment"]["postgresql"].is_string(), "{written}");
+    let page = std::fs::read_to_string(html).unwrap();
+    assert!(page.contains("id=\"r01_naive--last_one\"") && page.ends_with("</html>\n"));
+
+    let ran = program.run(&[&["lab", "all", "r01", "--json", "-"], &crowd[..]].concat()).await;
+    let said: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(said["cells"].as_array().unwrap().len(), written["cells"].as_array().unwrap().len());
+    assert!(ran.stderr.lines().last().unwrap().starts_with("AS CLAIMED: "), "{ran:?}");
+}
+
+/// Servers of a test's own: what is on them is what the test put there, and the lab.
+async fn servers() -> Servers {
+    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
+    tokio::task::spawn_blocking(move || Servers::start(&plan)).await.unwrap().unwrap()
+}
+
+fn on(servers: &Servers) -> Program {
+    Program::alone()
+        .with("DATABASE_URL", servers.database_url().unwrap())
+        .with("REDIS_URL", servers.redis_url().unwrap())
+}
+
+/// Databases and keys of the lab.
+async fn left_on(servers: &Servers) -> (i64, i64) {
+    let mut database = PgConnection::connect(servers.database_url().unwrap()).await.unwrap();
+    let databases = sqlx::query_scalar(
+        "select count(*) from pg_database where datname like 'seckill\\_lab\\_%'",
+    )
+    .fetch_one(&mut database)
+    .await
+    .unwrap();
+    database.close().await.unwrap();
+    let redis = redisson_lock::connection::Redis::new(servers.redis_url().unwrap()).unwrap();
+    (databases, redis.query(&redis::cmd("DBSIZE")).await.unwrap())
+}
+
+/// Every order of a database that is made from now on comes twice.
+const SABOTAGE: &str = "
+    create function again() returns trigger language plpgsql as $$
+    begin
+      insert into orders (user_id, voucher_id) values (new.user_id, new.voucher_id);
+      return null;
+    end $$;
+    create function sabotage() returns event_trigger language plpgsql as $$
+    begin
+      if to_regclass('orders') is not null
+         and not exists (select from pg_trigger where tgname = 'again') then
+        create trigger again after insert on orders
+          for each row when (pg_trigger_depth() = 0) execute function again();
+      end if;
+    end $$;
+    create event trigger sabotage on ddl_command_end execute function sabotage();";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_that_comes_out_otherwise_is_named_and_is_an_exit_status() {
+    let servers = servers().await;
+    let mut template = url::Url::parse(servers.database_url().unwrap()).unwrap();
+    template.set_path("template1");
+    let mut template = PgConnection::connect(template.as_str()).await.unwrap();
+    template.execute(SABOTAGE).await.unwrap();
+    template.close().await.unwrap();
+
+    let program = on(&servers);
+    let ran = program.run(&["lab", "replay", "r02", "last_one"]).await;
+    assert_eq!(ran.status, 1, "{ran:?}");
+    assert!(
+        ran.stdout.contains("no_oversell breaks, NOT as claimed: it claims to hold"),
+        "{ran:?}"
+    );
+    let summary = "\n1 cell: 0 as claimed, 1 NOT as claimed (r02_row_lock last_one)\n";
+    assert!(ran.stdout.ends_with(summary), "{ran:?}");
+
+    let ran = program.run(&["lab", "all", "r02", "--users", "60", "--stock", "10"]).await;
+    assert_eq!(ran.status, 1, "{ran:?}");
+    assert!(ran.stdout.lines().last().unwrap().starts_with("NOT AS CLAIMED: "), "{ran:?}");
+    let named = "r02_row_lock last_one: no_oversell breaks, NOT as claimed: it claims to hold (voucher 1: 2 orders for a stock of 1";
+    assert!(ran.stdout.contains(named), "{ran:?}");
+    assert_eq!(left_on(&servers).await.0, 0);
+    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+}
+
+/// The lab on the rung whose dead holder leaves a lock for ever, when that has happened.
+async fn with_a_lock_left(servers: &Servers) -> Child {
+    let mut command: Command = on(servers).command(&["lab", "all", "r08a", "r09"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if line.starts_with("r08a_setnx holder_dies") {
+            break;
+        }
+    }
+    // Reads on, so that nobody is ended by a pipe without a reader.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    assert!(child.try_wait().unwrap().is_none(), "the lab was over too soon");
+    child
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lab_that_is_interrupted_leaves_nothing_behind() {
+    let servers = servers().await;
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let mut child = with_a_lock_left(&servers).await;
+        let (databases, keys) = left_on(&servers).await;
+        assert!(databases == 2 && keys > 0, "{databases} databases and {keys} keys");
+        let started = descendants_of(child.id().unwrap());
+        send(child.id().unwrap(), signal);
+        let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
+        assert_eq!(ended.code(), Some(1));
+        eventually("all that it started is gone", async || {
+            !started.iter().any(|pid| is_alive(*pid))
+        })
+        .await;
+        assert_eq!(left_on(&servers).await, (0, 0), "{signal}");
+    }
+    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_interrupt_is_the_end() {
+    let servers = servers().await;
+    let mut child = with_a_lock_left(&servers).await;
+    // Nobody can be told to drop anything now.
+    let postgres = servers.pid(Server::Postgres).unwrap();
+    send(postgres, Signal::SIGSTOP);
+    send(child.id().unwrap(), Signal::SIGINT);
+    let patience = std::time::Duration::from_millis(500);
+    assert!(tokio::time::timeout(patience, child.wait()).await.is_err(), "it did not tidy up");
+    send(child.id().unwrap(), Signal::SIGINT);
+    let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
+    assert_eq!(ended.code(), Some(130));
+    send(postgres, Signal::SIGCONT);
+    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+}
+
+/// A lab whose reader goes away ends as it should, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lab_that_nobody_reads_leaves_nothing_behind() {
+    let servers = servers().await;
+    let mut command = on(&servers).command(&["lab", "replay", "r01"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = tokio::time::timeout(DEADLINE, child.wait_with_output()).await.unwrap().unwrap();
+    Ran::from(output).refused(1, "cannot write to standard output");
+    assert_eq!(left_on(&servers).await, (0, 0));
+    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+}

@@ -1,0 +1,198 @@
+//! Every interleaving of rungs' steps, explored on the real servers and held against the registry.
+
+use ladder::{self, Invariant, RUNGS, Rung, Scenario};
+use seckill_lab::World as Lab;
+use seckill_lab::explore::{
+    Exploration, ExploreLimits, ExploreSchedule, Setting, SettingOptions, explore, html,
+    objections, play_schedule,
+};
+use serde_json::Value;
+
+use crate::lab_replays::lab;
+use testkit::program::Program;
+use testkit::shop::world::World;
+
+#[tokio::test]
+async fn arguments_that_make_no_sense_are_refused() {
+    let wrong: [(&[&str], &str); 16] = [
+        (&["explore"], "required"),
+        (&["explore", "r99"], "there is no \"r99\"; there is: r01_naive"),
+        (&["explore", "r01", "--actors", "4"], "--actors"),
+        (&["explore", "r01", "--nodes", "0"], "--nodes"),
+        (&["explore", "r01", "--from", "nowhere"], "there is no \"nowhere\"; there is: last_one"),
+        (&["explore", "r01", "--faults", "fire"], "there is no \"fire\"; there is: lease, kill"),
+        (&["explore", "r01", "--max-schedules", "0"], "--max-schedules"),
+        (&["explore", "r13", "--actors", "3"], "r13_watchdog is not explored: it lets several"),
+        (&["explore", "r22", "--actors", "3"], "r22_stream_done_right is not explored: it has a"),
+        (&["explore", "--all", "--actors", "3"], "cannot be used with"),
+        (&["explore", "r01", "--json", "-", "--html", "-"], "--json and --html both name -"),
+        (&["explore", "r01", "--html", "/"], "cannot write /"),
+        (&["replay", "r01", "--schedule", "A1 A3"], "A3 is out of place"),
+        (&["replay", "r01", "--schedule", "A1 K:A"], "kill makes no sense on r01_naive"),
+        (&["replay", "r01", "--schedule", "A1 W1"], "W is a consumer, and r01_naive has none"),
+        (&["replay", "--schedule", "A1"], "required"),
+    ];
+    for (arguments, words) in wrong {
+        Program::alone().run(&[&["lab"], arguments].concat()).await.refused(2, words);
+    }
+}
+
+/// Two buyers, at most one preemption a schedule: enough for every break, and for a test. r16, which
+/// waits for leases and is to break nothing, has none.
+async fn explored(lab: &Lab, rung: &'static Rung) -> Vec<Exploration> {
+    let bound = if rung.number() == 16 { 0 } else { 1 };
+    let limits = ExploreLimits { bound: Some(bound), max_schedules: 1000 };
+    let mut found = Vec::new();
+    for setting in Setting::of(rung, &SettingOptions { actors: 2, ..SettingOptions::default() }) {
+        let mut exploration = Exploration::new(setting, limits);
+        explore(lab, &mut exploration, |_, _| {}).await.unwrap();
+        assert!(exploration.is_complete());
+        found.push(exploration);
+    }
+    found
+}
+
+/// The rungs without a lock, a mutex, a lock that is left for ever, one that is outlived, a consumer;
+/// those whose leases are waited for are part of `make explore`.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_rung_claims_no_schedule_breaks_and_what_it_does_not_claim_one_does() {
+    let lab = lab().await;
+    let mut wrong = Vec::new();
+    for name in ["r01", "r03", "r05", "r07a", "r08a", "r11", "r16", "r18", "r19", "r20"] {
+        let rung = ladder::find(name).unwrap();
+        let found = explored(&lab, rung).await;
+        wrong.extend(objections(rung, &found, true));
+    }
+    lab.close().await.unwrap();
+    assert_eq!(wrong, [""; 0]);
+}
+
+/// The rung `built`, with what another row of the registry says.
+fn sabotaged(built: &str, claims: &[Invariant], breaks: &[Scenario]) -> &'static Rung {
+    let built = ladder::find(built).unwrap();
+    let (claims, breaks) = (Box::leak(claims.into()), Box::leak(breaks.into()));
+    Box::leak(Box::new(Rung { claims, breaks, ..*built }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_says_too_much_or_too_little_is_found_out() {
+    let lab = lab().await;
+    let told = async |rung| objections(rung, &explored(&lab, rung).await, true).join("\n");
+    let modest = ladder::find("r05").unwrap();
+    let claims = [modest.claims, &[Invariant::OnePerUser]].concat();
+    let too_much = told(sabotaged("r05_check_then_insert", &claims, modest.breaks)).await;
+    assert!(too_much.contains("breaks one_per_user, which the rung claims to keep"), "{too_much}");
+    let naive = ladder::find("r01").unwrap();
+    let too_little = told(sabotaged("r04_stock_guard", naive.claims, naive.breaks)).await;
+    assert!(too_little.contains("said to break in last_one, and no schedule does"), "{too_little}");
+    let untold = told(sabotaged("r05_check_then_insert", modest.claims, &[])).await;
+    assert!(untold.contains("breaks one_per_user, and no scenario tells that"), "{untold}");
+    lab.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_names_the_shortest_break_and_plays_it_again() {
+    let program = Program::on(&World::new().await);
+    let (json, page) = (program.file("explore.json"), program.file("explore.html"));
+    let files = ["--json", json.to_str().unwrap(), "--html", page.to_str().unwrap()];
+    let ran = program.run(&[&["lab", "explore", "r05"], &files[..]].concat()).await;
+    assert_eq!(ran.status, 0, "{ran:?}");
+    // Two steps of each: six schedules, and where both have counted before either writes, twice.
+    let sum = "r05_check_then_insert from double_click, 1 process: 6 schedules, 4 break one_per_user, 0 unknown";
+    assert!(ran.stdout.contains(sum), "{ran:?}");
+    assert!(ran.stdout.contains("the shortest that breaks one_per_user: A1 B1 B2 A2"), "{ran:?}");
+    assert!(ran.stdout.contains("    A      counts the orders of this user: 0"), "{ran:?}");
+
+    let again = "seckill lab replay r05_check_then_insert --from double_click --nodes 1 --schedule 'A1 B1 B2 A2'";
+    assert!(ran.stdout.contains(again), "{ran:?}");
+    let again = ["r05", "--from", "double_click", "--nodes", "1", "--schedule", "A1 B1 B2 A2"];
+    let said = program.says(&[&["lab", "replay"], &again[..]].concat()).await;
+    assert!(said.contains("one_per_user breaks: user 1 holds 2 orders"), "{said}");
+
+    let written: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    assert_eq!(written["as_claimed"], true);
+    let twice = &written["explorations"][1];
+    assert_eq!((&twice["from"], &twice["schedules"]), (&"double_click".into(), &6.into()));
+    assert_eq!(twice["breaking"]["one_per_user"], 4);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("href=\"#leaf-1-0\"") && page.contains("id=\"leaf-1-0\""));
+    assert!(page.contains("✗ breaks one_per_user") && !page.contains("<script"));
+    // What follows an open element of a drawing is part of it, and not shown.
+    assert_eq!(page.matches("<line ").count(), page.matches("</line>").count());
+}
+
+/// The schedules of r13 are many, and wait for leases: these are the ones that matter.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_production_lock_outlasts_everything_but_a_pause_after_its_last_look() {
+    let lab = lab().await;
+    for (schedule, breaks) in [
+        ("A1 B1 B2 K:A", false),
+        ("A1 K:A B1", false),
+        ("A1 A2 P:A B1", false),
+        ("A1 A2 A3 P:A B1 B2 B3 B4 B5 B6 A4", true),
+    ] {
+        let schedule: ExploreSchedule = schedule.parse().unwrap();
+        let rung = ladder::find("r13").unwrap();
+        let from = "double_click".parse().unwrap();
+        let setting = Setting::of_schedule(rung, &schedule, from, 2).unwrap();
+        let leaf = play_schedule(&lab, &setting, &schedule).await.unwrap();
+        assert_eq!(leaf.unknown, None, "{schedule}");
+        assert_eq!(leaf.breaks(Invariant::OnePerUser), breaks, "{schedule}: {:?}", leaf.timeline);
+        assert!(!leaf.breaks(Invariant::NoLockout), "{schedule}");
+    }
+    lab.close().await.unwrap();
+}
+
+/// The last voucher is in the consumer's hands when its process is killed, or the kill comes later: what
+/// the next process makes of it. The shortest breaks of r20 and r21, and the same steps on r22 and r23.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_consumer_had_in_hand_is_lost_only_where_nobody_claims_it() {
+    let lab = lab().await;
+    for (rung, schedule, broken) in [
+        ("r20", "A1 A2 B1 W1 K:W", &[Invariant::NoUndersell, Invariant::NoBrokenPromise][..]),
+        ("r21", "A1 A2 B1 W1 K:W", &[Invariant::NoUndersell, Invariant::NoBrokenPromise]),
+        ("r21", "A1 A2 B1 W1 W2 W3 K:W", &[]),
+        ("r21", "A1 A2 B1 K:W", &[]),
+        ("r22", "A1 A2 B1 W1 K:W", &[]),
+        ("r22", "A1 W1 W2 K:W B1", &[]),
+        ("r23", "A1 A2 W1 W2 K:W B1", &[]),
+    ] {
+        let steps: ExploreSchedule = schedule.parse().unwrap();
+        let rung = ladder::find(rung).unwrap();
+        let from = "last_one".parse().unwrap();
+        let setting = Setting::of_schedule(rung, &steps, from, 2).unwrap();
+        let leaf = play_schedule(&lab, &setting, &steps).await.unwrap();
+        let place = format!("{} {schedule}: {:?}", rung.id, leaf.timeline);
+        assert_eq!(leaf.unknown, None, "{place}");
+        let found = leaf.broken.iter().map(|it| it.invariant);
+        assert!(found.eq(broken.iter().copied()), "{place}");
+    }
+    lab.close().await.unwrap();
+}
+
+#[test]
+fn every_rung_with_a_lock_that_ends_is_explored_with_a_fault() {
+    for rung in RUNGS.iter().filter(|rung| (8..=17).contains(&rung.number())) {
+        let settings =
+            Setting::of(rung, &SettingOptions { actors: 2, ..SettingOptions::default() });
+        assert!(settings.iter().any(|setting| !setting.faults.is_empty()), "{}", rung.id);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exploration_ends_at_its_limit_and_says_that_something_is_left() {
+    let lab = lab().await;
+    let rung = ladder::find("r11").unwrap();
+    let options = SettingOptions { actors: 2, from: "herd".parse().ok(), ..Default::default() };
+    let limits = ExploreLimits { bound: None, max_schedules: 15 };
+    let mut exploration = Exploration::new(Setting::of(rung, &options).remove(0), limits);
+    explore(&lab, &mut exploration, |_, _| {}).await.unwrap();
+    lab.close().await.unwrap();
+    assert_eq!(exploration.leaves.len(), 15);
+    assert!(!exploration.is_complete());
+    let sum = html::sum(&exploration);
+    assert!(sum.starts_with("15 schedules, none breaks a promise, 0 unknown, at least "), "{sum}");
+    assert!(sum.ends_with(" left out"), "{sum}");
+    let wrong = objections(rung, &[exploration], true).join("\n");
+    assert!(wrong.contains("schedules left out: not every break was looked for"), "{wrong}");
+}

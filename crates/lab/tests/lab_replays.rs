@@ -1,0 +1,237 @@
+//! Every cell of the lab's matrix, played: a test a rung, so that a broken one names itself.
+
+use ladder::{self, Invariant, LockKind, RUNGS, Rung, Scenario};
+use seckill_lab::{Cell, LabClaim, Observed, World, cells, replay};
+
+use testkit::shop::world;
+
+/// The lab, on the servers of this run.
+pub async fn lab() -> World {
+    let (postgres, redis) = testkit::servers::urls().await;
+    World::open(Some(postgres), Some(redis)).await.unwrap()
+}
+
+fn told(cell: &Cell) -> String {
+    let timeline: Vec<String> = cell.timeline.iter().map(ToString::to_string).collect();
+    let (rung, scenario, claimed) = (cell.rung, cell.scenario, cell.claimed);
+    let (observed, witness) = (cell.observed, cell.witness.as_deref().unwrap_or("no witness"));
+    let timeline = timeline.join("\n    ");
+    format!("{rung} {scenario}: {claimed:?} claimed, {observed:?}: {witness}\n    {timeline}")
+}
+
+async fn plays_as_claimed(id: &str) {
+    let rung = ladder::find(id).unwrap();
+    let lab = lab().await;
+    let mut otherwise = Vec::new();
+    for (_, scenario) in cells().filter(|(known, _)| known.id == rung.id) {
+        let cell = replay(&lab, rung, scenario).await;
+        // What is not installed proves nothing.
+        if cell.is_wrong() {
+            otherwise.push(told(&cell));
+        }
+    }
+    lab.close().await.unwrap();
+    assert!(otherwise.is_empty(), "{}", otherwise.join("\n"));
+}
+
+/// A test a rung, and one that none of them was forgotten.
+macro_rules! rungs {
+    ($($id:ident)+) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $id() {
+            plays_as_claimed(stringify!($id)).await;
+        })+
+
+        #[test]
+        fn every_rung_has_a_test() {
+            let known: Vec<&str> = RUNGS.iter().map(|rung| rung.id).collect();
+            assert_eq!(known, [$(stringify!($id)),+]);
+        }
+    };
+}
+
+rungs! {
+    r01_naive
+    r02_row_lock
+    r03_version_cas
+    r04_stock_guard
+    r05_check_then_insert
+    r06_global_mutex
+    r07a_user_mutex_inside_tx
+    r07b_user_mutex
+    r08a_setnx
+    r08b_setnx_expire
+    r09_set_nx_px
+    r10_owner_check
+    r11_lua_release
+    r12_reentrant
+    r13_watchdog
+    r14_multi_lock
+    r15_redlock
+    r16_fencing
+    r17_zookeeper
+    r18_constraints
+    r19_group_commit
+    r20_lua_and_queue
+    r21_lua_and_stream
+    r22_stream_done_right
+    r23_outbox
+}
+
+/// What the code of `built` does, against what `claims` says of itself.
+async fn sabotaged(
+    built: &str,
+    claims: &[Invariant],
+    breaks: &[Scenario],
+    scenario: Scenario,
+) -> Cell {
+    let built = ladder::find(built).unwrap();
+    let row: &'static Rung = Box::leak(Box::new(Rung {
+        claims: Box::leak(claims.into()),
+        breaks: Box::leak(breaks.into()),
+        ..*built
+    }));
+    let lab = lab().await;
+    let cell = replay(&lab, row, scenario).await;
+    lab.close().await.unwrap();
+    cell
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_naive_rung_with_the_guard_of_r04_is_found_out() {
+    let naive = ladder::find("r01_naive").unwrap();
+    let guarded = "r04_stock_guard";
+    let cell = sabotaged(guarded, naive.claims, naive.breaks, Scenario::LastOne).await;
+    assert_eq!(
+        (cell.claimed, cell.observed),
+        (LabClaim::Breaks, Observed::Holds),
+        "{}",
+        told(&cell)
+    );
+    assert!(!cell.is_as_claimed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r11_without_the_script_in_its_release_is_found_out() {
+    let honest = ladder::find("r11_lua_release").unwrap();
+    let two_steps = "r10_owner_check";
+    let cell = sabotaged(two_steps, honest.claims, honest.breaks, Scenario::StalledRelease).await;
+    assert_eq!(
+        (cell.claimed, cell.observed),
+        (LabClaim::Holds, Observed::Breaks),
+        "{}",
+        told(&cell)
+    );
+    assert!(!cell.is_as_claimed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r05_that_claims_one_order_per_user_is_found_out() {
+    let modest = ladder::find("r05_check_then_insert").unwrap();
+    let claims = [modest.claims, &[Invariant::OnePerUser]].concat();
+    for scenario in [Scenario::DoubleClick, Scenario::TwoNodes] {
+        let cell = sabotaged(modest.id, &claims, modest.breaks, scenario).await;
+        let verdict = (cell.claimed, cell.observed);
+        assert_eq!(verdict, (LabClaim::Holds, Observed::Breaks), "{}", told(&cell));
+        assert!(!cell.is_as_claimed());
+    }
+}
+
+/// A buyer who was told of an order has one, whatever promise the scenario is about.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_order_is_never_passed_over() {
+    let queue = *ladder::find("r20_lua_and_queue").unwrap();
+    // The lab takes it for a rung that writes before it answers, and so has nothing left to write.
+    let at_once = Rung { lock: LockKind::Redis(1), ..queue };
+    let keeps_promises = Rung { claims: &[Invariant::NoBrokenPromise], ..queue };
+    let lab = lab().await;
+    for (row, scenario, why) in [
+        (at_once, Scenario::LastOne, "no_lost_order: A was told of order "),
+        (keeps_promises, Scenario::DiesWithLast, "no_broken_promise: A was told yes"),
+    ] {
+        let cell = replay(&lab, Box::leak(Box::new(row)), scenario).await;
+        assert_eq!(cell.observed, Observed::Unknown, "{}", told(&cell));
+        assert!(cell.witness.as_ref().unwrap().starts_with(why), "{}", told(&cell));
+    }
+    lab.close().await.unwrap();
+}
+
+/// Nobody can say what became of an actor whose database is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_that_cannot_be_played_is_neither_kept_nor_broken() {
+    let lab = lab().await;
+    let fails: &'static Rung = Box::leak(Box::new(Rung {
+        // A row of the registry for a rung that no node knows.
+        id: "r99_nobody",
+        ..*ladder::find("r01_naive").unwrap()
+    }));
+    let cell = replay(&lab, fails, Scenario::LastOne).await;
+    lab.close().await.unwrap();
+    assert_eq!(cell.observed, Observed::Unknown, "{}", told(&cell));
+    assert!(!cell.is_as_claimed());
+}
+
+#[test]
+fn what_a_rung_claims_and_where_it_breaks_do_not_contradict_each_other() {
+    let mut wrong = Vec::new();
+    for rung in RUNGS {
+        let played: Vec<Scenario> = cells()
+            .filter(|(known, _)| known.id == rung.id)
+            .map(|(_, scenario)| scenario)
+            .collect();
+        for invariant in Invariant::ALL {
+            let puts_at_stake = |scenario: &Scenario| scenario.invariant() == *invariant;
+            let is_played = played.iter().any(puts_at_stake);
+            let says = (rung.claims.contains(invariant), rung.breaks.iter().any(puts_at_stake));
+            // One of the two about what is played, and nothing about what is not.
+            if says.0 == says.1 && is_played || (says.0 || says.1) && !is_played {
+                wrong.push(format!("{} {invariant}: keeps, breaks {says:?}", rung.id));
+            }
+        }
+        for scenario in rung.breaks {
+            if !played.contains(scenario) {
+                wrong.push(format!("{} cannot break in {scenario}: it is absent", rung.id));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The four lines that the lab and the report quote.
+#[test]
+fn every_rung_says_what_it_is() {
+    for rung in RUNGS {
+        for line in ["Idea", "Holds", "Breaks when", "Next"] {
+            assert!(rung.line(line).len() > 10, "{}: no line {line:?}", rung.id);
+        }
+    }
+}
+
+/// A consumer that was only slow writes an order that another one has given up: its buyer hears of it for
+/// good, and the voucher that was given back is taken again.
+#[tokio::test]
+async fn r22_tells_of_an_order_that_was_given_up_and_then_written() {
+    let world = world::World::new().await;
+    let names = ["{1}stream", "{1}told", "{1}stock"].map(|name| world.keys.ladder(name));
+    let [stream, told, stock] = names.each_ref().map(String::as_str);
+    let say = async |words: &[&str]| {
+        let mut command = redis::cmd(words[0]);
+        world.redis.query::<redis::Value>(command.arg(&words[1..])).await.unwrap()
+    };
+    say(&["SET", stock, "0"]).await;
+    say(&["XADD", stream, "1-1", "user", "7"]).await;
+    say(&["XGROUP", "CREATE", stream, "g", "0"]).await;
+    say(&["XREADGROUP", "GROUP", "g", "c", "STREAMS", stream, ">"]).await;
+    let script = include_str!("../../ladder/lua/settle.lua");
+    for (word, gives_back, heard, left) in [
+        ("order_failed", "1", "order_failed", "1"),
+        ("order_failed", "1", "order_failed", "1"),
+        ("17", "0", "17", "0"),
+        ("already_bought", "0", "17", "0"),
+    ] {
+        say(&["EVAL", script, "3", stream, told, stock, "g", "1-1", "7", word, gives_back]).await;
+        let text = |text: &str| redis::Value::BulkString(text.into());
+        assert_eq!(say(&["HGET", told, "7"]).await, text(heard), "{word}");
+        assert_eq!(say(&["GET", stock]).await, text(left), "{word}");
+    }
+}

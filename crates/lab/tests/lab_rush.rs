@@ -1,0 +1,199 @@
+//! `seckill lab rush`: the crowd, the verdict on it, and what is left behind.
+
+use std::collections::BTreeSet;
+use std::process::Stdio;
+
+use ladder::{self, Invariant};
+use nix::sys::signal::Signal;
+use private_stores::{Home, Plan, Servers};
+use redisson_lock::connection::Redis;
+use seckill_lab::{RushOptions, RushReport, World as Lab, rush_seeded};
+use serde_json::Value;
+use sqlx::PgPool;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use testkit::processes::{DEADLINE, descendants_of, is_alive, place, seckill, send};
+use testkit::shop::world::World;
+use testkit::wait::eventually;
+
+const TERMS: RushOptions = RushOptions { users: 400, stock: 40 };
+
+async fn lab(world: &World) -> Lab {
+    let urls = (Some(world.database_url.clone()), Some(world.redis_url.clone()));
+    Lab::open(urls.0, urls.1).await.unwrap()
+}
+
+/// What is true of every rush, whatever the rung.
+#[track_caller]
+fn adds_up(rush: &RushReport, terms: RushOptions) {
+    assert_eq!(rush.outcomes.values().sum::<u64>(), terms.attempts_of_all(), "{rush:?}");
+    // On a busy machine a lock's server may be late, and an order have no answer.
+    let told = rush.outcomes["ordered"];
+    assert!((told..=told + rush.unexpected).contains(&(rush.orders as u64)), "{rush:?}");
+    assert_eq!((rush.stock, rush.lost), (i64::from(terms.stock), 0), "{rush:?}");
+    assert_eq!(rush.oversold, (rush.orders - rush.stock).max(0), "{rush:?}");
+    assert_eq!(rush.holds, rush.broken.is_empty(), "{rush:?}");
+    assert_eq!(rush.broken.contains(&Invariant::NoOversell), rush.oversold > 0, "{rush:?}");
+    assert_eq!(rush.broken.contains(&Invariant::OnePerUser), rush.duplicates > 0, "{rush:?}");
+    assert!(rush.as_claimed, "{rush:?}");
+    assert!(rush.latency_ms.is_some_and(|ms| ms.p50 > 0.0) && rush.orders_per_s > 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fourth_buyer_comes_twice_and_every_eighth_a_third_time() {
+    assert_eq!(RushOptions { users: 16, stock: 1 }.attempts_of_all(), 16 + 4 + 2);
+    assert_eq!(RushOptions { users: 1, stock: 1 }.attempts_of_all(), 3);
+    assert_eq!(RushOptions::default().attempts_of_all(), 2_750);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_crowd_on_rungs_that_sell_too_much_twice_and_as_they_should() {
+    let world = World::new().await;
+    let lab = lab(&world).await;
+    for id in ["r01_naive", "r04_stock_guard", "r07b_user_mutex", "r13_watchdog", "r18_constraints"]
+    {
+        let mut done = 0;
+        let rung = ladder::find(id).unwrap();
+        let rush = rush_seeded(&lab, rung, TERMS, 7, |now| done = now).await.unwrap();
+        assert_eq!((rush.rung, rush.users, rush.seed), (id, TERMS.users, 7));
+        assert!(done <= TERMS.attempts_of_all());
+        adds_up(&rush, TERMS);
+        match id {
+            // Whether it oversells this time is luck; that it sells all is not.
+            "r01_naive" => assert!(rush.orders >= rush.stock, "{rush:?}"),
+            // Nor is it more than luck whether it sells twice.
+            "r04_stock_guard" | "r07b_user_mutex" => {
+                assert_eq!((rush.orders, rush.remaining), (40, 0), "{rush:?}");
+            }
+            _ => {
+                assert_eq!((rush.orders, rush.remaining, rush.duplicates), (40, 0, 0), "{rush:?}");
+                assert!(rush.holds, "{rush:?}");
+            }
+        }
+    }
+    lab.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rung_that_answers_first_is_judged_when_it_has_written() {
+    let world = World::new().await;
+    let lab = lab(&world).await;
+    let terms = RushOptions { users: 60, stock: 40 };
+    for (id, promise) in [("r20", "ordered"), ("r22", "accepted"), ("r23", "ordered")] {
+        let rung = ladder::find(id).unwrap();
+        let rush = rush_seeded(&lab, rung, terms, 5, |_| {}).await.unwrap();
+        assert_eq!((rush.outcomes[promise], rush.orders, rush.remaining), (40, 40, 0), "{rush:?}");
+        let later = rush.written_later.unwrap();
+        assert_eq!((later.promised, later.missing), (40, 0), "{rush:?}");
+        assert!(later.durable_per_s > 0.0 && later.durable_per_s <= later.answered_per_s);
+        assert!(rush.holds && rush.as_claimed, "{rush:?}");
+    }
+    lab.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_there_is_enough_for_everybody_something_is_left() {
+    let world = World::new().await;
+    let lab = lab(&world).await;
+    let terms = RushOptions { users: 60, stock: 100 };
+    let rung = ladder::find("r18").unwrap();
+    let rush = rush_seeded(&lab, rung, terms, 1, |_| {}).await.unwrap();
+    adds_up(&rush, terms);
+    assert_eq!((rush.orders, rush.remaining, rush.undersold), (60, 40, 0), "{rush:?}");
+    assert!(rush.holds, "{rush:?}");
+    lab.close().await.unwrap();
+}
+
+fn on(world: &World, arguments: &[&str]) -> tokio::process::Command {
+    let mut command = seckill(arguments);
+    command.env("DATABASE_URL", &world.database_url).env("REDIS_URL", &world.redis_url);
+    command
+}
+
+/// The lab's databases and keys on servers that nobody else uses.
+async fn left(database: &PgPool, redis: &Redis) -> (usize, usize) {
+    let databases: Vec<String> =
+        sqlx::query_scalar("select datname from pg_database where datname ~ '^seckill_lab'")
+            .fetch_all(database)
+            .await
+            .unwrap();
+    let keys: Vec<String> = redis.query(redis::cmd("KEYS").arg("*")).await.unwrap();
+    (databases.len(), keys.len())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_prints_a_table_and_writes_json_and_drops_its_databases() {
+    let world = World::new().await;
+    let arguments = ["lab", "rush", "r04", "r18", "--users", "200", "--stock", "10"];
+    let place = place();
+    let json = place.path().join("rush.json");
+    let json = json.to_str().unwrap();
+    let output = on(&world, &[&arguments[..], &["--seed", "3", "--json", json]].concat())
+        .output()
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("r04_stock_guard") && said.contains("holds, as claimed"), "{said}");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("Seed: 3."), "{told}");
+    let written: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let rushes = written["rushes"].as_array().unwrap();
+    assert_eq!(rushes.len(), 2);
+    for rush in rushes {
+        for field in ["rung", "orders", "stock", "oversold", "duplicates", "undersold"] {
+            assert!(!rush[field].is_null(), "{field}: {rush}");
+        }
+        assert!(rush["latency_ms"]["p99"].is_f64() && rush["orders_per_s"].is_f64(), "{rush}");
+        assert_eq!((&rush["seed"], &rush["orders"]), (&3.into(), &10.into()), "{rush}");
+        assert_eq!((&rush["oversold"], &rush["as_claimed"]), (&0.into(), &true.into()), "{rush}");
+    }
+    let unknown = on(&world, &["lab", "rush", "r99"]).output().await.unwrap();
+    assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_rush_leaves_no_process_no_database_and_no_key() {
+    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
+    let started = tokio::task::spawn_blocking(move || Servers::start(&plan));
+    let servers = started.await.unwrap().unwrap();
+    let urls = (servers.database_url().unwrap(), servers.redis_url().unwrap());
+    let (database, redis) = (PgPool::connect(urls.0).await.unwrap(), Redis::new(urls.1).unwrap());
+    // The second has lock servers of its own.
+    for (signal, rung) in [(Signal::SIGINT, "r02_row_lock"), (Signal::SIGTERM, "r15_redlock")] {
+        // More than is over soon.
+        let mut child = seckill(&["lab", "rush", rung, "--users", "20000"])
+            .env("DATABASE_URL", urls.0)
+            .env("REDIS_URL", urls.1)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = child.id().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let begins = format!("{rung}: ");
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.starts_with(&begins) {
+                break;
+            }
+        }
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        let mut started = BTreeSet::new();
+        eventually("two nodes and the crowd run", async || {
+            started.extend(descendants_of(pid));
+            started.len() >= if rung == "r15_redlock" { 6 } else { 3 }
+        })
+        .await;
+        assert_eq!(left(&database, &redis).await.0, 2);
+        send(pid, signal);
+        let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
+        assert_eq!(ended.code(), Some(1), "{signal}");
+        assert_eq!(left(&database, &redis).await, (0, 0), "{signal}");
+        eventually("all that it started is gone", async || {
+            started.iter().all(|pid| !is_alive(*pid))
+        })
+        .await;
+    }
+    database.close().await;
+    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+}

@@ -1,0 +1,195 @@
+//! A session on real servers: the test is the scheduler, and what it sees is what is there.
+
+use std::fmt::Write;
+
+use faults::ZooKeeperNode;
+use ladder::{self, Invariant, LockKind, RUNGS};
+use seckill_lab::session::{
+    LESSONS, LabSession, Lesson, PlanOfSession, Schedule, ScheduleStep, SessionState, StepError,
+    StepRefusal,
+};
+
+use crate::lab_replays::lab;
+
+fn plan(rung: &str, users: u8, processes: u8, stock: i32) -> PlanOfSession {
+    PlanOfSession { rung: ladder::find(rung).unwrap(), users, processes, stock }
+}
+
+fn schedule(text: &str) -> Schedule {
+    text.parse().unwrap()
+}
+
+/// Without what the clock changes, and what locks over several servers leave open: whether a waiter of
+/// RedLock that needs two of three servers gets the third, too; whether a waiter of a multi-lock still
+/// has one of the locks that it tries and gives back, of which nobody is named as the holder.
+fn steady(mut state: SessionState) -> SessionState {
+    let on_a_majority = state.rung == "r15_redlock";
+    for lock in &mut state.locks {
+        lock.ttl_ms = lock.ttl_ms.map(|_| 0);
+    }
+    if state.rung == "r14_multi_lock" {
+        state.locks.retain(|lock| lock.holder.is_some());
+    }
+    if on_a_majority {
+        state.locks.clear();
+        state.timeline.iter_mut().filter(|event| event.kind == "locked").for_each(|event| {
+            event.detail.clear();
+            event.text.clear();
+        });
+    }
+    state
+}
+
+fn told(state: &SessionState) -> String {
+    state.timeline.iter().fold(String::new(), |mut told, event| {
+        let _ = writeln!(told, "{} {}", event.actor.unwrap_or("-"), event.text);
+        told
+    })
+}
+
+fn can_be_played(lesson: &Lesson) -> bool {
+    let rung = ladder::find(lesson.rung).unwrap();
+    rung.lock != LockKind::ZooKeeper || ZooKeeperNode::find().is_ok()
+}
+
+/// Both halves of every lesson: what is claimed holds, what is not breaks. Played a second time on the
+/// same processes it shows the same after every step, and so does taking back the last one.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_lesson_comes_out_as_its_rung_claims_each_time_it_is_played() {
+    let world = lab().await;
+    for lesson in LESSONS.iter().filter(|lesson| can_be_played(lesson)) {
+        let name = format!("{} {}", lesson.rung, lesson.scenario);
+        let plan = plan(lesson.rung, lesson.users, lesson.processes, lesson.stock);
+        let mut session = LabSession::start(&world, plan).await.unwrap();
+        let mut seen = vec![steady(session.state().await.unwrap())];
+        for step in schedule(lesson.schedule).0 {
+            session.step(step).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+            seen.push(steady(session.state().await.unwrap()));
+        }
+        let last = seen.last().unwrap();
+        let broken: Vec<Invariant> = last.broken.iter().map(|broken| broken.invariant).collect();
+        let expected = match plan.rung.claims_to_survive(lesson.scenario) {
+            true => vec![],
+            false => vec![lesson.scenario.invariant()],
+        };
+        assert_eq!(broken, expected, "{name}\n{}", told(last));
+        assert!(last.actors.iter().all(|actor| actor.is_over), "{name}\n{}", told(last));
+        assert!(last.broken.iter().all(|broken| !broken.claimed), "{name}");
+
+        for (steps, before) in seen.iter().enumerate() {
+            session.start_over(plan).await.unwrap();
+            session.play(&schedule(&lesson.schedule[..steps])).await.unwrap();
+            assert_eq!(steady(session.state().await.unwrap()), *before, "{name}, {steps} steps");
+        }
+        session.close().await;
+    }
+    world.close().await.unwrap();
+}
+
+#[test]
+fn every_rung_has_a_lesson_that_writes_before_it_answers() {
+    for rung in RUNGS.iter().filter(|rung| !rung.has_consumer()) {
+        assert!(LESSONS.iter().any(|lesson| lesson.rung == rung.id), "{}", rung.id);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_clicks_that_both_count_first_are_both_sold_to() {
+    let world = lab().await;
+    let mut session =
+        LabSession::start(&world, plan("r05_check_then_insert", 1, 1, 2)).await.unwrap();
+    let begun = session.state().await.unwrap();
+    assert_eq!(begun.actors[0].at, "not_begun");
+    assert!(begun.actors.iter().all(|actor| actor.can_step && actor.line.is_some()));
+    session.play(&schedule("ABA")).await.unwrap();
+    let one = session.state().await.unwrap();
+    assert_eq!((one.actors[0].at, one.actors[0].line), ("ordered", None));
+    assert_eq!(one.actors[1].at, "orders_counted");
+    assert_eq!((one.row.stock, one.orders.len(), one.broken.len()), (1, 1, 0));
+    session.step(ScheduleStep::B).await.unwrap();
+    let both = session.state().await.unwrap();
+    assert_eq!((both.row.stock, both.schedule.as_str()), (0, "ABAB"));
+    assert_eq!(both.broken.len(), 1);
+    assert_eq!(both.broken[0].invariant, Invariant::OnePerUser);
+    assert_eq!(both.broken[0].witness, "user 1 holds 2 orders: order 1 and order 2");
+    session.close().await;
+    world.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_buyer_who_waits_for_the_lock_goes_on_in_the_step_that_gives_it_back() {
+    let world = lab().await;
+    let mut session = LabSession::start(&world, plan("r13_watchdog", 1, 2, 2)).await.unwrap();
+    session.play(&schedule("ABB")).await.unwrap();
+    let waiting = session.state().await.unwrap();
+    assert_eq!(waiting.actors[1].at, "waits_in_process");
+    assert!(!waiting.actors[1].can_step && !waiting.actors[1].is_over);
+    assert_eq!(waiting.locks.len(), 1);
+    let lock = &waiting.locks[0];
+    assert_eq!((lock.key.as_str(), lock.kind, lock.holds), ("lock:order:1", "hash", Some(1)));
+    assert_eq!(lock.holder.as_deref(), Some("A"));
+    assert!(lock.ttl_ms.is_some_and(|ttl| ttl > 0));
+    let refused = session.step(ScheduleStep::B).await;
+    assert!(matches!(refused, Err(StepError::Refused(StepRefusal::Waits("B")))), "{refused:?}");
+
+    session.play(&schedule("AAAA")).await.unwrap();
+    assert_eq!(session.state().await.unwrap().actors[1].at, "waits_in_process");
+    session.step(ScheduleStep::A).await.unwrap();
+    let free = session.state().await.unwrap();
+    assert_eq!((free.actors[0].at, free.actors[1].at), ("ordered", "locked"));
+    assert_eq!(free.locks[0].holder.as_deref(), Some("B"));
+    assert_eq!(free.schedule, "ABBAAAAA");
+    session.close().await;
+    world.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_makes_no_sense_is_refused_and_changes_nothing() {
+    let world = lab().await;
+    let mut session = LabSession::start(&world, plan("r09_set_nx_px", 1, 2, 2)).await.unwrap();
+    let refused = session.step(ScheduleStep::L).await;
+    assert!(matches!(refused, Err(StepError::Refused(StepRefusal::NoLease))), "{refused:?}");
+    // B is turned away at once.
+    session.play(&schedule("AB")).await.unwrap();
+    let before = steady(session.state().await.unwrap());
+    assert!(before.lease_can_end);
+    let refused = session.step(ScheduleStep::B).await;
+    assert!(matches!(refused, Err(StepError::Refused(StepRefusal::IsOver("B")))), "{refused:?}");
+    assert_eq!(steady(session.state().await.unwrap()), before);
+    session.close().await;
+
+    // A lock without a lease has none that could end.
+    let mut session = LabSession::start(&world, plan("r08a_setnx", 1, 2, 2)).await.unwrap();
+    session.play(&schedule("A")).await.unwrap();
+    let held = session.state().await.unwrap();
+    assert_eq!((held.locks.len(), held.locks[0].ttl_ms, held.lease_can_end), (1, None, false));
+    session.close().await;
+    world.close().await.unwrap();
+}
+
+/// What is broken off must not keep its row locked, nor its lock in Redis.
+#[tokio::test(flavor = "multi_thread")]
+async fn starting_over_leaves_nothing_of_what_was_broken_off() {
+    let world = lab().await;
+    let two = plan("r02_row_lock", 2, 2, 1);
+    let mut session = LabSession::start(&world, two).await.unwrap();
+    for _ in 0..10 {
+        // A has the row locked, and B queues for it.
+        session.play(&schedule("AB")).await.unwrap();
+        assert_eq!(session.state().await.unwrap().actors[1].at, "waits_in_database");
+        session.start_over(two).await.unwrap();
+        let begun = session.state().await.unwrap();
+        assert_eq!((begun.schedule.as_str(), begun.row.stock, begun.timeline.len()), ("", 1, 0));
+    }
+    session.close().await;
+    let one = plan("r12_reentrant", 1, 2, 1);
+    let mut session = LabSession::start(&world, one).await.unwrap();
+    for _ in 0..10 {
+        session.play(&schedule("A")).await.unwrap();
+        assert_eq!(session.state().await.unwrap().locks.len(), 1);
+        session.start_over(one).await.unwrap();
+        assert_eq!(session.state().await.unwrap().locks.len(), 0);
+    }
+    session.close().await;
+    world.close().await.unwrap();
+}

@@ -1,0 +1,17 @@
+//! The tests of the laboratory and of `seckill play`.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
+
+mod api_crowds;
+mod board;
+mod lab_cli;
+mod lab_explore;
+mod lab_explore_lock;
+mod lab_page;
+mod lab_player;
+mod lab_replays;
+mod lab_report;
+mod lab_rush;
+mod lab_serve;
+mod lab_session;
+mod ladder_docs;
+mod screenshots;

@@ -1,0 +1,571 @@
+//! The private servers, for real: each test starts its own and breaks them.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
+
+use std::{
+    fs::{self, File, Permissions},
+    io::{BufRead, BufReader, Write},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    fcntl::{Flock, FlockArg},
+    sys::signal::{Signal, kill},
+    unistd::{Pid, User, geteuid},
+};
+use private_stores::{EmbeddedError, Home, Plan, Server, Servers};
+use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
+
+fn throwaway() -> Plan {
+    Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false }
+}
+
+fn kept(directory: &Path) -> Plan {
+    Plan { home: Home::Kept(directory.to_owned()), ..throwaway() }
+}
+
+fn start(plan: &Plan) -> Servers {
+    Servers::start(plan).unwrap()
+}
+
+/// A directory for kept homes; the servers' user can enter it.
+fn place() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
+    place
+}
+
+/// Runs one statement that answers one number.
+fn sql(url: &str, statement: &'static str) -> i64 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = PgConnection::connect(url).await.unwrap();
+        let answer = sqlx::query_scalar(statement).fetch_one(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        answer
+    })
+}
+
+fn run_sql(url: &str, statement: &'static str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = PgConnection::connect(url).await.unwrap();
+        sqlx::query(statement).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    });
+}
+
+fn redis(url: &str) -> redis::Connection {
+    redis::Client::open(url).unwrap().get_connection().unwrap()
+}
+
+fn ask<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {
+    redis::cmd(words[0]).arg(&words[1..]).query(&mut redis(url)).unwrap()
+}
+
+fn ping(url: &str) -> String {
+    redis::cmd("PING").query(&mut redis(url)).unwrap()
+}
+
+fn send(pid: u32, signal: Signal) {
+    kill(Pid::from_raw(pid.try_into().unwrap()), signal).unwrap();
+}
+
+/// A zombie is dead: whoever inherits it may take its time to reap it.
+fn is_alive(pid: u32) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => !stat.rsplit(") ").next().unwrap().starts_with('Z'),
+        Err(_) if Path::new("/proc/self/stat").exists() => false,
+        Err(_) => kill(Pid::from_raw(pid.try_into().unwrap()), None).is_ok(),
+    }
+}
+
+/// Waits for an event that has no handle to wait on.
+fn await_that(what: &str, mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !happened() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn await_end_of(pids: &[u32]) {
+    await_that("the processes are gone", || !pids.iter().any(|pid| is_alive(*pid)));
+}
+
+fn pids(servers: &Servers) -> Vec<u32> {
+    [Server::Postgres, Server::Redis].into_iter().filter_map(|server| servers.pid(server)).collect()
+}
+
+fn scratch_of(servers: &Servers) -> PathBuf {
+    let path = servers.redis_url().unwrap().strip_prefix("redis+unix://").unwrap();
+    Path::new(path).parent().unwrap().parent().unwrap().to_owned()
+}
+
+/// A supervisor spoken to by hand, for what `Servers` does not let one choose.
+struct RawKeeper {
+    child: Child,
+    replies: BufReader<ChildStdout>,
+}
+
+impl RawKeeper {
+    fn start(command: &mut Command, plan: &Value) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        writeln!(child.stdin.as_mut().unwrap(), "{plan}").unwrap();
+        let replies = BufReader::new(child.stdout.take().unwrap());
+        Self { child, replies }
+    }
+
+    fn reply(&mut self) -> Value {
+        let mut line = String::new();
+        self.replies.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
+    }
+
+    fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn both_servers_answer_and_are_gone_after_stop() {
+    let servers = start(&throwaway());
+    assert!(!servers.is_attached());
+    assert_eq!(sql(servers.database_url().unwrap(), "select 6::int8 * 7"), 42);
+    assert_eq!(ping(servers.redis_url().unwrap()), "PONG");
+    let (pids, directory) = (pids(&servers), servers.directory().to_owned());
+    assert!(directory.exists() && pids.len() == 2);
+    servers.stop().unwrap();
+    assert!(!directory.exists());
+    assert!(!pids.iter().any(|pid| is_alive(*pid)));
+}
+
+#[test]
+fn dropping_stops_as_well() {
+    let servers = start(&throwaway());
+    let (pids, directory) = (pids(&servers), servers.directory().to_owned());
+    drop(servers);
+    assert!(!directory.exists());
+    assert!(!pids.iter().any(|pid| is_alive(*pid)));
+}
+
+#[tokio::test]
+async fn the_handles_of_the_program_read_the_urls() {
+    let servers = tokio::task::spawn_blocking(|| start(&throwaway())).await.unwrap();
+    let pool = sqlx::PgPool::connect(servers.database_url().unwrap()).await.unwrap();
+    let database: String =
+        sqlx::query_scalar("select current_database()").fetch_one(&pool).await.unwrap();
+    assert_eq!(database, "seckill");
+    let client = redis::Client::open(servers.redis_url().unwrap()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    redis::cmd("PING").query_async::<String>(&mut connection).await.unwrap();
+    pool.close().await;
+    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+}
+
+#[test]
+fn two_pairs_do_not_clash() {
+    let pairs: Vec<Servers> = thread::scope(|scope| {
+        let starting: Vec<_> = (0..2).map(|_| scope.spawn(|| start(&throwaway()))).collect();
+        starting.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    for (pair, name) in pairs.iter().zip(["one", "two"]) {
+        ask::<()>(pair.redis_url().unwrap(), &["SET", "name", name]);
+        run_sql(pair.database_url().unwrap(), "create table only_here ()");
+    }
+    for (pair, name) in pairs.iter().zip(["one", "two"]) {
+        assert_eq!(ask::<String>(pair.redis_url().unwrap(), &["GET", "name"]), name);
+    }
+}
+
+#[test]
+fn only_what_is_asked_for_is_started() {
+    let postgres = start(&Plan { redis: false, ..throwaway() });
+    assert!(postgres.redis_url().is_none() && postgres.pid(Server::Redis).is_none());
+    assert_eq!(sql(postgres.database_url().unwrap(), "select 1::int8"), 1);
+    let mut redis = start(&Plan { postgres: false, ..throwaway() });
+    assert!(redis.database_url().is_none() && redis.pid(Server::Postgres).is_none());
+    assert_eq!(ping(redis.redis_url().unwrap()), "PONG");
+    let error = redis.restart(Server::Postgres).unwrap_err();
+    assert!(error.to_string().contains("PostgreSQL is not one of these"), "{error}");
+    assert_eq!(ping(redis.redis_url().unwrap()), "PONG", "a refused order changes nothing");
+}
+
+#[test]
+fn durable_means_fsync() {
+    let fsync = "select (setting = 'on')::int::int8 from pg_settings where name = 'fsync'";
+    for durable in [true, false] {
+        let servers = start(&Plan { durable, redis: false, ..throwaway() });
+        assert_eq!(sql(servers.database_url().unwrap(), fsync), i64::from(durable));
+    }
+}
+
+#[test]
+fn a_kept_home_keeps_its_data() {
+    let place = place();
+    let home = place.path().join("made/on the way");
+    let plan = Plan { durable: true, ..kept(&home) };
+    let servers = start(&plan);
+    let scratch = scratch_of(&servers);
+    run_sql(servers.database_url().unwrap(), "create table t as select 7::int8 as n");
+    ask::<()>(servers.redis_url().unwrap(), &["SET", "n", "7"]);
+    assert_eq!(
+        fs::metadata(home.join("servers.json")).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    servers.stop().unwrap();
+    assert!(!home.join("servers.json").exists() && !scratch.exists());
+
+    let servers = start(&plan);
+    assert_eq!(sql(servers.database_url().unwrap(), "select n from t"), 7);
+    assert_eq!(ask::<i64>(servers.redis_url().unwrap(), &["GET", "n"]), 7);
+    servers.stop().unwrap();
+}
+
+#[test]
+fn a_second_start_on_a_kept_home_attaches() {
+    let place = place();
+    let plan = kept(&place.path().join("home"));
+    let owner = start(&plan);
+    let mut guest = start(&plan);
+    assert!(guest.is_attached() && !owner.is_attached());
+    assert_eq!(guest.database_url(), owner.database_url());
+    assert_eq!(guest.redis_url(), owner.redis_url());
+    assert!(matches!(guest.restart(Server::Redis), Err(EmbeddedError::NotOwner)));
+    guest.stop().unwrap();
+    assert_eq!(ping(owner.redis_url().unwrap()), "PONG", "a guest that leaves stops nothing");
+    owner.stop().unwrap();
+    let next = start(&plan);
+    assert!(!next.is_attached());
+    next.stop().unwrap();
+}
+
+#[test]
+fn many_starts_at_once_on_a_kept_home_agree_on_one_owner() {
+    let place = place();
+    let plan = kept(&place.path().join("home"));
+    let all: Vec<Servers> = thread::scope(|scope| {
+        let starting: Vec<_> = (0..4).map(|_| scope.spawn(|| start(&plan))).collect();
+        starting.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert_eq!(all.iter().filter(|servers| !servers.is_attached()).count(), 1);
+    assert!(all.iter().all(|servers| servers.database_url() == all[0].database_url()));
+}
+
+#[test]
+fn a_guest_is_told_what_the_owner_does_not_run() {
+    let place = place();
+    let plan = kept(&place.path().join("home"));
+    let _owner = start(&Plan { postgres: false, ..plan.clone() });
+    let error = Servers::start(&plan).unwrap_err();
+    assert!(error.to_string().contains("runs no PostgreSQL"), "{error}");
+    let guest = start(&Plan { postgres: false, ..plan });
+    assert!(guest.is_attached());
+}
+
+#[test]
+fn a_home_that_is_held_but_never_ready_is_busy() {
+    let place = place();
+    let lock = File::create(place.path().join("lock")).unwrap();
+    let _held = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e).unwrap();
+    let error = Servers::start(&kept(place.path())).unwrap_err();
+    assert!(matches!(error, EmbeddedError::Busy(_)) && error.may_retry(), "{error:?}");
+}
+
+/// Not a test of its own: what `a_killed_owner…` starts, to kill it.
+#[test]
+#[ignore = "a process for another test to kill"]
+fn be_an_owner() {
+    let servers = start(&throwaway());
+    let mut pids = pids(&servers);
+    pids.push(servers.supervisor_pid().unwrap());
+    println!("\nOWNER {}", json!({ "pids": pids, "directory": servers.directory() }));
+    // Until it is killed, or its standard input is closed.
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
+}
+
+#[test]
+fn a_killed_owner_takes_servers_and_directory_along() {
+    let mut owner = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "embedded::be_an_owner", "--ignored", "--nocapture"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.find_map(|line| line.strip_prefix("OWNER ").map(str::to_owned)).unwrap();
+    let told: Value = serde_json::from_str(&line).unwrap();
+    let pids: Vec<u32> = serde_json::from_value(told["pids"].clone()).unwrap();
+    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    await_end_of(&pids);
+    assert!(!Path::new(told["directory"].as_str().unwrap()).exists());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_killed_supervisor_takes_its_servers_along() {
+    let servers = start(&throwaway());
+    let (pids, directory) = (pids(&servers), servers.directory().to_owned());
+    send(servers.supervisor_pid().unwrap(), Signal::SIGKILL);
+    await_end_of(&pids);
+    assert!(matches!(servers.stop(), Err(EmbeddedError::Supervisor(_))));
+    assert!(!directory.exists(), "the owner cleans up in its supervisor's place");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_killed_supervisor_takes_a_paused_postgres_along() {
+    let servers = start(&throwaway());
+    let (pids, directory) = (pids(&servers), servers.directory().to_owned());
+    send(servers.pid(Server::Postgres).unwrap(), Signal::SIGSTOP);
+    send(servers.supervisor_pid().unwrap(), Signal::SIGKILL);
+    assert!(servers.stop().is_err());
+    await_end_of(&pids);
+    assert!(!directory.exists());
+}
+
+#[test]
+fn the_supervisor_stops_in_good_order_when_asked_to_terminate() {
+    let servers = start(&throwaway());
+    let (pids, directory) = (pids(&servers), servers.directory().to_owned());
+    for ignored in [Signal::SIGINT, Signal::SIGHUP] {
+        send(servers.supervisor_pid().unwrap(), ignored);
+    }
+    assert_eq!(ping(servers.redis_url().unwrap()), "PONG");
+    send(servers.supervisor_pid().unwrap(), Signal::SIGTERM);
+    await_end_of(&pids);
+    servers.stop().unwrap();
+    assert!(!directory.exists());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_kept_home_starts_again_after_everything_was_killed() {
+    let place = place();
+    let home = place.path().join("home");
+    // Durable: without it a killed PostgreSQL may lose its last moments.
+    let plan = Plan { durable: true, ..kept(&home) };
+    let servers = start(&plan);
+    let scratch = scratch_of(&servers);
+    run_sql(servers.database_url().unwrap(), "create table t as select 7::int8 as n");
+    ask::<()>(servers.redis_url().unwrap(), &["SET", "n", "7"]);
+    // The servers first, so that they cannot tidy up; their lock files stay.
+    let pids = pids(&servers);
+    pids.iter().for_each(|pid| send(*pid, Signal::SIGKILL));
+    let supervisor = servers.supervisor_pid().unwrap();
+    send(supervisor, Signal::SIGKILL);
+    await_end_of(&[pids, vec![supervisor]].concat());
+    assert!(home.join("postgres/postmaster.pid").exists() && home.join("servers.json").exists());
+
+    let again = start(&plan);
+    assert!(!again.is_attached());
+    assert!(!scratch.exists(), "the next supervisor sweeps what a killed one left");
+    assert_eq!(sql(again.database_url().unwrap(), "select n from t"), 7);
+    assert_eq!(ask::<i64>(again.redis_url().unwrap(), &["GET", "n"]), 7);
+    again.stop().unwrap();
+    assert!(servers.stop().is_err());
+}
+
+#[test]
+fn a_killed_redis_restarts_on_the_same_socket() {
+    let mut servers = start(&throwaway());
+    let url = servers.redis_url().unwrap().to_owned();
+    ask::<()>(&url, &["SET", "n", "7"]);
+    let killed = servers.pid(Server::Redis).unwrap();
+    send(killed, Signal::SIGKILL);
+    await_end_of(&[killed]);
+    assert!(redis::Client::open(&*url).unwrap().get_connection().is_err());
+    servers.restart(Server::Redis).unwrap();
+    assert_eq!(servers.redis_url(), Some(&*url));
+    assert_ne!(servers.pid(Server::Redis), Some(killed));
+    assert_eq!(
+        ask::<Option<i64>>(&url, &["GET", "n"]),
+        None,
+        "a throw-away Redis comes back empty"
+    );
+}
+
+#[test]
+fn a_killed_postgres_recovers_its_commits() {
+    let mut servers = start(&Plan { redis: false, ..throwaway() });
+    let url = servers.database_url().unwrap().to_owned();
+    run_sql(&url, "create table t as select 7::int8 as n");
+    for signal in [Signal::SIGKILL, Signal::SIGSTOP] {
+        send(servers.pid(Server::Postgres).unwrap(), signal);
+        servers.restart(Server::Postgres).unwrap();
+        assert_eq!(sql(&url, "select n from t"), 7);
+    }
+    servers.restart(Server::Postgres).unwrap();
+    assert_eq!(sql(&url, "select n from t"), 7, "a running server restarts too");
+}
+
+#[test]
+fn paused_servers_do_not_hang_the_stop() {
+    let servers = start(&throwaway());
+    let (pids, directory) = (pids(&servers), servers.directory().to_owned());
+    pids.iter().for_each(|pid| send(*pid, Signal::SIGSTOP));
+    servers.stop().unwrap();
+    assert!(!directory.exists());
+    assert!(!pids.iter().any(|pid| is_alive(*pid)));
+}
+
+#[test]
+fn a_paused_session_does_not_hang_the_stop() {
+    let servers = start(&Plan { redis: false, ..throwaway() });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let session = runtime.block_on(async {
+        let mut connection = PgConnection::connect(servers.database_url().unwrap()).await.unwrap();
+        let pid: i32 =
+            sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut connection).await.unwrap();
+        // Left open on purpose.
+        std::mem::forget(connection);
+        u32::try_from(pid).unwrap()
+    });
+    send(session, Signal::SIGSTOP);
+    servers.stop().unwrap();
+    await_end_of(&[session]);
+}
+
+#[test]
+fn a_data_directory_of_another_version_is_named_in_the_error() {
+    let place = place();
+    let home = place.path().join("home");
+    start(&kept(&home)).stop().unwrap();
+    fs::write(home.join("postgres/PG_VERSION"), "9.6\n").unwrap();
+    let error = Servers::start(&kept(&home)).unwrap_err();
+    assert!(matches!(error, EmbeddedError::Directory(_)), "{error:?}");
+    assert!(error.to_string().contains("was written by PostgreSQL 9"), "{error}");
+    assert!(!home.join("servers.json").exists());
+}
+
+#[test]
+fn a_server_that_cannot_start_says_why() {
+    let place = place();
+    let home = place.path().join("home");
+    start(&kept(&home)).stop().unwrap();
+    fs::write(home.join("postgres/postgresql.conf"), "nonsense = 1\n").unwrap();
+    let error = Servers::start(&kept(&home)).unwrap_err();
+    assert!(matches!(error, EmbeddedError::Server(_)), "{error:?}");
+    assert!(error.to_string().contains("nonsense"), "the log's last lines are in it: {error}");
+}
+
+#[test]
+fn a_missing_program_is_an_error_of_the_supervisor() {
+    let error = Servers::start_by(Path::new("/nowhere/private-stores"), &throwaway()).unwrap_err();
+    assert!(matches!(error, EmbeddedError::Supervisor(_)), "{error:?}");
+    let error = Servers::start_by(Path::new("/bin/true"), &throwaway()).unwrap_err();
+    assert!(matches!(error, EmbeddedError::Supervisor(_)), "{error:?}");
+}
+
+#[test]
+fn a_long_temporary_directory_is_passed_over() {
+    let place = place();
+    let long = place.path().join("x".repeat(100));
+    fs::create_dir(&long).unwrap();
+    let plan = json!({ "home": "throwaway", "postgres": false, "redis": true, "durable": false });
+    let mut supervisor = RawKeeper::start(
+        Command::new(testkit::processes::program("private-stores")).env("TMPDIR", &long),
+        &plan,
+    );
+    let ready = supervisor.reply();
+    assert_eq!(ping(ready["redis_url"].as_str().unwrap()), "PONG");
+    supervisor.end();
+}
+
+#[test]
+fn an_owner_that_ends_during_the_start_leaves_nothing() {
+    let place = place();
+    let entries = |path: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(path).map(|entries| entries.flatten().map(|entry| entry.path()));
+        entries.map(Iterator::collect).unwrap_or_default()
+    };
+    let plan = json!({ "home": "throwaway", "postgres": true, "redis": true, "durable": false });
+    let mut supervisor = RawKeeper::start(
+        Command::new(testkit::processes::program("private-stores")).env("TMPDIR", place.path()),
+        &plan,
+    );
+    await_that("initdb is at work", || {
+        entries(place.path()).iter().any(|path| path.join("postgres.unfinished/base").exists())
+    });
+    drop(supervisor.child.stdin.take());
+    assert_eq!(supervisor.reply()["reply"], "failed");
+    assert!(supervisor.child.wait().unwrap().success());
+    assert_eq!(entries(place.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_home_closed_to_the_servers_user_is_named_in_the_error() {
+    if !geteuid().is_root() {
+        return; // only root's servers have a user of their own
+    }
+    let closed = tempfile::tempdir().unwrap();
+    fs::set_permissions(closed.path(), Permissions::from_mode(0o700)).unwrap();
+    let home = closed.path().join("home");
+    let error = Servers::start(&kept(&home)).unwrap_err();
+    assert!(matches!(error, EmbeddedError::Directory(_)), "{error:?}");
+    let sentence = error.to_string();
+    assert!(sentence.contains(&format!("may not enter {}", closed.path().display())), "{sentence}");
+    assert!(sentence.contains("--data-dir"), "{sentence}");
+}
+
+#[test]
+fn a_closed_home_with_nothing_but_our_files_is_opened() {
+    let place = place();
+    let home = place.path().join("home");
+    fs::create_dir(&home).unwrap();
+    fs::set_permissions(&home, Permissions::from_mode(0o700)).unwrap();
+    fs::write(home.join("secret"), "s").unwrap();
+    start(&kept(&home)).stop().unwrap();
+    fs::write(home.join("diary"), "somebody else's").unwrap();
+    fs::set_permissions(&home, Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(Servers::start(&kept(&home)).is_err(), geteuid().is_root());
+}
+
+#[test]
+fn an_ordinary_user_keeps_servers_too() {
+    if !geteuid().is_root() {
+        return; // then every other test says so
+    }
+    let user = User::from_name("nobody").unwrap().unwrap();
+    let place = place();
+    // The build directory may be closed to others.
+    let copy = place.path().join("seckill");
+    fs::copy(testkit::processes::program("private-stores"), &copy).unwrap();
+    let home = place.path().join("home");
+    fs::create_dir(&home).unwrap();
+    nix::unistd::chown(&home, Some(user.uid), Some(user.gid)).unwrap();
+    let as_user = |plan: &Value| {
+        let mut command = Command::new(&copy);
+        command.uid(user.uid.as_raw()).gid(user.gid.as_raw()).current_dir("/");
+        RawKeeper::start(&mut command, plan)
+    };
+    for place in [json!("throwaway"), json!({ "kept": home })] {
+        let plan = json!({ "home": place, "postgres": true, "redis": true, "durable": false });
+        let mut supervisor = as_user(&plan);
+        let ready = supervisor.reply();
+        assert_eq!(ready["reply"], "ready", "{ready}");
+        assert_eq!(sql(ready["database_url"].as_str().unwrap(), "select 1::int8"), 1);
+        assert_eq!(ping(ready["redis_url"].as_str().unwrap()), "PONG");
+        supervisor.end();
+        assert!(!Path::new(ready["sockets"].as_str().unwrap()).exists());
+    }
+    // Another process of the same user now has the number in a stale lock file.
+    let mut other = Command::new("sleep").arg("600").uid(user.uid.as_raw()).spawn().unwrap();
+    let stale =
+        format!("{}\n{}\n0\n5432\n/tmp\n\n0 0\n", other.id(), home.join("postgres").display());
+    fs::write(home.join("postgres/postmaster.pid"), stale).unwrap();
+    let plan =
+        json!({ "home": { "kept": home }, "postgres": true, "redis": false, "durable": false });
+    let mut supervisor = as_user(&plan);
+    assert_eq!(supervisor.reply()["reply"], "ready");
+    supervisor.end();
+    other.kill().unwrap();
+    other.wait().unwrap();
+}

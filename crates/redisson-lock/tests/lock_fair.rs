@@ -1,0 +1,425 @@
+//! The fair lock: who is next, what stands in Redis meanwhile, and what becomes of those who leave.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use faults::{Fault, Proxy};
+use redisson_lock::connection::Redis;
+use redisson_lock::{
+    Guard, Lease, Lock, LockClient, LockError, LockOptions, MultiLock, RedLock, RedLockOptions,
+};
+use tokio::task::{JoinHandle, JoinSet, yield_now};
+
+use crate::lock::LONG;
+use crate::world::World;
+use testkit::wait::{eventually, must};
+
+/// What a waiter adds to the places of those behind it, as Redisson's `fairLockWaitTimeout`.
+const PLACE: i64 = 300_000;
+/// Some thread of some Java program.
+const FOREIGN: &str = "285475da-9152-4c83-822a-67ee2f116a79:52";
+
+impl World {
+    pub async fn fair_queue(&self, name: &str) -> Vec<String> {
+        self.ask(&["LRANGE", &format!("redisson_lock_queue:{{{name}}}"), "0", "-1"]).await
+    }
+
+    fn places(name: &str) -> String {
+        format!("redisson_lock_timeout:{{{name}}}")
+    }
+
+    /// How long this waiter keeps its place yet, in milliseconds.
+    async fn place_left(&self, name: &str, waiter: &str) -> i64 {
+        let ends: f64 = self.ask(&["ZSCORE", &Self::places(name), waiter]).await;
+        #[allow(clippy::cast_possible_truncation)]
+        let ends = ends as i64;
+        ends - self.now_ms().await
+    }
+
+    async fn now_ms(&self) -> i64 {
+        let (seconds, micros): (i64, i64) = self.ask(&["TIME"]).await;
+        seconds * 1000 + micros / 1000
+    }
+
+    pub async fn until_queued(&self, name: &str, waiters: usize) -> Vec<String> {
+        eventually("so many stand in the queue", async || {
+            self.fair_queue(name).await.len() == waiters
+        })
+        .await;
+        self.fair_queue(name).await
+    }
+
+    /// A Java thread in the queue that never comes to look, as after `kill -9`.
+    async fn foreign_waiter(&self, name: &str) {
+        let ends = (self.now_ms().await + PLACE).to_string();
+        self.ask::<()>(&["RPUSH", &format!("redisson_lock_queue:{{{name}}}"), FOREIGN]).await;
+        self.ask::<()>(&["ZADD", &Self::places(name), &ends, FOREIGN]).await;
+    }
+
+    /// Who was told last that the lock is free.
+    async fn turn_of(&self, name: &str) -> Option<String> {
+        self.ask(&["HGET", &format!("lock_turn:{{{name}}}"), "owner"]).await
+    }
+
+    /// Nothing is left of the lock and its queue.
+    pub async fn is_gone(&self, name: &str) -> bool {
+        !self.exists(name).await
+            && self.fair_queue(name).await.is_empty()
+            && !self.exists(&Self::places(name)).await
+    }
+}
+
+fn fair(locks: &LockClient, name: &str) -> Lock {
+    locks.lock(name).fair()
+}
+
+fn waiting(lock: &Lock) -> JoinHandle<Result<Guard, LockError>> {
+    tokio::spawn(lock.acquire())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fair_lock_stands_in_redis_as_redissons_does() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let held = fair(&locks, &name).acquire().await.unwrap();
+    assert_eq!(world.holds(&name, held.owner().field()).await.as_deref(), Some("1"));
+    assert!(world.fair_queue(&name).await.is_empty(), "who enters at once stands in no queue");
+    let first = waiting(&fair(&locks, &name));
+    world.until_queued(&name, 1).await;
+    let second = waiting(&fair(&locks, &name));
+    let queue = world.until_queued(&name, 2).await;
+    for (place, waiter) in queue.iter().enumerate() {
+        let channel = format!("{}:{waiter}", world.channel(&name));
+        eventually("each listens on a channel of its own", async || {
+            let answer: (String, i64) = world.ask(&["PUBSUB", "NUMSUB", &channel]).await;
+            answer.1 == 1
+        })
+        .await;
+        // Behind the lease of the holder, and one place for each.
+        let behind = PLACE * (i64::try_from(place).unwrap() + 1);
+        let left = world.place_left(&name, waiter).await;
+        assert!((behind + 30_000..=behind + 60_000).contains(&left), "{left} at {place}");
+    }
+    assert_eq!(world.listeners(&name).await, 0, "nobody on the channel of the plain lock");
+    for key in [format!("redisson_lock_queue:{{{name}}}"), World::places(&name)] {
+        let left = world.pttl(&key).await;
+        assert!(left > 24 * 60 * 60 * 1000, "{key} must not stay for ever, nor end early: {left}");
+    }
+    held.release().await.unwrap();
+    let guard = must("the first enters", first).await.unwrap().unwrap();
+    assert_eq!(guard.owner().field(), queue[0]);
+    assert_eq!(world.fair_queue(&name).await, queue[1..]);
+    let left = world.place_left(&name, &queue[1]).await;
+    assert!(
+        (PLACE..=PLACE + 60_000).contains(&left),
+        "the place of the first is taken off: {left}"
+    );
+    guard.release().await.unwrap();
+    let guard = must("the second enters", second).await.unwrap().unwrap();
+    assert_eq!(guard.owner().field(), queue[1]);
+    guard.release().await.unwrap();
+    assert!(world.is_gone(&name).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn waiters_of_all_clients_enter_in_the_order_in_which_they_came() {
+    let world = World::new().await;
+    let name = world.lock_name();
+    let clients: Vec<_> = (0..4).map(|_| world.lock_client(Lease::Renewed(LONG))).collect();
+    let held = fair(&clients[0], &name).acquire().await.unwrap();
+    let (entered, mut tasks) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());
+    for number in 0..40 {
+        let lock = fair(&clients[number % clients.len()], &name);
+        let entered = Arc::clone(&entered);
+        tasks.spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            assert_eq!(entered.fetch_add(1, Ordering::SeqCst), number);
+            guard.release().await.unwrap();
+        });
+        world.until_queued(&name, number + 1).await;
+    }
+    held.release().await.unwrap();
+    must("all have been inside", tasks.join_all()).await;
+    assert!(world.is_gone(&name).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_who_come_again_and_again_are_inside_one_at_a_time() {
+    let world = World::new().await;
+    let (name, counter) = (world.lock_name(), Arc::new(AtomicU64::new(0)));
+    let mut tasks = JoinSet::new();
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        let options = LockOptions { fair: true, ..LockOptions::default() };
+        let locks = world.locks(options);
+        for _ in 0..4 {
+            let (lock, counter) = (locks.lock(&name), Arc::clone(&counter));
+            tasks.spawn(async move {
+                for _ in 0..25 {
+                    let guard = lock.acquire().await.unwrap();
+                    // Not one step: two at once would lose a count.
+                    let seen = counter.load(Ordering::SeqCst);
+                    yield_now().await;
+                    counter.store(seen + 1, Ordering::SeqCst);
+                    guard.release().await.unwrap();
+                }
+            });
+        }
+        clients.push(locks);
+    }
+    must("all have been inside", tasks.join_all()).await;
+    assert_eq!(counter.load(Ordering::SeqCst), 12 * 25);
+    assert!(world.is_gone(&name).await);
+    for locks in clients {
+        locks.shutdown().await;
+    }
+}
+
+/// Between its release and the entry of the next one a fair lock is free, and not for everybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_free_lock_is_kept_for_the_first_in_the_queue_who_is_told() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let lock = fair(&locks, &name);
+    let held = lock.acquire().await.unwrap();
+    world.foreign_waiter(&name).await;
+    let channel = format!("{}:{FOREIGN}", world.channel(&name));
+    let subscriber = world.redis.subscriber(&world.redis.shard_of(&channel)).await.unwrap();
+    let (mut sink, mut heard) = subscriber.split();
+    sink.subscribe(&[channel]).await.unwrap();
+    held.release().await.unwrap();
+    let message = must("it is told", heard.next()).await.unwrap();
+    assert_eq!(message.get_payload::<String>().unwrap(), "0");
+    let place = world.place_left(&name, FOREIGN).await;
+    assert!(place > PLACE / 2, "Redisson counts with the place: {place}");
+    assert_eq!(world.turn_of(&name).await.as_deref(), Some(FOREIGN));
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    assert!(lock.acquire_within(Duration::ZERO).await.unwrap().is_none());
+    assert!(lock.acquire_within(Duration::from_millis(50)).await.unwrap().is_none());
+    assert!(!world.exists(&name).await);
+    assert_eq!(world.fair_queue(&name).await, [FOREIGN], "no place is left of those who gave up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_waiter_is_skipped() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let held = fair(&locks, &name).acquire().await.unwrap();
+    world.foreign_waiter(&name).await;
+    let waiter = waiting(&fair(&locks, &name));
+    world.until_queued(&name, 2).await;
+    held.release().await.unwrap();
+    // In five seconds. Its place would last five minutes.
+    let guard = must("the next one enters", waiter).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    assert!(world.is_gone(&name).await);
+}
+
+/// Redisson makes the place of who joins, and how long it sleeps, of the places before it: were the turn
+/// of the first a short place, those behind would lose theirs when it enters.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_joins_behind_the_one_that_was_told_has_a_whole_place() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let held = fair(&locks, &name).acquire().await.unwrap();
+    world.foreign_waiter(&name).await;
+    held.release().await.unwrap();
+    assert_eq!(world.turn_of(&name).await.as_deref(), Some(FOREIGN));
+    let behind = waiting(&fair(&locks, &name));
+    let queue = world.until_queued(&name, 2).await;
+    let left = world.place_left(&name, &queue[1]).await;
+    assert!(left > PLACE + PLACE / 2, "a place of its own behind the first one's: {left}");
+    let guard = must("the next one enters", behind).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+}
+
+/// One that was told, entered by Redisson's script and stands in the queue again was not told again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_is_over_puts_nobody_out_who_came_again() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let lock = fair(&locks, &name);
+    let held = lock.acquire().await.unwrap();
+    world.foreign_waiter(&name).await;
+    held.release().await.unwrap();
+    let turn = format!("lock_turn:{{{name}}}");
+    world.ask::<()>(&["HSET", &turn, "until", "1"]).await;
+    // Told, and its time is over; but meanwhile it left and came back.
+    let ends = (world.now_ms().await + PLACE + 7).to_string();
+    world.ask::<()>(&["ZADD", &World::places(&name), &ends, FOREIGN]).await;
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    assert_eq!(world.fair_queue(&name).await, [FOREIGN]);
+    // This try has told it. Now it does not come.
+    world.ask::<()>(&["HSET", &turn, "until", "1"]).await;
+    let guard = lock.try_acquire().await.unwrap().expect("nobody else comes");
+    guard.release().await.unwrap();
+    assert!(world.is_gone(&name).await);
+}
+
+/// Redisson releases without a limit for the one it tells; who waits behind it sets the limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_waiter_that_redisson_told_is_skipped_too() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    world.foreign_waiter(&name).await;
+    let guard = must("it enters", fair(&locks, &name).acquire()).await.unwrap();
+    guard.release().await.unwrap();
+    assert!(world.is_gone(&name).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_comes_to_look_keeps_its_place_and_those_behind_it_theirs() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let held = fair(&locks, &name).acquire().await.unwrap();
+    let waiter = waiting(&fair(&locks, &name));
+    let ours = world.until_queued(&name, 1).await.remove(0);
+    world.foreign_waiter(&name).await;
+    // As if both had waited for nearly six minutes.
+    for (who, left) in [(ours.as_str(), 1_000), (FOREIGN, 2_000)] {
+        let ends = (world.now_ms().await + left).to_string();
+        world.ask::<()>(&["ZADD", &World::places(&name), &ends, who]).await;
+    }
+    world.ask::<()>(&["PUBLISH", &format!("{}:{ours}", world.channel(&name)), "0"]).await;
+    eventually("it has looked", async || world.place_left(&name, &ours).await > PLACE / 2).await;
+    assert!(world.place_left(&name, FOREIGN).await > world.place_left(&name, &ours).await);
+    held.release().await.unwrap();
+    must("it enters", waiter).await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(world.fair_queue(&name).await, [FOREIGN]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_gives_up_leaves_the_queue_and_the_others_their_order() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let held = fair(&locks, &name).acquire().await.unwrap();
+    let mut waiters = Vec::new();
+    for number in 0..3 {
+        waiters.push(waiting(&fair(&locks, &name)));
+        world.until_queued(&name, number + 1).await;
+    }
+    let queue = world.fair_queue(&name).await;
+    let last = world.place_left(&name, &queue[2]).await;
+    waiters.remove(1).abort();
+    assert_eq!(world.until_queued(&name, 2).await, [queue[0].clone(), queue[2].clone()]);
+    let now = world.place_left(&name, &queue[2]).await;
+    assert!(now <= last - PLACE, "one place less is before it: {now} after {last}");
+    // At the moment at which its wait tells, the place is gone.
+    let limited = fair(&locks, &name).acquire_within(Duration::from_millis(100));
+    assert!(limited.await.unwrap().is_none());
+    assert_eq!(world.fair_queue(&name).await.len(), 2);
+    // A shutdown takes everybody out.
+    locks.shutdown().await;
+    for waiter in waiters {
+        assert!(matches!(waiter.await.unwrap(), Err(LockError::ShutDown)));
+    }
+    assert!(world.fair_queue(&name).await.is_empty());
+    drop(held);
+}
+
+/// It cannot know whether it stands in the queue, and does not stand there twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_answer_is_lost_keeps_its_place() {
+    for fault in [Fault::LoseAnswer, Fault::LoseRequest] {
+        let world = World::new().await;
+        let (name, holder) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+        let proxy = Proxy::start(&world.redis_url).await.unwrap();
+        let locks = LockClient::new(Redis::new(proxy.url()).unwrap(), LockOptions::default());
+        // Every script is known to the server afterwards: a call is one request.
+        fair(&locks, &name).acquire().await.unwrap().release().await.unwrap();
+        let held = fair(&holder, &name).acquire().await.unwrap();
+        proxy.break_by(fault);
+        let waiter = waiting(&fair(&locks, &name));
+        let queue = world.until_queued(&name, 1).await;
+        let behind = waiting(&fair(&holder, &name));
+        world.until_queued(&name, 2).await;
+        eventually("it listens", async || {
+            let channel = format!("{}:{}", world.channel(&name), queue[0]);
+            let answer: (String, i64) = world.ask(&["PUBSUB", "NUMSUB", &channel]).await;
+            answer.1 == 1
+        })
+        .await;
+        assert_eq!(world.fair_queue(&name).await[..1], queue);
+        held.release().await.unwrap();
+        let guard = must("it enters first", waiter).await.unwrap().unwrap();
+        assert_eq!(guard.owner().field(), queue[0]);
+        assert_eq!(world.holds(&name, &queue[0]).await.as_deref(), Some("1"));
+        guard.release().await.unwrap();
+        must("the one behind enters", behind).await.unwrap().unwrap().release().await.unwrap();
+        locks.shutdown().await;
+        assert!(world.is_gone(&name).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_holds_a_fair_lock_enters_again_before_those_who_wait() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let owner = locks.owner();
+    let lock = fair(&locks, &name).owned_by(&owner).fenced();
+    let outer = lock.acquire().await.unwrap();
+    let waiter = waiting(&fair(&locks, &name).fenced());
+    world.until_queued(&name, 1).await;
+    let inner = must("it enters again", lock.acquire()).await.unwrap();
+    assert_eq!(inner.fence(), outer.fence());
+    inner.release().await.unwrap();
+    assert!(!waiter.is_finished());
+    assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("1"));
+    let first = outer.fence();
+    outer.release().await.unwrap();
+    let guard = must("the waiter enters", waiter).await.unwrap().unwrap();
+    assert!(guard.fence() > first);
+    guard.release().await.unwrap();
+    assert!(world.is_gone(&name).await);
+}
+
+/// An owner has one place, however many of its tasks wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_waits_of_one_owner_have_one_place_which_the_last_of_them_leaves() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let held = fair(&locks, &name).acquire().await.unwrap();
+    let owner = locks.owner();
+    let lock = fair(&locks, &name).owned_by(&owner);
+    let (one, two) = (waiting(&lock), waiting(&lock));
+    world.until_queued(&name, 1).await;
+    let behind = waiting(&fair(&locks, &name));
+    let queue = world.until_queued(&name, 2).await;
+    assert_eq!(queue[0], owner.field());
+    one.abort();
+    assert!(one.await.unwrap_err().is_cancelled());
+    held.release().await.unwrap();
+    let guard = must("the other one enters", two).await.unwrap().unwrap();
+    // A second one of the owner enters too, and both have to leave.
+    let again = must("the owner enters again", lock.acquire()).await.unwrap();
+    guard.release().await.unwrap();
+    assert!(!behind.is_finished());
+    again.release().await.unwrap();
+    must("the one behind enters", behind).await.unwrap().unwrap().release().await.unwrap();
+    assert!(world.is_gone(&name).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_and_fair_keep_each_other_out_and_several_at_once_are_refused() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let plain = locks.lock(&name).acquire().await.unwrap();
+    assert!(fair(&locks, &name).try_acquire().await.unwrap().is_none());
+    plain.release().await.unwrap();
+    let held = fair(&locks, &name).acquire().await.unwrap();
+    assert!(locks.lock(&name).try_acquire().await.unwrap().is_none());
+    // Breaking it open tells the first in the queue.
+    let waiter = waiting(&fair(&locks, &name));
+    world.until_queued(&name, 1).await;
+    assert!(locks.lock(&name).force_release().await.unwrap());
+    let next = must("the first enters", waiter).await.unwrap().unwrap();
+    assert!(matches!(held.release().await, Err(LockError::NotHeld(_))));
+    next.release().await.unwrap();
+
+    let several = MultiLock::new(vec![locks.lock("a"), fair(&locks, "b")]);
+    assert!(matches!(several, Err(LockError::FairTogether)));
+    let node = world.locks(LockOptions { fair: true, ..LockOptions::default() });
+    let nodes = RedLock::new(vec![node], RedLockOptions::default());
+    assert!(matches!(nodes, Err(LockError::FairTogether)));
+}

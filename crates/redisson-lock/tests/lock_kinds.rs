@@ -1,0 +1,78 @@
+//! What is at a lock's name and is no such lock: it is said, and nothing changes it.
+
+use redisson_lock::{Lease, LockError, LockOptions};
+
+use crate::lock::LONG;
+use crate::world::World;
+use testkit::program::Program;
+
+/// A thread of some Java program, in Redisson's words.
+const THREAD: &str = "285475da-9152-4c83-822a-67ee2f116a79:52";
+
+/// What other kinds of Redisson's objects, and others, leave at their names, and what it looks like.
+fn kinds() -> Vec<(Vec<String>, &'static str)> {
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    vec![
+        (words(&format!("HSET mode write {THREAD}:write 1")), "RReadWriteLock"),
+        (words(&format!("HSET mode read {THREAD} 2")), "RReadWriteLock"),
+        (words("SET 3"), "RSemaphore"),
+        (words("SET text"), "a string"),
+        (words("HSET a 1 b 2"), "RMap"),
+        (words("RPUSH a b"), "a list"),
+        (words("SADD a b"), "a set"),
+        (words("ZADD 1 a"), "a sorted set"),
+        (words("XADD * a b"), "a stream"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_kind_of_thing_is_named_and_left_alone() {
+    let world = World::new().await;
+    let name = world.lock_name();
+    let plain = world.lock_client(Lease::Renewed(LONG));
+    let fair = world.locks(LockOptions { fair: true, ..LockOptions::default() });
+    let program = Program::alone().with("REDIS_URL", &world.redis_url);
+    for (words, looks_like) in kinds() {
+        let mut command = vec![words[0].as_str(), name.as_str()];
+        command.extend(words[1..].iter().map(String::as_str));
+        world.ask::<()>(&["DEL", &name]).await;
+        world.ask::<redis::Value>(&command).await;
+        let before: Vec<u8> = world.ask(&["DUMP", &name]).await;
+        let is_told = |error: &LockError| {
+            let known = matches!(error, LockError::NotALock { name: of, .. } if *of == name);
+            let text = error.to_string();
+            assert!(known && text.contains("not a lock of this kind"), "{text}");
+            assert!(text.contains(looks_like), "{looks_like}: {text}");
+        };
+        for locks in [&plain, &fair] {
+            let owner = locks.owner();
+            for lock in [
+                locks.lock(&name),
+                locks.lock(&name).fenced(),
+                locks.lock(&name).owned_by(&owner),
+                locks.lock(&name).acknowledged_by(0, LONG),
+            ] {
+                is_told(&lock.try_acquire().await.unwrap_err());
+                is_told(&lock.acquire().await.unwrap_err());
+                is_told(&lock.acquire_within(LONG).await.unwrap_err());
+            }
+            is_told(&locks.lock(&name).state().await.unwrap_err());
+            is_told(&locks.lock(&name).force_release().await.unwrap_err());
+        }
+        for (arguments, status) in [
+            (&["inspect", &name][..], 1),
+            (&["run", &name, "--", "true"], 69),
+            (&["run", &name, "--fair", "--", "true"], 69),
+            (&["force-release", &name, "--yes"], 1),
+        ] {
+            program.run(&[&["lock"], arguments].concat()).await.refused(status, looks_like);
+        }
+        assert!(!plain.held_locks(&name, 10).await.unwrap().found.contains_key(&name));
+        assert_eq!(world.ask::<Vec<u8>>(&["DUMP", &name]).await, before);
+        assert_eq!(world.pttl(&name).await, -1);
+        assert!(world.fair_queue(&name).await.is_empty(), "nobody waits for it");
+    }
+    for locks in [plain, fair] {
+        locks.shutdown().await;
+    }
+}

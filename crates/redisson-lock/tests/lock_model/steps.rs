@@ -1,0 +1,163 @@
+//! What may happen to locks, at random.
+
+use std::fmt;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use redisson_lock::Lease;
+
+/// Time goes in steps of this length, on a clock that the test moves. Every lease is a
+/// multiple, and a third of one that is renewed, too.
+pub const SLICE: Duration = Duration::from_secs(300);
+
+pub const LEASES: [Lease; 3] = [
+    Lease::Fixed(SLICE),
+    Lease::Fixed(SLICE.saturating_mul(3)),
+    Lease::Renewed(SLICE.saturating_mul(3)),
+];
+
+/// Numbers of clients, guards and so on are taken modulo how many there are.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    pub client: u8,
+    /// `None`: an owner of its own.
+    pub shared_owner: Option<u8>,
+    pub name: u8,
+    pub lease: u8,
+    pub fenced: bool,
+}
+
+/// Between two polls of a future that is dropped half-way.
+#[derive(Debug, Clone, Copy)]
+pub enum Pace {
+    Yield,
+    /// Until everything sent before is answered.
+    RoundTrip,
+}
+
+/// How an entry that may be cancelled is made.
+#[derive(Debug, Clone, Copy)]
+pub enum Way {
+    Try,
+    AtOnce,
+    Shortly,
+    Wait,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Loss {
+    Request,
+    Answer,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Step {
+    Enter(Entry, Way),
+    /// With the owner of a guard, on its lock.
+    ReEnter {
+        guard: u8,
+        client: u8,
+        lease: u8,
+        fenced: bool,
+    },
+    /// The network loses something of this.
+    EnterLosing(Entry, Way, Loss),
+    CancelEnter(Entry, Way, u8, Pace),
+    CancelWait(u8),
+    Release(u8),
+    ReleaseLosing(u8, Loss),
+    CancelRelease(u8, u8, Pace),
+    Drop(u8),
+    /// Redis forgets the lock, and tells nobody.
+    Expire(u8),
+    ForceRelease {
+        client: u8,
+        name: u8,
+    },
+    /// For everybody.
+    TimePasses,
+    /// A client's connections are cut.
+    Outage(u8),
+    /// A client is gone, with its guards.
+    Crash(u8),
+    /// Another takes its place; its guards live on.
+    ShutDown(u8),
+    /// What the client says about a lock is true.
+    Ask {
+        client: u8,
+        name: u8,
+    },
+}
+
+/// A step, and whether the next follows before everything has come to rest.
+pub type Hurried = (Step, bool);
+
+#[derive(Debug, Clone)]
+pub struct Sequence {
+    pub names: usize,
+    pub steps: Vec<Hurried>,
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "on {} names", self.names)?;
+        for (step, hurried) in &self.steps {
+            write!(formatter, "\n  {step:?}{}", if *hurried { ", and at once" } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    (0..3u8, prop::option::of(0..2u8), 0..3u8, 0..3u8, any::<bool>()).prop_map(
+        |(client, shared_owner, name, lease, fenced)| Entry {
+            client,
+            shared_owner,
+            name,
+            lease,
+            fenced,
+        },
+    )
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    prop_oneof![Just(Way::Try), Just(Way::AtOnce), Just(Way::Shortly), Just(Way::Wait)]
+}
+
+fn pace() -> impl Strategy<Value = Pace> {
+    prop_oneof![Just(Pace::Yield), Just(Pace::RoundTrip)]
+}
+
+fn loss() -> impl Strategy<Value = Loss> {
+    prop_oneof![Just(Loss::Request), Just(Loss::Answer)]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let guard = 0..8u8;
+    prop_oneof![
+        9 => (entry(), way()).prop_map(|(entry, way)| Step::Enter(entry, way)),
+        4 => (guard.clone(), 0..3u8, 0..3u8, any::<bool>()).prop_map(
+            |(guard, client, lease, fenced)| Step::ReEnter { guard, client, lease, fenced }),
+        1 => (entry(), way(), loss()).prop_map(|(entry, way, loss)| Step::EnterLosing(entry, way, loss)),
+        3 => (entry(), way(), 0..6u8, pace()).prop_map(
+            |(entry, way, polls, pace)| Step::CancelEnter(entry, way, polls, pace)),
+        1 => guard.clone().prop_map(Step::CancelWait),
+        6 => guard.clone().prop_map(Step::Release),
+        1 => (guard.clone(), loss()).prop_map(|(guard, loss)| Step::ReleaseLosing(guard, loss)),
+        2 => (guard.clone(), 0..4u8, pace()).prop_map(
+            |(guard, polls, pace)| Step::CancelRelease(guard, polls, pace)),
+        2 => guard.clone().prop_map(Step::Drop),
+        1 => (0..3u8).prop_map(Step::Expire),
+        1 => (0..3u8, 0..3u8).prop_map(|(client, name)| Step::ForceRelease { client, name }),
+        1 => Just(Step::TimePasses),
+        1 => (0..3u8).prop_map(Step::Outage),
+        1 => (0..3u8).prop_map(Step::Crash),
+        1 => (0..3u8).prop_map(Step::ShutDown),
+        1 => (0..3u8, 0..3u8).prop_map(|(client, name)| Step::Ask { client, name }),
+    ]
+}
+
+pub fn sequence() -> impl Strategy<Value = Sequence> {
+    (1..=3usize, prop::collection::vec((step(), prop::bool::weighted(0.3)), 1..20))
+        .prop_map(|(names, steps)| Sequence { names, steps })
+}

@@ -1,0 +1,214 @@
+//! All of several locks as one: all or nothing, whatever comes between.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use redisson_lock::connection::Redis;
+use redisson_lock::{Lease, Lock, LockClient, LockError, LockOptions, MultiLock};
+use tokio::task::{JoinSet, yield_now};
+
+use crate::lock::LONG;
+use crate::lock_cancelled::poll_and_drop;
+use crate::world::World;
+use testkit::redis_nodes::Node;
+use testkit::wait::{eventually, must};
+
+/// Long enough that a busy machine renews it in time.
+const SHORT: Duration = Duration::from_millis(1200);
+
+fn names(world: &World) -> [String; 3] {
+    ["a", "b", "c"].map(|part| format!("{}:{part}", world.lock_name()))
+}
+
+fn all(locks: &LockClient, names: &[String]) -> MultiLock {
+    MultiLock::new(names.iter().map(|name| locks.lock(name)).collect()).unwrap()
+}
+
+impl World {
+    async fn are_held(&self, names: &[String]) -> Vec<bool> {
+        let mut held = Vec::new();
+        for name in names {
+            held.push(self.exists(name).await);
+        }
+        held
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_are_taken_or_none_is() {
+    let world = World::new().await;
+    let (names, locks) = (names(&world), world.lock_client(Lease::Renewed(LONG)));
+    let multi = all(&locks, &names);
+    let guard = multi.try_acquire().await.unwrap().unwrap();
+    assert_eq!(world.are_held(&names).await, [true; 3]);
+    assert!(multi.try_acquire().await.unwrap().is_none());
+    assert!(guard.validity() <= LONG && !guard.is_lost());
+    guard.release().await.unwrap();
+    assert_eq!(world.are_held(&names).await, [false; 3]);
+
+    for held in 0..3 {
+        let other = locks.lock(&names[held]).try_acquire().await.unwrap().unwrap();
+        assert!(multi.try_acquire().await.unwrap().is_none());
+        for limit in [Duration::ZERO, Duration::from_millis(50)] {
+            assert!(multi.acquire_within(limit).await.unwrap().is_none());
+        }
+        let mut expected = [false; 3];
+        expected[held] = true;
+        assert_eq!(world.are_held(&names).await, expected);
+        other.release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_one_holds_none_of_the_others_and_is_woken() {
+    let world = World::new().await;
+    let (names, locks) = (names(&world), world.lock_client(Lease::Renewed(LONG)));
+    let other = locks.lock(&names[1]).acquire().await.unwrap();
+    let multi = all(&locks, &names);
+    let waiter = tokio::spawn(async move { multi.acquire().await });
+    eventually("it waits for the one", async || world.listeners(&names[1]).await > 0).await;
+    assert_eq!(world.are_held(&names).await, [false, true, false]);
+    other.release().await.unwrap();
+    // The lease of a minute would be no help here.
+    let guard = must("the waiter enters", waiter).await.unwrap().unwrap();
+    assert_eq!(world.are_held(&names).await, [true; 3]);
+    drop(guard);
+    locks.shutdown().await;
+    assert_eq!(world.are_held(&names).await, [false; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_who_take_the_same_names_in_opposite_orders_all_finish() {
+    let world = World::new().await;
+    let inside = Arc::new(AtomicUsize::new(0));
+    let mut tasks = JoinSet::new();
+    for number in 0..4 {
+        let mut names = names(&world);
+        if number % 2 == 1 {
+            names.reverse();
+        }
+        let multi = all(&world.lock_client(Lease::Renewed(LONG)), &names);
+        let inside = Arc::clone(&inside);
+        tasks.spawn(async move {
+            for _ in 0..20 {
+                let guard = multi.acquire().await.unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                yield_now().await;
+                assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    must("all have been inside twenty times", tasks.join_all()).await;
+    assert_eq!(world.are_held(&names(&world)).await, [false; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_loss_of_one_is_the_loss_of_all_and_is_told() {
+    let world = World::new().await;
+    let (names, locks) = (names(&world), world.lock_client(Lease::Renewed(SHORT)));
+    let fenced = |name: &String| locks.lock(name).fenced();
+    let multi = MultiLock::new(names.iter().map(fenced).collect()).unwrap();
+    let guard = multi.acquire().await.unwrap();
+    assert!(guard.guards().all(|guard| guard.fence().is_some()));
+    assert!(!guard.lost().is_cancelled());
+    world.ask::<()>(&["DEL", &names[1]]).await;
+    must("the loss is told", guard.lost().cancelled()).await;
+    assert!(guard.is_lost() && guard.validity().is_zero());
+    assert_eq!(world.are_held(&names).await, [true, false, true], "nothing is made anew");
+    let error = guard.release().await.unwrap_err();
+    let LockError::Together(failures) = &error else { panic!("{error}") };
+    assert!(matches!(failures.as_slice(), [(1, LockError::NotHeld(_))]), "{error}");
+    assert!(error.to_string().contains("lock 1"), "{error}");
+    assert_eq!(world.are_held(&names).await, [false; 3], "the others were given back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_node_is_named_and_the_others_are_free() {
+    let world = World::new().await;
+    let (names, locks) = (names(&world), world.lock_client(Lease::Renewed(LONG)));
+    let mut node = Node::start(&[]).await;
+    let options =
+        LockOptions { outage_patience: Duration::from_millis(300), ..LockOptions::default() };
+    let elsewhere = LockClient::new(Redis::new(&node.url()).unwrap(), options);
+    // The name is one of the others', and no duplicate: it is another Redis.
+    let members: Vec<Lock> =
+        vec![locks.lock(&names[0]), elsewhere.lock(&names[0]), locks.lock(&names[2])];
+    let multi = MultiLock::new(members).unwrap();
+    multi.acquire().await.unwrap().release().await.unwrap();
+    node.kill();
+    for waits in [false, true] {
+        let error = match waits {
+            false => multi.try_acquire().await.unwrap_err(),
+            true => must("the wait fails", multi.acquire()).await.unwrap_err(),
+        };
+        let LockError::Together(failures) = &error else { panic!("{error}") };
+        let [(1, cause)] = failures.as_slice() else { panic!("{error}") };
+        assert!(cause.retry_may_help() && error.retry_may_help(), "{error}");
+        assert_eq!(world.are_held(&names).await, [false; 3]);
+    }
+    node.restart().await;
+    eventually("all are taken again", async || {
+        let taken = multi.try_acquire().await;
+        taken.is_ok_and(|guard| guard.is_some())
+    })
+    .await;
+    // One that is no lock will not become one by waiting.
+    locks.shutdown().await;
+    let locks = world.lock_client(Lease::Renewed(LONG));
+    world.ask::<()>(&["SET", &names[1], "precious"]).await;
+    let error = must("the wait fails", all(&locks, &names).acquire()).await.unwrap_err();
+    assert!(matches!(&error, LockError::Together(failures)
+        if matches!(failures.as_slice(), [(1, LockError::NotALock { .. })])));
+    assert!(!error.retry_may_help());
+    assert_eq!(world.are_held(&names).await, [false, true, false]);
+}
+
+#[tokio::test]
+async fn what_is_dropped_at_any_await_point_leaves_nothing_behind() {
+    let world = World::new().await;
+    let names = names(&world);
+    for polls in 0..50 {
+        for contended in [false, true] {
+            let locks = world.lock_client(Lease::Renewed(LONG));
+            let multi = all(&locks, &names);
+            let other = world.lock_client(Lease::Renewed(LONG));
+            let held = match contended {
+                true => Some(other.lock(&names[1]).try_acquire().await.unwrap().unwrap()),
+                false => None,
+            };
+            poll_and_drop(polls, multi.try_acquire()).await;
+            poll_and_drop(polls, multi.acquire()).await;
+            locks.shutdown().await;
+            let left = world.are_held(&names).await;
+            assert_eq!(left, [false, contended, false], "after {polls} polls");
+            if let Some(held) = held {
+                held.release().await.unwrap();
+            }
+        }
+        let locks = world.lock_client(Lease::Renewed(LONG));
+        let guard = all(&locks, &names).acquire().await.unwrap();
+        poll_and_drop(polls, guard.release()).await;
+        locks.shutdown().await;
+        assert_eq!(world.are_held(&names).await, [false; 3], "a release after {polls} polls");
+    }
+}
+
+#[tokio::test]
+async fn lists_that_make_no_sense_are_refused() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    assert!(matches!(MultiLock::new(Vec::new()), Err(LockError::NothingToLock)));
+    let owner = locks.owner();
+    for second in [locks.lock(&name), locks.clone().lock(&name).owned_by(&owner)] {
+        let refused = MultiLock::new(vec![locks.lock(&name).owned_by(&owner), second]);
+        assert!(matches!(&refused, Err(LockError::Twice(Some(twice))) if *twice == name));
+    }
+    // One error, of the one lock that has a bad name; not the silence of the others.
+    let multi = MultiLock::new(vec![locks.lock(&name), locks.lock("")]).unwrap();
+    let error = multi.acquire().await.unwrap_err();
+    assert!(matches!(&error, LockError::Together(failures)
+        if matches!(failures.as_slice(), [(1, LockError::InvalidName(0))])));
+    assert!(!world.exists(&name).await);
+}

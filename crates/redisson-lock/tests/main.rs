@@ -1,0 +1,21 @@
+//! The lock's tests, against real Redis.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
+
+mod cli_lock;
+mod cli_lock_operators;
+mod lock;
+mod lock_batches;
+mod lock_cancelled;
+mod lock_cancelled_waiting;
+mod lock_failover;
+mod lock_fair;
+mod lock_faults;
+mod lock_kinds;
+mod lock_model;
+mod lock_multi;
+mod lock_redlock;
+mod lock_timelines;
+mod lock_waiting;
+mod lock_wire;
+mod redis_topologies;
+mod world;

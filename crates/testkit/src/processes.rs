@@ -1,0 +1,162 @@
+//! Processes as a test sees them: who lives, whose children, where; and `seckill` itself as
+//! one of them.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use child_program::end_with_us;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+
+/// Far longer than anything here takes: what is not there by then never will be.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A program of this workspace, which lies beside the tests.
+pub fn program(name: &str) -> PathBuf {
+    need(name);
+    child_program::beside(name).unwrap()
+}
+
+/// Builds a program that a run of one crate's tests has not built: `cargo test` builds the programs of the
+/// crates that it tests, and not those of their dependencies.
+pub fn need(name: &str) {
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let _building = BUILDING.lock();
+    if child_program::beside(name).unwrap().is_file() {
+        return;
+    }
+    #[allow(clippy::disallowed_methods)] // Cargo tells tests where it is
+    let cargo = std::env::var_os("CARGO").expect("the programs are built, or Cargo runs the tests");
+    let built = std::process::Command::new(cargo)
+        .args(["build", "--workspace", "--bin", name])
+        .status()
+        .unwrap();
+    assert!(built.success(), "{name} could not be built");
+}
+
+pub fn send(pid: u32, signal: Signal) {
+    kill(Pid::from_raw(pid.try_into().unwrap()), signal).unwrap();
+}
+
+/// Signals a server and all its sessions: the first process first, so that it starts no more of
+/// them.
+pub fn send_with_children(pid: u32, signal: Signal) {
+    let sessions = children_of(pid);
+    send(pid, signal);
+    for session in sessions.into_iter().chain(children_of(pid)) {
+        // A session may have ended by itself meanwhile.
+        let _ = kill(Pid::from_raw(session.cast_signed()), signal);
+    }
+}
+
+/// The fields of `/proc/<pid>/stat` after the name; `None` when there is no such process.
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
+}
+
+/// A zombie is dead: whoever inherits it may take its time to reap it.
+pub fn is_alive(pid: u32) -> bool {
+    stat(pid).is_some_and(|fields| fields[0] != "Z")
+}
+
+fn all() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+pub fn children_of(parent: u32) -> Vec<u32> {
+    let is_child = |pid: &u32| stat(*pid).is_some_and(|fields| fields[1] == parent.to_string());
+    all().into_iter().filter(is_child).collect()
+}
+
+/// Children, their children, and so on.
+pub fn descendants_of(parent: u32) -> Vec<u32> {
+    let mut found = children_of(parent);
+    let mut next = 0;
+    while let Some(pid) = found.get(next) {
+        found.extend(children_of(*pid));
+        next += 1;
+    }
+    found
+}
+
+/// Everything that was started with `TMPDIR=place`, or works in a directory below it:
+/// servers overwrite their environment with their title, but they live in their data.
+pub fn living_in(place: &Path) -> Vec<u32> {
+    let mark = format!("TMPDIR={}\0", place.display());
+    let marked = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.windows(mark.len()).any(|window| window == mark.as_bytes())
+    };
+    let within = |pid: &u32| {
+        fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|path| path.starts_with(place))
+    };
+    all().into_iter().filter(|pid| is_alive(*pid) && (marked(pid) || within(pid))).collect()
+}
+
+/// A directory that the servers' user can enter, and that is the test's own.
+pub fn place() -> tempfile::TempDir {
+    let place = tempfile::Builder::new().prefix("seckill-test-").tempdir().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    place
+}
+
+/// `seckill` with nothing configured but what the test adds.
+pub fn seckill(arguments: &[&str]) -> Command {
+    let mut command = Command::new(program("seckill"));
+    command.args(arguments).env("RUST_LOG", "error").kill_on_drop(true);
+    for name in ["DATABASE_URL", "REDIS_URL"] {
+        command.env_remove(name);
+    }
+    #[allow(clippy::disallowed_methods)] // to keep a developer's own settings out
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SECKILL_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// A running `seckill serve`.
+pub struct Node {
+    pub address: SocketAddr,
+    child: Child,
+    /// Its end is the node's, too, so that no node outlives a test that was killed.
+    _stdin: ChildStdin,
+}
+
+impl Node {
+    /// Runs `command`, a `serve`, and waits until it listens. Called from a test's own thread: the
+    /// node ends with it.
+    pub async fn start(command: &mut Command) -> Self {
+        command.arg("--until-stdin-closes").stdin(Stdio::piped()).stdout(Stdio::piped());
+        // One that is stopped does not notice that its input has ended.
+        end_with_us(command.as_std_mut(), Signal::SIGKILL);
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = tokio::time::timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap();
+        let line = line.expect("the node ended before it listened");
+        let address = line.strip_prefix("listening on http://").expect("the line is fixed");
+        Self { address: address.parse().unwrap(), _stdin: child.stdin.take().unwrap(), child }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("the node runs")
+    }
+
+    pub fn send(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+
+    pub async fn ended(&mut self) -> ExitStatus {
+        tokio::time::timeout(DEADLINE, self.child.wait()).await.expect("the node ends").unwrap()
+    }
+}

@@ -1,0 +1,85 @@
+//! Bare Redis servers of one test, for what the run's shared server is no use: replicas,
+//! sentinels, clusters, several masters at once; and servers to kill, pause and restart.
+//!
+//! They are the lab's; here what fails ends the test.
+
+mod cluster;
+mod sentinels;
+
+use faults::{FaultError, RedisNode};
+use redis::FromRedisValue;
+
+pub use cluster::{Cluster, migrate};
+pub use sentinels::Sentinels;
+
+/// Arguments of a server that has on disk whatever it acknowledged.
+pub const DURABLE: [&str; 4] = RedisNode::DURABLE;
+
+/// One `redis-server`: a [`RedisNode`] that panics.
+pub struct Node(RedisNode);
+
+impl Node {
+    pub async fn start(arguments: &[&str]) -> Self {
+        Self(RedisNode::start(arguments).await.unwrap())
+    }
+
+    pub fn address(&self) -> String {
+        self.0.address()
+    }
+
+    pub fn port(&self) -> u16 {
+        self.0.port()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.pid().expect("the server runs")
+    }
+
+    pub fn url(&self) -> String {
+        self.0.url()
+    }
+
+    pub fn socket_url(&self) -> String {
+        self.0.socket_url()
+    }
+
+    pub async fn try_command<T: FromRedisValue>(&self, words: &[&str]) -> Result<T, FaultError> {
+        self.0.command(words).await
+    }
+
+    pub async fn command<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        self.try_command(words).await.unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    pub async fn field(&self, words: &[&str], name: &str) -> String {
+        self.0.field(words, name).await.unwrap()
+    }
+
+    pub async fn replica_of(&self, master: &Node) {
+        self.0.replica_of(&master.0).await.unwrap();
+    }
+
+    pub async fn replica_at(&self, port: u16) {
+        self.0.replica_at(port).await.unwrap();
+    }
+
+    pub fn kill(&mut self) {
+        self.0.kill();
+    }
+
+    pub fn pause(&self) {
+        self.0.pause().unwrap();
+    }
+
+    pub fn resume(&self) {
+        self.0.resume().unwrap();
+    }
+
+    pub async fn restart(&mut self) {
+        self.0.restart().await.unwrap();
+    }
+
+    pub async fn restart_empty(&mut self) {
+        self.0.restart_empty().await.unwrap();
+    }
+}

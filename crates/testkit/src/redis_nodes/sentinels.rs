@@ -1,0 +1,100 @@
+//! Sentinels that watch one master.
+
+use faults::RedisNode;
+
+use super::Node;
+use crate::wait::eventually;
+
+/// What the sentinels call the master.
+const NAME: &str = "mymaster";
+
+/// Sentinels that find a silent master dead after half a second.
+pub struct Sentinels {
+    pub nodes: Vec<Node>,
+    quorum: usize,
+}
+
+impl Sentinels {
+    /// Starts `count` sentinels of `master`, which has its replicas already, and waits until
+    /// they know them and each other. `quorum` of them make a master dead.
+    pub async fn start(master: &Node, count: usize, quorum: usize) -> Self {
+        let mut nodes = Vec::new();
+        for _ in 0..count {
+            nodes.push(Self::one(master, quorum).await);
+        }
+        let replicas = master.field(&["INFO", "replication"], "connected_slaves").await;
+        let sentinels = Self { nodes, quorum };
+        for node in &sentinels.nodes {
+            eventually("the sentinels know each other", async || {
+                let known: Vec<String> = node.command(&["SENTINEL", "MASTER", NAME]).await;
+                let is = |name: &str, value: &str| {
+                    known.chunks(2).any(|pair| pair[0] == name && pair[1] == value)
+                };
+                is("num-other-sentinels", &(count - 1).to_string())
+                    && is("num-slaves", &replicas)
+                    && is("flags", "master")
+            })
+            .await;
+        }
+        sentinels
+    }
+
+    async fn one(master: &Node, quorum: usize) -> Node {
+        // A sentinel wants a file, in which it writes what it learns.
+        let port = master.port();
+        let configuration = format!(
+            "sentinel monitor {NAME} 127.0.0.1 {port} {quorum}\n\
+             sentinel down-after-milliseconds {NAME} 500\n\
+             sentinel failover-timeout {NAME} 2000\n"
+        );
+        Node(RedisNode::start_configured(&configuration, &["--sentinel"]).await.unwrap())
+    }
+
+    /// For `store::Redis`.
+    pub fn url(&self) -> String {
+        let addresses: Vec<String> = self.nodes.iter().map(Node::address).collect();
+        format!("redis+sentinel://{}/{NAME}", addresses.join(","))
+    }
+
+    /// The port of the master, as all sentinels that answer have it; `None` while they differ.
+    pub async fn master_port(&self) -> Option<u16> {
+        let mut ports = Vec::new();
+        for node in &self.nodes {
+            let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME];
+            if let Ok((_, port)) = node.try_command::<(String, u16)>(&words).await {
+                ports.push(port);
+            }
+        }
+        ports.dedup();
+        (ports.len() == 1).then(|| ports[0])
+    }
+
+    /// Has them watch another master by the same name.
+    pub async fn watch(&self, master: &Node) {
+        let (port, quorum) = (master.port().to_string(), self.quorum.to_string());
+        for node in &self.nodes {
+            node.command::<()>(&["SENTINEL", "REMOVE", NAME]).await;
+            let words = ["SENTINEL", "MONITOR", NAME, "127.0.0.1", &port, &quorum];
+            node.command::<()>(&words).await;
+        }
+    }
+
+    /// Waits until they have made `node` the master.
+    pub async fn promoted(&self, node: &Node) {
+        eventually("the sentinels promote the replica", async || {
+            self.master_port().await == Some(node.port())
+                && node.field(&["INFO", "replication"], "role").await == "master"
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn sentinels_promote_the_replica_of_a_master_that_was_killed() {
+    let (mut master, replica) = (Node::start(&[]).await, Node::start(&[]).await);
+    replica.replica_of(&master).await;
+    let sentinels = Sentinels::start(&master, 3, 2).await;
+    assert_eq!(sentinels.master_port().await, Some(master.port()));
+    master.kill();
+    sentinels.promoted(&replica).await;
+}

@@ -1,0 +1,10 @@
+//! The shop as a test sees it.
+
+pub mod api_client;
+pub mod browser;
+pub mod private_server;
+pub mod web_driver;
+pub mod world;
+
+pub use api_client::Api;
+pub use world::World;

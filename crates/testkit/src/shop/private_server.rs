@@ -1,0 +1,119 @@
+//! A `seckill play` with private stores of its own, as `make play` starts it.
+
+use std::fs::{self, File};
+
+use nix::sys::signal::Signal;
+use seckill::model::{Clock, SystemClock};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use crate::processes::{Node, place, seckill};
+use crate::shop::api_client::{Answer, Api};
+use crate::shop::world::World;
+use crate::wait::eventually;
+
+/// The administrator whom nobody configured.
+pub const DEMO_ADMIN_PHONE: &str = "+99900000000000";
+
+/// The server, and a client of it.
+pub struct PrivateServer {
+    pub node: Node,
+    pub api: Api,
+    pub place: TempDir,
+}
+
+fn play(place: &TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = seckill(&["play", "--data-dir"]);
+    command.arg(place.path().join("data")).args(arguments).env("TMPDIR", place.path());
+    command.env("RUST_LOG", "info").envs(variables.iter().copied());
+    command.stderr(File::create(place.path().join("log")).unwrap());
+    command
+}
+
+impl PrivateServer {
+    pub async fn start() -> Self {
+        Self::start_with(&["--listen", "127.0.0.1:0"], &[]).await
+    }
+
+    /// With these arguments, `--listen` among them, and variables.
+    pub async fn start_with(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let place = place();
+        let node = Node::start(&mut play(&place, arguments, variables)).await;
+        // The API checks answers against their description; its own world is not looked at.
+        let api = Api::at(World::new().await, node.address);
+        Self { node, api, place }
+    }
+
+    /// Ends it and starts it again, at the same address and with the same data.
+    pub async fn restart(&mut self) {
+        self.node.send(Signal::SIGTERM);
+        assert!(self.node.ended().await.success());
+        let address = self.node.address.to_string();
+        self.node = Node::start(&mut play(&self.place, &["--listen", &address], &[])).await;
+    }
+
+    /// Logs in with a code from the log.
+    pub async fn login(&self, phone: &str) -> String {
+        self.api.post("/api/login-codes", &json!({ "phone": phone })).await.is(202);
+        let mut code = String::new();
+        eventually("the code is in the log", async || {
+            let log = fs::read_to_string(self.place.path().join("log")).unwrap();
+            let line = log.lines().rfind(|line| line.contains(&format!("phone=\"{phone}\"")));
+            let found = line.and_then(|line| line.split("code=\"").nth(1)?.get(..6));
+            code = found.unwrap_or_default().to_owned();
+            !code.is_empty()
+        })
+        .await;
+        let body = json!({ "phone": phone, "code": code });
+        self.api.post("/api/sessions", &body).await.is(201).text_of("token").to_owned()
+    }
+
+    /// The token of the administrator whom nobody configured.
+    pub async fn admin(&self) -> String {
+        self.login(DEMO_ADMIN_PHONE).await
+    }
+
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        token: &str,
+        body: Option<&Value>,
+    ) -> Answer {
+        let request = self.api.request(method, path).bearer_auth(token);
+        let request = if let Some(body) = body { request.json(body) } else { request };
+        self.api.send(request).await
+    }
+
+    /// The same until the answer is another than "unavailable": of a server in the middle of a crowd, on a
+    /// machine that is busy with other tests, too.
+    pub async fn insist(&self, method: &str, path: &str, token: &str) -> Answer {
+        let mut answer = None;
+        eventually("there is an answer", async || {
+            let told = self.send(method, path, token, None).await;
+            answer = (told.status != 503).then_some(told);
+            answer.is_some()
+        })
+        .await;
+        answer.unwrap()
+    }
+
+    /// Puts a voucher on sale that begins so many seconds from now.
+    pub async fn voucher(&self, token: &str, stock: i32, begins_in_s: i64) -> String {
+        self.voucher_called("100 for 80", token, stock, begins_in_s).await
+    }
+
+    pub async fn voucher_called(
+        &self,
+        title: &str,
+        token: &str,
+        stock: i32,
+        begins_in_s: i64,
+    ) -> String {
+        let begin_time = SystemClock.now() + chrono::TimeDelta::seconds(begins_in_s);
+        let body = json!({ "title": title, "stock": stock, "begin_time": begin_time });
+        let created = self.send("POST", "/api/vouchers", token, Some(&body)).await;
+        created.is(201).text_of("id").to_owned()
+    }
+}

@@ -1,0 +1,311 @@
+//! What a test of the shop stands on: a database of its own, cloned from a migrated template, and key
+//! names of its own.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use axum::Router;
+use chrono::{DateTime, TimeDelta, Utc};
+use ipnet::IpNet;
+use redisson_lock::{LockClient, LockOptions};
+use seckill::http::revocations::Revocations;
+use seckill::http::server::{self, ServerLimits};
+use seckill::http::sms::{SmsGateway, WebhookSms};
+use seckill::http::tokens::Tokens;
+use seckill::http::{Additions, App, AppParts, router_with};
+use seckill::model::{Clock, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher};
+use seckill::pages::{self, Site, SiteAdditions};
+use seckill::purchase::{Purchases, PurchasesOptions, Strategy};
+use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::{Database, Keys, LoginLimits, OrderIds, Redis, users};
+use tokio::sync::OnceCell;
+
+use crate::servers;
+use sqlx::{Connection, Executor, PgConnection};
+
+/// Its user may put vouchers on sale.
+pub const ADMIN_PHONE: &str = "13900000001";
+
+const TEMPLATE: &str = "seckill_template";
+
+/// In a test's database sales go by the time that the test sets.
+const TEST_TIME: &str = "create table test_time (now timestamptz not null);
+    insert into test_time values ('2026-11-11T00:00:00Z');
+    create or replace function sale_time() returns timestamptz
+    language sql volatile as 'select now from test_time';
+    alter table orders alter column created_at set default sale_time()";
+
+/// Migrates the template that every world's database is a clone of. Once for the run.
+async fn template() -> (String, String) {
+    static MIGRATED: OnceCell<()> = OnceCell::const_new();
+    let (url, redis_url) = servers::urls().await;
+    let migrated = MIGRATED.get_or_init(async || {
+        run_sql(&url, &format!("create database {TEMPLATE}")).await;
+        let template = Database::new(&with_database(&url, TEMPLATE)).unwrap();
+        template.migrate().await.unwrap();
+        sqlx::raw_sql(TEST_TIME).execute(template.pool()).await.unwrap();
+        template.close().await;
+    });
+    migrated.await;
+    (url, redis_url)
+}
+
+pub async fn run_sql(url: &str, statement: &str) {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+pub fn with_database(url: &str, name: &str) -> String {
+    let mut url = url::Url::parse(url).unwrap();
+    url.set_path(name);
+    url.into()
+}
+
+/// A login code instead of a text message: kept for the test to read.
+#[derive(Debug, Clone, Default)]
+pub struct KeptSms(pub Arc<Mutex<Vec<(String, String)>>>);
+
+#[async_trait]
+impl SmsGateway for KeptSms {
+    async fn send_login_code(&self, phone: &str, code: &str) -> Result<(), String> {
+        self.0.lock().unwrap().push((phone.to_owned(), code.to_owned()));
+        Ok(())
+    }
+}
+
+/// What sends the login codes of a world's APIs.
+pub enum Gateway {
+    /// The world's `sms`.
+    Kept,
+    /// A webhook at this URL, signed with the world's secret.
+    Webhook(String),
+    Nothing,
+}
+
+/// One test's own world. Its clock begins at 2026-11-11T00:00:00Z and stands still.
+pub struct World {
+    pub database_url: String,
+    pub redis_url: String,
+    pub database: Database,
+    pub redis: Redis,
+    pub keys: Keys,
+    pub clock: Arc<ManualClock>,
+    pub sms: KeptSms,
+    pub gateway: Gateway,
+    pub secret: String,
+    pub login_limits: LoginLimits,
+    pub admin_phones: HashSet<String>,
+    pub max_event_streams: usize,
+    /// How this world's shops sell.
+    pub strategy: Strategy,
+}
+
+/// The same test in a world of each of `strategies`, one after the other.
+pub async fn each_of<const N: usize>(strategies: [Strategy; N], test: impl AsyncFn(World)) {
+    for strategy in strategies {
+        println!("strategy {strategy}");
+        test(World { strategy, ..World::new().await }).await;
+    }
+}
+
+/// The same test for each strategy.
+pub async fn each_strategy(test: impl AsyncFn(World)) {
+    each_of(Strategy::ALL, test).await;
+}
+
+impl World {
+    pub async fn new() -> Self {
+        let (postgres, redis_url) = template().await;
+        let name = format!("t_{}", uuid::Uuid::new_v4().simple());
+        run_sql(&postgres, &format!("create database {name} template {TEMPLATE}")).await;
+        let database_url = with_database(&postgres, &name);
+        Self {
+            database: Database::new(&database_url).unwrap(),
+            redis: Redis::new(&redis_url).unwrap(),
+            keys: Keys::with_prefix(&format!("{name}:")),
+            clock: Arc::new(ManualClock::starting_at(midnight())),
+            sms: KeptSms::default(),
+            gateway: Gateway::Kept,
+            secret: "a secret of the tests, long enough".to_owned(),
+            login_limits: LoginLimits::default(),
+            admin_phones: [ADMIN_PHONE.to_owned()].into(),
+            max_event_streams: 64,
+            strategy: Strategy::default(),
+            database_url,
+            redis_url,
+        }
+    }
+
+    /// The time by the clock of the process and by the database's.
+    pub async fn set_time(&self, now: DateTime<Utc>) {
+        self.clock.set(now);
+        let update = sqlx::query("update test_time set now = $1").bind(now);
+        update.execute(self.database.pool()).await.unwrap();
+    }
+
+    /// From now on time passes, in the database, too: for programs that have a clock of their own.
+    pub async fn at_present(&self) {
+        self.clock.set(SystemClock.now());
+        let passing = "create or replace function sale_time() returns timestamptz
+            language sql volatile as 'select clock_timestamp()'";
+        sqlx::raw_sql(passing).execute(self.database.pool()).await.unwrap();
+    }
+
+    pub fn tokens(&self) -> Tokens {
+        Tokens::new(self.secret.as_bytes(), self.clock.clone())
+    }
+
+    /// A token of `user`, good for an hour.
+    pub fn token(&self, user: i64) -> String {
+        let now = self.clock.now();
+        self.tokens().mint(self::user(user), now, now + TimeDelta::hours(1)).unwrap()
+    }
+
+    /// The same of a user who has the administrator's phone from now on.
+    pub async fn admin_token(&self, user: i64) -> String {
+        let statement = sqlx::query(
+            "insert into users (id, phone, nickname, created_at) values ($1, $2, 'admin', now())
+             on conflict (id) do update set phone = excluded.phone",
+        );
+        statement.bind(user).bind(ADMIN_PHONE).execute(self.database.pool()).await.unwrap();
+        self.token(user)
+    }
+
+    /// Users 1 to `count`.
+    pub async fn users(&self, count: u32) {
+        let now = self.clock.now();
+        users::create_range(self.database.pool(), user(1), count, now).await.unwrap();
+    }
+
+    /// A voucher on sale since an hour ago, for a day.
+    pub async fn voucher(&self, stock: i32) -> Voucher {
+        let begin_time = self.clock.now() - TimeDelta::hours(1);
+        self.voucher_between(stock, begin_time, begin_time + TimeDelta::days(1)).await
+    }
+
+    pub async fn voucher_between(
+        &self,
+        stock: i32,
+        begin_time: DateTime<Utc>,
+        end_time: DateTime<Utc>,
+    ) -> Voucher {
+        let new = NewVoucher { title: "100 for 80".to_owned(), stock, begin_time, end_time };
+        vouchers::create(self.database.pool(), &new, self.clock.now()).await.unwrap()
+    }
+
+    pub fn order_ids(&self, last: Option<OrderId>) -> OrderIds {
+        OrderIds::new(self.redis.clone(), self.keys.clone(), self.clock.clone(), last)
+    }
+
+    pub fn locks(&self, options: LockOptions) -> LockClient {
+        LockClient::new(self.redis.clone(), options)
+    }
+
+    pub async fn purchases(&self, options: PurchasesOptions) -> Arc<Purchases> {
+        self.purchases_by(self.clock.clone(), options).await
+    }
+
+    /// The same by another clock.
+    pub async fn purchases_by(
+        &self,
+        clock: SharedClock,
+        options: PurchasesOptions,
+    ) -> Arc<Purchases> {
+        let (database, redis) = (self.database.clone(), self.redis.clone());
+        Purchases::start(database, redis, self.keys.clone(), clock, options).await.unwrap()
+    }
+
+    /// As this world's shops sell, and otherwise by default.
+    pub fn options(&self) -> PurchasesOptions {
+        PurchasesOptions { strategy: self.strategy, ..PurchasesOptions::default() }
+    }
+
+    /// The state of an API.
+    pub async fn app(&self) -> App {
+        self.app_with(self.options(), Vec::new()).await
+    }
+
+    async fn app_with(&self, options: PurchasesOptions, trusted_proxies: Vec<IpNet>) -> App {
+        App::new(AppParts {
+            database: self.database.clone(),
+            redis: self.redis.clone(),
+            keys: self.keys.clone(),
+            clock: self.clock.clone(),
+            purchases: self.purchases(options).await,
+            tokens: self.tokens(),
+            revocations: Revocations::start(self.database.clone()).await.unwrap(),
+            sms: self.gateway(),
+            login_limits: self.login_limits,
+            admin_phones: self.admin_phones.clone(),
+            trusted_proxies,
+            max_event_streams: self.max_event_streams,
+        })
+    }
+
+    fn gateway(&self) -> Option<Box<dyn SmsGateway>> {
+        match &self.gateway {
+            Gateway::Kept => Some(Box::new(self.sms.clone())),
+            Gateway::Webhook(url) => {
+                let (url, secret) = (url.parse().unwrap(), self.secret.as_bytes());
+                Some(Box::new(WebhookSms::new(url, secret, self.clock.clone()).unwrap()))
+            }
+            Gateway::Nothing => None,
+        }
+    }
+
+    /// An API on a port of its own, in this process.
+    pub async fn serve(&self) -> SocketAddr {
+        self.serve_with(self.options(), Vec::new()).await
+    }
+
+    /// The same with these options.
+    pub async fn serve_with(
+        &self,
+        options: PurchasesOptions,
+        trusted_proxies: Vec<IpNet>,
+    ) -> SocketAddr {
+        self.serve_beside(Router::new(), options, trusted_proxies).await
+    }
+
+    /// The same with more routes.
+    pub async fn serve_beside(
+        &self,
+        more: Router,
+        options: PurchasesOptions,
+        trusted_proxies: Vec<IpNet>,
+    ) -> SocketAddr {
+        // First, as `serve` does: whoever counts looks his counters up when he is made.
+        seckill::telemetry::start_metrics();
+        let app = self.app_with(options, trusted_proxies).await;
+        let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let site = Arc::new(Site::with(SiteAdditions::default()));
+        let added = Additions { routes: pages::routes(site).merge(more), ..Additions::default() };
+        tokio::spawn(server::serve(
+            listener,
+            router_with(app, added),
+            ServerLimits::of(4096),
+            std::future::pending(),
+        ));
+        address
+    }
+
+    /// What the books of the only voucher say.
+    pub async fn audit(&self) -> seckill::purchase::audit::VoucherAudit {
+        let audits = seckill::purchase::audit::run(self.database.pool(), None).await.unwrap();
+        assert_eq!(audits.len(), 1, "{audits:?}");
+        audits.into_iter().next().unwrap()
+    }
+}
+
+/// When every test's clock begins.
+pub fn midnight() -> DateTime<Utc> {
+    "2026-11-11T00:00:00Z".parse().unwrap()
+}
+
+pub fn user(number: i64) -> UserId {
+    UserId::new(number).unwrap()
+}

@@ -1,0 +1,157 @@
+//! A demo with a board: people watch it, and it ends when they say so.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, ChildStdout};
+
+use super::CODES;
+use testkit::processes::{DEADLINE, living_in, place, seckill, send};
+use testkit::shop::web_driver::{Browser, DESKTOP};
+use testkit::wait::eventually;
+
+struct WatchedDemo {
+    child: Child,
+    stdout: ChildStdout,
+    stderr: Lines<BufReader<ChildStderr>>,
+    /// Address of the board, its token included.
+    url: url::Url,
+    place: tempfile::TempDir,
+}
+
+impl WatchedDemo {
+    /// Runs a demo until it says where its board is. An opener on its path writes down what it is
+    /// asked to open.
+    async fn start(arguments: &[&str]) -> Self {
+        let place = place();
+        let bin = place.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        let opener = bin.join("xdg-open");
+        fs::write(&opener, format!("#!/bin/sh\necho \"$1\" >{}/opened\n", bin.display())).unwrap();
+        fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
+        #[allow(clippy::disallowed_methods)] // the demo finds its servers there
+        let path = std::env::var("PATH").unwrap();
+        let mut child = seckill(&["demo", "--stock", "50", "--users", "300", "--attempts", "2"])
+            .args(arguments)
+            .env("TMPDIR", place.path())
+            .env("PATH", format!("{}:{path}", bin.display()))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line = line(&mut stderr, "Board: ").await;
+        let url = line.strip_prefix("Board: ").unwrap().parse().unwrap();
+        Self { child, stdout, stderr, url, place }
+    }
+
+    fn opened(&self) -> Option<String> {
+        fs::read_to_string(self.place.path().join("bin/opened"))
+            .ok()
+            .filter(|it| it.ends_with('\n'))
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let token = self.url.fragment().unwrap().strip_prefix("token=").unwrap();
+        let answer =
+            client.get(self.url.join(path).unwrap()).bearer_auth(token).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{path}");
+        answer.json().await.unwrap()
+    }
+
+    /// Waits until the demo says that only the board stays.
+    async fn until_judged(&mut self) {
+        line(&mut self.stderr, "The board stays").await;
+    }
+
+    /// Interrupts it, and returns what was said on standard output.
+    async fn interrupted(mut self) -> String {
+        send(self.child.id().unwrap(), Signal::SIGINT);
+        let ended = tokio::time::timeout(DEADLINE, self.child.wait()).await.unwrap().unwrap();
+        assert!(ended.success(), "{ended}");
+        let mut said = String::new();
+        self.stdout.read_to_string(&mut said).await.unwrap();
+        assert_eq!(living_in(self.place.path()), [0; 0]);
+        said
+    }
+}
+
+/// The next line that begins so.
+async fn line(lines: &mut Lines<BufReader<ChildStderr>>, begins: &str) -> String {
+    let found = async {
+        loop {
+            let line = lines.next_line().await.unwrap().expect("the demo ended");
+            if line.starts_with(begins) {
+                return line;
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, found).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_board_of_a_demo_is_opened_shows_the_sale_and_stays_until_it_is_interrupted() {
+    let mut demo = WatchedDemo::start(&["--open"]).await;
+    let url = demo.url.clone();
+    assert_eq!(url.host_str(), Some("127.0.0.1"));
+    // Before the sale begins: a busy machine needs longer to start a browser.
+    let nodes = demo.get("/api/nodes").await;
+    assert_eq!(nodes["nodes"].as_array().unwrap().len(), 2, "{nodes}");
+    eventually("the board is opened", async || demo.opened().is_some()).await;
+    assert_eq!(demo.opened().unwrap().trim_end(), url.as_str());
+
+    let browser = Browser::new("en", DESKTOP).await;
+    browser.open(url.as_str()).await;
+    browser.until_text("#figure-left", "of 50").await;
+    // A demo's crowd is the demo's own.
+    assert_eq!(browser.value("document.querySelector('#crowd-card, #demo')").await, Value::Null);
+    demo.until_judged().await;
+    browser.until_text("#sale-state", "sold out").await;
+    browser.until_text("#figure-left", "0 of 50").await;
+    browser.until_text("#figure-known-nodes", "1").await;
+    browser.click("#audit").await;
+    browser.until_text("#audit-verdict", "Every promise holds").await;
+    browser.close_quietly().await;
+    assert!(demo.interrupted().await.starts_with("HOLDS: 50 vouchers, 50 orders"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_board_of_a_demo_listens_where_it_is_told_and_opens_nothing_unasked() {
+    // Of an address that is this test's alone no other test takes the port meanwhile.
+    let free = std::net::TcpListener::bind("127.77.77.77:0").unwrap().local_addr().unwrap();
+    let arguments = ["--listen", &free.to_string(), "--nodes", "1", "--json", "-"];
+    let mut demo = WatchedDemo::start(&arguments).await;
+    assert_eq!(demo.url.port(), Some(free.port()));
+    // Somebody else cannot listen there now, and hears so before anything is started.
+    let second = seckill(&["demo", "--listen", &free.to_string()]).output().await.unwrap();
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("seckill: cannot listen at") && said.lines().count() == 1, "{said}");
+    demo.until_judged().await;
+    assert_eq!(demo.opened(), None);
+    let nodes = demo.get("/api/nodes").await;
+    assert_eq!(nodes["nodes"].as_array().unwrap().len(), 1, "{nodes}");
+    let (_, voucher) = demo.url.query_pairs().find(|(name, _)| name == "voucher").unwrap();
+    let voucher = demo.get(&format!("/api/vouchers/{voucher}")).await;
+    assert_eq!((&voucher["stock"], &voucher["status"]), (&0.into(), &"sold_out".into()));
+    let verdict: Value = serde_json::from_str(&demo.interrupted().await).unwrap();
+    assert_eq!((&verdict["holds"], &verdict["orders"]), (&true.into(), &50.into()), "{verdict}");
+    let codes: Vec<&String> = verdict["outcomes"].as_object().unwrap().keys().collect();
+    assert!(codes.iter().all(|code| CODES.contains(&code.as_str())), "{verdict}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_demo_with_a_board_that_is_interrupted_early_leaves_nothing_behind() {
+    let mut demo = WatchedDemo::start(&["--listen", "127.0.0.1:0"]).await;
+    send(demo.child.id().unwrap(), Signal::SIGINT);
+    let ended = tokio::time::timeout(DEADLINE, demo.child.wait()).await.unwrap().unwrap();
+    assert_eq!(ended.code(), Some(1));
+    eventually("all that it started is gone", async || living_in(demo.place.path()).is_empty())
+        .await;
+}

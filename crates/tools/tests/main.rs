@@ -1,0 +1,6 @@
+//! The tests of the tools, and of the crowds that they send.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
+
+mod demo;
+mod load_generator;
+mod load_servers;
