@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use program::{FAILED, check_writable, say, write_json};
@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 use crate::tokens::mint;
 use cpu::Meter;
-use machine::{Machine, cores, processor_time};
+use machine::{Machine, cores};
 use programs::Programs;
 use results::{Figures, Results, digits};
 
@@ -94,23 +94,6 @@ enum Part {
     Overload,
 }
 
-/// One measurement.
-#[derive(Debug, Clone, Copy)]
-enum Measurement {
-    LockScript,
-    LockPairs,
-    LockHandOffs,
-    HotRow { clients: u32 },
-    Batches { clients: u32 },
-    Orders { strategy: Strategy, vouchers: usize, connections: usize },
-    DoNothing,
-    SoldOut,
-    Overload,
-}
-
-/// A measurement, the name of its row, and the program that measures.
-type Planned = (Measurement, String, &'static str);
-
 /// What is measured on.
 struct Bench {
     programs: Programs,
@@ -130,8 +113,37 @@ struct Bench {
     sold: Vec<VoucherId>,
     /// Why the figures mean nothing, if so.
     void: Vec<String>,
-    /// What was not measured, and why.
-    skipped: Vec<&'static str>,
+}
+
+/// What was found so far, and how far that is.
+struct Told {
+    results: Results,
+    bar: ProgressBar,
+}
+
+impl Told {
+    fn new() -> anyhow::Result<Self> {
+        let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}  {elapsed}")?;
+        let bar = ProgressBar::new_spinner().with_style(style);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Ok(Self { results: Results::default(), bar })
+    }
+
+    /// Waits for one measurement, and tells it.
+    async fn row(
+        &mut self,
+        name: &str,
+        by: &'static str,
+        measured: impl Future<Output = anyhow::Result<Figures>>,
+    ) -> anyhow::Result<()> {
+        self.bar.set_message(name.to_owned());
+        let figures = measured.await.with_context(|| name.to_owned())?;
+        let told = figures.get("per_s").or(figures.get("p50_ms"));
+        let told = told.copied().map(digits).unwrap_or_default();
+        self.bar.suspend(|| eprintln!("{}: {name}: {told}", self.bar.prefix()));
+        self.results.record(name, by, figures);
+        Ok(())
+    }
 }
 
 /// Runs the command.
@@ -165,12 +177,14 @@ async fn on_stores(args: &CeilingArgs, programs: Programs) -> anyhow::Result<Exi
         let machine = Machine::look(&database, &bench.redis, private, tools).await;
         eprintln!("{}", machine.text()?);
         bench.void = machine.objections();
-        let before = processor_time();
-        let results = bench.measure(args).await?;
-        let stolen = before.zip(processor_time());
-        let stolen = stolen.map(|([all, it], [all_now, now])| 100.0 * (now - it) / (all_now - all));
+        let mut told = Told::new()?;
+        for round in 1..=args.rounds {
+            told.bar.set_prefix(format!("round {round} of {}", args.rounds));
+            bench.round(args, &mut told).await?;
+        }
+        told.bar.finish_and_clear();
         bench.audit().await?;
-        report(args, &machine, &results, &bench, stolen)
+        report(args, &machine, &told.results, &bench)
     };
     let measured = measured.await;
     // In any case: nothing may use the servers any more when they stop.
@@ -185,15 +199,11 @@ fn report(
     machine: &Machine,
     results: &Results,
     bench: &Bench,
-    stolen_percent: Option<f64>,
 ) -> anyhow::Result<ExitCode> {
     let (shares, holds) = (results.shares(), bench.void.is_empty());
     let mut text = format!("\n{}\n\n", results.text(&shares));
     text += &format!("Medians of {} rounds, in brackets the ends.", args.rounds);
-    if let Some(percent) = stolen_percent {
-        text += &format!(" Other guests of the host took {} % of the time.", digits(percent));
-    }
-    bench.skipped.iter().for_each(|reason| text += &format!("\nNOT MEASURED: {reason}"));
+    bench.skipped().iter().for_each(|reason| text += &format!("\nNOT MEASURED: {reason}"));
     bench.void.iter().for_each(|reason| text += &format!("\nVOID: {reason}"));
     if holds {
         let count = bench.sold.len();
@@ -203,10 +213,10 @@ fn report(
     let is_stdout = args.json.as_deref() == Some(Path::new("-"));
     if let Some(path) = &args.json {
         let report = serde_json::json!({
-            "machine": machine, "stolen_percent": stolen_percent, "rounds": args.rounds,
+            "machine": machine, "rounds": args.rounds,
             "duration_s": bench.duration.as_secs(), "connections": bench.connections,
             "crowd": bench.crowd, "rows": results, "shares": shares, "audited": bench.sold.len(),
-            "skipped": bench.skipped, "void": bench.void, "holds": holds,
+            "skipped": bench.skipped(), "void": bench.void, "holds": holds,
         });
         write_json(path, &report)?;
     }
@@ -260,98 +270,66 @@ impl Bench {
             directory,
             sold: Vec::new(),
             void: Vec::new(),
-            skipped: Vec::new(),
         };
         bench.make_tables().await?;
         Ok(bench)
     }
 
-    /// What is measured in a round.
-    fn plan(&mut self, args: &CeilingArgs) -> Vec<Planned> {
-        use Measurement::{
-            Batches, DoNothing, HotRow, LockHandOffs, LockPairs, LockScript, Orders, Overload,
-            SoldOut,
-        };
+    /// Measures everything that was asked for, in turn.
+    async fn round(&mut self, args: &CeilingArgs, told: &mut Told) -> anyhow::Result<()> {
         let (connections, main) = (self.connections, Strategy::default());
         let is_asked = |part| args.only.is_empty() || args.only.contains(&part);
-        let mut plan: Vec<Planned> = Vec::new();
-        let mut add = |it, name: &str, by| plan.push((it, name.to_owned(), by));
-        if is_asked(Part::Lock) && self.has_plain_redis() {
-            add(LockScript, "lock, the script", "redis-benchmark");
-        }
         if is_asked(Part::Lock) {
-            add(LockPairs, "lock, pairs", "the lock");
-            add(LockHandOffs, "lock, hand-off", "the lock");
+            if self.has_plain_redis() {
+                told.row("lock, the script", "redis-benchmark", self.lock_script()).await?;
+            }
+            told.row("lock, pairs", "the lock", self.lock_pairs()).await?;
+            told.row("lock, hand-off", "the lock", self.lock_hand_offs()).await?;
         }
         if is_asked(Part::Orders) {
             for clients in [8, 1, 32].into_iter().take(if args.quick { 1 } else { 3 }) {
-                add(HotRow { clients }, &format!("hot row, {clients} clients"), "pgbench");
+                let measured = self.pgbench(postgresql::HOT_ROW, clients);
+                told.row(&format!("hot row, {clients} clients"), "pgbench", measured).await?;
             }
             for clients in [1, 2] {
-                add(Batches { clients }, &format!("batches, {clients} clients"), "pgbench");
+                let measured = self.pgbench(postgresql::BATCH, clients);
+                told.row(&format!("batches, {clients} clients"), "pgbench", measured).await?;
             }
             for strategy in Strategy::ALL.into_iter().filter(|it| !args.quick || *it == main) {
-                add(Orders { strategy, vouchers: 1, connections }, strategy.as_str(), "wrk");
+                let name = strategy.as_str();
+                told.row(name, "wrk", self.orders(name, strategy, 1, connections)).await?;
             }
-            let many = Orders { strategy: main, vouchers: 64, connections };
-            add(many, &format!("{main}, 64 vouchers"), "wrk");
-            let large = Orders { strategy: main, vouchers: 1, connections: 1_000 };
-            add(large, &format!("{main}, 1000 connections"), "wrk");
+            let name = &format!("{main}, 64 vouchers");
+            told.row(name, "wrk", self.orders(name, main, 64, connections)).await?;
+            let name = &format!("{main}, 1000 connections");
+            told.row(name, "wrk", self.orders(name, main, 1, 1_000)).await?;
         }
         if is_asked(Part::Refusals) {
-            add(DoNothing, "do-nothing handler", "wrk");
-            add(SoldOut, &format!("{main}, sold out"), "wrk");
+            let name = "do-nothing handler";
+            told.row(name, "wrk", self.do_nothing(name)).await?;
+            let name = &format!("{main}, sold out");
+            told.row(name, "wrk", self.sold_out(name)).await?;
         }
         if is_asked(Part::Overload) && self.programs.k6.is_some() {
-            add(Overload, &format!("{main}, overload"), "wrk, k6");
-        } else if is_asked(Part::Overload) {
-            self.skipped.push("the overload: there is no k6, which `make bench` installs");
+            let name = &format!("{main}, overload");
+            told.row(name, "wrk, k6", self.overload(name, main)).await?;
         }
-        if !self.has_plain_redis() {
-            let reason = "the lock's script: redis-benchmark takes one server, no TLS, no password";
-            self.skipped.push(reason);
-        }
-        plan
+        Ok(())
     }
 
-    /// Measures everything, round by round. Tells on standard error how far it is.
-    async fn measure(&mut self, args: &CeilingArgs) -> anyhow::Result<Results> {
-        let (mut plan, mut results) = (self.plan(args), Results::default());
-        let style = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {msg}  {elapsed}")?;
-        let bar = ProgressBar::new(plan.len() as u64 * u64::from(args.rounds)).with_style(style);
-        for round in 1..=args.rounds {
-            for (measurement, name, by) in &plan {
-                bar.set_message(name.clone());
-                let figures = self.figures(*measurement, name).await?;
-                let told = figures.get("per_s").or(figures.get("p50_ms"));
-                let told = told.copied().map(digits).unwrap_or_default();
-                let line = format!("round {round} of {}: {name}: {told}", args.rounds);
-                bar.suspend(|| eprintln!("{line}"));
-                results.record(name, by, figures);
-                bar.inc(1);
-            }
-            // What one measurement does to the next must not always hit the same one.
-            plan.reverse();
-        }
-        bar.finish_and_clear();
-        Ok(results)
-    }
-
-    async fn figures(&mut self, measurement: Measurement, name: &str) -> anyhow::Result<Figures> {
-        let main = Strategy::default();
-        match measurement {
-            Measurement::LockScript => self.lock_script().await,
-            Measurement::LockPairs => self.lock_pairs().await,
-            Measurement::LockHandOffs => self.lock_hand_offs().await,
-            Measurement::HotRow { clients } => self.pgbench(postgresql::HOT_ROW, clients).await,
-            Measurement::Batches { clients } => self.pgbench(postgresql::BATCH, clients).await,
-            Measurement::Orders { strategy, vouchers, connections } => {
-                self.orders(name, strategy, vouchers, connections).await
-            }
-            Measurement::DoNothing => self.do_nothing(name).await,
-            Measurement::SoldOut => self.sold_out(name, main).await,
-            Measurement::Overload => self.overload(name, main).await,
-        }
+    /// What cannot be measured here, and why.
+    fn skipped(&self) -> Vec<&'static str> {
+        let reasons = [
+            (
+                self.programs.k6.is_none(),
+                "the overload: there is no k6, which `make bench` installs",
+            ),
+            (
+                !self.has_plain_redis(),
+                "the lock's script: redis-benchmark takes one server, no TLS, no password",
+            ),
+        ];
+        reasons.into_iter().filter_map(|(applies, reason)| applies.then_some(reason)).collect()
     }
 
     /// Removes what was made for pgbench, and audits everything that was sold.

@@ -2,9 +2,9 @@
 //! and beside it the open arrivals of `k6`, who just come by: what does the crowd cost them, and how soon
 //! is it over when the crowd is gone?
 //!
-//! On two shared processors no tool offers five times the peak as open arrivals: each request costs its
-//! client processor time that the server lacks then (k6 began 2,000 a second there, vegeta 10,000). A
-//! crowd of many times the peak's connections asks at every moment for more than can be sold.
+//! On two shared processors no tool offers five times the peak as open arrivals, for each request costs its
+//! client time that the server lacks then. A crowd of many times the peak's connections asks for more than
+//! can be sold at every moment.
 
 use std::time::Duration;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use Wanted::{AtLeast, Below, Nothing};
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::HumanCount;
-use seckill::purchase::Strategy;
 use serde::Serialize;
 
 /// The figures of one row in one round: `per_s`, `cpu_us_server`, `p50_ms`, `memory_mb`, …
@@ -19,7 +19,7 @@ pub(super) struct Row {
     rounds: Vec<Figures>,
 }
 
-/// All rows, in the order of the first round.
+/// All rows, in the order in which they were measured.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
 pub(super) struct Results(Vec<Row>);
@@ -37,6 +37,7 @@ pub(super) struct Spread {
 enum Wanted {
     AtLeast(f64),
     Below(f64),
+    Nothing,
 }
 
 /// A figure of one row as a share of another's, or alone.
@@ -48,6 +49,36 @@ pub(super) struct Share {
     wanted: Option<String>,
     met: Option<bool>,
 }
+
+/// Rates: of which row, of which ceiling, how many of the ceiling's calls make one, and the floor.
+const SHARES: [(&str, &str, f64, Wanted); 12] = [
+    ("locked", "hot row, 8 clients", 1.0, AtLeast(0.65)),
+    ("group-commit", "hot row, 8 clients", 1.0, AtLeast(5.2)),
+    ("group-commit-unlocked", "hot row, 8 clients", 1.0, AtLeast(7.0)),
+    ("locked", "hot row, best", 1.0, Nothing),
+    ("group-commit", "hot row, best", 1.0, Nothing),
+    ("group-commit-unlocked", "hot row, best", 1.0, Nothing),
+    ("group-commit", "batches, best", 1.0, Nothing),
+    ("group-commit-unlocked", "batches, best", 1.0, Nothing),
+    ("group-commit, 64 vouchers", "group-commit", 1.0, AtLeast(0.45)),
+    ("group-commit, overload", "group-commit", 1.0, AtLeast(0.7)),
+    ("group-commit, sold out", "do-nothing handler", 1.0, AtLeast(0.5)),
+    // Acquire and release do about as much.
+    ("lock, pairs", "lock, the script", 2.0, AtLeast(0.75)),
+];
+
+/// Other figures that tell something.
+const OTHERS: [(&str, &str, Wanted); 9] = [
+    ("lock, hand-off", "p50_ms", Below(1.0)),
+    ("group-commit, 1000 connections", "memory_mb", Below(64.0)),
+    ("group-commit, overload", "recovery_ms", Below(5_000.0)),
+    ("group-commit, overload", "refused_per_s", Nothing),
+    ("group-commit, overload", "arrivals_refused_beside", Nothing),
+    ("group-commit, overload", "arrivals_p99_ms_before", Nothing),
+    ("group-commit, overload", "arrivals_p50_ms_beside", Nothing),
+    ("group-commit, overload", "arrivals_p99_ms_beside", Nothing),
+    ("group-commit, overload", "arrivals_p99_ms_after", Nothing),
+];
 
 /// The value below which this share of `values` lies.
 pub(super) fn quantile(values: &[f64], share: f64) -> Option<f64> {
@@ -84,9 +115,8 @@ impl Results {
         };
         let mut best: Vec<f64> = Vec::new();
         for row in self.0.iter().filter(is_meant) {
-            for (round, value) in
-                row.rounds.iter().filter_map(|round| round.get(figure)).enumerate()
-            {
+            let values = row.rounds.iter().filter_map(|round| round.get(figure));
+            for (round, value) in values.enumerate() {
                 match best.get_mut(round) {
                     Some(best) => *best = best.max(*value),
                     None => best.push(*value),
@@ -96,77 +126,34 @@ impl Results {
         best
     }
 
-    /// The shares, and what else has a floor or tells of the overload.
+    /// Every share, taken within each round, and every other figure of those rows that were measured.
     pub(super) fn shares(&self) -> Vec<Share> {
-        use Wanted::{AtLeast, Below};
-        let mut shares = Vec::new();
-        let mut of = |above: &str, below: &str, calls, wanted| {
-            shares.extend(self.share((above, "per_s"), Some((below, calls)), wanted));
-        };
-        for (strategy, floor) in Strategy::ALL.into_iter().zip([0.65, 5.2, 7.0]) {
-            of(strategy.as_str(), "hot row, 8 clients", 1.0, Some(AtLeast(floor)));
-            of(strategy.as_str(), "hot row, best", 1.0, None);
-            if strategy != Strategy::Locked {
-                of(strategy.as_str(), "batches, best", 1.0, None);
-            }
-        }
-        let main = Strategy::default().as_str();
-        let overload = format!("{main}, overload");
-        of(&format!("{main}, 64 vouchers"), main, 1.0, Some(AtLeast(0.45)));
-        of(&overload, main, 1.0, Some(AtLeast(0.7)));
-        of(&format!("{main}, sold out"), "do-nothing handler", 1.0, Some(AtLeast(0.5)));
-        // A pair is two calls of scripts that do about as much.
-        of("lock, pairs", "lock, the script", 2.0, Some(AtLeast(0.75)));
-        for (row, figure, wanted) in [
-            ("lock, hand-off", "p50_ms", Some(Below(1.0))),
-            (&format!("{main}, 1000 connections"), "memory_mb", Some(Below(64.0))),
-            (&overload, "recovery_ms", Some(Below(5_000.0))),
-            (&overload, "refused_per_s", None),
-            (&overload, "arrivals_dropped", None),
-            (&overload, "arrivals_refused_beside", None),
-            (&overload, "arrivals_p99_ms_before", None),
-            (&overload, "arrivals_p50_ms_beside", None),
-            (&overload, "arrivals_p99_ms_beside", None),
-            (&overload, "arrivals_p99_ms_after", None),
-        ] {
-            shares.extend(self.share((row, figure), None, wanted));
-        }
-        shares
+        let shares = SHARES.iter().filter_map(|(above, below, calls, wanted)| {
+            let [rates, ceilings] = [above, below].map(|name| self.each_round(name, "per_s"));
+            let pairs = rates.iter().zip(&ceilings);
+            let rounds: Vec<f64> = pairs.map(|(rate, ceiling)| rate * calls / ceiling).collect();
+            let is_measured = !ceilings.is_empty();
+            is_measured.then(|| self.share(above, format!("{above} / {below}"), rounds, *wanted))?
+        });
+        let others = OTHERS.iter().filter_map(|(row, figure, wanted)| {
+            let what = format!("{row}: {}", figure.replace('_', " "));
+            self.share(row, what, self.each_round(row, figure), *wanted)
+        });
+        shares.chain(others).collect()
     }
 
-    /// `None` where it was not measured.
-    fn share(
-        &self,
-        (above, figure): (&str, &str),
-        below: Option<(&str, f64)>,
-        wanted: Option<Wanted>,
-    ) -> Option<Share> {
-        let measured = self.0.iter().find(|row| row.name == above)?.rounds.len();
-        let mut rounds = self.each_round(above, figure);
-        let mut what = format!("{above}: {}", figure.replace('_', " "));
-        if let Some((below, calls)) = below {
-            let ceilings = self.each_round(below, figure);
-            ceilings.first()?;
-            rounds = rounds
-                .iter()
-                .zip(&ceilings)
-                .map(|(value, ceiling)| value * calls / ceiling)
-                .collect();
-            what = format!("{above} / {below}");
-        }
+    /// `None` where the row was not measured. What was to come in each of its rounds and did not (a
+    /// recovery) is missed.
+    fn share(&self, row: &str, what: String, rounds: Vec<f64>, wanted: Wanted) -> Option<Share> {
+        let measured = self.0.iter().find(|it| it.name == row)?.rounds.len();
         let spread = Spread::of(&rounds);
-        let is_met = |wanted| match (spread, wanted) {
-            // What was to come in each round and did not, a recovery, is missed.
-            _ if rounds.len() < measured => false,
-            (Some(spread), Wanted::AtLeast(least)) => spread.median >= least,
-            (Some(spread), Wanted::Below(bound)) => spread.median < bound,
-            (None, _) => false,
+        let median = spread.filter(|_| rounds.len() == measured).map(|spread| spread.median);
+        let (wanted, met) = match wanted {
+            AtLeast(least) => (Some(format!("at least {least}")), median.map(|it| it >= least)),
+            Below(bound) => (Some(format!("below {bound}")), median.map(|it| it < bound)),
+            Nothing => (None, None),
         };
-        let met = wanted.map(is_met);
-        let wanted = wanted.map(|wanted| match wanted {
-            Wanted::AtLeast(least) => format!("at least {least}"),
-            Wanted::Below(bound) => format!("below {bound}"),
-        });
+        let met = wanted.is_some().then(|| met.unwrap_or_default());
         Some(Share { what, rounds, spread, wanted, met })
     }
 
@@ -181,35 +168,23 @@ impl Results {
             cells.extend(figures.map(|figure| median(spread(figure))));
             cells
         });
-        let header = [
-            "",
-            "BY",
-            "A SECOND",
-            "",
-            "CPU µs: SERVER",
-            "POSTGRESQL",
-            "REDIS",
-            "P50 MS",
-            "P99 MS",
-            "MB",
-        ];
-        let rates = table(&header, &[1], rows.collect());
+        let header = "|BY|A SECOND||CPU µs: SERVER|POSTGRESQL|REDIS|P50 MS|P99 MS|MB";
+        let rates = table(header, &[1], rows.collect());
         let rows = shares.iter().map(|share| {
-            let met = share.met.map_or("", |met| if met { "met" } else { "MISSED" });
+            let met = share.met.map_or("", |met| if met { "met" } else { "MISSED" }).to_owned();
             let wanted = share.wanted.clone().unwrap_or_default();
-            [share.what.clone(), median(share.spread), ends(share.spread), wanted, met.to_owned()]
-                .to_vec()
+            vec![share.what.clone(), median(share.spread), ends(share.spread), wanted, met]
         });
-        let shares = table(&["", "MEDIAN", "", "FLOOR", ""], &[3, 4], rows.collect());
+        let shares = table("|MEDIAN||FLOOR|", &[3, 4], rows.collect());
         format!("{rates}\n\n{shares}")
     }
 }
 
 /// The first column is text, and so are those of these numbers.
-fn table(header: &[&str], text: &[usize], rows: Vec<Vec<String>>) -> String {
+fn table(header: &str, text: &[usize], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header.to_vec()).add_rows(rows);
-    for number in (1..header.len()).filter(|number| !text.contains(number)) {
+    table.load_style(presets::NOTHING).set_header(header.split('|')).add_rows(rows);
+    for number in (1..table.column_count()).filter(|number| !text.contains(number)) {
         if let Some(column) = table.column_mut(number) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -243,7 +218,7 @@ mod tests {
         let mut results = Results::default();
         for (name, values) in [
             ("group-commit", [60.0, 40.0, 80.0]),
-            ("hot row, 1 client", [20.0, 5.0, 10.0]),
+            ("hot row, 1 clients", [20.0, 5.0, 10.0]),
             ("hot row, 8 clients", [10.0, 10.0, 10.0]),
         ] {
             for value in values {
@@ -265,12 +240,5 @@ mod tests {
             let shares = results.shares();
             assert_eq!((shares.len(), shares[0].met), (1, Some(met)));
         }
-    }
-
-    #[test]
-    fn figures_have_three_digits_or_all_that_stand_before_the_point() {
-        let told = [0.123, 45.67, 678.9, 12_345_678.0].map(digits);
-        assert_eq!(told, ["0.12", "45.7", "679", "12,345,678"]);
-        assert_eq!((quantile(&[3.0, 1.0, 2.0], 0.5), quantile(&[], 0.5)), (Some(2.0), None));
     }
 }
