@@ -65,9 +65,6 @@ impl Stores {
 
     /// As [`Stores::open`], for commands that need PostgreSQL alone: where it is named,
     /// nothing is started.
-    ///
-    /// # Errors
-    /// As [`Stores::open`].
     pub async fn open_database(args: &StoreArgs, home: &HomeArgs) -> anyhow::Result<Self> {
         let Some(database_url) = args.database_url.clone() else {
             return Self::open(args, Some(home)).await;
@@ -108,9 +105,6 @@ impl Stores {
     }
 
     /// The same for a server process, whose connections carry the name of `node`.
-    ///
-    /// # Errors
-    /// As [`Stores::migrated_database`].
     pub async fn migrated_database_of(&self, node: NodeName) -> anyhow::Result<Database> {
         migrated(Database::of_node(&self.database_url, node)?).await
     }

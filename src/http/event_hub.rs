@@ -1,5 +1,5 @@
 //! What is sent to all who watch the sales. One task looks at memory twice a second while somebody
-//! listens, and writes each change once, whoever many read it. Nothing is queued for a listener: a slow
+//! listens, and writes each change once, however many listen. Nothing is queued for a listener: a slow
 //! one hears the newest state.
 
 use std::collections::HashMap;
@@ -91,8 +91,7 @@ fn bodies_of(sales: &[Arc<Sale>], now: DateTime<Utc>) -> impl Iterator<Item = Vo
 
 /// An event as it is sent.
 fn event_text(event: &VoucherEvent<'_>) -> Bytes {
-    // A voucher is no map with keys that are not text, so that it always becomes JSON, in one line.
-    let json = serde_json::to_string(event).unwrap_or_default();
+    let Ok(json) = serde_json::to_string(event) else { unreachable!("a voucher is always JSON") };
     format!("event: voucher\ndata: {json}\n\n").into()
 }
 
@@ -146,9 +145,6 @@ impl EventHub {
 
     /// What is known of `topic` now, and then whatever changes, until the hub is closed. `Ok(None)`:
     /// there is no such voucher.
-    ///
-    /// # Errors
-    /// When the database does not answer.
     pub(super) async fn subscribe(
         &self,
         topic: Topic,

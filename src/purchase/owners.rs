@@ -26,14 +26,14 @@ const MAX_OWNERS: u64 = 250_000;
 /// Sales whose owners may be in memory.
 const MAX_SALES: usize = 1_000;
 
-/// After owners could not be loaded, the database is asked for each buyer for so long.
+/// For so long after the owners of a sale could not be loaded, the database is asked for each buyer.
 const POSTPONED_FOR: Duration = Duration::from_secs(1);
 
 /// One query asks for all buyers of a voucher who wait.
 const LOOKUPS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 /// Vouchers whose buyers are asked for at once: a quarter of the connections for purchases.
 const VOUCHERS_AT_ONCE: usize = 2;
-/// One sale after the other is loaded.
+/// One sale after the other is loaded. A sale whose row another session holds delays the next by 500 ms.
 const LOADS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 
 /// All owners of a sale that is over, by user.
@@ -116,10 +116,8 @@ impl OrderOwners {
         Self { memory, lookups, loads }
     }
 
-    /// The order that `user` has of a voucher whose sale is not on.
-    ///
-    /// # Errors
-    /// When the database has to be asked and does not answer: it is not known then.
+    /// The order that `user` has of a voucher whose sale is not on. Where memory has no owners, it loads
+    /// them, and if that fails, it asks for this user: two waits for the database, one after the other.
     pub async fn find(
         &self,
         user: UserId,
@@ -129,7 +127,7 @@ impl OrderOwners {
             return Ok(owners.order_of(user));
         }
         if !self.memory.is_postponed(voucher.id) {
-            self.loads.submit(voucher.clone()).await.map_err(of_a_read)?;
+            self.loads.submit(voucher.clone()).await.map_err(read_error)?;
             if let Some(owners) = self.memory.owners_of(voucher) {
                 return Ok(owners.order_of(user));
             }
@@ -138,21 +136,18 @@ impl OrderOwners {
     }
 
     /// The order that `user` has of `voucher`, asked of the database.
-    ///
-    /// # Errors
-    /// When the database does not answer.
     pub async fn ask(
         &self,
         user: UserId,
         voucher: VoucherId,
     ) -> Result<Option<OrderId>, StoreError> {
-        let found = self.lookups.submit((user, voucher)).await.map_err(of_a_read)?;
-        found.map_err(StoreError::of_a_read)
+        let found = self.lookups.submit((user, voucher)).await.map_err(read_error)?;
+        found.map_err(StoreError::into_read_error)
     }
 }
 
-fn of_a_read(error: BatchError<StoreError>) -> StoreError {
-    StoreError::from_batch(Service::Postgres, error).of_a_read()
+fn read_error(error: BatchError<StoreError>) -> StoreError {
+    StoreError::from_batch(Service::Postgres, error).into_read_error()
 }
 
 /// The order that each buyer has of the voucher beside it, in their order. A worker of Citus that is away

@@ -13,10 +13,9 @@ const SHUT_DOWN: &str = "postmaster was shut down";
 
 /// Which store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Service {
-    /// PostgreSQL.
     Postgres,
-    /// Redis.
     Redis,
 }
 
@@ -34,31 +33,17 @@ type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
 /// A store did not do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]
+#[allow(missing_docs)] // of the fields: the names say it
 pub enum StoreError {
     /// Nothing was done: no connection, or the server turned the request away.
     #[error("{service} is unavailable: {cause}")]
-    Unavailable {
-        /// Which store.
-        service: Service,
-        /// Why.
-        cause: Cause,
-    },
+    Unavailable { service: Service, cause: Cause },
     /// The request was sent and no answer came: it may or may not have been done.
     #[error("{service} did not answer, the outcome is unknown: {cause}")]
-    Unknown {
-        /// Which store.
-        service: Service,
-        /// Why.
-        cause: Cause,
-    },
+    Unknown { service: Service, cause: Cause },
     /// The store answered something that it never should: a defect of ours or of the data.
     #[error("{service} answered unexpectedly: {cause}")]
-    Defect {
-        /// Which store.
-        service: Service,
-        /// What.
-        cause: Cause,
-    },
+    Defect { service: Service, cause: Cause },
 }
 
 type BoxedCause = Box<dyn std::error::Error + Send + Sync>;
@@ -83,18 +68,21 @@ impl StoreError {
         Self::Unknown { service, cause: cause(why) }
     }
 
-    /// The error of a request that was not sent because this one failed.
-    pub fn not_sent(&self) -> Self {
+    /// The error of a request that was not sent because an `earlier` one failed.
+    pub fn skipped_after(earlier: &Self) -> Self {
         let (Self::Unavailable { service, cause }
         | Self::Unknown { service, cause }
-        | Self::Defect { service, cause }) = self;
+        | Self::Defect { service, cause }) = earlier;
         Self::Unavailable { service: *service, cause: Arc::clone(cause) }
     }
 
-    /// The error of a request that only reads: where it failed, nothing is unknown.
+    /// The error of a request that only reads. It changes nothing, so that `Unknown` is `Unavailable`.
     #[must_use]
-    pub fn of_a_read(self) -> Self {
-        if self.outcome_unknown() { self.not_sent() } else { self }
+    pub fn into_read_error(self) -> Self {
+        match self {
+            Self::Unknown { service, cause } => Self::Unavailable { service, cause },
+            error => error,
+        }
     }
 
     /// The error of a request to `service` that went by a [`Batcher`](group_commit::Batcher).
@@ -104,7 +92,7 @@ impl StoreError {
             BatchError::NoSlot => {
                 Self::unavailable(service, "its turn among the batches did not come in time")
             }
-            BatchError::NotStarted(before) => before.not_sent(),
+            BatchError::NotStarted(before) => Self::skipped_after(&before),
             BatchError::Failed(error) => error,
             BatchError::Interrupted => Self::unknown(service, "the batch was interrupted"),
         }

@@ -21,9 +21,6 @@ pub struct ConnectedNode {
 }
 
 /// The server processes that are connected to the database, by their names.
-///
-/// # Errors
-/// As any statement.
 pub async fn connected(pool: &PgPool) -> Result<Vec<ConnectedNode>, StoreError> {
     let query = sqlx::query(
         "select application_name, count(*) as connections

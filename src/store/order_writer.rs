@@ -1,9 +1,8 @@
 //! The order writer: orders of one voucher that wait together are placed in one transaction.
 //!
 //! One call of the database's function `place_orders` (migrations/0002_functions.sql) is one transaction
-//! and one round trip, for one buyer or for many. Each voucher has a batcher of its own, so that a
-//! voucher whose row is locked holds up no other voucher, unless as many rows are locked as batches may
-//! be in flight.
+//! and one round trip, for one buyer or for many. Each voucher has a batcher of its own. A voucher whose
+//! row is locked delays no other voucher, unless as many rows are locked as batches may be in flight.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -23,8 +22,8 @@ use crate::telemetry;
 use group_commit::{Batcher, Limits};
 use redisson_lock::timeout::within;
 
-/// How long one transaction may take from its start, the connection and repetitions included. (The
-/// wait for the batch before, and for a slot, come on top.)
+/// How long one transaction may take from its start, the connection and repetitions included. The
+/// waits for the batch before and for a slot come on top.
 const ANSWER_WITHIN: Duration = Duration::from_millis(800);
 
 /// Between two calls that ask what became of a batch.
@@ -69,7 +68,7 @@ pub enum Placed {
 
 type OrderBatcher = Batcher<NewOrder, Result<Placed, StoreError>, StoreError>;
 
-/// Places orders. See the module's documentation.
+/// Places orders, those of one voucher together.
 #[derive(Debug)]
 pub struct OrderWriter {
     database: Database,
@@ -142,7 +141,7 @@ async fn place_batch(
     }
 }
 
-/// Once the database is gone, the orders that are left are not sent.
+/// Places each order in a transaction of its own. When the database goes away, the rest is not sent.
 async fn place_one_by_one(
     database: &Database,
     voucher: VoucherId,
@@ -154,18 +153,18 @@ async fn place_one_by_one(
         let gone = placed.as_ref().err().filter(|error| error.retry_may_help()).cloned();
         all.push(placed.map(|placed| placed[0]));
         if let Some(error) = gone {
-            all.resize_with(orders.len(), || Err(error.not_sent()));
+            all.resize_with(orders.len(), || Err(StoreError::skipped_after(&error)));
             break;
         }
     }
     all
 }
 
-/// Places `orders` in one transaction. Where the answer is lost, the same orders are sent again,
-/// with the same ids, until the database says what is there: what the first call wrote counts as
-/// placed, and is not written twice.
+/// Places `orders` in one transaction and returns what became of each, in their order.
 ///
-/// Returns what became of each, in their order.
+/// Where a connection breaks, it sends the same orders again, with the same ids, until the time is over:
+/// what an earlier call wrote counts as placed and is not written twice. A silent server uses up the
+/// time in one call.
 async fn place_all(
     database: &Database,
     voucher: VoucherId,
@@ -216,8 +215,15 @@ async fn call_place_orders(
         .await?;
     let not_placed =
         rows.iter().map(not_placed_from).collect::<Result<HashMap<i64, Placed>, StoreError>>()?;
-    let placed = |order: &NewOrder| not_placed.get(&order.id.get()).copied();
-    Ok(orders.iter().map(|order| placed(order).unwrap_or(Placed::Ordered)).collect())
+    let refused = |order: &NewOrder| not_placed.get(&order.id.get()).copied();
+    let answers: Vec<Option<Placed>> = orders.iter().map(refused).collect();
+    // An order that is not named is placed: so a name that fits no order would be a sale never made.
+    assert_eq!(
+        answers.iter().flatten().count(),
+        rows.len(),
+        "place_orders named orders that it was not asked for: {not_placed:?}"
+    );
+    Ok(answers.into_iter().map(|refused| refused.unwrap_or(Placed::Ordered)).collect())
 }
 
 /// An order that was not placed, and why.

@@ -53,7 +53,7 @@ const PING_TIMEOUT: Duration = Duration::from_millis(200);
 /// connection is closed: in the pool it would be pinged without a time-out.
 ///
 /// # Errors
-/// `Unavailable` without a connection, `Unknown` when no answer came in time, and as the statement.
+/// `Unavailable` without a connection, `Unknown` when no answer came in time; what `statement` returns.
 pub(super) async fn in_time<T>(
     pool: &PgPool,
     statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
@@ -70,23 +70,22 @@ async fn bounded<T>(
     closing: bool,
     statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
-    // It is also closed when the caller drops this future.
-    let mut connection = CloseOnDrop(None);
     let answer = async {
         let acquired = pool.acquire().await;
         let acquired =
             acquired.map_err(|error| StoreError::unavailable(Service::Postgres, error))?;
-        Ok(statement(connection.0.insert(acquired)).await?)
+        // It is also closed when time is over or the caller drops this future.
+        let mut connection = ClosedUnlessKept::new(acquired);
+        let answer = statement(connection.get()).await?;
+        if !closing {
+            connection.keep();
+        }
+        Ok(answer)
     };
-    let answer = match within(limit, answer).await {
+    match within(limit, answer).await {
         Ok(answer) => answer,
         Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
-    };
-    if answer.is_ok() && !closing {
-        // Back to the pool.
-        drop(connection.0.take());
     }
-    answer
 }
 
 /// Connections to PostgreSQL. Cheap to clone.
@@ -98,10 +97,25 @@ pub struct Database {
     node: Option<NodeName>,
 }
 
-/// Closes a connection on which work failed or was broken off.
-struct CloseOnDrop(Option<PoolConnection<Postgres>>);
+/// A connection that is closed when this is dropped, for work on it failed or was broken off.
+struct ClosedUnlessKept(Option<PoolConnection<Postgres>>);
 
-impl Drop for CloseOnDrop {
+impl ClosedUnlessKept {
+    fn new(connection: PoolConnection<Postgres>) -> Self {
+        Self(Some(connection))
+    }
+
+    fn get(&mut self) -> &mut PgConnection {
+        self.0.as_mut().unwrap_or_else(|| unreachable!("a connection is there until it is kept"))
+    }
+
+    /// The work is done: the connection goes back to its pool.
+    fn keep(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Drop for ClosedUnlessKept {
     fn drop(&mut self) {
         if let Some(connection) = &mut self.0 {
             connection.close_on_drop();
@@ -119,9 +133,6 @@ impl Database {
     }
 
     /// The handle of a server process: its connections carry the name of `node`.
-    ///
-    /// # Errors
-    /// As [`Database::new`].
     pub fn of_node(url: &str, node: NodeName) -> Result<Self, StoreError> {
         Self::connecting(url, Some(node))
     }
@@ -175,7 +186,7 @@ impl Database {
             set.bind(limit_ms).execute(&mut *connection).await?;
             work(connection).await
         };
-        bounded(limit, &self.others, true, work).await.map_err(StoreError::of_a_read)
+        bounded(limit, &self.others, true, work).await.map_err(StoreError::into_read_error)
     }
 
     /// The pool for statements outside a purchase.
@@ -212,53 +223,41 @@ impl Database {
     ) -> Result<T, StoreError> {
         let acquired = self.acquire().await;
         OUTAGE.observe_failure(&acquired);
-        let mut connection = CloseOnDrop(Some(acquired?));
-        let Some(open) = &mut connection.0 else {
-            return Err(StoreError::defect(Service::Postgres, "a connection vanished"));
-        };
-        let done = work(open).await;
+        let mut connection = ClosedUnlessKept::new(acquired?);
+        let done = work(connection.get()).await;
         match &done {
             Err(error) if !error.outcome_unknown() => {}
             answer => OUTAGE.observe(answer),
         }
-        let done = done?;
-        // It goes back to the pool.
-        drop(connection.0.take());
-        Ok(done)
+        if done.is_ok() {
+            connection.keep();
+        }
+        done
     }
 
     /// Applies the migrations that are missing. Safe from several processes at once:
     /// an advisory lock lets one in.
     ///
     /// # Errors
-    /// `MadeBeforeRelease` when a version before 0.1.0 made the database. `Unavailable` without a
-    /// connection or when a lock that a migration needs stays taken, `Defect` when a migration fails or
-    /// an applied one differs from ours.
+    /// `MadeBeforeRelease` when a version before 0.1.0 made the database. `Unavailable` also when another
+    /// session keeps a lock that a migration needs. `Defect` when a migration fails, or differs from the
+    /// one that was applied.
     pub async fn migrate(&self) -> Result<(), MigrationError> {
-        let mut connection = CloseOnDrop(Some(self.acquire().await?));
-        let Some(open) = &mut connection.0 else {
-            return Err(StoreError::defect(Service::Postgres, "a connection vanished").into());
-        };
         // Its settings are not for purchases: the connection is closed.
-        migrations::run(open).await
+        let mut connection = ClosedUnlessKept::new(self.acquire().await?);
+        migrations::run(connection.get()).await
     }
 
     /// Distributes the data over the workers of Citus. Safe from several processes at once.
     ///
     /// # Errors
-    /// `NotPrepared` with what is missing; as any statement.
+    /// `NotPrepared` with what is missing.
     pub async fn distribute(&self) -> Result<Distribution, DistributionError> {
-        let mut connection = CloseOnDrop(Some(self.acquire().await?));
-        match &mut connection.0 {
-            Some(open) => distribution::run(open).await,
-            None => Err(StoreError::defect(Service::Postgres, "a connection vanished").into()),
-        }
+        let mut connection = ClosedUnlessKept::new(self.acquire().await?);
+        distribution::run(connection.get()).await
     }
 
     /// Whether the server answers, on a connection for purchases: readers cannot make it look away.
-    ///
-    /// # Errors
-    /// As any statement.
     pub async fn ping(&self) -> Result<(), StoreError> {
         in_time(&self.purchases, async |connection| connection.ping().await).await
     }

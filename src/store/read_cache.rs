@@ -11,8 +11,9 @@ use tokio::time::Instant;
 use super::{Service, StoreError};
 use group_commit::{Batcher, Limits};
 
-/// Below the promised second, for the read itself takes a moment.
-const KEPT_FOR: Duration = Duration::from_millis(900);
+/// How long memory is believed: less than the promised second, for a read itself takes a moment. A
+/// refusal from memory is wrong for no longer, whatever others do to the database.
+pub const FRESH_FOR: Duration = Duration::from_millis(900);
 
 /// An answer, and when it was asked for.
 type Kept<V> = (V, Instant);
@@ -78,13 +79,13 @@ where
             return Ok(value);
         }
         let read = self.reads.submit(key).await;
-        read.map_err(|error| StoreError::from_batch(self.service, error).of_a_read())
+        read.map_err(|error| StoreError::from_batch(self.service, error).into_read_error())
     }
 }
 
 fn fresh<K: Hash + Eq, V: Clone>(cache: &Cache<K, Kept<V>>, key: &K) -> Option<V> {
     let (value, asked_at) = cache.get(key)?;
-    (asked_at.elapsed() <= KEPT_FOR).then_some(value)
+    (asked_at.elapsed() <= FRESH_FOR).then_some(value)
 }
 
 #[cfg(test)]
@@ -114,7 +115,7 @@ mod tests {
             assert!(
                 answers.iter().all(|answer| matches!(answer, Ok(number) if *number == expected))
             );
-            tokio::time::advance(KEPT_FOR).await;
+            tokio::time::advance(FRESH_FOR).await;
             assert!(matches!(cache.get(7).await, Ok(number) if number == expected));
             tokio::time::advance(Duration::from_millis(1)).await;
         }
