@@ -65,7 +65,7 @@ impl Newest {
         missed.min_by_key(|sent| sent.version).map(|sent| (sent.version, sent.event.clone()))
     }
 
-    /// Takes in what is known at `now`; whether that is anything new.
+    /// Takes in what is known at `now`. Returns whether anything is new.
     fn update(&mut self, bodies: impl Iterator<Item = VoucherBody>, now: DateTime<Utc>) -> bool {
         let before = self.version;
         let mut known: HashMap<VoucherId, Sent> =
@@ -194,7 +194,7 @@ impl Hub {
         sales.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// Looks once at all that somebody listens to; `false`: nobody does.
+    /// Looks once at each topic that has listeners. Returns whether there are any.
     async fn update_all(&self) -> bool {
         let topics: Vec<Topic> = {
             let mut topics = self.topics();
@@ -236,10 +236,15 @@ mod tests {
     fn bodies(stocks: [i32; 2]) -> impl Iterator<Item = VoucherBody> {
         let ids = (1..).filter_map(VoucherId::new);
         stocks.into_iter().zip(ids).map(|(stock, id)| {
-            let (begin_time, end_time) = (DateTime::UNIX_EPOCH, DateTime::<Utc>::MAX_UTC);
-            let title = "a".to_owned();
-            let voucher = Voucher { id, title, stock, initial_stock: 9, begin_time, end_time };
-            VoucherBody::at(voucher, begin_time)
+            let voucher = Voucher {
+                id,
+                title: "a".to_owned(),
+                stock,
+                initial_stock: 9,
+                begin_time: DateTime::UNIX_EPOCH,
+                end_time: DateTime::<Utc>::MAX_UTC,
+            };
+            VoucherBody::at(voucher, DateTime::UNIX_EPOCH)
         })
     }
 

@@ -1,8 +1,8 @@
-//! The one error type of the API: every answer that is not a success is a problem
-//! document (RFC 9457), `application/problem+json`, with a stable `code`.
+//! The one error type of the API: every answer that is not a success is a problem document (RFC 9457),
+//! `application/problem+json`, with a stable `code`.
 //!
-//! A handler makes an [`ApiError`]; the layer around all routes has [`write`] put it into the
-//! language that the request prefers. Causes are logged here, once, and never sent.
+//! A handler makes an [`ApiError`]. The layer around all routes calls [`write`], which knows the language
+//! that the request prefers. Causes are logged here, once, and never sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,10 +161,9 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// A problem that its code says all about.
+    /// A problem with no more to say than its code.
     pub fn new(code: Code) -> Self {
-        let (detail, retry_after) = (None, None);
-        Self { code, status: code.status(), detail, retry_after, members: Map::new() }
+        Self { code, status: code.status(), detail: None, retry_after: None, members: Map::new() }
     }
 
     /// With a sentence about this occurrence.
@@ -190,12 +189,12 @@ impl ApiError {
         Self { retry_after: Some(wait), ..Self::new(Code::TooManyRequests) }
     }
 
-    /// Cannot be answered now.
+    /// The request cannot be answered now.
     pub fn unavailable() -> Self {
         Self { retry_after: Some(Duration::from_secs(1)), ..Self::new(Code::Unavailable) }
     }
 
-    /// Cannot be answered before `wait` is over.
+    /// With `Retry-After`: the request may succeed when `wait` is over.
     #[must_use]
     pub fn retry_after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }

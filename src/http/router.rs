@@ -76,8 +76,8 @@ pub fn limited<S: Clone + Send + Sync + 'static>(app: App, routes: Router<S>) ->
     routes.route_layer(from_fn_with_state(app, limit_reads))
 }
 
-/// Clients and proxies keep their connections for long, also to a process that ends: each is told so
-/// with its next answer, and opens the next one elsewhere.
+/// Clients and proxies keep connections to a process that is to end. The next answer tells each of them
+/// to close, and they connect elsewhere.
 async fn close_while_draining(State(app): State<App>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     if app.is_draining() {
@@ -86,9 +86,9 @@ async fn close_while_draining(State(app): State<App>, request: Request, next: Ne
     response
 }
 
-/// Beyond the limit a request is refused at once (load shedding), so that it does not queue for the few
-/// connections that these routes have. A request that was let in runs to its end, also if its client
-/// leaves: a connection on which a statement was broken off would be lost to the pool for a while.
+/// Load shedding: beyond the limit a request is refused at once, so that it does not queue for the few
+/// connections of these routes. A request that was let in runs to its end, also if its client leaves: a
+/// connection on which a statement was broken off would be lost to the pool for a while.
 async fn limit_reads(State(app): State<App>, request: Request, next: Next) -> Response {
     let Ok(permit) = Arc::clone(&app.memory.reads).try_acquire_owned() else {
         return ApiError::unavailable().into_response();

@@ -93,7 +93,7 @@ impl App {
         Self { parts: Arc::new(parts), memory: Arc::new(memory) }
     }
 
-    /// Tells balancers and clients to go elsewhere; requests that come all the same are served.
+    /// Tells balancers and clients to go elsewhere. Requests that still come are served.
     pub fn drain(&self) {
         self.memory.draining.store(true, Ordering::Relaxed);
     }

@@ -82,10 +82,7 @@ pub struct NewVoucherBody {
 }
 
 impl NewVoucherBody {
-    /// The voucher, with what was left out filled in.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, in one sentence.
+    /// The voucher, with what was left out filled in; or what is wrong, in one sentence.
     pub fn complete(self, now: DateTime<Utc>) -> Result<NewVoucher, &'static str> {
         // As the database will keep them: what it would round away makes no sale longer.
         let kept = |at: DateTime<Utc>| DateTime::from_timestamp_micros(at.timestamp_micros());

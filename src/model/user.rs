@@ -1,4 +1,4 @@
-//! The people who buy.
+//! Users.
 
 use chrono::{DateTime, Utc};
 

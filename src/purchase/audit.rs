@@ -91,7 +91,7 @@ pub async fn run(pool: &PgPool, only: Option<VoucherId>) -> Result<Vec<VoucherAu
     Ok(counted)
 }
 
-/// Counts one voucher beside a sale, in at most `limit`; `None`: there is no such voucher.
+/// Counts one voucher while it may be on sale, in at most `limit`; `None`: there is no such voucher.
 ///
 /// # Errors
 /// `Unavailable` when the time is over.
@@ -164,8 +164,8 @@ pub async fn count_orders_of(
     Ok(count.bind(voucher.get()).bind(first.get()).bind(last.get()).fetch_one(pool).await?)
 }
 
-/// How many of the orders that buyers were told of, as (user, order), the database does not
-/// hold for that user and voucher. One that two were told of is held for one of them.
+/// How many of the orders that buyers were `told` of, as (user, order), are not in the database for that
+/// user and voucher. An order that two buyers were told of is lost for one of them.
 pub async fn count_lost(
     pool: &PgPool,
     voucher: VoucherId,

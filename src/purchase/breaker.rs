@@ -23,10 +23,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Whether a purchase may go on to the database.
-    ///
-    /// # Errors
-    /// `CircuitOpen` when orders could not be written less than a quarter of a second ago.
+    /// Whether a purchase may go on to the database; `CircuitOpen` if not.
     pub fn check(&self) -> Result<(), PurchaseError> {
         let mut open_until = self.open_until();
         let Some(until) = *open_until else { return Ok(()) };

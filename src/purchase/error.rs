@@ -175,7 +175,7 @@ impl Failure {
         self.row().0
     }
 
-    /// Whether there may be an order all the same.
+    /// Whether there may be an order in spite of the failure.
     pub fn outcome_unknown(self) -> bool {
         self.row().1 == Books::OrderOrNothing
     }
@@ -217,7 +217,7 @@ impl PurchaseError {
         self.failure().answer().retry_after.is_some()
     }
 
-    /// Whether there may be an order all the same.
+    /// Whether there may be an order in spite of the failure.
     pub fn outcome_unknown(&self) -> bool {
         self.failure().outcome_unknown()
     }

@@ -1,11 +1,11 @@
 //! The owners of orders. The owner of an order of a voucher hears of it before any refusal, on every
 //! server, also after a restart.
 //!
-//! When a sale sells out or ends, the first refusal loads its owners into memory, so that the refusals
-//! after it need no store. They are exact as long as the voucher stays as it was read: no order of a sale
-//! that is over is placed any more (`place_orders` in migrations/0002_functions.sql says why). Where they
-//! cannot be loaded, because they are too many or the sale is on after all, the database is asked for the
-//! buyers who wait, together.
+//! When a sale sells out or ends, the first refusal loads its owners into memory, and the refusals after
+//! it need no store. Memory is exact as long as the voucher stays as it was read: no order of a sale that
+//! is over is placed any more (`place_orders` in migrations/0002_functions.sql says why). Where the owners
+//! cannot be loaded, because they are too many or the sale is on after all, one query asks for all buyers
+//! who wait.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const MAX_SALES: usize = 1_000;
 /// For so long after the owners of a sale could not be loaded, the database is asked for each buyer.
 const POSTPONED_FOR: Duration = Duration::from_secs(1);
 
-/// One query asks for all buyers of a voucher who wait.
+/// One query asks for all waiting buyers of a voucher.
 const LOOKUPS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 /// Vouchers whose buyers are asked for at once: a quarter of the connections for purchases.
 const VOUCHERS_AT_ONCE: usize = 2;
@@ -38,7 +38,7 @@ const LOADS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 
 /// All owners of a sale that is over, by user.
 struct SaleOwners {
-    /// As it was when they were loaded. If it looks different, they are of no use.
+    /// The voucher as it was when they were loaded. They are of no use once it has changed.
     voucher: Voucher,
     orders: Box<[(UserId, OrderId)]>,
 }
@@ -59,7 +59,6 @@ impl Weighter<VoucherId, Arc<SaleOwners>> for ByCount {
     }
 }
 
-/// What is in memory.
 struct OwnersMemory {
     owners: Cache<VoucherId, Arc<SaleOwners>, ByCount>,
     /// Vouchers whose owners are not loaded before this instant.
@@ -76,7 +75,7 @@ impl OwnersMemory {
     }
 }
 
-/// Finds owners.
+/// Finds the orders that buyers own.
 pub struct OrderOwners {
     memory: Arc<OwnersMemory>,
     lookups: Batcher<(UserId, VoucherId), Result<Option<OrderId>, StoreError>, StoreError>,
@@ -150,8 +149,8 @@ fn read_error(error: BatchError<StoreError>) -> StoreError {
     StoreError::from_batch(Service::Postgres, error).into_read_error()
 }
 
-/// The order that each buyer has of the voucher beside it, in their order. A worker of Citus that is away
-/// fails for its own vouchers.
+/// The order that each buyer has of the voucher beside it, in the order of `buyers`. Where a worker of
+/// Citus is away, the questions about its vouchers fail, and no others.
 ///
 /// # Errors
 /// When the database itself does not answer: then it is asked for no further voucher.

@@ -47,10 +47,10 @@ impl Default for PurchasesOptions {
 
 /// How busy a purchase service is at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct PurchaseLoad {
-    /// Purchases under way.
+    /// Purchases under way, of which there may be `limit`.
     pub in_flight: usize,
-    /// As many may be.
     pub limit: usize,
     /// Orders that wait for a transaction.
     pub queue_depth: usize,
@@ -62,7 +62,6 @@ pub struct PurchaseLoad {
 #[derive(Debug)]
 pub struct Purchases {
     strategy: Strategy,
-    /// Purchases that may be under way at once.
     limit: usize,
     clock: Arc<DatabaseClock>,
     sales: Sales,
@@ -71,8 +70,6 @@ pub struct Purchases {
     permits: Arc<Semaphore>,
     in_flight: InFlight,
     locks: LockClient,
-    /// Whether the strategy takes the buyer's lock.
-    takes_lock: bool,
     keys: Keys,
     order_ids: OrderIds,
     order_writer: OrderWriter,
@@ -82,8 +79,8 @@ pub struct Purchases {
 }
 
 impl Purchases {
-    /// The service. Reads from the database what time it is and where the order ids continue. Purchases
-    /// run on the runtime on which this is called.
+    /// Reads from the database what time it is and where the order ids continue. Purchases run on the
+    /// runtime on which this is called.
     pub async fn start(
         database: Database,
         redis: Redis,
@@ -107,7 +104,6 @@ impl Purchases {
             permits: Arc::new(Semaphore::new(options.burst)),
             in_flight: InFlight::new(options.strategy.takes_lock()),
             locks,
-            takes_lock: options.strategy.takes_lock(),
             keys,
             order_ids,
             order_writer: OrderWriter::new(database, options.strategy.writer_limits()),
@@ -227,7 +223,7 @@ impl Purchases {
     /// out while the first is under way. That nobody buys twice does not depend on it: the database's
     /// constraints see to that, also when a lease is lost.
     async fn lock(&self, user: UserId) -> Result<BuyerLock, LockError> {
-        if !self.takes_lock {
+        if !self.strategy.takes_lock() {
             return Ok(BuyerLock::NotTaken);
         }
         let guard = self.locks.lock(self.keys.order_lock(user)).try_acquire().await?;
@@ -269,7 +265,7 @@ impl Purchases {
         self.strategy
     }
 
-    /// How busy it is. Reads what is counted anyway.
+    /// How busy it is.
     pub fn load(&self) -> PurchaseLoad {
         PurchaseLoad {
             in_flight: self.limit - self.permits.available_permits(),

@@ -1,4 +1,4 @@
-//! Orders that were placed a moment ago: a buyer who asks again hears so from memory.
+//! Orders that were placed a moment ago, so that a second click is answered from memory.
 
 use quick_cache::sync::Cache;
 use tokio::time::Instant;

@@ -26,7 +26,7 @@ const REFRESHES: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 /// ids delays no refresh. The queue is long (64 batches): a process that has just started knows no
 /// voucher, and a whole crowd may come for one.
 const LOOKUPS: Limits = Limits { batch: 256, ..REFRESHES };
-/// Vouchers that are read at once where each is read by itself: a quarter of the connections for purchases.
+/// Where each voucher is read by itself, so many are read at once: a quarter of the purchases' connections.
 const READS_AT_ONCE: usize = 2;
 /// A look-up that found nothing waits this long before the next one begins: it bounds how often a flood
 /// of made-up ids makes the database look.
@@ -62,8 +62,8 @@ impl Sale {
         }
     }
 
-    /// Whether orders may have been placed until `now`: none of an empty stock, and none before the sale
-    /// begins (unless its beginning was moved after the first order).
+    /// Whether there may be orders at `now`. An initial stock of 0 has none, and a sale that has not begun
+    /// has none unless its beginning was moved.
     pub(super) fn may_have_orders(&self, now: DateTime<Utc>) -> bool {
         let Voucher { stock, initial_stock, begin_time, .. } = self.voucher;
         initial_stock > 0 && (begin_time <= now || stock < initial_stock)
@@ -120,7 +120,8 @@ impl Sales {
                 async move { read(&database, &clock, &memory, &ids).await }
             })
         };
-        let (refreshes, lookups) = (reads(REFRESHES), reads(LOOKUPS));
+        let refreshes = reads(REFRESHES);
+        let lookups = reads(LOOKUPS);
         Self { memory, refreshes, lookups }
     }
 
@@ -177,7 +178,7 @@ async fn read(
     Ok(ids.iter().map(|id| sales.get(id).cloned().unwrap_or(Ok(None))).collect())
 }
 
-/// Those of `ids` that there are, read together. Where a worker of Citus is away, each is read by itself,
+/// The vouchers with these `ids`, read together. Where a worker of Citus is away, each is read by itself,
 /// and the vouchers on the other workers sell on.
 ///
 /// # Errors

@@ -1,5 +1,4 @@
-//! The types of the model as columns of the database: a number that is no id of ours is an error where
-//! the row is read.
+//! Types of the model as columns of the database. A number that is no id is an error of the row.
 
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgTypeInfo, PgValueRef};

@@ -8,7 +8,7 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use group_commit::BatchError;
 use redisson_lock::connection::RedisError;
 
-/// How a server of Citus says, as an internal error, that it was killed.
+/// The internal error by which a server of Citus says that it was killed.
 const SHUT_DOWN: &str = "postmaster was shut down";
 
 /// Which store.
@@ -108,8 +108,8 @@ impl StoreError {
         matches!(self, Self::Unknown { .. })
     }
 
-    /// Whether a live coordinator of Citus says that one of its workers is away. A server that is away
-    /// itself says so, if at all, as its last word to the session (`FATAL`, or as in `SHUT_DOWN`).
+    /// Whether a live coordinator of Citus says that one of its workers is away. A server that itself goes
+    /// away ends the session with `FATAL`, or with `SHUT_DOWN`.
     pub fn is_about_one_worker(&self) -> bool {
         let Self::Unknown { cause, .. } = self else { return false };
         let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
@@ -117,15 +117,6 @@ impl StoreError {
         answer.is_some_and(|answer| {
             answer.severity() == PgSeverity::Error && !answer.message().starts_with(SHUT_DOWN)
         })
-    }
-
-    /// Which store.
-    pub const fn service(&self) -> Service {
-        match self {
-            Self::Unavailable { service, .. }
-            | Self::Unknown { service, .. }
-            | Self::Defect { service, .. } => *service,
-        }
     }
 }
 
@@ -136,7 +127,7 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_) => {
                 Self::Unavailable { service, cause: cause(error) }
             }
-            // Also of a server that was cut off in the middle of a word, in the handshake, say.
+            // `Protocol` also where a server was cut off in the middle of a message.
             sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => {
                 Self::Unknown { service, cause: cause(error) }
             }
@@ -157,7 +148,7 @@ impl From<sqlx::Error> for StoreError {
                 Some(code) if code.starts_with("57P") || code.starts_with("08") => {
                     Self::Unknown { service, cause: cause(error) }
                 }
-                // Citus, whose worker died, or the coordinator itself: internal errors by their code.
+                // Citus, when its worker or the coordinator itself died: its code is that of a defect.
                 Some("XX000")
                     if answer.message().starts_with("failure on connection")
                         || answer.message().starts_with(SHUT_DOWN) =>
@@ -171,7 +162,6 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
-/// What the connections to Redis say, for the server's one type of error.
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> Self {
         let service = Service::Redis;

@@ -70,8 +70,8 @@ pub struct OrderIds {
 }
 
 impl OrderIds {
-    /// A worker that continues after `last`, the greatest id known (the database's, so that neither
-    /// a restart nor an emptied Redis makes it forget).
+    /// A worker that continues after `last`, the greatest id of the database: neither a restart nor an
+    /// emptied Redis makes it go back.
     pub fn new(redis: Redis, keys: Keys, clock: SharedClock, last: Option<OrderId>) -> Self {
         let last = Mutex::new(Last {
             second: last.map_or(-1, OrderId::second),
@@ -93,8 +93,7 @@ impl OrderIds {
     /// The next id.
     ///
     /// # Errors
-    /// Never a wrong id: an error when the clock or the counter is outside its field, or when Redis
-    /// does not answer (numbers may then be skipped; numbers have gaps).
+    /// When the clock or the counter is outside its field, never a wrong id; or when Redis does not answer.
     pub async fn next(&self) -> Result<OrderId, OrderIdError> {
         self.draws.submit(()).await.map_err(OrderIdError::from_batch)
     }
@@ -144,7 +143,10 @@ impl OrderIdWorker {
             let first = highest - count + 1;
             let used = last.sequence_on(day);
             if first > used {
-                let ids = (first..=highest).map(|sequence| id_of(second, sequence));
+                let ids = (first..=highest).map(|sequence| {
+                    let id = OrderId::from_parts(second, sequence);
+                    id.ok_or(OrderIdError::SequenceExhausted(sequence))
+                });
                 let ids = ids.collect::<Result<Vec<_>, _>>()?;
                 self.set_last(Last { second, sequence: highest });
                 return Ok(ids);
@@ -202,10 +204,6 @@ impl OrderIdWorker {
         assert!(last > *before, "order ids must grow: {last:?} after {before:?}");
         *before = last;
     }
-}
-
-fn id_of(second: i64, sequence: i64) -> Result<OrderId, OrderIdError> {
-    OrderId::from_parts(second, sequence).ok_or(OrderIdError::SequenceExhausted(sequence))
 }
 
 /// The UTC day that `second` of the order-id epoch falls on.

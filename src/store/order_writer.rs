@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use quick_cache::sync::Cache;
-use sqlx::Row;
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::postgres::PgConnection;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
@@ -36,33 +35,29 @@ const MAX_BATCHES_IN_FLIGHT: usize = 4;
 /// Vouchers that have a batcher at once. A batcher that the cache evicts is made again when needed.
 const MAX_BATCHERS: usize = 10_000;
 
-/// An order to place.
+/// An order to place, of a purchase that began `at` this time.
 #[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)] // the names say it
 pub struct NewOrder {
-    /// The id that it is to have.
     pub id: OrderId,
-    /// The buyer.
     pub user: UserId,
-    /// The time of the purchase.
     pub at: DateTime<Utc>,
 }
 
-/// The outcome of a [`NewOrder`].
+/// The outcome of a [`NewOrder`]. Unless it is `Ordered`, nothing was written. Sales begin and end by the
+/// database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Placed {
     /// The order is committed and one is taken from the stock.
     Ordered,
-    /// Nothing was written: the user has this order of the voucher.
+    /// The user has this order of the voucher.
     AlreadyBought(OrderId),
-    /// Nothing was written: no stock is left.
     SoldOut,
-    /// Nothing was written: by the database's clock the sale has not begun.
     SaleNotStarted,
-    /// Nothing was written: by the database's clock the sale is over.
     SaleEnded,
-    /// Nothing was written: there is no such voucher.
     VoucherNotFound,
-    /// Nothing was written: another user's order has the id.
+    /// Another order has the id.
     IdTaken,
 }
 
@@ -199,38 +194,37 @@ async fn place_all(
     }
 }
 
-/// The function returns only the orders that it did not place: an order that it does not name is
-/// placed.
+/// The function returns only the orders that it did not place, and why: all others are placed.
 async fn call_place_orders(
     connection: &mut PgConnection,
     voucher: VoucherId,
     orders: &[NewOrder],
 ) -> Result<Vec<Placed>, StoreError> {
-    let rows = sqlx::query("select * from place_orders($1, $2, $3, $4)")
-        .bind(voucher.get())
-        .bind(orders.iter().map(|order| order.id.get()).collect::<Vec<_>>())
-        .bind(orders.iter().map(|order| order.user.get()).collect::<Vec<_>>())
-        .bind(orders.iter().map(|order| order.at).collect::<Vec<_>>())
-        .fetch_all(connection)
-        .await?;
-    let not_placed =
-        rows.iter().map(not_placed_from).collect::<Result<HashMap<i64, Placed>, StoreError>>()?;
-    let refused = |order: &NewOrder| not_placed.get(&order.id.get()).copied();
-    let answers: Vec<Option<Placed>> = orders.iter().map(refused).collect();
-    // An order that is not named is placed: so a name that fits no order would be a sale never made.
+    let rows: Vec<(OrderId, String, Option<OrderId>)> =
+        sqlx::query_as("select * from place_orders($1, $2, $3, $4)")
+            .bind(voucher.get())
+            .bind(orders.iter().map(|order| order.id.get()).collect::<Vec<_>>())
+            .bind(orders.iter().map(|order| order.user.get()).collect::<Vec<_>>())
+            .bind(orders.iter().map(|order| order.at).collect::<Vec<_>>())
+            .fetch_all(connection)
+            .await?;
+    let mut not_placed = HashMap::new();
+    for (id, reason, earlier) in &rows {
+        not_placed.insert(*id, not_placed_because(reason, *earlier)?);
+    }
+    let refused: Vec<Option<Placed>> =
+        orders.iter().map(|order| not_placed.get(&order.id).copied()).collect();
+    // Where a name fits no order, an order that was refused would count as placed.
     assert_eq!(
-        answers.iter().flatten().count(),
+        refused.iter().flatten().count(),
         rows.len(),
-        "place_orders named orders that it was not asked for: {not_placed:?}"
+        "place_orders names orders that it was not asked for: {rows:?}"
     );
-    Ok(answers.into_iter().map(|refused| refused.unwrap_or(Placed::Ordered)).collect())
+    Ok(refused.into_iter().map(|refused| refused.unwrap_or(Placed::Ordered)).collect())
 }
 
-/// An order that was not placed, and why.
-fn not_placed_from(row: &PgRow) -> Result<(i64, Placed), StoreError> {
-    let reason: &str = row.try_get("reason")?;
-    let earlier = row.try_get::<Option<i64>, _>("earlier_id")?.and_then(OrderId::new);
-    let placed = match (reason, earlier) {
+fn not_placed_because(reason: &str, earlier: Option<OrderId>) -> Result<Placed, StoreError> {
+    Ok(match (reason, earlier) {
         ("already_bought", Some(earlier)) => Placed::AlreadyBought(earlier),
         ("sold_out", _) => Placed::SoldOut,
         ("sale_not_started", _) => Placed::SaleNotStarted,
@@ -241,6 +235,5 @@ fn not_placed_from(row: &PgRow) -> Result<(i64, Placed), StoreError> {
             let what = format!("place_orders says {reason:?} of an order");
             return Err(StoreError::defect(Service::Postgres, what));
         }
-    };
-    Ok((row.try_get("order_id")?, placed))
+    })
 }

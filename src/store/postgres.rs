@@ -20,11 +20,11 @@ use redisson_lock::timeout::within;
 /// "unavailable" within one when the database is gone.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(700);
 
-/// The pool's own time-out for the same, a plain one: out of the way.
+/// The pool's own time-out for a connection. It is longer, so that `ACQUIRE_TIMEOUT` decides.
 const POOL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a statement outside a purchase may take, its connection included. A server that
-/// is paused, or cut off, answers nothing at all.
+/// How long a statement that [`in_time`] runs may take, its connection included. A server that is paused
+/// or cut off answers nothing at all.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// How long a handle that is closed waits for what is under way. Purchases have ended before.
@@ -49,8 +49,8 @@ const TRUSTED_FOR: Duration = Duration::from_secs(2);
 /// How long it may take to answer that.
 const PING_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Runs one statement outside a purchase on a connection of `pool`. Where no answer comes in time, the
-/// connection is closed: in the pool it would be pinged without a time-out.
+/// Runs one statement on a connection of `pool`. Where no answer comes in time, the connection is closed:
+/// in the pool it would be pinged without a time-out.
 ///
 /// # Errors
 /// `Unavailable` without a connection, `Unknown` when no answer came in time; what `statement` returns.
@@ -63,7 +63,7 @@ pub(super) async fn in_time<T>(
     answer
 }
 
-/// The same with a limit, and with `closing` for work after which the connection is of no other use.
+/// [`in_time`] with another limit. `closing` is for work after which the connection is of no other use.
 async fn bounded<T>(
     limit: Duration,
     pool: &PgPool,
@@ -264,7 +264,7 @@ impl Database {
 
     /// Closes the connections, waiting a moment for those in use.
     pub async fn close(&self) {
-        // It would also wait, for minutes, for its own attempts to reach a server that is gone.
+        // Without a limit it would wait, for minutes, for its own attempts to reach a server that is gone.
         let all = async { tokio::join!(self.purchases.close(), self.others.close()) };
         let _ = timeout(CLOSE_TIMEOUT, all).await;
     }
@@ -281,7 +281,7 @@ fn pool(connections: u32, options: PgConnectOptions, durability: &DurabilityChec
             let durability = durability.clone();
             Box::pin(async move { durability.ask(connection).await })
         })
-        // After a pause it may be dead without anybody having noticed.
+        // After a pause a connection may be dead, and nobody has noticed.
         .before_acquire(|connection, state| {
             Box::pin(async move {
                 if state.idle_for < TRUSTED_FOR {

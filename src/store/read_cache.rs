@@ -1,4 +1,4 @@
-//! Answers of a store, kept for less than a second: one read serves all who ask meanwhile.
+//! Answers of a store, kept for less than a second: one read serves all requests of that time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -47,7 +47,7 @@ where
         let reads = Batcher::new(limits, move |keys: Vec<K>| {
             let (cache, read) = (Arc::clone(&cache), read.clone());
             async move {
-                // One read for all who ask the same, however long it takes.
+                // One read for all requests with the same key, however long it takes.
                 let mut values: HashMap<K, V> = HashMap::new();
                 for key in &keys {
                     if values.contains_key(key) {
@@ -71,9 +71,6 @@ where
     }
 
     /// The answer for `key`, less than a second old.
-    ///
-    /// # Errors
-    /// When it has to be read and the store does not answer, or too many wait already.
     pub async fn get(&self, key: K) -> Result<V, StoreError> {
         if let Some(value) = fresh(&self.kept, &key) {
             return Ok(value);

@@ -27,11 +27,11 @@ pub async fn find_or_create(
     nickname: &str,
     now: DateTime<Utc>,
 ) -> Result<User, StoreError> {
-    // Most who log in have done so before: for them nothing is written.
+    // Most logins are not the first one: for them nothing is written.
     if let Some(user) = find_by_phone(pool, phone).await? {
         return Ok(user);
     }
-    // The update that changes nothing makes `returning` speak for a row that came meanwhile, too.
+    // The update changes nothing. It makes `returning` also return a row that came meanwhile.
     let query = sqlx::query_as(
         "insert into users (phone, nickname, created_at) values ($1, $2, $3)
          on conflict (phone) do update set phone = excluded.phone
@@ -84,8 +84,8 @@ pub async fn reserve_ids(pool: &PgPool, count: u32) -> Result<UserId, StoreError
         .ok_or_else(|| StoreError::defect(Service::Postgres, "user ids are exhausted"))
 }
 
-/// The first user of `first .. first + count` who is a person: whose phone is not the one that
-/// [`create_range`] makes.
+/// The first user of `first .. first + count` whose phone is not the one that [`create_range`] makes: a
+/// person.
 pub async fn find_person(
     pool: &PgPool,
     first: UserId,
