@@ -338,7 +338,7 @@ mod tests {
             assert_eq!(told.detail.as_deref(), answer.detail);
             assert_eq!(told.retry_after, answer.retry_after);
         }
-        // Whatever the row, its code is one of the API's, with its status.
+        // The code of every row is one of the API, with its status.
         for answer in Failure::ALL.map(Failure::answer) {
             let code = Code::ALL.into_iter().find(|code| code.as_str() == answer.code);
             assert_eq!(code.map(|code| code.status().as_u16()), Some(answer.status));
