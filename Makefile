@@ -100,23 +100,6 @@ fuzz-api: ## does the API do what its description says? schemathesis asks, 3 min
 	$(CARGO) build --locked --release $(SERVER)
 	CARGO_TARGET_DIR=$(TARGET_DIR) fuzz/api.sh
 
-# A package of its own, built beside the program: criterion and the peers stay out of its way.
-# Absolute, because criterion writes there, too, from the package's directory.
-# Not `--locked`: its lock file fixes the peers, and follows what this package depends on.
-BENCHES := CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/benches $(CARGO)
-
-.PHONY: bench-lock
-bench-lock: ## the lock's speed beside that of its peers and of Redis itself; a few minutes
-	@scripts/setup.sh bench-lock
-	$(BENCHES) bench --manifest-path benches/Cargo.toml --bench lock
-	$(BENCHES) run --release --manifest-path benches/Cargo.toml -- $(ARGS)
-
-# Not in /tmp: where that is in memory, fsync costs nothing and every figure is a dream.
-.PHONY: bench-purchase
-bench-purchase: ## a purchase in parts: order ids, batches, all of it without HTTP; a few minutes
-	@scripts/setup.sh runtime
-	TMPDIR=/var/tmp $(BENCHES) bench --manifest-path benches/Cargo.toml --bench order_ids --bench order_batch --bench purchase
-
 .PHONY: openapi
 openapi: setup-test ## writes the API's description anew into the file that a test compares it with
 	$(CARGO) test --locked -p seckill --test integration api_document::write_the_snapshot -- --ignored

@@ -11,7 +11,6 @@
 #   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
 #   scripts/setup.sh fuzz-api   runtime + curl and schemathesis
 #   scripts/setup.sh deploy-check  what checks compose files and manifests
-#   scripts/setup.sh bench-lock build + Redis and redis-benchmark
 #   scripts/setup.sh redisson   build + Redis, a JDK and Maven
 #   scripts/setup.sh faketime   libfaketime, by which the clock of one process jumps
 #   scripts/setup.sh scale      runtime + Citus, from the package file that CITUS_PACKAGE names
@@ -111,11 +110,6 @@ look_for() {
         need compose have_compose
         { have_kubernetes_validate && have_compose; } || need venv have_venv
         ;;
-    bench-lock)
-        look_for build
-        need redis have redis-server
-        need redis-benchmark have redis-benchmark
-        ;;
     redisson)
         look_for build
         need redis have redis-server
@@ -130,7 +124,7 @@ look_for() {
         need citus have_citus
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, bench, loadtest, fuzz-api, deploy-check, bench-lock, redisson, faketime, scale."
+        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, bench, loadtest, fuzz-api, deploy-check, redisson, faketime, scale."
         ;;
     esac
 }
@@ -497,7 +491,7 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|bench|loadtest|fuzz-api|deploy-check|bench-lock|redisson|faketime|scale ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|bench|loadtest|fuzz-api|deploy-check|redisson|faketime|scale ...'
 look "$@"
 [ -n "$missing" ] || exit 0
 install_missing

@@ -6,8 +6,8 @@ use seckill::store::Database;
 use super::results::Figures;
 use crate::node::Node;
 
-/// Ticks a second in `/proc/*/stat`: on Linux the same wherever it runs (`proc(5)`).
-const TICKS_PER_S: f64 = 100.0;
+/// Ticks of `/proc/*/stat`, in microseconds: on Linux the same wherever it runs (`proc(5)`).
+const TICK_US: f64 = 10_000.0;
 
 /// Reads the processor time of the three: the server, PostgreSQL and Redis.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Meter {
         .fetch_optional(database.pool())
         .await
         .unwrap_or_default();
-        let backend = backend.and_then(|pid| ProcessStat::of(pid.unsigned_abs()));
+        let backend = backend.and_then(|pid| Process::of(pid.unsigned_abs()));
         // In a container of its own it has other numbers: then this is somebody else.
         let postmaster = backend.filter(|backend| backend.name == "postgres");
         Self { postmaster: postmaster.map(|backend| backend.parent), redis }
@@ -35,11 +35,11 @@ impl Meter {
 
     /// Processor time so far, in microseconds. What cannot be read is left out.
     pub(super) async fn read(&self, node: Option<&Node>) -> Figures {
-        let server = node.and_then(Node::pid).and_then(ProcessStat::of).map(|stat| stat.own);
-        let of_ticks = |ticks: f64| ticks * 1e6 / TICKS_PER_S;
+        let server = node.and_then(Node::pid).and_then(Process::of).map(|it| it.own_us);
+        let postgresql = self.postmaster.map(of_family_us);
         let read = [
-            ("cpu_us_server", server.map(of_ticks)),
-            ("cpu_us_postgresql", self.postmaster.map(ticks_of_family).map(of_ticks)),
+            ("cpu_us_server", server),
+            ("cpu_us_postgresql", postgresql),
             ("cpu_us_redis", self.redis_us().await),
         ];
         read.into_iter().filter_map(|(name, time)| Some((name, time?))).collect()
@@ -66,16 +66,16 @@ pub(super) fn cpu_each(before: &Figures, after: &Figures, count: f64) -> Figures
 }
 
 /// The first process and its children, those that have ended included.
-fn ticks_of_family(first: u32) -> f64 {
+fn of_family_us(first: u32) -> f64 {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let all = pids.filter_map(|pid: u32| Some((pid, ProcessStat::of(pid)?)));
-    all.map(|(pid, stat)| match stat {
-        stat if pid == first => stat.own + stat.ended_children,
-        stat if stat.parent == first => stat.own,
+    let all = pids.filter_map(|pid: u32| Some((pid, Process::of(pid)?)));
+    let of_each = all.map(|(pid, process)| match process {
+        process if pid == first => process.own_us + process.ended_us,
+        process if process.parent == first => process.own_us,
         _ => 0.0,
-    })
-    .sum()
+    });
+    of_each.sum()
 }
 
 /// The most memory that a process has had so far, in megabytes (10^6 bytes).
@@ -86,47 +86,27 @@ pub(super) fn most_memory_mb(node: &Node) -> Option<f64> {
     Some(kib * 1024.0 / 1e6)
 }
 
-/// What `/proc/PID/stat` says.
-#[derive(Debug, PartialEq)]
-struct ProcessStat {
+struct Process {
     name: String,
     parent: u32,
-    /// Ticks of its threads.
-    own: f64,
-    /// Ticks of the children that it has waited for.
-    ended_children: f64,
+    /// Of its threads.
+    own_us: f64,
+    /// Of the children that it has waited for.
+    ended_us: f64,
 }
 
-impl ProcessStat {
+impl Process {
     fn of(pid: u32) -> Option<Self> {
-        Self::read(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-    }
-
-    /// The name is in parentheses and may hold anything; the state follows it.
-    fn read(stat: &str) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name is in parentheses and may hold anything; the state follows it.
         let (before, after) = stat.rsplit_once(") ")?;
         let fields: Vec<&str> = after.split_ascii_whitespace().collect();
-        let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
+        let us = |at: usize| Some(fields.get(at)?.parse::<f64>().ok()? * TICK_US);
         Some(Self {
             name: before.split_once('(')?.1.to_owned(),
             parent: fields.get(1)?.parse().ok()?,
-            own: ticks(11)? + ticks(12)?,
-            ended_children: ticks(13)? + ticks(14)?,
+            own_us: us(11)? + us(12)?,
+            ended_us: us(13)? + us(14)?,
         })
-    }
-}
-
-#[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test may panic")]
-mod tests {
-    use super::ProcessStat;
-
-    #[test]
-    fn ticks_are_read_whatever_the_process_is_called() {
-        let line = "7 (a) S (b) S 3 7 7 0 -1 4194304 1 2 3 4 50 6 700 8 20 0 1 0";
-        let stat = ProcessStat::read(line).unwrap();
-        assert_eq!((stat.name.as_str(), stat.parent), ("a) S (b", 3));
-        assert_eq!((stat.own, stat.ended_children), (56.0, 708.0));
-        assert_eq!(ProcessStat::read("7 (a) S 3"), None);
     }
 }

@@ -30,12 +30,11 @@ impl Bench {
     /// How redis-benchmark is told where the server is. `None` where it cannot be told, or not without
     /// telling everybody: several servers, TLS, a password.
     pub(super) fn place(&self) -> Option<[&str; 2]> {
-        let url = self.stores.redis_url.as_str();
-        match url.strip_prefix("redis+unix://") {
-            Some(path) => Some(["-s", path]),
-            None => (url.starts_with("redis://") && !url.contains('@')).then_some(["-u", url]),
+        match self.stores.redis_url.split_once("://")? {
+            ("redis+unix", path) => Some(["-s", path]),
+            ("redis", place) if !place.contains('@') => Some(["-u", &self.stores.redis_url]),
+            _ => None,
         }
-        .filter(|[_, place]| !place.contains('?'))
     }
 
     /// Calls of the script a second.

@@ -1,7 +1,5 @@
 //! On what a run ran: without that nobody can repeat it, nor know whether it means anything.
 
-use std::path::Path;
-
 use redisson_lock::connection::Redis;
 use seckill::model::{Clock, SystemClock};
 use seckill::store::Database;
@@ -36,13 +34,13 @@ pub(super) async fn look(
         "processor": of_file("/proc/cpuinfo", "model name"),
         "cores": cores(),
         "memory": of_file("/proc/meminfo", "MemTotal"),
-        "system": said(Path::new("uname"), &["-sr"]),
+        "system": said("uname", &["-sr"]),
         // Where PostgreSQL's data is on this machine.
         "filesystem":
-            data.and_then(|data| said(Path::new("stat"), &["--file-system", "--format=%T", &data])),
+            data.and_then(|data| said("stat", &["--file-system", "--format=%T", &data])),
         "seckill": env!("CARGO_PKG_VERSION"),
         "build": if cfg!(debug_assertions) { "debug" } else { "release" },
-        "revision": said(Path::new("git"), &describe),
+        "revision": said("git", &describe),
         "tools": tools,
         "stores": stores,
         "postgresql": setting(database, "server_version").await,

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 use program::{FAILED, check_writable, say, write_json};
 use redisson_lock::connection::Redis;
 use seckill::cli::stores::{Stores, fresh_secret};
@@ -42,7 +41,6 @@ mod sales;
 
 /// More than any strategy sells in a second with one processor.
 const BUYERS_PER_CORE_S: u64 = 40_000;
-const MOST_BUYERS: u64 = 2_000_000;
 
 /// Is my number normal? The limits of this machine, and how close the strategies come
 ///
@@ -112,11 +110,12 @@ struct Bench {
     void: Vec<String>,
 }
 
-/// What was found so far, and how far that is.
+/// What was found so far.
+#[derive(Default)]
 struct Told {
+    round: u8,
     results: Results,
     skipped: BTreeSet<&'static str>,
-    bar: ProgressBar,
 }
 
 impl Told {
@@ -127,12 +126,10 @@ impl Told {
         by: &'static str,
         measured: impl Future<Output = anyhow::Result<Figures>>,
     ) -> anyhow::Result<()> {
-        self.bar.set_message(name.to_owned());
+        eprint!("round {}: {name}: ", self.round);
         let figures = measured.await.with_context(|| name.to_owned())?;
         let told = figures.get("per_s").or(figures.get("p50_ms"));
-        let told = told.copied().map(digits).unwrap_or_default();
-        let line = format!("{}: {name}: {told}", self.bar.prefix());
-        self.bar.suspend(|| eprintln!("{line}"));
+        eprintln!("{}", told.copied().map(digits).unwrap_or_default());
         self.results.record(name, by, figures);
         Ok(())
     }
@@ -181,8 +178,8 @@ impl Bench {
     ) -> anyhow::Result<Self> {
         let (directory, secret) = (tempfile::tempdir()?, fresh_secret());
         let arrivals = overload::arrivals(args.duration);
-        let buyers = BUYERS_PER_CORE_S * cores().max(2) as u64 * args.duration.as_secs();
-        let buyers = buyers.min(MOST_BUYERS);
+        let seconds_of_cores = cores().max(2) as u64 * args.duration.as_secs();
+        let buyers = (BUYERS_PER_CORE_S * seconds_of_cores).min(2_000_000);
         eprintln!("Making {} buyers", buyers + arrivals);
         let minter = Tokens::new(secret.as_bytes(), Arc::new(SystemClock));
         let minted = mint(&database, &minter, None, (buyers + arrivals) as u32).await?;
@@ -215,20 +212,16 @@ impl Bench {
     async fn measure(&mut self, args: &CeilingArgs) -> anyhow::Result<ExitCode> {
         let private = self.stores.private().unwrap_or("none");
         let stores = format!("private: {private}");
-        let tools = self.programs.versions();
-        let machine = machine::look(&self.database, &self.redis, &stores, &tools).await;
+        let machine =
+            machine::look(&self.database, &self.redis, &stores, &self.programs.versions).await;
         eprintln!("{}", machine::text(&machine));
         self.void = machine::objections(&machine);
         self.make_tables().await?;
-        let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}  {elapsed}")?;
-        let bar = ProgressBar::new_spinner().with_style(style);
-        bar.enable_steady_tick(Duration::from_millis(200));
-        let mut told = Told { results: Results::default(), skipped: BTreeSet::new(), bar };
-        for round in 1..=args.rounds {
-            told.bar.set_prefix(format!("round {round} of {}", args.rounds));
+        let mut told = Told::default();
+        while told.round < args.rounds {
+            told.round += 1;
             self.round(args, &mut told).await?;
         }
-        told.bar.finish_and_clear();
         self.audit().await?;
         self.report(args, &machine, &told)
     }

@@ -30,10 +30,10 @@ const ARRIVALS_PER_S: u64 = 100;
 pub(super) const ARRIVALS_JS: &str = include_str!("../../../../loadtest/k6/arrivals.js");
 /// How long k6 may take until its first arrival.
 const BEGINS_WITHIN: Duration = Duration::from_secs(30);
-/// So long without a bad arrival is a recovery; a hiccup seconds later is none of the overload's.
-const GOOD_MS: f64 = 1_000.0;
-/// Slow is what takes twice the 99th percentile before the crowd, and so long.
-const SLOW_MS: f64 = 50.0;
+/// Who waits longer, or is refused, is not served well.
+const SERVED_WITHIN_MS: f64 = 250.0;
+/// The last moments of a run prove no recovery.
+const PROVEN_BY_MS: f64 = 1_000.0;
 
 /// One of k6's lines.
 #[derive(Debug, Clone, Copy)]
@@ -127,7 +127,7 @@ fn read_arrivals(log: &str) -> Vec<Arrival> {
     log.lines().filter_map(read).collect()
 }
 
-/// What arrivals saw before the crowd, beside it, and after it.
+/// What arrivals saw before the crowd and beside it, and how long after it somebody was not served well.
 fn seen(arrivals: &[Arrival], from: f64, until: f64) -> Figures {
     let within = |begin: f64, end: f64| {
         arrivals.iter().filter(move |arrival| (begin..end).contains(&arrival.at))
@@ -136,31 +136,21 @@ fn seen(arrivals: &[Arrival], from: f64, until: f64) -> Figures {
         let took: Vec<f64> = within(begin, end).map(|arrival| arrival.took_ms).collect();
         quantile(&took, share)
     };
-    let p99_before = p(0.99, 0.0, from);
-    let slow_ms = p99_before.map_or(SLOW_MS, |p99_ms| SLOW_MS.max(2.0 * p99_ms));
-    let is_bad = |arrival: &&Arrival| !arrival.is_sold || arrival.took_ms > slow_ms;
-    let bad = within(until, f64::MAX).filter(is_bad).map(|arrival| arrival.at - until);
-    let last = arrivals.iter().map(|arrival| arrival.at).fold(until, f64::max);
+    let is_bad = |arrival: &&Arrival| !arrival.is_sold || arrival.took_ms > SERVED_WITHIN_MS;
+    let after = |bad: bool| {
+        let those = within(until, f64::MAX).filter(|arrival| !bad || is_bad(arrival));
+        those.map(|arrival| arrival.at - until).fold(0.0, f64::max)
+    };
     let refused = within(from, until).filter(|arrival| !arrival.is_sold).count();
+    let recovered = after(false) - after(true) >= PROVEN_BY_MS;
     let figures = [
-        ("arrivals_p99_ms_before", p99_before),
+        ("arrivals_p99_ms_before", p(0.99, 0.0, from)),
         ("arrivals_p50_ms_beside", p(0.5, from, until)),
         ("arrivals_p99_ms_beside", p(0.99, from, until)),
-        ("arrivals_p99_ms_after", p(0.99, until, f64::MAX)),
         ("arrivals_refused_beside", Some(refused as f64)),
-        ("recovery_ms", recovery_ms(bad.collect(), last - until)),
+        ("recovery_ms", recovered.then(|| after(true))),
     ];
     figures.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
-}
-
-/// From the end of the crowd to the last of the bad arrivals that follow each other; `None` where they go
-/// on to the last arrival.
-fn recovery_ms(mut bad: Vec<f64>, last: f64) -> Option<f64> {
-    bad.sort_by(f64::total_cmp);
-    let follows = |recovered: &f64, at: &f64| at - recovered < GOOD_MS;
-    let recovered =
-        bad.iter().fold(0.0, |recovered, at| if follows(&recovered, at) { *at } else { recovered });
-    (last - recovered >= GOOD_MS).then_some(recovered)
 }
 
 #[cfg(test)]
@@ -168,21 +158,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_recovery_is_a_second_without_a_bad_arrival() {
-        assert_eq!(recovery_ms(vec![], 5_000.0), Some(0.0));
-        assert_eq!(recovery_ms(vec![10.0, 900.0, 300.0], 5_000.0), Some(900.0));
-        // A hiccup, later.
-        assert_eq!(recovery_ms(vec![10.0, 900.0, 1_950.0], 5_000.0), Some(900.0));
-        assert_eq!(recovery_ms(vec![10.0, 900.0, 1_850.0], 2_000.0), None);
-    }
-
-    #[test]
-    fn arrivals_belong_to_the_time_at_which_they_came() {
-        let log =
-            "1000 2 201\n2000 300 201\nInsufficient VUs\n2500 40 503\n3000 400 201\n6000 2 201\n";
-        let figures = seen(&read_arrivals(log), 2_000.0, 3_000.0);
-        assert_eq!(figures["arrivals_p99_ms_before"], 2.0);
-        assert_eq!(figures["arrivals_p99_ms_beside"], 300.0);
-        assert_eq!((figures["arrivals_refused_beside"], figures["recovery_ms"]), (1.0, 0.0));
+    fn a_recovery_is_the_last_bad_arrival_unless_it_is_one_of_the_last() {
+        let log = "1000 2 201\n2000 300 201\nInsufficient VUs\n2500 40 503\n2900 400 201\n";
+        for (after, recovery_ms) in [
+            ("3900 9 503\n4900 2 201", Some(&900.0)),
+            ("3100 9 201\n6000 2 201", Some(&0.0)),
+            ("3900 9 201\n4000 400 201\n4900 2 201", None),
+        ] {
+            let figures = seen(&read_arrivals(&format!("{log}{after}")), 2_000.0, 3_000.0);
+            assert_eq!(figures["arrivals_p99_ms_before"], 2.0);
+            assert_eq!(figures["arrivals_p99_ms_beside"], 400.0);
+            assert_eq!(figures["arrivals_refused_beside"], 1.0);
+            assert_eq!(figures.get("recovery_ms"), recovery_ms, "{after}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The programs by which the field measures: where they are, and running one to its end.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub(super) struct Programs {
     pub(super) wrk: PathBuf,
     /// `None` where there is none: then the overload is left out.
     pub(super) k6: Option<PathBuf>,
+    /// Versions of the two that do not come with a server.
+    pub(super) versions: Vec<String>,
 }
 
 impl Programs {
@@ -32,30 +35,25 @@ impl Programs {
     /// Names the one that is missing, and what installs it.
     pub(super) fn find() -> anyhow::Result<Self> {
         let Benchmarks { pgbench, redis_benchmark } = Benchmarks::find()?;
-        let wrk = PathBuf::from("wrk");
-        if said(&wrk, &["-v"]).is_none() {
+        let (wrk, of_wrk) = (PathBuf::from("wrk"), said("wrk", &["-v"]));
+        if of_wrk.is_none() {
             let sentence = "wrk is not installed: `make bench` installs it, or this system's package \
                             manager (Debian: apt-get install wrk)";
             return Err(ConfigError(sentence.to_owned()).into());
         }
         // scripts/setup.sh puts it into the directory of builds, in which this program has its own.
         let built = beside("../loadtest/k6/bin/k6").unwrap_or_default();
-        let k6 = [PathBuf::from("k6"), built];
-        let k6 = k6.into_iter().find(|k6| said(k6, &["version"]).is_some());
-        Ok(Self { pgbench, redis_benchmark, wrk, k6 })
-    }
-
-    /// Of the two that do not come with a server.
-    pub(super) fn versions(&self) -> Vec<String> {
-        let k6 = self.k6.as_ref().and_then(|k6| said(k6, &["version"]));
-        let lines = said(&self.wrk, &["-v"]).into_iter().chain(k6);
+        let version = |k6: PathBuf| Some((said(&k6, &["version"])?, k6));
+        let (of_k6, k6) = [PathBuf::from("k6"), built].into_iter().find_map(version).unzip();
+        // wrk goes on with its author, k6 with its commit.
         let words = |line: String| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
-        lines.map(words).collect()
+        let versions = of_wrk.into_iter().chain(of_k6).map(words).collect();
+        Ok(Self { pgbench, redis_benchmark, wrk, k6, versions })
     }
 }
 
 /// The first line that a program says; `None` where it cannot be run. (The status of `wrk -v` is 1.)
-pub(super) fn said(program: &Path, arguments: &[&str]) -> Option<String> {
+pub(super) fn said(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<String> {
     let output = std::process::Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.lines().next().map(str::to_owned)

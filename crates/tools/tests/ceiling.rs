@@ -1,0 +1,186 @@
+//! `seckill ceiling`, the binary: what it tells is what it found, and what it found is in the books. How
+//! fast anything is nobody asks here.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Stdio;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use testkit::processes::{
+    DEADLINE, descendants_of, eventually, is_alive, living_in, place, program, seckill, send,
+};
+use testkit::program::Program;
+use testkit::raw_http::{Raw, purchase_head};
+use testkit::shop::World;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+fn list(value: &Value) -> &Vec<Value> {
+    value.as_array().unwrap_or_else(|| panic!("{value} is no list"))
+}
+
+/// The figure of a row in the only round; `None` where there is no such row, or no such figure of it.
+fn figure(report: &Value, name: &str, figure: &str) -> Option<f64> {
+    let row = list(&report["rows"]).iter().find(|row| row["name"] == name)?;
+    let [round] = &list(&row["rounds"])[..] else { panic!("{row}") };
+    round[figure].as_f64()
+}
+
+/// What is void on a machine whose temporary directory is in memory, or that is so slow that a purchase is
+/// refused, is none of ours.
+fn objections(report: &Value) -> Vec<&str> {
+    let void = list(&report["void"]).iter().map(|why| why.as_str().unwrap());
+    void.filter(|why| !why.contains("(tmpfs)")).collect()
+}
+
+fn assert_shares(report: &Value) {
+    let shares = list(&report["shares"]);
+    let mut checked = 0;
+    for share in shares {
+        let what = share["what"].as_str().unwrap();
+        let told = share["spread"]["median"].as_f64();
+        assert_eq!(share["wanted"].is_null(), share["met"].is_null(), "{share}");
+        let Some((above, below)) = what.split_once(" / ") else { continue };
+        let Some(ceiling) = figure(report, below, "per_s") else { continue };
+        let calls = if below == "lock, the script" { 2.0 } else { 1.0 };
+        let rate = figure(report, above, "per_s").unwrap();
+        assert!((told.unwrap() - rate * calls / ceiling).abs() < 1e-9, "{share}");
+        checked += 1;
+    }
+    // The strategy, its 64 vouchers, its refusals, the lock.
+    assert!(checked >= 4, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quick_run_tells_what_it_found_and_what_is_how_much_of_what() {
+    let place = place();
+    let file = place.path().join("ceiling.json");
+    let mut command = seckill(&["ceiling", "--quick", "--connections", "64"]);
+    command.arg("--json").arg(&file).env("TMPDIR", place.path());
+    let output = timeout(DEADLINE * 5, command.output()).await.unwrap().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    let json = std::fs::read_to_string(&file).unwrap_or_else(|_| panic!("{told}"));
+    let report: Value = serde_json::from_str(&json).unwrap();
+
+    assert_eq!(objections(&report), [""; 0], "{told}");
+    assert_eq!(report["holds"], list(&report["void"]).is_empty());
+    assert_eq!(output.status.success(), report["holds"].as_bool().unwrap(), "{told}");
+    assert!(told.contains("round 1: do-nothing handler: "), "{told}");
+    assert_eq!(report["machine"]["fsync"], "on");
+    assert!(list(&report["machine"]["tools"])[0].as_str().unwrap().starts_with("wrk "));
+    // Without k6 there is no overload, and it is said.
+    let overload = figure(&report, "group-commit, overload", "per_s");
+    assert_eq!(overload.is_none(), told_skipped(&report), "{told}");
+    for name in ["lock, the script", "lock, pairs", "hot row, 8 clients", "do-nothing handler"] {
+        assert!(figure(&report, name, "per_s").unwrap() > 0.0, "{name}");
+    }
+    for name in ["group-commit", "group-commit, 64 vouchers", "group-commit, 1000 connections"] {
+        let of = |what| figure(&report, name, what).unwrap_or_else(|| panic!("{name}: {what}"));
+        assert!(of("confirmed") > 0.0 && of("stored") >= of("confirmed"), "{name}: {report}");
+        assert!(of("p99_ms") >= of("p50_ms"), "{name}");
+        assert!(of("memory_mb") > 1.0, "{name}");
+        for process in ["cpu_us_server", "cpu_us_postgresql", "cpu_us_redis"] {
+            assert!(of(process) > 0.0, "{name}");
+        }
+    }
+    // A refusal from memory asks neither of the two.
+    assert!(figure(&report, "do-nothing handler", "cpu_us_server").unwrap() > 0.0);
+    assert_shares(&report);
+    assert!(living_in(place.path()).is_empty());
+}
+
+fn told_skipped(report: &Value) -> bool {
+    list(&report["skipped"]).iter().any(|reason| reason.as_str().unwrap().contains("k6"))
+}
+
+#[tokio::test]
+async fn arguments_that_make_no_sense_are_refused() {
+    let wrong: [(&[&str], &str); 7] = [
+        (&["--rounds", "0"], "--rounds"),
+        (&["--duration", "soon"], "--duration"),
+        (&["--duration", "1500ms"], "it is no whole number of seconds up to 10m"),
+        (&["--connections", "1"], "--connections"),
+        (&["--only", "everything"], "--only"),
+        (&["--quick", "--rounds", "2"], "--rounds"),
+        (&["--json", "/no/such/place/x.json"], "cannot write /no/such/place/x.json"),
+    ];
+    for (arguments, words) in wrong {
+        Program::alone().run(&[&["ceiling"], arguments].concat()).await.refused(2, words);
+    }
+}
+
+/// With an empty search path, where the other two are found in the places of packages.
+#[tokio::test]
+async fn without_wrk_it_says_what_installs_it() {
+    let ran = Program::alone().with("PATH", "/no/such/place").run(&["ceiling"]).await;
+    ran.refused(2, "`make bench` installs it");
+}
+
+/// The one line that a server says, and the server.
+async fn bare() -> (std::net::SocketAddr, tokio::process::Child) {
+    let mut command = Command::new(program("seckill-tools"));
+    command.arg("bare").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap().unwrap();
+    (line.strip_prefix("listening on http://").unwrap().parse().unwrap(), child)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_handler_that_does_nothing_answers_as_the_real_one_does() {
+    let world = World::new().await;
+    world.users(1).await;
+    let voucher = world.voucher(0).await.id;
+    let (bare, mut child) = bare().await;
+    let mut answers = Vec::new();
+    for address in [world.serve().await, bare] {
+        let mut raw = Raw::connect(address).await;
+        let token = world.token(1);
+        raw.send(purchase_head(&token, voucher, "content-length: 0\r\n")).await;
+        let answer = raw.answer().await.unwrap();
+        let head = answer.head.lines().filter(|line| !line.starts_with("date: "));
+        let head: BTreeSet<String> = head.map(str::to_owned).collect();
+        answers.push((head, String::from_utf8(answer.body).unwrap()));
+    }
+    assert_eq!(answers[0], answers[1]);
+    // It ends with who started it.
+    drop(child.stdin.take());
+    let ended = timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
+    assert!(ended.success(), "{ended}");
+}
+
+/// Sends `signal` while another's program measures, and waits until all is gone.
+async fn ended_in_the_middle(place: &Path, signal: Signal) {
+    let arguments = ["ceiling", "--only", "refusals", "--rounds", "100", "--duration", "1s"];
+    let mut child = seckill(&arguments)
+        .env("TMPDIR", place)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = child.id().unwrap();
+    let mut started = BTreeSet::new();
+    eventually("another's program measures", async || {
+        started.extend(descendants_of(pid));
+        let name = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        started.iter().any(|pid| name(pid).is_ok_and(|name| name.trim() == "wrk"))
+    })
+    .await;
+    send(pid, signal);
+    timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
+    eventually("all that it started is gone", async || {
+        started.iter().all(|pid| !is_alive(*pid)) && living_in(place).is_empty()
+    })
+    .await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_interrupted_or_killed_leaves_nothing_behind() {
+    for signal in [Signal::SIGINT, Signal::SIGKILL] {
+        let place = place();
+        ended_in_the_middle(place.path(), signal).await;
+    }
+}
