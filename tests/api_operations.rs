@@ -1,6 +1,13 @@
 //! What operators look at, and what the API says of routes that it does not have.
 
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use axum::routing::get;
+use seckill::http::with_common_layers;
+use seckill::telemetry;
 use serde_json::json;
+use tower::ServiceExt;
 
 use testkit::raw_http::Raw;
 use testkit::shop::api_client::{Api, DOCUMENT};
@@ -205,4 +212,23 @@ async fn titles_follow_the_preferred_language() {
         assert_eq!(answer.problem(404, "voucher_not_found").text_of("title"), title, "{header:?}");
     }
     assert_eq!(api.get("/api/vouchers/1").await.text_of("title"), english);
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_answered_with_a_problem_and_counted() {
+    telemetry::start_metrics();
+    let panics = get(async || -> &'static str { panic!("a panic on purpose") });
+    let routes = with_common_layers(Router::new().route("/panics", panics));
+    let request = Request::get("/panics").header("accept-language", "zh").body(Body::empty());
+    let answer = routes.oneshot(request.unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 500);
+    let headers = answer.headers();
+    assert_eq!(headers["content-type"], "application/problem+json");
+    assert_eq!(headers["content-language"], "zh-CN");
+    assert_eq!(headers["x-content-type-options"], "nosniff");
+    let body = to_bytes(answer.into_body(), 1024).await.unwrap();
+    let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!((&problem["code"], &problem["status"]), (&json!("internal_error"), &json!(500)));
+    let counted = "seckill_http_request_seconds_count{route=\"/panics\",status=\"500\"} 1";
+    assert!(telemetry::metrics_text().contains(counted), "{}", telemetry::metrics_text());
 }
