@@ -1,5 +1,5 @@
 -- Purpose: the queue of a fair lock, in the layout of Redisson's RFairLock. A fair script is this, a
---   plain script as the function `plain`, and a part of its own, in this order (src/lock/scripts.rs).
+--   plain script as the function `plain`, and a part of its own, in this order (src/scripts.rs).
 -- KEYS[1]: the lock, a hash of owner -> holds (Redisson's layout)
 -- KEYS[#KEYS - 2]: the queue, a list of owners; the first of it is the next to enter
 -- KEYS[#KEYS - 1]: until when each of them keeps its place, a sorted set of milliseconds since 1970
