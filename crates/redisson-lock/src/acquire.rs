@@ -74,7 +74,7 @@ async fn send(
     // The usual way is the pipeline. In a cluster there is none (`calls` is `None`), and an acquire that
     // waits for replicas has a connection of its own.
     let (None, Some(calls)) = (lock.acknowledged, &lock.shared.calls) else {
-        // Boxed: it is the rarer way, and all who enter by the other one would carry it.
+        // Boxed: it is the rarer way, and every future of the usual way would be as large.
         return Box::pin(acquire_alone(lock, claim, under_way)).await;
     };
     let sent_at = Instant::now();

@@ -1,4 +1,4 @@
-//! The channels on which a client's waiters wait: who waits for which, and which are heard.
+//! The channels on which a client's waiters wait: the queues at each, and which of them are heard.
 //!
 //! The waiters of one lock form a queue; only the first of a queue talks to Redis, so one release
 //! makes one try, however many wait. Whether releases are heard is part of the state.

@@ -1,4 +1,4 @@
-//! Who wants or has which lock, by which grant.
+//! A claim: a lock name, the owner that wants or has it, and the grant.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ pub(super) enum Admission {
     FairWait(Arc<AtomicBool>),
 }
 
-/// A lock name and who wants or has it, by which grant.
+/// A lock name, the owner that wants or has it, and the grant by which it does.
 #[derive(Debug, Clone)]
 pub(super) struct Claim {
     pub(super) name: String,

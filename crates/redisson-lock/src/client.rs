@@ -14,6 +14,7 @@ use crate::connection::Redis;
 /// one client, with two connections to a server however many hold or wait (and a few more
 /// where replicas are to acknowledge).
 #[derive(Debug, Clone)]
+#[must_use = "a client takes no lock by itself"]
 pub struct LockClient {
     shared: Arc<LockShared>,
 }
@@ -48,18 +49,20 @@ impl LockClient {
     }
 
     /// A new owner, for code that enters a lock more than once.
+    #[must_use]
     pub fn owner(&self) -> Owner {
         let owner = self.shared.owners.next();
         owner.share();
         owner
     }
 
-    /// Ends all waits with [`super::LockError::ShutDown`], refuses new entries, and waits
-    /// until everything that was dropped is given back. A barrier: afterwards nothing of
-    /// this client is under way, unless Redis did not answer for five seconds; then the
-    /// leases end by themselves. Guards that still live stay held and renewed; dropped
-    /// later, they are left to their lease. Cancellation-safe: dropped, the client is shut down all the
-    /// same, but nobody waits for what is under way; it can be called again.
+    /// Ends all waits with [`super::LockError::ShutDown`], refuses new entries, and waits until everything that
+    /// was dropped is given back. A barrier: afterwards nothing of this client is under way, unless Redis did
+    /// not answer for five seconds; then the leases end by themselves. Guards that still live stay held and
+    /// renewed; a guard that is dropped later is left to its lease.
+    ///
+    /// Cancellation-safe: the client is shut down even if the future is dropped, but nothing waits for what is
+    /// under way then. It can be called again.
     pub async fn shutdown(&self) {
         self.shared.stop.cancel();
         self.shared.waiters.shutdown().await;

@@ -83,6 +83,7 @@ pub enum LockError {
 
 impl LockError {
     /// Whether the same request may succeed a little later.
+    #[must_use]
     pub fn retry_may_help(&self) -> bool {
         match self {
             Self::Redis(error) => error.retry_may_help(),
@@ -97,6 +98,7 @@ impl LockError {
     }
 
     /// Whether what was asked for may have happened.
+    #[must_use]
     pub fn outcome_unknown(&self) -> bool {
         match self {
             Self::Redis(error) => error.outcome_unknown(),

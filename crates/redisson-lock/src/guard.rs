@@ -46,6 +46,7 @@ impl Guard {
     }
 
     /// The owner, with which [`Lock::owned_by`](super::Lock::owned_by) enters again.
+    #[must_use]
     pub fn owner(&self) -> &Owner {
         self.owner.share();
         &self.owner
@@ -57,18 +58,21 @@ impl Guard {
     /// `update … set …, fence = $1 where id = $2 and fence < $1`. A holder that slept past its lease
     /// then does no harm. A second write of the same row needs a grant of its own. (Martin Kleppmann, "How
     /// to do distributed locking", 2016.)
+    #[must_use]
     pub fn fence(&self) -> Option<u64> {
         self.token
     }
 
     /// How long the lock is surely held yet without another renewal, on this machine's clock: counted from
     /// the instant *before* the last successful renewal was sent. Zero when the lock may be lost.
+    #[must_use]
     pub fn validity(&self) -> Duration {
         self.lease_validity().left()
     }
 
     /// Whether the lease is lost. Unlike [`Guard::lost`] this looks at the clock, and so
     /// knows it even before any task of this process ran after a pause.
+    #[must_use]
     pub fn is_lost(&self) -> bool {
         self.validity().is_zero()
     }
@@ -87,6 +91,7 @@ impl Guard {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn lost(&self) -> &CancellationToken {
         self.lease_validity().lost()
     }

@@ -35,6 +35,7 @@ impl Lock {
     }
 
     /// The name.
+    #[must_use]
     pub fn name(&self) -> &str {
         &self.target.name
     }
@@ -224,7 +225,7 @@ impl Lock {
         Ok(state.filter(|state| state.owner == owner.field()).map_or(0, |state| state.holds))
     }
 
-    /// Until the lease ends, unless it is renewed. `None`: the lock is free, or has no end.
+    /// How long until the lease ends, unless it is renewed. `None`: the lock is free, or has no end.
     /// Cancellation-safe: it only looks.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What hears of releases: one connection for each server whose channels have waiters.
+//! The listeners, which hear of releases: one connection for each server whose channels have waiters.
 //!
 //! A waiter tries again *after* its subscription was confirmed (no message tells of a release between
 //! its miss and the subscription), and whenever the connection is lost. In a cluster a slot that moves

@@ -38,6 +38,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// same names, in whatever order, cannot wait for each other. It waits, asleep, for the lock that it
 /// missed (as C++'s `std::lock` does).
 #[derive(Debug, Clone)]
+#[must_use = "a `MultiLock` only describes locks: acquire it"]
 pub struct MultiLock {
     locks: Vec<Lock>,
 }
@@ -46,10 +47,9 @@ impl MultiLock {
     /// All of `locks`. Nothing is sent yet.
     ///
     /// # Errors
-    /// `NothingToLock` for an empty list. `Twice` where a name is in it twice on one client,
-    /// also with the same owner, who might enter twice: it is an error of the caller's. Two
-    /// clients of one and the same Redis are not found out; the one name would wait for the
-    /// other as long as it may. `FairTogether` where one of them is fair.
+    /// `NothingToLock` for an empty list. `Twice` where a name is in it twice on one client, even with one
+    /// owner, which could enter twice: the caller is mistaken. `FairTogether` where one of the locks is fair.
+    /// Two clients of one Redis are not found out: one name on both waits for itself, as long as it may.
     pub fn new(locks: Vec<Lock>) -> Result<Self, LockError> {
         if locks.is_empty() {
             return Err(LockError::NothingToLock);
@@ -110,7 +110,7 @@ impl MultiLock {
                 MultiRound::Granted(guard) => return Ok(Some(guard)),
                 MultiRound::Missed { in_the_way, failures } => (in_the_way, failures),
             };
-            // One that failed is waited for like one that is held: the wait has patience.
+            // A lock that failed is waited for like one that is held: the wait has patience.
             let hopeless = failures.iter().any(|(_, error)| !error.retry_may_help());
             if hopeless || (late && !failures.is_empty()) {
                 return Err(LockError::Together(failures));
@@ -137,13 +137,13 @@ impl MultiLock {
         }
     }
 
-    /// One try of all that are not `had`. At once and not one after the other: it takes as
-    /// long as the slowest, and of two who try, one is more likely to get all.
+    /// One try of all locks but the one that is `had`. They are tried at once and not one after the other:
+    /// it takes as long as the slowest, and of two callers one is more likely to get all.
     async fn round(&self, had: Option<(usize, Guard)>) -> Result<MultiRound, LockError> {
         let Tries { granted, held, failures } = try_all(&self.locks, had, None).await;
         let missed = held.first().copied().or_else(|| failures.first().map(|(place, _)| *place));
         if let Some(in_the_way) = missed {
-            // Answered for before anybody waits: behind the wait it would come too late.
+            // Given back before the wait: after it, it would come too late for the other callers.
             give_back(granted, None).await;
             return Ok(MultiRound::Missed { in_the_way, failures });
         }
@@ -182,17 +182,20 @@ impl MultiGuard {
 
     /// How long all of them are surely held yet without another renewal: the smallest of
     /// [`Guard::validity`].
+    #[must_use]
     pub fn validity(&self) -> Duration {
         self.guards.validity()
     }
 
     /// Whether one of them is lost; looks at the clock, as [`Guard::is_lost`] does.
+    #[must_use]
     pub fn is_lost(&self) -> bool {
         self.validity().is_zero()
     }
 
     /// Is cancelled as soon as one of them is lost. The others are held on to until this
     /// guard ends.
+    #[must_use]
     pub fn lost(&self) -> &CancellationToken {
         self.guards.lost()
     }

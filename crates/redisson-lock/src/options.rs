@@ -8,9 +8,9 @@ pub(super) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 /// How long a lock stays held unless it is released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
-    /// So long at a time, renewed every third of it until the guard is gone.
+    /// This long at a time, renewed every third of it until the guard is gone.
     Renewed(Duration),
-    /// So long and no longer.
+    /// This long and no longer.
     Fixed(Duration),
 }
 
@@ -27,12 +27,12 @@ impl Lease {
 pub struct LockOptions {
     /// The lease of a lock that names none. 30 s, renewed, by default.
     pub lease: Lease,
-    /// How long a renewed lock may be held at all. After it the lease is renewed no more and ends,
-    /// and the holder is told: work that hangs must not keep its lock for ever. Without a limit by
+    /// How long a renewed lock may be held at all, so that work that hangs does not keep its lock for ever.
+    /// After that the lease is not renewed any more; when it ends, the holder is told. Without a limit by
     /// default.
     pub max_hold: Option<Duration>,
-    /// How long Redis may be out of reach before waiters are told, counted for all of them together.
-    /// 30 s by default: a restart or a failover fits in.
+    /// How long Redis may be out of reach before waits fail. One outage counts for all waiters together. 30 s
+    /// by default: a restart or a failover fits in.
     pub outage_patience: Duration,
     /// Whether locks that do not say so are fair, see [`Lock::fair`](super::Lock::fair). `false` by
     /// default.
@@ -57,9 +57,9 @@ impl Default for LockOptions {
 /// How many replicas must have a grant before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// So many replicas,
+    /// How many replicas.
     pub replicas: usize,
-    /// and how long to wait for them.
+    /// How long to wait for them.
     pub within: Duration,
 }
 
@@ -70,7 +70,7 @@ pub struct LockState {
     pub owner: String,
     /// How often the owner has entered.
     pub holds: u64,
-    /// Until the lease ends, unless it is renewed. `None`: it has no end.
+    /// How long until the lease ends, unless it is renewed. `None`: it has no end.
     pub remaining: Option<Duration>,
     /// How many stand in the queue, if the lock is a fair one.
     pub queued: u64,

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use uuid::Uuid;
 
-/// An owner: a value that stands for whoever may enter a lock again while holding it.
-/// Clones are the same owner.
+/// An owner: code that has this value may enter a lock again while the owner holds it. Clones are the same
+/// owner.
 #[derive(Debug, Clone)]
 pub struct Owner {
     identity: Arc<Identity>,
@@ -15,12 +15,13 @@ pub struct Owner {
 #[derive(Debug)]
 struct Identity {
     field: String,
-    /// Whether code outside this module may have it, and so may have entered with it.
+    /// Whether code outside this crate may have it, and so may have entered with it.
     shared: AtomicBool,
 }
 
 impl Owner {
     /// As it stands in the hash: `<client uuid>:<number>`.
+    #[must_use]
     pub fn field(&self) -> &str {
         &self.identity.field
     }

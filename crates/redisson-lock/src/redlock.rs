@@ -26,15 +26,14 @@ const ONE_NODE_MS: std::ops::RangeInclusive<u64> = 2_000..=3_000;
 pub struct RedLockOptions {
     /// The lease of a lock that names none. 30 s, renewed, by default.
     pub lease: Lease,
-    /// How long one node may take to answer, 300 ms by default. It should be a small part of
-    /// the lease, for what it takes is taken off the lease; and a node that is silent costs
-    /// each entry so long.
+    /// How long one node may take to answer, 300 ms by default. It should be a small part of the lease: the
+    /// time that the nodes take is taken off the lease, and a silent node costs each entry this long.
     pub node_timeout: Duration,
     /// How much faster than this machine's clock a node's may run in the course of a lease.
     /// By default a hundredth of the lease, and 2 ms for the grain of Redis' clock.
     pub drift: Option<Duration>,
     /// How long a wait goes on while too few nodes answer, before it fails. 30 s by default.
-    /// (That of the nodes' clients is not asked.)
+    /// (It replaces the patience of the nodes' clients.)
     pub outage_patience: Duration,
 }
 
@@ -70,8 +69,8 @@ impl Default for RedLockOptions {
 /// # }
 /// ```
 ///
-/// Of N nodes N/2+1 must grant the lock, so that N − (N/2+1) may fail: one of 3, two of 5,
-/// none of 1. An even number only costs: 4 nodes bear the failure of one, as 3 do.
+/// Of N nodes N/2+1 must grant the lock, so that N − (N/2+1) may fail: one of 3, two of 5, none of 1. An
+/// even number gains nothing: 4 nodes bear the failure of one, as 3 do.
 ///
 /// What it does **not** promise. A node that comes back without what it had granted (no
 /// `appendfsync always`), or whose clock leaps, may grant again what somebody still holds:
@@ -119,6 +118,7 @@ impl RedLock {
 /// A lock by name, on the majority of the nodes of a [`RedLock`]. A description: making or
 /// dropping it takes and frees nothing.
 #[derive(Debug, Clone)]
+#[must_use = "a `QuorumLock` only describes a lock: acquire it"]
 pub struct QuorumLock {
     name: String,
     nodes: Vec<Lock>,
@@ -126,7 +126,7 @@ pub struct QuorumLock {
 }
 
 impl QuorumLock {
-    /// With a lease of one's own.
+    /// With a lease of its own instead of that of [`RedLockOptions`].
     pub fn lease(mut self, lease: Lease) -> Self {
         self.options.lease = lease;
         self.nodes = self.nodes.into_iter().map(|node| node.lease(lease)).collect();
@@ -202,15 +202,13 @@ impl QuorumLock {
         }
     }
 
-    /// Waits until one of the nodes where somebody else holds the lock has it free, and takes
-    /// it there.
+    /// Waits until the lock is free on this node, where another owner holds it, and takes it there.
     ///
-    /// Redis' own advice, to try all nodes again after a random time, either asks far too
-    /// often or sleeps far too long, and has everybody try whenever they happen to. A node's
-    /// own wait hears of the release. All take the *first* such node, so that they stand in
-    /// one line, and whoever comes out of it is mostly alone in trying the others; the random
-    /// pause is for where several have some all the same, because they do not see the same
-    /// nodes. Never for long: should this node fail, the lock may be free on the others.
+    /// Redis' own advice is to try all nodes again after a random time. That either asks far too often or
+    /// sleeps far too long. A node's own wait hears of the release. All waiters take the *first* such node, so
+    /// they stand in one line, and the waiter that comes out of it is mostly alone in trying the other nodes.
+    /// (The random pause is for waiters that do not see the same nodes, so that each has some.) The wait is
+    /// never long: should this node fail, the lock may be free on the others.
     async fn wait_for(
         &self,
         node: usize,
@@ -222,7 +220,7 @@ impl QuorumLock {
         match self.nodes[node].acquire_within(limit).await {
             Ok(guard) => Ok(guard.map(|guard| (node, guard))),
             Err(error @ LockError::TooManyWaiters(_)) => Err(error),
-            // It failed: the next attempt says what that means.
+            // The node failed: the next attempt says what that means.
             Err(_) => Ok(None),
         }
     }
@@ -246,7 +244,7 @@ impl QuorumLock {
         }
         let done = granted.len();
         give_back(granted, patience).await;
-        // Said by every node alike, and of the request, not of the node.
+        // Every node says the same of these, since the request is at fault.
         let of_the_request = |error: &LockError| {
             matches!(error, LockError::InvalidName(_) | LockError::InvalidLease)
         };
@@ -291,7 +289,7 @@ struct Missed {
     held: Option<usize>,
     /// Whether the nodes that answered were a majority.
     enough_answered: bool,
-    /// What prevented the majority, if it was not only others who hold the lock.
+    /// What prevented the majority, unless it was only that other owners hold the lock.
     error: Option<LockError>,
 }
 
@@ -317,27 +315,31 @@ impl QuorumGuard {
     /// How long a majority surely holds the lock yet without another renewal: counted on each
     /// node from before its grant or last renewal was sent, so that what the nodes took to
     /// answer is off, and less the drift of the clocks. Zero when it may be lost.
+    #[must_use]
     pub fn validity(&self) -> Duration {
         self.guards.validity()
     }
 
     /// Whether the majority is lost; looks at the clock, as [`Guard::is_lost`] does.
+    #[must_use]
     pub fn is_lost(&self) -> bool {
         self.validity().is_zero()
     }
 
     /// Is cancelled when fewer than a majority of the nodes hold the lock, or may hold it.
+    #[must_use]
     pub fn lost(&self) -> &CancellationToken {
         self.guards.lost()
     }
 
     /// On how many nodes it was granted.
+    #[must_use]
     pub fn granted(&self) -> usize {
         self.guards.guards().count()
     }
 
-    /// Gives it back on all nodes, at once, and waits for a majority of them to say so; the
-    /// others are gone on with in the background. Cancellation-safe: dropped, all of them are.
+    /// Gives the lock back on all nodes at once, and waits for a majority of them to say so; the releases on
+    /// the others go on in the background. Cancellation-safe: dropped, all of them do.
     ///
     /// # Errors
     /// `NotHeld` when it was not held on a majority any more; `NoQuorum` when too few nodes

@@ -21,6 +21,7 @@ impl ScriptClaim {
     }
 
     /// The channel on which a release is told.
+    #[must_use]
     pub fn channel(&self) -> String {
         self.0.channel()
     }

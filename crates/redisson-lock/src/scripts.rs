@@ -40,7 +40,7 @@ macro_rules! fair_script {
 }
 fair_script!(FAIR_ACQUIRE, "acquire.lua", "fair_acquire.lua");
 fair_script!(FAIR_RELEASE, "release.lua", "fair_release.lua");
-// Whoever breaks a lock open need not know whether it is a fair one.
+// An operator who breaks a lock open need not know whether it is a fair one.
 fair_script!(FORCE_RELEASE, "force_release.lua", "fair_release.lua");
 
 /// The script that takes a lock, for programs that measure how fast Redis runs it.

@@ -50,7 +50,7 @@ impl LockClient {
     }
 
     /// The names whose fencing counter matches `pattern`, and for how long nobody has used each:
-    /// `limit` of them at most. (To ask is no use.) Cancellation-safe: it changes nothing.
+    /// `limit` of them at most. (Asking does not count as a use.) Cancellation-safe: it changes nothing.
     ///
     /// # Errors
     /// Those of Redis, which counts no idle time under an LFU `maxmemory-policy`.
@@ -71,12 +71,12 @@ impl LockClient {
         survey(self.redis(), &patterns, "string", limit, look).await
     }
 
-    /// Forgets the fencing counter of a name that nobody has used for `idle`, so that it takes no
-    /// memory. Whether it did: it does not while somebody holds the lock, nor where the next number
-    /// might not be larger than the last: a counter that is ahead of the server's clock, or that only
-    /// Redisson has counted.
+    /// Forgets the fencing counter of a name that nobody has used for `idle`, so that it takes no memory, and
+    /// returns whether it did. A counter stays while somebody holds the lock, and where the next number might
+    /// not be larger than the last: the counter is ahead of the server's clock, or only Redisson has counted
+    /// it.
     ///
-    /// Only for names that no `RFencedLock` of Redisson will use again: it would begin at 1.
+    /// Only for names that no `RFencedLock` of Redisson will use again: that one would begin at 1.
     /// Cancellation-safe: dropped, it is done or not.
     ///
     /// # Errors

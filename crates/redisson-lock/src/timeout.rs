@@ -18,7 +18,8 @@ const STEPS: u32 = 10;
 #[error("no answer within {0:?}")]
 pub struct TimedOut(Duration);
 
-/// The answer, unless it takes longer than `limit` of a process that is not too busy to read it.
+/// The answer, unless it takes longer than `limit`. The time in which this process is too busy to read it does
+/// not count.
 ///
 /// # Errors
 /// `TimedOut` when it does; `answer` is then dropped, unless it was passed by reference.

@@ -12,8 +12,8 @@ use super::listener::Listeners;
 use super::owner::Owner;
 use crate::connection::Redis;
 
-/// The longest sleep of the first waiter. The subscription, the pings and the end of the lease wake it
-/// earlier; this is for what they do not cover.
+/// The longest sleep of the first waiter. A message, a lost connection and the end of the lease wake it
+/// earlier; this is for what these do not cover.
 const MAX_SLEEP: Duration = Duration::from_secs(10);
 /// The same while releases are not heard.
 const MAX_DEAF_SLEEP: Duration = Duration::from_secs(1);

@@ -210,8 +210,8 @@ impl Watchdog {
         &self.validity
     }
 
-    /// No renewal is sent after this returns, save one that is on its way already; that
-    /// one is checked against the owner like any other.
+    /// No renewal is sent after this returns. One that is on its way already is checked against the owner, as
+    /// all are.
     pub(super) fn stop(&self) {
         let mut schedule = self.state.schedule();
         if schedule.due.remove(&self.entry).is_none()
@@ -229,7 +229,7 @@ impl Drop for Watchdog {
 }
 
 /// Returns when the lease is lost: a renewal was refused, none succeeded before the
-/// deadline counted from the last that did, or the hold was renewed `until` it may not be.
+/// deadline counted from the last that did, or `until` came, after which it is not renewed, and the lease ended.
 async fn renew_until_lost(
     redis: &Redis,
     claim: &Claim,

@@ -97,7 +97,7 @@ pub(super) fn judge(
             max,
         }),
         outcomes: crowd.outcomes,
-        audit: audit.into(),
+        audit,
     };
     let CrowdVerdict { untold, lost, undersold, .. } = verdict;
     verdict.holds = verdict.audit.holds && [untold, lost, undersold] == [0; 3] && unexpected == 0;

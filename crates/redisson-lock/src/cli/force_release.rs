@@ -1,4 +1,4 @@
-//! `seckill lock force-release`.
+//! The command `force-release`.
 
 use std::process::ExitCode;
 

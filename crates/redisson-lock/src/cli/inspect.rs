@@ -1,4 +1,4 @@
-//! `seckill lock inspect`.
+//! The command `inspect`.
 
 use std::process::ExitCode;
 
@@ -6,8 +6,7 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 
-use super::say;
-use super::{RedisArgs, Unusable};
+use super::{RedisArgs, Unusable, say};
 use crate::connection::Redis;
 use crate::{LockClient, LockError, LockOptions, LockState};
 
@@ -47,7 +46,7 @@ impl<'a> InspectReport<'a> {
     }
 }
 
-/// What was answered about the lock of this name, an error as who asked must hear it.
+/// The answer about the lock of this name, with an error in the words for the user.
 pub(super) fn named<T>(answer: Result<T, LockError>, name: &str) -> anyhow::Result<T> {
     match answer {
         Err(error @ LockError::InvalidName(_)) => Err(Unusable(error.to_string()).into()),

@@ -1,4 +1,4 @@
-//! `seckill lock list`.
+//! The command `list`.
 
 use std::process::ExitCode;
 

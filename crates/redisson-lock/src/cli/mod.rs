@@ -1,5 +1,5 @@
-//! The lock for shells and cron jobs, and for those who look after them: the commands of the program
-//! `redisson-lock`, and of any other program that has them among its own.
+//! The lock for shells and cron jobs, and for their operators: the commands of the program `redisson-lock`,
+//! which another program may have among its own.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! `seckill lock run`.
+//! The command `run`.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal};
@@ -107,7 +107,7 @@ async fn enter(lock: &Lock, args: &RunArgs) -> Result<Option<Guard>, LockError> 
         return Ok(None);
     }
     if std::io::stderr().is_terminal() {
-        // What a person who sees nothing happen would ask.
+        // A person at a terminal who sees nothing happen asks why.
         let state = lock.state().await?;
         tell(format_args!("waiting; {}", in_words(&args.name, state.as_ref())));
     }

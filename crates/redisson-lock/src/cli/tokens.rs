@@ -1,4 +1,4 @@
-//! `seckill lock tokens`.
+//! The command `tokens`.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -15,12 +15,12 @@ use super::slots::{Address, Range, Redirect, SLOTS, slot_of};
 use super::subscriber::Subscriber;
 use crate::timeout::within;
 
-/// How often a request is sent on to yet another node. Nothing was done when it is.
+/// How often a request is sent on to yet another node: the one before has refused it, and done nothing.
 const MAX_REDIRECTS: usize = 5;
 /// How many are asked at once where one answer is enough: some may be down.
 const MAX_ASKED: usize = 3;
 
-/// The nodes of a cluster, and who serves what.
+/// The nodes of a cluster, and which of them serves which slot.
 pub(super) struct Cluster {
     /// The nodes that the configuration names.
     seeds: Vec<Arc<Member>>,
@@ -215,7 +215,7 @@ impl Cluster {
         all.sample(&mut rand::rng(), MAX_ASKED).map(|member| Arc::clone(member)).collect()
     }
 
-    /// Asks some nodes who serves what, one task for all.
+    /// Asks some nodes which of them serves what; one task asks for all.
     async fn learn(&self) -> Result<(), RedisError> {
         let asking = within(CONNECT_TIMEOUT, self.asking.lock()).await;
         let _asking = asking.map_err(unavailable)?;
@@ -227,7 +227,7 @@ impl Cluster {
             answer = slots_of(&self.seeds).await;
         }
         let (speaker, ranges) = answer?;
-        // What goes wrong from here on was not known to who answered.
+        // What goes wrong from here on, the node that answered did not know.
         self.doubted.store(false, Ordering::Relaxed);
         self.note(&speaker, ranges);
         Ok(())
@@ -255,7 +255,7 @@ impl Cluster {
     }
 }
 
-/// The first answer of these to CLUSTER SLOTS, and whose it is.
+/// The first answer of these members to CLUSTER SLOTS, and the address of the one that gave it.
 async fn slots_of(members: &[Arc<Member>]) -> Result<(Address, Vec<Range>), RedisError> {
     if members.is_empty() {
         return Err(unavailable("no node of the cluster is known"));

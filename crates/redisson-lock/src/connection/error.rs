@@ -59,17 +59,20 @@ impl RedisError {
     }
 
     /// What lies behind the error.
+    #[must_use]
     pub const fn cause(&self) -> &Cause {
         let (Self::Unavailable(cause) | Self::Unknown(cause) | Self::Defect(cause)) = self;
         cause
     }
 
     /// Whether the same request may succeed a little later.
+    #[must_use]
     pub const fn retry_may_help(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::Unknown(_))
     }
 
     /// Whether Redis may have done what was asked.
+    #[must_use]
     pub const fn outcome_unknown(&self) -> bool {
         matches!(self, Self::Unknown(_))
     }

@@ -15,9 +15,10 @@ use super::slots::Address;
 use super::subscriber::Subscriber;
 use super::url::Place;
 
-/// A handle on one Redis: a server, the master that sentinels watch, or a cluster. Cheap to
-/// clone. A connection that breaks is replaced by the next command; commands are never sent
-/// twice by this handle, except to another node of a cluster after one that refused them.
+/// A handle on one Redis: a server, the master that sentinels watch, or a cluster. Cheap to clone. A
+/// connection that breaks is replaced by the next command. Commands are never sent twice by this handle, except
+/// where the first time surely did nothing: to another node of a cluster after one that refused them, and to a
+/// server that lacked the script.
 #[derive(Clone)]
 pub struct Redis {
     topology: Arc<Topology>,
@@ -64,7 +65,7 @@ impl Redis {
         Ok(Self { topology: Arc::new(topology), outage })
     }
 
-    /// Tells `listener` of outages; otherwise this handle writes them to the log.
+    /// Tells `listener` of outages. Without one this handle writes them to the log.
     #[must_use]
     pub fn on_outage(mut self, listener: OutageListener) -> Self {
         self.outage = Arc::new(OutageWatch::new(listener));
@@ -115,6 +116,9 @@ impl Redis {
     /// # Errors
     /// As [`Redis::query`], for all of them. In a cluster their keys may be on different servers:
     /// there each has to be sent by itself.
+    ///
+    /// # Panics
+    /// Never, unless the `redis` crate loses an answer.
     pub async fn call_all(
         &self,
         calls: &[ScriptCall],
@@ -174,6 +178,7 @@ impl Redis {
     }
 
     /// The server that tells what is published on a channel, as far as is known.
+    #[must_use]
     pub fn shard_of(&self, channel: &str) -> Shard {
         match &*self.topology {
             Topology::One(_) => Shard(None),
@@ -183,7 +188,7 @@ impl Redis {
 
     /// A fresh connection that hears what is published on the channels of a shard. Its stream ends
     /// when it is lost; of a server that went silent only a `ping` can tell, which has no time-out
-    /// of its own. Nothing subscribes anew: that is for who knows the channels.
+    /// of its own. Nothing subscribes anew: that is for the caller, which knows the channels.
     ///
     /// # Errors
     /// `Unavailable` when there was no connection within 400 ms.
@@ -214,6 +219,7 @@ impl Redis {
     /// Which shared connection is in use, if one is: commands sent on the same one run in
     /// the order they were sent. Always `None` for a cluster, where the second of two
     /// commands may take another way than the first.
+    #[must_use]
     pub fn generation(&self) -> Option<u64> {
         match &*self.topology {
             Topology::One(node) => node.generation(),
@@ -222,6 +228,7 @@ impl Redis {
     }
 
     /// Whether all keys are on one server, so that a script may have any of them.
+    #[must_use]
     pub fn is_one_server(&self) -> bool {
         matches!(&*self.topology, Topology::One(_))
     }

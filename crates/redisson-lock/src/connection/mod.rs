@@ -5,16 +5,15 @@
 //! command it cleans up after. A connection is made anew when it is lost. One per command
 //! would cost a round trip each time.
 //!
-//! What was sent is never sent again: it may have been done. The `redis` crate's own
-//! cluster connection does send again after a lost connection, and cannot tell a node that
-//! went silent from others that answer; so a cluster is here what one server is, many
-//! times, with a table of who serves which slot.
+//! What was sent is never sent again: it may have been done. (Where it surely was not, it is: a script that the
+//! server lacked, a request that a node of a cluster refused.) The `redis` crate's own cluster connection does
+//! send again after a lost connection, and cannot tell a silent node from others that answer. So a cluster is
+//! here what one server is, many times, with a table of which serves which slot.
 //!
-//! In reading order: `url`, the forms of `REDIS_URL`; `node`, the connections to one server (`dedicated`: those
-//! that are not shared);
-//! `sentinels`, how that one is found; `slots` and `cluster`, who is asked among many;
-//! `request`, what is sent; `subscriber`, what is heard; `handle` joins them; `scan` goes through the keys
-//! of all.
+//! In reading order: `handle`, which all callers use; `node`, the connections to one server (`dedicated`: those
+//! that are not shared); `request`, what is sent; `url`, the forms of `REDIS_URL`; `sentinels`, how the master
+//! is found; `slots` and `cluster`, which server is asked among many; `subscriber`, what is heard; `scan`, which
+//! goes through the keys of all masters; `outage`, which tells once that Redis does not answer.
 
 mod cluster;
 mod dedicated;

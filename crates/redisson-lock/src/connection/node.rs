@@ -21,11 +21,11 @@ use crate::timeout::{unless_silent, within};
 /// How long the shared connection may bring no answer, to nobody.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Which server.
+/// Where a server is.
 pub(super) enum ServerAddress {
     /// This one.
     Fixed(Client),
-    /// The present master, asked for anew for each connection.
+    /// Wherever the master is: the sentinels are asked anew for each connection.
     Elected(Sentinels),
 }
 
@@ -40,7 +40,7 @@ pub(super) struct RedisServer {
 /// The shared connection of a while.
 #[derive(Clone)]
 struct SharedConnection {
-    /// Which one, so that only who saw it break drops it.
+    /// Its number, so that a request that saw it break discards this connection and not the next one.
     generation: u64,
     connection: MultiplexedConnection,
     /// How many commands it answered, to tell a long queue from a silent server.
@@ -70,7 +70,7 @@ impl RedisServer {
         Self { address, shared, connecting, dedicated }
     }
 
-    /// Asks on the shared connection; tells `sending` on which, just before.
+    /// Asks on the shared connection; tells `sending` its generation, just before.
     pub(super) async fn ask<T: FromRedisValue>(
         &self,
         request: impl Request,
@@ -136,7 +136,7 @@ impl RedisServer {
                     }
                 })
                 .map_err(RedisError::from)?;
-            // The request was done; of what fails from here on that has to be said.
+            // The request was done: what fails from here on has an unknown outcome.
             let wait = acknowledgement.command();
             Ok::<_, RedisError>((answer, wait.query_async(connection).await.map_err(unknown)?))
         };
@@ -155,7 +155,7 @@ impl RedisServer {
         within(CONNECT_TIMEOUT, connecting).await.map_err(unavailable)?.map_err(unavailable)
     }
 
-    /// The same of a node of a cluster: it hears sharded messages, too, which needs RESP3.
+    /// The same at a node of a cluster, where it hears sharded messages, too. That needs RESP3.
     pub(super) async fn shard_subscriber(&self) -> Result<Subscriber, RedisError> {
         let connecting = async {
             let info = self.client().await?.get_connection_info().clone();

@@ -1,5 +1,5 @@
 //! Tells once when Redis stops answering, and once when it answers again: not once for each of the
-//! thousands of callers who meet the same outage.
+//! thousands of callers that meet the same outage.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub enum OutageEvent<'a> {
     Ended,
 }
 
-/// A function that is told. It is called on the task of the request, and must not block.
+/// What hears of outages. It is called on the task of the request, and must not block.
 pub type OutageListener = Arc<dyn Fn(OutageEvent<'_>) + Send + Sync>;
 
 /// Whether Redis is away, as far as one handle knows.

@@ -108,7 +108,7 @@ impl Request for &[ScriptCall] {
 }
 
 /// Where the first key most often is. Of a command that has it elsewhere this names some
-/// argument, and the wrong node, which says who is the right one.
+/// argument, and so the wrong node, which names the right one.
 fn first_key(command: &Cmd) -> Option<&[u8]> {
     let mut words = command.args_iter().map(|word| match word {
         Arg::Simple(bytes) => bytes,
@@ -123,7 +123,7 @@ fn first_key(command: &Cmd) -> Option<&[u8]> {
     words.next()
 }
 
-/// A connection to a node that is about to take over a slot: it serves who asks for it.
+/// A connection to a node that is about to take over a slot: it serves the slot to requests after ASKING.
 pub(super) struct Asking<'a>(pub(super) &'a mut MultiplexedConnection);
 
 impl ConnectionLike for Asking<'_> {

@@ -1,4 +1,4 @@
-//! The slots of a cluster: which a key is in, and what a node says about who serves them.
+//! The slots of a cluster: which a key is in, and what a node says about the servers of each.
 
 use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
 
@@ -85,12 +85,12 @@ fn beginning(value: Value) -> Result<Vec<Value>, ParsingError> {
     Ok(all)
 }
 
-/// Where else a node says that a slot is.
+/// What a node says of a slot that it does not serve: where the slot is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Redirect {
     pub(super) slot: u16,
     pub(super) address: Address,
-    /// It is there already; otherwise it is on its way there.
+    /// Whether the slot is there already; otherwise it is on its way there.
     pub(super) moved: bool,
 }
 

@@ -69,6 +69,7 @@ impl Subscriber {
     }
 
     /// The two halves, which work side by side.
+    #[must_use]
     pub fn split(self) -> (SubscriberSink, SubscriberStream) {
         (self.sink, self.stream)
     }
