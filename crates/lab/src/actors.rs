@@ -34,7 +34,9 @@ pub enum Stop {
 /// What an actor is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ActorState {
-    /// At a pause point, or not begun.
+    /// It stands where its attempt begins.
+    NotBegun,
+    /// At a pause point.
     Held,
     /// It waits in the database.
     QueuedInDatabase,
@@ -42,8 +44,27 @@ pub(super) enum ActorState {
     QueuedInProcess,
     /// It goes on by itself.
     Running,
-    /// It was answered, or its process is gone.
+    /// It was answered.
     Over,
+    /// Its process was killed.
+    Killed,
+}
+
+impl ActorState {
+    /// Whether it goes on when the schedule says so.
+    pub(super) fn can_go_on(self) -> bool {
+        matches!(self, Self::NotBegun | Self::Held)
+    }
+
+    /// Whether it waits for another actor.
+    pub(super) fn is_queued(self) -> bool {
+        matches!(self, Self::QueuedInDatabase | Self::QueuedInProcess)
+    }
+
+    /// Whether it will do nothing more.
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Self::Over | Self::Killed)
+    }
 }
 
 /// An actor and what became of it.

@@ -6,9 +6,8 @@ use tokio::time::timeout;
 
 use super::protocol::{Act, Attempt, NodeRequest};
 use super::scheduler::{Actor, ActorRecord, ActorState, NodeIndex, PATIENCE, Scheduler, Stop};
-use ladder::{Answer, GROUP, Point, STREAM, WorkTurn};
+use ladder::{Answer, GROUP, Point, QueueKeys, WorkTurn};
 use redisson_lock::connection::Redis;
-use seckill::store::Keys;
 
 /// One for each process.
 const NAMES: [&str; 3] = ["W", "W2", "W3"];
@@ -38,7 +37,7 @@ impl Scheduler<'_> {
             user: 0,
             voucher: 0,
             node: node.0,
-            state: ActorState::Held,
+            state: ActorState::NotBegun,
             answer: None,
             detail: String::new(),
             // A consumer that fails is no end of the story.
@@ -78,7 +77,7 @@ impl Scheduler<'_> {
 
     /// The stream of the rung.
     pub(super) fn stream(&self) -> String {
-        Keys::with_prefix(&self.key_prefix).ladder(STREAM)
+        QueueKeys::with_prefix(&self.key_prefix).stream()
     }
 
     /// Everything works, and has as long as it needs: the consumers write, and whoever was told
@@ -187,9 +186,14 @@ impl Scheduler<'_> {
     async fn ask_again(&mut self, nth: usize) -> anyhow::Result<()> {
         let node = self.living().first().context("no process is left to ask")?.0;
         let ActorRecord { name, user, voucher, .. } = self.actors[nth];
-        let actor = name.to_owned();
-        let (also, lease_ms, patience_ms) = (None, 0, 0);
-        let attempt = Attempt { actor, user, voucher, also, lease_ms, patience_ms };
+        let attempt = Attempt {
+            actor: name.to_owned(),
+            user,
+            voucher,
+            also: None,
+            lease_ms: 0,
+            patience_ms: 0,
+        };
         self.nodes[node].order(&NodeRequest::Ask(attempt)).await?;
         self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await?;
         let act = timeout(PATIENCE, self.nodes[node].next_act(name)).await;

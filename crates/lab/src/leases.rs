@@ -43,7 +43,7 @@ impl Scheduler<'_> {
             LockKind::Redis(_) => self.redis_lease_over(user).await?,
             LockKind::ZooKeeper => self.session_over(user).await?,
             // The lock of a process ends with the process.
-            LockKind::None | LockKind::Mutex | LockKind::Stream => return Ok(LeaseEnd::Ended),
+            LockKind::NoLock | LockKind::Mutex | LockKind::Stream => return Ok(LeaseEnd::Ended),
         };
         self.say(match end {
             LeaseEnd::Ended => "the lease ends",

@@ -28,7 +28,7 @@ impl LockServers {
                 Ok(Self { redis_urls: vec![world.redis_url().to_owned()], ..Self::default() })
             }
             LockKind::Redis(several) => Self::fresh(world, several).await,
-            LockKind::None | LockKind::Mutex => Ok(Self::default()),
+            LockKind::NoLock | LockKind::Mutex => Ok(Self::default()),
             LockKind::ZooKeeper => {
                 Ok(Self { zookeeper: Some(world.zookeeper().await?), ..Self::default() })
             }

@@ -13,13 +13,10 @@ use super::node_process::NodeProcess;
 use super::protocol::{Attempt, NodePlan, NodeRequest};
 use super::timeline::TimelineLine;
 use super::world::World;
-use ladder::{Answer, Point, Rung};
+use ladder::{Answer, LeaseKind, Point, Rung};
 
 /// What takes longer never comes: the cell is unknown.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The first rung whose lock is renewed, and whose holder learns that it has lost it.
-const WATCHES_ITSELF: u32 = 13;
 
 /// One of the scheduler's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,7 +204,7 @@ impl<'a> Scheduler<'a> {
             user: in_the_books,
             voucher: buyer.voucher,
             node: node.0,
-            state: ActorState::Held,
+            state: ActorState::NotBegun,
             answer: None,
             detail: String::new(),
             may_fail: false,
@@ -236,7 +233,7 @@ impl<'a> Scheduler<'a> {
     pub async fn kill(&mut self, node: NodeIndex) -> anyhow::Result<()> {
         self.say(format!("process {} is killed (SIGKILL)", node.0 + 1));
         for record in self.actors.iter_mut().filter(|record| record.node == node.0) {
-            record.state = ActorState::Over;
+            record.state = ActorState::Killed;
         }
         self.nodes[node.0].kill().await
     }
@@ -312,7 +309,7 @@ impl<'a> Scheduler<'a> {
 
     /// Whether the holder's lease is renewed while it lives.
     pub fn renews(&self) -> bool {
-        self.rung.number() >= WATCHES_ITSELF
+        self.rung.lease == LeaseKind::Renewed
     }
 
     /// Orders of a voucher.

@@ -97,11 +97,7 @@ impl Scheduler<'_> {
         loop {
             for actor in actors {
                 let record = &self.actors[actor.0];
-                let queued = matches!(
-                    record.state,
-                    ActorState::QueuedInDatabase | ActorState::QueuedInProcess
-                );
-                if !queued || self.nodes[record.node].has_heard(record.name) {
+                if !record.state.is_queued() || self.nodes[record.node].has_heard(record.name) {
                     return Ok(*actor);
                 }
             }
@@ -133,11 +129,11 @@ impl Scheduler<'_> {
         loop {
             let (name, node) = (self.actors[actor.0].name, self.actors[actor.0].node);
             match self.actors[actor.0].state {
-                ActorState::Held => {
+                ActorState::NotBegun | ActorState::Held => {
                     self.actors[actor.0].state = ActorState::Running;
                     self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await?;
                 }
-                ActorState::Over => {
+                ActorState::Over | ActorState::Killed => {
                     return Ok(self.actors[actor.0].answer.clone().unwrap_or(Stop::Waits));
                 }
                 ActorState::QueuedInDatabase
@@ -224,10 +220,9 @@ impl Scheduler<'_> {
     /// after its actor was answered: what waits for it goes on by itself.
     pub(super) fn is_undoing(&self, transactions: OpenTransactions) -> bool {
         let dropped = |record: &ActorRecord| {
-            record.state == ActorState::Over
-                && !matches!(record.answer, Some(Stop::Done(Answer::Ordered(_))))
+            record.state.is_over() && !matches!(record.answer, Some(Stop::Done(Answer::Ordered(_))))
         };
-        let alive = self.count(|record| record.state != ActorState::Over);
+        let alive = self.count(|record| !record.state.is_over());
         transactions.open > alive && self.count(dropped) > 0
     }
 

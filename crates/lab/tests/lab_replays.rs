@@ -212,7 +212,8 @@ fn every_rung_says_what_it_is() {
 #[tokio::test]
 async fn r22_tells_of_an_order_that_was_given_up_and_then_written() {
     let world = world::World::new().await;
-    let names = ["{1}stream", "{1}told", "{1}stock"].map(|name| world.keys.ladder(name));
+    let run = uuid::Uuid::new_v4();
+    let names = ["{1}stream", "{1}told", "{1}stock"].map(|name| format!("{run}:{name}"));
     let [stream, told, stock] = names.each_ref().map(String::as_str);
     let say = async |words: &[&str]| {
         let mut command = redis::cmd(words[0]);

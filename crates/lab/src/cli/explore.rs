@@ -69,7 +69,8 @@ pub struct ExploreArgs {
     /// Write the result as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the trees as a page, one file that needs no network (- for standard output)
+    /// Write the schedules that break a promise, with their timelines, as a page: one file that needs no
+    /// network (- for standard output)
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
@@ -219,7 +220,7 @@ async fn explore_all(
 }
 
 fn line(exploration: &Exploration) -> String {
-    let (place, sum) = (place(&exploration.setting), html::sum(exploration));
+    let (place, sum) = (place(&exploration.setting), exploration.sum());
     format!("{place}: {sum} ({:.0}/s)", exploration.rate())
 }
 
@@ -236,7 +237,7 @@ fn print(report: &ExploreReport, objections: &[String], args: &ExploreArgs) -> a
 fn text(report: &ExploreReport, objections: &[String], look: Look) -> String {
     let mut lines = Vec::new();
     for exploration in &report.explorations {
-        let (place, sum) = (place(&exploration.setting), html::sum(exploration));
+        let (place, sum) = (place(&exploration.setting), exploration.sum());
         lines.push(format!("{}: {sum}", look.heading(&place)));
         if !report.all {
             lines.extend(shortest(exploration, look));

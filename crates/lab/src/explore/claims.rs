@@ -14,7 +14,7 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
     let twice = setting.from == InitialState::DoubleClick;
     let one_process = setting.nodes == 1;
     // Nothing is shared between two attempts in one process that two processes would not share.
-    let any_process = setting.rung.lock == LockKind::None;
+    let any_process = setting.rung.lock == LockKind::NoLock;
     let kills_consumer = fault == Some(ExploreStep::Kill(CONSUMER));
     let until_fault = leaf.schedule.0.iter().take_while(|step| Some(**step) != fault);
     let worked = until_fault.into_iter().any(|step| *step == ExploreStep::Go(CONSUMER));

@@ -1,12 +1,9 @@
 //! What must be true of a lock: who holds it, how often, and by which token.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::schedule::ACTOR_NAMES;
-use ladder::{UnknownName, named};
+use ladder::named;
 
 named! {
     /// What the lock promises.

@@ -234,7 +234,7 @@ fn summary(rung: &'static Rung, language: Language) -> RungSummary {
         breaks_when,
         claims: rung.claims,
         lock: match rung.lock {
-            LockKind::None => "none",
+            LockKind::NoLock => "none",
             LockKind::Mutex => "mutex",
             LockKind::Redis(_) => "redis",
             LockKind::ZooKeeper => "zookeeper",

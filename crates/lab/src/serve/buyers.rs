@@ -7,7 +7,7 @@ use sqlx::postgres::PgPool;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::problem::LabProblem;
+use seckill::http::ApiError;
 use seckill::model::UserId;
 
 /// Buyers that wait to be written down. Beyond them an order waits, too.
@@ -26,8 +26,8 @@ impl Numbers {
     /// The buyer of a request. There is no authentication in the lab: the token is the user's
     /// number. Without one it is somebody who has never been here, so that plain `curl` and
     /// `wrk` are a crowd.
-    pub(super) fn who(&self, headers: &HeaderMap) -> Result<UserId, LabProblem> {
-        let wrong = || LabProblem::invalid("in the lab the token is the user's number: Bearer 7");
+    pub(super) fn who(&self, headers: &HeaderMap) -> Result<UserId, ApiError> {
+        let wrong = || ApiError::invalid("in the lab the token is the user's number: Bearer 7");
         let Some(said) = headers.get(header::AUTHORIZATION) else {
             let next = self.0.fetch_add(1, Ordering::Relaxed);
             return UserId::new(next).ok_or_else(wrong);

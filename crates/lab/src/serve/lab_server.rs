@@ -19,7 +19,6 @@ use crate::sale;
 use crate::world::World;
 use ladder::{self, RUNGS, Resources, Tables};
 use seckill::http::server::{self, ServerLimits};
-use seckill::store::Keys;
 
 /// Files that are not connections of clients: each rung may have some to its servers.
 const OTHER_FILES: u64 = 512;
@@ -32,6 +31,7 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 /// The users without a number of their own begin above this, so that they are nobody who has
 /// one; those of each node above a multiple of it.
 const STRANGERS: i64 = 1_000_000_000;
+
 /// Where rungs sell.
 pub struct LabServer {
     state: Arc<LabState>,
@@ -53,7 +53,7 @@ struct Floor {
 impl Floor {
     fn open(url: String) -> anyhow::Result<Self> {
         let looks = sale::connections(&url)?;
-        let sales = Resources::open(&url, &[], None, Keys::default())?.database;
+        let sales = Resources::open(&url, &[], None, "")?.database;
         let (register, writing) = Register::open(looks.clone());
         Ok(Self { url, looks, sales, register, writing })
     }
