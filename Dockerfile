@@ -3,13 +3,13 @@
 FROM rust:1.95-bookworm AS build
 WORKDIR /build
 COPY . .
-# Without the teaching part: an image is for production. The caches live with the builder, not in
+# The server alone: an image is for production. The caches live with the builder, not in
 # a layer: after a change only what it touches is compiled again, which the usual trick of
 # building the dependencies against an empty main does for them alone. A cache is gone when the
 # step ends, hence the copy. `locked`, because two builds at once would break each other's files.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/build/target,sharing=locked \
-    cargo build --locked --release --no-default-features --bin seckill \
+    cargo build --locked --release -p seckill \
     && install -D target/release/seckill /out/seckill
 
 FROM debian:bookworm-slim

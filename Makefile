@@ -13,6 +13,9 @@ CARGO      ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 SECKILL    := $(TARGET_DIR)/release/seckill
 
+# The server, the tools beside it, and what keeps private servers for both.
+SERVER := -p seckill -p seckill-tools -p private-stores --bins
+
 # make demo ARGS='--stock 500 --users 5000'
 ARGS ?=
 
@@ -25,17 +28,21 @@ help: ## this list
 demo: release ## a whole flash sale against real servers, audited; ends with a verdict
 	$(SECKILL) demo $(ARGS)
 
+.PHONY: play
+play: release-all ## everything for people who look and learn: the shop, the board with crowds, the ladder
+	$(SECKILL) play --open $(ARGS)
+
 .PHONY: serve
 serve: release ## the HTTP API on 127.0.0.1:8080, with a private PostgreSQL and Redis
 	$(SECKILL) serve $(ARGS)
 
 .PHONY: lab
-lab: setup-lab release ## every design of the ladder: what it keeps, and where it breaks; minutes
+lab: setup-lab release-all ## every design of the ladder: what it keeps, and where it breaks; minutes
 	@mkdir -p $(TARGET_DIR)/lab
 	$(SECKILL) lab all --html $(TARGET_DIR)/lab/report.html --json $(TARGET_DIR)/lab/report.json $(ARGS)
 
 .PHONY: explore
-explore: setup-lab release ## every interleaving of every design's steps, held against its claims; many minutes
+explore: setup-lab release-all ## every interleaving of every design's steps, held against its claims; many minutes
 	@mkdir -p $(TARGET_DIR)/lab
 	$(SECKILL) lab explore --all --html $(TARGET_DIR)/lab/explore.html --json $(TARGET_DIR)/lab/explore.json $(ARGS)
 
@@ -44,18 +51,18 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
 .PHONY: test
 test: setup-test ## all tests, against real PostgreSQL and Redis that they start themselves
-	$(CARGO) test --locked $(ARGS)
+	$(CARGO) test --locked --workspace $(ARGS)
 
 .PHONY: test-lock-model
 test-lock-model: setup-test ## 10,000 random sequences of lock operations against a model; minutes
-	$(CARGO) test --locked --test integration lock_model:: -- --ignored --nocapture $(ARGS)
+	$(CARGO) test --locked -p redisson-lock --test integration lock_model:: -- --ignored --nocapture $(ARGS)
 
 # By the versions that run.sh names, or REDISSON_VERSIONS='4.7.0'. ARGS=--fake: a lock that locks nothing.
 .PHONY: test-redisson
 test-redisson: ## the lock beside the real Redisson of Java, newest and 3.x; 2 minutes
 	@scripts/setup.sh redisson
-	$(CARGO) build --locked --bin seckill
-	tests/redisson/run.sh $(TARGET_DIR)/debug/seckill $(TARGET_DIR)/redisson $(ARGS)
+	$(CARGO) build --locked $(SERVER)
+	crates/redisson-lock/tests/redisson/run.sh $(TARGET_DIR)/debug/seckill $(TARGET_DIR)/redisson $(ARGS)
 
 # A round is run again by the line it prints. Where there is no libfaketime no clock jumps.
 ROUNDS ?= 100
@@ -64,18 +71,18 @@ SEED   ?=
 .PHONY: chaos
 chaos: setup ## rounds of a sale in which servers die, pause, are cut off; ROUNDS=100 SEED=…; 5 minutes
 	@scripts/setup.sh faketime || echo 'chaos: going on without libfaketime: no clock will jump' >&2
-	ROUNDS=$(ROUNDS) SEED=$(SEED) $(CARGO) test --locked --test integration chaos:: -- --ignored --nocapture $(ARGS)
+	ROUNDS=$(ROUNDS) SEED=$(SEED) $(CARGO) test --locked -p seckill --test integration chaos:: -- --ignored --nocapture $(ARGS)
 
 .PHONY: test-scale
 test-scale: setup-scale ## the tests of distributed data: Citus, shards that move, workers that die; 2 minutes
-	$(CARGO) test --locked --test integration scale:: -- $(ARGS)
+	$(CARGO) test --locked -p seckill --test integration scale:: -- $(ARGS)
 
 .PHONY: scale
 scale: setup-scale release ## 64 vouchers on Citus and Redis Cluster, beside one PostgreSQL: CPU time an order; minutes
-	SCALE_PROGRAM=$(abspath $(SECKILL)) $(CARGO) test --locked --test integration scale::measure:: -- --ignored --nocapture $(ARGS)
+	SCALE_PROGRAM=$(abspath $(SECKILL)) $(CARGO) test --locked -p seckill --test integration scale::measure:: -- --ignored --nocapture $(ARGS)
 
 .PHONY: lint
-lint: fmt clippy doc lua ## formatting, clippy, documentation, Lua; warnings are errors
+lint: fmt clippy doc lua js ## formatting, clippy, documentation, Lua, JavaScript; warnings are errors
 
 .PHONY: bench
 bench: setup-bench release ## is my number normal? this machine's limits, and each strategy's share of them; minutes
@@ -84,13 +91,13 @@ bench: setup-bench release ## is my number normal? this machine's limits, and ea
 .PHONY: loadtest
 loadtest: ## k6 and JMeter against the server, which holds, and against rungs that do not; minutes
 	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh loadtest
-	$(CARGO) build --locked --release --bin seckill
+	$(CARGO) build --locked --release --workspace --bins
 	CARGO_TARGET_DIR=$(TARGET_DIR) loadtest/prove.sh
 
 .PHONY: fuzz-api
 fuzz-api: ## does the API do what its description says? schemathesis asks, 3 minutes
 	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh fuzz-api
-	$(CARGO) build --locked --release --bin seckill
+	$(CARGO) build --locked --release $(SERVER)
 	CARGO_TARGET_DIR=$(TARGET_DIR) fuzz/api.sh
 
 # A package of its own, built beside the program: criterion and the peers stay out of its way.
@@ -112,11 +119,11 @@ bench-purchase: ## a purchase in parts: order ids, batches, all of it without HT
 
 .PHONY: openapi
 openapi: setup-test ## writes the API's description anew into the file that a test compares it with
-	$(CARGO) test --locked --test integration api_document::write_the_snapshot -- --ignored
+	$(CARGO) test --locked -p seckill --test integration api_document::write_the_snapshot -- --ignored
 
 .PHONY: screenshots
 screenshots: setup-test ## takes the pictures in the README anew: the shop and the board, in both languages
-	$(CARGO) test --locked --test integration screenshots:: -- --ignored
+	$(CARGO) test --locked -p seckill-lab --test integration screenshots:: -- --ignored
 
 .PHONY: deploy-check
 deploy-check: ## are docker-compose.yml, the balancer's file and the manifests of Kubernetes well-formed?
@@ -135,7 +142,11 @@ clean: ## removes what was built
 
 .PHONY: release
 release: setup
-	$(CARGO) build --locked --release --bin seckill
+	$(CARGO) build --locked --release $(SERVER)
+
+.PHONY: release-all
+release-all: setup
+	$(CARGO) build --locked --release --workspace --bins
 
 .PHONY: setup-test
 setup-test:
@@ -159,26 +170,38 @@ setup-lint:
 
 .PHONY: fmt
 fmt: setup-lint
-	$(CARGO) fmt --check
-	$(CARGO) fmt --check --manifest-path benches/Cargo.toml
+	$(CARGO) fmt --all --check
 
 .PHONY: clippy
 clippy: setup-lint
-	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 .PHONY: doc
 doc: setup-lint
-	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --no-deps
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --no-deps
 
 # The names wrk calls and sets are told in the heads of the scripts themselves.
 .PHONY: lua
 lua: setup-lint
-	luacheck --quiet --std lua51 --read-globals redis KEYS ARGV cjson -- $(wildcard lua) loadtest/wrk
+	luacheck --quiet --std lua51 --read-globals redis KEYS ARGV cjson -- $(wildcard lua) $(wildcard crates/*/lua) loadtest/wrk
 
-# The server without the tools and the teaching part must compile on its own, and without warnings:
-# what only the others use shows here as dead code. clippy says both; machine code would cost a second
-# build of what depends on the features.
+# Biome, from npm, into the build's own directory. biome.json says what it looks at.
+BIOME := $(TARGET_DIR)/js/node_modules/.bin/biome
+
+.PHONY: js
+js: setup-js
+	$(BIOME) check --error-on-warnings
+
+.PHONY: setup-js
+setup-js:
+	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh js
+
+# What the image holds is built from these crates alone: no load generator, no lab, no ladder; and the
+# two libraries can be published as they stand.
 .PHONY: production
 production: setup-lint setup
-	$(CARGO) clippy --locked --no-default-features -- -D warnings
-	$(CARGO) clippy --locked --no-default-features --features tools -- -D warnings
+	@! $(CARGO) tree --locked -e normal -p seckill | grep -E ' (load|ladder|seckill-lab|seckill-tools) v' \
+		|| { echo 'the server depends on a house that it must not know' >&2; exit 1; }
+	@! $(CARGO) tree --locked -p redisson-lock | grep -E ' (sqlx|axum)[a-z-]* v' \
+		|| { echo 'the lock depends on sqlx or axum' >&2; exit 1; }
+	$(CARGO) package --locked --allow-dirty -p group-commit -p child-program -p redisson-lock

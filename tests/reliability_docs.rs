@@ -34,12 +34,38 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
+/// The directory of tests in which a file lies, and its path from there: of the server
+/// (`tests/owners.rs`) or of another crate (`crates/redisson-lock/tests/lock.rs`).
+fn test_file(word: &str) -> Option<(&str, &str)> {
+    if let Some(path) = word.strip_prefix("tests/") {
+        return Some(("tests", path));
+    }
+    let (name, path) = word.strip_prefix("crates/")?.split_once("/tests/")?;
+    let directory = &word[..word.len() - path.len() - 1];
+    (!name.contains('/')).then_some((directory, path))
+}
+
+/// Asserts that the test binary of its crate has this file: each module is declared by the one above it.
+fn assert_is_compiled(file: &str) {
+    let (directory, path) = test_file(file).unwrap();
+    let path = path.strip_suffix(".rs").unwrap_or_else(|| panic!("{file} is no Rust"));
+    let mut above = format!("{directory}/main.rs");
+    let mut at = directory.to_owned();
+    for module in path.split('/') {
+        let declaration = format!("mod {module};");
+        let declares = |line: &str| line.strip_prefix("pub ").unwrap_or(line) == declaration;
+        assert!(read(&above).lines().any(declares), "{above} does not have {file}");
+        at = format!("{at}/{module}");
+        above = format!("{at}.rs");
+    }
+}
+
 /// Every test that `text` names, with the file that it names before.
 fn named(text: &str) -> Vec<(&str, &str)> {
     let mut file = None;
     let mut named = Vec::new();
     for word in quoted(text) {
-        if word.starts_with("tests/") {
+        if test_file(word).is_some() {
             file = Some(word);
         } else if word.matches('_').count() > 3
             && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
@@ -56,6 +82,7 @@ fn every_test_that_the_page_names_exists() {
     let named = named(&page);
     assert!(named.len() > 20, "only {named:?}");
     for (file, test) in named {
+        assert_is_compiled(file);
         let text = read(file);
         let (head, _) = text
             .split_once(&format!("fn {test}("))
@@ -103,8 +130,17 @@ fn the_figures_are_those_of_the_faults_of_today() {
 
 #[test]
 fn a_test_is_read_with_the_file_that_stands_before_it() {
-    let text =
-        "`no_lost_order` `tests/a.rs` `one_two_three_four_five`, `a_b_c_d_e`; `tests/b.rs` `x`";
-    let expected = [("tests/a.rs", "one_two_three_four_five"), ("tests/a.rs", "a_b_c_d_e")];
+    let text = "`no_lost_order` `tests/a.rs` `one_two_three_four_five`, `a_b_c_d_e`; `tests/b.rs` `x`; \
+                `crates/lock/tests/c/d.rs` `f_g_h_i_j`";
+    let expected = [
+        ("tests/a.rs", "one_two_three_four_five"),
+        ("tests/a.rs", "a_b_c_d_e"),
+        ("crates/lock/tests/c/d.rs", "f_g_h_i_j"),
+    ];
     assert_eq!(named(text), expected);
+    assert_eq!(test_file("crates/lock/tests/c/d.rs"), Some(("crates/lock/tests", "c/d.rs")));
+    for other in ["crates/a/src/tests.rs", "crates/a/b/tests/c.rs", "src/tests/a.rs", "no_lockout"]
+    {
+        assert_eq!(test_file(other), None);
+    }
 }

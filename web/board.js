@@ -1,11 +1,11 @@
 // The board: reads the figures once a second, and shows them.
 
-import { api, byId, element, fill, language, tabStorage, texts } from "./page.js";
 import * as form from "./board_form.js";
 import * as login from "./board_login.js";
-import * as metrics from "./metrics.js";
 import * as plots from "./board_plots.js";
 import * as verdict from "./board_verdict.js";
+import * as metrics from "./metrics.js";
+import { api, byId, element, fill, language, tabStorage, texts } from "./page.js";
 
 const EVERY_MS = 1000;
 // Latency and batches are of so many readings.
@@ -109,7 +109,10 @@ function showFigures(reading, stock) {
   if (readings.at(-1)?.reading.process !== reading.process) readings = [];
   const before = readings.at(-1);
   readings = [...readings, { at, reading }].slice(-WINDOW - 1);
-  figure("in-flight", fill(texts.of_limit, { count: whole.format(reading.inFlight), limit: whole.format(reading.limit) }));
+  figure(
+    "in-flight",
+    fill(texts.of_limit, { count: whole.format(reading.inFlight), limit: whole.format(reading.limit) }),
+  );
   figure("queue", whole.format(reading.queue));
   figure("strategy", reading.strategy);
   if (!before) {
@@ -129,7 +132,9 @@ function showFigures(reading, stock) {
   figure("batch", batch === null ? "–" : short.format(batch));
   showOutcomes(now.outcomes, reading.outcomes, seconds);
   plots.add({
-    orders, refusals, stock,
+    orders,
+    refusals,
+    stock,
     p50: inMs(metrics.quantile(now.latency, 0.5)),
     p99: inMs(metrics.quantile(now.latency, 0.99)),
     inFlight: reading.inFlight,
@@ -138,12 +143,18 @@ function showFigures(reading, stock) {
 }
 
 function showOutcomes(now, all, seconds) {
-  const rows = Object.entries(all).filter(([, count]) => count > 0).sort((a, b) => b[1] - a[1]);
+  const rows = Object.entries(all)
+    .filter(([, count]) => count > 0)
+    .sort((a, b) => b[1] - a[1]);
   const cells = rows.map(([code, count]) =>
-    element("tr", { "data-code": code },
+    element(
+      "tr",
+      { "data-code": code },
       element("th", { scope: "row" }, texts[`code_${code}`] ?? code),
       element("td", { class: "number" }, whole.format((now[code] ?? 0) / seconds)),
-      element("td", { class: "number" }, whole.format(count))));
+      element("td", { class: "number" }, whole.format(count)),
+    ),
+  );
   const empty = element("tr", {}, element("td", { colSpan: 3 }, texts.none_yet));
   byId("outcomes").replaceChildren(...(cells.length > 0 ? cells : [empty]));
 }
@@ -198,10 +209,14 @@ async function readNodes() {
   if (nodes.status === 401 || nodes.status === 403) return leave(nodes);
   if (!nodes.ok) return;
   const rows = nodes.body.nodes.map(({ address, instance, connections, answers }) =>
-    element("tr", { class: answers ? "this" : null },
+    element(
+      "tr",
+      { class: answers ? "this" : null },
       element("td", {}, answers ? fill(texts.this_node, { address }) : address),
       element("td", {}, instance),
-      element("td", { class: "number" }, String(connections))));
+      element("td", { class: "number" }, String(connections)),
+    ),
+  );
   byId("nodes").replaceChildren(...rows);
   figure("known-nodes", String(rows.length));
 }

@@ -1,7 +1,7 @@
 // The session of an administrator.
 
-import { api, byId, element, fill, storage, tabStorage, texts } from "./page.js";
 import * as form from "./board_form.js";
+import { api, byId, element, fill, storage, tabStorage, texts } from "./page.js";
 
 const KEPT_AS = "session";
 const GIVEN = "board-token";

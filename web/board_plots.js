@@ -7,7 +7,12 @@ const KEPT_AS = "board-points";
 // The columns of a point, in their order.
 const COLUMNS = ["time", "orders", "refusals", "p50", "p99", "inFlight", "queue", "stock"];
 
-const clock = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const clock = new Intl.DateTimeFormat(language, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hour12: false,
+});
 const number = new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 });
 
 let points = kept();
@@ -57,29 +62,41 @@ function colour(name) {
 function make(id, series, options = {}) {
   const host = byId(id);
   const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
-  const powers = (plot, at, least, most) => {
+  const powers = (_plot, _at, least, most) => {
     const splits = [];
     for (let power = 10 ** Math.ceil(Math.log10(least)); power <= most; power *= 10) splits.push(power);
     return splits;
   };
   const values = (_, splits) => splits.map((value) => (value === null ? "" : number.format(value)));
-  const plot = new uPlot({
-    width: Math.max(host.clientWidth, 200),
-    height: 180,
-    cursor: { show: false },
-    legend: { live: false },
-    scales: {
-      x: { range: () => [Date.now() / 1000 - SECONDS, Date.now() / 1000] },
-      y: options.log
-        ? { distr: 3, range: () => [0.1, 10_000] }
-        : { range: (_, least, most) => [0, Math.max(most ?? 0, 1) * 1.1] },
+  const plot = new uPlot(
+    {
+      width: Math.max(host.clientWidth, 200),
+      height: 180,
+      cursor: { show: false },
+      legend: { live: false },
+      scales: {
+        x: { range: () => [Date.now() / 1000 - SECONDS, Date.now() / 1000] },
+        y: options.log
+          ? { distr: 3, range: () => [0.1, 10_000] }
+          : { range: (_plot, _least, most) => [0, Math.max(most ?? 0, 1) * 1.1] },
+      },
+      axes: [
+        { ...axis, values: (_, splits) => splits.map((value) => clock.format(value * 1000)), space: 75 },
+        { ...axis, values, size: 56, ...(options.log && { splits: powers }) },
+      ],
+      series: [
+        {},
+        ...series.map(([, label, stroke]) => ({
+          label,
+          stroke: colour(stroke),
+          width: 2,
+          points: { show: points.length < 3, size: 5 },
+        })),
+      ],
     },
-    axes: [
-      { ...axis, values: (_, splits) => splits.map((value) => clock.format(value * 1000)), space: 75 },
-      { ...axis, values, size: 56, ...(options.log && { splits: powers }) },
-    ],
-    series: [{}, ...series.map(([, label, stroke]) => ({ label, stroke: colour(stroke), width: 2, points: { show: points.length < 3, size: 5 } }))],
-  }, [[], ...series.map(() => [])], host);
+    [[], ...series.map(() => [])],
+    host,
+  );
   return { plot, host, names: series.map(([name]) => name) };
 }
 
@@ -88,9 +105,22 @@ export function start() {
   for (const { plot } of plots) plot.destroy();
   plots = [
     // The orders are drawn over the refusals, of which there are more.
-    make("plot-rates", [["refusals", texts.series_refusals, "--bad"], ["orders", texts.series_orders, "--good"]]),
-    make("plot-latency", [["p99", "p99", "--bad"], ["p50", "p50", "--link"]], { log: true }),
-    make("plot-load", [["queue", texts.series_queue, "--bad"], ["inFlight", texts.series_flight, "--link"]]),
+    make("plot-rates", [
+      ["refusals", texts.series_refusals, "--bad"],
+      ["orders", texts.series_orders, "--good"],
+    ]),
+    make(
+      "plot-latency",
+      [
+        ["p99", "p99", "--bad"],
+        ["p50", "p50", "--link"],
+      ],
+      { log: true },
+    ),
+    make("plot-load", [
+      ["queue", texts.series_queue, "--bad"],
+      ["inFlight", texts.series_flight, "--link"],
+    ]),
     make("plot-stock", [["stock", texts.series_stock, "--good"]]),
   ];
   draw();

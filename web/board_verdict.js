@@ -12,13 +12,19 @@ function broken(audit) {
 
 function table(caption, holds, rows) {
   const cells = rows.map(([promise, isKept, figures]) =>
-    element("tr", {},
+    element(
+      "tr",
+      {},
       element("th", { scope: "row" }, texts[`promise_${promise}`] ?? promise),
-      element("td", { class: isKept ? "kept" : "broken" },
-        isKept ? `✓ ${texts.kept}` : `✗ ${figures}`)));
-  return element("table", { class: "verdict" },
+      element("td", { class: isKept ? "kept" : "broken" }, isKept ? `✓ ${texts.kept}` : `✗ ${figures}`),
+    ),
+  );
+  return element(
+    "table",
+    { class: "verdict" },
     element("caption", { class: holds ? "kept" : "broken" }, caption),
-    element("tbody", {}, ...cells));
+    element("tbody", {}, ...cells),
+  );
 }
 
 function sentence(holds) {
@@ -30,7 +36,10 @@ function rowsOf(audit) {
   // A promise that this page does not know is shown, too.
   const names = [...new Set([...IN_THE_DATABASE, ...found])];
   const words = (name) =>
-    audit.violations.filter((violation) => violation.startsWith(`${name}:`)).map((violation) => violation.slice(name.length + 2)).join("; ");
+    audit.violations
+      .filter((violation) => violation.startsWith(`${name}:`))
+      .map((violation) => violation.slice(name.length + 2))
+      .join("; ");
   return names.map((name) => [name, !found.includes(name), words(name)]);
 }
 

@@ -71,7 +71,8 @@ export function watch({ heard, state }) {
   function open() {
     clearTimeout(streamTimer);
     stream?.close();
-    const opened = (stream = new EventSource("/api/events"));
+    const opened = new EventSource("/api/events");
+    stream = opened;
     opened.addEventListener("open", () => {
       stopPolling();
       isAlive();

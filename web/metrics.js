@@ -8,8 +8,14 @@ const BUYING = "/api/vouchers/{id}/orders";
 // {buckets: [[upper bound, count up to it]…], sum, count}.
 export function read(text) {
   const reading = {
-    outcomes: {}, latency: histogram(), batches: histogram(),
-    process: null, inFlight: 0, limit: 0, queue: 0, strategy: "",
+    outcomes: {},
+    latency: histogram(),
+    batches: histogram(),
+    process: null,
+    inFlight: 0,
+    limit: 0,
+    queue: 0,
+    strategy: "",
   };
   for (const line of text.split("\n")) {
     const found = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line);
@@ -21,10 +27,18 @@ export function read(text) {
 
 function take(reading, name, label, value) {
   switch (name) {
-    case "seckill_purchases_total": reading.outcomes[label.outcome] = value; break;
-    case "seckill_purchases_in_flight": reading.inFlight = value; break;
-    case "seckill_purchases_limit": reading.limit = value; break;
-    case "seckill_order_queue_depth": reading.queue = value; break;
+    case "seckill_purchases_total":
+      reading.outcomes[label.outcome] = value;
+      break;
+    case "seckill_purchases_in_flight":
+      reading.inFlight = value;
+      break;
+    case "seckill_purchases_limit":
+      reading.limit = value;
+      break;
+    case "seckill_order_queue_depth":
+      reading.queue = value;
+      break;
     case "seckill_server_info":
       reading.strategy = label.strategy;
       reading.process = label.instance;

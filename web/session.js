@@ -27,7 +27,9 @@ function keep(value) {
   tell();
 }
 
-const tell = () => listeners.forEach((listener) => listener(session()));
+function tell() {
+  for (const listener of listeners) listener(session());
+}
 
 addEventListener("storage", (event) => event.key === KEY && tell());
 

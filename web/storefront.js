@@ -1,8 +1,8 @@
 // The shop: a card a voucher, which counts down, sells, and says what became of it.
 
-import { api, byId, element, fill, language, retryAfter, texts } from "./page.js";
 import { serverNow, watch } from "./live.js";
 import { knowTitle, showOrders } from "./orders.js";
+import { api, byId, element, fill, language, retryAfter, texts } from "./page.js";
 import { apiAsUser, logIn, logOut, onSession, session } from "./session.js";
 
 const MAX_TRIES = 4;
@@ -90,7 +90,10 @@ class Card {
     setText(this.label, texts.begins_in);
     setText(this.digits, clock(this.begin - now));
     this.button.disabled = this.isBusy || Boolean(this.orderId) || status !== "on_sale";
-    setText(this.button, this.isBusy ? texts.buying : this.orderId ? texts.bought : texts[`buy_${status}`] ?? texts.buy);
+    setText(
+      this.button,
+      this.isBusy ? texts.buying : this.orderId ? texts.bought : (texts[`buy_${status}`] ?? texts.buy),
+    );
     setText(this.when, this.whenText(status, now));
   }
 
@@ -159,7 +162,7 @@ class Card {
       const isUnderWay = number > 1 && code === "order_in_progress";
       const mayHelp = isLost || isUnderWay || [429, 502, 503, 504].includes(answer.status);
       if (!mayHelp || number === MAX_TRIES) return this.refused(answer, title);
-      await this.wait(isLost ? texts.lost : title ?? texts.no_connection, retryAfter(answer), number + 1);
+      await this.wait(isLost ? texts.lost : (title ?? texts.no_connection), retryAfter(answer), number + 1);
     }
   }
 
@@ -298,4 +301,6 @@ watch({
     if (state !== "offline") catchUp();
   },
 });
-setInterval(() => cards.forEach((card) => card.render()), 250);
+setInterval(() => {
+  for (const card of cards.values()) card.render();
+}, 250);

@@ -32,7 +32,7 @@ async fn be_a_lab() {
 async fn a_killed_lab_takes_its_servers_along() {
     let place = tempfile::tempdir().unwrap();
     let mut lab = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "lab_faults::be_a_lab", "--ignored", "--nocapture"])
+        .args(["--exact", "be_a_lab", "--ignored", "--nocapture"])
         // What it leaves behind.
         .env("TMPDIR", place.path())
         .stdin(Stdio::piped())

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use testkit::processes::{children_of, living_in};
 use testkit::shop::api_client::Answer;
-use testkit::shop::private_server::PrivateServer;
+use testkit::shop::private_server::{DEMO_ADMIN_PHONE, PrivateServer};
 use testkit::wait::eventually;
 
 const CURRENT: &str = "/api/crowds/current";
@@ -200,6 +200,26 @@ async fn the_administrator_of_a_demonstration_is_one_only_from_this_machine() {
     from("host", "evil.example").await.problem(403, "forbidden");
     from("x-forwarded-for", "192.0.2.1").await.problem(403, "forbidden");
     from("forwarded", "for=192.0.2.1").await.problem(403, "forbidden");
+}
+
+/// Whoever asks is shown the code; that of an administrator only on this machine.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_to_a_request_for_a_login_code_has_the_code() {
+    let server = PrivateServer::start().await;
+    for (phone, headers, is_shown) in [
+        ("13800138000", &[][..], true),
+        ("13800138001", &[("host", "evil.example")], true),
+        (DEMO_ADMIN_PHONE, &[], true),
+        (DEMO_ADMIN_PHONE, &[("host", "evil.example")], false),
+        (DEMO_ADMIN_PHONE, &[("x-forwarded-for", "192.0.2.1")], false),
+    ] {
+        let request = server.api.request("POST", "/api/login-codes");
+        let request = headers.iter().fold(request, |it, (name, value)| it.header(*name, *value));
+        let sent = server.api.send(request.json(&json!({ "phone": phone }))).await;
+        let code = sent.is(202).body["code"].as_str();
+        assert_eq!(code.is_some_and(|code| code.len() == 6), is_shown, "{phone} {headers:?}: {sent:?}");
+        assert!(sent.body["expires_in_s"].is_u64(), "{sent:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -39,7 +39,7 @@ impl Played {
         let (player, thread) = Player::start(options).unwrap();
         let site = Arc::new(Site::with(seckill_lab::play::site_additions(None)));
         let routes = page::routes(player, &site);
-        let address = world.serve_beside(routes, world.options(), Vec::new()).await;
+        let address = world.serve_site(site, routes, world.options(), Vec::new()).await;
         Self { api: Api::at(world, address), thread }
     }
 
@@ -186,7 +186,7 @@ async fn a_session_that_nobody_uses_ends_and_another_one_is_played_on_new_server
 async fn a_server_that_stops_or_is_killed_leaves_no_process_and_no_directory_of_a_session() {
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
         let (place, data) = (place(), place());
-        let mut command = seckill(&["serve", "--listen", "127.0.0.1:0"]);
+        let mut command = seckill(&["play", "--listen", "127.0.0.1:0"]);
         command.env("TMPDIR", place.path()).env("SECKILL_DATA_DIR", data.path().join("data"));
         let node = Node::start(&mut command).await;
         let http = reqwest::Client::new();

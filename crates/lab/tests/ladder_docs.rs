@@ -20,7 +20,7 @@ const COURSE: [&str; 2] = ["docs/ladder.md", "docs/ladder.zh-CN.md"];
 const PAGES: [&str; 4] = ["docs/ladder.md", "docs/ladder.zh-CN.md", "README.md", "README.zh-CN.md"];
 
 fn read(file: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)).unwrap()
 }
 
 /// A fenced block.
@@ -181,7 +181,7 @@ async fn every_timeline_is_what_the_lab_prints_today() {
 fn quoted(block: &Block) -> Option<String> {
     match block.info()[..] {
         ["rust", file] if file.contains('/') => Some(file.to_owned()),
-        ["rust", rung] => Some(format!("src/ladder/{rung}.rs")),
+        ["rust", rung] => Some(format!("crates/ladder/src/{rung}.rs")),
         ["lua", file] => Some(format!("lua/{file}")),
         ["sql", file] => Some(format!("migrations/{file}")),
         _ => None,

@@ -1,9 +1,9 @@
 // Crowds: sending one, and what is known of the one that was sent last.
 
-import { api, byId, fill, language, texts } from "./page.js";
 import * as form from "./board_form.js";
 import * as login from "./board_login.js";
 import * as verdict from "./board_verdict.js";
+import { api, byId, fill, language, texts } from "./page.js";
 
 const IS_OVER = ["ended", "stopped", "failed"];
 const STOP_TRIES = 10;

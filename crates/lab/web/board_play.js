@@ -1,9 +1,9 @@
 // The board of a demonstration: a button that shows a whole sale, and crowds.
 
-import { byId, texts } from "./page.js";
 import * as board from "./board.js";
 import * as crowd from "./board_crowd.js";
 import * as login from "./board_login.js";
+import { byId, texts } from "./page.js";
 
 byId("demo").addEventListener("click", async () => {
   const [button, state] = [byId("demo"), byId("demo-state")];
@@ -16,8 +16,10 @@ byId("demo").addEventListener("click", async () => {
     }
     const begin = board.serverNow() + 6000;
     const sale = {
-      title: texts.demo_sale, stock: 2000,
-      begin_time: new Date(begin).toISOString(), end_time: new Date(begin + 3_600_000).toISOString(),
+      title: texts.demo_sale,
+      stock: 2000,
+      begin_time: new Date(begin).toISOString(),
+      end_time: new Date(begin + 3_600_000).toISOString(),
     };
     const created = await board.createSale(sale);
     const sent = created.ok ? await crowd.send(created.body.id, 20_000, 3) : created;

@@ -153,10 +153,12 @@ function showBuyer(actor) {
   const last = state.timeline.findLast((event) => event.actor === actor.name);
   card.querySelector("button").disabled = !actor.can_step;
   card.querySelector(".who").textContent = fill(texts.buyer, actor);
-  card.querySelector(".at").replaceChildren(
-    ...(actor.is_over ? [element("b", {}, texts.through), " · "] : []),
-    last ? told(last) : texts.not_begun,
-  );
+  card
+    .querySelector(".at")
+    .replaceChildren(
+      ...(actor.is_over ? [element("b", {}, texts.through), " · "] : []),
+      last ? told(last) : texts.not_begun,
+    );
 }
 
 // An event in the language of the page; the server says it in English.
@@ -168,13 +170,9 @@ function told(event) {
 function showNow() {
   const rung = rungs.get(state.rung);
   const none = { none: texts.lock_none, mutex: texts.lock_mutex }[rung.lock] ?? texts.no_locks;
-  const orders = state.orders.map((order) =>
-    fill(texts.order_is, { ...order, number: order.name.replace(/\D/g, "") }),
-  );
+  const orders = state.orders.map((order) => fill(texts.order_is, { ...order, number: order.name.replace(/\D/g, "") }));
   const list = (items, otherwise) =>
-    items.length
-      ? items.map((item) => element("dd", {}, item))
-      : [element("dd", { class: "soft" }, otherwise)];
+    items.length ? items.map((item) => element("dd", {}, item)) : [element("dd", { class: "soft" }, otherwise)];
   byId("state").replaceChildren(
     element("dt", {}, texts.row),
     element("dd", { class: state.row.stock < 0 ? "bad" : undefined }, fill(texts.row_is, state.row)),
@@ -312,12 +310,7 @@ async function showFile() {
   const token = ({ class: kind, text }) => (kind ? element("span", { class: kind }, text) : text);
   byId("source").replaceChildren(
     ...file.lines.map((line) =>
-      element(
-        "li",
-        {},
-        element("span", { class: "marks" }),
-        element("code", {}, ...line.map(token)),
-      ),
+      element("li", {}, element("span", { class: "marks" }), element("code", {}, ...line.map(token))),
     ),
   );
   const begins = file.lines.findIndex((line) => line.some(({ text }) => text === "buy"));
@@ -346,12 +339,15 @@ function showDiff(name, title, rung, lines) {
     }
     hidden = 0;
   };
-  lines.forEach((line, nth) => {
-    if (!near(nth)) return hidden++;
+  for (const [nth, line] of lines.entries()) {
+    if (!near(nth)) {
+      hidden += 1;
+      continue;
+    }
     gap();
     const sign = { same: " ", added: "+", removed: "-" }[line.tag];
     shown.append(element("span", { class: line.tag }, `${sign} ${line.text}`), "\n");
-  });
+  }
   gap();
   details.append(shown);
 }

@@ -13,21 +13,21 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
+use hyper::header::CONTENT_TYPE;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// The longest answer that is read, in bytes.
-pub(super) const MAX_BODY_BYTES: usize = 64 * 1024;
+const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// How long one attempt to connect may take. With a full listen backlog Linux drops the
 /// SYN and sends it again after 1 s and 3 s; this leaves room for the second.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The pause before the second attempt to connect; it doubles with every further one.
-pub(super) const FIRST_CONNECT_PAUSE: Duration = Duration::from_millis(20);
+const FIRST_CONNECT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A request as the generator sends it: without a body.
 pub(super) type EmptyRequest = Request<Empty<Bytes>>;
@@ -40,8 +40,6 @@ pub(super) enum Exchange {
         status: StatusCode,
         /// Whether it says that it is `application/problem+json`.
         is_problem: bool,
-        /// Its `Retry-After`, where that is a number of seconds.
-        retry_after: Option<Duration>,
         /// Its body; `None` when it was longer than [`MAX_BODY_BYTES`], and then the
         /// connection cannot be used any more.
         body: Option<Bytes>,
@@ -62,13 +60,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects to `node` as [`open_stream`] does.
+    /// Connects to `node`, trying up to `tries` times with growing pauses, until `deadline`. Nothing is
+    /// sent yet. Returns the last error when none succeeds.
     pub(super) async fn open(node: SocketAddr, tries: u32, deadline: Instant) -> io::Result<Self> {
-        Self::over(open_stream(node, tries, deadline).await?).await
-    }
-
-    /// Over a stream that is connected. Nothing is sent yet.
-    pub(super) async fn over(stream: TcpStream) -> io::Result<Self> {
+        let stream = open_stream(node, tries, deadline).await?;
         let (sender, driver) =
             http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
         Ok(Self { sender, driver, ended: false })
@@ -105,13 +100,7 @@ impl Connection {
     }
 }
 
-/// Connects to `node`, trying up to `tries` times with growing pauses, until `deadline`.
-/// Returns the last error when none succeeds.
-pub(super) async fn open_stream(
-    node: SocketAddr,
-    tries: u32,
-    deadline: Instant,
-) -> io::Result<TcpStream> {
+async fn open_stream(node: SocketAddr, tries: u32, deadline: Instant) -> io::Result<TcpStream> {
     let mut pause = FIRST_CONNECT_PAUSE;
     let mut tried = 1;
     loop {
@@ -141,9 +130,7 @@ async fn read(response: Response<Incoming>) -> Exchange {
     let status = response.status();
     let content_type = response.headers().get(CONTENT_TYPE);
     let is_problem = content_type.is_some_and(|value| is_problem(value.as_bytes()));
-    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let retry_after = retry_after.and_then(|text| text.parse().ok()).map(Duration::from_secs);
-    let answered = |body| Exchange::Answered { status, is_problem, retry_after, body };
+    let answered = |body| Exchange::Answered { status, is_problem, body };
     match Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await {
         Ok(body) => answered(Some(body.to_bytes())),
         Err(error) if error.is::<LengthLimitError>() => answered(None),
@@ -152,7 +139,7 @@ async fn read(response: Response<Incoming>) -> Exchange {
 }
 
 /// Whether a `content-type` is that of RFC 9457, with or without parameters.
-pub(super) fn is_problem(content_type: &[u8]) -> bool {
+fn is_problem(content_type: &[u8]) -> bool {
     let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
     essence.trim_ascii().eq_ignore_ascii_case(b"application/problem+json")
 }

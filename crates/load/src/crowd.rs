@@ -141,22 +141,19 @@ pub fn count_others(outcomes: &Outcomes, codes: &[&str]) -> u64 {
     others.map(|(_, count)| count).sum()
 }
 
-/// One line of a crowd's output.
-pub type CrowdLine = ReportLine<CrowdReport>;
-
-/// One line of a load's output: `{"progress":{…}}` or, last, `{"report":{…}}`.
+/// One line of a crowd's output: `{"progress":{…}}` or, last, `{"report":{…}}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ReportLine<R> {
+pub enum CrowdLine {
     /// How far it has come.
     Progress {
-        /// Requests that have their outcome; of a steady load, milliseconds since its start.
+        /// Requests that have their outcome.
         done: u64,
-        /// Requests in the plan; of a steady load, its milliseconds.
+        /// Requests in the plan.
         total: u64,
     },
     /// The end.
-    Report(R),
+    Report(CrowdReport),
 }
 
 /// What came of it.

@@ -1,18 +1,15 @@
-//! The processes of their own in which loads are made: `seckill crowd` and `seckill steady`
-//! (both hidden), as who starts them sees them.
+//! The process of its own in which a crowd is made (`seckill-tools crowd`, hidden), as who starts it sees
+//! it.
 
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
 use super::LoadError;
-use super::crowd::{CrowdPlan, CrowdReport, ReportLine};
-use super::steady::{SteadyPlan, SteadyReport};
+use super::crowd::{CrowdLine, CrowdPlan, CrowdReport};
 
 /// Lets a process of the program `exe` send the crowd. `progress` is told, some times a
 /// second, how many attempts have their outcome. Dropping the future ends the crowd.
@@ -24,35 +21,10 @@ use super::steady::{SteadyPlan, SteadyReport};
 pub async fn send(
     exe: &Path,
     plan: &CrowdPlan,
-    progress: impl FnMut(u64),
-) -> Result<CrowdReport, LoadError> {
-    tell(exe, "crowd", plan, progress).await
-}
-
-/// Lets a process of the program `exe` make a steady load. `progress` is told, some times a
-/// second, how many milliseconds of [`SteadyPlan::total_ms`] have passed. Dropping the future
-/// ends the load.
-///
-/// # Errors
-///
-/// As [`send`].
-pub async fn steady(
-    exe: &Path,
-    plan: &SteadyPlan,
-    progress: impl FnMut(u64),
-) -> Result<SteadyReport, LoadError> {
-    tell(exe, "steady", plan, progress).await
-}
-
-/// Starts the subcommand, gives it the plan, and reads what it says to the end.
-async fn tell<R: DeserializeOwned>(
-    exe: &Path,
-    subcommand: &str,
-    plan: &impl Serialize,
     mut progress: impl FnMut(u64),
-) -> Result<R, LoadError> {
+) -> Result<CrowdReport, LoadError> {
     let mut child = Command::new(exe)
-        .arg(subcommand)
+        .arg("crowd")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         // Ctrl-C is for us: it ends when we no longer read.
@@ -68,11 +40,11 @@ async fn tell<R: DeserializeOwned>(
     drop(stdin);
     let mut lines = BufReader::new(stdout).lines();
     let mut report = None;
-    // A line that is none of a load's is no report either, and that is what is said of it.
+    // A line that is none of a crowd's is no report either, and that is what is said of it.
     while let Ok(Some(line)) = lines.next_line().await {
         match serde_json::from_str(&line) {
-            Ok(ReportLine::Progress { done, .. }) => progress(done),
-            Ok(ReportLine::Report(result)) => report = Some(result),
+            Ok(CrowdLine::Progress { done, .. }) => progress(done),
+            Ok(CrowdLine::Report(result)) => report = Some(result),
             Err(_) => {}
         }
     }

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 /// Why a load could not be made.
 ///
-/// Every variant but [`LoadError::WorkerDied`], [`LoadError::Wait`] and
-/// [`LoadError::CrowdEnded`] comes up before the first request.
+/// Every variant but [`LoadError::WorkerDied`] and [`LoadError::CrowdEnded`] comes up before the first
+/// request.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The plan has no request, or no node to send it to.
@@ -79,32 +79,6 @@ pub enum LoadError {
         #[source]
         source: io::Error,
     },
-    /// A list in the plan of a steady load is empty, or it has no connection.
-    #[error("a steady load needs a node, a path, a token and a connection: it lacks a {0}")]
-    Lacks(&'static str),
-    /// A path or a token of a steady load cannot stand in an HTTP request.
-    #[error("{what} {index} of the plan cannot be written into an HTTP request")]
-    Unwritable {
-        /// Which of the two it is.
-        what: &'static str,
-        /// Its index.
-        index: usize,
-    },
-    /// A number in the plan of a steady load is none that could be kept to.
-    #[error("{what} is {value}, but must be from {least} to {most}")]
-    OutOfBounds {
-        /// What the number says.
-        what: &'static str,
-        /// The number.
-        value: f64,
-        /// The least it may be.
-        least: f64,
-        /// The most it may be.
-        most: f64,
-    },
-    /// The operating system does not let the generator wait for its connections.
-    #[error("cannot wait for the load's connections")]
-    Wait(#[source] io::Error),
     /// A task of the generator panicked, after the clock started.
     #[error("a connection of the load generator died")]
     WorkerDied(#[source] tokio::task::JoinError),
@@ -127,6 +101,6 @@ impl LoadError {
     /// of them.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
-        matches!(self, Self::WorkerDied(_) | Self::Wait(_) | Self::CrowdEnded(_))
+        matches!(self, Self::WorkerDied(_) | Self::CrowdEnded(_))
     }
 }

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 /// Latencies above this are recorded as this, in microseconds: one hour.
-pub(super) const MAX_LATENCY_US: u64 = 3_600_000_000;
+const MAX_LATENCY_US: u64 = 3_600_000_000;
 
 /// Significant decimal digits that the histogram keeps: an error of at most 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
@@ -31,11 +31,6 @@ impl Latencies {
     /// Records one latency, to the microsecond, at most one hour.
     pub fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
-    }
-
-    /// Takes over what another one has recorded.
-    pub fn add(&mut self, other: &Self) {
-        self.0 += &other.0;
     }
 
     /// The summary, or `None` when nothing was recorded: a percentile of nothing is

@@ -9,11 +9,9 @@
 //! 3. `connection`: one HTTP/1.1 connection, and what is known when it breaks.
 //! 4. [`outcome`]: what an answer, or none, is counted as.
 //! 5. [`latency`]: the histogram and its summary.
-//! 6. [`steady`]: requests at a steady rate, or one after another, for as long as told.
-//! 7. [`crowd`]: the plan and the report of a rush as JSON, for the process of its
+//! 6. [`crowd`]: the plan and the report of a rush as JSON, for the process of its
 //!    own in which the load is made.
-//! 8. [`crowd_process`]: that process, and the one of a steady load, as who starts them
-//!    sees them.
+//! 7. [`crowd_process`]: that process, as who starts it sees it.
 
 mod assignment;
 mod connection;
@@ -24,6 +22,5 @@ pub mod latency;
 mod open_files;
 pub mod outcome;
 pub mod rush;
-pub mod steady;
 
 pub use error::LoadError;

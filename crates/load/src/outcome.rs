@@ -2,8 +2,6 @@
 //!
 //! [`ORDERED`] for a 201; [`ACCEPTED`] for a 202; the `code` of any `application/problem+json` (RFC 9457);
 //! `http_<status>` for any other answer; [`NO_ANSWER`]; [`NOT_SENT`].
-//!
-//! A [steady load](super::steady) does not read every answer: see there.
 
 use std::borrow::Cow;
 

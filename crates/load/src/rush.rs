@@ -114,15 +114,10 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Requests that have their outcome; of a steady load, milliseconds since its start.
+    /// Requests that have their outcome.
     #[must_use]
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
-    }
-
-    /// As far as that; several threads may say so, in any order.
-    pub(super) fn reach(&self, done: u64) {
-        self.done.fetch_max(done, Ordering::Relaxed);
     }
 }
 
@@ -267,7 +262,7 @@ impl RushWorker {
                 },
             };
             match timeout_at(until, connection.exchange(http_request)).await {
-                Ok(Exchange::Answered { status, is_problem, body, .. }) => {
+                Ok(Exchange::Answered { status, is_problem, body }) => {
                     if body.is_some() {
                         self.connection = Some(connection);
                     }

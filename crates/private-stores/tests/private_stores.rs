@@ -292,7 +292,7 @@ fn be_an_owner() {
 #[test]
 fn a_killed_owner_takes_servers_and_directory_along() {
     let mut owner = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "embedded::be_an_owner", "--ignored", "--nocapture"])
+        .args(["--exact", "be_an_owner", "--ignored", "--nocapture"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

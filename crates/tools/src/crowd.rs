@@ -9,8 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -21,7 +19,7 @@ use load::rush::{self, Progress};
 const MAX_PLAN_BYTES: u64 = 512 * 1024 * 1024;
 
 /// Between two lines of progress.
-pub(super) const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs the subcommand on this process' stdin and stdout.
 ///
@@ -41,7 +39,11 @@ pub async fn run_on(
     input: impl AsyncRead + Unpin,
     mut output: impl AsyncWrite + Unpin,
 ) -> anyhow::Result<()> {
-    let plan: CrowdPlan = read_plan(input, "a crowd's").await?;
+    let mut json = Vec::new();
+    input.take(MAX_PLAN_BYTES + 1).read_to_end(&mut json).await.context("cannot read the plan")?;
+    ensure!(json.len() as u64 <= MAX_PLAN_BYTES, "the plan is longer than {MAX_PLAN_BYTES} bytes");
+    let plan: CrowdPlan =
+        serde_json::from_slice(&json).context("the plan on stdin is not a crowd's plan")?;
     let progress = Arc::new(Progress::default());
     let mut rush = pin!(rush::run(plan.rush_plan()?, Arc::clone(&progress)));
     let mut tick = interval(PROGRESS_EVERY);
@@ -58,21 +60,10 @@ pub async fn run_on(
     write_line(&mut output, &CrowdLine::Report(CrowdReport::new(&plan, result))).await
 }
 
-/// Reads a plan from `input` to its end. `whose` says in a refusal what it is not.
-pub(super) async fn read_plan<P: DeserializeOwned>(
-    input: impl AsyncRead + Unpin,
-    whose: &str,
-) -> anyhow::Result<P> {
-    let mut json = Vec::new();
-    input.take(MAX_PLAN_BYTES + 1).read_to_end(&mut json).await.context("cannot read the plan")?;
-    ensure!(json.len() as u64 <= MAX_PLAN_BYTES, "the plan is longer than {MAX_PLAN_BYTES} bytes");
-    serde_json::from_slice(&json).with_context(|| format!("the plan on stdin is not {whose} plan"))
-}
-
 /// Writes one line, and lets it out at once.
-pub(super) async fn write_line(
+async fn write_line(
     output: &mut (impl AsyncWrite + Unpin),
-    line: &impl Serialize,
+    line: &CrowdLine,
 ) -> anyhow::Result<()> {
     let mut text = serde_json::to_vec(line).context("cannot write a line as JSON")?;
     text.push(b'\n');

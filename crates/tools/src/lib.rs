@@ -13,7 +13,6 @@ use program::Program;
 
 pub mod bare;
 pub mod ceiling;
-pub mod ceiling_command;
 pub mod crowd;
 pub mod demo;
 pub mod demo_board;
@@ -21,7 +20,6 @@ pub mod demo_report;
 pub mod demo_sales;
 pub mod node;
 pub mod progress;
-pub mod steady;
 pub mod tokens;
 pub mod verdict;
 
@@ -44,16 +42,13 @@ pub struct Cli {
 pub enum Command {
     Demo(demo::DemoArgs),
     Tokens(tokens::TokensArgs),
-    Ceiling(Box<ceiling_command::CeilingArgs>),
+    Ceiling(Box<ceiling::CeilingArgs>),
     /// Send a crowd (started by the program itself)
     #[command(hide = true)]
     Crowd,
     /// Refuse everybody (started by the program itself)
     #[command(hide = true)]
     Bare,
-    /// Make a steady load (started by the program itself)
-    #[command(hide = true)]
-    Steady,
 }
 
 /// Runs the program.
@@ -71,9 +66,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Demo(args) => demo::run(args).await,
         Command::Tokens(args) => tokens::run(args).await.map(|()| ExitCode::SUCCESS),
-        Command::Ceiling(args) => ceiling_command::run(*args).await,
+        Command::Ceiling(args) => ceiling::run(*args).await,
         Command::Crowd => crowd::run().await.map(|()| ExitCode::SUCCESS),
         Command::Bare => bare::run().await.map(|()| ExitCode::SUCCESS),
-        Command::Steady => steady::run().await.map(|()| ExitCode::SUCCESS),
     }
 }

@@ -1,4 +1,5 @@
-//! Who is local: the only one who may be the administrator of a demonstration without a text message.
+//! Whether a client is on this machine. Only such a client may be the administrator of a demonstration,
+//! which is logged in to without a text message.
 
 use std::net::IpAddr;
 

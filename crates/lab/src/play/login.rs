@@ -39,7 +39,7 @@ impl SmsGateway for ShownSms {
     }
 }
 
-/// Whom the routes have to know apart.
+/// The server of a demonstration, and its administrator.
 #[derive(Debug, Clone)]
 pub(super) struct Demonstration {
     pub(super) app: App,

@@ -16,7 +16,7 @@ pub enum OutageEvent<'a> {
     Ended,
 }
 
-/// Who is told. It is called on the task of the request, and must not block.
+/// A function that is told. It is called on the task of the request, and must not block.
 pub type OutageListener = Arc<dyn Fn(OutageEvent<'_>) + Send + Sync>;
 
 /// Whether Redis is away, as far as one handle knows.

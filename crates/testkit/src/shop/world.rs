@@ -277,12 +277,23 @@ impl World {
         options: PurchasesOptions,
         trusted_proxies: Vec<IpNet>,
     ) -> SocketAddr {
-        // First, as `serve` does: whoever counts looks his counters up when he is made.
+        let site = Arc::new(Site::with(SiteAdditions::default()));
+        self.serve_site(site, more, options, trusted_proxies).await
+    }
+
+    /// The same with these pages.
+    pub async fn serve_site(
+        &self,
+        site: Arc<Site>,
+        more: Router,
+        options: PurchasesOptions,
+        trusted_proxies: Vec<IpNet>,
+    ) -> SocketAddr {
+        // First, as `serve` does: what counts looks its counters up when it is made.
         seckill::telemetry::start_metrics();
         let app = self.app_with(options, trusted_proxies).await;
         let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        let site = Arc::new(Site::with(SiteAdditions::default()));
         let added = Additions { routes: pages::routes(site).merge(more), ..Additions::default() };
         tokio::spawn(server::serve(
             listener,

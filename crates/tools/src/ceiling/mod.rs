@@ -1,30 +1,361 @@
 //! `seckill ceiling`: is my number normal?
 //!
-//! In reading order: `options`, what was asked for; `run`, the whole of it; `rounds`, what is
-//! measured and in which order; `testbed`, on what; the ceilings, `hot_row` (PostgreSQL) and
-//! `lock_script` (Redis), by other people's programs (`child`); `sales`, the strategies over HTTP,
-//! and the handler that they are compared with; `overload`; `figures`, what was found; `shares`,
-//! what that is of what, and what it should be; `machine`, on what it ran; `report` and `text_table`,
-//! how all of it is told.
+//! Each figure comes from the program that the field uses for it (`programs`): PostgreSQL's ceiling from
+//! pgbench (`postgresql`), the lock's script from redis-benchmark (`lock`), the server over HTTP from wrk
+//! (`sales`), open arrivals from k6 (`overload`). `cpu` reads what an order costs, `machine` tells on what
+//! it ran, `results` what is how much of what, and what it should be.
 
-mod child;
-mod figures;
-mod hot_row;
-mod lock_script;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use program::{FAILED, check_writable, say, write_json};
+use redisson_lock::connection::Redis;
+use seckill::cli::stores::{Stores, fresh_secret};
+use seckill::config::StoreArgs;
+use seckill::http::tokens::Tokens;
+use seckill::model::{SystemClock, UserId, VoucherId};
+use seckill::purchase::{Strategy, audit};
+use seckill::store::Database;
+use tempfile::TempDir;
+
+use crate::tokens::mint;
+use cpu::Meter;
+use machine::{Machine, cores};
+use programs::Programs;
+use results::{Figures, Results, digits};
+
+mod cpu;
+mod lock;
 mod machine;
-mod options;
 mod overload;
-mod report;
+mod postgresql;
+mod programs;
 mod results;
-mod rounds;
-mod run;
 mod sales;
-mod shares;
-mod testbed;
-mod text_table;
 
-pub use options::{MeasureArgs, Options};
-pub use report::CeilingReport;
-pub use rounds::counted;
-pub use run::measure;
-pub use testbed::Setup;
+/// Files that are not the crowd's connections.
+const OTHER_FILES: u64 = 100;
+/// More than any strategy sells in a second with one processor.
+const BUYERS_PER_CORE_S: u64 = 40_000;
+const MOST_BUYERS: u64 = 2_000_000;
+
+/// Is my number normal? The limits of this machine, and how close the strategies come
+///
+/// Everything takes its turn on the same machine, in each of several rounds, every other round in the
+/// reverse order: PostgreSQL's single hot row and batched orders (pgbench), the lock's own script
+/// (redis-benchmark), a handler that does nothing behind the same router, each strategy's confirmed orders,
+/// refusals of a voucher that is sold out (wrk), an overload (wrk, beside the open arrivals of k6).
+///
+/// What counts are medians, shares taken within a round, and the processor time of an order (in
+/// microseconds, for the server, PostgreSQL and Redis apart), which depends least on what else the machine
+/// does. A run is void, and the exit status 1, when the database does not hold what was confirmed, a buyer
+/// was refused, commits do not wait for a disk, or the audit at the end does not hold.
+///
+/// With DATABASE_URL and REDIS_URL it measures those servers, and leaves its sales there.
+#[derive(Debug, Args)]
+pub struct CeilingArgs {
+    /// How often everything is measured
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=100))]
+    rounds: u8,
+    /// How long each measurement takes, in whole seconds, after a second that does not count
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = whole_seconds)]
+    duration: Duration,
+    /// Connections that buy at once
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(2..=10_000))]
+    connections: u16,
+    /// Only these parts
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    only: Vec<Part>,
+    /// One round, a second for each measurement, of the default strategy: does it work here?
+    #[arg(long, conflicts_with_all = ["rounds", "duration"])]
+    quick: bool,
+    /// Write every figure of every round as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    stores: StoreArgs,
+}
+
+/// What can be measured apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// The lock beside its script
+    Lock,
+    /// Confirmed orders, beside the hot row and batches
+    Orders,
+    /// Refusals, beside a handler that does nothing
+    Refusals,
+    /// Many more buyers than can be served
+    Overload,
+}
+
+/// What is measured on.
+struct Bench {
+    programs: Programs,
+    duration: Duration,
+    connections: usize,
+    /// Connections of the overload.
+    crowd: usize,
+    database: Database,
+    database_url: String,
+    redis: Redis,
+    redis_url: String,
+    secret: String,
+    meter: Meter,
+    /// The scripts, the buyers' tokens.
+    directory: TempDir,
+    /// What was put on sale, for the audit.
+    sold: Vec<VoucherId>,
+    /// Why the figures mean nothing, if so.
+    void: Vec<String>,
+}
+
+/// What was found so far, and how far that is.
+struct Told {
+    results: Results,
+    bar: ProgressBar,
+}
+
+impl Told {
+    fn new() -> anyhow::Result<Self> {
+        let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}  {elapsed}")?;
+        let bar = ProgressBar::new_spinner().with_style(style);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Ok(Self { results: Results::default(), bar })
+    }
+
+    /// Waits for one measurement, and tells it.
+    async fn row(
+        &mut self,
+        name: &str,
+        by: &'static str,
+        measured: impl Future<Output = anyhow::Result<Figures>>,
+    ) -> anyhow::Result<()> {
+        self.bar.set_message(name.to_owned());
+        let figures = measured.await.with_context(|| name.to_owned())?;
+        let told = figures.get("per_s").or(figures.get("p50_ms"));
+        let told = told.copied().map(digits).unwrap_or_default();
+        self.bar.suspend(|| eprintln!("{}: {name}: {told}", self.bar.prefix()));
+        self.results.record(name, by, figures);
+        Ok(())
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When it could not be carried out; figures that are void are an exit status.
+pub async fn run(mut args: CeilingArgs) -> anyhow::Result<ExitCode> {
+    // Before the work of minutes, not after it.
+    args.json.as_deref().map_or(Ok(()), check_writable)?;
+    if args.quick {
+        (args.rounds, args.duration) = (1, Duration::from_secs(1));
+    }
+    let programs = Programs::find()?;
+    tokio::select! {
+        measured = on_stores(&args, programs) => measured,
+        // All that runs is stopped by being dropped, and the servers by their supervisor.
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            bail!("interrupted: everything that was started is being stopped");
+        }
+    }
+}
+
+async fn on_stores(args: &CeilingArgs, programs: Programs) -> anyhow::Result<ExitCode> {
+    let stores = Stores::open(&args.stores, None).await?;
+    let database = stores.migrated_database().await?;
+    let measured = async {
+        let mut bench = Bench::prepare(args, programs, database.clone(), &stores).await?;
+        let private = stores.private().map_or("named".to_owned(), |it| format!("private {it}"));
+        let tools = bench.programs.versions();
+        let machine = Machine::look(&database, &bench.redis, private, tools).await;
+        eprintln!("{}", machine.text()?);
+        bench.void = machine.objections();
+        let mut told = Told::new()?;
+        for round in 1..=args.rounds {
+            told.bar.set_prefix(format!("round {round} of {}", args.rounds));
+            bench.round(args, &mut told).await?;
+        }
+        told.bar.finish_and_clear();
+        bench.audit().await?;
+        report(args, &machine, &told.results, &bench)
+    };
+    let measured = measured.await;
+    // In any case: nothing may use the servers any more when they stop.
+    database.close().await;
+    let measured = measured?;
+    stores.close().await?;
+    Ok(measured)
+}
+
+fn report(
+    args: &CeilingArgs,
+    machine: &Machine,
+    results: &Results,
+    bench: &Bench,
+) -> anyhow::Result<ExitCode> {
+    let (shares, holds) = (results.shares(), bench.void.is_empty());
+    let mut text = format!("\n{}\n\n", results.text(&shares));
+    text += &format!("Medians of {} rounds, in brackets the ends.", args.rounds);
+    bench.skipped().iter().for_each(|reason| text += &format!("\nNOT MEASURED: {reason}"));
+    bench.void.iter().for_each(|reason| text += &format!("\nVOID: {reason}"));
+    if holds {
+        let count = bench.sold.len();
+        text += "\nHOLDS: every confirmed order is in the database, and the audit of ";
+        text += &format!("{count} vouchers holds.");
+    }
+    let is_stdout = args.json.as_deref() == Some(Path::new("-"));
+    if let Some(path) = &args.json {
+        let report = serde_json::json!({
+            "machine": machine, "rounds": args.rounds,
+            "duration_s": bench.duration.as_secs(), "connections": bench.connections,
+            "crowd": bench.crowd, "rows": results, "shares": shares, "audited": bench.sold.len(),
+            "skipped": bench.skipped(), "void": bench.void, "holds": holds,
+        });
+        write_json(path, &report)?;
+    }
+    // Standard output is the file's alone when it goes there.
+    if is_stdout {
+        eprintln!("{text}")
+    } else {
+        say(text)?
+    };
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+impl Bench {
+    /// Makes the buyers, the scripts and PostgreSQL's tables.
+    async fn prepare(
+        args: &CeilingArgs,
+        programs: Programs,
+        database: Database,
+        stores: &Stores,
+    ) -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let secret = fresh_secret();
+        let arrivals = overload::arrivals(args.duration);
+        let buyers = BUYERS_PER_CORE_S * cores().max(2) as u64 * args.duration.as_secs();
+        let buyers = buyers.min(MOST_BUYERS);
+        eprintln!("Making {} buyers", buyers + arrivals);
+        let minter = Tokens::new(secret.as_bytes(), Arc::new(SystemClock));
+        let minted = mint(&database, &minter, None, (buyers + arrivals) as u32).await?;
+        let (crowd, passers_by) = minted.split_at(buyers as usize);
+        for (name, text) in [
+            ("buy.lua", sales::BUY_LUA.to_owned()),
+            ("arrivals.js", overload::ARRIVALS_JS.to_owned()),
+            ("tokens.csv", csv(crowd)),
+            ("arrivals.csv", csv(passers_by)),
+        ] {
+            std::fs::write(directory.path().join(name), text)?;
+        }
+        let redis = Redis::new(&stores.redis_url)?;
+        let files = rlimit::increase_nofile_limit(u64::MAX)?;
+        let bench = Self {
+            programs,
+            duration: args.duration,
+            connections: args.connections.into(),
+            crowd: overload::CROWD.min(files.saturating_sub(OTHER_FILES) as usize),
+            meter: Meter::find(&database, redis.clone()).await,
+            database,
+            database_url: stores.database_url.clone(),
+            redis,
+            redis_url: stores.redis_url.clone(),
+            secret,
+            directory,
+            sold: Vec::new(),
+            void: Vec::new(),
+        };
+        bench.make_tables().await?;
+        Ok(bench)
+    }
+
+    /// Measures everything that was asked for, in turn.
+    async fn round(&mut self, args: &CeilingArgs, told: &mut Told) -> anyhow::Result<()> {
+        let (connections, main) = (self.connections, Strategy::default());
+        let is_asked = |part| args.only.is_empty() || args.only.contains(&part);
+        if is_asked(Part::Lock) {
+            if self.has_plain_redis() {
+                told.row("lock, the script", "redis-benchmark", self.lock_script()).await?;
+            }
+            told.row("lock, pairs", "the lock", self.lock_pairs()).await?;
+            told.row("lock, hand-off", "the lock", self.lock_hand_offs()).await?;
+        }
+        if is_asked(Part::Orders) {
+            for clients in [8, 1, 32].into_iter().take(if args.quick { 1 } else { 3 }) {
+                let measured = self.pgbench(postgresql::HOT_ROW, clients);
+                told.row(&format!("hot row, {clients} clients"), "pgbench", measured).await?;
+            }
+            for clients in [1, 2] {
+                let measured = self.pgbench(postgresql::BATCH, clients);
+                told.row(&format!("batches, {clients} clients"), "pgbench", measured).await?;
+            }
+            for strategy in Strategy::ALL.into_iter().filter(|it| !args.quick || *it == main) {
+                let name = strategy.as_str();
+                told.row(name, "wrk", self.orders(name, strategy, 1, connections)).await?;
+            }
+            let name = &format!("{main}, 64 vouchers");
+            told.row(name, "wrk", self.orders(name, main, 64, connections)).await?;
+            let name = &format!("{main}, 1000 connections");
+            told.row(name, "wrk", self.orders(name, main, 1, 1_000)).await?;
+        }
+        if is_asked(Part::Refusals) {
+            let name = "do-nothing handler";
+            told.row(name, "wrk", self.do_nothing(name)).await?;
+            let name = &format!("{main}, sold out");
+            told.row(name, "wrk", self.sold_out(name)).await?;
+        }
+        if is_asked(Part::Overload) && self.programs.k6.is_some() {
+            let name = &format!("{main}, overload");
+            told.row(name, "wrk, k6", self.overload(name, main)).await?;
+        }
+        Ok(())
+    }
+
+    /// What cannot be measured here, and why.
+    fn skipped(&self) -> Vec<&'static str> {
+        let reasons = [
+            (
+                self.programs.k6.is_none(),
+                "the overload: there is no k6, which `make bench` installs",
+            ),
+            (
+                !self.has_plain_redis(),
+                "the lock's script: redis-benchmark takes one server, no TLS, no password",
+            ),
+        ];
+        reasons.into_iter().filter_map(|(applies, reason)| applies.then_some(reason)).collect()
+    }
+
+    /// Removes what was made for pgbench, and audits everything that was sold.
+    async fn audit(&mut self) -> anyhow::Result<()> {
+        eprintln!("Auditing what was sold");
+        self.remove_tables().await?;
+        let mut audits = audit::run(self.database.pool(), None).await?;
+        audits.retain(|audit| self.sold.contains(&audit.voucher_id));
+        if audits.len() != self.sold.len() {
+            self.void.push(format!("{} vouchers are gone", self.sold.len() - audits.len()));
+        }
+        for audit in audits.iter().filter(|audit| !audit.holds) {
+            let violations = audit.violations.join("; ");
+            self.void.push(format!("voucher {}: {violations}", audit.voucher_id));
+        }
+        Ok(())
+    }
+}
+
+fn csv(buyers: &[(UserId, String)]) -> String {
+    let lines = buyers.iter().map(|(user, token)| format!("{user},{token}\n"));
+    "user_id,token\n".to_owned() + &lines.collect::<String>()
+}
+
+fn whole_seconds(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let is_whole = time.subsec_nanos() == 0 && (1..=600).contains(&time.as_secs());
+    is_whole.then_some(time).ok_or_else(|| "it is no whole number of seconds up to 10m".to_owned())
+}

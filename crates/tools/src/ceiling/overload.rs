@@ -1,324 +1,188 @@
-//! An overload: how much is still sold, how long the buyers wait who are served, and how soon it is
-//! over when the crowd is gone.
+//! An overload: a crowd of `wrk` whose connections ask again at once, unless the server told them to wait,
+//! and beside it the open arrivals of `k6`, who just come by: what does the crowd cost them, and how soon
+//! is it over when the crowd is gone?
 //!
-//! First the peak: as much as is sold in the same time when each of 256 buyers comes again as soon
-//! as the last one is served. Then one load of three phases, in which buyers arrive at random times
-//! whatever the server does: half the peak, several times the peak, and half the peak again.
-//!
-//! Buyers share connections, and a buyer that finds none free within 5 ms leaves (`not_sent`). The
-//! clients obey `Retry-After`: a connection that was refused is not free until then. So the server is
-//! asked less often than buyers arrive.
+//! On two shared processors no tool offers five times the peak as open arrivals, for each request costs its
+//! client time that the server lacks then. A crowd of many times the peak's connections asks for more than
+//! can be sold at every moment.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
-
-use super::figures::{quotient, rate};
-use super::rounds::{CONNECTIONS, Measurement};
-use super::sales::discrepancy;
-use super::testbed::{Load, Testbed, path};
-use load::outcome::{NOT_SENT, ORDERED};
-use load::steady::{Arrival, MAX_PER_S, Pairing, Phase, PhaseReport, SteadyReport, Window};
+use anyhow::Context;
+use chrono::{DateTime, Utc};
+use seckill::model::{Clock, SystemClock};
 use seckill::purchase::Strategy;
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
 
-/// Connections of the three phases. A buyer that finds all of them busy leaves: a connection that was
-/// told to come later is busy until then.
-pub(super) const OVERLOAD_CONNECTIONS: usize = 8_192;
-/// How long a buyer waits for the answer.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a buyer waits for a free connection. With a longer wait the latency would be that of the
-/// generator, and not of the server.
-const CONNECTION_WITHIN: Duration = Duration::from_millis(5);
-/// The names of the phases.
-pub(super) const PHASES: [&str; 3] = ["half load", "overload", "half load again"];
-/// How long a window of the report is.
-const WINDOW_MS: f64 = 100.0;
-/// So many good windows in a row are a recovery: one that is good by chance is none, and a hiccup
-/// seconds later is none of the overload's.
-const GOOD_WINDOWS: usize = 10;
-/// What is slow in a window, as a multiple of the half load's 99th percentile.
-const SLOWER_BY: f64 = 2.0;
-/// Arrivals at random are now and then a few more than their mean.
-const SPARE: f64 = 1.1;
+use super::Bench;
+use super::cpu::most_memory_mb;
+use super::programs::{GRACE, output_of};
+use super::results::{Figures, quantile};
+use super::sales::STOCK;
 
-/// What came of it.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Overload {
-    /// Confirmed orders a second, closed load.
-    pub(super) peak_per_s: f64,
-    pub(super) connections: usize,
-    pub(super) phases: Vec<PhaseFigures>,
-    /// Confirmed orders a second during the overload, as a share of the peak.
-    pub(super) goodput_share: Option<f64>,
-    /// The 99th percentile of the orders, from due, during the overload, as a multiple of that
-    /// at half load.
-    pub(super) p99_ratio: Option<f64>,
-    /// From the end of the overload until ten windows of 100 ms in a row had nothing but orders,
-    /// and a 99th percentile of at most twice that at half load; `null` when that never came.
-    pub(super) recovery_ms: Option<f64>,
-    /// From the end of the overload until the last window in which anybody heard, or found,
-    /// something else than an order: what comes after it of the recovery is slowness, which a
-    /// machine that stalls for a moment shows, too.
-    pub(super) refused_until_ms: f64,
+/// The crowd's connections: fifteen times as many as the peak is measured with.
+pub(super) const CROWD: usize = 4_000;
+/// Arrivals a second: as few as say enough, because k6 is not light.
+const ARRIVALS_PER_S: u64 = 100;
+/// What k6 runs.
+pub(super) const ARRIVALS_JS: &str = include_str!("../../../../loadtest/k6/arrivals.js");
+/// How long k6 may take until its first arrival.
+const BEGINS_WITHIN: Duration = Duration::from_secs(30);
+/// So long without a bad arrival is a recovery; a hiccup seconds later is none of the overload's.
+const GOOD_MS: f64 = 1_000.0;
+/// Slow is what takes twice the 99th percentile before the crowd, and so long.
+const SLOW_MS: f64 = 50.0;
+
+/// One of k6's lines.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    /// Milliseconds since 1970.
+    at: f64,
+    took_ms: f64,
+    status: f64,
 }
 
-/// One phase.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct PhaseFigures {
-    pub(super) name: &'static str,
-    pub(super) duration_ms: f64,
-    /// Arrivals a second that were asked for.
-    pub(super) planned_per_s: f64,
-    /// Arrivals a second that there were.
-    pub(super) offered_per_s: f64,
-    pub(super) due: u64,
-    /// Arrivals that found no free connection as long as they were willing to wait.
-    pub(super) not_sent: u64,
-    /// 201s a second that came within the phase.
-    pub(super) accepted_per_s: f64,
-    /// All arrivals of the phase by what became of them.
-    pub(super) outcomes: BTreeMap<String, u64>,
-    /// Of the orders, from the moment their buyer arrived, the wait for a free connection
-    /// included.
-    pub(super) accepted_p50_from_due_ms: Option<f64>,
-    pub(super) accepted_p99_from_due_ms: Option<f64>,
-    /// Of the orders, from the sending of the request: the server's own time.
-    pub(super) accepted_p99_from_sending_ms: Option<f64>,
-    /// The most memory the node had, in megabytes.
-    pub(super) resident_mb: Option<f64>,
+/// How long k6 runs, where other measurements take `time`: before the crowd as long, beside it three times
+/// as long, twice as long after it, and a second in which the crowd comes and goes.
+fn lasting(time: Duration) -> Duration {
+    time * 6 + Duration::from_secs(1)
 }
 
-impl Overload {
-    /// What was sold during the overload, a second.
-    pub(super) fn goodput_per_s(&self) -> Option<f64> {
-        self.phases.get(1).map(|phase| phase.accepted_per_s)
-    }
-
-    /// In a line.
-    pub(super) fn in_words(&self) -> String {
-        let recovery = self.recovery_ms.map_or_else(
-            || "no recovery".to_owned(),
-            |recovery_ms| format!("recovered after {recovery_ms:.0} ms"),
-        );
-        let goodput = self.goodput_per_s().map_or_else(|| "-".to_owned(), rate);
-        let (peak, refused_until_ms) = (rate(self.peak_per_s), self.refused_until_ms);
-        format!(
-            "{goodput} orders/s of a peak of {peak}, {recovery}, the last refusal after \
-             {refused_until_ms:.0} ms"
-        )
-    }
+/// How many arrivals there will be.
+pub(super) fn arrivals(time: Duration) -> u64 {
+    ARRIVALS_PER_S * lasting(time).as_secs()
 }
 
-impl Testbed {
-    /// Finds the peak, and asks for several times as much.
+impl Bench {
+    /// Confirmed orders a second of the crowd, and what the arrivals saw.
     pub(super) async fn overload(
         &mut self,
-        measurement: Measurement,
+        name: &str,
         strategy: Strategy,
-    ) -> anyhow::Result<(Overload, Vec<String>)> {
-        let nodes = vec![self.overloaded(strategy)?.address];
-        let lasting = self.options.lasting;
-        // As long as the overload: what can be sold for a second, before the first checkpoint,
-        // cannot be sold for long.
-        self.options.lasting = self.options.overload;
-        let peak = self.orders(measurement, nodes.clone(), CONNECTIONS).await;
-        self.options.lasting = lasting;
-        let (peak, mut spoiled) = peak?;
-        let half_ms = self.options.half_load.as_millis() as u64;
-        let durations_ms = [half_ms, self.options.overload.as_millis() as u64, half_ms];
-        let phases = phases(peak.value, self.options.overload_by, durations_ms);
-        let arrivals: f64 =
-            phases.iter().map(|phase| phase.per_s * phase.duration_ms as f64 / 1e3).sum();
-        let needed = (arrivals * SPARE) as usize + OVERLOAD_CONNECTIONS;
-        let vouchers = self.put_on_sale(measurement, needed.div_ceil(self.tokens.len())).await?;
-        let since = self.latest_second().await?;
-        let load = Load {
-            nodes,
-            paths: vouchers.iter().copied().map(path).collect(),
-            tokens: self.tokens.clone(),
-            pairing: Pairing::PathAfterPath,
-            arrival: Arrival::Open { phases: phases.clone() },
-            connections: OVERLOAD_CONNECTIONS,
-            answer_within: PATIENCE,
-            connection_within: Some(CONNECTION_WITHIN),
+    ) -> anyhow::Result<Figures> {
+        let node = self.start(strategy).await?;
+        let on_sale = self.put_on_sale(name, 1, STOCK).await?;
+        let file = |name| self.directory.path().join(name);
+        let log = file("arrivals.txt");
+        std::fs::write(&log, "")?;
+        let mut k6 = Command::new(self.programs.k6.as_ref().context("there is no k6")?);
+        k6.args(["run", "--quiet", "--no-usage-report", "--no-summary", "--address", ""])
+            .args(["--log-format", "raw", "--log-output", &format!("file={}", log.display())])
+            .args(["-e", &format!("URL=http://{}{}", node.address, on_sale.path)])
+            .args(["-e", &format!("TOKENS={}", file("arrivals.csv").display())])
+            .args(["-e", &format!("RATE={ARRIVALS_PER_S}")])
+            .args(["-e", &format!("SECONDS={}", lasting(self.duration).as_secs())])
+            .arg(file("arrivals.js"));
+        let crowd = async {
+            let begun = async {
+                while std::fs::metadata(&log)?.len() == 0 {
+                    sleep(Duration::from_millis(10)).await;
+                }
+                anyhow::Ok(())
+            };
+            timeout(BEGINS_WITHIN, begun).await.context("k6 did not begin")??;
+            sleep(self.duration).await;
+            let from = SystemClock.now();
+            let words = ["detail", "patient"];
+            let crowd = self.wrk(&node, &on_sale.path, self.crowd, self.duration * 3, &words);
+            anyhow::Ok((crowd.await?, from, SystemClock.now()))
         };
-        let mut resident_bytes = [0_u64; 3];
-        let node = self.overloaded(strategy)?;
-        let look = |passed_ms| {
-            let now = node.resident_bytes();
-            let most = &mut resident_bytes[phase_at(passed_ms, &durations_ms)];
-            *most = now.unwrap_or_default().max(*most);
-        };
-        let report = self.send(load, look).await?;
-        let stored = self.stored(&vouchers, since).await?;
-        if report.exhausted {
-            spoiled.push(format!("{}: there were not enough buyers", measurement.label()));
-        }
-        if let Some(what) = discrepancy(&report.phases, stored) {
-            spoiled.push(format!("{}: {what}", measurement.label()));
-        }
-        Ok((judge(peak.value, &phases, &report, resident_bytes), spoiled))
+        let ended = output_of(k6, lasting(self.duration) + GRACE);
+        let (_, (answers, from, until)) = tokio::try_join!(ended, crowd)?;
+        let memory = most_memory_mb(&node);
+        node.stop().await?;
+        let came = read_arrivals(&std::fs::read_to_string(&log)?)?;
+        let bought = came.iter().filter(|arrival| arrival.status == 201.0).count();
+        let unsure = self.crowd + came.len() - bought;
+        self.check_books(name, &answers, bought as u64, &on_sale.ids, unsure).await?;
+        let mut figures = answers.figures("below_400");
+        figures.extend(memory.map(|mb| ("memory_mb", mb)));
+        figures.insert("refused_per_s", answers.figures("from_400")["per_s"]);
+        let dropped = arrivals(self.duration).saturating_sub(came.len() as u64);
+        figures.insert("arrivals_dropped", dropped as f64);
+        figures.extend(seen(&came, milliseconds(from), milliseconds(until)));
+        Ok(figures)
     }
 }
 
-/// Half the peak, `by` times the peak, and half of it again. Never more than the generator can be
-/// asked for; the table says how many came.
-fn phases(peak_per_s: f64, by: u8, durations_ms: [u64; 3]) -> Vec<Phase> {
-    let per_s = [0.5, f64::from(by), 0.5].map(|part| (peak_per_s * part).clamp(1.0, MAX_PER_S));
-    let phase = |(per_s, duration_ms)| Phase { per_s, duration_ms };
-    per_s.into_iter().zip(durations_ms).map(phase).collect()
+fn milliseconds(at: DateTime<Utc>) -> f64 {
+    at.timestamp_millis() as f64
 }
 
-/// The phase at a time since the start; the last one goes on until everything is answered.
-fn phase_at(passed_ms: u64, durations_ms: &[u64; 3]) -> usize {
-    let mut end_ms = 0;
-    let ends = durations_ms.iter().map(|duration_ms| {
-        end_ms += duration_ms;
-        end_ms
-    });
-    ends.into_iter().position(|end_ms| passed_ms < end_ms).unwrap_or(2)
-}
-
-fn judge(
-    peak_per_s: f64,
-    planned: &[Phase],
-    report: &SteadyReport,
-    resident_bytes: [u64; 3],
-) -> Overload {
-    let phases: Vec<PhaseFigures> = PHASES
-        .into_iter()
-        .zip(planned)
-        .zip(&report.phases)
-        .zip(resident_bytes)
-        .map(|(((name, planned), came), bytes)| phase_figures(name, planned, came, bytes))
-        .collect();
-    let p99 = |phase: usize| phases.get(phase).and_then(|phase| phase.accepted_p99_from_due_ms);
-    let (half_p99_ms, overload_p99_ms) = (p99(0), p99(1));
-    let until_ms: u64 = planned.iter().take(2).map(|phase| phase.duration_ms).sum();
-    let until_ms = until_ms as f64;
-    let goodput = phases.get(1).map(|phase| phase.accepted_per_s);
-    Overload {
-        peak_per_s,
-        connections: report.connections,
-        goodput_share: quotient(goodput, Some(peak_per_s)),
-        p99_ratio: quotient(overload_p99_ms, half_p99_ms),
-        recovery_ms: half_p99_ms.and_then(|half_p99_ms| {
-            recovery_ms(&report.windows, until_ms, half_p99_ms * SLOWER_BY)
-        }),
-        refused_until_ms: refused_until_ms(&report.windows, until_ms),
-        phases,
-    }
-}
-
-fn phase_figures(
-    name: &'static str,
-    planned: &Phase,
-    came: &PhaseReport,
-    resident_bytes: u64,
-) -> PhaseFigures {
-    let a_second = |count: u64| count as f64 * 1e3 / came.duration_ms;
-    let from_due = came.latency_ms.get(ORDERED);
-    PhaseFigures {
-        name,
-        duration_ms: came.duration_ms,
-        planned_per_s: planned.per_s,
-        offered_per_s: a_second(came.due),
-        due: came.due,
-        not_sent: came.outcomes.get(NOT_SENT).copied().unwrap_or_default(),
-        accepted_per_s: a_second(came.answers.get(ORDERED).copied().unwrap_or_default()),
-        outcomes: came.outcomes.clone(),
-        accepted_p50_from_due_ms: from_due.map(|latency| latency.p50),
-        accepted_p99_from_due_ms: from_due.map(|latency| latency.p99),
-        accepted_p99_from_sending_ms: came.service_ms.get(ORDERED).map(|latency| latency.p99),
-        resident_mb: (resident_bytes > 0).then_some(resident_bytes as f64 / 1e6),
-    }
-}
-
-/// Whether all arrivals of a window were sold something.
-fn sold_to_all(window: &Window) -> bool {
-    window.outcomes.iter().all(|(code, count)| code == ORDERED || *count == 0)
-}
-
-/// From `until_ms` to the end of the last window that was not so.
-fn refused_until_ms(windows: &[Window], until_ms: f64) -> f64 {
-    let last = windows.iter().rposition(|window| !sold_to_all(window));
-    last.map_or(0.0, |last| ((last + 1) as f64 * WINDOW_MS - until_ms).max(0.0))
-}
-
-/// From `until_ms` to the first of ten good windows in a row, or of as many as are left.
-fn recovery_ms(windows: &[Window], until_ms: f64, slow_ms: f64) -> Option<f64> {
-    let first = (until_ms / WINDOW_MS).ceil() as usize;
-    let after = windows.get(first..)?;
-    let good = |window: &Window| {
-        sold_to_all(window)
-            && window.outcomes.contains_key(ORDERED)
-            && window.ordered_p99_ms.is_none_or(|p99_ms| p99_ms <= slow_ms)
+fn read_arrivals(log: &str) -> anyhow::Result<Vec<Arrival>> {
+    let read = |line: &str| {
+        let mut words = line.split(' ').map(|word| word.parse().ok());
+        Some(Arrival { at: words.next()??, took_ms: words.next()??, status: words.next()?? })
     };
-    // After the last arrival there is nobody left to be served.
-    let busy = after.iter().rposition(|window| window.due > 0).map_or(0, |last| last + 1);
-    let after = &after[..busy];
-    let in_a_row = GOOD_WINDOWS.min(after.len()).max(1);
-    let recovered = after.windows(in_a_row).position(|windows| windows.iter().all(good))?;
-    Some((first + recovered) as f64 * WINDOW_MS - until_ms)
+    // k6 says other things, too, when something is wrong.
+    log.lines().map(|line| read(line).with_context(|| format!("k6 said: {line}"))).collect()
+}
+
+/// What arrivals saw before the crowd, beside it, and after it.
+fn seen(arrivals: &[Arrival], from: f64, until: f64) -> Figures {
+    let within = |begin: f64, end: f64| {
+        arrivals.iter().filter(move |arrival| (begin..end).contains(&arrival.at))
+    };
+    let p = |share, begin, end| {
+        let took: Vec<f64> = within(begin, end).map(|arrival| arrival.took_ms).collect();
+        quantile(&took, share)
+    };
+    let is_sold = |arrival: &Arrival| arrival.status == 201.0;
+    let p99_before = p(0.99, 0.0, from);
+    let slow_ms = p99_before.map_or(SLOW_MS, |p99_ms| SLOW_MS.max(2.0 * p99_ms));
+    let after = within(until, f64::MAX);
+    let bad = after.filter(|arrival| !is_sold(arrival) || arrival.took_ms > slow_ms);
+    let last = arrivals.iter().map(|arrival| arrival.at).fold(until, f64::max);
+    let refused = within(from, until).filter(|arrival| !is_sold(arrival)).count();
+    let figures = [
+        ("arrivals_p99_ms_before", p99_before),
+        ("arrivals_p50_ms_beside", p(0.5, from, until)),
+        ("arrivals_p99_ms_beside", p(0.99, from, until)),
+        ("arrivals_p99_ms_after", p(0.99, until, f64::MAX)),
+        ("arrivals_refused_beside", Some(refused as f64)),
+        ("recovery_ms", recovery_ms(bad.map(|arrival| arrival.at - until), last - until)),
+    ];
+    figures.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// From the end of the crowd to the last of the bad arrivals that follow each other; `None` where they go
+/// on to the last arrival.
+fn recovery_ms(bad: impl Iterator<Item = f64>, last: f64) -> Option<f64> {
+    let mut bad: Vec<f64> = bad.collect();
+    bad.sort_by(f64::total_cmp);
+    let mut recovered = 0.0;
+    for at in bad {
+        if at - recovered >= GOOD_MS {
+            break;
+        }
+        recovered = at;
+    }
+    (last - recovered >= GOOD_MS).then_some(recovered)
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 
-    fn window(code: &str, p99_ms: f64) -> Window {
-        Window { due: 10, outcomes: [(code.to_owned(), 10)].into(), ordered_p99_ms: Some(p99_ms) }
+    #[test]
+    fn a_recovery_is_a_second_without_a_bad_arrival() {
+        let recovery = |bad: &[f64], last| recovery_ms(bad.iter().copied(), last);
+        assert_eq!(recovery(&[], 5_000.0), Some(0.0));
+        assert_eq!(recovery(&[10.0, 900.0, 300.0], 5_000.0), Some(900.0));
+        // A hiccup, later.
+        assert_eq!(recovery(&[10.0, 900.0, 1_950.0], 5_000.0), Some(900.0));
+        assert_eq!(recovery(&[10.0, 900.0, 1_850.0], 2_000.0), None);
     }
 
     #[test]
-    fn no_more_is_asked_of_the_generator_than_it_makes() {
-        let per_s = |peak_per_s, by| {
-            phases(peak_per_s, by, [10, 30, 10]).iter().map(|phase| phase.per_s).collect::<Vec<_>>()
-        };
-        assert_eq!(per_s(42_000.0, 5), [21_000.0, 210_000.0, 21_000.0]);
-        assert_eq!(per_s(60_000.0, 20), [30_000.0, MAX_PER_S, 30_000.0]);
-        // Nothing was sold.
-        assert_eq!(per_s(0.0, 5), [1.0, 1.0, 1.0]);
-    }
-
-    #[test]
-    fn a_recovery_is_ten_good_windows_in_a_row() {
-        let mut windows = vec![window(ORDERED, 1.0); 5]; // before the end of the overload
-        windows.extend(vec![window("unavailable", 1.0); 2]);
-        windows.push(window(ORDERED, 1.0)); // by chance
-        windows.push(window(ORDERED, 9.0)); // slow
-        windows.extend(vec![window(ORDERED, 2.0); 10]);
-        windows.push(window("unavailable", 1.0)); // a hiccup, later
-        assert_eq!(recovery_ms(&windows, 500.0, 2.0), Some(400.0));
-        assert_eq!(recovery_ms(&windows, 500.0, 1.5), None);
-        // In the middle of a window: it counts from the next.
-        assert_eq!(recovery_ms(&windows, 450.0, 2.0), Some(450.0));
-        assert_eq!(recovery_ms(&windows[..7], 500.0, 2.0), None);
-        assert_eq!(recovery_ms(&windows[..5], 500.0, 2.0), None);
-        assert_eq!(recovery_ms(&[], 500.0, 2.0), None);
-    }
-
-    #[test]
-    fn refused_until_is_the_end_of_the_last_window_in_which_somebody_was() {
-        let codes = [ORDERED, "unavailable", ORDERED, "not_sent", ORDERED];
-        let windows = codes.map(|code| window(code, 1.0));
-        assert_eq!(refused_until_ms(&windows, 100.0), 300.0);
-        assert_eq!(refused_until_ms(&windows, 450.0), 0.0);
-        assert_eq!(refused_until_ms(&windows[..1], 0.0), 0.0);
-    }
-
-    #[test]
-    fn what_comes_after_the_last_arrival_is_no_recovery_and_hinders_none() {
-        let mut windows = vec![window(ORDERED, 1.0); 3];
-        let empty = Window { due: 0, outcomes: BTreeMap::new(), ordered_p99_ms: None };
-        windows.extend(vec![empty; 4]);
-        assert_eq!(recovery_ms(&windows, 0.0, 2.0), Some(0.0));
-    }
-
-    #[test]
-    fn a_moment_belongs_to_its_phase() {
-        let at = |passed_ms| phase_at(passed_ms, &[100, 300, 100]);
-        assert_eq!([0, 99, 100, 399, 400, 499, 9_999].map(at), [0, 0, 1, 1, 2, 2, 2]);
+    fn arrivals_belong_to_the_time_at_which_they_came() {
+        let log = "1000 2 201\n2000 300 201\n2500 40 503\n3000 400 201\n6000 2 201\n";
+        let figures = seen(&read_arrivals(log).unwrap(), 2_000.0, 3_000.0);
+        assert_eq!(figures["arrivals_p99_ms_before"], 2.0);
+        assert_eq!(figures["arrivals_p99_ms_beside"], 300.0);
+        assert_eq!((figures["arrivals_refused_beside"], figures["recovery_ms"]), (1.0, 0.0));
+        assert!(read_arrivals("level=error msg=x\n").is_err());
     }
 }

@@ -1,132 +1,212 @@
-//! The results of a run, round by round, and what is read from them.
+//! What was found, as shares of the ceilings, and how it is told.
 
-use super::figures::{Figure, Spread, quotient};
-use super::overload::Overload;
-use super::rounds::Measurement;
-use load::latency::LatencyMs;
-use seckill::purchase::Strategy;
+use std::collections::BTreeMap;
 
-/// All figures of a run.
-#[derive(Debug, Default)]
-pub(super) struct Results {
-    rounds: Vec<Vec<(Measurement, Figure)>>,
-    overloads: Vec<(Strategy, Overload)>,
-    stolen: Vec<f64>,
+use Wanted::{AtLeast, Below, Nothing};
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::HumanCount;
+use serde::Serialize;
+
+/// The figures of one row in one round: `per_s`, `cpu_us_server`, `p50_ms`, `memory_mb`, …
+pub(super) type Figures = BTreeMap<&'static str, f64>;
+
+/// A row, and what it brought in each round.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    name: String,
+    /// The program that measured.
+    by: &'static str,
+    rounds: Vec<Figures>,
+}
+
+/// All rows, in the order in which they were measured.
+#[derive(Debug, Default, Serialize)]
+#[serde(transparent)]
+pub(super) struct Results(Vec<Row>);
+
+/// The middle and the ends.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Spread {
+    median: f64,
+    min: f64,
+    max: f64,
+}
+
+/// What a figure should be.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    AtLeast(f64),
+    Below(f64),
+    Nothing,
+}
+
+/// A figure of one row as a share of another's, or alone.
+#[derive(Debug, Serialize)]
+pub(super) struct Share {
+    what: String,
+    rounds: Vec<f64>,
+    spread: Option<Spread>,
+    wanted: Option<String>,
+    met: Option<bool>,
+}
+
+/// Rates: of which row, of which ceiling, how many of the ceiling's calls make one, and the floor.
+const SHARES: [(&str, &str, f64, Wanted); 12] = [
+    ("locked", "hot row, 8 clients", 1.0, AtLeast(0.65)),
+    ("group-commit", "hot row, 8 clients", 1.0, AtLeast(5.2)),
+    ("group-commit-unlocked", "hot row, 8 clients", 1.0, AtLeast(7.0)),
+    ("locked", "hot row, best", 1.0, Nothing),
+    ("group-commit", "hot row, best", 1.0, Nothing),
+    ("group-commit-unlocked", "hot row, best", 1.0, Nothing),
+    ("group-commit", "batches, best", 1.0, Nothing),
+    ("group-commit-unlocked", "batches, best", 1.0, Nothing),
+    ("group-commit, 64 vouchers", "group-commit", 1.0, AtLeast(0.45)),
+    ("group-commit, overload", "group-commit", 1.0, AtLeast(0.7)),
+    ("group-commit, sold out", "do-nothing handler", 1.0, AtLeast(0.5)),
+    // Acquire and release do about as much.
+    ("lock, pairs", "lock, the script", 2.0, AtLeast(0.75)),
+];
+
+/// Other figures that tell something.
+const OTHERS: [(&str, &str, Wanted); 9] = [
+    ("lock, hand-off", "p50_ms", Below(1.0)),
+    ("group-commit, 1000 connections", "memory_mb", Below(64.0)),
+    ("group-commit, overload", "recovery_ms", Below(5_000.0)),
+    ("group-commit, overload", "refused_per_s", Nothing),
+    ("group-commit, overload", "arrivals_refused_beside", Nothing),
+    ("group-commit, overload", "arrivals_p99_ms_before", Nothing),
+    ("group-commit, overload", "arrivals_p50_ms_beside", Nothing),
+    ("group-commit, overload", "arrivals_p99_ms_beside", Nothing),
+    ("group-commit, overload", "arrivals_p99_ms_after", Nothing),
+];
+
+/// The value below which this share of `values` lies.
+pub(super) fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    sorted.get((last as f64 * share).round() as usize).copied()
+}
+
+impl Spread {
+    /// `None` of nothing. Of an even number the median lies between the two in the middle.
+    fn of(values: &[f64]) -> Option<Self> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let median = f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+        Some(Self { median, min, max })
+    }
 }
 
 impl Results {
-    /// Figures recorded from now on are of another round.
-    pub(super) fn begin_round(&mut self) {
-        self.rounds.push(Vec::new());
-    }
-
-    pub(super) fn record(&mut self, measurement: Measurement, figure: Figure) {
-        let round = self.rounds.len();
-        if let Some(figures) = self.rounds.last_mut() {
-            let place = figures.len() + 1;
-            figures.push((measurement, Figure { round, place, ..figure }));
+    pub(super) fn record(&mut self, name: &str, by: &'static str, figures: Figures) {
+        match self.0.iter_mut().find(|row| row.name == name) {
+            Some(row) => row.rounds.push(figures),
+            None => self.0.push(Row { name: name.to_owned(), by, rounds: vec![figures] }),
         }
     }
 
-    pub(super) fn record_overload(&mut self, strategy: Strategy, overload: Overload) {
-        self.overloads.push((strategy, overload));
-    }
-
-    /// How much of the processors' time others had during a measurement, in percent.
-    pub(super) fn record_stolen(&mut self, percent: f64) {
-        self.stolen.push(percent);
-    }
-
-    /// Of all measurements; `None` where this system does not tell.
-    pub(super) fn stolen(&self) -> Option<Spread> {
-        Spread::of(&self.stolen)
-    }
-
-    /// Of every time that it was measured.
-    pub(super) fn figures(&self, measurement: Measurement) -> Vec<&Figure> {
-        self.rounds.iter().flat_map(|round| RoundFigures(round).figures(measurement)).collect()
-    }
-
-    pub(super) fn spread(&self, measurement: Measurement) -> Option<Spread> {
-        Spread::of(&values(&self.figures(measurement)))
-    }
-
-    /// The median of one percentile, of every time that it was measured.
-    pub(super) fn latency(
-        &self,
-        measurement: Measurement,
-        percentile: impl Fn(&LatencyMs) -> f64,
-    ) -> Option<f64> {
-        let figures = self.figures(measurement);
-        let latencies = figures.iter().filter_map(|figure| figure.latency_ms.as_ref());
-        Spread::of(&latencies.map(percentile).collect::<Vec<_>>()).map(|spread| spread.median)
-    }
-
-    /// Of each round, what `read` makes of it.
-    ///
-    /// Two figures are compared within a round, and the median is of these comparisons: both
-    /// sides of a round met the same machine, which the medians of both sides may not have.
-    pub(super) fn each_round(&self, read: impl Fn(RoundFigures<'_>) -> Option<f64>) -> Vec<f64> {
-        self.rounds.iter().filter_map(|round| read(RoundFigures(round))).collect()
-    }
-
-    pub(super) fn overloads(&self, strategy: Strategy) -> Vec<&Overload> {
-        let of_strategy = self.overloads.iter().filter(|(other, _)| *other == strategy);
-        of_strategy.map(|(_, overload)| overload).collect()
-    }
-
-    /// What was measured, in the order in which the first round did.
-    pub(super) fn measurements(&self) -> Vec<Measurement> {
-        let mut measurements = Vec::new();
-        for (measurement, _) in self.rounds.first().into_iter().flatten() {
-            if !measurements.contains(measurement) {
-                measurements.push(*measurement);
+    /// A figure of a row, round by round; of `…, best` the best of all rows that begin so.
+    fn each_round(&self, name: &str, figure: &str) -> Vec<f64> {
+        let is_meant = |row: &&Row| match name.strip_suffix("best") {
+            Some(stem) => row.name.starts_with(stem),
+            None => row.name == name,
+        };
+        let mut best: Vec<f64> = Vec::new();
+        for row in self.0.iter().filter(is_meant) {
+            let values = row.rounds.iter().filter_map(|round| round.get(figure));
+            for (round, value) in values.enumerate() {
+                match best.get_mut(round) {
+                    Some(best) => *best = best.max(*value),
+                    None => best.push(*value),
+                }
             }
         }
-        measurements
+        best
+    }
+
+    /// Every share, taken within each round, and every other figure of those rows that were measured.
+    pub(super) fn shares(&self) -> Vec<Share> {
+        let shares = SHARES.iter().filter_map(|(above, below, calls, wanted)| {
+            let [rates, ceilings] = [above, below].map(|name| self.each_round(name, "per_s"));
+            let pairs = rates.iter().zip(&ceilings);
+            let rounds: Vec<f64> = pairs.map(|(rate, ceiling)| rate * calls / ceiling).collect();
+            let is_measured = !ceilings.is_empty();
+            is_measured.then(|| self.share(above, format!("{above} / {below}"), rounds, *wanted))?
+        });
+        let others = OTHERS.iter().filter_map(|(row, figure, wanted)| {
+            let what = format!("{row}: {}", figure.replace('_', " "));
+            self.share(row, what, self.each_round(row, figure), *wanted)
+        });
+        shares.chain(others).collect()
+    }
+
+    /// `None` where the row was not measured. What was to come in each of its rounds and did not (a
+    /// recovery) is missed.
+    fn share(&self, row: &str, what: String, rounds: Vec<f64>, wanted: Wanted) -> Option<Share> {
+        let measured = self.0.iter().find(|it| it.name == row)?.rounds.len();
+        let spread = Spread::of(&rounds);
+        let median = spread.filter(|_| rounds.len() == measured).map(|spread| spread.median);
+        let (wanted, met) = match wanted {
+            AtLeast(least) => (Some(format!("at least {least}")), median.map(|it| it >= least)),
+            Below(bound) => (Some(format!("below {bound}")), median.map(|it| it < bound)),
+            Nothing => (None, None),
+        };
+        let met = wanted.is_some().then(|| met.unwrap_or_default());
+        Some(Share { what, rounds, spread, wanted, met })
+    }
+
+    /// The tables, for people.
+    pub(super) fn text(&self, shares: &[Share]) -> String {
+        let figures =
+            ["cpu_us_server", "cpu_us_postgresql", "cpu_us_redis", "p50_ms", "p99_ms", "memory_mb"];
+        let rows = self.0.iter().map(|row| {
+            let spread = |figure| Spread::of(&self.each_round(&row.name, figure));
+            let rate = spread("per_s");
+            let mut cells = vec![row.name.clone(), row.by.to_owned(), median(rate), ends(rate)];
+            cells.extend(figures.map(|figure| median(spread(figure))));
+            cells
+        });
+        let header = "|BY|A SECOND||CPU µs: SERVER|POSTGRESQL|REDIS|P50 MS|P99 MS|MB";
+        let rates = table(header, &[1], rows.collect());
+        let rows = shares.iter().map(|share| {
+            let met = share.met.map_or("", |met| if met { "met" } else { "MISSED" }).to_owned();
+            let wanted = share.wanted.clone().unwrap_or_default();
+            vec![share.what.clone(), median(share.spread), ends(share.spread), wanted, met]
+        });
+        let shares = table("|MEDIAN||FLOOR|", &[3, 4], rows.collect());
+        format!("{rates}\n\n{shares}")
     }
 }
 
-/// One round's figures.
-#[derive(Clone, Copy)]
-pub(super) struct RoundFigures<'a>(&'a [(Measurement, Figure)]);
-
-impl<'a> RoundFigures<'a> {
-    fn figures(self, of: Measurement) -> impl Iterator<Item = &'a Figure> {
-        self.0.iter().filter(move |(other, _)| *other == of).map(|(_, figure)| figure)
+/// The first column is text, and so are those of these numbers.
+fn table(header: &str, text: &[usize], rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header.split('|')).add_rows(rows);
+    for number in (1..table.column_count()).filter(|number| !text.contains(number)) {
+        if let Some(column) = table.column_mut(number) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
-
-    pub(super) fn value(&self, measurement: Measurement) -> Option<f64> {
-        self.figures(measurement).next().map(|figure| figure.value)
-    }
-
-    /// The best of several.
-    pub(super) fn best<const N: usize>(&self, of: [Measurement; N]) -> Option<Measurement> {
-        let measured = of.into_iter().filter_map(|one| Some((one, self.value(one)?)));
-        measured.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(best, _)| best)
-    }
-
-    /// One as a share of the other. Of what was measured more than once the two that have fewest
-    /// measurements between them, of equals the first: they met the same machine most nearly.
-    pub(super) fn share(&self, [above, below]: [Measurement; 2]) -> Option<f64> {
-        self.share_of([above, below], |figure| Some(figure.value))
-    }
-
-    /// The same of what `read` makes of them.
-    pub(super) fn share_of(
-        &self,
-        [above, below]: [Measurement; 2],
-        read: impl Fn(&Figure) -> Option<f64>,
-    ) -> Option<f64> {
-        let pairs =
-            self.figures(above).flat_map(|one| self.figures(below).map(move |two| (one, two)));
-        let (above, below) = pairs.min_by_key(|(one, two)| one.place.abs_diff(two.place))?;
-        quotient(read(above), read(below))
-    }
+    table.trim_fmt()
 }
 
-fn values(figures: &[&Figure]) -> Vec<f64> {
-    figures.iter().map(|figure| figure.value).collect()
+fn median(spread: Option<Spread>) -> String {
+    spread.map_or_else(String::new, |spread| digits(spread.median))
+}
+
+fn ends(spread: Option<Spread>) -> String {
+    spread.map_or_else(String::new, |it| format!("({}–{})", digits(it.min), digits(it.max)))
+}
+
+/// Three digits, or all that stand before the point.
+pub(super) fn digits(value: f64) -> String {
+    match value {
+        value if value < 10.0 => format!("{value:.2}"),
+        value if value < 100.0 => format!("{value:.1}"),
+        value => HumanCount(value.round() as u64).to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -134,33 +214,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_taken_within_each_round() {
-        let (above, below) =
-            (Measurement::Bare { connections: 1 }, Measurement::Bare { connections: 2 });
+    fn a_share_is_taken_within_each_round_and_its_median_counts() {
         let mut results = Results::default();
-        // A machine that was twice as fast in the second round: the share is the same.
-        for (high, low) in [(10.0, 20.0), (20.0, 40.0), (1.0, 0.0)] {
-            results.begin_round();
-            results.record(above, Figure::of(high));
-            results.record(below, Figure::of(low));
+        for (name, values) in [
+            ("group-commit", [60.0, 40.0, 80.0]),
+            ("hot row, 1 clients", [20.0, 5.0, 10.0]),
+            ("hot row, 8 clients", [10.0, 10.0, 10.0]),
+        ] {
+            for value in values {
+                results.record(name, "wrk", Figures::from([("per_s", value)]));
+            }
         }
-        assert_eq!(results.each_round(|round| round.share([above, below])), [0.5, 0.5]);
-        assert_eq!(results.spread(above).map(|spread| spread.median), Some(10.0));
-        assert_eq!(results.measurements(), [above, below]);
+        let shares = results.shares();
+        let told: Vec<_> = shares.iter().map(|it| (&*it.what, &*it.rounds, it.met)).collect();
+        let floor = ("group-commit / hot row, 8 clients", &[6.0, 4.0, 8.0][..], Some(true));
+        assert_eq!(told, [floor, ("group-commit / hot row, best", &[3.0, 4.0, 8.0], None)]);
+        assert_eq!(shares[0].spread, Some(Spread { median: 6.0, min: 4.0, max: 8.0 }));
     }
 
     #[test]
-    fn of_what_was_measured_twice_the_share_is_that_of_the_closest() {
-        let [above, below, other] = [1, 2, 3].map(|connections| Measurement::Bare { connections });
+    fn what_was_not_found_in_every_round_is_missed() {
         let mut results = Results::default();
-        results.begin_round();
-        for (measurement, value) in
-            [(below, 1.0), (other, 7.0), (above, 10.0), (below, 20.0), (other, 7.0), (above, 1.0)]
-        {
-            results.record(measurement, Figure::of(value));
+        for (figures, met) in [(Figures::from([("p50_ms", 0.9)]), true), (Figures::new(), false)] {
+            results.record("lock, hand-off", "lock", figures);
+            let shares = results.shares();
+            assert_eq!((shares.len(), shares[0].met), (1, Some(met)));
         }
-        assert_eq!(results.each_round(|round| round.share([above, below])), [0.5]);
-        assert_eq!(results.figures(below).len(), 2);
-        assert_eq!(results.measurements(), [below, other, above]);
     }
 }

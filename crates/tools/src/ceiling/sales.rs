@@ -1,299 +1,224 @@
-//! The strategies over HTTP: what they sell, and how fast they refuse.
+//! The server over HTTP, by `wrk`: what the strategies sell, how fast they refuse, and a handler that does
+//! nothing behind the same router.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
+use chrono::TimeDelta;
+use seckill::model::{Clock, SystemClock, VoucherId};
+use seckill::purchase::{DEFAULT_BURST, Strategy};
+use seckill::store::vouchers::{self, NewVoucher};
+use tokio::process::Command;
 
-use super::figures::Figure;
-use super::rounds::{CONNECTIONS, MEMORY_CONNECTIONS, Measurement, Refused, VOUCHERS};
-use super::testbed::{ANSWER_WITHIN, Load, Testbed, path};
-use crate::node::Node;
-use load::outcome::{NO_ANSWER, NOT_SENT, ORDERED};
-use load::steady::{Arrival, Pairing, PhaseReport};
-use seckill::purchase::Strategy;
+use super::Bench;
+use super::cpu::{cpu_each, most_memory_mb};
+use super::machine::cores;
+use super::postgresql::settle;
+use super::programs::{GRACE, output_of};
+use super::results::Figures;
+use crate::node::{Node, NodeOptions};
 
-/// What a buyer may hear who comes twice at a time.
-const ORDER_IN_PROGRESS: &str = "order_in_progress";
-/// What a buyer hears whose purchase may have come through, or was not begun.
-const UNAVAILABLE: &str = "unavailable";
-/// More than any strategy sells on any machine that we know of, a second; what is prepared is
-/// enough for that.
-const AT_MOST_PER_S: f64 = 120_000.0;
+/// What wrk sends.
+pub(super) const BUY_LUA: &str = include_str!("../../../../loadtest/wrk/buy.lua");
+/// Never sold out.
+pub(super) const STOCK: i32 = 100_000_000;
+/// Before each measurement: memory, plans and connections are new.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// How long wrk waits for an answer before it counts as none.
+const PATIENCE: &str = "30s";
 
-/// A figure, and what spoils it.
-pub(super) type Found = (Figure, Vec<String>);
+/// Vouchers, and the path at which `buy.lua` buys them in turn.
+#[derive(Debug)]
+pub(super) struct OnSale {
+    pub(super) ids: Vec<VoucherId>,
+    pub(super) path: String,
+}
 
-impl Testbed {
-    /// Confirmed orders a second through `nodes`, of one voucher after the other.
+/// What `buy.lua` reports in its last line: a number for each name.
+#[derive(Debug)]
+pub(super) struct Answers(BTreeMap<String, u64>);
+
+impl Answers {
+    fn read(report: &str) -> Option<Self> {
+        let line = report.lines().find_map(|line| line.strip_prefix("RESULT "))?;
+        let pairs = line.split(' ').map(|pair| {
+            let (name, value) = pair.split_once('=')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        });
+        pairs.collect::<Option<_>>().map(Self)
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    /// So many a second, and how long an answer took.
+    pub(super) fn figures(&self, counted: &str) -> Figures {
+        let seconds = (self.count("duration_us") as f64 / 1e6).max(f64::MIN_POSITIVE);
+        let ms = |name| self.count(name) as f64 / 1e3;
+        let per_s = self.count(counted) as f64 / seconds;
+        Figures::from([("per_s", per_s), ("p50_ms", ms("p50_us")), ("p99_ms", ms("p99_us"))])
+    }
+}
+
+impl Bench {
+    /// Starts a server.
+    pub(super) async fn start(&self, strategy: Strategy) -> anyhow::Result<Node> {
+        Node::start(NodeOptions {
+            database_url: &self.database_url,
+            redis_url: &self.redis_url,
+            secret: &self.secret,
+            strategy: strategy.as_str(),
+            burst: DEFAULT_BURST,
+            listen: None,
+            admin_phone: None,
+        })
+        .await
+    }
+
+    /// Confirmed orders a second.
     pub(super) async fn orders(
         &mut self,
-        measurement: Measurement,
-        nodes: Vec<SocketAddr>,
-        connections: usize,
-    ) -> anyhow::Result<Found> {
-        let needed = self.at_most() + connections;
-        let count = needed.div_ceil(self.tokens.len());
-        let tokens = self.tokens.iter().take(needed).cloned().collect();
-        let sale = SalePlan { nodes, count, tokens, pairing: Pairing::PathAfterPath, connections };
-        self.sell(measurement, sale).await
-    }
-
-    /// Confirmed orders a second with many vouchers on sale at once.
-    pub(super) async fn many_vouchers(
-        &mut self,
-        measurement: Measurement,
+        name: &str,
         strategy: Strategy,
-    ) -> anyhow::Result<Found> {
-        let needed = self.at_most() + CONNECTIONS;
-        // Each request has another voucher than the one before it, and another buyer: one who is
-        // at two vouchers at once is refused at one of them. As the number of vouchers is a power
-        // of two and that of buyers is odd, no buyer comes to one voucher twice before all have
-        // been to all; as they are many, none comes again while still under way.
-        let buyers = (needed.min(self.tokens.len()) - 1) | 1;
-        let sale = SalePlan {
-            nodes: self.addresses(strategy, 1),
-            count: VOUCHERS,
-            tokens: self.tokens.iter().take(buyers).cloned().collect(),
-            pairing: Pairing::Again,
-            connections: CONNECTIONS,
-        };
-        self.sell(measurement, sale).await
-    }
-
-    /// The largest part of memory that a node has while very many buy, in megabytes.
-    pub(super) async fn memory(
-        &mut self,
-        measurement: Measurement,
-        strategy: Strategy,
-    ) -> anyhow::Result<Found> {
-        let needed = self.at_most() + MEMORY_CONNECTIONS;
-        let sale = SalePlan {
-            nodes: self.addresses(strategy, 1),
-            count: needed.div_ceil(self.tokens.len()),
-            tokens: self.tokens.iter().take(needed).cloned().collect(),
-            pairing: Pairing::PathAfterPath,
-            connections: MEMORY_CONNECTIONS,
-        };
-        let (figure, spoiled) = self.sell(measurement, sale).await?;
-        let bytes = figure.counts.get("resident_bytes").copied().unwrap_or_default();
-        ensure!(bytes > 0, "this system does not tell how much memory a process has");
-        let per_s = figure.value.round() as u64;
-        Ok((
-            Figure { value: bytes as f64 / 1e6, ..figure }.counting("orders_per_s", per_s),
-            spoiled,
-        ))
-    }
-
-    /// Sells, and looks into the books.
-    async fn sell(&mut self, measurement: Measurement, sale: SalePlan) -> anyhow::Result<Found> {
-        let vouchers = self.put_on_sale(measurement, sale.count).await?;
-        let since = self.latest_second().await?;
-        let connections = sale.connections;
-        let pairs = (sale.tokens.len() * vouchers.len()) as u64;
-        let load = Load {
-            nodes: sale.nodes.clone(),
-            paths: vouchers.iter().copied().map(path).collect(),
-            tokens: sale.tokens,
-            pairing: sale.pairing,
-            arrival: self.closed(),
-            connections,
-            answer_within: ANSWER_WITHIN,
-            connection_within: None,
-        };
-        let watched = self.all_nodes().filter(|node| sale.nodes.contains(&node.address));
-        let watched: Vec<&Node> = watched.collect();
-        let mut resident_bytes = 0;
-        let look = |_| {
-            let now = watched.iter().filter_map(|node| node.resident_bytes()).max();
-            resident_bytes = now.unwrap_or_default().max(resident_bytes);
-        };
-        let report = self.send(load, look).await?;
-        let confirmed = total(&report.phases, |code| code == ORDERED);
-        let unanswered = total(&report.phases, |code| code == NO_ANSWER);
-        let refused = total(&report.phases, |code| ![ORDERED, NO_ANSWER, NOT_SENT].contains(&code));
-        let due: u64 = report.phases.iter().map(|phase| phase.due).sum();
-        let stored = self.stored(&vouchers, since).await?;
-        let mut spoiled = Vec::new();
-        let mut spoil = |what: String| spoiled.push(format!("{}: {what}", measurement.label()));
-        if refused > 0 {
-            spoil(format!("{refused} purchases were refused: {}", codes(&report.phases)));
-        }
-        if unanswered > 0 {
-            spoil(format!("{unanswered} purchases were not answered"));
-        }
-        if report.exhausted || due > pairs {
-            spoil("there were not enough buyers: raise --users".to_owned());
-        }
-        if let Some(what) = discrepancy(&report.phases, stored) {
-            spoil(what);
-        }
-        let figure = figure(&report.phases, ORDERED)
-            .counting("confirmed", confirmed)
-            .counting("stored", stored)
-            .counting("resident_bytes", resident_bytes);
-        Ok((figure, spoiled))
-    }
-
-    /// Refusals a second.
-    pub(super) async fn refusals(
-        &mut self,
-        measurement: Measurement,
-        strategy: Strategy,
-        refused: Refused,
+        vouchers: usize,
         connections: usize,
-    ) -> anyhow::Result<Found> {
-        let load = Load {
-            nodes: self.addresses(strategy, 1),
-            paths: vec![self.refusing(refused)],
-            tokens: self.who_bought(),
-            pairing: Pairing::Again,
-            arrival: self.closed(),
-            connections,
-            answer_within: ANSWER_WITHIN,
-            connection_within: None,
-        };
-        self.refuse(measurement, load, refused).await
+    ) -> anyhow::Result<Figures> {
+        let node = self.start(strategy).await?;
+        let warm = self.put_on_sale(name, vouchers, STOCK).await?;
+        let on_sale = self.put_on_sale(name, vouchers, STOCK).await?;
+        settle(&self.database).await;
+        let paths = [&warm.path, &on_sale.path].map(String::as_str);
+        let (answers, mut figures) =
+            self.measure_node(name, node, paths, connections, ["below_400", "from_400"]).await?;
+        let stored = self.check_books(name, &answers, 0, &on_sale.ids, connections).await?;
+        let confirmed = answers.count("below_400");
+        figures.extend([("confirmed", confirmed as f64), ("stored", stored as f64)]);
+        Ok(figures)
     }
 
-    /// Answers a second of the handler that does nothing else.
-    pub(super) async fn bare(
+    /// Refusals a second of a voucher that is sold out. Its only one is sold first.
+    pub(super) async fn sold_out(&mut self, name: &str) -> anyhow::Result<Figures> {
+        let node = self.start(Strategy::default()).await?;
+        let on_sale = self.put_on_sale(name, 1, 1).await?;
+        let answers = self.wrk(&node, &on_sale.path, 2, WARM_UP, &["detail"]).await?;
+        let [sold, refused] = ["status_201", "status_409"].map(|status| answers.count(status));
+        let is_right = sold == 1 && sold + refused == answers.count("requests");
+        ensure!(is_right, "one should have been sold, and everybody else refused: {:?}", answers.0);
+        self.refusals(name, node, &on_sale.path).await
+    }
+
+    /// Answers a second of the handler that does nothing.
+    pub(super) async fn do_nothing(&mut self, name: &str) -> anyhow::Result<Figures> {
+        let node = Node::start_bare().await?;
+        self.refusals(name, node, "/api/vouchers/1/orders").await
+    }
+
+    async fn refusals(&mut self, name: &str, node: Node, path: &str) -> anyhow::Result<Figures> {
+        let (paths, connections) = ([path, path], self.connections);
+        let measured =
+            self.measure_node(name, node, paths, connections, ["from_400", "below_400"]).await?;
+        Ok(measured.1)
+    }
+
+    /// Lets wrk buy at the first path, which does not count, and then at the second. All answers should be
+    /// of one class and none of the other.
+    async fn measure_node(
         &mut self,
-        measurement: Measurement,
+        name: &str,
+        node: Node,
+        [warm, path]: [&str; 2],
         connections: usize,
-    ) -> anyhow::Result<Found> {
-        let load = Load {
-            nodes: vec![self.bare.address],
-            paths: vec![self.refusing(Refused::SoldOut)],
-            tokens: self.who_bought(),
-            pairing: Pairing::Again,
-            arrival: self.closed(),
-            connections,
-            answer_within: ANSWER_WITHIN,
-            connection_within: None,
-        };
-        self.refuse(measurement, load, Refused::SoldOut).await
+        [wanted, unwanted]: [&str; 2],
+    ) -> anyhow::Result<(Answers, Figures)> {
+        let warmed = self.wrk(&node, warm, connections, WARM_UP, &[]).await?;
+        let before = self.meter.read(Some(&node)).await;
+        let answers = self.wrk(&node, path, connections, self.duration, &[]).await?;
+        let after = self.meter.read(Some(&node)).await;
+        let memory = most_memory_mb(&node);
+        // It finishes what it has begun.
+        node.stop().await?;
+        for answers in [&warmed, &answers] {
+            if answers.count(unwanted) + answers.count("socket_errors") > 0 {
+                self.void.push(format!("{name}: not only answers {wanted}: {:?}", answers.0));
+            }
+        }
+        let mut figures = answers.figures(wanted);
+        figures.extend(cpu_each(&before, &after, answers.count(wanted) as f64));
+        figures.extend(memory.map(|mb| ("memory_mb", mb)));
+        Ok((answers, figures))
     }
 
-    async fn refuse(
+    /// Every confirmed order, those that others were told of among them, was taken from the stock; so many
+    /// more may have been. (The audit at the end holds the stock against the orders.)
+    pub(super) async fn check_books(
         &mut self,
-        measurement: Measurement,
-        load: Load,
-        refused: Refused,
-    ) -> anyhow::Result<Found> {
-        let report = self.send(load, |_| ()).await?;
-        let code = refused.code();
-        // A buyer that comes twice at a time may be refused for that, and the one who has the voucher
-        // that is sold out hears of it.
-        let is_fair = |other: &str| {
-            other == code
-                || refused == Refused::AlreadyBought && other == ORDER_IN_PROGRESS
-                || refused == Refused::SoldOut && other == Refused::AlreadyBought.code()
-        };
-        let others = total(&report.phases, |other| !is_fair(other));
-        let mut spoiled = Vec::new();
-        if others > 0 {
-            let codes = codes(&report.phases);
-            spoiled
-                .push(format!("{}: {others} answers are not {code}: {codes}", measurement.label()));
+        name: &str,
+        answers: &Answers,
+        others: u64,
+        ids: &[VoucherId],
+        unsure: usize,
+    ) -> anyhow::Result<u64> {
+        let stored: i64 = sqlx::query_scalar(
+            "select sum(initial_stock - stock) from seckill_vouchers where voucher_id = any($1)",
+        )
+        .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>())
+        .fetch_one(self.database.pool())
+        .await?;
+        let (stored, confirmed) = (stored.unsigned_abs(), answers.count("below_400") + others);
+        let unanswered = answers.count("socket_errors");
+        if !(confirmed..=confirmed + unanswered + unsure as u64).contains(&stored) {
+            self.void.push(format!("{name}: {confirmed} orders confirmed, {stored} in the books"));
         }
-        let answers = total(&report.phases, |other| other == code);
-        Ok((figure(&report.phases, code).counting("answers", answers), spoiled))
-    }
-
-    fn closed(&self) -> Arrival {
-        let [lead_in_ms, duration_ms] =
-            [self.options.lead_in(), self.options.lasting].map(|time| time.as_millis() as u64);
-        Arrival::Closed { lead_in_ms, duration_ms }
-    }
-
-    /// So many buy in one load at the most.
-    fn at_most(&self) -> usize {
-        (AT_MOST_PER_S * self.options.load_lasts().as_secs_f64()) as usize
-    }
-}
-
-/// A sale to measure.
-struct SalePlan {
-    nodes: Vec<SocketAddr>,
-    /// Vouchers.
-    count: usize,
-    tokens: Vec<Arc<str>>,
-    pairing: Pairing,
-    connections: usize,
-}
-
-/// How many requests had an outcome of this kind.
-fn total(phases: &[PhaseReport], kind: impl Fn(&str) -> bool) -> u64 {
-    let all = phases.iter().flat_map(|phase| &phase.outcomes);
-    all.filter(|(code, _)| kind(code)).map(|(_, count)| count).sum()
-}
-
-/// Why so many orders in the database cannot be those that were made. Every request is waited for;
-/// who was not answered, or told that nobody knows, may have an order all the same.
-pub(super) fn discrepancy(phases: &[PhaseReport], stored: u64) -> Option<String> {
-    let confirmed = total(phases, |code| code == ORDERED);
-    let unsure = total(phases, |code| [NO_ANSWER, UNAVAILABLE].contains(&code));
-    let is_possible = (confirmed..=confirmed + unsure).contains(&stored);
-    (!is_possible).then(|| format!("{confirmed} orders confirmed, but {stored} in the database"))
-}
-
-/// The outcomes, the lead-in's too.
-fn codes(phases: &[PhaseReport]) -> String {
-    let mut outcomes: BTreeMap<&str, u64> = BTreeMap::new();
-    for (code, count) in phases.iter().flat_map(|phase| &phase.outcomes) {
-        *outcomes.entry(code).or_default() += count;
-    }
-    let told: Vec<String> =
-        outcomes.iter().map(|(code, count)| format!("{code} {count}")).collect();
-    told.join(", ")
-}
-
-/// Answers of one kind a second that came within the time after the lead-in, and their latency.
-fn figure(phases: &[PhaseReport], code: &str) -> Figure {
-    let Some(phase) = phases.last() else { return Figure::default() };
-    let answers = phase.answers.get(code).copied().unwrap_or_default();
-    Figure {
-        value: answers as f64 * 1e3 / phase.duration_ms,
-        latency_ms: phase.latency_ms.get(code).copied(),
-        ..Figure::default()
-    }
-    .counting("measured", answers)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn phase(duration_ms: f64, orders: u64) -> PhaseReport {
-        PhaseReport {
-            duration_ms,
-            due: orders,
-            outcomes: [(ORDERED.to_owned(), orders)].into(),
-            answers: [(ORDERED.to_owned(), orders)].into(),
-            latency_ms: BTreeMap::new(),
-            service_ms: BTreeMap::new(),
+        if answers.count("repeats") + unanswered > 0 {
+            let what = "buyers came twice (take a shorter time), or got no answer";
+            self.void.push(format!("{name}: {what}: {:?}", answers.0));
         }
+        Ok(stored)
     }
 
-    #[test]
-    fn whose_outcome_is_unknown_may_have_an_order_and_nobody_else() {
-        let mut phases = [phase(500.0, 7), phase(2_000.0, 30)];
-        for (code, count) in [(NO_ANSWER, 2), (UNAVAILABLE, 3), (NOT_SENT, 10), ("sold_out", 20)] {
-            phases[1].outcomes.insert(code.to_owned(), count);
-        }
-        for (stored, is_possible) in [(36, false), (37, true), (42, true), (43, false)] {
-            assert_eq!(discrepancy(&phases, stored).is_none(), is_possible, "{stored}");
-        }
+    /// Lets wrk buy at `path` for a while.
+    pub(super) async fn wrk(
+        &self,
+        node: &Node,
+        path: &str,
+        connections: usize,
+        time: Duration,
+        words: &[&str],
+    ) -> anyhow::Result<Answers> {
+        // It shares the processors: a few of many are enough.
+        let threads = (cores() / 4).max(2).min(connections).to_string();
+        let file = |name| self.directory.path().join(name);
+        let mut command = Command::new(&self.programs.wrk);
+        command
+            .args(["--threads", &threads, "--connections", &connections.to_string()])
+            .args(["--duration", &time.as_secs().to_string(), "--timeout", PATIENCE, "--script"])
+            .arg(file("buy.lua"))
+            .args([&format!("http://{}{path}", node.address), "--"])
+            .arg(file("tokens.csv"))
+            .arg(threads)
+            .args(words);
+        let report = output_of(command, time + GRACE).await?;
+        Answers::read(&report).with_context(|| format!("wrk said: {report}"))
     }
 
-    #[test]
-    fn what_comes_in_the_lead_in_is_in_no_figure_but_in_the_totals() {
-        let phases = [phase(500.0, 7), phase(2_000.0, 30)];
-        let figure = figure(&phases, ORDERED);
-        assert_eq!((figure.value, figure.counts["measured"]), (15.0, 30));
-        assert_eq!(total(&phases, |code| code == ORDERED), 37);
-        assert_eq!(codes(&phases), "ordered 37");
+    /// Puts vouchers on sale.
+    pub(super) async fn put_on_sale(
+        &mut self,
+        title: &str,
+        count: usize,
+        stock: i32,
+    ) -> anyhow::Result<OnSale> {
+        let now = SystemClock.now();
+        let title = format!("Ceiling: {title}");
+        let new = NewVoucher { title, stock, begin_time: now, end_time: now + TimeDelta::days(1) };
+        let mut ids = Vec::new();
+        for _ in 0..count {
+            ids.push(vouchers::create(self.database.pool(), &new, now).await?.id);
+        }
+        self.sold.extend(&ids);
+        let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        Ok(OnSale { ids, path: format!("/api/vouchers/{}/orders", list.join(",")) })
     }
 }
