@@ -26,10 +26,7 @@ const MAX_PENDING: usize = 100;
 
 impl Scheduler<'_> {
     /// One turn of a process' consumer. It does nothing before it is driven.
-    ///
-    /// # Errors
-    /// When the node has ended.
-    pub async fn turn(&mut self, node: NodeIndex) -> anyhow::Result<Actor> {
+    pub(super) async fn turn(&mut self, node: NodeIndex) -> anyhow::Result<Actor> {
         let name = *NAMES.get(node.0).context("more processes than names")?;
         self.nodes[node.0].order(&NodeRequest::Work(name.to_owned())).await?;
         self.actors.push(ActorRecord {
@@ -47,9 +44,6 @@ impl Scheduler<'_> {
     }
 
     /// The consumer of `node` goes on to `point`, and stays there.
-    ///
-    /// # Errors
-    /// When it does not get there.
     pub(super) async fn works_to(
         &mut self,
         node: NodeIndex,
@@ -61,9 +55,6 @@ impl Scheduler<'_> {
     }
 
     /// The consumer of `node` takes turns until there is nothing to do.
-    ///
-    /// # Errors
-    /// When one fails.
     pub(super) async fn works_until_idle(&mut self, node: NodeIndex) -> anyhow::Result<()> {
         loop {
             let turn = self.turn(node).await?;
@@ -80,11 +71,8 @@ impl Scheduler<'_> {
         QueueKeys::with_prefix(&self.key_prefix).stream()
     }
 
-    /// Everything works, and has as long as it needs: the consumers write, and whoever was told
+    /// Everything works, and has as long as it needs: the consumers write, and a buyer that was told
     /// "accepted" asks again. Nothing where the rung has no consumer.
-    ///
-    /// # Errors
-    /// When a process or a server is gone.
     pub(super) async fn settle(&mut self) -> anyhow::Result<()> {
         if !self.rung.has_consumer() {
             return Ok(());
@@ -161,9 +149,6 @@ impl Scheduler<'_> {
     }
 
     /// Does to what was left what a minute would do.
-    ///
-    /// # Errors
-    /// When Redis or the database is gone.
     pub(super) async fn a_minute_passes(&mut self) -> anyhow::Result<()> {
         let redis = Redis::new(&self.servers.redis_urls[0])?;
         for (entry, consumer) in self.pending().await? {

@@ -1,6 +1,6 @@
-//! Actors who go on one at a time: each to its next stop, and after it whoever that set free.
+//! Actors that go on one at a time: one to its next stop, and after it the actors that it set free.
 //!
-//! A session and an exploration are two who decide whose turn it is. What a turn does is here.
+//! A session and an exploration decide whose turn it is. What a turn does is here.
 
 use std::time::Duration;
 
@@ -45,9 +45,6 @@ impl<'w> ScheduleDriver<'w> {
     }
 
     /// A buyer comes to `node`, and stands where its attempt begins.
-    ///
-    /// # Errors
-    /// When the node has ended.
     pub(super) async fn enter(
         &mut self,
         name: &'static str,
@@ -61,9 +58,6 @@ impl<'w> ScheduleDriver<'w> {
     }
 
     /// Breaks off what is played and forgets it. Processes and servers stay; users are fresh ones.
-    ///
-    /// # Errors
-    /// When a process has ended, or PostgreSQL does not undo what was broken off.
     pub(super) async fn start_over(&mut self) -> anyhow::Result<()> {
         if self.those(|state| !state.is_over()).next().is_some() {
             self.scheduler.start_over().await?;
@@ -122,9 +116,6 @@ impl<'w> ScheduleDriver<'w> {
 
     /// Kills a process, and waits until PostgreSQL has noticed. A mutex is gone with its process; any
     /// other lock stays.
-    ///
-    /// # Errors
-    /// When it cannot be killed.
     pub(super) async fn kill(&mut self, node: NodeIndex) -> anyhow::Result<()> {
         self.scheduler.kill(node).await?;
         self.scheduler.until_disconnected(node).await?;
@@ -139,9 +130,6 @@ impl<'w> ScheduleDriver<'w> {
     }
 
     /// Lets an actor go on to its next stop.
-    ///
-    /// # Errors
-    /// When its process ends, or nothing happens for half a minute.
     pub(super) async fn run_to_next_stop(&mut self, nth: usize) -> anyhow::Result<Stop> {
         let rung = self.scheduler.rung;
         let actor = self.actors[nth].actor;
@@ -170,12 +158,11 @@ impl<'w> ScheduleDriver<'w> {
 
     /// Lets one actor that a step set free go on to its next stop. `None` when nobody moves: the step is
     /// over then.
-    ///
-    /// # Errors
-    /// As [`ScheduleDriver::run_to_next_stop`].
     pub(super) async fn run_next_set_free(&mut self) -> anyhow::Result<Option<(usize, Stop)>> {
         let next = timeout(PATIENCE, self.next_set_free()).await;
-        let Some(nth) = next.context("nobody knows who waits")?? else { return Ok(None) };
+        let Some(nth) = next.context("PostgreSQL did not say which actors wait")?? else {
+            return Ok(None);
+        };
         Ok(Some((nth, self.run_to_next_stop(nth).await?)))
     }
 

@@ -43,34 +43,34 @@ pub fn missing(error: &anyhow::Error) -> Option<String> {
 
 /// A verdict and what it rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub(super) struct Verdict {
     /// What was seen.
-    pub observed: Observed,
+    pub(super) observed: Observed,
     /// The buyers that were sold to, or why nothing can be said.
-    pub witness: Option<String>,
+    pub(super) witness: Option<String>,
 }
 
 impl Verdict {
     /// Kept.
-    pub const HOLDS: Self = Self { observed: Observed::Holds, witness: None };
+    pub(super) const HOLDS: Self = Self { observed: Observed::Holds, witness: None };
 
     /// Broken.
-    pub const fn breaks(witness: String) -> Self {
+    pub(super) const fn breaks(witness: String) -> Self {
         Self { observed: Observed::Breaks, witness: Some(witness) }
     }
 
     /// Nothing can be said.
-    pub const fn unknown(why: String) -> Self {
+    pub(super) const fn unknown(why: String) -> Self {
         Self { observed: Observed::Unknown, witness: Some(why) }
     }
 
     /// Nothing was played; `how` says how to get what is missing.
-    pub const fn skipped(how: String) -> Self {
+    pub(super) const fn skipped(how: String) -> Self {
         Self { observed: Observed::Skipped, witness: Some(how) }
     }
 
     /// What a replay that failed amounts to: what is not installed proves nothing.
-    pub fn of_failure(error: &anyhow::Error) -> Self {
+    pub(super) fn of_failure(error: &anyhow::Error) -> Self {
         match missing(error) {
             Some(how) => Self::skipped(how),
             None => Self::unknown(format!("{error:#}")),
@@ -87,9 +87,6 @@ pub(super) struct Books {
 
 impl Books {
     /// Reads them.
-    ///
-    /// # Errors
-    /// When the database cannot be asked, or the voucher is gone from it.
     pub(super) async fn of(scheduler: &Scheduler<'_>, voucher: i64) -> anyhow::Result<Self> {
         let row = sqlx::query_as::<_, (i32, i32, Vec<i64>, Vec<i64>)>(
             "select initial_stock, stock,
@@ -145,9 +142,8 @@ impl Books {
 /// A buyer that was told of an order, and has none: `no_broken_promise`. Of a rung that writes before it
 /// answers this is `no_lost_order`, which no scenario may cost.
 pub(super) fn lost(scheduler: &Scheduler<'_>, books: &[Books]) -> Option<(&'static str, i64)> {
-    let is_written = |order: i64, user: i64| {
-        books.iter().any(|books| books.orders.contains(&(order, user)))
-    };
+    let is_written =
+        |order: i64, user: i64| books.iter().any(|books| books.orders.contains(&(order, user)));
     let mut seen = Vec::new();
     for (record, answer) in scheduler.answered() {
         let Answer::Ordered(order) = answer else { continue };
@@ -163,9 +159,6 @@ pub(super) fn lost(scheduler: &Scheduler<'_>, books: &[Books]) -> Option<(&'stat
 
 /// Judges one promise from the database, from what every buyer was told, and from what the
 /// scenario itself saw.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub(super) async fn judge(
     scheduler: &Scheduler<'_>,
     invariant: Invariant,

@@ -50,9 +50,6 @@ impl NodePlan {
     }
 
     /// What the rung is given to work with.
-    ///
-    /// # Errors
-    /// When a URL is malformed.
     pub(super) fn resources(&self) -> Result<Resources, RungError> {
         let zookeeper = self.zookeeper.clone();
         let resources =

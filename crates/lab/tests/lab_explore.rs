@@ -87,7 +87,7 @@ async fn a_registry_that_says_too_much_or_too_little_is_found_out() {
     let too_little = told(sabotaged("r04_stock_guard", naive.claims, naive.breaks)).await;
     assert!(too_little.contains("said to break in last_one, and no schedule does"), "{too_little}");
     let untold = told(sabotaged("r05_check_then_insert", modest.claims, &[])).await;
-    assert!(untold.contains("breaks one_per_user, and no scenario tells that"), "{untold}");
+    assert!(untold.contains("breaks one_per_user, and no scenario covers that"), "{untold}");
     lab.close().await.unwrap();
 }
 

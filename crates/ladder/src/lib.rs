@@ -48,8 +48,8 @@ mod work;
 pub use claims::{Invariant, Scenario, UnknownName};
 pub use entry::GROUP;
 pub use purchase::{Answer, Director, Point, Purchase, RungError};
-pub use resources::Resources;
 pub use queue_keys::QueueKeys;
+pub use resources::Resources;
 pub use rung::{Build, Capability, Design, LeaseKind, LockKind, Rung, Tables};
 pub use work::{Work, WorkTurn};
 

@@ -204,7 +204,7 @@ pub enum RungError {
     /// The rung found that it does not hold its lock any more, and wrote nothing.
     #[error("the lock was lost before the write")]
     LockLost,
-    /// The resources lacks what the rung needs.
+    /// The resources lack what the rung needs.
     #[error("this rung needs {0}")]
     Lacks(&'static str),
     /// The queue between the answer and the database has no room.

@@ -1,8 +1,8 @@
 //! *Idea.* Asynchronous: one Lua script decides in Redis, the buyer is told yes, and a queue in
-//! this process feeds one writer, who tells the database later.
+//! this process feeds one writer, which tells the database later.
 //! *Holds.* One order per user in any number of processes, and an answer that waits for no
 //! database, as long as this process and Redis live.
-//! *Breaks when* the process dies with orders in its queue: who was told yes has none, and the
+//! *Breaks when* the process dies with orders in its queue: a buyer that was told yes has none, and the
 //! vouchers are gone. When the queue is full. When Redis comes back from an older snapshot.
 //! As widely copied: without the course's lock per user, its count of the user's orders, and its
 //! look at what the update came to.

@@ -62,7 +62,8 @@ impl Design for StreamDoneRight {
         let stock = self.keys.stock(voucher);
         // Any number that no other order has.
         let order = rand::random_range(1..i64::MAX);
-        let take = ScriptCall::new(&TAKE).key(&stock).key(self.keys.told(voucher)).key(&self.stream);
+        let take =
+            ScriptCall::new(&TAKE).key(&stock).key(self.keys.told(voucher)).key(&self.stream);
         let take = take.arg(user).arg(order).arg(voucher);
         let told: String = match self.redis.invoke(&take).await? {
             Some(told) => told,
@@ -96,7 +97,7 @@ impl Design for StreamDoneRight {
 
     async fn start_consumer(&self) -> Result<(), RungError> {
         let mut create = redis::cmd("XGROUP");
-        // From the beginning: whoever bought before there was a group is served, too.
+        // From the beginning: a buyer that came before there was a group is served, too.
         create.arg("CREATE").arg(&self.stream).arg(GROUP).arg("0").arg("MKSTREAM");
         // What fails is that the group is there already.
         let _ = self.redis.query::<()>(&create).await;

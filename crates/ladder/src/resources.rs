@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgPool, PgPoolOptions};
 
-use super::queue_keys::QueueKeys;
 use super::RungError;
+use super::queue_keys::QueueKeys;
 use redisson_lock::connection::Redis;
 use seckill::store::Keys;
 

@@ -179,43 +179,72 @@ mod tests {
         let on_several = matches!(rung.lock, LockKind::Redis(2..));
         let is_service = in_redis || rung.lock == LockKind::ZooKeeper;
         let is_fixed = rung.lease == LeaseKind::Fixed;
-        let asks_for = |capability: Capability| match capability {
-            Capability::CheckOwner | Capability::Reenter | Capability::OneStep => in_redis,
-            Capability::Wait => rung.lock == LockKind::Mutex || is_service,
-            Capability::Majority => on_several,
-            Capability::QueueInMemory | Capability::GiveUp | Capability::Relay => rung.has_consumer(),
-        };
-        let (reenters, can_nest) = (rung.can(Capability::Reenter), keeps(Invariant::NoDeadlock));
+        let reenters = rung.can(Capability::Reenter);
+        let can_nest = keeps(Invariant::NoDeadlock);
         let never_ends = is_service && rung.lease == LeaseKind::NoLease;
         let majority = rung.can(Capability::Majority);
         let decides_first = !rung.has_consumer() || rung.can(Capability::Relay);
         vec![
-            (
-                true,
-                rung.capabilities.iter().all(|capability| asks_for(*capability)),
-                "a capability belongs to a lock or a consumer",
-            ),
             (rung.lease != LeaseKind::NoLease, is_service, "only a lock service keeps leases"),
-            (reenters, can_nest, "who may take the lock again does not wait for itself"),
-            (can_nest, reenters, "who does not wait for itself may take the lock again"),
-            (never_ends, breaks(Scenario::HolderDies), "a lock without a lease outlives its holder"),
+            (reenters, can_nest, "a holder that may take the lock again does not wait for itself"),
+            (can_nest, reenters, "a holder that does not wait for itself may take the lock again"),
+            (
+                never_ends,
+                breaks(Scenario::HolderDies),
+                "a lock without a lease outlives its holder",
+            ),
             (never_ends, !breaks(Scenario::ClockJump), "no clock ends a lock without a lease"),
-            (is_fixed, breaks(Scenario::OutlivedLease), "a fixed lease ends while the holder works"),
+            (
+                is_fixed,
+                breaks(Scenario::OutlivedLease),
+                "a fixed lease ends while the holder works",
+            ),
             (!is_fixed, !breaks(Scenario::OutlivedLease), "only a fixed lease does"),
             (
                 is_fixed && !rung.can(Capability::CheckOwner),
                 breaks(Scenario::SlowHolder),
                 "a release that does not look deletes somebody else's lock",
             ),
-            (rung.can(Capability::CheckOwner), !breaks(Scenario::SlowHolder), "one that looks does not"),
+            (
+                rung.can(Capability::CheckOwner),
+                !breaks(Scenario::SlowHolder),
+                "one that looks does not",
+            ),
             (on_several && !majority, breaks(Scenario::NodeDown), "all servers means all of them"),
             (majority, !breaks(Scenario::NodeDown), "a majority bears the loss of one"),
             (rung.tables == Tables::Guarded, keeps(Invariant::NoOversell), "the check holds"),
-            (rung.tables == Tables::Guarded, keeps(Invariant::OnePerUser), "the unique index holds"),
-            (keeps(Invariant::NoBrokenPromise), decides_first, "who keeps it decides before it answers"),
-            (breaks(Scenario::GivenUp), rung.can(Capability::GiveUp), "only who gives up can"),
+            (
+                rung.tables == Tables::Guarded,
+                keeps(Invariant::OnePerUser),
+                "the unique index holds",
+            ),
+            (
+                keeps(Invariant::NoBrokenPromise),
+                decides_first,
+                "a rung that keeps it decides before it answers",
+            ),
+            (
+                breaks(Scenario::GivenUp),
+                rung.can(Capability::GiveUp),
+                "only a rung that gives up can",
+            ),
             (breaks(Scenario::QueueFull), rung.can(Capability::QueueInMemory), "a stream grows"),
         ]
+    }
+
+    /// Whether a capability makes sense where the rung keeps its lock, or on its consumer.
+    fn fits(rung: &Rung, capability: Capability) -> bool {
+        let in_redis = matches!(rung.lock, LockKind::Redis(_));
+        match capability {
+            Capability::CheckOwner | Capability::Reenter | Capability::OneStep => in_redis,
+            Capability::Wait => {
+                in_redis || matches!(rung.lock, LockKind::Mutex | LockKind::ZooKeeper)
+            }
+            Capability::Majority => matches!(rung.lock, LockKind::Redis(2..)),
+            Capability::QueueInMemory | Capability::GiveUp | Capability::Relay => {
+                rung.has_consumer()
+            }
+        }
     }
 
     #[test]
@@ -223,6 +252,9 @@ mod tests {
         for rung in RUNGS {
             for (condition, follows, why) in implications(rung) {
                 assert!(!condition || follows, "{}: {why}", rung.id);
+            }
+            for capability in rung.capabilities {
+                assert!(fits(rung, *capability), "{}: {capability:?}", rung.id);
             }
             for scenario in rung.breaks {
                 let promise = scenario.invariant();

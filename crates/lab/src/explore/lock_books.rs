@@ -1,4 +1,4 @@
-//! What must be true of a lock: who holds it, how often, and by which token.
+//! What must be true of a lock: its holder, the number of holds, the token.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ named! {
     LockInvariant {
         /// No two clients hold the lock whose leases have not ended.
         MutualExclusion = "mutual_exclusion",
-        /// Each holder's token is larger than those before; who enters again keeps it.
+        /// Each holder's token is larger than those before; a holder that enters again keeps it.
         FencingTokens = "fencing_tokens",
         /// Nobody sleeps while the lock is free.
         NoLostWakeUp = "no_lost_wake_up",

@@ -22,7 +22,7 @@ const LEASE: Duration = Duration::from_secs(3600);
 named! {
     /// A part of the protocol that can be left out, to see what it is there for.
     LockPart {
-        /// The last release deletes the lock without a look at who holds it.
+        /// The last release deletes the lock without a look at its holder.
         OwnerCheck = "owner_check",
         /// A release that is sent again does not name its entry.
         GrantRecord = "grant_record",
@@ -114,13 +114,28 @@ impl LockRunner {
             let (sink, messages) = redis.subscriber(&redis.shard_of(&prefix)).await?.split();
             let owner = owners.owner();
             let entries = [(); 2].map(|()| ScriptClaim::new(&prefix, &owner, LEASE));
-            let (acts, wait, woken) = (VecDeque::new(), LockWait::Not, false);
-            all.push(LockActor { owner, entries, acts, wait, sink, messages, woken });
+            all.push(LockActor {
+                owner,
+                entries,
+                acts: VecDeque::new(),
+                wait: LockWait::Not,
+                sink,
+                messages,
+                woken: false,
+            });
         }
         owners.shutdown().await;
-        let (books, timeline) = (LockBooks::default(), Vec::new());
-        let (name, played, lease_ended) = (String::new(), 0, false);
-        Ok(Self { redis, prefix, played, without, name, actors: all, lease_ended, books, timeline })
+        Ok(Self {
+            redis,
+            prefix,
+            played: 0,
+            without,
+            name: String::new(),
+            actors: all,
+            lease_ended: false,
+            books: LockBooks::default(),
+            timeline: Vec::new(),
+        })
     }
 
     /// Plays one schedule: the steps of `prefix`, and default choices after them.
@@ -278,7 +293,7 @@ impl LockRunner {
         let held: bool = self.redis.query(cmd("EXISTS").arg(&self.name)).await?;
         let (invariant, why) = match held {
             false => (LockInvariant::NoLostWakeUp, "the lock is free"),
-            true => (LockInvariant::HoldCounts, "whoever held the lock has left"),
+            true => (LockInvariant::HoldCounts, "the last holder has left"),
         };
         self.books.breaks(invariant, format!("{} sleeps, and {why}", ACTOR_NAMES[nth]));
         Ok(())

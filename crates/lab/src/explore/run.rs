@@ -46,9 +46,6 @@ pub(super) struct ScheduleRunner<'w> {
 
 impl<'w> ScheduleRunner<'w> {
     /// Starts the processes.
-    ///
-    /// # Errors
-    /// When one does not start.
     pub(super) async fn start(
         world: &'w World,
         setting: &Setting,
@@ -70,9 +67,6 @@ impl<'w> ScheduleRunner<'w> {
     }
 
     /// Plays one schedule. What fails on the way makes it unknown.
-    ///
-    /// # Errors
-    /// When the runner cannot begin a schedule any more.
     pub(super) async fn play(&mut self, prefix: &[ExploreStep]) -> anyhow::Result<Played> {
         self.clear_up().await?;
         let mut branches = Vec::new();

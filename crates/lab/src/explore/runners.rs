@@ -17,9 +17,6 @@ pub(super) trait Stage {
 
 /// Takes the steps of `prefix`, and default choices after them. `branches` also has what was done before
 /// a step that failed.
-///
-/// # Errors
-/// When a step of the prefix is not possible, or fails.
 pub(super) async fn play_prefix(
     stage: &mut impl Stage,
     prefix: &[ExploreStep],
@@ -44,9 +41,6 @@ pub(super) async fn play_prefix(
 
 /// Plays what the walk asks for until it asks for nothing more, and returns the runners. `heard` is told
 /// of each schedule, in the order in which they end, with how many more are known of.
-///
-/// # Errors
-/// The first of `play`; what the other runners were about is dropped.
 pub(super) async fn play_all<R, P>(
     mut idle: Vec<R>,
     mut walk: Walk<ExploreStep>,

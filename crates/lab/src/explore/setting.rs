@@ -186,7 +186,7 @@ pub fn not_explorable(rung: &Rung, actors: usize) -> Option<&'static str> {
     if actors > 2 && rung.has_consumer() {
         return Some("has a consumer, which is the third actor beside two buyers");
     }
-    // A mutex lets those who wait in as they came.
+    // A mutex serves its waiters in the order in which they came.
     let several_wait = rung.can(Capability::Wait) && rung.lock != LockKind::Mutex;
     (actors > 2 && several_wait).then_some(
         "lets several wait for one release, and which of them is first is left to chance",

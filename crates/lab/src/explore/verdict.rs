@@ -19,9 +19,6 @@ pub struct BrokenBySchedule {
 pub(super) const LOCKED_OUT_FOR_EVER: &str = "user 1 is locked out for ever";
 
 /// Judges what the database holds against what every buyer was told.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub(super) async fn judge_schedule(
     scheduler: &Scheduler<'_>,
     voucher: i64,

@@ -21,11 +21,8 @@ use ladder::{Capability, LeaseKind, LockKind, Rung, Scenario};
 /// Why nobody is asked to bear the loss of a server.
 const ONE_SERVER: &str = "has one lock server, and does not promise that it may be missing";
 
-/// Plays `scenario`.
-///
-/// # Errors
-/// When it could not be played to its end: the cell is unknown.
-pub async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+/// Plays `scenario`. Where it cannot be played to its end, the cell is unknown.
+pub(crate) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     if scheduler.rung.can(Capability::OneStep) {
         return production::play(scenario, scheduler).await;
     }

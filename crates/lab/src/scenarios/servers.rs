@@ -137,7 +137,7 @@ async fn held_by_as_few_as_possible(
 /// B comes while A is about to write.
 async fn meet(scheduler: &mut Scheduler<'_>, a: Actor, b: Actor) -> anyhow::Result<()> {
     if let Stop::At(Point::OrdersCounted) = scheduler.until_first(b, &IN_OR_AT_THE_DOOR).await? {
-        // B first: who was in first is late.
+        // B first: A, which was in first, is late.
         return scheduler.finish_all(&[b, a]).await;
     }
     scheduler.finish_all(&[a, b]).await

@@ -30,8 +30,8 @@ const MAX_VOUCHERS: usize = 10_000;
 /// How long it may take until a rung is ready to sell, its servers included.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long a rung that could not be made ready is left alone: the thousands who come
-/// meanwhile hear what the first heard, instead of each waiting for another try.
+/// How long a rung that could not be made ready is left alone: the next thousand buyers hear
+/// what the first one heard, instead of each waiting for another try.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a rung may take to give back what it holds.
@@ -115,9 +115,6 @@ impl RungService {
     }
 
     /// Makes the rung ready to sell before anybody comes.
-    ///
-    /// # Errors
-    /// When it cannot be built.
     pub(super) async fn open(&self) -> anyhow::Result<()> {
         let ready = self.ready().await?;
         *self.readiness.lock().await = RungReadiness::Ready(ready);
@@ -176,9 +173,8 @@ impl RungService {
                 "{MAX_VOUCHERS} vouchers are enough for one run of the lab: start it anew"
             )));
         }
-        let voucher = sale::put_on_sale(&self.looks, self.rung, stock)
-            .await
-            .map_err(problem::of_database)?;
+        let voucher =
+            sale::put_on_sale(&self.looks, self.rung, stock).await.map_err(problem::of_database)?;
         self.own.insert(voucher, ());
         Ok(voucher)
     }

@@ -1,5 +1,5 @@
-//! A session on the real servers: one buyer goes on at a time, and whoever that sets free goes
-//! on, too, before the step is over.
+//! A session on the real servers: one buyer goes on at a time, and a buyer that this sets free goes on,
+//! too, before the step is over.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const NAMES: [&str; 2] = ["A", "B"];
 pub struct PlanOfSession {
     /// The rung.
     pub rung: &'static Rung,
-    /// One user who clicks twice, or two users.
+    /// Two users, or one who clicks twice.
     pub users: u8,
     /// One process for both, or two.
     pub processes: u8,
@@ -135,9 +135,6 @@ impl<'a> LabSession<'a> {
     }
 
     /// Plays a whole schedule.
-    ///
-    /// # Errors
-    /// As [`LabSession::step`]; the steps before that one were taken.
     pub async fn play(&mut self, schedule: &Schedule) -> Result<(), StepError> {
         for step in &schedule.0 {
             self.step(*step).await?;
@@ -208,7 +205,8 @@ impl<'a> LabSession<'a> {
     }
 
     fn tell(&mut self, nth: usize, stop: &Stop) -> anyhow::Result<()> {
-        let said = self.driver.scheduler.take_timeline().pop().context("a buyer stopped in silence")?;
+        let said =
+            self.driver.scheduler.take_timeline().pop().context("a buyer stopped in silence")?;
         let detail = match stop {
             Stop::Done(_) | Stop::LostLock => String::new(),
             _ => self.driver.record(nth).detail.clone(),

@@ -15,8 +15,7 @@ pub(crate) fn table(lines: &[TimelineLine]) -> Markup {
     // Wide enough to read, however many there are (the box around it scrolls), and not so wide
     // that the eye loses its way from one lane to the next.
     let lanes = actors.len().max(1);
-    let width =
-        format!("min-width: {}rem; max-width: {}rem", 2 + 8 * lanes, 2 + 19 * lanes);
+    let width = format!("min-width: {}rem; max-width: {}rem", 2 + 8 * lanes, 2 + 19 * lanes);
     html! {
         div.scroll tabindex="0" role="region" aria-label="timeline" {
             table.timeline style=(width) {
