@@ -14,35 +14,22 @@ const LATENCY_BOUNDS_SECONDS: [f64; 13] =
 /// Upper bounds of the histogram of batches, in orders.
 const BATCH_BOUNDS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
-/// The names of all metrics.
+/// The names of all metrics. `describe` says what each of them counts.
+#[allow(missing_docs)]
 pub mod name {
-    /// From a request's head to its answer, in seconds.
     pub const REQUEST_SECONDS: &str = "seckill_http_request_seconds";
-    /// Attempts to buy.
     pub const PURCHASES: &str = "seckill_purchases_total";
-    /// Purchases under way.
     pub const PURCHASES_IN_FLIGHT: &str = "seckill_purchases_in_flight";
-    /// How many purchases may be under way.
     pub const PURCHASES_LIMIT: &str = "seckill_purchases_limit";
-    /// Orders that wait for a transaction.
     pub const ORDER_QUEUE_DEPTH: &str = "seckill_order_queue_depth";
-    /// Transactions with orders in flight.
     pub const ORDER_BATCHES_IN_FLIGHT: &str = "seckill_order_batches_in_flight";
-    /// 1, with the version and the strategy as labels.
     pub const SERVER_INFO: &str = "seckill_server_info";
-    /// Streams of events that are open.
     pub const EVENT_STREAMS: &str = "seckill_event_streams";
-    /// Login codes, asked for or tried, that a limit refused.
     pub const LOGIN_REFUSED: &str = "seckill_login_refused_total";
-    /// Circuits that opened.
     pub const BREAKER_TRIPPED: &str = "seckill_breaker_tripped_total";
-    /// Orders in a transaction.
     pub const ORDER_BATCH_SIZE: &str = "seckill_order_batch_size";
-    /// Batches that were sent again.
     pub const ORDER_BATCH_RESENT: &str = "seckill_order_batch_resent_total";
-    /// How far the database's clock is ahead of this machine's, in seconds.
     pub const CLOCK_OFFSET: &str = "seckill_database_clock_offset_seconds";
-    /// 1 when the database keeps what it acknowledged, 0 when `fsync` or `full_page_writes` is off.
     pub const DATABASE_DURABLE: &str = "seckill_database_durable";
 }
 
@@ -56,17 +43,15 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 static METRICS: OnceLock<PrometheusHandle> = OnceLock::new();
 
-/// Begins to count. Once for the process; later calls change nothing. Must be called on a
-/// tokio runtime.
+/// Begins to count, once for the process: later calls change nothing. It needs a tokio runtime.
 pub fn start_metrics() {
     METRICS.get_or_init(|| {
         let latency = Matcher::Suffix("_seconds".to_owned());
         let batch = Matcher::Full(name::ORDER_BATCH_SIZE.to_owned());
         let builder = PrometheusBuilder::new()
             .set_buckets_for_metric(latency, &LATENCY_BOUNDS_SECONDS)
-            .and_then(|builder| builder.set_buckets_for_metric(batch, &BATCH_BOUNDS))
-            // Only an empty list of bounds is refused.
-            .unwrap_or_else(|_| PrometheusBuilder::new());
+            .and_then(|builder| builder.set_buckets_for_metric(batch, &BATCH_BOUNDS));
+        let Ok(builder) = builder else { unreachable!("only an empty list of bounds is refused") };
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
         if metrics::set_global_recorder(recorder).is_err() {
@@ -154,8 +139,8 @@ pub fn database_durable(is_durable: bool) {
     metrics::gauge!(name::DATABASE_DURABLE).set(f64::from(u8::from(is_durable)));
 }
 
-/// What the process is, and how busy it is with purchases now. Set before the metrics are read, so
-/// that a purchase sets nothing. `instance` tells one process from another behind one address.
+/// What the process is, and how busy it is with purchases now. It is set when the metrics are read, so
+/// that a purchase sets nothing. `instance` tells processes behind one address apart.
 pub fn purchase_load(strategy: &'static str, instance: String, in_flight: usize, limit: usize) {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let labels = [("version", version), ("strategy", strategy.to_owned()), ("instance", instance)];
@@ -164,7 +149,7 @@ pub fn purchase_load(strategy: &'static str, instance: String, in_flight: usize,
     metrics::gauge!(name::PURCHASES_LIMIT).set(limit as f64);
 }
 
-/// How busy the order writer is now. As [`purchase_load`].
+/// How busy the order writer is now. It is set when the metrics are read, too.
 pub fn order_queue(depth: usize, batches_in_flight: usize) {
     metrics::gauge!(name::ORDER_QUEUE_DEPTH).set(depth as f64);
     metrics::gauge!(name::ORDER_BATCHES_IN_FLIGHT).set(batches_in_flight as f64);

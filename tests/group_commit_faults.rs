@@ -380,7 +380,7 @@ async fn a_batch_that_the_database_does_not_answer_is_unknown_and_is_found_when_
         let row = world.hold_the_row().await;
         let unknown = shop.buy(user(1), voucher).await;
         assert!(
-            matches!(unknown, Err(PurchaseError::Store(StoreError::Unknown { .. }))),
+            matches!(unknown, Err(PurchaseError::Order(StoreError::Unknown { .. }))),
             "{unknown:?}"
         );
         assert!(!world.any_lock(3).await);

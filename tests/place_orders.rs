@@ -350,3 +350,18 @@ async fn a_row_that_somebody_holds_fails_the_batch_and_writes_nothing() {
     assert_eq!(world.audit().await.orders, 0);
     assert_eq!(world.place(voucher, &all).await, [Placed::Ordered; 2]);
 }
+
+#[tokio::test]
+async fn a_refusal_of_an_order_that_was_not_sent_makes_no_other_order_placed() {
+    let world = World::new().await;
+    world.users(2).await;
+    let voucher = world.voucher(5).await.id;
+    let wrong = "create or replace function place_orders(
+            voucher bigint, ids bigint[], users bigint[], times timestamptz[])
+        returns table (order_id bigint, reason text, earlier_id bigint)
+        language plpgsql as $$ begin return query select 77::bigint, 'sold_out', null::bigint; end $$";
+    sqlx::raw_sql(wrong).execute(world.database.pool()).await.unwrap();
+    for placed in try_place(&writer(&world.database), voucher, &new_orders(1, &[1, 2])).await {
+        assert!(placed.as_ref().is_err_and(StoreError::outcome_unknown), "{placed:?}");
+    }
+}

@@ -37,9 +37,6 @@ struct AuditReport<'a> {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the database cannot be reached, or there is no such voucher.
 pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
     let stores = Stores::open_database(&args.stores, &args.home).await?;
     let database = stores.migrated_database().await?;

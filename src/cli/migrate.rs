@@ -22,9 +22,6 @@ pub struct MigrateArgs {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When the database cannot be reached, or a migration fails.
 pub async fn run(args: MigrateArgs) -> anyhow::Result<()> {
     let stores = Stores::open_database(&args.stores, &args.home).await?;
     let database = stores.migrated_database().await?;

@@ -47,15 +47,12 @@ pub struct ServeArgs {
     stores: StoreArgs,
     #[command(flatten)]
     home: HomeArgs,
-    /// Stop when standard input ends, so that no node outlives who started it
+    /// Stop when standard input ends, so that no node outlives the program that started it
     #[arg(long, hide = true)]
     until_stdin_closes: bool,
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When a store cannot be reached at the start, or the address not be listened at.
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if args.stores.database_url.is_some() && args.secret.secret.is_none() {
         return Err(secret_is_required().into());
@@ -77,14 +74,11 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
 /// What a server is made of.
 #[derive(Debug)]
+#[allow(missing_docs)] // the names and types say it
 pub struct ServerOptions {
-    /// How it serves.
     pub server: ServerArgs,
-    /// The secret that signs its tokens.
     pub secret: SecretArgs,
-    /// Where its data is.
     pub stores: StoreArgs,
-    /// Where private stores keep their data.
     pub home: HomeArgs,
     /// Whether it stops when standard input ends.
     pub until_stdin_closes: bool,
@@ -94,12 +88,11 @@ pub struct ServerOptions {
 
 /// A server that listens and answers nobody yet.
 #[allow(missing_debug_implementations)] // the secret must not be printed
+#[allow(missing_docs)] // the names and types say it
 pub struct ReadyServer {
-    /// What its handlers reach.
     pub app: App,
     /// Where it listens.
     pub address: SocketAddr,
-    /// What it allows.
     pub limits: ServerLimits,
     /// Signs its tokens.
     pub secret: String,
@@ -112,9 +105,6 @@ pub struct ReadyServer {
 
 impl ReadyServer {
     /// Starts private stores where none are named, migrates, and listens.
-    ///
-    /// # Errors
-    /// When a store cannot be reached, or the address not be listened at.
     pub async fn prepare(options: ServerOptions) -> anyhow::Result<Self> {
         let ServerOptions { server: args, secret, stores, home, until_stdin_closes, sms } = options;
         // First of all, so that an interrupt during the start is not lost.
@@ -147,15 +137,13 @@ impl ReadyServer {
         let limits = limits(&args)?;
         let mut parts = app_parts(&args, &stores, &secret, database, sms).await?;
         parts.max_event_streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
-        let (app, drain_delay) = (App::new(parts), args.drain_delay);
+        let app = App::new(parts);
+        let drain_delay = args.drain_delay;
         Ok(Self { app, address, limits, secret, drain_delay, listener, stores, http, stop })
     }
 
     /// Serves the API and what is `added` until the program is asked to stop, and stops in good order.
     /// `stopping` is called before the requests that were begun are finished.
-    ///
-    /// # Errors
-    /// When the stores did not stop in good order.
     pub async fn run(
         self,
         added: Additions,
@@ -191,8 +179,8 @@ fn limits(args: &ServerArgs) -> anyhow::Result<ServerLimits> {
     })
 }
 
-/// Readiness goes first. What has no end of its own is ended before the requests that were begun are
-/// finished.
+/// Resolves when the server is to accept no more: first it is not ready any more, then it sells for
+/// `drain_delay`, then the streams of events end, which have no end of their own.
 async fn drained(
     stop: impl Future<Output = ()>,
     drain_delay: Duration,
@@ -205,7 +193,7 @@ async fn drained(
         tracing::info!("stopping: not ready from now on, and selling for another {drain_delay:?}");
         tokio::time::sleep(drain_delay).await;
     }
-    app.events.close();
+    app.memory.events.close();
     stopping();
 }
 

@@ -29,17 +29,18 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// The stores that `args` name; private ones in place of those it does not, which keep
-    /// their data in `home`, or nothing without one.
-    ///
-    /// # Errors
-    /// When a private server cannot be started.
+    /// The stores that `args` name. In place of those it does not name it starts private ones, which keep
+    /// their data in `home`; without a `home` they keep nothing.
     pub async fn open(args: &StoreArgs, home: Option<&HomeArgs>) -> anyhow::Result<Self> {
         if let (Some(database_url), Some(redis_url)) = (&args.database_url, &args.redis_url) {
-            let (database_url, redis_url) = (database_url.clone(), redis_url.clone());
-            return Ok(Self { database_url, redis_url, servers: None, home: None });
+            return Ok(Self {
+                database_url: database_url.clone(),
+                redis_url: redis_url.clone(),
+                servers: None,
+                home: None,
+            });
         }
-        // Only now: a program that keeps nothing needs no place to keep it.
+        // Not before: with both URLs there need not be a home directory.
         let home = home.map(HomeArgs::directory).transpose()?;
         let plan = Plan {
             home: home.clone().map_or(Home::Throwaway, Home::Kept),
@@ -63,11 +64,8 @@ impl Stores {
         Ok(Self { database_url, redis_url, servers: Some(servers), home })
     }
 
-    /// As [`Stores::open`], for commands that need PostgreSQL alone: where it is named,
-    /// nothing is started.
-    ///
-    /// # Errors
-    /// As [`Stores::open`].
+    /// As [`Stores::open`], for commands that need PostgreSQL alone: where it is named, nothing is
+    /// started.
     pub async fn open_database(args: &StoreArgs, home: &HomeArgs) -> anyhow::Result<Self> {
         let Some(database_url) = args.database_url.clone() else {
             return Self::open(args, Some(home)).await;
@@ -81,13 +79,6 @@ impl Stores {
         self.servers.as_ref().is_some_and(Servers::is_attached)
     }
 
-    /// Whether both servers are private.
-    pub fn are_private(&self) -> bool {
-        let both =
-            |servers: &Servers| servers.database_url().is_some() && servers.redis_url().is_some();
-        self.servers.as_ref().is_some_and(both)
-    }
-
     /// Which of the servers are private, in words; `None` when both were named.
     pub fn private(&self) -> Option<&'static str> {
         let servers = self.servers.as_ref()?;
@@ -98,19 +89,12 @@ impl Stores {
         })
     }
 
-    /// A handle on the database, migrated. Waits for one that is only just coming up: this
-    /// is not a purchase, whose buyer wants to hear at once.
-    ///
-    /// # Errors
-    /// When it cannot be reached or migrated.
+    /// A handle on the database, migrated. It waits for a database that is only just coming up.
     pub async fn migrated_database(&self) -> anyhow::Result<Database> {
         migrated(Database::new(&self.database_url)?).await
     }
 
-    /// The same for a server process, whose connections carry the name of `node`.
-    ///
-    /// # Errors
-    /// As [`Stores::migrated_database`].
+    /// [`Stores::migrated_database`] for a server process, whose connections carry the name of `node`.
     pub async fn migrated_database_of(&self, node: NodeName) -> anyhow::Result<Database> {
         migrated(Database::of_node(&self.database_url, node)?).await
     }
@@ -150,9 +134,6 @@ impl Stores {
     }
 
     /// Stops private servers and waits until they are gone.
-    ///
-    /// # Errors
-    /// When they did not stop in good order.
     pub async fn close(self) -> anyhow::Result<()> {
         if let Some(servers) = self.servers {
             tokio::task::spawn_blocking(move || servers.stop()).await??;
@@ -182,7 +163,7 @@ async fn migrated(database: Database) -> anyhow::Result<Database> {
     }
 }
 
-/// A named database without a named secret: every node would sign with another.
+/// Without it every node of a named database would sign with another secret.
 pub fn secret_is_required() -> ConfigError {
     ConfigError(
         "SECKILL_SECRET is required with DATABASE_URL: all nodes must sign with one secret \

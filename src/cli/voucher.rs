@@ -54,9 +54,6 @@ pub struct ListArgs {
 const PAGE: i64 = 1000;
 
 /// Runs the command.
-///
-/// # Errors
-/// When the voucher makes no sense, or the database cannot be reached.
 pub async fn run(command: VoucherCommand) -> anyhow::Result<()> {
     match command {
         VoucherCommand::Add(args) => add(args).await,

@@ -21,10 +21,9 @@ impl Peer {
     }
 }
 
-/// Names the way of a request through proxies.
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// `address` as one connects to it: whoever listens everywhere listens at the loopback address, too.
+/// `address` as one connects to it. A server that listens everywhere is reached at the loopback address.
 pub fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -76,8 +75,8 @@ impl FromRequestParts<App> for ClientAddress {
     }
 }
 
-/// The last address on the way that is not a trusted proxy's: what stands before it, the
-/// client may have made up.
+/// The last address on the way that is not a trusted proxy's. The client may have made up what stands
+/// before it.
 fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     if !is_trusted(peer, trusted) {
         return peer;
@@ -121,7 +120,6 @@ mod tests {
         assert_eq!(seen("192.0.2.1", Some("198.51.100.9"), ""), is("192.0.2.1"));
         let proxies = "10.0.0.0/8";
         assert_eq!(seen("10.0.0.1", Some("198.51.100.9"), proxies), is("198.51.100.9"));
-        // The client's own claim stands before what the proxy saw.
         assert_eq!(seen("10.0.0.1", Some("1.1.1.1, 198.51.100.9"), proxies), is("198.51.100.9"));
         assert_eq!(seen("10.0.0.1", Some("198.51.100.9, 10.0.0.2"), proxies), is("198.51.100.9"));
         assert_eq!(seen("10.0.0.1", Some("rubbish"), proxies), is("10.0.0.1"));

@@ -41,11 +41,11 @@ pub async fn create(
     _: AdminSession,
     PathId(id): PathId<VoucherId>,
 ) -> Result<Json<AuditBody>, ApiError> {
-    let Ok(_permit) = app.audits.try_acquire() else {
+    let Ok(_permit) = app.memory.audits.try_acquire() else {
         let busy = ApiError::too_many_requests(RETRY_AFTER);
         return Err(busy.detail("another audit is under way in this server"));
     };
     // The router runs this request in a task of its own: the audit goes on when its client leaves.
     let audit = audit::run_within(AUDITED_WITHIN, &app.database, id).await?;
-    audit.map(|audit| Json(audit.into())).ok_or(ApiError::new(Code::VoucherNotFound))
+    audit.map(Json).ok_or(ApiError::new(Code::VoucherNotFound))
 }

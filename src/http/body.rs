@@ -22,9 +22,6 @@ const ARRIVES_WITHIN: Duration = Duration::from_secs(10);
 const MAX_DRAINED_BYTES: usize = 32 * 1024 * 1024;
 
 /// Refuses a body that is too large before any route sees it.
-///
-/// # Errors
-/// The answer.
 pub async fn refuse_oversized(request: Request) -> Result<Request, ApiError> {
     if request.body().size_hint().exact().is_none() {
         return Box::pin(refuse_unannounced(request)).await;

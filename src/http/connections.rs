@@ -63,11 +63,12 @@ fn counted_as(address: IpAddr) -> IpAddr {
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         let mut counts = self.all.counts();
-        if let Some(count) = counts.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.address);
-            }
+        let Some(count) = counts.get_mut(&self.address) else {
+            unreachable!("an open connection of {} is not counted", self.address)
+        };
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&self.address);
         }
     }
 }

@@ -47,15 +47,19 @@ static FILES: LazyLock<Vec<(&str, StaticFile)>> = LazyLock::new(|| {
         .validator_url("none");
     let config = Arc::new(config);
     let file = |name| {
-        let file = serve(name, Arc::clone(&config)).ok().flatten()?;
+        let Ok(Some(file)) = serve(name, Arc::clone(&config)) else {
+            unreachable!("the library has no file {name}")
+        };
         let bytes = match file.bytes {
             Cow::Borrowed(bytes) => Bytes::from_static(bytes),
             Cow::Owned(bytes) => Bytes::from(bytes),
         };
-        let content_type = HeaderValue::try_from(file.content_type).ok()?;
-        Some((name, StaticFile::new(content_type, bytes)))
+        let Ok(content_type) = HeaderValue::try_from(file.content_type) else {
+            unreachable!("{name} has no content type")
+        };
+        (name, StaticFile::new(content_type, bytes))
     };
-    NAMES.into_iter().filter_map(file).collect()
+    NAMES.into_iter().map(file).collect()
 });
 
 async fn page_file(name: &str, headers: &HeaderMap) -> Response {

@@ -1,5 +1,5 @@
 //! What is sent to all who watch the sales. One task looks at memory twice a second while somebody
-//! listens, and writes each change once, whoever many read it. Nothing is queued for a listener: a slow
+//! listens, and writes each change once, however many listen. Nothing is queued for a listener: a slow
 //! one hears the newest state.
 
 use std::collections::HashMap;
@@ -65,7 +65,7 @@ impl Newest {
         missed.min_by_key(|sent| sent.version).map(|sent| (sent.version, sent.event.clone()))
     }
 
-    /// Takes in what is known at `now`; whether that is anything new.
+    /// Takes in what is known at `now`. Returns whether anything is new.
     fn update(&mut self, bodies: impl Iterator<Item = VoucherBody>, now: DateTime<Utc>) -> bool {
         let before = self.version;
         let mut known: HashMap<VoucherId, Sent> =
@@ -91,8 +91,7 @@ fn bodies_of(sales: &[Arc<Sale>], now: DateTime<Utc>) -> impl Iterator<Item = Vo
 
 /// An event as it is sent.
 fn event_text(event: &VoucherEvent<'_>) -> Bytes {
-    // A voucher is no map with keys that are not text, so that it always becomes JSON, in one line.
-    let json = serde_json::to_string(event).unwrap_or_default();
+    let Ok(json) = serde_json::to_string(event) else { unreachable!("a voucher is always JSON") };
     format!("event: voucher\ndata: {json}\n\n").into()
 }
 
@@ -146,9 +145,6 @@ impl EventHub {
 
     /// What is known of `topic` now, and then whatever changes, until the hub is closed. `Ok(None)`:
     /// there is no such voucher.
-    ///
-    /// # Errors
-    /// When the database does not answer.
     pub(super) async fn subscribe(
         &self,
         topic: Topic,
@@ -198,7 +194,7 @@ impl Hub {
         sales.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// Looks once at all that somebody listens to; `false`: nobody does.
+    /// Looks once at each topic that has listeners. Returns whether there are any.
     async fn update_all(&self) -> bool {
         let topics: Vec<Topic> = {
             let mut topics = self.topics();
@@ -240,10 +236,15 @@ mod tests {
     fn bodies(stocks: [i32; 2]) -> impl Iterator<Item = VoucherBody> {
         let ids = (1..).filter_map(VoucherId::new);
         stocks.into_iter().zip(ids).map(|(stock, id)| {
-            let (begin_time, end_time) = (DateTime::UNIX_EPOCH, DateTime::<Utc>::MAX_UTC);
-            let title = "a".to_owned();
-            let voucher = Voucher { id, title, stock, initial_stock: 9, begin_time, end_time };
-            VoucherBody::at(voucher, begin_time)
+            let voucher = Voucher {
+                id,
+                title: "a".to_owned(),
+                stock,
+                initial_stock: 9,
+                begin_time: DateTime::UNIX_EPOCH,
+                end_time: DateTime::<Utc>::MAX_UTC,
+            };
+            VoucherBody::at(voucher, DateTime::UNIX_EPOCH)
         })
     }
 

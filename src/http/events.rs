@@ -20,14 +20,14 @@ use super::vouchers::PathId;
 use super::{ApiError, App};
 use crate::model::{Clock, VoucherId};
 
-/// After so much silence the time is sent. It finds readers who are gone: the server closes a connection
-/// that takes nothing for 20 seconds.
+/// After so much silence the time is sent. So the server notices listeners that are gone: it closes a
+/// connection that takes nothing for 20 seconds.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 
 /// When a client whose stream ended opens another one, in milliseconds: not all at one moment.
 const RETRY_MS: std::ops::Range<u32> = 1000..4000;
 
-/// When a client that found no room may try again.
+/// `Retry-After` when there are as many streams as there may be.
 const RETRY_WHEN_FULL: Duration = Duration::from_secs(30);
 
 const HEADERS: [(HeaderName, HeaderValue); 3] = [
@@ -68,7 +68,7 @@ impl EventStream {
         }
     }
 
-    /// What time it is, as an event: that of a voucher may be long past.
+    /// The time as an event. The `now` of a voucher's event may be long past.
     fn time(&self) -> String {
         let now = self.app.purchases.clock().now();
         let now = now.to_rfc3339_opts(SecondsFormat::Micros, true);
@@ -78,8 +78,8 @@ impl EventStream {
 
 async fn stream(app: &App, topic: Topic) -> Result<Response, ApiError> {
     let full = || ApiError::unavailable().retry_after(RETRY_WHEN_FULL);
-    let permit = app.events.admit().ok_or_else(full)?;
-    let newest = app.events.subscribe(topic).await?;
+    let permit = app.memory.events.admit().ok_or_else(full)?;
+    let newest = app.memory.events.subscribe(topic).await?;
     let newest = newest.ok_or(ApiError::new(Code::VoucherNotFound))?;
     let stream = EventStream { app: app.clone(), newest, sent: None, _permit: permit };
     let body = unfold(stream, async |mut stream| {

@@ -1,4 +1,4 @@
-//! How the stores are, who uses them and what the metrics say, kept for all who ask within a second.
+//! Readiness, the connected servers and the text of the metrics, each read at most about once a second.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use redisson_lock::connection::Redis;
 /// A store that needs longer to answer is not ready.
 const READY_WITHIN: Duration = Duration::from_millis(900);
 
-/// How the stores are, and whether the process is draining.
+/// Whether the stores answer, and whether the process is draining.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct Readiness {
     /// PostgreSQL.
@@ -33,7 +33,7 @@ pub struct Readiness {
     pub draining: bool,
 }
 
-/// How `database` and `redis` are, asked at most about once a second.
+/// Asks `database` and `redis`.
 pub fn readiness(database: &Database, redis: &Redis) -> ReadCache<(), Readiness> {
     let (database, redis) = (database.clone(), redis.clone());
     ReadCache::new(Service::Postgres, 1, usize::MAX, move |()| {
@@ -53,7 +53,7 @@ async fn word<E>(ping: impl Future<Output = Result<(), E>>) -> &'static str {
     }
 }
 
-/// The metrics as text, written at most about once a second: the text of many histograms is long.
+/// Writes the metrics: the text of many histograms is long.
 pub fn metrics_text(purchases: &Arc<Purchases>, database: &Database) -> ReadCache<(), Bytes> {
     let purchases = Arc::clone(purchases);
     let instance = database.node().map_or_else(String::new, NodeName::instance_text);
@@ -66,7 +66,7 @@ pub fn metrics_text(purchases: &Arc<Purchases>, database: &Database) -> ReadCach
     })
 }
 
-/// The server processes that use `database`, asked for at most about once a second.
+/// Asks which server processes use `database`.
 pub fn nodes(database: &Database) -> ReadCache<(), Arc<[ConnectedNode]>> {
     let database = database.clone();
     ReadCache::new(Service::Postgres, 1, usize::MAX, move |()| {

@@ -179,7 +179,8 @@ pub(super) fn routes(added: Option<utoipa::openapi::OpenApi>) -> Router {
     if let Some(added) = added {
         document.merge(added);
     }
-    let document: Bytes = document.to_json().unwrap_or_default().into();
+    let Ok(document) = document.to_json() else { unreachable!("a description is always JSON") };
+    let document = Bytes::from(document);
     let headers =
         [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "max-age=60")];
     Router::new().route(PATH, get(async move || (headers, document.clone())))

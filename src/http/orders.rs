@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::auth::Session;
 use super::body::OptionalJsonBody;
 use super::problem::Code;
-use super::schemas::{Id, Limit, OrderStatusWord};
+use super::schemas::{Id, Limit};
 use super::voucher_pages::next_page;
 use super::vouchers::{Page, PathId};
 use super::{ApiError, App};
@@ -23,13 +23,10 @@ use crate::telemetry;
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OrderedBody {
     /// The order.
-    #[schema(value_type = Id)]
     pub order_id: OrderId,
     /// The voucher.
-    #[schema(value_type = Id)]
     pub voucher_id: VoucherId,
     /// The buyer.
-    #[schema(value_type = Id)]
     pub user_id: UserId,
     /// When.
     pub created_at: DateTime<Utc>,
@@ -42,7 +39,6 @@ pub struct OrderBody {
     #[serde(flatten)]
     pub ordered: OrderedBody,
     /// Where the order stands.
-    #[schema(value_type = OrderStatusWord)]
     pub status: OrderStatus,
     /// When it was paid.
     #[schema(required = true)]
@@ -77,7 +73,6 @@ impl From<Order> for OrderBody {
 #[serde(deny_unknown_fields)]
 pub struct BuyBody {
     /// The user as whom the client believes to buy; must be the user of the token.
-    #[schema(value_type = Option<Id>)]
     #[serde(default)]
     pub user_id: Option<UserId>,
 }
@@ -111,8 +106,7 @@ pub async fn buy(
     let bought = app.purchases.buy(session.user, voucher).await;
     telemetry::purchase_ended(match &bought {
         Ok(outcome) => outcome.code(),
-        Err(error) if error.retry_may_help() => telemetry::UNAVAILABLE,
-        Err(_) => telemetry::INTERNAL_ERROR,
+        Err(error) => error.failure().answer().code,
     });
     match bought? {
         Outcome::Ordered(order) => {

@@ -1,8 +1,8 @@
-//! The one error type of the API: every answer that is not a success is a problem
-//! document (RFC 9457), `application/problem+json`, with a stable `code`.
+//! The one error type of the API: every answer that is not a success is a problem document (RFC 9457),
+//! `application/problem+json`, with a stable `code`.
 //!
-//! A handler makes an [`ApiError`]; the layer around all routes has [`write`] put it into the
-//! language that the request prefers. Causes are logged here, once, and never sent.
+//! A handler makes an [`ApiError`]. The layer around all routes calls [`write`], which knows the language
+//! that the request prefers. Causes are logged here, once, and never sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,7 @@ use serde_json::{Map, Value, json};
 use super::language::Language;
 use crate::model::Refusal;
 use crate::purchase::PurchaseError;
-use crate::store::{OrderIdError, StoreError};
-
-/// How often a client may ask whether the next day, with its new order ids, has begun.
-const NEXT_DAY_CHECK: Duration = Duration::from_secs(60);
+use crate::store::StoreError;
 
 /// The kind of problem, as the client's program sees it. The codes are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,10 +161,9 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// A problem that its code says all about.
+    /// A problem with no more to say than its code.
     pub fn new(code: Code) -> Self {
-        let (detail, retry_after) = (None, None);
-        Self { code, status: code.status(), detail, retry_after, members: Map::new() }
+        Self { code, status: code.status(), detail: None, retry_after: None, members: Map::new() }
     }
 
     /// With a sentence about this occurrence.
@@ -193,12 +189,12 @@ impl ApiError {
         Self { retry_after: Some(wait), ..Self::new(Code::TooManyRequests) }
     }
 
-    /// Cannot be answered now.
+    /// The request cannot be answered now.
     pub fn unavailable() -> Self {
         Self { retry_after: Some(Duration::from_secs(1)), ..Self::new(Code::Unavailable) }
     }
 
-    /// Cannot be answered before `wait` is over.
+    /// With `Retry-After`: the request may succeed when `wait` is over.
     #[must_use]
     pub fn retry_after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }
@@ -260,28 +256,22 @@ impl From<StoreError> for ApiError {
     }
 }
 
+/// As the table in purchase/error.rs says.
 impl From<PurchaseError> for ApiError {
     fn from(error: PurchaseError) -> Self {
-        if !error.retry_may_help() {
-            tracing::error!(%error, "answered 500");
-            return Self::new(Code::Internal);
-        }
-        match error {
-            PurchaseError::Panicked => tracing::error!(%error, "answered 503"),
+        let failure = error.failure();
+        let answer = failure.answer();
+        if failure.is_defect() {
+            tracing::error!(%error, status = answer.status, "a purchase met a defect");
+        } else {
             // By the thousand when it happens: the metrics count them, and what changed is logged once,
             // by the store's handle or the circuit breaker.
-            _ => tracing::debug!(%error, "answered 503"),
+            tracing::debug!(%error, "answered 503");
         }
-        if error.outcome_unknown() {
-            return Self::unavailable().detail(
-                "it is not known whether the order was placed: ask again, and an order that was \
-                 placed is named, also when the voucher is sold out meanwhile",
-            );
-        }
-        if matches!(error, PurchaseError::OrderId(OrderIdError::SequenceExhausted(_))) {
-            return Self::unavailable().retry_after(NEXT_DAY_CHECK);
-        }
-        Self::unavailable()
+        let code = Code::ALL.into_iter().find(|code| code.as_str() == answer.code);
+        let code = code.unwrap_or_else(|| unreachable!("the API has no code {}", answer.code));
+        let detail = answer.detail.map(str::to_owned);
+        Self { detail, retry_after: answer.retry_after, ..Self::new(code) }
     }
 }
 
@@ -330,15 +320,28 @@ pub(super) fn write(mut response: Response, language: Language) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::purchase::Failure;
+    use crate::store::{OrderIdError, Service};
 
     #[test]
-    fn after_a_panic_the_buyer_is_told_to_ask_again() {
-        let error = ApiError::from(PurchaseError::Panicked);
-        assert_eq!(
-            (error.code, error.status),
-            (Code::Unavailable, StatusCode::SERVICE_UNAVAILABLE)
-        );
-        assert!(error.detail.is_some_and(|detail| detail.contains("ask again")));
-        assert!(error.retry_after.is_some());
+    fn a_failed_purchase_is_answered_as_the_table_says() {
+        let errors = [
+            PurchaseError::Panicked,
+            PurchaseError::Overloaded,
+            OrderIdError::SequenceExhausted(1).into(),
+            PurchaseError::Order(StoreError::defect(Service::Postgres, "a constraint")),
+        ];
+        for error in errors {
+            let answer = error.failure().answer();
+            let told = ApiError::from(error);
+            assert_eq!((told.status.as_u16(), told.code.as_str()), (answer.status, answer.code));
+            assert_eq!(told.detail.as_deref(), answer.detail);
+            assert_eq!(told.retry_after, answer.retry_after);
+        }
+        // Whatever the row, its code is one of the API's, with its status.
+        for answer in Failure::ALL.map(Failure::answer) {
+            let code = Code::ALL.into_iter().find(|code| code.as_str() == answer.code);
+            assert_eq!(code.map(|code| code.status().as_u16()), Some(answer.status));
+        }
     }
 }

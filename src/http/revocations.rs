@@ -72,9 +72,6 @@ pub struct Revocations {
 
 impl Revocations {
     /// Loads what `database` holds, and learns of changes from then on, about once a second.
-    ///
-    /// # Errors
-    /// When the database does not answer.
     pub async fn start(database: Database) -> Result<Self, StoreError> {
         let not_before = Arc::new(RwLock::new(NotBefore::new(MAX_USERS)));
         let mut poll = Poll { database, not_before: Arc::clone(&not_before), polled: None };

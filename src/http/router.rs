@@ -1,6 +1,6 @@
 //! Every route.
 
-use std::panic::AssertUnwindSafe;
+use std::any::Any;
 use std::sync::Arc;
 
 use axum::Router;
@@ -9,8 +9,8 @@ use axum::http::header::{CONNECTION, HeaderValue};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use futures_util::FutureExt;
 use tokio::time::Instant;
+use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::trace::TraceLayer;
 
 use super::language::Language;
@@ -76,8 +76,8 @@ pub fn limited<S: Clone + Send + Sync + 'static>(app: App, routes: Router<S>) ->
     routes.route_layer(from_fn_with_state(app, limit_reads))
 }
 
-/// Clients and proxies keep their connections for long, also to a process that ends: each is told so
-/// with its next answer, and opens the next one elsewhere.
+/// Clients and proxies keep connections to a process that is to end. The next answer tells each of them
+/// to close, and they connect elsewhere.
 async fn close_while_draining(State(app): State<App>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     if app.is_draining() {
@@ -86,11 +86,11 @@ async fn close_while_draining(State(app): State<App>, request: Request, next: Ne
     response
 }
 
-/// Beyond the limit a request is refused at once (load shedding), so that it does not queue for the few
-/// connections that these routes have. A request that was let in runs to its end, also if its client
-/// leaves: a connection on which a statement was broken off would be lost to the pool for a while.
+/// Load shedding: beyond the limit a request is refused at once, so that it does not queue for the few
+/// connections of these routes. A request that was let in runs to its end, also if its client leaves: a
+/// connection on which a statement was broken off would be lost to the pool for a while.
 async fn limit_reads(State(app): State<App>, request: Request, next: Next) -> Response {
-    let Ok(permit) = Arc::clone(&app.reads).try_acquire_owned() else {
+    let Ok(permit) = Arc::clone(&app.memory.reads).try_acquire_owned() else {
         return ApiError::unavailable().into_response();
     };
     let answering = tokio::spawn(async move {
@@ -100,29 +100,33 @@ async fn limit_reads(State(app): State<App>, request: Request, next: Next) -> Re
     answering.await.unwrap_or_else(|_panic| ApiError::new(Code::Internal).into_response())
 }
 
-/// `routes` with what concerns every request of the API.
+/// `routes` with what concerns every request: an oversized body is refused, and a panic becomes a
+/// problem. Then `finish` sees the answer.
 pub fn with_common_layers(routes: Router) -> Router {
-    routes.layer(from_fn(around))
+    routes
+        .layer(from_fn(refuse_oversized))
+        .layer(CatchPanicLayer::custom(internal_error))
+        .layer(from_fn(finish))
 }
 
-/// Wraps every handler: an oversized body is refused, a panic becomes a problem, a problem is
-/// written in the client's language, browsers are told their limits, and all is measured.
-async fn around(request: Request, next: Next) -> Response {
+async fn refuse_oversized(request: Request, next: Next) -> Response {
+    match body::refuse_oversized(request).await {
+        Ok(request) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+/// The panic's own message is on standard error.
+fn internal_error(_panic: Box<dyn Any + Send>) -> Response {
+    ApiError::new(Code::Internal).into_response()
+}
+
+/// Writes a problem in the client's language, tells browsers their limits, and measures.
+async fn finish(request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let language = Language::preferred(request.headers());
     let matched = request.extensions().get::<MatchedPath>().cloned();
-    let answered = async {
-        match body::refuse_oversized(request).await {
-            Ok(request) => next.run(request).await,
-            Err(error) => error.into_response(),
-        }
-    };
-    // The panic's own message is on standard error.
-    let response = AssertUnwindSafe(answered)
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|_| ApiError::new(Code::Internal).into_response());
-    let mut response = problem::write(response, language);
+    let mut response = problem::write(next.run(request).await, language);
     security_headers::add(response.headers_mut());
     let route = matched.as_ref().map_or("none", MatchedPath::as_str);
     telemetry::request_answered(route, response.status(), begun.elapsed());

@@ -7,14 +7,21 @@ use utoipa::openapi::{KnownFormat, RefOr, Schema, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::problem::Code;
-use crate::model::{OrderStatus, SaleStatus};
+use crate::model::{OrderId, OrderStatus, SaleStatus, UserId, VoucherId};
 
 /// A type that is only a name for a schema.
-macro_rules! described {
+macro_rules! named {
     ($type:ident, $name:literal, $schema:expr) => {
         #[doc = $name]
         #[allow(missing_debug_implementations)]
         pub struct $type;
+        described!($type, $name, $schema);
+    };
+}
+
+/// The schema of a type.
+macro_rules! described {
+    ($type:ty, $name:literal, $schema:expr) => {
         impl PartialSchema for $type {
             fn schema() -> RefOr<Schema> {
                 $schema.into()
@@ -40,11 +47,15 @@ fn word(words: impl IntoIterator<Item = Value>, description: &str) -> ObjectBuil
     value(Type::String, description).enum_values(Some(words))
 }
 
-described!(Id, "Id", {
+named!(Id, "Id", {
     let description = "A positive number below 2^63 in decimal digits: too large for a JavaScript \
         number. One number has one spelling, without leading zeros.";
     text(&id_pattern(), "661897216000000001", description)
 });
+
+described!(UserId, "Id", Id::schema());
+described!(VoucherId, "Id", Id::schema());
+described!(OrderId, "Id", Id::schema());
 
 /// 1 to [`i64::MAX`]. Among numbers with as many digits a number is smaller when it begins as the
 /// largest does and goes on with a smaller digit.
@@ -61,48 +72,48 @@ fn id_pattern() -> String {
     format!("^(?:{})$", all.join("|"))
 }
 
-described!(Limit, "Limit", {
+named!(Limit, "Limit", {
     let limit = value(Type::Integer, "How many at most.").minimum(Some(1)).maximum(Some(100));
     limit.default(Some(json!(20)))
 });
 
-described!(Phone, "Phone", {
+named!(Phone, "Phone", {
     let description = "Eleven digits of mainland China, or a plus sign and 7 to 15 digits (E.164).";
     text(r"^(?:1[0-9]{10}|\+[0-9]{7,15})$", "13800138000", description)
 });
 
-described!(LoginCode, "LoginCode", text("^[0-9]{6}$", "123456", "Six digits."));
+named!(LoginCode, "LoginCode", text("^[0-9]{6}$", "123456", "Six digits."));
 
-described!(Title, "Title", {
+named!(Title, "Title", {
     // No NUL, and not white space alone; `\s` means something else in each language.
     let pattern = r"^[^\u0000]*[^\u0000\u0009-\u000d\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000][^\u0000]*$";
     let description = "The name of the voucher: not white space alone, no NUL.";
     text(pattern, "100 yuan for 80", description).min_length(Some(1)).max_length(Some(200))
 });
 
-described!(SaleInstant, "SaleInstant", {
+named!(SaleInstant, "SaleInstant", {
     let description = "An instant in the years 1970 to 9999 (UTC); what is below a microsecond is \
         cut off.";
     text("^(?:19[7-9][0-9]|[2-9][0-9]{3})-", "2026-11-11T00:00:00Z", description)
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
 });
 
-described!(SaleStatusWord, "SaleStatus", {
+described!(SaleStatus, "SaleStatus", {
     use SaleStatus::{Ended, OnSale, SoldOut, Upcoming};
     let words = [Upcoming, OnSale, SoldOut, Ended].map(|status| json!(status));
     word(words, "Where the sale stands.")
 });
 
-described!(OrderStatusWord, "OrderStatus", {
-    let statuses = (0..=i16::MAX).map_while(|at| OrderStatus::from_number(at + 1));
+described!(OrderStatus, "OrderStatus", {
+    let statuses = (1..=i16::MAX).map_while(|number| OrderStatus::try_from(number).ok());
     word(statuses.map(|status| json!(status)), "Where the order stands.")
 });
 
-described!(StoreStatus, "StoreStatus", {
+named!(StoreStatus, "StoreStatus", {
     word(["ok", "unavailable"].map(|status| json!(status)), "Whether the store answers.")
 });
 
-described!(ProblemCode, "ProblemCode", {
+named!(ProblemCode, "ProblemCode", {
     // No client should ever see `internal_error`: nothing that is sent and no store that is away
     // leads there.
     let codes = Code::ALL.into_iter().filter(|code| *code != Code::Internal);

@@ -29,16 +29,16 @@ const BACKLOG: u32 = 8192;
 /// How long a connection may be idle, and a request's head take. Longer than load balancers keep idle
 /// connections, so that they close first.
 const HEAD_WITHIN: Duration = Duration::from_secs(75);
-/// The same for a connection that comes when more than half of all are taken.
+/// [`HEAD_WITHIN`] of a connection that comes when more than half of all connections are taken.
 const HEAD_WITHIN_WHEN_CROWDED: Duration = Duration::from_secs(10);
-/// A connection whose client reads nothing of an answer for so long is closed.
+/// The server closes a connection whose client reads nothing of an answer for so long.
 const WRITE_WITHIN: Duration = Duration::from_secs(20);
 /// After so much silence the system asks whether the client is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// How long a shutdown waits for requests under way.
 const DRAIN_WITHIN: Duration = Duration::from_secs(20);
-/// Bytes that a connection may buffer: bounds the memory of a thousand of them, and the
-/// size of a request's head.
+/// Bytes that a connection may buffer. It bounds the memory of many connections, and the size of a
+/// request's head.
 const MAX_BUFFER_BYTES: usize = 32 * 1024;
 
 /// Bounds of a server.
@@ -48,21 +48,18 @@ pub struct ServerLimits {
     pub connections: usize,
     /// Connections of one peer address at once.
     pub connections_of_a_peer: usize,
-    /// Networks of load balancers, which may have as many as there are.
+    /// Networks of load balancers, whose connections are not limited.
     pub exempt: Vec<IpNet>,
 }
 
 impl ServerLimits {
-    /// So many connections, from wherever they come.
+    /// `connections` in all, however many of them one peer has.
     pub const fn of(connections: usize) -> Self {
         Self { connections, connections_of_a_peer: connections, exempt: Vec::new() }
     }
 }
 
 /// Listens at `address`.
-///
-/// # Errors
-/// When the address is taken or not ours.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
@@ -120,7 +117,7 @@ pub async fn serve<S>(
             http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
-            // A client that breaks off is not our error.
+            // A client that breaks off is no error of the server.
             let _ = connection.await;
             drop((permit, of_peer));
         });
@@ -136,7 +133,7 @@ fn with_time_outs(stream: TcpStream) -> TimeoutStream<TcpStream> {
     let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE / 6);
     let socket = SockRef::from(&stream);
     let _ = socket.set_tcp_keepalive(&keep_alive);
-    // A client that vanished while something was on its way to it: a listener to events, as a rule.
+    // It finds a client that vanished while an answer was on its way, a stream of events mostly.
     #[cfg(target_os = "linux")]
     let _ = socket.set_tcp_user_timeout(Some(KEEP_ALIVE));
     let mut stream = TimeoutStream::new(stream);

@@ -14,7 +14,7 @@ use super::address::ClientAddress;
 use super::auth::Session;
 use super::body::JsonBody;
 use super::problem::Code;
-use super::schemas::{Id, LoginCode, Phone};
+use super::schemas::{LoginCode, Phone};
 use super::tokens::SESSION_LASTS;
 use super::{ApiError, App};
 use crate::model::{User, UserId, normalized_phone};
@@ -56,7 +56,6 @@ pub struct SessionBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UserBody {
     /// The user.
-    #[schema(value_type = Id)]
     pub id: UserId,
     /// The phone that logs in.
     #[schema(value_type = Phone)]

@@ -22,10 +22,7 @@ use redisson_lock::timeout::within;
 /// Sends text messages.
 #[async_trait]
 pub trait SmsGateway: Send + Sync + std::fmt::Debug {
-    /// Sends a login code.
-    ///
-    /// # Errors
-    /// In words, for the log, when the gateway did not take the message.
+    /// Sends a login code. The error says in words, for the log, why the gateway did not take it.
     async fn send_login_code(&self, phone: &str, code: &str) -> Result<(), String>;
 }
 
@@ -44,7 +41,7 @@ impl SmsGateway for LogSms {
 /// The time and the signature of a message: `t=<unix seconds>,v1=<hexadecimal HMAC-SHA256>`.
 pub const SIGNATURE: &str = "seckill-signature";
 
-/// How long the person who waits for a code waits for the gateway, repetitions included.
+/// How long a login waits for the gateway, repetitions included.
 const SENT_WITHIN: Duration = Duration::from_secs(3);
 /// How long a connection may take: an address that swallows packets leaves time for another try.
 const CONNECTED_WITHIN: Duration = Duration::from_millis(900);
@@ -97,9 +94,9 @@ impl WebhookSms {
         Ok(Self { url, key, clock, client, permits: Semaphore::new(MAX_IN_FLIGHT) })
     }
 
-    /// Sends `body` until it is taken, and no more often than may be.
+    /// Sends `body` until the gateway takes it, at most 1 + `MAX_RETRIES` times.
     async fn send(&self, body: &Bytes) -> Result<(), String> {
-        let _permit = self.permits.acquire().await.map_err(|error| error.to_string())?;
+        let Ok(_permit) = self.permits.acquire().await else { unreachable!("it is never closed") };
         let mut failure = String::new();
         for attempt in 0..=MAX_RETRIES {
             tokio::time::sleep(RETRY_PAUSE * attempt).await;

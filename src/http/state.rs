@@ -23,19 +23,44 @@ use redisson_lock::connection::Redis;
 /// Reads of users and orders that may be under way at once; one more is refused.
 const MAX_READS: usize = 64;
 
-/// The state of the API. Cheap to clone.
+/// The state of the API. Cheap to clone. Its parts are reached as `app.database`, `app.purchases` and so
+/// on.
 #[derive(Debug, Clone)]
-pub struct App(Arc<AppState>);
+pub struct App {
+    parts: Arc<AppParts>,
+    /// What it keeps in memory for its readers.
+    pub memory: Arc<AppMemory>,
+}
 
-/// What an [`App`] is made of, and what it keeps in memory for its readers.
+/// What an [`App`] is made of: the stores, the purchase, the settings.
 #[derive(Debug)]
-pub struct AppState {
-    parts: AppParts,
+#[allow(missing_docs)] // the names and types say it
+pub struct AppParts {
+    pub database: Database,
+    pub redis: Redis,
+    pub keys: Keys,
+    pub clock: SharedClock,
+    pub purchases: Arc<Purchases>,
+    pub tokens: Tokens,
+    pub revocations: Revocations,
+    /// Sends login codes; without it nobody can log in.
+    pub sms: Option<Box<dyn SmsGateway>>,
+    pub login_limits: LoginLimits,
+    /// The phones whose users may put vouchers on sale.
+    pub admin_phones: HashSet<String>,
+    /// The proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    pub max_event_streams: usize,
+}
+
+/// Answers that serve many requests, and permits for those that ask a store.
+#[derive(Debug)]
+pub struct AppMemory {
     /// The list of vouchers.
     pub voucher_pages: Arc<VoucherPages>,
     /// What is sent to all who watch the sales.
     pub events: EventHub,
-    /// How the stores are.
+    /// Whether the stores answer.
     pub readiness: ReadCache<(), Readiness>,
     /// The metrics as text.
     pub metrics: ReadCache<(), Bytes>,
@@ -48,35 +73,6 @@ pub struct AppState {
     draining: AtomicBool,
 }
 
-/// What an [`App`] is made of.
-#[derive(Debug)]
-pub struct AppParts {
-    /// PostgreSQL.
-    pub database: Database,
-    /// Redis.
-    pub redis: Redis,
-    /// Key names.
-    pub keys: Keys,
-    /// Wall-clock time.
-    pub clock: SharedClock,
-    /// Sells.
-    pub purchases: Arc<Purchases>,
-    /// Signs and checks session tokens.
-    pub tokens: Tokens,
-    /// The tokens that are void before their time.
-    pub revocations: Revocations,
-    /// Sends login codes; without it nobody can log in.
-    pub sms: Option<Box<dyn SmsGateway>>,
-    /// How often codes may be asked for and tried.
-    pub login_limits: LoginLimits,
-    /// The phones whose users may put vouchers on sale.
-    pub admin_phones: HashSet<String>,
-    /// The proxies whose `X-Forwarded-For` is believed.
-    pub trusted_proxies: Vec<IpNet>,
-    /// Streams of events at once.
-    pub max_event_streams: usize,
-}
-
 impl App {
     /// The state made of `parts`.
     ///
@@ -84,7 +80,7 @@ impl App {
     /// Outside a tokio runtime.
     pub fn new(parts: AppParts) -> Self {
         let voucher_pages = Arc::new(VoucherPages::new(&parts.database, &parts.purchases));
-        Self(Arc::new(AppState {
+        let memory = AppMemory {
             events: EventHub::new(&voucher_pages, &parts.purchases, parts.max_event_streams),
             voucher_pages,
             readiness: health::readiness(&parts.database, &parts.redis),
@@ -93,29 +89,22 @@ impl App {
             audits: Semaphore::new(1),
             reads: Arc::new(Semaphore::new(MAX_READS)),
             draining: AtomicBool::new(false),
-            parts,
-        }))
+        };
+        Self { parts: Arc::new(parts), memory: Arc::new(memory) }
     }
 
-    /// Tells balancers and clients to go elsewhere; requests that come all the same are served.
+    /// Tells balancers and clients to go elsewhere. Requests that still come are served.
     pub fn drain(&self) {
-        self.draining.store(true, Ordering::Relaxed);
+        self.memory.draining.store(true, Ordering::Relaxed);
     }
 
     /// Whether [`App::drain`] was called.
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.memory.draining.load(Ordering::Relaxed)
     }
 }
 
 impl std::ops::Deref for App {
-    type Target = AppState;
-    fn deref(&self) -> &AppState {
-        &self.0
-    }
-}
-
-impl std::ops::Deref for AppState {
     type Target = AppParts;
     fn deref(&self) -> &AppParts {
         &self.parts

@@ -30,8 +30,10 @@ impl StaticFile {
         let mut response = if takes_gzip(headers) {
             let make = async || {
                 let bytes = self.bytes.clone();
-                let made = tokio::task::spawn_blocking(move || compressed(&bytes)).await;
-                made.unwrap_or_default()
+                match tokio::task::spawn_blocking(move || compressed(&bytes)).await {
+                    Ok(made) => made,
+                    Err(error) => panic!("a file could not be compressed: {error}"),
+                }
             };
             let bytes = self.gzip.get_or_init(make).await.clone();
             ([(header::CONTENT_ENCODING, "gzip")], bytes).into_response()
@@ -47,9 +49,10 @@ impl StaticFile {
 
 fn compressed(bytes: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    // Memory takes what is written.
-    let _ = encoder.write_all(bytes);
-    encoder.finish().unwrap_or_default().into()
+    match encoder.write_all(bytes).and_then(|()| encoder.finish()) {
+        Ok(made) => made.into(),
+        Err(error) => unreachable!("memory takes what is written: {error}"),
+    }
 }
 
 /// Whether gzip is among what `Accept-Encoding` names, with a weight above zero.

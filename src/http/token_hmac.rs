@@ -12,7 +12,7 @@ use ring::hmac;
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: signer,
     verifier_factory: verifier,
-    // Of JSON Web Keys, which we have none of.
+    // It is for JSON Web Keys, which the server does not use.
     key_utils: KeyUtils::new_unimplemented(),
 };
 

@@ -12,7 +12,7 @@ use crate::model::{SharedClock, UserId};
 
 /// How long a session lasts.
 pub const SESSION_LASTS: TimeDelta = TimeDelta::days(7);
-/// No token is good for longer: those of load tests.
+/// The longest life of a token: load tests mint such ones.
 pub const LONGEST_TOKEN_LIFE: TimeDelta = TimeDelta::days(30);
 
 /// The contents of a token.
@@ -30,18 +30,16 @@ struct Claims {
 impl Claims {
     fn issued(&self) -> Option<DateTime<Utc>> {
         // A double holds Unix time to a quarter of a microsecond, until the year 2106.
-        let (seconds, fraction) = (self.iat.trunc(), self.iat.fract());
-        let micros = (fraction * 1e6).round() as i64;
-        DateTime::from_timestamp_micros(
-            (seconds as i64).checked_mul(1_000_000)?.checked_add(micros)?,
-        )
+        let seconds = self.iat.trunc() as i64;
+        let micros = (self.iat.fract() * 1e6).round() as i64;
+        DateTime::from_timestamp_micros(seconds.checked_mul(1_000_000)?.checked_add(micros)?)
     }
 }
 
 /// What a good token says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerifiedToken {
-    /// The user for whom it speaks.
+    /// The user who logged in.
     pub user: UserId,
     /// When it was issued, to the microsecond.
     pub issued: DateTime<Utc>,
@@ -75,9 +73,6 @@ impl Tokens {
     }
 
     /// A token for `user`, issued at `issued`, good until `expires`.
-    ///
-    /// # Errors
-    /// In words, if signing fails.
     pub fn mint(
         &self,
         user: UserId,
@@ -89,10 +84,10 @@ impl Tokens {
         jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.sign)
     }
 
-    /// The token of a request.
+    /// Checks the token of a request.
     ///
     /// # Errors
-    /// When there is none, or none that is ours and good at this time.
+    /// When there is none, or it was not signed with our secret, or it has expired.
     pub fn verify(&self, headers: &HeaderMap) -> Result<VerifiedToken, ApiError> {
         let refused = |detail| ApiError::new(Code::Unauthenticated).detail(detail);
         let token = headers

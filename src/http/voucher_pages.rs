@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::schemas::{Id, SaleStatusWord, Title};
+use super::schemas::Title;
 use crate::model::{Clock, SaleStatus, Voucher, VoucherId};
 use crate::purchase::Purchases;
 use crate::purchase::sales::Sale;
@@ -30,7 +30,6 @@ pub(super) fn next_page(
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct VoucherBody {
     /// The voucher.
-    #[schema(value_type = Id)]
     pub id: VoucherId,
     /// The name of the voucher.
     #[schema(value_type = Title)]
@@ -46,7 +45,6 @@ pub struct VoucherBody {
     /// First instant after the sale.
     pub end_time: DateTime<Utc>,
     /// Where the sale stands.
-    #[schema(value_type = SaleStatusWord)]
     pub status: SaleStatus,
 }
 
@@ -129,12 +127,14 @@ async fn read_page(
     let vouchers = vouchers::list(database.pool(), before, limit).await?;
     let ids: Arc<[VoucherId]> = vouchers.iter().map(|voucher| voucher.id).collect();
     let link = next_page("/api/vouchers", limit, ids.iter().map(VoucherId::to_string));
-    let link = link.and_then(|[(_, link)]| HeaderValue::try_from(link).ok());
+    let link = link.map(|[(_, link)]| match HeaderValue::try_from(link) {
+        Ok(link) => link,
+        Err(error) => unreachable!("a path and two numbers are a header: {error}"),
+    });
     let now = purchases.clock().now();
     let bodies: Vec<_> =
         vouchers.into_iter().map(|voucher| VoucherBody::at(voucher, now)).collect();
-    let json = serde_json::to_vec(&bodies)
-        .map_err(|error| StoreError::defect(Service::Postgres, error.to_string()))?;
+    let Ok(json) = serde_json::to_vec(&bodies) else { unreachable!("a voucher is always JSON") };
     Ok(VoucherPage { json: json.into(), link, ids })
 }
 

@@ -82,10 +82,7 @@ pub struct NewVoucherBody {
 }
 
 impl NewVoucherBody {
-    /// The voucher, with what was left out filled in.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, in one sentence.
+    /// The voucher, with what was left out filled in; or what is wrong, in one sentence.
     pub fn complete(self, now: DateTime<Utc>) -> Result<NewVoucher, &'static str> {
         // As the database will keep them: what it would round away makes no sale longer.
         let kept = |at: DateTime<Utc>| DateTime::from_timestamp_micros(at.timestamp_micros());
@@ -118,7 +115,7 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let Query(page) = page.map_err(|error| ApiError::invalid(error.body_text()))?;
     let page = page.check()?;
-    let page = app.voucher_pages.get(page.before, page.limit).await?;
+    let page = app.memory.voucher_pages.get(page.before, page.limit).await?;
     Ok((sale_date(&app), page).into_response())
 }
 

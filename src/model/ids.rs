@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, TimeZone, Utc};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The text is not a positive decimal integer below 2^63.
@@ -113,7 +113,11 @@ impl OrderId {
 
     /// The instant the id names, to the second.
     pub fn instant(self) -> DateTime<Utc> {
-        Utc.timestamp_opt(Self::EPOCH_SECONDS + self.second(), 0).single().unwrap_or_default()
+        let second = Self::EPOCH_SECONDS + self.second();
+        let Some(instant) = DateTime::from_timestamp(second, 0) else {
+            unreachable!("second {second} of an order id is before the year 2091")
+        };
+        instant
     }
 }
 

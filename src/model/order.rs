@@ -24,39 +24,37 @@ pub enum OrderStatus {
     Refunded = 6,
 }
 
-impl OrderStatus {
-    /// The status with this number.
-    pub const fn from_number(number: i16) -> Option<Self> {
-        Some(match number {
+/// No status has this number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no order has the status {0}")]
+pub struct InvalidStatus(i16);
+
+impl TryFrom<i16> for OrderStatus {
+    type Error = InvalidStatus;
+    fn try_from(number: i16) -> Result<Self, InvalidStatus> {
+        Ok(match number {
             1 => Self::Unpaid,
             2 => Self::Paid,
             3 => Self::Used,
             4 => Self::Cancelled,
             5 => Self::Refunding,
             6 => Self::Refunded,
-            _ => return None,
+            _ => return Err(InvalidStatus(number)),
         })
     }
 }
 
-/// An order.
+/// An order. Each instant is there once the order has taken that step.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Order {
-    /// The order.
     pub id: OrderId,
-    /// The buyer.
     pub user_id: UserId,
-    /// The voucher.
     pub voucher_id: VoucherId,
-    /// Where it stands.
     pub status: OrderStatus,
-    /// When it was placed.
     pub created_at: DateTime<Utc>,
-    /// When it was paid, if it was.
     pub paid_at: Option<DateTime<Utc>>,
-    /// When it was redeemed, if it was.
     pub used_at: Option<DateTime<Utc>>,
-    /// When it was refunded, if it was.
     pub refunded_at: Option<DateTime<Utc>>,
 }
 
@@ -68,7 +66,15 @@ impl Order {
         voucher_id: VoucherId,
         created_at: DateTime<Utc>,
     ) -> Self {
-        let (status, paid_at, used_at, refunded_at) = (OrderStatus::Unpaid, None, None, None);
-        Self { id, user_id, voucher_id, status, created_at, paid_at, used_at, refunded_at }
+        Self {
+            id,
+            user_id,
+            voucher_id,
+            status: OrderStatus::Unpaid,
+            created_at,
+            paid_at: None,
+            used_at: None,
+            refunded_at: None,
+        }
     }
 }

@@ -15,21 +15,16 @@ pub enum Outcome {
 
 /// Why there is no order.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Refusal {
-    /// No such voucher.
     VoucherNotFound,
-    /// The sale has not begun.
     SaleNotStarted {
-        /// When it will.
         begin_time: DateTime<Utc>,
     },
-    /// The sale is over.
     SaleEnded,
-    /// Nothing is left.
     SoldOut,
-    /// The buyer holds an order of this voucher.
+    /// The buyer has this order of the voucher.
     AlreadyBought {
-        /// That order.
         order_id: OrderId,
     },
     /// Another attempt of the same buyer is under way.

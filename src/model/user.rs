@@ -1,19 +1,16 @@
-//! The people who buy.
+//! Users.
 
 use chrono::{DateTime, Utc};
 
 use super::UserId;
 
-/// A user.
+/// A person who logs in by phone. The first login creates the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct User {
-    /// The user.
     pub id: UserId,
-    /// The phone number that logs in.
     pub phone: String,
-    /// A name to show.
     pub nickname: String,
-    /// First login.
     pub created_at: DateTime<Utc>,
     /// The instant before which the user's tokens are void, once the user has ended the sessions.
     pub tokens_not_before: Option<DateTime<Utc>>,

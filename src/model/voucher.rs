@@ -39,14 +39,12 @@ impl From<SaleStatus> for &'static str {
 
 /// A voucher with its sale.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Voucher {
-    /// The voucher.
     pub id: VoucherId,
-    /// The name of the voucher.
     pub title: String,
     /// Vouchers left.
     pub stock: i32,
-    /// Vouchers at the beginning.
     pub initial_stock: i32,
     /// First instant of the sale.
     pub begin_time: DateTime<Utc>,

@@ -81,7 +81,7 @@ impl Assets {
 
     /// Where the asset of this name is.
     pub(super) fn address(&self, name: &str) -> String {
-        debug_assert!(self.find(name).is_some(), "{name} is no asset");
+        assert!(self.find(name).is_some(), "{name} is no asset");
         format!("/assets/{}/{name}", self.version)
     }
 

@@ -1,28 +1,16 @@
 //! `/board`: what an operator watches a sale on. Its figures are those of `/metrics`, which its script
 //! reads once a second.
 
-use std::sync::Arc;
-
-use axum::http::HeaderMap;
-use axum::routing::{MethodRouter, get};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::board_texts::Board;
-use super::page::{HtmlPage, PageFiles, PageLanguage};
+use super::page::HtmlPage;
 use super::site::{BoardAdditions, Site};
 use crate::http::Language;
 
 /// The page of this site.
-pub(super) fn route(site: &Arc<Site>) -> MethodRouter<Arc<Site>> {
-    let files = Arc::new(PageFiles::new(|language| render(site, language)));
-    get(move |language: PageLanguage, headers: HeaderMap| {
-        let files = Arc::clone(&files);
-        async move { files.answer(language, &headers).await }
-    })
-}
-
-fn render(site: &Site, language: Language) -> String {
+pub(super) fn render(site: &Site, language: Language) -> String {
     let texts = Board::of(language);
     let added = site.board;
     let main = html! {

@@ -1,7 +1,7 @@
 //! Pages for people: HTML in English and Chinese, written here, and the scripts and styles of
 //! `web/`, which the program carries. The scripts use the public API and nothing else.
 //!
-//! A page is a file of this room with its texts, its script in `web/`, and a route below.
+//! A page is a file of this module with its texts, its script in `web/`, and a route below.
 
 mod assets;
 mod board;
@@ -14,17 +14,28 @@ mod texts;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::HeaderMap;
 use axum::routing::get;
 
 pub use assets::{Asset, SCRIPT, STYLE};
 pub use board::field;
 pub use site::{BoardAdditions, Site, SiteAdditions};
 
+use self::page::{PageFiles, PageLanguage};
+use crate::http::Language;
+
 /// The routes of all pages, and of what they load.
 pub fn routes(site: Arc<Site>) -> Router {
+    let page = |render: fn(&Site, Language) -> String| {
+        let files = Arc::new(PageFiles::new(|language| render(&site, language)));
+        get(move |language: PageLanguage, headers: HeaderMap| {
+            let files = Arc::clone(&files);
+            async move { files.answer(language, &headers).await }
+        })
+    };
     Router::new()
-        .route("/", storefront::route(&site))
-        .route("/board", board::route(&site))
+        .route("/", page(storefront::render))
+        .route("/board", page(board::render))
         .route("/assets/{version}/{*name}", get(assets::file))
         .with_state(site)
 }

@@ -134,7 +134,8 @@ fn navigation(site: &Site, language: Language, path: &str) -> Markup {
 
 /// A value in a script element, where nothing must look like the element's end.
 fn json(value: &impl Serialize) -> PreEscaped<String> {
-    PreEscaped(serde_json::to_string(value).unwrap_or_default().replace('<', "\\u003c"))
+    let Ok(json) = serde_json::to_string(value) else { unreachable!("texts are always JSON") };
+    PreEscaped(json.replace('<', "\\u003c"))
 }
 
 /// A page in both languages, made once.

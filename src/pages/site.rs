@@ -13,11 +13,11 @@ pub struct SiteAdditions {
     pub assets: Vec<Asset>,
     /// Entries of the navigation: a path, and its name in English and in Chinese.
     pub navigation: Vec<(&'static str, [&'static str; 2])>,
-    /// What the board has more.
+    /// Additions to the board.
     pub board: Option<BoardAdditions>,
 }
 
-/// What the board of a demonstration has more.
+/// What the board of a demonstration has beside the server's own.
 #[derive(Debug, Clone, Copy)]
 pub struct BoardAdditions {
     /// A module beside the board's own: the name of an asset.
@@ -28,7 +28,7 @@ pub struct BoardAdditions {
     pub top: fn(Language) -> Markup,
     /// One more panel.
     pub panel: fn(Language) -> Markup,
-    /// The phone of an administrator whom nobody had to configure, for the login.
+    /// The phone of the demonstration's administrator, for the login.
     pub admin_phone: Option<&'static str>,
 }
 

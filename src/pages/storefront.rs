@@ -1,12 +1,8 @@
 //! `/`: the vouchers, and buying one.
 
-use std::sync::Arc;
-
-use axum::http::HeaderMap;
-use axum::routing::{MethodRouter, get};
 use maud::{Markup, html};
 
-use super::page::{HtmlPage, PageFiles, PageLanguage};
+use super::page::HtmlPage;
 use super::site::Site;
 use crate::http::Language;
 use crate::texts;
@@ -85,15 +81,7 @@ texts! {
 }
 
 /// The page of this site.
-pub(super) fn route(site: &Arc<Site>) -> MethodRouter<Arc<Site>> {
-    let files = Arc::new(PageFiles::new(|language| render(site, language)));
-    get(move |language: PageLanguage, headers: HeaderMap| {
-        let files = Arc::clone(&files);
-        async move { files.answer(language, &headers).await }
-    })
-}
-
-fn render(site: &Site, language: Language) -> String {
+pub(super) fn render(site: &Site, language: Language) -> String {
     let texts = Storefront::of(language);
     let page = HtmlPage {
         language,

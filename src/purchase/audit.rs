@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgPool, PgRow};
+use sqlx::{FromRow, Row};
+use utoipa::ToSchema;
 
 use crate::model::{UserId, VoucherId};
-use crate::store::{Database, Service, StoreError};
+use crate::store::{Database, StoreError};
 
-/// The books of one voucher.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// The books of a voucher, as `seckill audit --json` writes them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = AuditBody)]
 pub struct VoucherAudit {
     /// The voucher.
     pub voucher_id: VoucherId,
@@ -24,7 +26,8 @@ pub struct VoucherAudit {
     pub distinct_users: i64,
     /// Whether every promise was kept.
     pub holds: bool,
-    /// Each promise that was not, in words.
+    /// Each promise that was not: its name, a colon, and the figures in words. The names are
+    /// `no_oversell`, `one_per_user`, `no_undersell`, `orphans` and `sale_window`.
     pub violations: Vec<String>,
 }
 
@@ -79,34 +82,33 @@ impl VoucherAudit {
 ///
 /// Orders of a voucher that does not exist are reported as a voucher with an initial
 /// stock of 0, so that they cannot hide.
-///
-/// # Errors
-/// As any statement.
 pub async fn run(pool: &PgPool, only: Option<VoucherId>) -> Result<Vec<VoucherAudit>, StoreError> {
     let mut transaction = pool.begin().await?;
     // Counting a large sale may take longer than a purchase ever should.
     sqlx::query("set local statement_timeout = '10min'").execute(&mut *transaction).await?;
     let counted = count(&mut transaction, only).await?;
     transaction.commit().await?;
-    counted.iter().map(judged).collect()
+    Ok(counted)
 }
 
-/// Counts one voucher beside a sale, in at most `limit`; `None`: there is no such voucher.
+/// Counts one voucher while it may be on sale, in at most `limit`; `None`: there is no such voucher.
 ///
 /// # Errors
-/// As any statement; `Unavailable` when the time is over.
+/// `Unavailable` when the time is over.
 pub async fn run_within(
     limit: Duration,
     database: &Database,
     voucher: VoucherId,
 ) -> Result<Option<VoucherAudit>, StoreError> {
     let count = async |connection: &mut PgConnection| count(connection, Some(voucher)).await;
-    let counted = database.read_within(limit, count).await?;
-    counted.first().map(judged).transpose()
+    Ok(database.read_within(limit, count).await?.pop())
 }
 
-async fn count(connection: &mut PgConnection, only: Option<VoucherId>) -> sqlx::Result<Vec<PgRow>> {
-    sqlx::query(
+async fn count(
+    connection: &mut PgConnection,
+    only: Option<VoucherId>,
+) -> sqlx::Result<Vec<VoucherAudit>> {
+    sqlx::query_as(
         "with counted as (
            select o.voucher_id, count(*) as orders, count(distinct o.user_id) as distinct_users,
                   count(*) filter (where u.id is null) as of_nobody,
@@ -134,26 +136,23 @@ async fn count(connection: &mut PgConnection, only: Option<VoucherId>) -> sqlx::
     .await
 }
 
-fn judged(row: &PgRow) -> Result<VoucherAudit, StoreError> {
-    let voucher_id = VoucherId::new(row.try_get("voucher_id")?)
-        .ok_or_else(|| StoreError::defect(Service::Postgres, "a voucher id is not positive"))?;
-    let mut audit = VoucherAudit {
-        voucher_id,
-        initial_stock: row.try_get("initial_stock")?,
-        stock: row.try_get("stock")?,
-        orders: row.try_get("orders")?,
-        distinct_users: row.try_get("distinct_users")?,
-        holds: false,
-        violations: Vec::new(),
-    };
-    audit.judge(row.try_get("of_nobody")?, row.try_get("out_of_time")?);
-    Ok(audit)
+impl FromRow<'_, PgRow> for VoucherAudit {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let mut audit = Self {
+            voucher_id: row.try_get("voucher_id")?,
+            initial_stock: row.try_get("initial_stock")?,
+            stock: row.try_get("stock")?,
+            orders: row.try_get("orders")?,
+            distinct_users: row.try_get("distinct_users")?,
+            holds: false,
+            violations: Vec::new(),
+        };
+        audit.judge(row.try_get("of_nobody")?, row.try_get("out_of_time")?);
+        Ok(audit)
+    }
 }
 
 /// How many orders of `voucher` the users `first ..= last` have.
-///
-/// # Errors
-/// As any statement.
 pub async fn count_orders_of(
     pool: &PgPool,
     voucher: VoucherId,
@@ -165,11 +164,8 @@ pub async fn count_orders_of(
     Ok(count.bind(voucher.get()).bind(first.get()).bind(last.get()).fetch_one(pool).await?)
 }
 
-/// How many of the orders that buyers were told of, as (user, order), the database does not
-/// hold for that user and voucher. One that two were told of is held for one of them.
-///
-/// # Errors
-/// As any statement.
+/// How many of the orders that buyers were `told` of, as (user, order), are not in the database for that
+/// user and voucher. An order that two buyers were told of is lost for one of them.
 pub async fn count_lost(
     pool: &PgPool,
     voucher: VoucherId,

@@ -7,15 +7,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::PurchaseError;
-use crate::store::{Placed, StoreError};
+use crate::store::Placed;
 use crate::telemetry;
 
-/// How long an open circuit refuses every purchase. Then one purchase may try, and the next one after
-/// as long again, until the database has answered one.
+/// How long an open circuit refuses every purchase. Then it lets one purchase through in each such
+/// period, until one of them has placed its order or was refused by the database.
 const OPEN_FOR: Duration = Duration::from_millis(250);
 
 /// The circuit breaker of one sale. Each sale has its own, so that a row that another session has
-/// locked stops one sale only. (Where the voucher itself cannot be read, purchases fail before.)
+/// locked stops one sale only. A purchase whose voucher cannot be read fails before it comes here.
 #[derive(Debug, Default)]
 pub struct Breaker {
     /// `None`: the circuit is closed.
@@ -23,10 +23,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Whether a purchase may go on to the database.
-    ///
-    /// # Errors
-    /// `CircuitOpen` when orders could not be written less than a quarter of a second ago.
+    /// Whether a purchase may go on to the database; `CircuitOpen` if not.
     pub fn check(&self) -> Result<(), PurchaseError> {
         let mut open_until = self.open_until();
         let Some(until) = *open_until else { return Ok(()) };
@@ -34,24 +31,30 @@ impl Breaker {
         if now < until {
             return Err(PurchaseError::CircuitOpen);
         }
-        // The circuit is half open: this one tries. If it does not come as far as the database, the next
-        // one may try after as long again.
+        // The circuit is half open: this purchase tries, and no other one before `OPEN_FOR` is over. So
+        // it does not matter whether this one comes as far as the database.
         *open_until = Some(now + OPEN_FOR);
         Ok(())
     }
 
-    /// Learns from what became of an order.
-    pub fn record(&self, placed: &Result<Placed, StoreError>) {
-        let is_failure = placed.as_ref().is_err_and(StoreError::retry_may_help);
+    /// Learns from what became of an order. [`Failure`](super::Failure) says what opens the circuit.
+    pub fn record(&self, placed: &Result<Placed, PurchaseError>) {
         let mut open_until = self.open_until();
-        if is_failure {
-            if let (None, Err(error)) = (*open_until, placed) {
-                telemetry::breaker_tripped();
-                tracing::warn!(%error, "orders of a voucher cannot be written: its circuit is open");
+        match placed {
+            Err(error) if error.failure().opens_circuit() => {
+                if open_until.is_none() {
+                    telemetry::breaker_tripped();
+                    tracing::warn!(%error, "orders of a voucher cannot be written: its circuit is open");
+                }
+                *open_until = Some(Instant::now() + OPEN_FOR);
             }
-            *open_until = Some(Instant::now() + OPEN_FOR);
-        } else if open_until.take().is_some() {
-            tracing::info!("orders of the voucher are written again: its circuit is closed");
+            _ => {
+                if open_until.take().is_some() {
+                    tracing::info!(
+                        "orders of the voucher are written again: its circuit is closed"
+                    );
+                }
+            }
         }
     }
 
@@ -63,12 +66,13 @@ impl Breaker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Service;
+    use crate::store::{Service, StoreError};
 
     #[tokio::test(start_paused = true)]
     async fn after_a_failure_one_purchase_at_a_time_tries_until_an_order_is_written() {
         let breaker = Breaker::default();
-        let failure = Err(StoreError::unavailable(Service::Postgres, "away"));
+        let away = StoreError::unavailable(Service::Postgres, "away");
+        let failure = Err(PurchaseError::Order(away));
         assert!(breaker.check().is_ok());
         breaker.record(&failure);
         assert!(matches!(breaker.check(), Err(PurchaseError::CircuitOpen)));
@@ -87,7 +91,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_the_database_refuses_for_good_opens_no_circuit() {
         let breaker = Breaker::default();
-        breaker.record(&Err(StoreError::defect(Service::Postgres, "a constraint")));
+        let refused = StoreError::defect(Service::Postgres, "a constraint");
+        breaker.record(&Err(PurchaseError::Order(refused)));
         assert!(breaker.check().is_ok());
     }
 }

@@ -1,11 +1,11 @@
 //! The owners of orders. The owner of an order of a voucher hears of it before any refusal, on every
 //! server, also after a restart.
 //!
-//! When a sale sells out or ends, the first refusal loads its owners into memory, so that the refusals
-//! after it need no store. They are exact as long as the voucher stays as it was read: no order of a sale
-//! that is over is placed any more (`place_orders` in migrations/0002_functions.sql says why). Where they
-//! cannot be loaded, because they are too many or the sale is on after all, the database is asked for the
-//! buyers who wait, together.
+//! When a sale sells out or ends, the first refusal loads its owners into memory, and the refusals after
+//! it need no store. Memory is exact as long as the voucher stays as it was read: no order of a sale that
+//! is over is placed any more (`place_orders` in migrations/0002_functions.sql says why). Where the owners
+//! cannot be loaded, because they are too many or the sale is on after all, one query asks for all buyers
+//! who wait.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -26,19 +26,19 @@ const MAX_OWNERS: u64 = 250_000;
 /// Sales whose owners may be in memory.
 const MAX_SALES: usize = 1_000;
 
-/// After owners could not be loaded, the database is asked for each buyer for so long.
+/// For so long after the owners of a sale could not be loaded, the database is asked for each buyer.
 const POSTPONED_FOR: Duration = Duration::from_secs(1);
 
-/// One query asks for all buyers of a voucher who wait.
+/// One query asks for all waiting buyers of a voucher.
 const LOOKUPS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 /// Vouchers whose buyers are asked for at once: a quarter of the connections for purchases.
 const VOUCHERS_AT_ONCE: usize = 2;
-/// One sale after the other is loaded.
+/// One sale after the other is loaded. A sale whose row another session holds delays the next by 500 ms.
 const LOADS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 
 /// All owners of a sale that is over, by user.
 struct SaleOwners {
-    /// As it was when they were loaded. If it looks different, they are of no use.
+    /// The voucher as it was when they were loaded. They are of no use once it has changed.
     voucher: Voucher,
     orders: Box<[(UserId, OrderId)]>,
 }
@@ -59,7 +59,6 @@ impl Weighter<VoucherId, Arc<SaleOwners>> for ByCount {
     }
 }
 
-/// What is in memory.
 struct OwnersMemory {
     owners: Cache<VoucherId, Arc<SaleOwners>, ByCount>,
     /// Vouchers whose owners are not loaded before this instant.
@@ -76,7 +75,7 @@ impl OwnersMemory {
     }
 }
 
-/// Finds owners.
+/// Finds the orders that buyers own.
 pub struct OrderOwners {
     memory: Arc<OwnersMemory>,
     lookups: Batcher<(UserId, VoucherId), Result<Option<OrderId>, StoreError>, StoreError>,
@@ -116,10 +115,8 @@ impl OrderOwners {
         Self { memory, lookups, loads }
     }
 
-    /// The order that `user` has of a voucher whose sale is not on.
-    ///
-    /// # Errors
-    /// When the database has to be asked and does not answer: it is not known then.
+    /// The order that `user` has of a voucher whose sale is not on. Where memory has no owners, it loads
+    /// them, and if that fails, it asks for this user: two waits for the database, one after the other.
     pub async fn find(
         &self,
         user: UserId,
@@ -129,7 +126,7 @@ impl OrderOwners {
             return Ok(owners.order_of(user));
         }
         if !self.memory.is_postponed(voucher.id) {
-            self.loads.submit(voucher.clone()).await.map_err(of_a_read)?;
+            self.loads.submit(voucher.clone()).await.map_err(read_error)?;
             if let Some(owners) = self.memory.owners_of(voucher) {
                 return Ok(owners.order_of(user));
             }
@@ -138,25 +135,22 @@ impl OrderOwners {
     }
 
     /// The order that `user` has of `voucher`, asked of the database.
-    ///
-    /// # Errors
-    /// When the database does not answer.
     pub async fn ask(
         &self,
         user: UserId,
         voucher: VoucherId,
     ) -> Result<Option<OrderId>, StoreError> {
-        let found = self.lookups.submit((user, voucher)).await.map_err(of_a_read)?;
-        found.map_err(StoreError::of_a_read)
+        let found = self.lookups.submit((user, voucher)).await.map_err(read_error)?;
+        found.map_err(StoreError::into_read_error)
     }
 }
 
-fn of_a_read(error: BatchError<StoreError>) -> StoreError {
-    StoreError::from_batch(Service::Postgres, error).of_a_read()
+fn read_error(error: BatchError<StoreError>) -> StoreError {
+    StoreError::from_batch(Service::Postgres, error).into_read_error()
 }
 
-/// The order that each buyer has of the voucher beside it, in their order. A worker of Citus that is away
-/// fails for its own vouchers.
+/// The order that each buyer has of the voucher beside it, in the order of `buyers`. Where a worker of
+/// Citus is away, the questions about its vouchers fail, and no others.
 ///
 /// # Errors
 /// When the database itself does not answer: then it is asked for no further voucher.

@@ -24,7 +24,7 @@ use redisson_lock::{Guard, Lease, LockClient, LockError, LockOptions};
 /// Purchases that may be under way at once in one process.
 pub const DEFAULT_BURST: usize = 3_000;
 
-/// How many ids are tried where other orders have them.
+/// How many ids a purchase draws where other orders have the ones before.
 const MAX_IDS: usize = 4;
 
 /// Settings of the purchase service.
@@ -41,17 +41,16 @@ pub struct PurchasesOptions {
 
 impl Default for PurchasesOptions {
     fn default() -> Self {
-        let lease = Duration::from_secs(5);
-        Self { strategy: Strategy::default(), lease, burst: DEFAULT_BURST }
+        Self { strategy: Strategy::default(), lease: Duration::from_secs(5), burst: DEFAULT_BURST }
     }
 }
 
 /// How busy a purchase service is at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct PurchaseLoad {
-    /// Purchases under way.
+    /// Purchases under way, of which there may be `limit`.
     pub in_flight: usize,
-    /// As many may be.
     pub limit: usize,
     /// Orders that wait for a transaction.
     pub queue_depth: usize,
@@ -63,7 +62,6 @@ pub struct PurchaseLoad {
 #[derive(Debug)]
 pub struct Purchases {
     strategy: Strategy,
-    /// Purchases that may be under way at once.
     limit: usize,
     clock: Arc<DatabaseClock>,
     sales: Sales,
@@ -72,22 +70,17 @@ pub struct Purchases {
     permits: Arc<Semaphore>,
     in_flight: InFlight,
     locks: LockClient,
-    /// Whether the strategy takes the buyer's lock.
-    takes_lock: bool,
     keys: Keys,
     order_ids: OrderIds,
-    orders: OrderWriter,
+    order_writer: OrderWriter,
     tasks: TaskTracker,
     /// Where purchases run, not on the threads of the connection that asks for one.
     runtime: Handle,
 }
 
 impl Purchases {
-    /// The service. Reads from the database what time it is and where the order ids continue. Purchases
-    /// run on the runtime on which this is called.
-    ///
-    /// # Errors
-    /// When the database does not answer.
+    /// Reads from the database what time it is and where the order ids continue. Purchases run on the
+    /// runtime on which this is called.
     pub async fn start(
         database: Database,
         redis: Redis,
@@ -111,10 +104,9 @@ impl Purchases {
             permits: Arc::new(Semaphore::new(options.burst)),
             in_flight: InFlight::new(options.strategy.takes_lock()),
             locks,
-            takes_lock: options.strategy.takes_lock(),
             keys,
             order_ids,
-            orders: OrderWriter::new(database, options.strategy.writer_limits()),
+            order_writer: OrderWriter::new(database, options.strategy.writer_limits()),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
         }))
@@ -136,16 +128,16 @@ impl Purchases {
         if let Some(order_id) = self.recent_orders.find(user, voucher) {
             return Ok(Outcome::Refused(Refusal::AlreadyBought { order_id }));
         }
-        let Some(sale) = self.sales.find(voucher).await? else {
+        let Some(sale) = self.sales.find(voucher).await.map_err(PurchaseError::Read)? else {
             return Ok(Outcome::Refused(Refusal::VoucherNotFound));
         };
         let at = self.clock.now();
         if let Some(refusal) = sale.refusal_at(at) {
-            let owned = self.owned(user, &sale, at).await?;
+            let owned = self.owned(user, &sale, at).await.map_err(PurchaseError::Read)?;
             return Ok(refused(owned, refusal));
         }
-        // Is it the buyer's only purchase, is there room for one more, and does the database write orders
-        // of this voucher?
+        // Is it the buyer's only purchase? Is there room for one more? Does the database write orders of
+        // this voucher?
         let Some(under_way) = self.in_flight.begin(user) else {
             return Ok(self.in_progress(user, voucher).await);
         };
@@ -164,21 +156,21 @@ impl Purchases {
         user: UserId,
         sale: Arc<Sale>,
         at: DateTime<Utc>,
-        _until_the_end: Admission,
+        _admission: Admission,
     ) -> Result<Outcome, PurchaseError> {
-        // The buyer's lock and an order id, side by side. A number is skipped where the lock is not
-        // granted; numbers have gaps.
+        // The buyer's lock and an order id, at the same time. Where the lock is not granted, a number is
+        // skipped: numbers have gaps.
         let (lock, order_id) = tokio::join!(self.lock(user), self.order_ids.next());
         let lock = match lock? {
             BuyerLock::Held => return Ok(self.in_progress(user, sale.voucher.id).await),
             BuyerLock::Granted(guard) => Some(guard),
             BuyerLock::NotTaken => None,
         };
-        // Without an id, or in a panic, the guard is dropped: the lock's clean-up worker releases it.
+        // Without an id the guard is dropped, as in a panic: the lock's clean-up worker releases it.
         let order_id = order_id?;
         // Place the order. It is committed when this returns `Ordered`.
         let outcome = self.place_order(user, &sale, at, order_id).await;
-        // Release the lock, only now, whatever the outcome is.
+        // Release the lock only now, whatever became of the order.
         if let Some(guard) = lock {
             release(guard).await;
         }
@@ -194,7 +186,8 @@ impl Purchases {
     ) -> Result<Outcome, PurchaseError> {
         let voucher = sale.voucher.id;
         for _ in 0..MAX_IDS {
-            let placed = self.orders.place(voucher, NewOrder { id, user, at }).await;
+            let placed = self.order_writer.place(voucher, NewOrder { id, user, at }).await;
+            let placed = placed.map_err(PurchaseError::Order);
             sale.breaker.record(&placed);
             let outcome = match placed? {
                 Placed::Ordered => {
@@ -226,11 +219,11 @@ impl Purchases {
         Err(PurchaseError::NoFreeId)
     }
 
-    /// Tries to take the lock under which `user` buys, whatever the voucher. It keeps the second
-    /// click out while the first is under way; it is not what makes "once" true (the database's
-    /// constraints are, also when a lease is lost).
+    /// Tries to take the lock under which `user` buys, whatever the voucher. It keeps a second click
+    /// out while the first is under way. That nobody buys twice does not depend on it: the database's
+    /// constraints see to that, also when a lease is lost.
     async fn lock(&self, user: UserId) -> Result<BuyerLock, LockError> {
-        if !self.takes_lock {
+        if !self.strategy.takes_lock() {
             return Ok(BuyerLock::NotTaken);
         }
         let guard = self.locks.lock(self.keys.order_lock(user)).try_acquire().await?;
@@ -250,8 +243,8 @@ impl Purchases {
         self.owners.find(user, &sale.voucher).await
     }
 
-    /// Another purchase of the same buyer is under way. Where the database does not say whether the buyer
-    /// has an order already, the refusal is still true.
+    /// The refusal while another purchase of the same buyer is under way. It is true also where the
+    /// database does not say whether the buyer has an order already.
     async fn in_progress(&self, user: UserId, voucher: VoucherId) -> Outcome {
         let owned = self.owners.ask(user, voucher).await.unwrap_or_default();
         refused(owned, Refusal::OrderInProgress)
@@ -263,9 +256,6 @@ impl Purchases {
     }
 
     /// A voucher as the process knows it, at most a second old.
-    ///
-    /// # Errors
-    /// When the database does not answer.
     pub async fn sale(&self, voucher: VoucherId) -> Result<Option<Arc<Sale>>, StoreError> {
         self.sales.find(voucher).await
     }
@@ -275,13 +265,13 @@ impl Purchases {
         self.strategy
     }
 
-    /// How busy it is. Reads what is counted anyway.
+    /// How busy it is.
     pub fn load(&self) -> PurchaseLoad {
         PurchaseLoad {
             in_flight: self.limit - self.permits.available_permits(),
             limit: self.limit,
-            queue_depth: self.orders.waiting(),
-            batches_in_flight: self.orders.batches_in_flight(),
+            queue_depth: self.order_writer.waiting(),
+            batches_in_flight: self.order_writer.batches_in_flight(),
         }
     }
 
@@ -302,19 +292,19 @@ enum BuyerLock {
     NotTaken,
 }
 
-/// What a purchase holds until it ends.
+/// A purchase's place among those under way, until this is dropped.
 struct Admission {
     _permit: OwnedSemaphorePermit,
     _under_way: UnderWay,
 }
 
-/// The owner of an order hears of it before any refusal.
+/// `refusal`, unless the buyer owns an order: its owner hears of it before any refusal.
 fn refused(owned: Option<OrderId>, refusal: Refusal) -> Outcome {
     Outcome::Refused(owned.map_or(refusal, |order_id| Refusal::AlreadyBought { order_id }))
 }
 
-/// A release that fails never costs the buyer the answer: the lock's clean-up worker, or the end of
-/// the lease, makes it good.
+/// Releases the lock. If that fails, the lock's clean-up worker tries again, or the lease ends; the
+/// buyer's answer is the same.
 async fn release(guard: Guard) {
     match guard.release().await {
         Ok(()) => {}

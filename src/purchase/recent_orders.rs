@@ -1,15 +1,10 @@
-//! Orders that were placed a moment ago: a buyer who asks again hears so from memory.
-
-use std::time::Duration;
+//! Orders that were placed a moment ago, so that a second click is answered from memory.
 
 use quick_cache::sync::Cache;
 use tokio::time::Instant;
 
 use crate::model::{OrderId, UserId, VoucherId};
-
-/// If an order is taken out of the database, a refusal from memory is wrong for no longer than
-/// a second.
-const REMEMBERED_FOR: Duration = Duration::from_millis(900);
+use crate::store::FRESH_FOR;
 
 /// Orders remembered at once. Of a faster sale some are forgotten, and the database is asked.
 const MAX_REMEMBERED: usize = 32_768;
@@ -31,12 +26,14 @@ impl RecentOrders {
     /// The order that `user` has of `voucher`, if memory has it.
     pub fn find(&self, user: UserId, voucher: VoucherId) -> Option<OrderId> {
         let (order, since) = self.0.get(&(user, voucher))?;
-        (since.elapsed() <= REMEMBERED_FOR).then_some(order)
+        (since.elapsed() <= FRESH_FOR).then_some(order)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -47,7 +44,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(orders.find(user, voucher), None);
             orders.remember(user, voucher, order);
-            tokio::time::advance(REMEMBERED_FOR).await;
+            tokio::time::advance(FRESH_FOR).await;
             assert_eq!(orders.find(user, voucher), Some(order));
             tokio::time::advance(Duration::from_millis(1)).await;
         }

@@ -1,6 +1,4 @@
-//! The vouchers as this process knows them, so that most requests of a rush need no store. What was read
-//! is used for less than a second: a refusal from memory is wrong for no longer than that, whatever others
-//! do to the stock.
+//! The vouchers as this process knows them, so that most requests of a rush need no store.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,11 +12,8 @@ use tokio::time::{Instant, sleep};
 
 use super::breaker::Breaker;
 use crate::model::{Refusal, SaleStatus, Voucher, VoucherId};
-use crate::store::{Database, DatabaseClock, Service, StoreError, vouchers};
+use crate::store::{Database, DatabaseClock, FRESH_FOR, Service, StoreError, vouchers};
 use group_commit::{Batcher, Limits};
-
-/// Below the promised second, for the reading itself takes a moment.
-const REMEMBERED_FOR: Duration = Duration::from_millis(900);
 
 /// Vouchers remembered at once. Ids without a voucher are not remembered: a flood of them evicts no
 /// voucher, and a voucher is on sale everywhere as soon as it is there.
@@ -27,13 +22,14 @@ const MAX_REMEMBERED: usize = 10_000;
 /// One query reads anew the vouchers of all requests that wait.
 const REFRESHES: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 
-/// The same for ids that memory does not have, and apart from the others: a flood of made-up ids holds up
-/// only look-ups, by at most 64 batches. As many may wait, for a process that has just started knows no
+/// The same for ids that memory does not have. They have a queue of their own, so that a flood of made-up
+/// ids delays no refresh. The queue is long (64 batches): a process that has just started knows no
 /// voucher, and a whole crowd may come for one.
 const LOOKUPS: Limits = Limits { batch: 256, ..REFRESHES };
-/// Vouchers that are read at once where each is read by itself: a quarter of the connections for purchases.
+/// Where each voucher is read by itself, so many are read at once: a quarter of the purchases' connections.
 const READS_AT_ONCE: usize = 2;
-/// After a look-up that found nothing. It bounds how often such a flood makes the database look.
+/// A look-up that found nothing waits this long before the next one begins: it bounds how often a flood
+/// of made-up ids makes the database look.
 const PAUSE_AFTER_NOTHING: Duration = Duration::from_millis(5);
 
 /// A voucher as the process knows it.
@@ -66,8 +62,8 @@ impl Sale {
         }
     }
 
-    /// Whether orders may have been placed until `now`: none of an empty stock, and none before the sale
-    /// begins (unless its beginning was moved after the first order).
+    /// Whether there may be orders at `now`. An initial stock of 0 has none, and a sale that has not begun
+    /// has none unless its beginning was moved.
     pub(super) fn may_have_orders(&self, now: DateTime<Utc>) -> bool {
         let Voucher { stock, initial_stock, begin_time, .. } = self.voucher;
         initial_stock > 0 && (begin_time <= now || stock < initial_stock)
@@ -95,7 +91,7 @@ struct RecentSale {
 
 impl RecentSale {
     fn is_fresh(&self) -> bool {
-        self.read_at.elapsed() <= REMEMBERED_FOR
+        self.read_at.elapsed() <= FRESH_FOR
     }
 }
 
@@ -103,7 +99,7 @@ type Memory = Arc<Cache<VoucherId, RecentSale>>;
 type SaleRead = Result<Option<Arc<Sale>>, StoreError>;
 type Reads = Batcher<VoucherId, SaleRead, StoreError>;
 
-/// Remembers sales for less than a second.
+/// Remembers sales for [`FRESH_FOR`].
 #[derive(Debug)]
 pub struct Sales {
     memory: Memory,
@@ -124,7 +120,8 @@ impl Sales {
                 async move { read(&database, &clock, &memory, &ids).await }
             })
         };
-        let (refreshes, lookups) = (reads(REFRESHES), reads(LOOKUPS));
+        let refreshes = reads(REFRESHES);
+        let lookups = reads(LOOKUPS);
         Self { memory, refreshes, lookups }
     }
 
@@ -139,10 +136,9 @@ impl Sales {
             Some(_) => &self.refreshes,
             None => &self.lookups,
         };
-        let read = reads.submit(id).await;
-        let read =
-            read.unwrap_or_else(|error| Err(StoreError::from_batch(Service::Postgres, error)));
-        read.map_err(StoreError::of_a_read)
+        let from_batch = |error| Err(StoreError::from_batch(Service::Postgres, error));
+        let read = reads.submit(id).await.unwrap_or_else(from_batch);
+        read.map_err(StoreError::into_read_error)
     }
 }
 
@@ -182,7 +178,7 @@ async fn read(
     Ok(ids.iter().map(|id| sales.get(id).cloned().unwrap_or(Ok(None))).collect())
 }
 
-/// Those of `ids` that there are, read together. Where a worker of Citus is away, each is read by itself,
+/// The vouchers with these `ids`, read together. Where a worker of Citus is away, each is read by itself,
 /// and the vouchers on the other workers sell on.
 ///
 /// # Errors

@@ -17,7 +17,7 @@ pub enum Strategy {
     /// where a purchase comes alone, and several times as fast where many come.
     #[default]
     GroupCommit,
-    /// The same without the lock: a second click at the same moment meets the database's constraint.
+    /// `GroupCommit` without the lock: a second click at the same moment meets the database's constraint.
     GroupCommitUnlocked,
 }
 
@@ -45,8 +45,8 @@ impl Strategy {
     }
 
     /// How many orders of a voucher go into a transaction, and how many transactions are in flight.
-    /// A second group commit would only wait for the row that the first one has locked; of single
-    /// orders one more keeps the database busy while an answer is on its way.
+    /// A second group commit would only wait for the row that the first one has locked. A second single
+    /// order keeps the database busy while the answer to the first is on its way.
     pub(super) const fn writer_limits(self) -> Limits {
         let (batch, leaders) = match self {
             Self::Locked => (1, 2),

@@ -8,11 +8,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::model::{Clock, SharedClock};
 use crate::telemetry;
 
-/// The offset is wrong by half the round trip of the statement that read the clock, at most. A longer
-/// round trip teaches nothing.
+/// The offset is wrong by at most half the round trip of the statement that read the clock. A longer
+/// round trip is not used.
 const MAX_ROUND_TRIP: TimeDelta = TimeDelta::milliseconds(100);
 
-/// An offset from here on is logged: a clock so far off is not kept in step.
+/// An offset of this size is logged: the machine's clock is not kept in step.
 const NOTABLE: TimeDelta = TimeDelta::seconds(1);
 
 /// This machine's clock, put right by the last difference to the database's that was learnt.

@@ -8,15 +8,14 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use group_commit::BatchError;
 use redisson_lock::connection::RedisError;
 
-/// How a server of Citus says, as an internal error, that it was killed.
+/// The internal error by which a server of Citus says that it was killed.
 const SHUT_DOWN: &str = "postmaster was shut down";
 
 /// Which store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Service {
-    /// PostgreSQL.
     Postgres,
-    /// Redis.
     Redis,
 }
 
@@ -34,31 +33,17 @@ type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
 /// A store did not do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]
+#[allow(missing_docs)] // of the fields: the names say it
 pub enum StoreError {
     /// Nothing was done: no connection, or the server turned the request away.
     #[error("{service} is unavailable: {cause}")]
-    Unavailable {
-        /// Which store.
-        service: Service,
-        /// Why.
-        cause: Cause,
-    },
+    Unavailable { service: Service, cause: Cause },
     /// The request was sent and no answer came: it may or may not have been done.
     #[error("{service} did not answer, the outcome is unknown: {cause}")]
-    Unknown {
-        /// Which store.
-        service: Service,
-        /// Why.
-        cause: Cause,
-    },
+    Unknown { service: Service, cause: Cause },
     /// The store answered something that it never should: a defect of ours or of the data.
     #[error("{service} answered unexpectedly: {cause}")]
-    Defect {
-        /// Which store.
-        service: Service,
-        /// What.
-        cause: Cause,
-    },
+    Defect { service: Service, cause: Cause },
 }
 
 type BoxedCause = Box<dyn std::error::Error + Send + Sync>;
@@ -83,18 +68,21 @@ impl StoreError {
         Self::Unknown { service, cause: cause(why) }
     }
 
-    /// The error of a request that was not sent because this one failed.
-    pub fn not_sent(&self) -> Self {
+    /// The error of a request that was not sent because an `earlier` one failed.
+    pub fn skipped_after(earlier: &Self) -> Self {
         let (Self::Unavailable { service, cause }
         | Self::Unknown { service, cause }
-        | Self::Defect { service, cause }) = self;
+        | Self::Defect { service, cause }) = earlier;
         Self::Unavailable { service: *service, cause: Arc::clone(cause) }
     }
 
-    /// The error of a request that only reads: where it failed, nothing is unknown.
+    /// The error of a request that only reads. It changes nothing, so that `Unknown` is `Unavailable`.
     #[must_use]
-    pub fn of_a_read(self) -> Self {
-        if self.outcome_unknown() { self.not_sent() } else { self }
+    pub fn into_read_error(self) -> Self {
+        match self {
+            Self::Unknown { service, cause } => Self::Unavailable { service, cause },
+            error => error,
+        }
     }
 
     /// The error of a request to `service` that went by a [`Batcher`](group_commit::Batcher).
@@ -104,7 +92,7 @@ impl StoreError {
             BatchError::NoSlot => {
                 Self::unavailable(service, "its turn among the batches did not come in time")
             }
-            BatchError::NotStarted(before) => before.not_sent(),
+            BatchError::NotStarted(before) => Self::skipped_after(&before),
             BatchError::Failed(error) => error,
             BatchError::Interrupted => Self::unknown(service, "the batch was interrupted"),
         }
@@ -120,8 +108,8 @@ impl StoreError {
         matches!(self, Self::Unknown { .. })
     }
 
-    /// Whether a live coordinator of Citus says that one of its workers is away. A server that is away
-    /// itself says so, if at all, as its last word to the session (`FATAL`, or as in `SHUT_DOWN`).
+    /// Whether a live coordinator of Citus says that one of its workers is away. A server that itself goes
+    /// away ends the session with `FATAL`, or with `SHUT_DOWN`.
     pub fn is_about_one_worker(&self) -> bool {
         let Self::Unknown { cause, .. } = self else { return false };
         let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
@@ -129,15 +117,6 @@ impl StoreError {
         answer.is_some_and(|answer| {
             answer.severity() == PgSeverity::Error && !answer.message().starts_with(SHUT_DOWN)
         })
-    }
-
-    /// Which store.
-    pub const fn service(&self) -> Service {
-        match self {
-            Self::Unavailable { service, .. }
-            | Self::Unknown { service, .. }
-            | Self::Defect { service, .. } => *service,
-        }
     }
 }
 
@@ -148,7 +127,7 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_) => {
                 Self::Unavailable { service, cause: cause(error) }
             }
-            // Also of a server that was cut off in the middle of a word, in the handshake, say.
+            // `Protocol` also where a server was cut off in the middle of a message.
             sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => {
                 Self::Unknown { service, cause: cause(error) }
             }
@@ -169,7 +148,7 @@ impl From<sqlx::Error> for StoreError {
                 Some(code) if code.starts_with("57P") || code.starts_with("08") => {
                     Self::Unknown { service, cause: cause(error) }
                 }
-                // Citus, whose worker died, or the coordinator itself: internal errors by their code.
+                // Citus, when its worker or the coordinator itself died: its code is that of a defect.
                 Some("XX000")
                     if answer.message().starts_with("failure on connection")
                         || answer.message().starts_with(SHUT_DOWN) =>
@@ -183,7 +162,6 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
-/// What the connections to Redis say, for the server's one type of error.
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> Self {
         let service = Service::Redis;

@@ -22,9 +22,6 @@ static REDEEM_CODE: LazyLock<Script> =
 
 /// The code that is to be sent to `phone`: the one that is good already, so that nobody can void
 /// another person's code by asking for one, or else `fresh`.
-///
-/// # Errors
-/// When Redis does not answer.
 pub async fn issue(
     redis: &Redis,
     keys: &Keys,

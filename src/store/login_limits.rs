@@ -123,9 +123,6 @@ impl FromStr for LoginLimits {
 }
 
 /// Counts one request of `who`. `Some(wait)` when it is one too many.
-///
-/// # Errors
-/// When Redis does not answer.
 pub async fn count_request(
     redis: &Redis,
     keys: &Keys,

@@ -1,5 +1,6 @@
 //! PostgreSQL and Redis: handles, key names, scripts, queries, the order-id worker.
 
+mod columns;
 mod database_clock;
 mod distribution;
 mod durability;
@@ -32,5 +33,5 @@ pub use node_name::{MAX_INSTANCE, NodeName};
 pub use order_ids::{OrderIdError, OrderIds};
 pub use order_writer::{NewOrder, OrderWriter, Placed};
 pub use postgres::Database;
-pub use read_cache::ReadCache;
+pub use read_cache::{FRESH_FOR, ReadCache};
 pub use redis::{Redis, redis};

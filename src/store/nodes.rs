@@ -1,7 +1,6 @@
 //! The server processes that use a database, known by the names of their connections
 //! (`application_name`): a process that ends is gone from the list when its connections are.
 
-use sqlx::Row;
 use sqlx::postgres::PgPool;
 
 use super::StoreError;
@@ -21,11 +20,8 @@ pub struct ConnectedNode {
 }
 
 /// The server processes that are connected to the database, by their names.
-///
-/// # Errors
-/// As any statement.
 pub async fn connected(pool: &PgPool) -> Result<Vec<ConnectedNode>, StoreError> {
-    let query = sqlx::query(
+    let query = sqlx::query_as(
         "select application_name, count(*) as connections
          from pg_stat_activity
          where datname = current_database() and application_name like $1 || ' %'
@@ -35,13 +31,11 @@ pub async fn connected(pool: &PgPool) -> Result<Vec<ConnectedNode>, StoreError> 
     )
     .bind(PROGRAM)
     .bind(MAX_NODES);
-    let rows = in_time(pool, async |connection| query.fetch_all(connection).await).await?;
-    let mut nodes = Vec::new();
-    for row in &rows {
-        // Anybody who may connect can call a connection anything.
-        if let Ok(name) = row.try_get::<&str, _>("application_name")?.parse() {
-            nodes.push(ConnectedNode { name, connections: row.try_get("connections")? });
-        }
-    }
-    Ok(nodes)
+    let rows: Vec<(String, i64)> =
+        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    // Other programs can give their connections any name.
+    let node = |(name, connections): &(String, i64)| {
+        Some(ConnectedNode { name: name.parse().ok()?, connections: *connections })
+    };
+    Ok(rows.iter().filter_map(node).collect())
 }

@@ -3,10 +3,10 @@
 //! the two things that break it: a clock that goes back, and a Redis that comes back empty.
 //!
 //! Purchases that wait for an id draw together, by one `INCRBY`, and a process has one such call
-//! under way at a time. So within a process no id comes twice, and an id that is asked for after
-//! another was handed out is greater, whatever the clock and Redis do.
+//! under way at a time. Within a process no id comes twice, and each id is greater than those handed
+//! out before it was asked for, whatever the clock and Redis do.
 //!
-//! Between processes ids are unique while Redis keeps its counter, and ordered from one second to the
+//! Between processes ids are unique while Redis keeps its counter, and they grow from one second to the
 //! next as far as the machines' clocks agree. If Redis loses the counter, a process may, in that
 //! second, draw a number that another process had drawn before. The database then refuses the second
 //! order of the voucher with that id, and the purchase takes another id.
@@ -21,7 +21,7 @@ use crate::model::{OrderId, SharedClock};
 use group_commit::{BatchError, Batcher, Limits};
 use redisson_lock::connection::{Redis, RedisError, ScriptCall};
 
-/// How often a counter that fell back is raised before the worker gives up.
+/// How often the worker raises a counter that fell back before it gives up.
 const MAX_ATTEMPTS: usize = 4;
 
 /// One draw at a time: see the module's documentation.
@@ -53,14 +53,13 @@ impl OrderIdError {
     }
 
     fn from_batch(error: BatchError<Self>) -> Self {
-        match error {
-            BatchError::Failed(error) | BatchError::NotStarted(error) => error,
-            BatchError::Full => StoreError::from_batch(Service::Redis, BatchError::Full).into(),
-            BatchError::NoSlot => StoreError::from_batch(Service::Redis, BatchError::NoSlot).into(),
-            BatchError::Interrupted => {
-                StoreError::from_batch(Service::Redis, BatchError::Interrupted).into()
-            }
-        }
+        let why = match error {
+            BatchError::Failed(error) | BatchError::NotStarted(error) => return error,
+            BatchError::Full => "too many purchases wait for an order id already",
+            BatchError::Interrupted => "the draw of order ids was interrupted",
+            BatchError::NoSlot => unreachable!("the id worker shares no slots"),
+        };
+        StoreError::unavailable(Service::Redis, why).into()
     }
 }
 
@@ -71,8 +70,8 @@ pub struct OrderIds {
 }
 
 impl OrderIds {
-    /// A worker that continues after `last`, the greatest id known (the database's, so that neither
-    /// a restart nor an emptied Redis makes it forget).
+    /// A worker that continues after `last`, the greatest id of the database: neither a restart nor an
+    /// emptied Redis makes it go back.
     pub fn new(redis: Redis, keys: Keys, clock: SharedClock, last: Option<OrderId>) -> Self {
         let last = Mutex::new(Last {
             second: last.map_or(-1, OrderId::second),
@@ -94,8 +93,7 @@ impl OrderIds {
     /// The next id.
     ///
     /// # Errors
-    /// Never a wrong id: an error when the clock or the counter is outside its field, or when Redis
-    /// does not answer (numbers may then be skipped; numbers have gaps).
+    /// When the clock or the counter is outside its field, never a wrong id; or when Redis does not answer.
     pub async fn next(&self) -> Result<OrderId, OrderIdError> {
         self.draws.submit(()).await.map_err(OrderIdError::from_batch)
     }
@@ -111,7 +109,7 @@ struct OrderIdWorker {
 }
 
 /// The last id handed out: the next one is greater.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 struct Last {
     /// -1 when no id is known.
     second: i64,
@@ -122,14 +120,15 @@ struct Last {
 impl Last {
     /// The highest number handed out on `day`.
     fn sequence_on(self, day: NaiveDate) -> i64 {
-        if day_of(self.second) == Some(day) { self.sequence } else { 0 }
+        if day_of(self.second) == day { self.sequence } else { 0 }
     }
 }
 
 impl OrderIdWorker {
     /// The next `count` ids, the smallest first.
     async fn draw(&self, count: usize) -> Result<Vec<OrderId>, OrderIdError> {
-        let count = count as i64; // at most `LIMITS.batch`
+        assert!((1..=LIMITS.batch).contains(&count), "{count} ids for one batch of purchases");
+        let count = count as i64;
         for _ in 0..MAX_ATTEMPTS {
             let now = self.clock.now();
             let last = self.last();
@@ -138,13 +137,16 @@ impl OrderIdWorker {
             if !(0..=OrderId::MAX_SECOND).contains(&second) {
                 return Err(OrderIdError::ClockOutOfRange(now));
             }
-            let day = day_of(second).ok_or(OrderIdError::ClockOutOfRange(now))?;
+            let day = day_of(second);
             let key = self.keys.order_counter(day);
             let highest = self.increment(&key, count).await?;
             let first = highest - count + 1;
             let used = last.sequence_on(day);
             if first > used {
-                let ids = (first..=highest).map(|sequence| id_of(second, sequence));
+                let ids = (first..=highest).map(|sequence| {
+                    let id = OrderId::from_parts(second, sequence);
+                    id.ok_or(OrderIdError::SequenceExhausted(sequence))
+                });
                 let ids = ids.collect::<Result<Vec<_>, _>>()?;
                 self.set_last(Last { second, sequence: highest });
                 return Ok(ids);
@@ -153,7 +155,7 @@ impl OrderIdWorker {
             // same numbers, so the next attempt takes the next second.
             tracing::warn!(key, used, "the order counter fell back: Redis lost data; raising it");
             self.raise(&key, used).await?;
-            let sequence = last.sequence_on(day_of(second + 1).unwrap_or(day));
+            let sequence = last.sequence_on(day_of(second + 1));
             self.set_last(Last { second: second + 1, sequence });
         }
         let why = "the order counter keeps falling back";
@@ -198,15 +200,16 @@ impl OrderIdWorker {
     }
 
     fn set_last(&self, last: Last) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
+        let mut before = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(last > *before, "order ids must grow: {last:?} after {before:?}");
+        *before = last;
     }
 }
 
-fn id_of(second: i64, sequence: i64) -> Result<OrderId, OrderIdError> {
-    OrderId::from_parts(second, sequence).ok_or(OrderIdError::SequenceExhausted(sequence))
-}
-
 /// The UTC day that `second` of the order-id epoch falls on.
-fn day_of(second: i64) -> Option<NaiveDate> {
-    DateTime::from_timestamp(OrderId::EPOCH_SECONDS + second, 0).map(|instant| instant.date_naive())
+fn day_of(second: i64) -> NaiveDate {
+    match DateTime::from_timestamp(OrderId::EPOCH_SECONDS + second, 0) {
+        Some(instant) => instant.date_naive(),
+        None => unreachable!("{second} is no second of an order id"),
+    }
 }

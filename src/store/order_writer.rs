@@ -1,9 +1,8 @@
 //! The order writer: orders of one voucher that wait together are placed in one transaction.
 //!
 //! One call of the database's function `place_orders` (migrations/0002_functions.sql) is one transaction
-//! and one round trip, for one buyer or for many. Each voucher has a batcher of its own, so that a
-//! voucher whose row is locked holds up no other voucher, unless as many rows are locked as batches may
-//! be in flight.
+//! and one round trip, for one buyer or for many. Each voucher has a batcher of its own. A voucher whose
+//! row is locked delays no other voucher, unless as many rows are locked as batches may be in flight.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -12,8 +11,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use quick_cache::sync::Cache;
-use sqlx::Row;
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::postgres::PgConnection;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
@@ -23,8 +21,8 @@ use crate::telemetry;
 use group_commit::{Batcher, Limits};
 use redisson_lock::timeout::within;
 
-/// How long one transaction may take from its start, the connection and repetitions included. (The
-/// wait for the batch before, and for a slot, come on top.)
+/// How long one transaction may take from its start, the connection and repetitions included. The
+/// waits for the batch before and for a slot come on top.
 const ANSWER_WITHIN: Duration = Duration::from_millis(800);
 
 /// Between two calls that ask what became of a batch.
@@ -37,39 +35,35 @@ const MAX_BATCHES_IN_FLIGHT: usize = 4;
 /// Vouchers that have a batcher at once. A batcher that the cache evicts is made again when needed.
 const MAX_BATCHERS: usize = 10_000;
 
-/// An order to place.
+/// An order to place, of a purchase that began `at` this time.
 #[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)] // the names say it
 pub struct NewOrder {
-    /// The id that it is to have.
     pub id: OrderId,
-    /// The buyer.
     pub user: UserId,
-    /// The time of the purchase.
     pub at: DateTime<Utc>,
 }
 
-/// The outcome of a [`NewOrder`].
+/// The outcome of a [`NewOrder`]. Unless it is `Ordered`, nothing was written. Sales begin and end by the
+/// database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Placed {
     /// The order is committed and one is taken from the stock.
     Ordered,
-    /// Nothing was written: the user has this order of the voucher.
+    /// The user has this order of the voucher.
     AlreadyBought(OrderId),
-    /// Nothing was written: no stock is left.
     SoldOut,
-    /// Nothing was written: by the database's clock the sale has not begun.
     SaleNotStarted,
-    /// Nothing was written: by the database's clock the sale is over.
     SaleEnded,
-    /// Nothing was written: there is no such voucher.
     VoucherNotFound,
-    /// Nothing was written: another user's order has the id.
+    /// Another order has the id.
     IdTaken,
 }
 
 type OrderBatcher = Batcher<NewOrder, Result<Placed, StoreError>, StoreError>;
 
-/// Places orders. See the module's documentation.
+/// Places orders, those of one voucher together.
 #[derive(Debug)]
 pub struct OrderWriter {
     database: Database,
@@ -142,7 +136,7 @@ async fn place_batch(
     }
 }
 
-/// Once the database is gone, the orders that are left are not sent.
+/// Places each order in a transaction of its own. When the database goes away, the rest is not sent.
 async fn place_one_by_one(
     database: &Database,
     voucher: VoucherId,
@@ -154,18 +148,18 @@ async fn place_one_by_one(
         let gone = placed.as_ref().err().filter(|error| error.retry_may_help()).cloned();
         all.push(placed.map(|placed| placed[0]));
         if let Some(error) = gone {
-            all.resize_with(orders.len(), || Err(error.not_sent()));
+            all.resize_with(orders.len(), || Err(StoreError::skipped_after(&error)));
             break;
         }
     }
     all
 }
 
-/// Places `orders` in one transaction. Where the answer is lost, the same orders are sent again,
-/// with the same ids, until the database says what is there: what the first call wrote counts as
-/// placed, and is not written twice.
+/// Places `orders` in one transaction and returns what became of each, in their order.
 ///
-/// Returns what became of each, in their order.
+/// Where a connection breaks, it sends the same orders again, with the same ids, until the time is over:
+/// what an earlier call wrote counts as placed and is not written twice. A silent server uses up the
+/// time in one call.
 async fn place_all(
     database: &Database,
     voucher: VoucherId,
@@ -200,31 +194,37 @@ async fn place_all(
     }
 }
 
-/// The function returns only the orders that it did not place: an order that it does not name is
-/// placed.
+/// The function returns only the orders that it did not place, and why: all others are placed.
 async fn call_place_orders(
     connection: &mut PgConnection,
     voucher: VoucherId,
     orders: &[NewOrder],
 ) -> Result<Vec<Placed>, StoreError> {
-    let rows = sqlx::query("select * from place_orders($1, $2, $3, $4)")
-        .bind(voucher.get())
-        .bind(orders.iter().map(|order| order.id.get()).collect::<Vec<_>>())
-        .bind(orders.iter().map(|order| order.user.get()).collect::<Vec<_>>())
-        .bind(orders.iter().map(|order| order.at).collect::<Vec<_>>())
-        .fetch_all(connection)
-        .await?;
-    let not_placed =
-        rows.iter().map(not_placed_from).collect::<Result<HashMap<i64, Placed>, StoreError>>()?;
-    let placed = |order: &NewOrder| not_placed.get(&order.id.get()).copied();
-    Ok(orders.iter().map(|order| placed(order).unwrap_or(Placed::Ordered)).collect())
+    let rows: Vec<(OrderId, String, Option<OrderId>)> =
+        sqlx::query_as("select * from place_orders($1, $2, $3, $4)")
+            .bind(voucher.get())
+            .bind(orders.iter().map(|order| order.id.get()).collect::<Vec<_>>())
+            .bind(orders.iter().map(|order| order.user.get()).collect::<Vec<_>>())
+            .bind(orders.iter().map(|order| order.at).collect::<Vec<_>>())
+            .fetch_all(connection)
+            .await?;
+    let mut not_placed = HashMap::new();
+    for (id, reason, earlier) in &rows {
+        not_placed.insert(*id, not_placed_because(reason, *earlier)?);
+    }
+    let refused: Vec<Option<Placed>> =
+        orders.iter().map(|order| not_placed.get(&order.id).copied()).collect();
+    // Where a name fits no order, an order that was refused would count as placed.
+    assert_eq!(
+        refused.iter().flatten().count(),
+        rows.len(),
+        "place_orders names orders that it was not asked for: {rows:?}"
+    );
+    Ok(refused.into_iter().map(|refused| refused.unwrap_or(Placed::Ordered)).collect())
 }
 
-/// An order that was not placed, and why.
-fn not_placed_from(row: &PgRow) -> Result<(i64, Placed), StoreError> {
-    let reason: &str = row.try_get("reason")?;
-    let earlier = row.try_get::<Option<i64>, _>("earlier_id")?.and_then(OrderId::new);
-    let placed = match (reason, earlier) {
+fn not_placed_because(reason: &str, earlier: Option<OrderId>) -> Result<Placed, StoreError> {
+    Ok(match (reason, earlier) {
         ("already_bought", Some(earlier)) => Placed::AlreadyBought(earlier),
         ("sold_out", _) => Placed::SoldOut,
         ("sale_not_started", _) => Placed::SaleNotStarted,
@@ -235,6 +235,5 @@ fn not_placed_from(row: &PgRow) -> Result<(i64, Placed), StoreError> {
             let what = format!("place_orders says {reason:?} of an order");
             return Err(StoreError::defect(Service::Postgres, what));
         }
-    };
-    Ok((row.try_get("order_id")?, placed))
+    })
 }

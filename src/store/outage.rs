@@ -1,5 +1,5 @@
-//! Logs once when a store stops answering, and once when it answers again: not once for each of the
-//! thousands of buyers who meet the same outage.
+//! Logs once when a store stops answering, and once when it answers again: not once for each of
+//! thousands of buyers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +19,8 @@ impl DatabaseOutage {
         Self { is_on: AtomicBool::new(false) }
     }
 
-    /// Learns from an answer of the server, or from a request without one. That one worker of several is
-    /// away is told by the circuit breakers of its vouchers.
+    /// Learns from an answer of the server, or from a request without one. It leaves a worker of several
+    /// that is away to the circuit breakers of its vouchers.
     pub(super) fn observe<T>(&self, answer: &Result<T, StoreError>) {
         if answer.as_ref().is_err_and(StoreError::is_about_one_worker) {
             return;
@@ -31,7 +31,7 @@ impl DatabaseOutage {
         }
     }
 
-    /// Learns from a request that tells nothing when it succeeds.
+    /// Learns from a request whose success tells nothing: a connection may come from the pool.
     pub(super) fn observe_failure<T>(&self, answer: &Result<T, StoreError>) {
         if let Err(error) = answer
             && error.retry_may_help()
@@ -42,14 +42,14 @@ impl DatabaseOutage {
     }
 
     fn is_over(&self) {
-        // Nearly always false, and then the load is all there is to it.
+        // The load is cheap, and nearly always false.
         if self.is_on.load(Ordering::Relaxed) && self.is_on.swap(false, Ordering::Relaxed) {
             tracing::info!("PostgreSQL answers again");
         }
     }
 }
 
-/// The same for Redis, whose handle tells when an outage begins and ends.
+/// Logs the outages of Redis. Its handle tells when one begins and ends.
 pub(super) fn redis_outage_log() -> OutageListener {
     Arc::new(|event| match event {
         OutageEvent::Began(error) => {

@@ -20,11 +20,11 @@ use redisson_lock::timeout::within;
 /// "unavailable" within one when the database is gone.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(700);
 
-/// The pool's own time-out for the same, a plain one: out of the way.
+/// The pool's own time-out for a connection. It is longer, so that `ACQUIRE_TIMEOUT` decides.
 const POOL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a statement outside a purchase may take, its connection included. A server that
-/// is paused, or cut off, answers nothing at all.
+/// How long a statement that [`in_time`] runs may take, its connection included. A server that is paused
+/// or cut off answers nothing at all.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// How long a handle that is closed waits for what is under way. Purchases have ended before.
@@ -49,11 +49,11 @@ const TRUSTED_FOR: Duration = Duration::from_secs(2);
 /// How long it may take to answer that.
 const PING_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Runs one statement outside a purchase on a connection of `pool`. Where no answer comes in time, the
-/// connection is closed: in the pool it would be pinged without a time-out.
+/// Runs one statement on a connection of `pool`. Where no answer comes in time, the connection is closed:
+/// in the pool it would be pinged without a time-out.
 ///
 /// # Errors
-/// `Unavailable` without a connection, `Unknown` when no answer came in time, and as the statement.
+/// `Unavailable` without a connection, `Unknown` when no answer came in time; what `statement` returns.
 pub(super) async fn in_time<T>(
     pool: &PgPool,
     statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
@@ -63,30 +63,29 @@ pub(super) async fn in_time<T>(
     answer
 }
 
-/// The same with a limit, and with `closing` for work after which the connection is of no other use.
+/// [`in_time`] with another limit. `closing` is for work after which the connection is of no other use.
 async fn bounded<T>(
     limit: Duration,
     pool: &PgPool,
     closing: bool,
     statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
-    // It is also closed when the caller drops this future.
-    let mut connection = CloseOnDrop(None);
     let answer = async {
         let acquired = pool.acquire().await;
         let acquired =
             acquired.map_err(|error| StoreError::unavailable(Service::Postgres, error))?;
-        Ok(statement(connection.0.insert(acquired)).await?)
+        // It is also closed when time is over or the caller drops this future.
+        let mut connection = ClosedUnlessKept::new(acquired);
+        let answer = statement(connection.get()).await?;
+        if !closing {
+            connection.keep();
+        }
+        Ok(answer)
     };
-    let answer = match within(limit, answer).await {
+    match within(limit, answer).await {
         Ok(answer) => answer,
         Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
-    };
-    if answer.is_ok() && !closing {
-        // Back to the pool.
-        drop(connection.0.take());
     }
-    answer
 }
 
 /// Connections to PostgreSQL. Cheap to clone.
@@ -98,10 +97,25 @@ pub struct Database {
     node: Option<NodeName>,
 }
 
-/// Closes a connection on which work failed or was broken off.
-struct CloseOnDrop(Option<PoolConnection<Postgres>>);
+/// A connection that is closed when this is dropped, for work on it failed or was broken off.
+struct ClosedUnlessKept(Option<PoolConnection<Postgres>>);
 
-impl Drop for CloseOnDrop {
+impl ClosedUnlessKept {
+    fn new(connection: PoolConnection<Postgres>) -> Self {
+        Self(Some(connection))
+    }
+
+    fn get(&mut self) -> &mut PgConnection {
+        self.0.as_mut().unwrap_or_else(|| unreachable!("a connection is there until it is kept"))
+    }
+
+    /// The work is done: the connection goes back to its pool.
+    fn keep(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Drop for ClosedUnlessKept {
     fn drop(&mut self) {
         if let Some(connection) = &mut self.0 {
             connection.close_on_drop();
@@ -119,9 +133,6 @@ impl Database {
     }
 
     /// The handle of a server process: its connections carry the name of `node`.
-    ///
-    /// # Errors
-    /// As [`Database::new`].
     pub fn of_node(url: &str, node: NodeName) -> Result<Self, StoreError> {
         Self::connecting(url, Some(node))
     }
@@ -175,7 +186,7 @@ impl Database {
             set.bind(limit_ms).execute(&mut *connection).await?;
             work(connection).await
         };
-        bounded(limit, &self.others, true, work).await.map_err(StoreError::of_a_read)
+        bounded(limit, &self.others, true, work).await.map_err(StoreError::into_read_error)
     }
 
     /// The pool for statements outside a purchase.
@@ -212,60 +223,48 @@ impl Database {
     ) -> Result<T, StoreError> {
         let acquired = self.acquire().await;
         OUTAGE.observe_failure(&acquired);
-        let mut connection = CloseOnDrop(Some(acquired?));
-        let Some(open) = &mut connection.0 else {
-            return Err(StoreError::defect(Service::Postgres, "a connection vanished"));
-        };
-        let done = work(open).await;
+        let mut connection = ClosedUnlessKept::new(acquired?);
+        let done = work(connection.get()).await;
         match &done {
             Err(error) if !error.outcome_unknown() => {}
             answer => OUTAGE.observe(answer),
         }
-        let done = done?;
-        // It goes back to the pool.
-        drop(connection.0.take());
-        Ok(done)
+        if done.is_ok() {
+            connection.keep();
+        }
+        done
     }
 
     /// Applies the migrations that are missing. Safe from several processes at once:
     /// an advisory lock lets one in.
     ///
     /// # Errors
-    /// `MadeBeforeRelease` when a version before 0.1.0 made the database. `Unavailable` without a
-    /// connection or when a lock that a migration needs stays taken, `Defect` when a migration fails or
-    /// an applied one differs from ours.
+    /// `MadeBeforeRelease` when a version before 0.1.0 made the database. `Unavailable` also when another
+    /// session keeps a lock that a migration needs. `Defect` when a migration fails, or differs from the
+    /// one that was applied.
     pub async fn migrate(&self) -> Result<(), MigrationError> {
-        let mut connection = CloseOnDrop(Some(self.acquire().await?));
-        let Some(open) = &mut connection.0 else {
-            return Err(StoreError::defect(Service::Postgres, "a connection vanished").into());
-        };
         // Its settings are not for purchases: the connection is closed.
-        migrations::run(open).await
+        let mut connection = ClosedUnlessKept::new(self.acquire().await?);
+        migrations::run(connection.get()).await
     }
 
     /// Distributes the data over the workers of Citus. Safe from several processes at once.
     ///
     /// # Errors
-    /// `NotPrepared` with what is missing; as any statement.
+    /// `NotPrepared` with what is missing.
     pub async fn distribute(&self) -> Result<Distribution, DistributionError> {
-        let mut connection = CloseOnDrop(Some(self.acquire().await?));
-        match &mut connection.0 {
-            Some(open) => distribution::run(open).await,
-            None => Err(StoreError::defect(Service::Postgres, "a connection vanished").into()),
-        }
+        let mut connection = ClosedUnlessKept::new(self.acquire().await?);
+        distribution::run(connection.get()).await
     }
 
     /// Whether the server answers, on a connection for purchases: readers cannot make it look away.
-    ///
-    /// # Errors
-    /// As any statement.
     pub async fn ping(&self) -> Result<(), StoreError> {
         in_time(&self.purchases, async |connection| connection.ping().await).await
     }
 
     /// Closes the connections, waiting a moment for those in use.
     pub async fn close(&self) {
-        // It would also wait, for minutes, for its own attempts to reach a server that is gone.
+        // Without a limit it would wait, for minutes, for its own attempts to reach a server that is gone.
         let all = async { tokio::join!(self.purchases.close(), self.others.close()) };
         let _ = timeout(CLOSE_TIMEOUT, all).await;
     }
@@ -282,7 +281,7 @@ fn pool(connections: u32, options: PgConnectOptions, durability: &DurabilityChec
             let durability = durability.clone();
             Box::pin(async move { durability.ask(connection).await })
         })
-        // After a pause it may be dead without anybody having noticed.
+        // After a pause a connection may be dead, and nobody has noticed.
         .before_acquire(|connection, state| {
             Box::pin(async move {
                 if state.idle_for < TRUSTED_FOR {

@@ -1,4 +1,4 @@
-//! Answers of a store, kept for less than a second: one read serves all who ask meanwhile.
+//! Answers of a store, kept for less than a second: one read serves all requests of that time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,8 +11,9 @@ use tokio::time::Instant;
 use super::{Service, StoreError};
 use group_commit::{Batcher, Limits};
 
-/// Below the promised second, for the read itself takes a moment.
-const KEPT_FOR: Duration = Duration::from_millis(900);
+/// How long memory is believed: less than the promised second, for a read itself takes a moment. A
+/// refusal from memory is wrong for no longer, whatever others do to the database.
+pub const FRESH_FOR: Duration = Duration::from_millis(900);
 
 /// An answer, and when it was asked for.
 type Kept<V> = (V, Instant);
@@ -46,7 +47,7 @@ where
         let reads = Batcher::new(limits, move |keys: Vec<K>| {
             let (cache, read) = (Arc::clone(&cache), read.clone());
             async move {
-                // One read for all who ask the same, however long it takes.
+                // One read for all requests with the same key, however long it takes.
                 let mut values: HashMap<K, V> = HashMap::new();
                 for key in &keys {
                     if values.contains_key(key) {
@@ -70,21 +71,18 @@ where
     }
 
     /// The answer for `key`, less than a second old.
-    ///
-    /// # Errors
-    /// When it has to be read and the store does not answer, or too many wait already.
     pub async fn get(&self, key: K) -> Result<V, StoreError> {
         if let Some(value) = fresh(&self.kept, &key) {
             return Ok(value);
         }
         let read = self.reads.submit(key).await;
-        read.map_err(|error| StoreError::from_batch(self.service, error).of_a_read())
+        read.map_err(|error| StoreError::from_batch(self.service, error).into_read_error())
     }
 }
 
 fn fresh<K: Hash + Eq, V: Clone>(cache: &Cache<K, Kept<V>>, key: &K) -> Option<V> {
     let (value, asked_at) = cache.get(key)?;
-    (asked_at.elapsed() <= KEPT_FOR).then_some(value)
+    (asked_at.elapsed() <= FRESH_FOR).then_some(value)
 }
 
 #[cfg(test)]
@@ -114,7 +112,7 @@ mod tests {
             assert!(
                 answers.iter().all(|answer| matches!(answer, Ok(number) if *number == expected))
             );
-            tokio::time::advance(KEPT_FOR).await;
+            tokio::time::advance(FRESH_FOR).await;
             assert!(matches!(cache.get(7).await, Ok(number) if number == expected));
             tokio::time::advance(Duration::from_millis(1)).await;
         }

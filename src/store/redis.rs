@@ -7,9 +7,6 @@ use super::StoreError;
 use super::outage::redis_outage_log;
 
 /// A handle that connects when it is first used, and writes outages to the log as the server does.
-///
-/// # Errors
-/// `Defect` when `url` is not a Redis URL.
 pub fn redis(url: &str) -> Result<Redis, StoreError> {
     Ok(Redis::new(url)?.on_outage(redis_outage_log()))
 }

@@ -1,11 +1,10 @@
 //! Ended sessions: the instant before which the tokens of a user are void.
 
 use chrono::{DateTime, Utc};
-use sqlx::Row;
 use sqlx::postgres::PgPool;
 
+use super::StoreError;
 use super::postgres::in_time;
-use super::{Service, StoreError};
 use crate::model::UserId;
 
 /// Makes the tokens of `user` void that were issued before `earliest`, or before now by the clock of
@@ -13,9 +12,6 @@ use crate::model::UserId;
 ///
 /// The database's clock has its say because servers ask for changes by it (see [`now`]): a server
 /// whose clock is slow would hide what it writes from the others.
-///
-/// # Errors
-/// As any statement.
 pub async fn revoke(
     pool: &PgPool,
     user: UserId,
@@ -33,16 +29,13 @@ pub async fn revoke(
 }
 
 /// Up to `limit` revocations in their order after one at `instant` of the user with the id `user`.
-///
-/// # Errors
-/// As any statement.
 pub async fn list_after(
     pool: &PgPool,
     (instant, user): (DateTime<Utc>, i64),
     limit: i64,
 ) -> Result<Vec<(UserId, DateTime<Utc>)>, StoreError> {
     // The index is partial, hence the first condition.
-    let query = sqlx::query(
+    let query = sqlx::query_as(
         "select id, tokens_not_before from users
          where tokens_not_before is not null and (tokens_not_before, id) > ($1, $2)
          order by tokens_not_before, id
@@ -51,19 +44,10 @@ pub async fn list_after(
     .bind(instant)
     .bind(user)
     .bind(limit);
-    let rows = in_time(pool, async |connection| query.fetch_all(connection).await).await?;
-    let revocation = |row: &sqlx::postgres::PgRow| {
-        let id = UserId::new(row.try_get("id")?)
-            .ok_or_else(|| StoreError::defect(Service::Postgres, "a user id is not positive"))?;
-        Ok((id, row.try_get("tokens_not_before")?))
-    };
-    rows.iter().map(revocation).collect()
+    in_time(pool, async |connection| query.fetch_all(connection).await).await
 }
 
 /// What time it is by the clock of the database.
-///
-/// # Errors
-/// As any statement.
 pub async fn now(pool: &PgPool) -> Result<DateTime<Utc>, StoreError> {
     let query = sqlx::query_scalar("select clock_timestamp()");
     in_time(pool, async |connection| query.fetch_one(connection).await).await

@@ -1,41 +1,38 @@
 //! Users.
 
 use chrono::{DateTime, Utc};
-use sqlx::Row;
 use sqlx::postgres::{PgPool, PgRow};
+use sqlx::{FromRow, Row};
 
 use super::postgres::in_time;
 use super::{Service, StoreError};
 use crate::model::{User, UserId};
 
-fn user_from(row: &PgRow) -> Result<User, StoreError> {
-    let id: i64 = row.try_get("id")?;
-    Ok(User {
-        id: UserId::new(id)
-            .ok_or_else(|| StoreError::defect(Service::Postgres, "a user id is not positive"))?,
-        phone: row.try_get("phone")?,
-        nickname: row.try_get("nickname")?,
-        created_at: row.try_get("created_at")?,
-        tokens_not_before: row.try_get("tokens_not_before")?,
-    })
+impl FromRow<'_, PgRow> for User {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            phone: row.try_get("phone")?,
+            nickname: row.try_get("nickname")?,
+            created_at: row.try_get("created_at")?,
+            tokens_not_before: row.try_get("tokens_not_before")?,
+        })
+    }
 }
 
 /// The user with this phone, created if there is none.
-///
-/// # Errors
-/// As any statement.
 pub async fn find_or_create(
     pool: &PgPool,
     phone: &str,
     nickname: &str,
     now: DateTime<Utc>,
 ) -> Result<User, StoreError> {
-    // Most who log in have done so before: for them nothing is written.
+    // Most logins are not the first one: for them nothing is written.
     if let Some(user) = find_by_phone(pool, phone).await? {
         return Ok(user);
     }
-    // The update that changes nothing makes `returning` speak for a row that came meanwhile, too.
-    let query = sqlx::query(
+    // The update changes nothing. It makes `returning` also return a row that came meanwhile.
+    let query = sqlx::query_as(
         "insert into users (phone, nickname, created_at) values ($1, $2, $3)
          on conflict (phone) do update set phone = excluded.phone
          returning id, phone, nickname, created_at, tokens_not_before",
@@ -43,30 +40,24 @@ pub async fn find_or_create(
     .bind(phone)
     .bind(nickname)
     .bind(now);
-    let row = in_time(pool, async |connection| query.fetch_one(connection).await).await?;
-    user_from(&row)
+    in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
 async fn find_by_phone(pool: &PgPool, phone: &str) -> Result<Option<User>, StoreError> {
-    let query = sqlx::query(
+    let query = sqlx::query_as(
         "select id, phone, nickname, created_at, tokens_not_before from users where phone = $1",
     )
     .bind(phone);
-    let row = in_time(pool, async |connection| query.fetch_optional(connection).await).await?;
-    row.as_ref().map(user_from).transpose()
+    in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
 /// The user with this id.
-///
-/// # Errors
-/// As any statement.
 pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError> {
-    let query = sqlx::query(
+    let query = sqlx::query_as(
         "select id, phone, nickname, created_at, tokens_not_before from users where id = $1",
     )
     .bind(id.get());
-    let row = in_time(pool, async |connection| query.fetch_optional(connection).await).await?;
-    row.as_ref().map(user_from).transpose()
+    in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
 /// On Citus the users that were made through a worker have ids from 2^48 on, a range for each worker: the
@@ -74,9 +65,6 @@ pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError>
 const LAST_ID_HERE: i64 = (1 << 48) - 1;
 
 /// Sets aside `count` ids in a row that no user has and no login will draw. Returns the first.
-///
-/// # Errors
-/// As any statement.
 pub async fn reserve_ids(pool: &PgPool, count: u32) -> Result<UserId, StoreError> {
     let mut transaction = pool.begin().await?;
     sqlx::query("lock table users in share row exclusive mode").execute(&mut *transaction).await?;
@@ -96,35 +84,27 @@ pub async fn reserve_ids(pool: &PgPool, count: u32) -> Result<UserId, StoreError
         .ok_or_else(|| StoreError::defect(Service::Postgres, "user ids are exhausted"))
 }
 
-/// The first user of `first .. first + count` who is a person: whose phone is not the one that
-/// [`create_range`] makes.
-///
-/// # Errors
-/// As any statement.
+/// The first user of `first .. first + count` whose phone is not the one that [`create_range`] makes: a
+/// person.
 pub async fn find_person(
     pool: &PgPool,
     first: UserId,
     count: u32,
 ) -> Result<Option<UserId>, StoreError> {
-    let id: Option<i64> = sqlx::query_scalar(
+    let query = sqlx::query_scalar(
         "select id from users
          where id between $1 and $1 + $2 - 1 and phone <> '+999' || lpad(id::text, 11, '0')
          order by id
          limit 1",
     )
     .bind(first.get())
-    .bind(i64::from(count))
-    .fetch_optional(pool)
-    .await?;
-    Ok(id.and_then(UserId::new))
+    .bind(i64::from(count));
+    Ok(query.fetch_optional(pool).await?)
 }
 
 /// Creates the load testers' users `first .. first + count`, with phone numbers of a
-/// country code that is not assigned (+999). Those that exist are left as they are.
-/// Returns how many were created.
-///
-/// # Errors
-/// As any statement; all or none are created.
+/// country code that is not assigned (+999). Those that exist are left as they are,
+/// and all others are created or none. Returns how many were created.
 pub async fn create_range(
     pool: &PgPool,
     first: UserId,

@@ -1,24 +1,24 @@
 //! Vouchers and their sales.
 
 use chrono::{DateTime, Utc};
-use sqlx::Row;
 use sqlx::postgres::{PgPool, PgRow};
+use sqlx::{FromRow, Row};
 
 use super::postgres::in_time;
-use super::{DatabaseClock, Service, StoreError};
+use super::{DatabaseClock, StoreError};
 use crate::model::{Voucher, VoucherId};
 
-fn voucher_from(row: &PgRow) -> Result<Voucher, StoreError> {
-    let id: i64 = row.try_get("id")?;
-    Ok(Voucher {
-        id: VoucherId::new(id)
-            .ok_or_else(|| StoreError::defect(Service::Postgres, "a voucher id is not positive"))?,
-        title: row.try_get("title")?,
-        stock: row.try_get("stock")?,
-        initial_stock: row.try_get("initial_stock")?,
-        begin_time: row.try_get("begin_time")?,
-        end_time: row.try_get("end_time")?,
-    })
+impl FromRow<'_, PgRow> for Voucher {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            title: row.try_get("title")?,
+            stock: row.try_get("stock")?,
+            initial_stock: row.try_get("initial_stock")?,
+            begin_time: row.try_get("begin_time")?,
+            end_time: row.try_get("end_time")?,
+        })
+    }
 }
 
 /// A voucher that does not exist yet.
@@ -36,9 +36,6 @@ pub struct NewVoucher {
 
 impl NewVoucher {
     /// Checks it as the database does, and says in one sentence what is wrong.
-    ///
-    /// # Errors
-    /// The sentence.
     pub fn check(&self) -> Result<(), &'static str> {
         let sensible = DateTime::<Utc>::UNIX_EPOCH.timestamp()..253_402_300_800;
         if self.title.trim().is_empty() || self.title.chars().count() > 200 {
@@ -60,16 +57,13 @@ impl NewVoucher {
     }
 }
 
-/// Puts a voucher on sale.
-///
-/// # Errors
-/// As any statement; the voucher and its sale are created together or not at all.
+/// Puts a voucher on sale. The voucher and its sale are created together or not at all.
 pub async fn create(
     pool: &PgPool,
     new: &NewVoucher,
     now: DateTime<Utc>,
 ) -> Result<Voucher, StoreError> {
-    let query = sqlx::query(
+    let query = sqlx::query_as(
         "with voucher as (
            insert into vouchers (title, created_at) values ($1, $2) returning id, title
          ), sale as (
@@ -84,14 +78,10 @@ pub async fn create(
     .bind(new.stock)
     .bind(new.begin_time)
     .bind(new.end_time);
-    let row = in_time(pool, async |connection| query.fetch_one(connection).await).await?;
-    voucher_from(&row)
+    in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
 /// Those of `ids` that there are, in any order. Tells `clock` the time by which sales begin and end.
-///
-/// # Errors
-/// As any statement.
 pub async fn find_all(
     pool: &PgPool,
     ids: &[VoucherId],
@@ -115,13 +105,10 @@ pub async fn find_all(
     if let Some(row) = rows.first() {
         clock.learn(sent_at, row.try_get("sale_time")?);
     }
-    rows.iter().map(voucher_from).collect()
+    Ok(rows.iter().map(Voucher::from_row).collect::<sqlx::Result<_>>()?)
 }
 
 /// Tells `clock` the time by which sales begin and end, where no voucher is to be read.
-///
-/// # Errors
-/// As any statement.
 pub async fn read_clock(pool: &PgPool, clock: &DatabaseClock) -> Result<(), StoreError> {
     let query = sqlx::query_scalar("select sale_time()");
     let (sent_at, time) = in_time(pool, async |connection| {
@@ -134,15 +121,12 @@ pub async fn read_clock(pool: &PgPool, clock: &DatabaseClock) -> Result<(), Stor
 }
 
 /// Up to `limit` vouchers with ids below `before`, newest first.
-///
-/// # Errors
-/// As any statement.
 pub async fn list(
     pool: &PgPool,
     before: Option<VoucherId>,
     limit: i64,
 ) -> Result<Vec<Voucher>, StoreError> {
-    let query = sqlx::query(
+    let query = sqlx::query_as(
         "select v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
          from vouchers v join seckill_vouchers s on s.voucher_id = v.id
          where v.id < $1
@@ -151,6 +135,5 @@ pub async fn list(
     )
     .bind(before.map_or(i64::MAX, VoucherId::get))
     .bind(limit);
-    let rows = in_time(pool, async |connection| query.fetch_all(connection).await).await?;
-    rows.iter().map(voucher_from).collect()
+    in_time(pool, async |connection| query.fetch_all(connection).await).await
 }

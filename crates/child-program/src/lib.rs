@@ -1,4 +1,4 @@
-//! Other programs: where they lie, and how a child process ends with its parent, however that ends.
+#![doc = include_str!("../README.md")]
 
 use std::{
     io,
@@ -9,16 +9,16 @@ use std::{
 
 use nix::sys::signal::{SigSet, Signal};
 
-/// Makes the child of `command` end when we do, however we end: by SIGKILL, too.
+/// Makes the child of `command` end when this process does, however it ends: by SIGKILL, too.
 ///
-/// The kernel sends it `farewell` when the **thread** that spawned it is gone, so spawn it from
-/// one that lives as long as the process. The child starts with no signal blocked: what its
-/// parent blocks for purposes of its own is inherited, and a `farewell` that is blocked would
-/// end nothing. A command that changes its user may be told so before or after this: the change
-/// comes first, which it must, because it clears the child-program signal.
+/// The kernel sends the child `farewell` when the **thread** that spawned it is gone, so spawn it from
+/// a thread that lives as long as the process. The child starts with no signal blocked: a child inherits
+/// what its parent blocks, and a `farewell` that is blocked would end nothing. A command that changes its
+/// user may be told so before or after this call: the change comes first in the child, as it must, because
+/// the kernel clears the parent-death signal when the user changes.
 ///
 /// Only Linux can do that. Elsewhere the child has to notice for itself, if it can.
-#[allow(unsafe_code)]
+#[allow(unsafe_code)] // the reason stands at the block
 pub fn end_with_us(command: &mut Command, farewell: Signal) {
     let parent = nix::unistd::getpid();
     let in_the_child = move || -> io::Result<()> {
@@ -42,8 +42,8 @@ pub fn end_with_us(command: &mut Command, farewell: Signal) {
     unsafe { command.pre_exec(in_the_child) };
 }
 
-/// Where a program of this name lies, or would lie: beside the running program. Cargo puts tests and
-/// examples one directory below the programs.
+/// The path of a program of this name in the directory of the running program, whether there is one or
+/// not. Tests and examples find the programs of their build, one directory above them.
 ///
 /// # Errors
 /// When the running program's own file cannot be found.

@@ -20,7 +20,7 @@ async fn crowd(server: &PrivateServer, token: &str, voucher: &str, users: i32) {
 }
 
 fn write(name: &str, picture: &[u8]) {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/images");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
     fs::create_dir_all(&directory).unwrap();
     assert!(picture.len() < MAX_BYTES, "{name} has {} bytes", picture.len());
     fs::write(directory.join(name), picture).unwrap();

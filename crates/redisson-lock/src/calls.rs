@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use redis::Value;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::claim::Claim;
 use super::cleanup::{CleanupItem, CleanupQueue};
 use super::error::LockError;
-use super::scripts::{self, AcquireAnswer, Claim};
+use super::scripts::{self, AcquireAnswer};
 use crate::connection::{Redis, RedisError, ScriptCall};
 use group_commit::{Batcher, Limits};
 
@@ -27,7 +28,7 @@ pub(super) struct Calls {
 struct Call {
     kind: Kind,
     claim: Arc<Claim>,
-    /// Ends when the answer is collected or dropped.
+    /// Ends when the answer is collected or dropped; a shutdown waits for that.
     under_way: TaskTrackerToken,
 }
 
@@ -37,12 +38,11 @@ enum Kind {
     Release,
 }
 
-/// The answer to a call, on its way to the caller. A grant that nobody collects is released, and a
-/// place in a queue is left.
+/// The answer to a call, on its way to the caller.
 #[derive(Debug)]
 struct CallReply {
     answer: Result<Replied, LockError>,
-    uncollected: Option<(Arc<Claim>, CleanupQueue)>,
+    abandoned: Abandoned,
     /// Last: it ends after the clean-up was told.
     _under_way: TaskTrackerToken,
 }
@@ -54,18 +54,25 @@ enum Replied {
     Release(Option<u64>),
 }
 
-impl Drop for CallReply {
+/// What an acquire leaves in Redis if its caller is gone when the answer comes: a grant, or a place in the
+/// queue of a fair lock. Dropping it hands the claim to the clean-up, which releases the grant and, once the
+/// wait is over, gives up the place. `None`: there is nothing, or the caller has it.
+#[derive(Debug)]
+struct Abandoned(Option<(Arc<Claim>, CleanupQueue)>);
+
+impl Drop for Abandoned {
     fn drop(&mut self) {
-        if let Some((claim, cleanup)) = self.uncollected.take() {
+        if let Some((claim, cleanup)) = self.0.take() {
             cleanup.submit(CleanupItem::release(claim));
         }
     }
 }
 
 impl CallReply {
+    /// The caller is there: the grant is its own now.
     fn collect(mut self) -> Result<Replied, LockError> {
-        self.uncollected = None;
-        std::mem::replace(&mut self.answer, Err(LockError::ShutDown))
+        self.abandoned.0 = None;
+        self.answer
     }
 }
 
@@ -80,7 +87,7 @@ impl Calls {
         Self { batcher }
     }
 
-    /// Takes a lock. If the caller stops waiting, the hold is released.
+    /// Tries to take a lock. If the caller stops waiting, the clean-up releases what was granted.
     pub(super) async fn acquire(
         &self,
         claim: &Arc<Claim>,
@@ -88,8 +95,7 @@ impl Calls {
     ) -> Result<AcquireAnswer, LockError> {
         match self.submit(Kind::Acquire, claim, under_way).await? {
             Replied::Acquire(answer) => Ok(answer),
-            // Never: a reply is of its call's kind.
-            Replied::Release(_) => Ok(AcquireAnswer::Held { remaining: None }),
+            Replied::Release(_) => unreachable!("an acquire was given the answer to a release"),
         }
     }
 
@@ -101,8 +107,7 @@ impl Calls {
     ) -> Result<Option<u64>, LockError> {
         match self.submit(Kind::Release, claim, under_way).await? {
             Replied::Release(holds) => Ok(holds),
-            // As above.
-            Replied::Acquire(_) => Ok(None),
+            Replied::Acquire(_) => unreachable!("a release was given the answer to an acquire"),
         }
     }
 
@@ -123,8 +128,8 @@ impl Calls {
     }
 }
 
-/// Sends one pipeline. Where its outcome is unknown, every acquire in it may have been granted: the
-/// clean-up releases them.
+/// Sends one pipeline and reads its answers. Where it failed after it was sent, every acquire in it may have
+/// been granted: the clean-up releases them.
 async fn send(
     redis: &Redis,
     cleanup: &CleanupQueue,
@@ -168,26 +173,27 @@ impl Call {
         let name = &self.claim.name;
         let answer = answer.map_err(|error| LockError::from_redis(error, name));
         let answer = answer.and_then(|value| match self.kind {
-            Kind::Acquire => scripts::acquired(value, name).map(Replied::Acquire),
-            Kind::Release => scripts::released(value, name).map(Replied::Release),
+            Kind::Acquire => scripts::acquired(value, &self.claim).map(Replied::Acquire),
+            Kind::Release => scripts::released(value, &self.claim).map(Replied::Release),
         });
         let leaves_something = match &answer {
             Ok(Replied::Acquire(AcquireAnswer::Granted { .. })) => true,
             Ok(Replied::Acquire(AcquireAnswer::Held { .. })) => self.claim.waits_in_redis(),
             _ => false,
         };
-        let uncollected = leaves_something.then(|| (Arc::clone(&self.claim), cleanup.clone()));
+        let abandoned =
+            Abandoned(leaves_something.then(|| (Arc::clone(&self.claim), cleanup.clone())));
         let failed = matches!(&answer, Err(error) if !matches!(error, LockError::NotALock { .. }));
         if failed {
             // The script may have come as far as the grant before it stopped.
-            return CallReply { answer, uncollected, _under_way: self.failed(cleanup, sent_on) };
+            return CallReply { answer, abandoned, _under_way: self.failed(cleanup, sent_on) };
         }
-        CallReply { answer, uncollected, _under_way: self.under_way }
+        CallReply { answer, abandoned, _under_way: self.under_way }
     }
 
     fn failed(self, cleanup: &CleanupQueue, sent_on: Option<u64>) -> TaskTrackerToken {
         if let (Kind::Acquire, Some(sent_on)) = (self.kind, sent_on) {
-            cleanup.submit(CleanupItem::uncollected(self.claim, sent_on));
+            cleanup.submit(CleanupItem::perhaps_granted(self.claim, sent_on));
         }
         self.under_way
     }

@@ -129,12 +129,15 @@ impl Channels {
     pub(super) fn leave(&self, name: &str, owner: &str) {
         let mut queues = self.queues();
         queues.waiters -= 1;
-        let Some(entry) = queues.by_channel.get_mut(name) else { return };
-        if let Some(queue) = entry.queues.get_mut(owner) {
-            queue.waiters -= 1;
-            if queue.waiters == 0 {
-                entry.queues.remove(owner);
-            }
+        let Some(entry) = queues.by_channel.get_mut(name) else {
+            unreachable!("a channel is kept until its last waiter leaves");
+        };
+        let Some(queue) = entry.queues.get_mut(owner) else {
+            unreachable!("a queue is kept until its last waiter leaves");
+        };
+        queue.waiters -= 1;
+        if queue.waiters == 0 {
+            entry.queues.remove(owner);
         }
         if entry.queues.is_empty()
             && let Some(entry) = queues.by_channel.remove(name)

@@ -10,23 +10,24 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::claim::Claim;
 use super::error::LockError;
 use super::options::SHUTDOWN_LIMIT;
-use super::scripts::{self, Claim};
+use super::scripts;
 use super::waiters::Waiters;
 use crate::connection::Redis;
 use crate::metric;
 
-/// Jobs that wait. One more is left to its lease, which ends by itself.
+/// Jobs that wait. The hold of one more is left to its lease, which ends by itself.
 const MAX_QUEUED: usize = 65_536;
 /// Calls under way at once. The jobs are more: some only wait to look again.
 const MAX_CALLS: usize = 64;
 /// Between two tries of a job.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// The same for an acquire that may yet arrive on a connection that was given up: the
-/// network may hold it back for long, but rarely does.
+/// The same for an acquire that may yet arrive on a connection that was given up: the network may hold the
+/// acquire back for long, but rarely does.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How long a shutdown looks for such a one.
+/// How long a shutdown looks for such an acquire.
 const LATE_ARRIVAL: Duration = Duration::from_secs(1);
 /// How long a place in the queue of a fair lock is kept at least: see `fair_queue.lua`.
 const PLACE: Duration = Duration::from_secs(5 * 60);
@@ -35,34 +36,35 @@ const PLACE: Duration = Duration::from_secs(5 * 60);
 #[derive(Debug)]
 pub(super) struct CleanupItem {
     pub(super) claim: Arc<Claim>,
-    /// For an acquire whose caller left: the connection it was sent on.
-    uncollected: Option<u64>,
+    /// For an acquire that may have been granted: the connection it was sent on.
+    sent_on: Option<u64>,
     submitted: Instant,
 }
 
 impl CleanupItem {
-    /// A hold that was known to be held.
+    /// A hold that is known to have been granted.
     pub(super) fn release(claim: Arc<Claim>) -> Self {
-        Self { claim, uncollected: None, submitted: Instant::now() }
+        Self { claim, sent_on: None, submitted: Instant::now() }
     }
 
     /// A hold that may have been granted, and that no guard has.
-    pub(super) fn uncollected(claim: Arc<Claim>, sent_on: u64) -> Self {
-        Self { claim, uncollected: Some(sent_on), submitted: Instant::now() }
+    pub(super) fn perhaps_granted(claim: Arc<Claim>, sent_on: u64) -> Self {
+        Self { claim, sent_on: Some(sent_on), submitted: Instant::now() }
     }
 
-    /// After this the lease has ended, which is not renewed, and the place in the queue of a fair lock.
+    /// By then the lease has ended, which nobody renews any more, and so has the place in the queue of a
+    /// fair lock.
     fn deadline(&self) -> Instant {
         let place = if self.claim.waits_in_redis() { PLACE } else { Duration::ZERO };
         self.submitted + self.claim.lease.max(place)
     }
 
-    /// Whether the acquire may reach the server after a release that found nothing. On one
-    /// connection the release follows it; after a reconnect it may still lie in the old
-    /// one. (One that is recorded finds in the record that it was withdrawn, as long as its
-    /// owner has not begun another.)
+    /// Whether the acquire may reach the server after a release that found nothing. On one connection the
+    /// release follows the acquire. After a reconnect the acquire may still lie in the old connection. (An
+    /// acquire that is recorded finds in the record that it was withdrawn, as long as its owner has not
+    /// begun another.)
     fn may_be_on_its_way(&self, redis: &Redis) -> bool {
-        self.uncollected.is_some_and(|sent_on| redis.generation() != Some(sent_on))
+        self.sent_on.is_some_and(|sent_on| redis.generation() != Some(sent_on))
     }
 }
 
@@ -119,8 +121,8 @@ impl Cleanup {
     }
 }
 
-/// Gives back the hold of `claim`, if it has one. If it waited for a fair lock and the wait is over, it
-/// leaves the queue, unless somebody else waits there with the same owner: they have one place.
+/// Gives back the hold of `claim`, if it has one. If the claim waited for a fair lock and the wait is over,
+/// its owner leaves the queue, unless somebody else waits there with the same owner: they have one place.
 pub(super) async fn give_back(
     redis: &Redis,
     waiters: &Waiters,
@@ -131,7 +133,7 @@ pub(super) async fn give_back(
     }
     let channel = claim.channel();
     let given_back = scripts::release(redis, claim, !waiters.are_at(&channel)).await;
-    // One who has begun to wait there meanwhile may have lost the place.
+    // A waiter that has come with this owner meanwhile may have lost the place.
     waiters.retry_all(&channel);
     given_back
 }
@@ -165,8 +167,9 @@ impl CleanupWorker {
         let mut pause = RETRY_PAUSE;
         loop {
             let answer = {
-                // Never closed.
-                let _call = self.calls.acquire().await;
+                let Ok(_call) = self.calls.acquire().await else {
+                    unreachable!("nobody closes the semaphore of the clean-up's calls");
+                };
                 give_back(&self.redis, &self.waiters, &job.claim).await
             };
             match answer {

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::claim::{Admission, Claim};
 use super::cleanup::{CleanupItem, give_back};
 use super::error::LockError;
-use super::scripts::{Claim, Turn};
 use super::shared::LockShared;
 
 /// A place in the queue, from before the first try that joins it. Dropping it leaves the queue in the
@@ -15,9 +15,9 @@ use super::shared::LockShared;
 #[derive(Debug)]
 pub(super) struct FairPlace {
     shared: Arc<LockShared>,
-    /// `None` once it was left, or its owner has entered.
+    /// `None` once its owner has left or entered.
     claim: Option<Arc<Claim>>,
-    /// Told to whatever cleans up after the tries of the wait: before its end they keep the place.
+    /// Whether the wait is over. Until then a clean-up after one of its tries keeps the place.
     over: Arc<AtomicBool>,
     /// Last: it ends after the clean-up was told.
     _under_way: TaskTrackerToken,
@@ -28,7 +28,7 @@ impl FairPlace {
     /// `ShutDown`: nobody would leave the queue any more.
     pub(super) fn new(
         shared: &Arc<LockShared>,
-        claim: impl FnOnce(Turn) -> Claim,
+        claim: impl FnOnce(Admission) -> Claim,
     ) -> Result<Self, LockError> {
         // In this order: a shutdown waits for the token, or is seen here.
         let under_way = shared.under_way.token();
@@ -36,14 +36,14 @@ impl FairPlace {
             return Err(LockError::ShutDown);
         }
         let over = Arc::default();
-        let claim = claim(Turn::InQueue(Arc::clone(&over)));
+        let claim = claim(Admission::FairWait(Arc::clone(&over)));
         let (shared, claim) = (Arc::clone(shared), Some(Arc::new(claim)));
         Ok(Self { shared, claim, over, _under_way: under_way })
     }
 
-    /// That of a try.
-    pub(super) fn turn(&self) -> Turn {
-        Turn::InQueue(Arc::clone(&self.over))
+    /// When a try of this wait may be granted.
+    pub(super) fn admission(&self) -> Admission {
+        Admission::FairWait(Arc::clone(&self.over))
     }
 
     /// The acquire that was granted has left the queue.
@@ -54,7 +54,9 @@ impl FairPlace {
     /// Leaves the queue, and waits for Redis to say so.
     pub(super) async fn leave(mut self) {
         self.over.store(true, Ordering::Release);
-        let Some(claim) = &self.claim else { return };
+        let Some(claim) = &self.claim else {
+            unreachable!("a place has its claim until it is left or its owner has entered");
+        };
         // What fails stays armed.
         if give_back(&self.shared.redis, &self.shared.waiters, claim).await.is_ok() {
             self.claim = None;

@@ -6,11 +6,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::claim::Claim;
 use super::cleanup::CleanupItem;
 use super::error::LockError;
 use super::options::Lease;
 use super::owner::Owner;
-use super::scripts::{self, Claim};
+use super::scripts;
 use super::shared::LockShared;
 use super::watchdog::{Validity, Watchdog};
 use crate::metric;
@@ -44,23 +45,24 @@ impl Guard {
         Self { shared: Arc::clone(shared), claim: Some(claim), owner, token, watchdog }
     }
 
-    /// The owner. With this, [`Lock::owned_by`](super::Lock::owned_by) enters again.
+    /// The owner, with which [`Lock::owned_by`](super::Lock::owned_by) enters again.
     pub fn owner(&self) -> &Owner {
         self.owner.share();
         &self.owner
     }
 
-    /// The fencing token, for a [`fenced`](super::Lock::fenced) lock: larger than that of every holder of
-    /// this name before (one's own, where one enters again). Send it with each write, and
-    /// have the store refuse what is not larger than the largest it has seen:
+    /// The fencing token of a [`fenced`](super::Lock::fenced) lock: larger than that of every earlier holder
+    /// of this name. (An owner that enters again has the token it entered with.) Send it with each write, and
+    /// have the store refuse a token that is not larger than the largest it has seen:
     /// `update … set …, fence = $1 where id = $2 and fence < $1`. A holder that slept past its lease
-    /// then does no harm. A second write of the same row needs a grant of its own. (Martin Kleppmann, "How to do distributed locking", 2016.)
+    /// then does no harm. A second write of the same row needs a grant of its own. (Martin Kleppmann, "How
+    /// to do distributed locking", 2016.)
     pub fn fence(&self) -> Option<u64> {
         self.token
     }
 
-    /// How long the lock is surely held yet without another renewal: counted from *before*
-    /// the last that succeeded was sent, on this machine's clock. Zero when it may be lost.
+    /// How long the lock is surely held yet without another renewal, on this machine's clock: counted from
+    /// the instant *before* the last successful renewal was sent. Zero when the lock may be lost.
     pub fn validity(&self) -> Duration {
         self.lease_validity().left()
     }
@@ -73,6 +75,18 @@ impl Guard {
 
     /// Is cancelled when the lease is lost while the guard lives: expired, deleted,
     /// taken by somebody else, or not renewable until the deadline.
+    ///
+    /// ```no_run
+    /// # async fn work() {}
+    /// # async fn example(locks: redisson_lock::LockClient) -> Result<(), redisson_lock::LockError> {
+    /// let guard = locks.lock("invoice:7").acquire().await?;
+    /// tokio::select! {
+    ///     () = work() => guard.release().await?,
+    ///     () = guard.lost().cancelled() => eprintln!("lost after all: the work was stopped"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lost(&self) -> &CancellationToken {
         self.lease_validity().lost()
     }
@@ -88,14 +102,25 @@ impl Guard {
     /// `NotHeld` when the lock had been lost. When Redis does not answer, the clean-up
     /// worker goes on trying until the lease has surely ended.
     pub async fn release(mut self) -> Result<(), LockError> {
-        let Some(claim) = self.claim.take() else { return Ok(()) };
+        let Some(claim) = self.claim.take() else {
+            unreachable!("a guard has its claim until it is released or dropped");
+        };
         let _under_way = self.shared.under_way.token();
         // Before the release, so that no renewal can follow it.
         self.watchdog.stop();
         // Armed: this future, too, may be dropped half-way.
-        let mut armed =
-            ArmedRelease { shared: &self.shared, job: Some(CleanupItem::release(claim)) };
-        armed.send().await
+        let job = Some(CleanupItem::release(Arc::clone(&claim)));
+        let mut armed = ArmedRelease { shared: &self.shared, job };
+        let answer = match &self.shared.calls {
+            Some(calls) => calls.release(&claim, self.shared.under_way.token()).await,
+            // Boxed: the rarer way, which every release would carry.
+            None => Box::pin(scripts::release(&self.shared.redis, &claim, false)).await,
+        };
+        // What may succeed a little later stays armed.
+        if !matches!(&answer, Err(error) if error.retry_may_help()) {
+            armed.job = None;
+        }
+        answer?.map(drop).ok_or_else(|| LockError::NotHeld(claim.name.clone()))
     }
 }
 
@@ -108,34 +133,10 @@ impl Drop for Guard {
     }
 }
 
+/// A release that the clean-up worker sends again if this is dropped with its job.
 struct ArmedRelease<'a> {
     shared: &'a LockShared,
     job: Option<CleanupItem>,
-}
-
-impl ArmedRelease<'_> {
-    async fn send(&mut self) -> Result<(), LockError> {
-        let Some(job) = &self.job else { return Ok(()) };
-        let answer = match &self.shared.calls {
-            Some(calls) => calls.release(&job.claim, self.shared.under_way.token()).await,
-            // Boxed: the rarer way, which every release would carry.
-            None => Box::pin(scripts::release(&self.shared.redis, &job.claim, false)).await,
-        };
-        match answer {
-            Ok(holds) => {
-                let job = self.job.take();
-                match (holds, job) {
-                    (None, Some(job)) => Err(LockError::NotHeld(job.claim.name.clone())),
-                    _ => Ok(()),
-                }
-            }
-            Err(error) if error.retry_may_help() => Err(error),
-            Err(error) => {
-                self.job = None;
-                Err(error)
-            }
-        }
-    }
 }
 
 impl Drop for ArmedRelease<'_> {

@@ -1,17 +1,18 @@
-//! A lock by name: the ways to take it, and what to ask about it.
+//! A lock by name: the ways to take it, and what can be asked about it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::acquire::{self, AcquireTarget, TryResult};
+use super::acquire::{AcquireTarget, TryResult, try_once};
 use super::error::LockError;
 use super::guard::Guard;
 use super::options::{Acknowledged, Lease, LockState};
 use super::owner::Owner;
 use super::scripts;
 use super::shared::LockShared;
+use super::wait::{wait, wait_until};
 
 /// A guard, or `None` when another owner holds the lock.
 type Entered = Result<Option<Guard>, LockError>;
@@ -20,6 +21,7 @@ type Entered = Result<Option<Guard>, LockError>;
 /// nothing. The futures of its three ways in borrow nothing, so that they can be spawned,
 /// joined and kept.
 #[derive(Debug, Clone)]
+#[must_use = "a `Lock` only describes a lock: acquire it"]
 pub struct Lock {
     target: AcquireTarget,
 }
@@ -42,21 +44,48 @@ impl Lock {
         Arc::ptr_eq(&self.target.shared, &other.target.shared) && self.name() == other.name()
     }
 
-    /// For `owner`, who may enter again while holding the lock.
+    /// For `owner`, who may enter again while holding the lock. Tasks change threads and share them, so an
+    /// owner is a value: code that has it may enter again, code that has not may not.
+    ///
+    /// ```no_run
+    /// # async fn example(locks: redisson_lock::LockClient) -> Result<(), redisson_lock::LockError> {
+    /// let owner = locks.owner();
+    /// let lock = locks.lock("invoice:7").owned_by(&owner);
+    /// let outer = lock.acquire().await?;
+    /// let inner = lock.acquire().await?; // the second hold, not a deadlock
+    /// inner.release().await?;
+    /// outer.release().await?; // now it is free
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn owned_by(mut self, owner: &Owner) -> Self {
         self.target.owner = Some(owner.clone());
         self
     }
 
-    /// With a lease of one's own.
+    /// With a lease of its own instead of the client's.
+    ///
+    /// ```no_run
+    /// # async fn example(locks: redisson_lock::LockClient) -> Result<(), redisson_lock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// use redisson_lock::Lease;
+    ///
+    /// // Never renewed: for work that must be over by then.
+    /// let lock = locks.lock("invoice:7").lease(Lease::Fixed(Duration::from_secs(10)));
+    /// let guard = lock.acquire().await?;
+    /// assert!(guard.validity() <= Duration::from_secs(10));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lease(mut self, lease: Lease) -> Self {
         self.target.lease = lease;
         self
     }
 
-    /// First come, first served, among all who take it so, Redisson's `RFairLock` included. It costs
-    /// each entry more, and waiting for it more yet; `docs/locks.md` says how much, and what becomes
-    /// of waiters that die.
+    /// First come, first served, among all that take the lock so, in other processes and with Redisson's
+    /// `RFairLock`, too. It costs each entry more, and each waiter more yet; `docs/locks.md` says how much,
+    /// and what becomes of waiters that die.
     pub fn fair(mut self) -> Self {
         self.target.fair = true;
         self
@@ -66,20 +95,46 @@ impl Lock {
         self.target.fair
     }
 
-    /// With a fencing token ([`Guard::fence`]), which costs Redis two more keys.
+    /// With a fencing token ([`Guard::fence`]), for a store that refuses a holder who slept past its lease.
+    /// It costs Redis two more keys.
+    ///
+    /// ```no_run
+    /// # async fn execute(sql: &str, token: u64) -> Result<u64, std::io::Error> { Ok(1) }
+    /// # async fn example(
+    /// #     locks: redisson_lock::LockClient,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// let guard = locks.lock("invoice:7").fenced().acquire().await?;
+    /// let token = guard.fence().ok_or("asked for above")?;
+    /// let sql = "update invoices set state = 'sent', fence = $1 where id = 7 and fence < $1";
+    /// let rows = execute(sql, token).await?; // by any database client
+    /// assert_eq!(rows, 1, "somebody else has had the lock since");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn fenced(mut self) -> Self {
         self.target.fenced = true;
         self
     }
 
-    /// Granted only when so many replicas have the grant too (`WAIT`). What a failover
-    /// forgets is then a grant that at least one of them never had.
+    /// Granted only when so many replicas have the grant too (`WAIT`). A failover forgets such a grant only
+    /// where it promotes a replica that never had it.
+    ///
+    /// ```no_run
+    /// # async fn example(locks: redisson_lock::LockClient) -> Result<(), redisson_lock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// let lock = locks.lock("invoice:7").acknowledged_by(1, Duration::from_millis(100));
+    /// let guard = lock.acquire().await?; // NotReplicated when no replica has it in time
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn acknowledged_by(mut self, replicas: usize, within: Duration) -> Self {
         self.target.acknowledged = Some(Acknowledged { replicas, within });
         self
     }
 
-    /// Takes the lock if it is free, or held by the same owner. `None`: it is not.
+    /// Takes the lock if it is free, or held by the same owner. `None`: another owner holds it. One try: it
+    /// waits for the answer of Redis, never for the holder.
     ///
     /// Cancellation-safe: dropped at any point, it leaves neither a hold nor a place in a queue.
     ///
@@ -90,7 +145,7 @@ impl Lock {
         let target = self.target.clone();
         async move {
             target.check()?;
-            match acquire::once(&target, target.entering(), target.turn()).await? {
+            match try_once(&target, target.entering(), target.admission()).await? {
                 TryResult::Granted(guard) => Ok(Some(guard)),
                 TryResult::Held { .. } => Ok(None),
             }
@@ -108,8 +163,7 @@ impl Lock {
         let target = self.target.clone();
         async move {
             target.check()?;
-            // Without a deadline it comes back with a guard or an error.
-            acquire::wait(&target, None).await?.ok_or(LockError::ShutDown)
+            wait(&target).await
         }
     }
 
@@ -125,12 +179,21 @@ impl Lock {
         async move {
             target.check()?;
             // A limit beyond what a clock can count is none.
-            acquire::wait(&target, Instant::now().checked_add(limit)).await
+            wait_until(&target, Instant::now().checked_add(limit)).await
         }
     }
 
     /// The owner, its holds and the remaining time; `None`: the lock is free. Cancellation-safe: it only
     /// looks.
+    ///
+    /// ```no_run
+    /// # async fn example(locks: redisson_lock::LockClient) -> Result<(), redisson_lock::LockError> {
+    /// if let Some(state) = locks.lock("invoice:7").state().await? {
+    ///     println!("{} holds it {} times, for {:?} yet", state.owner, state.holds, state.remaining);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Those of Redis; `NotALock` when the key holds something else.
@@ -170,8 +233,8 @@ impl Lock {
         Ok(self.state().await?.and_then(|state| state.remaining))
     }
 
-    /// Frees the lock, whoever holds it, and wakes the waiters. The holder is told when it
-    /// next renews; until then it works on beside the next one. Whether somebody held it. Cancellation-safe:
+    /// Frees the lock, whoever holds it, and wakes the waiters; returns whether somebody held it. The holder
+    /// is told when it next renews its lease; until then it works on beside the next holder. Cancellation-safe:
     /// dropped, it is done or not.
     ///
     /// # Errors
@@ -180,7 +243,7 @@ impl Lock {
         self.free(None).await
     }
 
-    /// The same, if the holder is still the one seen: [`LockState::owner`]. Whether it was.
+    /// Frees the lock only if `holder`, a [`LockState::owner`], still holds it; returns whether it did.
     /// Cancellation-safe: dropped, it is done or not.
     ///
     /// # Errors

@@ -86,8 +86,10 @@ impl MultiLock {
     /// As [`MultiLock::try_acquire`], where one cannot be reached for its client's
     /// `LockOptions::outage_patience`.
     pub async fn acquire(&self) -> Result<MultiGuard, LockError> {
-        // Without a deadline it comes back with a guard or an error.
-        self.wait(None).await?.ok_or(LockError::ShutDown)
+        match self.wait(None).await? {
+            Some(guard) => Ok(guard),
+            None => unreachable!("a wait without a deadline ends with a guard or an error"),
+        }
     }
 
     /// Waits for all of the locks for `limit`. `None`: it was not enough. A limit of zero

@@ -154,8 +154,10 @@ impl QuorumLock {
     /// As [`QuorumLock::try_acquire`], when too few nodes answered for
     /// `RedLockOptions::outage_patience`; `TooManyWaiters` on one node's client.
     pub async fn acquire(&self) -> Result<QuorumGuard, LockError> {
-        // Without a deadline it comes back with a guard or an error.
-        self.wait(None).await?.ok_or(LockError::ShutDown)
+        match self.wait(None).await? {
+            Some(guard) => Ok(guard),
+            None => unreachable!("a wait without a deadline ends with a guard or an error"),
+        }
     }
 
     /// Waits for the lock for `limit`. `None`: somebody else held it all the while. A limit

@@ -1,21 +1,23 @@
-//! The scripts of a lock, one call at a time: for who checks the protocol, not for who wants a lock.
+//! The scripts of a lock, one call at a time: for programs that check the protocol, not for those that want
+//! a lock.
 
 use std::time::Duration;
 
+use super::claim::{Admission, Claim};
 use super::error::LockError;
 use super::owner::Owner;
-use super::scripts::{self, AcquireAnswer, Claim, Turn};
+use super::scripts::{self, AcquireAnswer};
 use crate::connection::Redis;
 
-/// One fenced entry of an owner. Each call runs one script, and nothing else happens: nobody renews,
-/// waits or gives back.
+/// One fenced entry of an owner. Each call runs one script, and nothing else happens: nothing is renewed,
+/// waited for or given back by itself.
 #[derive(Debug)]
 pub struct ScriptClaim(Claim);
 
 impl ScriptClaim {
-    /// An entry that was not asked for yet.
+    /// An entry. Nothing is sent yet.
     pub fn new(name: &str, owner: &Owner, lease: Duration) -> Self {
-        Self(Claim::new(name, owner.clone(), lease, true, Turn::Anybodys))
+        Self(Claim::new(name, owner.clone(), lease, true, Admission::Plain))
     }
 
     /// The channel on which a release is told.

@@ -1,11 +1,11 @@
-//! The lock's scripts, each a function. A script has the name of its file in `lua/lock`.
+//! The lock's scripts, each a function. A script has the name of its file in `lua/`.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::{FromRedisValue, Script, Value};
 
+use super::claim::{Admission, Claim};
 use super::error::LockError;
 use super::options::{Acknowledged, LockState};
 use super::owner::Owner;
@@ -40,10 +40,10 @@ macro_rules! fair_script {
 }
 fair_script!(FAIR_ACQUIRE, "acquire.lua", "fair_acquire.lua");
 fair_script!(FAIR_RELEASE, "release.lua", "fair_release.lua");
-// Whether the lock is a fair one, nobody need know who breaks it open.
+// Whoever breaks a lock open need not know whether it is a fair one.
 fair_script!(FORCE_RELEASE, "force_release.lua", "fair_release.lua");
 
-/// The script that takes a lock, for who measures what Redis makes of it.
+/// The script that takes a lock, for programs that measure how fast Redis runs it.
 pub const ACQUIRE_LUA: &str = include_str!("../lua/acquire.lua");
 
 /// How long the record of an owner's grants outlives their leases. A release is sent again
@@ -53,80 +53,19 @@ const RECORD_MARGIN: Duration = Duration::from_secs(60);
 /// Before the name, in the key of its last fencing token.
 pub(super) const TOKEN_PREFIX: &str = "redisson_lock_token:";
 
-/// When an acquire may be granted.
-#[derive(Debug, Clone)]
-pub(super) enum Turn {
-    /// When the lock is free.
-    Anybodys,
-    /// When it is free, and nobody stands in the queue of the fair lock before the caller, who does not
-    /// stand in it.
-    IfNobodyWaits,
-    /// The same; the caller stands in the queue until its wait is over, which this says.
-    InQueue(Arc<AtomicBool>),
-}
-
-/// A lock name and who wants or has it, by which grant.
-#[derive(Debug, Clone)]
-pub(super) struct Claim {
-    pub(super) name: String,
-    pub(super) owner: Owner,
-    pub(super) lease: Duration,
-    /// Names this acquire, its renewals and its release in the record. Owners never leave
-    /// their process, so a number of the process serves.
-    grant: u64,
-    /// Whether the acquire goes into the record of its owner's grants. Where nobody else
-    /// has the owner there is only one grant, and a record of it would tell nothing more
-    /// than the lock does.
-    recorded: bool,
-    /// Whether a fencing token is wanted. It stands in the record.
-    fenced: bool,
-    pub(super) turn: Turn,
-}
-
 impl Claim {
-    pub(super) fn new(name: &str, owner: Owner, lease: Duration, fenced: bool, turn: Turn) -> Self {
-        static GRANTS: AtomicU64 = AtomicU64::new(1);
-        let grant = GRANTS.fetch_add(1, Ordering::Relaxed);
-        // Each try in the queue is by the same owner: the record tells a late one from the next.
-        if fenced || matches!(turn, Turn::InQueue(_)) {
-            owner.share();
-        }
-        let recorded = owner.is_shared();
-        Self { name: name.to_owned(), owner, lease, grant, recorded, fenced, turn }
-    }
-
-    fn lease_ms(&self) -> u64 {
-        self.lease.as_millis() as u64
-    }
-
-    /// Whether a place in the queue of a fair lock may stand in Redis because of it.
-    pub(super) fn waits_in_redis(&self) -> bool {
-        matches!(self.turn, Turn::InQueue(_))
-    }
-
-    /// Whether that place has to go: the wait is over.
-    pub(super) fn has_waited(&self) -> bool {
-        matches!(&self.turn, Turn::InQueue(over) if over.load(Ordering::Acquire))
-    }
-
-    /// The channel on which it hears that it may be its turn.
-    pub(super) fn channel(&self) -> String {
-        match self.turn {
-            Turn::Anybodys => channel(&self.name, None),
-            Turn::IfNobodyWaits | Turn::InQueue(_) => channel(&self.name, Some(&self.owner)),
-        }
-    }
-
     /// `plain`, or for a fair lock `fair`.
     fn script(&self, plain: &'static Script, fair: &'static Script) -> &'static Script {
-        if matches!(self.turn, Turn::Anybodys) { plain } else { fair }
+        if matches!(self.admission, Admission::Plain) { plain } else { fair }
     }
 
     /// The end of a call: for a fair lock its queue. `flag`: whether to join the queue, or to leave it.
     fn end(&self, call: ScriptCall, flag: bool, sharded: bool) -> ScriptCall {
-        match self.turn {
-            Turn::Anybodys => call,
-            Turn::IfNobodyWaits | Turn::InQueue(_) => with_queue(call, &self.name, flag, sharded),
+        match self.admission {
+            Admission::Plain => call,
+            Admission::FairTry | Admission::FairWait(_) => {
+                with_queue(call, &self.name, flag, sharded)
+            }
         }
     }
 
@@ -147,7 +86,7 @@ pub(super) enum AcquireAnswer {
     Granted {
         token: Option<u64>,
     },
-    /// Somebody else holds it, for so long yet; `None`: without an end.
+    /// Another owner holds the lock for so long yet; `None`: without an end.
     Held {
         remaining: Option<Duration>,
     },
@@ -161,7 +100,7 @@ pub(super) async fn acquire(
 ) -> Result<AcquireAnswer, LockError> {
     let call = acquire_call(claim, !redis.is_one_server());
     let answer = redis.call(&call, sending).await;
-    acquired(answer.map_err(|error| LockError::from_redis(error, &claim.name))?, &claim.name)
+    acquired(answer.map_err(|error| LockError::from_redis(error, &claim.name))?, claim)
 }
 
 /// The same on a connection of its own, with the number of replicas that have it too.
@@ -175,7 +114,7 @@ pub(super) async fn acquire_acknowledged(
     let answer = redis.call_acknowledged(&call, wanted.replicas, wanted.within, sending).await;
     let (answer, acknowledged) =
         answer.map_err(|error| LockError::from_redis(error, &claim.name))?;
-    Ok((acquired(answer, &claim.name)?, acknowledged))
+    Ok((acquired(answer, claim)?, acknowledged))
 }
 
 /// The call that takes the lock of `claim`; `sharded`: in a cluster.
@@ -203,17 +142,34 @@ fn queue(name: &str) -> String {
 }
 
 /// What [`acquire_call`] was answered.
-pub(super) fn acquired(answer: Value, name: &str) -> Result<AcquireAnswer, LockError> {
-    let (granted, number, token): (i64, i64, String) = read(answer, name)?;
-    if granted != 1 {
-        return Ok(AcquireAnswer::Held { remaining: milliseconds(number) });
-    }
-    let token = match token.as_str() {
-        "" => None,
-        // What stands at the counter's key was not written by a lock.
-        text => Some(text.parse().map_err(|_| LockError::not_a_lock(name))?),
+pub(super) fn acquired(answer: Value, claim: &Claim) -> Result<AcquireAnswer, LockError> {
+    let (granted, number, token): (i64, i64, String) = read(answer, &claim.name)?;
+    let token = match (granted, token.as_str()) {
+        (0, "") => return Ok(AcquireAnswer::Held { remaining: milliseconds(number) }),
+        (1, _) if number < 1 => return Err(absurd("a grant of", number)),
+        (1, "") if !claim.fenced => None,
+        // Something that is no lock's has written to the counter's key.
+        (1, text) if claim.fenced => {
+            Some(text.parse().map_err(|_| LockError::not_a_lock(&claim.name))?)
+        }
+        _ => return Err(absurd("neither a grant nor a refusal, but", granted)),
     };
     Ok(AcquireAnswer::Granted { token })
+}
+
+/// A script answered what it has no way to answer. It is told as a defect, which is never tried again, and
+/// not by a panic: the number is from outside this process.
+fn absurd(what: &str, number: i64) -> LockError {
+    LockError::Redis(RedisError::defect(format!("a script of the lock answered {what} {number}")))
+}
+
+/// The answer of a script that says 1 for yes and 0 for no.
+fn yes_or_no(answer: i64) -> Result<bool, LockError> {
+    match answer {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(absurd("neither yes nor no, but", other)),
+    }
 }
 
 fn read<T: FromRedisValue>(answer: Value, name: &str) -> Result<T, LockError> {
@@ -227,8 +183,8 @@ fn milliseconds(left: i64) -> Option<Duration> {
     u64::try_from(left).ok().map(Duration::from_millis)
 }
 
-/// Holds left, `None` when nothing is held by this claim. It may be sent again: it gives
-/// back one hold all the same. `leaves`: it also leaves the queue of a fair lock.
+/// Gives back the hold of this claim: the holds left, or `None` where it has none. It may be sent again, and
+/// gives back one hold all the same. `leaves`: its owner also leaves the queue of a fair lock.
 pub(super) async fn release(
     redis: &Redis,
     claim: &Claim,
@@ -236,7 +192,7 @@ pub(super) async fn release(
 ) -> Result<Option<u64>, LockError> {
     let call = release_call(claim, leaves, !redis.is_one_server());
     let answer = redis.invoke(&call).await;
-    released(answer.map_err(|error| LockError::from_redis(error, &claim.name))?, &claim.name)
+    released(answer.map_err(|error| LockError::from_redis(error, &claim.name))?, claim)
 }
 
 /// The call that releases one hold of `claim`; `sharded`: in a cluster.
@@ -255,8 +211,11 @@ fn telling_shard(call: ScriptCall, sharded: bool) -> ScriptCall {
 }
 
 /// What [`release_call`] was answered.
-pub(super) fn released(answer: Value, name: &str) -> Result<Option<u64>, LockError> {
-    Ok(u64::try_from(read::<i64>(answer, name)?).ok())
+pub(super) fn released(answer: Value, claim: &Claim) -> Result<Option<u64>, LockError> {
+    match read::<i64>(answer, &claim.name)? {
+        -1 => Ok(None),
+        holds => u64::try_from(holds).map(Some).map_err(|_| absurd("that it left holds:", holds)),
+    }
 }
 
 /// `true` when the lease was lengthened, `false` when nothing is held by this claim any more.
@@ -264,7 +223,7 @@ pub(super) async fn renew(redis: &Redis, claim: &Claim) -> Result<bool, LockErro
     let call = claim.keys(&RENEW).arg(claim.lease_ms()).arg(claim.owner.field());
     let call = call.arg(claim.grant).arg(u8::from(claim.recorded)).arg(RECORD_MARGIN.as_millis());
     let renewed: Result<i64, _> = redis.invoke(&call).await;
-    Ok(renewed.map_err(|error| LockError::from_redis(error, &claim.name))? == 1)
+    yes_or_no(renewed.map_err(|error| LockError::from_redis(error, &claim.name))?)
 }
 
 /// The state of the lock; `None`: it is free.
@@ -274,27 +233,27 @@ pub(super) async fn inspect(redis: &Redis, name: &str) -> Result<Option<LockStat
     let answer: Result<(i64, Vec<(String, u64)>), _> = redis.invoke(&call).await;
     let (left, fields) = answer.map_err(from_redis)?;
     let Some((owner, holds)) = fields.into_iter().next() else { return Ok(None) };
-    // By itself: the name of a plain lock may be such that its queue were in another slot.
+    // By itself: in a cluster the queue of some names would be in another slot than the lock.
     let queued = redis.query(redis::cmd("LLEN").arg(queue(name))).await.map_err(from_redis);
     let queued = match queued {
-        // Something else is there, or this user may not look at queues, and so has no fair locks.
+        // Something else is there; or this user may not look at queues, and so has no fair locks.
         Err(error) if !error.retry_may_help() => 0,
         queued => queued?,
     };
     Ok(Some(LockState { owner, holds, remaining: milliseconds(left), queued }))
 }
 
-/// With the kind of thing at the name, where the error is that it is no lock.
+/// The error, with what stands at the name where that is no lock.
 pub(super) async fn explained(error: LockError, redis: &Redis) -> LockError {
     let LockError::NotALock { name, found: None } = error else { return error };
     let call = ScriptCall::new(&KIND).key(&name);
     let answer: Result<(String, String, String), _> = redis.invoke(&call).await;
-    // Gone meanwhile, or the user may not look: then it stays unsaid.
+    // The value is gone meanwhile, or the user may not look: then the error does not say.
     let found = answer.ok().and_then(|(kind, mode, value)| found(&kind, &mode, &value));
     LockError::NotALock { name, found }
 }
 
-/// In words, what has this type; nothing for what is not there or is a lock.
+/// What a value of this type is, in words; `None` for one that is gone.
 fn found(kind: &str, mode: &str, value: &str) -> Option<&'static str> {
     Some(match (kind, mode) {
         ("none", _) => return None,
@@ -319,13 +278,13 @@ pub(super) async fn forget_token(
     idle: Duration,
 ) -> Result<bool, LockError> {
     let call = ScriptCall::new(&FORGET_TOKEN).key(in_slot(TOKEN_PREFIX, name, None)).key(name);
-    // That of `a` is also that of `{a}`.
+    // The locks `a` and `{a}` have one counter.
     let call = if name.contains('{') { call } else { call.key(format!("{{{name}}}")) };
     let forgotten: Result<i64, _> = redis.invoke(&call.arg(idle.as_secs())).await;
-    Ok(forgotten.map_err(|error| LockError::from_redis(error, name))? == 1)
+    yes_or_no(forgotten.map_err(|error| LockError::from_redis(error, name))?)
 }
 
-/// Whether somebody held it, or `holder` where one is named; nobody else is put out.
+/// Frees the lock; where a `holder` is named, only if that one holds it. Returns whether it did.
 pub(super) async fn force_release(
     redis: &Redis,
     name: &str,
@@ -334,13 +293,13 @@ pub(super) async fn force_release(
     let sharded = !redis.is_one_server();
     let call = ScriptCall::new(&FORCE_RELEASE).key(name).arg(channel(name, None));
     let call = call.arg(holder.unwrap_or_default());
-    // Nobody asks, and nobody leaves the queue.
+    // The caller is no owner, so nobody leaves the queue.
     let call = with_queue(telling_shard(call, sharded), name, false, sharded);
     let freed: Result<i64, _> = redis.invoke(&call).await;
-    Ok(freed.map_err(|error| LockError::from_redis(error, name))? == 1)
+    yes_or_no(freed.map_err(|error| LockError::from_redis(error, name))?)
 }
 
-/// Redisson's channel of a plain lock, or that of one who waits for a fair lock.
+/// Redisson's channel of a plain lock, or that of a waiter for a fair lock.
 pub(super) fn channel(name: &str, waiter: Option<&Owner>) -> String {
     in_slot("redisson_lock__channel:", name, waiter)
 }
@@ -358,6 +317,54 @@ fn in_slot(prefix: &str, name: &str, owner: Option<&Owner>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn claim(fenced: bool) -> Claim {
+        let owner = super::super::owner::Owners::new().next();
+        Claim::new("lock:order:1", owner, Duration::from_secs(30), fenced, Admission::Plain)
+    }
+
+    #[test]
+    fn an_acquire_is_granted_or_refused_and_any_other_answer_is_a_defect() {
+        let read = |fenced, granted, number, token: &str| {
+            let text = Value::BulkString(token.as_bytes().to_vec());
+            let answer = Value::Array(vec![Value::Int(granted), Value::Int(number), text]);
+            acquired(answer, &claim(fenced)).map_err(|error| error.to_string())
+        };
+        let held = |remaining| Ok(AcquireAnswer::Held { remaining });
+        assert_eq!(read(false, 1, 1, ""), Ok(AcquireAnswer::Granted { token: None }));
+        assert_eq!(read(true, 1, 2, "7"), Ok(AcquireAnswer::Granted { token: Some(7) }));
+        assert_eq!(read(true, 0, 29, ""), held(Some(Duration::from_millis(29))));
+        assert_eq!(read(false, 0, -1, ""), held(None));
+        for (fenced, granted, number, token) in [
+            (false, -1, 1, ""),
+            (false, 2, 1, ""),   // neither
+            (false, 1, 0, ""),   // a grant without a hold
+            (false, 1, 1, "7"),  // a token that nobody wanted
+            (false, 0, 29, "7"), // a refusal with a token
+        ] {
+            let told = read(fenced, granted, number, token);
+            assert!(
+                told.as_ref().is_err_and(|told| told.contains("a script of the lock")),
+                "{told:?}"
+            );
+        }
+        for token in ["", "x"] {
+            let told = read(true, 1, 1, token);
+            assert!(told.as_ref().is_err_and(|told| told.contains("not a lock")), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn a_release_leaves_holds_or_finds_none_and_any_other_answer_is_a_defect() {
+        let read = |holds| released(Value::Int(holds), &claim(false));
+        assert!(matches!(read(-1), Ok(None)));
+        assert!(matches!(read(0), Ok(Some(0))));
+        assert!(matches!(read(1), Ok(Some(1))));
+        assert!(matches!(read(-2), Err(LockError::Redis(RedisError::Defect(_)))));
+        for (answer, told) in [(0, Some(false)), (1, Some(true)), (-1, None), (2, None)] {
+            assert_eq!(yes_or_no(answer).ok(), told, "{answer}");
+        }
+    }
 
     #[test]
     fn the_channel_is_redissons() {

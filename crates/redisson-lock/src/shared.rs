@@ -6,7 +6,7 @@ use tokio_util::task::TaskTracker;
 use super::calls::Calls;
 use super::cleanup::Cleanup;
 use super::options::LockOptions;
-use super::outage::Outage;
+use super::outage_clock::OutageClock;
 use super::owner::Owners;
 use super::waiters::Waiters;
 use super::watchdog::Watchdogs;
@@ -24,7 +24,7 @@ pub(super) struct LockShared {
     pub(super) options: LockOptions,
     /// Ends all waits.
     pub(super) stop: CancellationToken,
-    pub(super) outage: Outage,
+    pub(super) outage_clock: OutageClock,
     /// Calls that were begun: a shutdown waits until each is answered, or dropped and with it
     /// handed to the clean-up.
     pub(super) under_way: TaskTracker,
@@ -49,7 +49,7 @@ impl LockShared {
             owners: Owners::new(),
             options,
             stop,
-            outage: Outage::default(),
+            outage_clock: OutageClock::default(),
             under_way: TaskTracker::new(),
         }
     }

@@ -13,8 +13,9 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::claim::Claim;
 use super::options::Lease;
-use super::scripts::{self, Claim};
+use super::scripts;
 use crate::connection::Redis;
 use crate::metric;
 

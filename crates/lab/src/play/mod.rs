@@ -67,7 +67,11 @@ pub struct PlayArgs {
 /// # Errors
 /// When a private server cannot be started, or the address not be listened at.
 pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
-    let PlayArgs { mut server, home, open, until_stdin_closes } = args;
+    let PlayArgs { mut server, mut home, open, until_stdin_closes } = args;
+    if home.data_dir.is_none() {
+        // What people play with does not stand beside what `serve` keeps.
+        home.data_dir = Some(home.directory()?.join("play"));
+    }
     let has_demo_admin = server.listen.ip().is_loopback()
         && server.trusted_proxies.0.is_empty()
         && server.admin_phones.0.is_empty();

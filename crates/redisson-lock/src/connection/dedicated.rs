@@ -64,7 +64,9 @@ impl DedicatedConnections {
     /// broken one costs nothing here. Where the server is silent the pool is left.
     pub(super) async fn take(&self, pool: &Pool) -> Result<DedicatedConnection, RedisError> {
         let place = within(CONNECT_TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
-        let _place = place.map_err(unavailable)?.map_err(unavailable)?;
+        let Ok(_place) = place.map_err(unavailable)? else {
+            unreachable!("nobody closes the semaphore of the dedicated connections");
+        };
         let connection = match within(CONNECT_TIMEOUT, pool.get()).await {
             Ok(connection) => connection.map_err(unavailable),
             Err(silence) => Err(unavailable(silence)),
@@ -79,8 +81,11 @@ impl DedicatedConnections {
 }
 
 impl DedicatedConnection {
-    pub(super) fn get(&mut self) -> Result<&mut MultiplexedConnection, RedisError> {
-        self.connection.as_deref_mut().ok_or_else(|| unavailable("the connection is gone"))
+    pub(super) fn get(&mut self) -> &mut MultiplexedConnection {
+        match self.connection.as_deref_mut() {
+            Some(connection) => connection,
+            None => unreachable!("a connection is there until it is done with or dropped"),
+        }
     }
 
     /// Everything that was asked is answered.

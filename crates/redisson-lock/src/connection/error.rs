@@ -40,9 +40,9 @@ impl RedisError {
         Self::Unknown(cause(why))
     }
 
-    /// The error of a request that was not sent because another one failed with this error.
-    pub fn not_sent(&self) -> Self {
-        Self::Unavailable(Arc::clone(self.cause()))
+    /// The error of a request that was not sent because another one before it failed with `error`.
+    pub fn unsent_after(error: &Self) -> Self {
+        Self::Unavailable(Arc::clone(error.cause()))
     }
 
     /// The error of a request that went by a [`Batcher`](group_commit::Batcher).
@@ -52,7 +52,7 @@ impl RedisError {
             BatchError::NoSlot => {
                 Self::unavailable("its turn among the batches did not come in time")
             }
-            BatchError::NotStarted(before) => before.not_sent(),
+            BatchError::NotStarted(before) => Self::unsent_after(&before),
             BatchError::Failed(error) => error,
             BatchError::Interrupted => Self::unknown("the batch was interrupted"),
         }

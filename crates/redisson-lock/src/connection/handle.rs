@@ -125,9 +125,11 @@ impl Redis {
         };
         let sent = node.ask_all(calls, sending).await;
         self.outage.observe(&sent);
+        let sent = sent?;
+        assert_eq!(sent.len(), calls.len(), "a pipeline has one answer for each of its calls");
         let mut answers = Vec::with_capacity(calls.len());
         let mut outage: Option<RedisError> = None;
-        for (call, answer) in calls.iter().zip(sent?) {
+        for (call, answer) in calls.iter().zip(sent) {
             answers.push(match (answer, &outage) {
                 // Nothing was done. The first call that is sent again loads the script; where it meets
                 // an outage, the others do not wait for the same.
@@ -136,7 +138,9 @@ impl Redis {
                     outage = again.as_ref().err().filter(|error| error.retry_may_help()).cloned();
                     again
                 }
-                (Err(error), Some(outage)) if is_no_script(&error) => Err(outage.not_sent()),
+                (Err(error), Some(outage)) if is_no_script(&error) => {
+                    Err(RedisError::unsent_after(outage))
+                }
                 (answer, _) => answer.map_err(RedisError::from),
             });
         }

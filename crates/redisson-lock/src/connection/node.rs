@@ -127,7 +127,7 @@ impl RedisServer {
         let mut connection = Box::pin(self.dedicated_connection()).await?;
         sending();
         let exchange = async {
-            let connection = connection.get()?;
+            let connection = connection.get();
             let answer = send(request, connection, asking)
                 .await
                 .inspect_err(|error| {

@@ -27,9 +27,15 @@ const NAMES: &str = "2000000000";
 const HAND_OFFS: usize = 300;
 
 impl Bench {
-    /// Whether redis-benchmark can be told where the server is, without telling everybody a password.
-    pub(super) fn has_plain_redis(&self) -> bool {
-        self.redis_url.starts_with("redis://") && !self.redis_url.contains('@')
+    /// How redis-benchmark is told where the server is. `None` where it cannot be told, or not without
+    /// telling everybody: several servers, TLS, a password.
+    pub(super) fn place(&self) -> Option<[&str; 2]> {
+        let url = self.stores.redis_url.as_str();
+        match url.strip_prefix("redis+unix://") {
+            Some(path) => Some(["-s", path]),
+            None => (url.starts_with("redis://") && !url.contains('@')).then_some(["-u", url]),
+        }
+        .filter(|[_, place]| !place.contains('?'))
     }
 
     /// Calls of the script a second.
@@ -45,7 +51,7 @@ impl Bench {
             self.redis.query(redis::cmd("SCRIPT").arg("LOAD").arg(ACQUIRE_LUA)).await?;
         let mut command = Command::new(&self.programs.redis_benchmark);
         command
-            .args(["-u", &self.redis_url])
+            .args(self.place().unwrap_or_default())
             .args(["--csv", "-c", &AT_ONCE.to_string(), "-n", &calls.to_string(), "-r", NAMES])
             // As the lock sends it for an owner who enters once (see the head of acquire.lua), for a
             // minute. redis-benchmark puts a number into the name.

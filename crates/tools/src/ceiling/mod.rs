@@ -5,6 +5,7 @@
 //! (`sales`), open arrivals from k6 (`overload`). `cpu` reads what an order costs, `machine` tells on what
 //! it ran, `results` what is how much of what, and what it should be.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,11 +22,12 @@ use seckill::http::tokens::Tokens;
 use seckill::model::{SystemClock, UserId, VoucherId};
 use seckill::purchase::{Strategy, audit};
 use seckill::store::Database;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::tokens::mint;
 use cpu::Meter;
-use machine::{Machine, cores};
+use machine::cores;
 use programs::Programs;
 use results::{Figures, Results, digits};
 
@@ -38,8 +40,6 @@ mod programs;
 mod results;
 mod sales;
 
-/// Files that are not the crowd's connections.
-const OTHER_FILES: u64 = 100;
 /// More than any strategy sells in a second with one processor.
 const BUYERS_PER_CORE_S: u64 = 40_000;
 const MOST_BUYERS: u64 = 2_000_000;
@@ -99,14 +99,11 @@ struct Bench {
     programs: Programs,
     duration: Duration,
     connections: usize,
-    /// Connections of the overload.
-    crowd: usize,
+    stores: Stores,
     database: Database,
-    database_url: String,
     redis: Redis,
-    redis_url: String,
-    secret: String,
     meter: Meter,
+    secret: String,
     /// The scripts, the buyers' tokens.
     directory: TempDir,
     /// What was put on sale, for the audit.
@@ -118,17 +115,11 @@ struct Bench {
 /// What was found so far, and how far that is.
 struct Told {
     results: Results,
+    skipped: BTreeSet<&'static str>,
     bar: ProgressBar,
 }
 
 impl Told {
-    fn new() -> anyhow::Result<Self> {
-        let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}  {elapsed}")?;
-        let bar = ProgressBar::new_spinner().with_style(style);
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Ok(Self { results: Results::default(), bar })
-    }
-
     /// Waits for one measurement, and tells it.
     async fn row(
         &mut self,
@@ -140,7 +131,8 @@ impl Told {
         let figures = measured.await.with_context(|| name.to_owned())?;
         let told = figures.get("per_s").or(figures.get("p50_ms"));
         let told = told.copied().map(digits).unwrap_or_default();
-        self.bar.suspend(|| eprintln!("{}: {name}: {told}", self.bar.prefix()));
+        let line = format!("{}: {name}: {told}", self.bar.prefix());
+        self.bar.suspend(|| eprintln!("{line}"));
         self.results.record(name, by, figures);
         Ok(())
     }
@@ -170,75 +162,24 @@ pub async fn run(mut args: CeilingArgs) -> anyhow::Result<ExitCode> {
 async fn on_stores(args: &CeilingArgs, programs: Programs) -> anyhow::Result<ExitCode> {
     let stores = Stores::open(&args.stores, None).await?;
     let database = stores.migrated_database().await?;
-    let measured = async {
-        let mut bench = Bench::prepare(args, programs, database.clone(), &stores).await?;
-        let private = stores.private().map_or("named".to_owned(), |it| format!("private {it}"));
-        let tools = bench.programs.versions();
-        let machine = Machine::look(&database, &bench.redis, private, tools).await;
-        eprintln!("{}", machine.text()?);
-        bench.void = machine.objections();
-        let mut told = Told::new()?;
-        for round in 1..=args.rounds {
-            told.bar.set_prefix(format!("round {round} of {}", args.rounds));
-            bench.round(args, &mut told).await?;
-        }
-        told.bar.finish_and_clear();
-        bench.audit().await?;
-        report(args, &machine, &told.results, &bench)
-    };
-    let measured = measured.await;
+    let mut bench = Bench::prepare(args, programs, database, stores).await?;
+    let measured = bench.measure(args).await;
     // In any case: nothing may use the servers any more when they stop.
-    database.close().await;
+    bench.database.close().await;
     let measured = measured?;
-    stores.close().await?;
+    bench.stores.close().await?;
     Ok(measured)
 }
 
-fn report(
-    args: &CeilingArgs,
-    machine: &Machine,
-    results: &Results,
-    bench: &Bench,
-) -> anyhow::Result<ExitCode> {
-    let (shares, holds) = (results.shares(), bench.void.is_empty());
-    let mut text = format!("\n{}\n\n", results.text(&shares));
-    text += &format!("Medians of {} rounds, in brackets the ends.", args.rounds);
-    bench.skipped().iter().for_each(|reason| text += &format!("\nNOT MEASURED: {reason}"));
-    bench.void.iter().for_each(|reason| text += &format!("\nVOID: {reason}"));
-    if holds {
-        let count = bench.sold.len();
-        text += "\nHOLDS: every confirmed order is in the database, and the audit of ";
-        text += &format!("{count} vouchers holds.");
-    }
-    let is_stdout = args.json.as_deref() == Some(Path::new("-"));
-    if let Some(path) = &args.json {
-        let report = serde_json::json!({
-            "machine": machine, "rounds": args.rounds,
-            "duration_s": bench.duration.as_secs(), "connections": bench.connections,
-            "crowd": bench.crowd, "rows": results, "shares": shares, "audited": bench.sold.len(),
-            "skipped": bench.skipped(), "void": bench.void, "holds": holds,
-        });
-        write_json(path, &report)?;
-    }
-    // Standard output is the file's alone when it goes there.
-    if is_stdout {
-        eprintln!("{text}")
-    } else {
-        say(text)?
-    };
-    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
-}
-
 impl Bench {
-    /// Makes the buyers, the scripts and PostgreSQL's tables.
+    /// Makes the buyers, and the scripts.
     async fn prepare(
         args: &CeilingArgs,
         programs: Programs,
         database: Database,
-        stores: &Stores,
+        stores: Stores,
     ) -> anyhow::Result<Self> {
-        let directory = tempfile::tempdir()?;
-        let secret = fresh_secret();
+        let (directory, secret) = (tempfile::tempdir()?, fresh_secret());
         let arrivals = overload::arrivals(args.duration);
         let buyers = BUYERS_PER_CORE_S * cores().max(2) as u64 * args.duration.as_secs();
         let buyers = buyers.min(MOST_BUYERS);
@@ -255,24 +196,41 @@ impl Bench {
             std::fs::write(directory.path().join(name), text)?;
         }
         let redis = Redis::new(&stores.redis_url)?;
-        let files = rlimit::increase_nofile_limit(u64::MAX)?;
-        let bench = Self {
+        Ok(Self {
             programs,
             duration: args.duration,
             connections: args.connections.into(),
-            crowd: overload::CROWD.min(files.saturating_sub(OTHER_FILES) as usize),
             meter: Meter::find(&database, redis.clone()).await,
+            stores,
             database,
-            database_url: stores.database_url.clone(),
             redis,
-            redis_url: stores.redis_url.clone(),
             secret,
             directory,
             sold: Vec::new(),
             void: Vec::new(),
-        };
-        bench.make_tables().await?;
-        Ok(bench)
+        })
+    }
+
+    /// Measures everything round by round, audits what was sold, and reports.
+    async fn measure(&mut self, args: &CeilingArgs) -> anyhow::Result<ExitCode> {
+        let private = self.stores.private().unwrap_or("none");
+        let stores = format!("private: {private}");
+        let tools = self.programs.versions();
+        let machine = machine::look(&self.database, &self.redis, &stores, &tools).await;
+        eprintln!("{}", machine::text(&machine));
+        self.void = machine::objections(&machine);
+        self.make_tables().await?;
+        let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}  {elapsed}")?;
+        let bar = ProgressBar::new_spinner().with_style(style);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        let mut told = Told { results: Results::default(), skipped: BTreeSet::new(), bar };
+        for round in 1..=args.rounds {
+            told.bar.set_prefix(format!("round {round} of {}", args.rounds));
+            self.round(args, &mut told).await?;
+        }
+        told.bar.finish_and_clear();
+        self.audit().await?;
+        self.report(args, &machine, &told)
     }
 
     /// Measures everything that was asked for, in turn.
@@ -280,20 +238,24 @@ impl Bench {
         let (connections, main) = (self.connections, Strategy::default());
         let is_asked = |part| args.only.is_empty() || args.only.contains(&part);
         if is_asked(Part::Lock) {
-            if self.has_plain_redis() {
+            if self.place().is_some() {
                 told.row("lock, the script", "redis-benchmark", self.lock_script()).await?;
+            } else {
+                let reason = "redis-benchmark takes one server, without TLS or a password";
+                told.skipped.insert(reason);
             }
             told.row("lock, pairs", "the lock", self.lock_pairs()).await?;
             told.row("lock, hand-off", "the lock", self.lock_hand_offs()).await?;
         }
         if is_asked(Part::Orders) {
-            for clients in [8, 1, 32].into_iter().take(if args.quick { 1 } else { 3 }) {
-                let measured = self.pgbench(postgresql::HOT_ROW, clients);
-                told.row(&format!("hot row, {clients} clients"), "pgbench", measured).await?;
+            let clients = [(8, "8 clients"), (1, "1 client"), (32, "32 clients")];
+            for (clients, words) in clients.into_iter().take(if args.quick { 1 } else { 3 }) {
+                let name = &format!("hot row, {words}");
+                told.row(name, "pgbench", self.pgbench(postgresql::HOT_ROW, clients)).await?;
             }
-            for clients in [1, 2] {
-                let measured = self.pgbench(postgresql::BATCH, clients);
-                told.row(&format!("batches, {clients} clients"), "pgbench", measured).await?;
+            for clients in [2, 4] {
+                let name = &format!("batches, {clients} clients");
+                told.row(name, "pgbench", self.pgbench(postgresql::BATCH, clients)).await?;
             }
             for strategy in Strategy::ALL.into_iter().filter(|it| !args.quick || *it == main) {
                 let name = strategy.as_str();
@@ -310,26 +272,13 @@ impl Bench {
             let name = &format!("{main}, sold out");
             told.row(name, "wrk", self.sold_out(name)).await?;
         }
-        if is_asked(Part::Overload) && self.programs.k6.is_some() {
+        if is_asked(Part::Overload) && self.programs.k6.is_none() {
+            told.skipped.insert("the overload needs k6, which `make bench` installs");
+        } else if is_asked(Part::Overload) {
             let name = &format!("{main}, overload");
             told.row(name, "wrk, k6", self.overload(name, main)).await?;
         }
         Ok(())
-    }
-
-    /// What cannot be measured here, and why.
-    fn skipped(&self) -> Vec<&'static str> {
-        let reasons = [
-            (
-                self.programs.k6.is_none(),
-                "the overload: there is no k6, which `make bench` installs",
-            ),
-            (
-                !self.has_plain_redis(),
-                "the lock's script: redis-benchmark takes one server, no TLS, no password",
-            ),
-        ];
-        reasons.into_iter().filter_map(|(applies, reason)| applies.then_some(reason)).collect()
     }
 
     /// Removes what was made for pgbench, and audits everything that was sold.
@@ -346,6 +295,33 @@ impl Bench {
             self.void.push(format!("voucher {}: {violations}", audit.voucher_id));
         }
         Ok(())
+    }
+
+    fn report(&self, args: &CeilingArgs, machine: &Value, told: &Told) -> anyhow::Result<ExitCode> {
+        let (shares, holds, audited) =
+            (told.results.shares(), self.void.is_empty(), self.sold.len());
+        let mut text = format!("\n{}\n\n", told.results.text(&shares));
+        text += &format!("Medians of {} rounds, in brackets the ends.", args.rounds);
+        told.skipped.iter().for_each(|reason| text += &format!("\nNOT MEASURED: {reason}"));
+        self.void.iter().for_each(|reason| text += &format!("\nVOID: {reason}"));
+        if holds {
+            text += "\nHOLDS: every confirmed order is in the database, and the audit of ";
+            text += &format!("{audited} vouchers holds.");
+        }
+        if let Some(path) = &args.json {
+            let report = json!({
+                "machine": machine, "rounds": args.rounds, "duration_s": args.duration.as_secs(),
+                "connections": args.connections, "rows": told.results, "shares": shares,
+                "audited": audited, "skipped": told.skipped, "void": self.void, "holds": holds,
+            });
+            write_json(path, &report)?;
+        }
+        // Standard output is the file's alone when it goes there.
+        match args.json.as_deref() {
+            Some(path) if path == Path::new("-") => eprintln!("{text}"),
+            _ => say(text)?,
+        }
+        Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
     }
 }
 

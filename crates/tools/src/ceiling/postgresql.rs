@@ -64,7 +64,7 @@ impl Bench {
         settle(&self.database).await;
         let file = self.directory.path().join("pgbench.sql");
         std::fs::write(&file, statement)?;
-        let (url, password) = without_password(&self.database_url)?;
+        let (url, password) = without_password(&self.stores.database_url)?;
         let mut command = Command::new(&self.programs.pgbench);
         command
             // Prepared, which is PostgreSQL's best: a ceiling should be one.

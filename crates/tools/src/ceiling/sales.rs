@@ -66,8 +66,8 @@ impl Bench {
     /// Starts a server.
     pub(super) async fn start(&self, strategy: Strategy) -> anyhow::Result<Node> {
         Node::start(NodeOptions {
-            database_url: &self.database_url,
-            redis_url: &self.redis_url,
+            database_url: &self.stores.database_url,
+            redis_url: &self.stores.redis_url,
             secret: &self.secret,
             strategy: strategy.as_str(),
             burst: DEFAULT_BURST,

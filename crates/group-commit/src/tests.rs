@@ -1,0 +1,250 @@
+//! What the batcher promises.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use tokio::sync::{Notify, Semaphore};
+
+use super::{BatchError, Batcher, Limits, SLOT_PATIENCE};
+
+const LIMITS: Limits = Limits { batch: 4, waiting: 10, leaders: 1 };
+
+/// Answers each number with the size of its batch, when `go` says so.
+fn sizes(limits: Limits, go: &Arc<Semaphore>) -> Batcher<u32, usize, &'static str> {
+    let go = Arc::clone(go);
+    Batcher::new(limits, move |items: Vec<u32>| {
+        let go = Arc::clone(&go);
+        async move {
+            go.acquire().await.map_err(|_| "closed")?.forget();
+            if items.contains(&13) {
+                return Err("13");
+            }
+            assert!(!items.contains(&7), "a panic on purpose");
+            Ok(vec![items.len(); items.len()])
+        }
+    })
+}
+
+/// Submits all of `items` at once, in their order.
+async fn submit_all(
+    batcher: &Batcher<u32, usize, &'static str>,
+    items: impl IntoIterator<Item = u32>,
+) -> Vec<Result<usize, BatchError<&'static str>>> {
+    join_all(items.into_iter().map(|item| batcher.submit(item))).await
+}
+
+#[tokio::test]
+async fn items_that_wait_together_are_one_batch_up_to_the_limit() {
+    let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(9)));
+    assert_eq!(submit_all(&batcher, [0]).await, [Ok(1)]);
+    let sizes = submit_all(&batcher, 20..26).await;
+    assert_eq!(sizes, [Ok(4), Ok(4), Ok(4), Ok(4), Ok(2), Ok(2)]);
+}
+
+#[tokio::test]
+async fn one_item_too_many_is_refused_and_the_others_are_answered() {
+    let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(9)));
+    let answers = submit_all(&batcher, 20..31).await;
+    assert_eq!(answers[10], Err(BatchError::Full));
+    assert!(answers[..10].iter().all(Result::is_ok));
+    assert_eq!(submit_all(&batcher, [0]).await, [Ok(1)]);
+}
+
+#[tokio::test]
+async fn after_a_failed_batch_those_who_wait_hear_of_it_at_once() {
+    let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(1)));
+    let answers = submit_all(&batcher, [13, 1, 1, 1, 2]).await;
+    assert!(answers[..4].iter().all(|answer| *answer == Err(BatchError::Failed("13"))));
+    // There was no permission for a second batch.
+    assert_eq!(answers[4], Err(BatchError::NotStarted("13")));
+}
+
+#[tokio::test]
+async fn a_panic_is_told_to_its_batch_alone() {
+    let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(9)));
+    let answers = submit_all(&batcher, [7, 1, 1, 1, 2]).await;
+    assert!(answers[..4].iter().all(|answer| *answer == Err(BatchError::Interrupted)));
+    assert_eq!(answers[4], Ok(1));
+}
+
+#[tokio::test]
+async fn an_item_is_worked_on_after_its_caller_left() {
+    let done = Arc::new(AtomicUsize::new(0));
+    let (count, begun) = (Arc::clone(&done), Arc::new(Notify::new()));
+    let (permission, start) = (Arc::new(Semaphore::new(0)), Arc::clone(&begun));
+    let go = Arc::clone(&permission);
+    let batcher = Batcher::new(LIMITS, move |items: Vec<u32>| {
+        start.notify_one();
+        let (count, go) = (Arc::clone(&count), Arc::clone(&go));
+        async move {
+            go.acquire().await.map_err(drop)?.forget();
+            count.fetch_add(items.len(), Ordering::SeqCst);
+            Ok::<_, ()>(items)
+        }
+    });
+    tokio::select! {
+        _ = batcher.submit(1) => unreachable!("nothing was permitted"),
+        () = begun.notified() => {}
+    }
+    permission.add_permits(2);
+    assert_eq!(batcher.submit(2).await, Ok(2));
+    assert_eq!(done.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn batchers_that_share_a_slot_take_turns() {
+    static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+    static MOST: AtomicUsize = AtomicUsize::new(0);
+    let slots = Arc::new(Semaphore::new(1));
+    let batchers = [(); 3].map(|()| {
+        Batcher::with_slots(LIMITS, Arc::clone(&slots), async |items: Vec<u32>| {
+            MOST.fetch_max(AT_WORK.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            AT_WORK.fetch_sub(1, Ordering::SeqCst);
+            Ok::<_, ()>(items)
+        })
+    });
+    let answers = join_all((0..30).map(|item| batchers[item as usize % 3].submit(item))).await;
+    assert!(answers.into_iter().eq((0..30).map(Ok)));
+    assert_eq!(MOST.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_that_wait_a_second_for_a_slot_are_refused_and_later_ones_are_not() {
+    let slots = Arc::new(Semaphore::new(1));
+    let batcher = echo(&slots);
+    let taken = Arc::clone(&slots).acquire_owned().await;
+    let submitted = join_all((0..3).map(|item| batcher.submit(item)));
+    let (answers, waiting) = tokio::join!(submitted, async { batcher.waiting() });
+    assert_eq!((answers, waiting), (vec![Err(BatchError::NoSlot); 3], 3));
+    drop(taken);
+    assert_eq!((batcher.submit(7).await, batcher.waiting()), (Ok(7), 0));
+}
+
+#[test]
+fn a_runtime_that_stops_leaves_no_caller_waiting() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().build();
+    let (Ok(callers), Ok(leaders)) = (runtime(), runtime()) else { return };
+    let batcher = leaders.block_on(async { sizes(LIMITS, &Arc::new(Semaphore::new(0))) });
+    let submit = |item| {
+        let batcher = batcher.clone();
+        async move { batcher.submit(item).await }
+    };
+    let (first, second) = (callers.spawn(submit(1)), callers.spawn(submit(2)));
+    callers.block_on(tokio::task::yield_now());
+    // The leader takes both, and gets no permission to work.
+    leaders.block_on(tokio::task::yield_now());
+    let third = callers.spawn(submit(3));
+    callers.block_on(tokio::task::yield_now());
+    drop(leaders);
+    for caller in [first, second, third] {
+        let answer = callers.block_on(caller);
+        assert!(matches!(answer, Ok(Err(BatchError::Interrupted))), "{answer:?}");
+    }
+    assert_eq!(batcher.leaders(), 0);
+}
+
+/// Answers each item with itself, when it has a slot.
+fn echo(slots: &Arc<Semaphore>) -> Batcher<u32, u32, ()> {
+    Batcher::with_slots(LIMITS, Arc::clone(slots), async |items: Vec<u32>| Ok(items))
+}
+
+/// Whether making a batcher with these limits panics.
+async fn is_refused(limits: Limits) -> bool {
+    let made = async { Batcher::new(limits, async |items: Vec<u32>| Ok::<_, ()>(items)) };
+    std::panic::AssertUnwindSafe(made).catch_unwind().await.is_err()
+}
+
+#[tokio::test]
+async fn a_limit_of_zero_is_a_defect_and_one_of_1_is_not() {
+    let ones = Limits { batch: 1, waiting: 1, leaders: 1 };
+    assert!(!is_refused(ones).await);
+    for limits in
+        [Limits { batch: 0, ..ones }, Limits { waiting: 0, ..ones }, Limits { leaders: 0, ..ones }]
+    {
+        assert!(is_refused(limits).await, "{limits:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_answers_of_a_batch_are_counted() {
+    // Each batch of two is answered by as many answers as its first item says.
+    let batcher = Batcher::new(LIMITS, async |items: Vec<usize>| Ok::<_, ()>(vec![(); items[0]]));
+    for (answers, expected) in [
+        (0, Err(BatchError::Interrupted)),
+        (1, Err(BatchError::Interrupted)),
+        (2, Ok(())),
+        (3, Err(BatchError::Interrupted)),
+    ] {
+        let both = tokio::join!(batcher.submit(answers), batcher.submit(0));
+        assert_eq!(both, (expected.clone(), expected), "{answers} answers for two items");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_without_a_slot_counts_from_the_submission() {
+    let slots = Arc::new(Semaphore::new(1));
+    let second = Arc::new(Semaphore::new(1));
+    let (busy, waits_here) = (Arc::clone(&second), Arc::clone(&slots));
+    // The first batch takes most of the second item's patience, and then its leader has no slot.
+    let batcher = Batcher::with_slots(LIMITS, Arc::clone(&slots), move |items: Vec<u32>| {
+        let (busy, slots) = (Arc::clone(&busy), Arc::clone(&waits_here));
+        async move {
+            if items[0] == 1 {
+                tokio::time::sleep(SLOT_PATIENCE * 9 / 10).await;
+                // Whoever asked first has the slot next: not this leader.
+                tokio::spawn(
+                    async move { (slots.acquire_owned().await, busy.acquire_owned().await) },
+                );
+                tokio::task::yield_now().await;
+            }
+            Ok::<_, ()>(items)
+        }
+    });
+    let held = Arc::clone(&second).acquire_owned().await;
+    let begun = tokio::time::Instant::now();
+    let first = batcher.submit(1);
+    let later = async {
+        tokio::task::yield_now().await;
+        (batcher.submit(2).await, begun.elapsed())
+    };
+    let (first, (later, waited)) = tokio::join!(first, later);
+    assert_eq!((first, later), (Ok(1), Err(BatchError::NoSlot)));
+    assert!(waited <= SLOT_PATIENCE * 11 / 10, "{waited:?}");
+    drop(held);
+}
+
+#[tokio::test]
+async fn slots_that_are_closed_are_not_taken_for_free_ones() {
+    let slots = Arc::new(Semaphore::new(1));
+    let batcher = echo(&slots);
+    slots.close();
+    assert_eq!(batcher.submit(1).await, Err(BatchError::Interrupted));
+    assert_eq!(batcher.leaders(), 0);
+}
+
+#[tokio::test]
+#[should_panic(expected = "has clones")]
+async fn a_batcher_with_clones_cannot_be_given_slots() {
+    let batcher = Batcher::new(LIMITS, async |items: Vec<u32>| Ok::<_, ()>(items));
+    let _clone = batcher.clone();
+    let _shared = batcher.sharing(Arc::new(Semaphore::new(1)));
+}
+
+#[test]
+fn an_error_says_what_was_done() {
+    for (error, text) in [
+        (BatchError::Full, "too many items wait already, nothing was done"),
+        (BatchError::NoSlot, "no slot was free in time, nothing was done"),
+        (
+            BatchError::NotStarted("gone"),
+            "an earlier batch failed, nothing was done for this item: gone",
+        ),
+        (BatchError::Failed("gone"), "the batch failed: gone"),
+        (BatchError::Interrupted, "the batch was interrupted, the work may have been done"),
+    ] {
+        assert_eq!(error.to_string(), text);
+    }
+}

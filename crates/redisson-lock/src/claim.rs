@@ -1,0 +1,82 @@
+//! Who wants or has which lock, by which grant.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::owner::Owner;
+use super::scripts;
+
+/// When an acquire may be granted.
+#[derive(Debug, Clone)]
+pub(super) enum Admission {
+    /// A plain lock: when it is free.
+    Plain,
+    /// A fair lock, without a wait: when it is free and its queue is empty. The caller does not join the
+    /// queue.
+    FairTry,
+    /// A fair lock, as part of a wait: when it is free and the caller is the first in its queue. The caller
+    /// stands in the queue until its wait is over; the flag says that it is.
+    FairWait(Arc<AtomicBool>),
+}
+
+/// A lock name and who wants or has it, by which grant.
+#[derive(Debug, Clone)]
+pub(super) struct Claim {
+    pub(super) name: String,
+    pub(super) owner: Owner,
+    pub(super) lease: Duration,
+    /// Names this acquire, its renewals and its release in the record. Owners never leave
+    /// their process, so a number of the process serves.
+    pub(super) grant: u64,
+    /// Whether the acquire goes into the record of its owner's grants. Where nobody else
+    /// has the owner there is only one grant, and a record of it would tell nothing more
+    /// than the lock does.
+    pub(super) recorded: bool,
+    /// Whether a fencing token is wanted. It stands in the record.
+    pub(super) fenced: bool,
+    pub(super) admission: Admission,
+}
+
+impl Claim {
+    pub(super) fn new(
+        name: &str,
+        owner: Owner,
+        lease: Duration,
+        fenced: bool,
+        admission: Admission,
+    ) -> Self {
+        static GRANTS: AtomicU64 = AtomicU64::new(1);
+        let grant = GRANTS.fetch_add(1, Ordering::Relaxed);
+        // All tries of a wait are by the same owner: the record tells a late one from the next.
+        if fenced || matches!(admission, Admission::FairWait(_)) {
+            owner.share();
+        }
+        let recorded = owner.is_shared();
+        Self { name: name.to_owned(), owner, lease, grant, recorded, fenced, admission }
+    }
+
+    pub(super) fn lease_ms(&self) -> u64 {
+        self.lease.as_millis() as u64
+    }
+
+    /// Whether a place in the queue of a fair lock may stand in Redis because of it.
+    pub(super) fn waits_in_redis(&self) -> bool {
+        matches!(self.admission, Admission::FairWait(_))
+    }
+
+    /// Whether that place has to go: the wait is over.
+    pub(super) fn has_waited(&self) -> bool {
+        matches!(&self.admission, Admission::FairWait(over) if over.load(Ordering::Acquire))
+    }
+
+    /// The channel on which it hears that it may try.
+    pub(super) fn channel(&self) -> String {
+        match self.admission {
+            Admission::Plain => scripts::channel(&self.name, None),
+            Admission::FairTry | Admission::FairWait(_) => {
+                scripts::channel(&self.name, Some(&self.owner))
+            }
+        }
+    }
+}
