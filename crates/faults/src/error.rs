@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum FaultError {
     /// The server is not installed; the sentence says how to get it. No verdict follows from
-    /// this: whoever meets it leaves out what needs the server, and says so.
+    /// this: the caller leaves out what needs the server, and says so.
     #[error("{0}")]
     Missing(String),
     /// The server ended while it started.

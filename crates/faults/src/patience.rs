@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use super::FaultError;
 
-/// How long before one who waits in vain says so. Not a bound on how fast anything is.
+/// After so long a wait is in vain. Not a bound on how fast anything is.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 const ASK_EVERY: Duration = Duration::from_millis(5);

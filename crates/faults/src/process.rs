@@ -146,7 +146,7 @@ pub(super) fn free_port() -> Result<u16, FaultError> {
             .and_then(|listener| listener.local_addr())
             .map_err(FaultError::system("find a free port"))?
             .port();
-        // A set of numbers is whole whoever panicked.
+        // A panic elsewhere leaves a set of numbers whole.
         if GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
             return Ok(port);
         }

@@ -12,11 +12,11 @@ pub(super) const SHORT_LEASE: Duration = Duration::from_millis(500);
 
 /// One of the scheduler's attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Actor(pub(super) usize);
+pub(super) struct Actor(pub(super) usize);
 
 /// Where an attempt came to a stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stop {
+pub(super) enum Stop {
     /// At the pause point that was asked for.
     At(Point),
     /// It waits for another actor.
@@ -34,7 +34,9 @@ pub enum Stop {
 /// What an actor is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ActorState {
-    /// At a pause point, or not begun.
+    /// It stands where its attempt begins.
+    NotBegun,
+    /// At a pause point.
     Held,
     /// It waits in the database.
     QueuedInDatabase,
@@ -42,8 +44,27 @@ pub(super) enum ActorState {
     QueuedInProcess,
     /// It goes on by itself.
     Running,
-    /// It was answered, or its process is gone.
+    /// It was answered.
     Over,
+    /// Its process was killed.
+    Killed,
+}
+
+impl ActorState {
+    /// Whether it goes on when the schedule says so.
+    pub(super) fn can_go_on(self) -> bool {
+        matches!(self, Self::NotBegun | Self::Held)
+    }
+
+    /// Whether it waits for another actor.
+    pub(super) fn is_queued(self) -> bool {
+        matches!(self, Self::QueuedInDatabase | Self::QueuedInProcess)
+    }
+
+    /// Whether it will do nothing more.
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Self::Over | Self::Killed)
+    }
 }
 
 /// An actor and what became of it.
@@ -62,32 +83,32 @@ pub(super) struct ActorRecord {
 
 /// What an attempt is to be.
 #[derive(Debug, Clone, Copy)]
-pub struct ActorPlan {
+pub(super) struct ActorPlan {
     /// Which of the cell's users, from 0.
-    pub user: i64,
+    pub(super) user: i64,
     /// Which voucher.
-    pub voucher: i64,
+    pub(super) voucher: i64,
     /// Another one on the way.
-    pub also: Option<i64>,
+    pub(super) also: Option<i64>,
     /// The lease of its lock.
-    pub lease: Duration,
+    pub(super) lease: Duration,
     /// How long it waits for another one.
-    pub patience: Duration,
+    pub(super) patience: Duration,
 }
 
 impl ActorPlan {
     /// A buyer of one voucher, with a lease that does not end meanwhile.
-    pub const fn new(user: i64, voucher: i64) -> Self {
+    pub(super) const fn new(user: i64, voucher: i64) -> Self {
         Self { user, voucher, also: None, lease: LONG_LEASE, patience: Purchase::PATIENCE }
     }
 
     /// With a lease that ends soon.
-    pub const fn short(self) -> Self {
+    pub(super) const fn short(self) -> Self {
         Self { lease: SHORT_LEASE, ..self }
     }
 
     /// Buys another voucher on the way.
-    pub const fn and(self, also: i64) -> Self {
+    pub(super) const fn and(self, also: i64) -> Self {
         Self { also: Some(also), ..self }
     }
 }

@@ -6,9 +6,8 @@ use tokio::time::timeout;
 
 use super::protocol::{Act, Attempt, NodeRequest};
 use super::scheduler::{Actor, ActorRecord, ActorState, NodeIndex, PATIENCE, Scheduler, Stop};
-use ladder::{Answer, GROUP, Point, STREAM, WorkTurn};
+use ladder::{Answer, GROUP, Point, QueueKeys, WorkTurn};
 use redisson_lock::connection::Redis;
-use seckill::store::Keys;
 
 /// One for each process.
 const NAMES: [&str; 3] = ["W", "W2", "W3"];
@@ -27,10 +26,7 @@ const MAX_PENDING: usize = 100;
 
 impl Scheduler<'_> {
     /// One turn of a process' consumer. It does nothing before it is driven.
-    ///
-    /// # Errors
-    /// When the node has ended.
-    pub async fn turn(&mut self, node: NodeIndex) -> anyhow::Result<Actor> {
+    pub(super) async fn turn(&mut self, node: NodeIndex) -> anyhow::Result<Actor> {
         let name = *NAMES.get(node.0).context("more processes than names")?;
         self.nodes[node.0].order(&NodeRequest::Work(name.to_owned())).await?;
         self.actors.push(ActorRecord {
@@ -38,7 +34,7 @@ impl Scheduler<'_> {
             user: 0,
             voucher: 0,
             node: node.0,
-            state: ActorState::Held,
+            state: ActorState::NotBegun,
             answer: None,
             detail: String::new(),
             // A consumer that fails is no end of the story.
@@ -48,9 +44,6 @@ impl Scheduler<'_> {
     }
 
     /// The consumer of `node` goes on to `point`, and stays there.
-    ///
-    /// # Errors
-    /// When it does not get there.
     pub(super) async fn works_to(
         &mut self,
         node: NodeIndex,
@@ -62,9 +55,6 @@ impl Scheduler<'_> {
     }
 
     /// The consumer of `node` takes turns until there is nothing to do.
-    ///
-    /// # Errors
-    /// When one fails.
     pub(super) async fn works_until_idle(&mut self, node: NodeIndex) -> anyhow::Result<()> {
         loop {
             let turn = self.turn(node).await?;
@@ -78,14 +68,11 @@ impl Scheduler<'_> {
 
     /// The stream of the rung.
     pub(super) fn stream(&self) -> String {
-        Keys::with_prefix(&self.key_prefix).ladder(STREAM)
+        QueueKeys::with_prefix(&self.key_prefix).stream()
     }
 
-    /// Everything works, and has as long as it needs: the consumers write, and whoever was told
+    /// Everything works, and has as long as it needs: the consumers write, and a buyer that was told
     /// "accepted" asks again. Nothing where the rung has no consumer.
-    ///
-    /// # Errors
-    /// When a process or a server is gone.
     pub(super) async fn settle(&mut self) -> anyhow::Result<()> {
         if !self.rung.has_consumer() {
             return Ok(());
@@ -162,9 +149,6 @@ impl Scheduler<'_> {
     }
 
     /// Does to what was left what a minute would do.
-    ///
-    /// # Errors
-    /// When Redis or the database is gone.
     pub(super) async fn a_minute_passes(&mut self) -> anyhow::Result<()> {
         let redis = Redis::new(&self.servers.redis_urls[0])?;
         for (entry, consumer) in self.pending().await? {
@@ -187,9 +171,14 @@ impl Scheduler<'_> {
     async fn ask_again(&mut self, nth: usize) -> anyhow::Result<()> {
         let node = self.living().first().context("no process is left to ask")?.0;
         let ActorRecord { name, user, voucher, .. } = self.actors[nth];
-        let actor = name.to_owned();
-        let (also, lease_ms, patience_ms) = (None, 0, 0);
-        let attempt = Attempt { actor, user, voucher, also, lease_ms, patience_ms };
+        let attempt = Attempt {
+            actor: name.to_owned(),
+            user,
+            voucher,
+            also: None,
+            lease_ms: 0,
+            patience_ms: 0,
+        };
         self.nodes[node].order(&NodeRequest::Ask(attempt)).await?;
         self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await?;
         let act = timeout(PATIENCE, self.nodes[node].next_act(name)).await;

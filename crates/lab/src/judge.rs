@@ -1,13 +1,14 @@
 //! What came of a replay: a verdict with a witness.
 
-use anyhow::Context;
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 
 use super::scheduler::Scheduler;
 use faults::FaultError;
 use ladder::{Answer, Invariant};
 use seckill::model::VoucherId;
-use seckill::purchase::audit::{self, VoucherAudit};
+use seckill::purchase::audit::VoucherAudit;
 
 /// What a rung says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -42,34 +43,34 @@ pub fn missing(error: &anyhow::Error) -> Option<String> {
 
 /// A verdict and what it rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub(super) struct Verdict {
     /// What was seen.
-    pub observed: Observed,
+    pub(super) observed: Observed,
     /// The buyers that were sold to, or why nothing can be said.
-    pub witness: Option<String>,
+    pub(super) witness: Option<String>,
 }
 
 impl Verdict {
     /// Kept.
-    pub const HOLDS: Self = Self { observed: Observed::Holds, witness: None };
+    pub(super) const HOLDS: Self = Self { observed: Observed::Holds, witness: None };
 
     /// Broken.
-    pub const fn breaks(witness: String) -> Self {
+    pub(super) const fn breaks(witness: String) -> Self {
         Self { observed: Observed::Breaks, witness: Some(witness) }
     }
 
     /// Nothing can be said.
-    pub const fn unknown(why: String) -> Self {
+    pub(super) const fn unknown(why: String) -> Self {
         Self { observed: Observed::Unknown, witness: Some(why) }
     }
 
     /// Nothing was played; `how` says how to get what is missing.
-    pub const fn skipped(how: String) -> Self {
+    pub(super) const fn skipped(how: String) -> Self {
         Self { observed: Observed::Skipped, witness: Some(how) }
     }
 
     /// What a replay that failed amounts to: what is not installed proves nothing.
-    pub fn of_failure(error: &anyhow::Error) -> Self {
+    pub(super) fn of_failure(error: &anyhow::Error) -> Self {
         match missing(error) {
             Some(how) => Self::skipped(how),
             None => Self::unknown(format!("{error:#}")),
@@ -77,106 +78,131 @@ impl Verdict {
     }
 }
 
+/// The books of a voucher, as one statement reads them.
+pub(super) struct Books {
+    pub(super) audit: VoucherAudit,
+    /// Orders and their users, in the order in which they were written.
+    pub(super) orders: Vec<(i64, i64)>,
+}
+
+impl Books {
+    /// Reads them.
+    pub(super) async fn of(scheduler: &Scheduler<'_>, voucher: i64) -> anyhow::Result<Self> {
+        let row = sqlx::query_as::<_, (i32, i32, Vec<i64>, Vec<i64>)>(
+            "select initial_stock, stock,
+                    array(select id from orders o where o.voucher_id = s.voucher_id order by id),
+                    array(select user_id from orders o where o.voucher_id = s.voucher_id order by id)
+             from seckill_vouchers s where voucher_id = $1",
+        );
+        let (initial_stock, stock, ids, users) =
+            row.bind(voucher).fetch_one(&scheduler.database).await?;
+        let distinct: BTreeSet<i64> = users.iter().copied().collect();
+        let audit = VoucherAudit {
+            voucher_id: VoucherId::try_from(voucher)?,
+            initial_stock: initial_stock.into(),
+            stock: stock.into(),
+            orders: ids.len() as i64,
+            distinct_users: distinct.len() as i64,
+            holds: true,
+            violations: Vec::new(),
+        };
+        Ok(Self { audit, orders: ids.into_iter().zip(users).collect() })
+    }
+
+    /// Orders against stock, not the stock column alone: lost updates hide there.
+    pub(super) fn oversold(&self) -> Option<String> {
+        let VoucherAudit { orders, initial_stock, stock, .. } = self.audit;
+        (self.audit.oversold() > 0).then(|| {
+            format!("{orders} orders for a stock of {initial_stock}; the column says {stock}")
+        })
+    }
+
+    /// The first user who holds several orders, and these.
+    pub(super) fn twice(&self) -> Option<(i64, Vec<i64>)> {
+        let mut by_user: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+        for (order, user) in &self.orders {
+            by_user.entry(*user).or_default().push(*order);
+        }
+        by_user.into_iter().find(|(_, orders)| orders.len() > 1)
+    }
+
+    /// Why a buyer should not have been told "sold out", or where vouchers have gone.
+    pub(super) fn undersold(&self, scheduler: &Scheduler<'_>) -> Option<String> {
+        let VoucherAudit { orders, initial_stock, stock, .. } = self.audit;
+        if orders + stock != initial_stock {
+            return Some(format!("{orders} orders and {stock} in stock, of {initial_stock}"));
+        }
+        let sold_out = scheduler.answers().filter(|(_, answer)| *answer == Answer::SoldOut);
+        let sent_away: Vec<&str> = sold_out.map(|(name, _)| name).collect();
+        (stock > 0 && !sent_away.is_empty())
+            .then(|| format!("{} told sold out, and {stock} in stock", sent_away.join(", ")))
+    }
+}
+
+/// A buyer that was told of an order, and has none: `no_broken_promise`. Of a rung that writes before it
+/// answers this is `no_lost_order`, which no scenario may cost.
+pub(super) fn lost(scheduler: &Scheduler<'_>, books: &[Books]) -> Option<(&'static str, i64)> {
+    let is_written =
+        |order: i64, user: i64| books.iter().any(|books| books.orders.contains(&(order, user)));
+    let mut seen = Vec::new();
+    for (record, answer) in scheduler.answered() {
+        let Answer::Ordered(order) = answer else { continue };
+        // Where a buyer asks later, all of its attempts hear the same.
+        let is_taken = !scheduler.rung.has_consumer() && seen.contains(&order);
+        if is_taken || !is_written(order, record.user) {
+            return Some((record.name, order));
+        }
+        seen.push(order);
+    }
+    None
+}
+
 /// Judges one promise from the database, from what every buyer was told, and from what the
 /// scenario itself saw.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub(super) async fn judge(
     scheduler: &Scheduler<'_>,
     invariant: Invariant,
 ) -> anyhow::Result<Verdict> {
-    let mut witnesses: Vec<String> = scheduler.breaches().to_vec();
-    match lost(scheduler).await? {
-        Some(lost) if invariant == Invariant::NoBrokenPromise => witnesses.push(lost),
-        // No rung may claim to break this that writes before it answers.
-        Some(lost) if !scheduler.rung.has_consumer() => {
-            return Ok(Verdict::unknown(format!("no_lost_order: {lost}")));
-        }
-        Some(lost) if scheduler.rung.claims.contains(&Invariant::NoBrokenPromise) => {
-            return Ok(Verdict::unknown(format!("no_broken_promise: {lost}")));
-        }
-        _ => {}
+    let mut books = Vec::new();
+    for voucher in &scheduler.vouchers {
+        books.push(Books::of(scheduler, *voucher).await?);
     }
-    for (nth, voucher) in scheduler.vouchers.iter().enumerate() {
-        let audits = audit::run(&scheduler.database, VoucherId::new(*voucher)).await?;
-        let audit = audits.first().context("a voucher is gone from the database")?;
+    let mut witnesses: Vec<String> = scheduler.breaches().to_vec();
+    let rung = scheduler.rung;
+    match lost(scheduler, &books) {
+        // No rung may claim to break this that writes before it answers.
+        Some((name, order)) if !rung.has_consumer() => {
+            let why = format!("no_lost_order: {name} was told of order {order}, and has none");
+            return Ok(Verdict::unknown(why));
+        }
+        Some((name, _)) => {
+            let why = format!("{name} was told yes, and has no order");
+            if invariant == Invariant::NoBrokenPromise {
+                witnesses.push(why);
+            } else if rung.claims.contains(&Invariant::NoBrokenPromise) {
+                return Ok(Verdict::unknown(format!("no_broken_promise: {why}")));
+            }
+        }
+        None => {}
+    }
+    for (nth, books) in (1..).zip(&books) {
         let found = match invariant {
-            Invariant::NoOversell => oversold(audit),
-            Invariant::OnePerUser => twice(scheduler, *voucher).await?,
-            Invariant::NoUndersell => undersold(scheduler, audit),
+            Invariant::NoOversell => books.oversold(),
+            Invariant::OnePerUser => books.twice().map(|(user, orders)| {
+                let user = user - scheduler.first_user + 1;
+                let ids: Vec<String> = orders.iter().map(ToString::to_string).collect();
+                format!("user {user} holds {} orders: {}", ids.len(), ids.join(" and "))
+            }),
+            Invariant::NoUndersell => books.undersold(scheduler),
             Invariant::NoLostOrder
             | Invariant::NoLockout
             | Invariant::NoDeadlock
             | Invariant::NoBrokenPromise => None,
         };
-        witnesses.extend(found.map(|found| format!("voucher {}: {found}", nth + 1)));
+        witnesses.extend(found.map(|found| format!("voucher {nth}: {found}")));
     }
     Ok(match witnesses.is_empty() {
         true => Verdict::HOLDS,
         false => Verdict::breaks(witnesses.join("; ")),
     })
-}
-
-/// A buyer that was told "ordered" has an order of its own: `no_broken_promise`. Of a rung that
-/// writes before it answers this is `no_lost_order`, which no scenario may cost.
-async fn lost(scheduler: &Scheduler<'_>) -> anyhow::Result<Option<String>> {
-    let mut seen = Vec::new();
-    for (cast, answer) in scheduler.answered() {
-        let Answer::Ordered(id) = answer else { continue };
-        let orders: i64 = sqlx::query_scalar(
-            "select count(*) from orders where id = $1 and user_id = $2 and voucher_id = $3",
-        )
-        .bind(id)
-        .bind(cast.user)
-        .bind(cast.voucher)
-        .fetch_one(&scheduler.database)
-        .await?;
-        // Where a buyer asks later, all of its attempts hear the same.
-        let has_consumer = scheduler.rung.has_consumer();
-        if orders == 0 || !has_consumer && seen.contains(&id) {
-            let name = cast.name;
-            return Ok(Some(match has_consumer {
-                true => format!("{name} was told yes, and has no order"),
-                false => format!("{name} was told of order {id}, and has none"),
-            }));
-        }
-        seen.push(id);
-    }
-    Ok(None)
-}
-
-/// Orders against stock, not the stock column alone: lost updates hide there.
-pub(super) fn oversold(audit: &VoucherAudit) -> Option<String> {
-    let (orders, stock) = (audit.orders, audit.initial_stock);
-    (audit.oversold() > 0)
-        .then(|| format!("{orders} orders for a stock of {stock}; the column says {}", audit.stock))
-}
-
-async fn twice(scheduler: &Scheduler<'_>, voucher: i64) -> anyhow::Result<Option<String>> {
-    let twice: Vec<(i64, Vec<i64>)> = sqlx::query_as(
-        "select user_id, array_agg(id order by id) from orders where voucher_id = $1
-         group by user_id having count(*) > 1 order by user_id",
-    )
-    .bind(voucher)
-    .fetch_all(&scheduler.database)
-    .await?;
-    Ok(twice.first().map(|(user, orders)| {
-        let user = user - scheduler.first_user + 1;
-        let orders: Vec<String> = orders.iter().map(ToString::to_string).collect();
-        format!("user {user} holds {} orders: {}", orders.len(), orders.join(" and "))
-    }))
-}
-
-pub(super) fn undersold(scheduler: &Scheduler<'_>, audit: &VoucherAudit) -> Option<String> {
-    let sent_away: Vec<&str> =
-        scheduler.answers().filter(|(_, a)| *a == Answer::SoldOut).map(|(name, _)| name).collect();
-    if audit.orders + audit.stock != audit.initial_stock {
-        return Some(format!(
-            "{} orders and {} in stock, of {}",
-            audit.orders, audit.stock, audit.initial_stock
-        ));
-    }
-    (audit.stock > 0 && !sent_away.is_empty())
-        .then(|| format!("{} told sold out, and {} in stock", sent_away.join(", "), audit.stock))
 }

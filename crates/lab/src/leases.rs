@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What became of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeaseEnd {
+pub(super) enum LeaseEnd {
     /// It ended, and the lock with it.
     Ended,
     /// It would have ended, but was renewed.
@@ -35,15 +35,12 @@ pub enum LeaseEnd {
 impl Scheduler<'_> {
     /// Waits until the short lease of the user's lock has ended, or would have ended had
     /// nobody renewed it.
-    ///
-    /// # Errors
-    /// When there is no such lock, or its servers are gone.
-    pub async fn lease_over(&mut self, user: i64) -> anyhow::Result<LeaseEnd> {
+    pub(super) async fn lease_over(&mut self, user: i64) -> anyhow::Result<LeaseEnd> {
         let end = match self.rung.lock {
             LockKind::Redis(_) => self.redis_lease_over(user).await?,
             LockKind::ZooKeeper => self.session_over(user).await?,
             // The lock of a process ends with the process.
-            LockKind::None | LockKind::Mutex | LockKind::Stream => return Ok(LeaseEnd::Ended),
+            LockKind::NoLock | LockKind::Mutex | LockKind::Stream => return Ok(LeaseEnd::Ended),
         };
         self.say(match end {
             LeaseEnd::Ended => "the lease ends",
@@ -67,28 +64,19 @@ impl Scheduler<'_> {
     }
 
     /// The name of the user's lock.
-    ///
-    /// # Errors
-    /// When there is no such user.
-    pub fn lock_key(&self, user: i64) -> anyhow::Result<String> {
+    pub(super) fn lock_key(&self, user: i64) -> anyhow::Result<String> {
         let user = UserId::try_from(self.first_user + user)?;
         Ok(Keys::with_prefix(&self.key_prefix).order_lock(user))
     }
 
     /// Waits until somebody holds the user's lock.
-    ///
-    /// # Errors
-    /// When nobody does in time.
-    pub async fn until_locked(&self, user: i64) -> anyhow::Result<()> {
+    pub(super) async fn until_locked(&self, user: i64) -> anyhow::Result<()> {
         let redis = Redis::new(&self.servers.redis_urls[0])?;
         until_there(&redis, &self.lock_key(user)?, true).await.context("nobody takes the lock")
     }
 
     /// Ends the lease of the user's lock on each of its servers, without waiting for it.
-    ///
-    /// # Errors
-    /// As [`Scheduler::expire`].
-    pub async fn end_lease(&mut self, user: i64) -> anyhow::Result<()> {
+    pub(super) async fn end_lease(&mut self, user: i64) -> anyhow::Result<()> {
         for server in 0..self.servers.redis_urls.len() {
             self.expire(user, server).await?;
         }
@@ -98,10 +86,7 @@ impl Scheduler<'_> {
 
     /// Ends the lease of the user's lock on one of its servers: `PEXPIRE` to a millisecond does
     /// to the key what a leap of that server's clock would do.
-    ///
-    /// # Errors
-    /// When the server is gone, or the lock is not there.
-    pub async fn expire(&self, user: i64, server: usize) -> anyhow::Result<()> {
+    pub(super) async fn expire(&self, user: i64, server: usize) -> anyhow::Result<()> {
         let key = self.lock_key(user)?;
         let redis = Redis::new(&self.servers.redis_urls[server])?;
         let ended: i64 = redis.query(redis::cmd("PEXPIRE").arg(&key).arg(1)).await?;
@@ -151,7 +136,7 @@ async fn until_there(redis: &Redis, key: &str, there: bool) -> anyhow::Result<()
     Ok(())
 }
 
-/// Has those who wait for the lock at `key` look again.
+/// Has the waiters of the lock at `key` look again.
 pub(super) async fn tell_waiters(redis: &Redis, key: &str) -> anyhow::Result<()> {
     let channel = format!("redisson_lock__channel:{{{key}}}");
     Ok(redis.query(redis::cmd("PUBLISH").arg(channel).arg("0")).await?)

@@ -1,12 +1,21 @@
-//! The lab: shows, on real servers, which promises each rung of the ladder keeps and where it
-//! breaks.
+//! The laboratory of the ladder: it plays every design step by step on a real PostgreSQL, a real Redis and
+//! a real ZooKeeper, in real processes that it kills, pauses and cuts off, and judges it by the orders in
+//! the database and by what every buyer was told. `seckill play` is here, too.
 //!
-//! In reading order: `scenarios`, what happens to a rung; `scheduler`, the actors who go on only
-//! when the schedule says so, with `consumers`, who write what was sold before; `judge`, what came
-//! of it; `world`, the servers and scratch databases; `node_process` and `node`, the two sides of a process that sells, with the
-//! `protocol` between them; the crate `faults`, servers to kill, pause and cut off. Beside the replays:
-//! `rush`, a real crowd on a rung, and `serve`, the rungs over HTTP, which both put vouchers
-//! on `sale`; and `session`, where somebody else is the scheduler, with the rungs' `source_code`. `report` is what all of it came to: for a terminal, for a program, and as a page.
+//! In reading order.
+//!
+//! - One replay: `replay`, a cell of the matrix; `scenarios`, what happens to a rung; `scheduler` and
+//!   `actors`, which go on only when the schedule says so; `steps`, how they go on; `consumers`, which write
+//!   later what was sold before; `leases`, what becomes of a lease; `timeline`, what happened; `judge`, what
+//!   came of it.
+//! - Where it happens: `world`, the servers and scratch databases; `lock_servers`, those of a rung's lock;
+//!   `node_process` and `node`, the two sides of a process that sells, with the `protocol` between them;
+//!   the crate `faults`, servers to kill, pause and cut off.
+//! - Any other schedule: `driver`, actors that go on one at a time, for `explore`, every interleaving, and
+//!   `session`, where somebody else is the scheduler, with the rungs' `source_code`.
+//! - A real crowd: `rush`, on a rung, and `serve`, the rungs over HTTP; both put vouchers on `sale`.
+//! - For people: `report`, what all of it came to, for a terminal, for a program and as a page; `cli`,
+//!   `seckill lab`; `play`, `seckill play`: the shop with a crowd; `page`, `/lab` there.
 
 // A purchase under a lock on several servers is a future of many futures: proving it `Send`
 // takes the compiler deeper than its default of 128.
@@ -15,6 +24,7 @@
 mod actors;
 pub mod cli;
 mod consumers;
+mod driver;
 pub mod explore;
 mod judge;
 mod leases;
@@ -41,18 +51,17 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use program::Program;
+use scheduler::Scheduler;
 
-pub use judge::{LabClaim, Observed, Verdict, missing};
-pub use lock_servers::LockServers;
+pub use judge::{LabClaim, Observed, missing};
 pub use node::run as run_node;
 pub use replay::{Cell, cells, replay};
 pub use rush::{RushOptions, RushReport, WrittenLater, rush, rush_seeded};
-pub use scheduler::Scheduler;
 pub use serve::LabServer;
 pub use timeline::TimelineLine;
 pub use world::World;
 
-/// The course: every design broken and held, and everything for people who look and learn.
+/// The course: every design broken and held, and the shop with a crowd
 #[derive(Debug, Parser)]
 #[command(name = "seckill", version, about, max_term_width = 100)]
 pub struct Cli {

@@ -6,29 +6,26 @@ use ladder::{LockKind, Rung};
 
 /// The lock's servers: the world's Redis for one, fresh ones for several.
 #[derive(Default)]
-pub struct LockServers {
+pub(super) struct LockServers {
     /// Those that are nobody else's.
-    pub nodes: Vec<RedisNode>,
+    pub(super) nodes: Vec<RedisNode>,
     /// Where a process finds the rung's Redis servers.
-    pub redis_urls: Vec<String>,
+    pub(super) redis_urls: Vec<String>,
     /// Where it finds ZooKeeper, as `host:port`.
-    pub zookeeper: Option<String>,
+    pub(super) zookeeper: Option<String>,
     /// Networks that a process goes through, for as long as the replay lasts.
-    pub networks: Vec<Proxy>,
+    pub(super) networks: Vec<Proxy>,
 }
 
 impl LockServers {
     /// Those of `rung`, where nothing happens to them.
-    ///
-    /// # Errors
-    /// When a server cannot be started, or is not installed.
-    pub async fn start(world: &World, rung: &Rung) -> Result<Self, FaultError> {
+    pub(super) async fn start(world: &World, rung: &Rung) -> Result<Self, FaultError> {
         match rung.lock {
             LockKind::Redis(1) | LockKind::Stream => {
                 Ok(Self { redis_urls: vec![world.redis_url().to_owned()], ..Self::default() })
             }
             LockKind::Redis(several) => Self::fresh(world, several).await,
-            LockKind::None | LockKind::Mutex => Ok(Self::default()),
+            LockKind::NoLock | LockKind::Mutex => Ok(Self::default()),
             LockKind::ZooKeeper => {
                 Ok(Self { zookeeper: Some(world.zookeeper().await?), ..Self::default() })
             }
@@ -36,10 +33,7 @@ impl LockServers {
     }
 
     /// `count` Redis servers that nobody else uses.
-    ///
-    /// # Errors
-    /// As [`LockServers::start`].
-    pub async fn fresh(world: &World, count: usize) -> Result<Self, FaultError> {
+    pub(super) async fn fresh(world: &World, count: usize) -> Result<Self, FaultError> {
         let mut servers = Self::default();
         for _ in 0..count {
             let node = RedisNode::start_at(world.home()).await?;

@@ -132,8 +132,7 @@ struct ActorDirector {
 
 impl ActorDirector {
     fn new(name: String) -> Self {
-        let (asked, waker) = (AtomicBool::new(true), Mutex::default());
-        Self { name, go: Semaphore::new(0), asked, waker }
+        Self { name, go: Semaphore::new(0), asked: AtomicBool::new(true), waker: Mutex::default() }
     }
 
     fn look(&self) {
@@ -145,7 +144,7 @@ impl ActorDirector {
     }
 
     fn waker(&self) -> std::sync::MutexGuard<'_, Option<Waker>> {
-        // One waker is whole whoever panicked.
+        // A panic elsewhere leaves one waker whole.
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -27,9 +27,6 @@ pub(super) struct NodeProcess {
 
 impl NodeProcess {
     /// Starts a node and waits until it is ready.
-    ///
-    /// # Errors
-    /// When it does not come up; what it said is on standard error.
     pub(super) async fn start(plan: &NodePlan) -> anyhow::Result<Self> {
         let mut child = Command::new(Sibling::Lab.path()?)
             .args(["lab", "node"])
@@ -44,7 +41,7 @@ impl NodeProcess {
         let stdin = child.stdin.take().context("a node has no input")?;
         let lines = BufReader::new(child.stdout.take().context("a node has no output")?).lines();
         let mut node = Self { child, stdin, lines, heard: HashMap::new(), address: None };
-        node.send(plan).await?;
+        node.order(plan).await?;
         match node.hear().await? {
             NodeReport::Ready(address) => node.address = address,
             NodeReport::Acted { .. } | NodeReport::BrokenOff => {
@@ -54,15 +51,8 @@ impl NodeProcess {
         Ok(node)
     }
 
-    /// Gives an order.
-    ///
-    /// # Errors
-    /// When the node has ended.
-    pub(super) async fn order(&mut self, order: &NodeRequest) -> anyhow::Result<()> {
-        self.send(order).await
-    }
-
-    async fn send(&mut self, line: &impl serde::Serialize) -> anyhow::Result<()> {
+    /// Gives an order: a line of JSON.
+    pub(super) async fn order(&mut self, line: &impl serde::Serialize) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(line)?;
         line.push(b'\n');
         self.stdin.write_all(&line).await.context("a node of the lab has ended")
@@ -74,9 +64,6 @@ impl NodeProcess {
     }
 
     /// The next thing that `actor` does. Dropping the future loses nothing.
-    ///
-    /// # Errors
-    /// When the node has ended.
     pub(super) async fn next_act(&mut self, actor: &str) -> anyhow::Result<Act> {
         loop {
             if let Some(act) = self.heard.get_mut(actor).and_then(VecDeque::pop_front) {
@@ -87,9 +74,6 @@ impl NodeProcess {
     }
 
     /// Until somebody here does something. Dropping the future loses nothing.
-    ///
-    /// # Errors
-    /// When the node has ended.
     pub(super) async fn listen(&mut self) -> anyhow::Result<()> {
         if let NodeReport::Acted { actor, act } = self.hear().await? {
             self.heard.entry(actor).or_default().push_back(act);
@@ -98,9 +82,6 @@ impl NodeProcess {
     }
 
     /// Drops every attempt of the node where it is, and forgets what was heard of it.
-    ///
-    /// # Errors
-    /// When the node has ended.
     pub(super) async fn break_off(&mut self) -> anyhow::Result<()> {
         self.order(&NodeRequest::BreakOff).await?;
         while !matches!(self.hear().await?, NodeReport::BrokenOff) {}
@@ -109,9 +90,6 @@ impl NodeProcess {
     }
 
     /// Until `actor` has done something that nobody has asked about yet.
-    ///
-    /// # Errors
-    /// When the node has ended.
     pub(super) async fn listen_for(&mut self, actor: &str) -> anyhow::Result<()> {
         while !self.has_heard(actor) {
             self.listen().await?;
@@ -136,26 +114,17 @@ impl NodeProcess {
     }
 
     /// `SIGSTOP`, or `SIGCONT`.
-    ///
-    /// # Errors
-    /// When it has ended.
     pub(super) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let pid = self.pid().context("a node of the lab has ended")?;
         signal_child(pid, signal).context("cannot signal a node of the lab")
     }
 
     /// `SIGKILL`, and waits until it is gone.
-    ///
-    /// # Errors
-    /// When it cannot be killed.
     pub(super) async fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("cannot kill a node of the lab")
     }
 
     /// Closes its input, which is the order to finish and end.
-    ///
-    /// # Errors
-    /// When it ended badly.
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
         drop(self.stdin);
         let status = self.child.wait().await?;

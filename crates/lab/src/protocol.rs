@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::lock_servers::LockServers;
 use ladder::{Answer, Point, Resources, Rung, RungError, WorkTurn};
-use seckill::store::Keys;
 
 /// What a node is to be: the first line it reads.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -51,13 +50,10 @@ impl NodePlan {
     }
 
     /// What the rung is given to work with.
-    ///
-    /// # Errors
-    /// When a URL is malformed.
     pub(super) fn resources(&self) -> Result<Resources, RungError> {
-        let keys = Keys::with_prefix(&self.key_prefix);
         let zookeeper = self.zookeeper.clone();
-        let resources = Resources::open(&self.database_url, &self.redis_urls, zookeeper, keys)?;
+        let resources =
+            Resources::open(&self.database_url, &self.redis_urls, zookeeper, &self.key_prefix)?;
         Ok(Resources { queue: if self.http { Resources::QUEUE } else { FEW_PLACES }, ..resources })
     }
 }

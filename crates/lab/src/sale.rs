@@ -8,7 +8,7 @@ use seckill::purchase::audit::{self, VoucherAudit};
 use seckill::store::StoreError;
 
 /// Connections for the lab's own looks at a database: beside those of the rungs, so that
-/// nobody who looks has to queue with the buyers.
+/// a look does not queue with the buyers.
 const MAX_CONNECTIONS: u32 = 4;
 
 /// How the audit calls orders of users that it does not know.

@@ -1,4 +1,4 @@
-//! The scheduler of one replay: actors who go on only when the schedule says so, and what they did.
+//! The scheduler of one replay: actors that go on only when the schedule says so, and what they did.
 
 use std::time::Duration;
 
@@ -11,38 +11,36 @@ pub(super) use super::actors::{Actor, ActorPlan, ActorRecord, ActorState, SHORT_
 use super::lock_servers::LockServers;
 use super::node_process::NodeProcess;
 use super::protocol::{Attempt, NodePlan, NodeRequest};
+use super::sale;
 use super::timeline::TimelineLine;
 use super::world::World;
-use ladder::{Answer, Point, Rung};
+use ladder::{Answer, LeaseKind, Point, Rung};
 
 /// What takes longer never comes: the cell is unknown.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The first rung whose lock is renewed, and whose holder learns that it has lost it.
-const WATCHES_ITSELF: u32 = 13;
-
 /// One of the scheduler's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NodeIndex(pub(super) usize);
+pub(super) struct NodeIndex(pub(super) usize);
 
 /// The scheduler.
-pub struct Scheduler<'a> {
+pub(super) struct Scheduler<'a> {
     /// Where it is.
-    pub world: &'a World,
+    pub(super) world: &'a World,
     /// What is played.
-    pub rung: &'static Rung,
+    pub(super) rung: &'static Rung,
     /// The lock's servers, for the processes started from now on.
-    pub servers: LockServers,
+    pub(super) servers: LockServers,
     /// The vouchers on sale.
-    pub vouchers: Vec<i64>,
+    pub(super) vouchers: Vec<i64>,
     /// PostgreSQL, for the lab's own looks.
-    pub database: PgPool,
+    pub(super) database: PgPool,
     /// What the names of the processes there (`application_name`) begin with.
     pub(super) application: String,
     /// What all keys begin with.
-    pub key_prefix: String,
+    pub(super) key_prefix: String,
     /// The first user of the cell.
-    pub first_user: i64,
+    pub(super) first_user: i64,
     pub(super) nodes: Vec<NodeProcess>,
     pub(super) actors: Vec<ActorRecord>,
     timeline: Vec<TimelineLine>,
@@ -54,17 +52,11 @@ pub struct Scheduler<'a> {
 
 impl<'a> Scheduler<'a> {
     /// An empty scheduler.
-    ///
-    /// # Errors
-    /// When the database cannot be reached.
-    pub async fn new(world: &'a World, rung: &'static Rung) -> anyhow::Result<Self> {
+    pub(super) async fn new(world: &'a World, rung: &'static Rung) -> anyhow::Result<Self> {
         Self::on(world, rung, LockServers::start(world, rung).await?).await
     }
 
     /// An empty scheduler with these servers for the rung's lock.
-    ///
-    /// # Errors
-    /// When the database cannot be reached.
     pub(super) async fn on(
         world: &'a World,
         rung: &'static Rung,
@@ -90,7 +82,7 @@ impl<'a> Scheduler<'a> {
     }
 
     /// A line of the timeline that is not an actor's.
-    pub fn say(&mut self, text: impl Into<String>) {
+    pub(super) fn say(&mut self, text: impl Into<String>) {
         self.timeline.push(TimelineLine::of_the_lab(text));
     }
 
@@ -99,21 +91,8 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Puts a voucher on sale.
-    ///
-    /// # Errors
-    /// As any statement.
-    pub async fn voucher(&mut self, stock: i32) -> anyhow::Result<i64> {
-        let id: i64 = sqlx::query_scalar(
-            "with voucher as (
-               insert into vouchers (title, created_at) values ('lab', now()) returning id
-             )
-             insert into seckill_vouchers (voucher_id, initial_stock, stock, begin_time, end_time)
-             select id, $1, $1, now() - interval '1 hour', now() + interval '1 day' from voucher
-             returning voucher_id",
-        )
-        .bind(stock)
-        .fetch_one(&self.database)
-        .await?;
+    pub(super) async fn voucher(&mut self, stock: i32) -> anyhow::Result<i64> {
+        let id = sale::put_on_sale(&self.database, self.rung, stock).await?.get();
         self.vouchers.push(id);
         let nth = self.vouchers.len();
         self.say(format!("voucher {nth} is on sale, {stock} in stock"));
@@ -121,18 +100,12 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Starts a process that sells.
-    ///
-    /// # Errors
-    /// When it does not come up.
-    pub async fn node(&mut self) -> anyhow::Result<NodeIndex> {
+    pub(super) async fn node(&mut self) -> anyhow::Result<NodeIndex> {
         let plan = self.node_plan()?;
         self.start_node(&plan).await
     }
 
     /// Ends a process, if it has not ended, and puts a new one in its place.
-    ///
-    /// # Errors
-    /// When that does not come up.
     pub(super) async fn replace_node(&mut self, node: NodeIndex) -> anyhow::Result<()> {
         // Gone already, or it is now.
         let _ = self.nodes[node.0].kill().await;
@@ -178,10 +151,7 @@ impl<'a> Scheduler<'a> {
     }
 
     /// An attempt comes to `node`. It does nothing before it is driven.
-    ///
-    /// # Errors
-    /// When the node has ended.
-    pub async fn enter(
+    pub(super) async fn enter(
         &mut self,
         name: &'static str,
         node: NodeIndex,
@@ -207,7 +177,7 @@ impl<'a> Scheduler<'a> {
             user: in_the_books,
             voucher: buyer.voucher,
             node: node.0,
-            state: ActorState::Held,
+            state: ActorState::NotBegun,
             answer: None,
             detail: String::new(),
             may_fail: false,
@@ -230,49 +200,40 @@ impl<'a> Scheduler<'a> {
     }
 
     /// `kill -9` of a process; its actors are over.
-    ///
-    /// # Errors
-    /// When it cannot be killed.
-    pub async fn kill(&mut self, node: NodeIndex) -> anyhow::Result<()> {
+    pub(super) async fn kill(&mut self, node: NodeIndex) -> anyhow::Result<()> {
         self.say(format!("process {} is killed (SIGKILL)", node.0 + 1));
         for record in self.actors.iter_mut().filter(|record| record.node == node.0) {
-            record.state = ActorState::Over;
+            record.state = ActorState::Killed;
         }
         self.nodes[node.0].kill().await
     }
 
     /// `SIGSTOP` of a process.
-    ///
-    /// # Errors
-    /// When it has ended.
-    pub fn pause(&mut self, node: NodeIndex) -> anyhow::Result<()> {
+    pub(super) fn pause(&mut self, node: NodeIndex) -> anyhow::Result<()> {
         self.say(format!("process {} is stopped (SIGSTOP)", node.0 + 1));
         self.nodes[node.0].signal(Signal::SIGSTOP)
     }
 
     /// `SIGCONT` of a process.
-    ///
-    /// # Errors
-    /// When it has ended.
-    pub fn resume(&mut self, node: NodeIndex) -> anyhow::Result<()> {
+    pub(super) fn resume(&mut self, node: NodeIndex) -> anyhow::Result<()> {
         self.say(format!("process {} goes on (SIGCONT)", node.0 + 1));
         self.nodes[node.0].signal(Signal::SIGCONT)
     }
 
     /// The last thing that became of the actor.
-    pub fn answer(&self, actor: Actor) -> Option<&Stop> {
+    pub(super) fn answer(&self, actor: Actor) -> Option<&Stop> {
         self.actors[actor.0].answer.as_ref()
     }
 
     /// A promise that the database cannot judge is broken: why.
-    pub fn broken(&mut self, why: impl Into<String>) {
+    pub(super) fn broken(&mut self, why: impl Into<String>) {
         let why = why.into();
         self.say(format!("so: {why}"));
         self.broken.push(why);
     }
 
-    /// Everybody who was answered, and how.
-    pub fn answers(&self) -> impl Iterator<Item = (&'static str, Answer)> {
+    /// The actors that were answered, and how.
+    pub(super) fn answers(&self) -> impl Iterator<Item = (&'static str, Answer)> {
         self.answered().map(|(record, answer)| (record.name, answer))
     }
 
@@ -283,8 +244,8 @@ impl<'a> Scheduler<'a> {
         })
     }
 
-    /// Why somebody came to no answer, which no schedule counts on unless it says so.
-    pub fn failure(&self) -> Option<String> {
+    /// Why an actor came to no answer. No schedule counts on that unless it says so.
+    pub(super) fn failure(&self) -> Option<String> {
         self.actors.iter().filter(|record| !record.may_fail).find_map(|record| {
             match &record.answer {
                 Some(Stop::Failed(error)) => {
@@ -296,38 +257,32 @@ impl<'a> Scheduler<'a> {
     }
 
     /// The schedule counts on the actor's coming to no answer.
-    pub fn may_fail(&mut self, actor: Actor) {
+    pub(super) fn may_fail(&mut self, actor: Actor) {
         self.actors[actor.0].may_fail = true;
     }
 
     /// The promises broken that no database shows.
-    pub fn breaches(&self) -> &[String] {
+    pub(super) fn breaches(&self) -> &[String] {
         &self.broken
     }
 
     /// Where the rung has looked for the last time whether it may write.
-    pub fn last_check(&self) -> Point {
+    pub(super) fn last_check(&self) -> Point {
         if self.renews() { Point::LastCheck } else { Point::OrdersCounted }
     }
 
     /// Whether the holder's lease is renewed while it lives.
-    pub fn renews(&self) -> bool {
-        self.rung.number() >= WATCHES_ITSELF
+    pub(super) fn renews(&self) -> bool {
+        self.rung.lease == LeaseKind::Renewed
     }
 
     /// Orders of a voucher.
-    ///
-    /// # Errors
-    /// As any statement.
-    pub async fn orders(&self, voucher: i64) -> anyhow::Result<i64> {
+    pub(super) async fn orders(&self, voucher: i64) -> anyhow::Result<i64> {
         let count = sqlx::query_scalar("select count(*) from orders where voucher_id = $1");
         Ok(count.bind(voucher).fetch_one(&self.database).await?)
     }
 
     /// Breaks off what is played and forgets it. Processes and servers stay; users are fresh ones.
-    ///
-    /// # Errors
-    /// When a process has ended.
     pub(super) async fn start_over(&mut self) -> anyhow::Result<()> {
         for node in &mut self.nodes {
             node.break_off().await?;
@@ -352,7 +307,7 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Ends the scheduler: its processes, its connections. Returns what happened.
-    pub async fn strike(mut self) -> Vec<TimelineLine> {
+    pub(super) async fn strike(mut self) -> Vec<TimelineLine> {
         for node in &mut self.nodes {
             // Gone already, or it is now.
             let _ = node.kill().await;

@@ -15,7 +15,7 @@ use ladder::{Answer, Point, WorkTurn};
 /// from time to time, up to [`LOOK_EVERY`].
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 
-/// How often PostgreSQL is asked who waits for a lock.
+/// How often PostgreSQL is asked which transactions wait for a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The transactions of a scheduler's processes.
@@ -30,18 +30,16 @@ pub(super) struct OpenTransactions {
 
 impl Scheduler<'_> {
     /// Lets the actor go on until it is at `point`, or as far as it gets.
-    ///
-    /// # Errors
-    /// When its process ends, or nothing happens for half a minute.
-    pub async fn until(&mut self, actor: Actor, point: Point) -> anyhow::Result<Stop> {
+    pub(super) async fn until(&mut self, actor: Actor, point: Point) -> anyhow::Result<Stop> {
         self.until_first(actor, &[point]).await
     }
 
-    /// As [`Scheduler::until_first`], where the story is none unless the actor gets there.
-    ///
-    /// # Errors
-    /// When it does not, too: the cell is unknown.
-    pub async fn must_reach(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<()> {
+    /// As [`Scheduler::until_first`], where the scenario makes no sense unless the actor gets there.
+    pub(super) async fn must_reach(
+        &mut self,
+        actor: Actor,
+        points: &[Point],
+    ) -> anyhow::Result<()> {
         match self.until_first(actor, points).await? {
             Stop::At(_) => Ok(()),
             elsewhere => {
@@ -52,17 +50,11 @@ impl Scheduler<'_> {
     }
 
     /// Lets the actor go on to its end, or as far as it gets.
-    ///
-    /// # Errors
-    /// As [`Scheduler::until`].
-    pub async fn finish(&mut self, actor: Actor) -> anyhow::Result<Stop> {
+    pub(super) async fn finish(&mut self, actor: Actor) -> anyhow::Result<Stop> {
         self.until_first(actor, &[]).await
     }
 
     /// A buyer of the first voucher comes to `node`, and goes on to its end.
-    ///
-    /// # Errors
-    /// As [`Scheduler::until`].
     pub(super) async fn buys(
         &mut self,
         name: &'static str,
@@ -75,12 +67,9 @@ impl Scheduler<'_> {
         Ok(buyer)
     }
 
-    /// Lets all of them go on to their ends, the first first. Where they queue for something,
-    /// whoever gets it goes on: the queue's order is not the schedule's.
-    ///
-    /// # Errors
-    /// As [`Scheduler::until`].
-    pub async fn finish_all(&mut self, actors: &[Actor]) -> anyhow::Result<()> {
+    /// Lets all of them go on to their ends, the first first. Where they queue for something, the one
+    /// that gets it goes on: the schedule does not decide the order of the queue.
+    pub(super) async fn finish_all(&mut self, actors: &[Actor]) -> anyhow::Result<()> {
         let mut left = actors.to_vec();
         while !left.is_empty() {
             let next = timeout(PATIENCE, self.next_ready(&left)).await;
@@ -92,16 +81,12 @@ impl Scheduler<'_> {
         Ok(())
     }
 
-    /// The first of `actors` who can go on.
+    /// The first of `actors` that can go on.
     async fn next_ready(&mut self, actors: &[Actor]) -> anyhow::Result<Actor> {
         loop {
             for actor in actors {
                 let record = &self.actors[actor.0];
-                let queued = matches!(
-                    record.state,
-                    ActorState::QueuedInDatabase | ActorState::QueuedInProcess
-                );
-                if !queued || self.nodes[record.node].has_heard(record.name) {
+                if !record.state.is_queued() || self.nodes[record.node].has_heard(record.name) {
                     return Ok(*actor);
                 }
             }
@@ -115,10 +100,7 @@ impl Scheduler<'_> {
     }
 
     /// Lets the actor go on, and does not look where it gets.
-    ///
-    /// # Errors
-    /// When its process has ended.
-    pub async fn set_out(&mut self, actor: Actor) -> anyhow::Result<()> {
+    pub(super) async fn set_out(&mut self, actor: Actor) -> anyhow::Result<()> {
         let ActorRecord { name, node, .. } = self.actors[actor.0];
         self.actors[actor.0].state = ActorState::Running;
         self.note(name, "goes on");
@@ -126,18 +108,19 @@ impl Scheduler<'_> {
     }
 
     /// As [`Scheduler::until`], to the first of several points.
-    ///
-    /// # Errors
-    /// As [`Scheduler::until`].
-    pub async fn until_first(&mut self, actor: Actor, points: &[Point]) -> anyhow::Result<Stop> {
+    pub(super) async fn until_first(
+        &mut self,
+        actor: Actor,
+        points: &[Point],
+    ) -> anyhow::Result<Stop> {
         loop {
             let (name, node) = (self.actors[actor.0].name, self.actors[actor.0].node);
             match self.actors[actor.0].state {
-                ActorState::Held => {
+                ActorState::NotBegun | ActorState::Held => {
                     self.actors[actor.0].state = ActorState::Running;
                     self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await?;
                 }
-                ActorState::Over => {
+                ActorState::Over | ActorState::Killed => {
                     return Ok(self.actors[actor.0].answer.clone().unwrap_or(Stop::Waits));
                 }
                 ActorState::QueuedInDatabase
@@ -224,17 +207,13 @@ impl Scheduler<'_> {
     /// after its actor was answered: what waits for it goes on by itself.
     pub(super) fn is_undoing(&self, transactions: OpenTransactions) -> bool {
         let dropped = |record: &ActorRecord| {
-            record.state == ActorState::Over
-                && !matches!(record.answer, Some(Stop::Done(Answer::Ordered(_))))
+            record.state.is_over() && !matches!(record.answer, Some(Stop::Done(Answer::Ordered(_))))
         };
-        let alive = self.count(|record| record.state != ActorState::Over);
+        let alive = self.count(|record| !record.state.is_over());
         transactions.open > alive && self.count(dropped) > 0
     }
 
     /// Listens for a moment whether the actor does something.
-    ///
-    /// # Errors
-    /// When its process has ended.
     pub(super) async fn says_something(
         &mut self,
         actor: Actor,
@@ -249,9 +228,6 @@ impl Scheduler<'_> {
 
     /// The transactions of this scheduler's processes. Production code (r19) names itself, and is told
     /// from others by its database alone.
-    ///
-    /// # Errors
-    /// As any statement.
     pub(super) async fn transactions(&self) -> anyhow::Result<OpenTransactions> {
         let transactions = sqlx::query_as(
             "select count(*) filter (where state <> 'idle'),
@@ -282,9 +258,6 @@ impl Scheduler<'_> {
 
     /// Waits until PostgreSQL has undone what was broken off: until no more than `left` transactions
     /// are open.
-    ///
-    /// # Errors
-    /// When it does not.
     pub(super) async fn until_rolled_back(&self, left: i64) -> anyhow::Result<()> {
         let until = async {
             while self.transactions().await?.open > left {
@@ -296,9 +269,6 @@ impl Scheduler<'_> {
     }
 
     /// Waits until PostgreSQL has noticed that a process is gone, and has undone what it had begun.
-    ///
-    /// # Errors
-    /// When it does not.
     pub(super) async fn until_disconnected(&self, node: NodeIndex) -> anyhow::Result<()> {
         let connections = || {
             sqlx::query_scalar::<_, i64>(

@@ -103,9 +103,6 @@ impl World {
     /// For connections made from now on: commits in the scratch databases do not wait for the disk,
     /// which changes nothing in what transactions see of each other; and a statement that waits for
     /// a row ends soon after its client has died, which PostgreSQL would not notice before its turn.
-    ///
-    /// # Errors
-    /// As any statement.
     pub(super) async fn prepare_for_exploring(&self) -> anyhow::Result<()> {
         let mut admin = PgConnection::connect(&self.admin_url).await?;
         for tables in [Tables::Bare, Tables::Guarded] {
@@ -177,7 +174,7 @@ impl World {
             Some(_) => Ok(()),
             None => self.drop_databases().await,
         };
-        // After the databases: whoever was killed a moment ago is gone by now, and writes no key.
+        // After the databases: a process that was killed a moment ago is gone by now, and writes no key.
         let forgotten = match private(Servers::redis_url) {
             Some(_) => Ok(()),
             None => self.forget_keys().await,

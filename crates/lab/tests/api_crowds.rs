@@ -217,7 +217,11 @@ async fn the_answer_to_a_request_for_a_login_code_has_the_code() {
         let request = headers.iter().fold(request, |it, (name, value)| it.header(*name, *value));
         let sent = server.api.send(request.json(&json!({ "phone": phone }))).await;
         let code = sent.is(202).body["code"].as_str();
-        assert_eq!(code.is_some_and(|code| code.len() == 6), is_shown, "{phone} {headers:?}: {sent:?}");
+        assert_eq!(
+            code.is_some_and(|code| code.len() == 6),
+            is_shown,
+            "{phone} {headers:?}: {sent:?}"
+        );
         assert!(sent.body["expires_in_s"].is_u64(), "{sent:?}");
     }
 }

@@ -14,7 +14,7 @@ async fn a_run_is_clicked_to_its_break_and_its_address_shows_it_to_somebody_else
     let browser = Browser::new("en", DESKTOP).await;
     browser.open(&format!("{page}?rung=r05")).await;
     until_schedule(&browser, "–").await;
-    browser.until_text("#source-title", "src/ladder/r05_check_then_insert.rs").await;
+    browser.until_text("#source-title", "crates/ladder/src/r05_check_then_insert.rs").await;
     // Both stand where the purchase begins.
     browser.until("document.querySelectorAll('#source .at-a.at-b').length === 1").await;
     browser.until_text("#source .at-a", "async fn buy").await;

@@ -306,7 +306,7 @@ async function showFile() {
   const answer = await api("GET", `/api/lab/rungs/${encodeURIComponent(plan.rung)}`);
   if (!answer.ok) return;
   file = answer.body;
-  byId("source-title").textContent = `${texts.source}: src/ladder/${file.id}.rs`;
+  byId("source-title").textContent = `${texts.source}: crates/ladder/src/${file.id}.rs`;
   const token = ({ class: kind, text }) => (kind ? element("span", { class: kind }, text) : text);
   byId("source").replaceChildren(
     ...file.lines.map((line) =>

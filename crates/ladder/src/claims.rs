@@ -1,10 +1,5 @@
 //! What can be promised, and what is done to a rung to see whether it keeps the promise.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Serialize, Serializer};
-
 /// Enums whose values have names that are part of the public interface.
 #[macro_export]
 macro_rules! named {
@@ -23,25 +18,32 @@ macro_rules! named {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, formatter: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 formatter.pad(self.as_str())
             }
         }
 
-        impl FromStr for $name {
-            type Err = UnknownName;
-            fn from_str(name: &str) -> Result<Self, UnknownName> {
+        impl ::std::str::FromStr for $name {
+            type Err = $crate::UnknownName;
+            fn from_str(name: &str) -> Result<Self, $crate::UnknownName> {
                 let found = Self::ALL.iter().find(|known| known.as_str() == name);
                 found.copied().ok_or_else(|| {
-                    UnknownName::new(name, Self::ALL.iter().map(|known| known.as_str()))
+                    $crate::UnknownName::new(name, Self::ALL.iter().map(|known| known.as_str()))
                 })
             }
         }
 
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        impl ::serde::Serialize for $name {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let name = <String as ::serde::Deserialize>::deserialize(deserializer)?;
+                name.parse().map_err(<D::Error as ::serde::de::Error>::custom)
             }
         }
     };
@@ -84,167 +86,61 @@ named! {
     }
 }
 
-named! {
-    /// Something that happens to a rung, step by step, the same every time.
-    Scenario {
-        /// Two buyers both see the last voucher.
-        LastOne = "last_one",
-        /// Many buyers all read the same stock before any of them writes.
-        Herd = "herd",
-        /// One user, two requests at once, one process.
-        DoubleClick = "double_click",
-        /// One user, one request to each of two processes.
-        TwoNodes = "two_nodes",
-        /// The second request enters between release and commit.
-        EarlyRelease = "early_release",
-        /// The holder is killed while it holds.
-        HolderDies = "holder_dies",
-        /// The holder is killed between the two commands of its acquire.
-        DiesBetween = "dies_between",
-        /// The work outlives the lease, and the holder's late release lets a third in.
-        SlowHolder = "slow_holder",
-        /// The work outlives the lease, and a second enters while it goes on.
-        OutlivedLease = "outlived_lease",
-        /// The holder pauses in its release, between compare and delete.
-        StalledRelease = "stalled_release",
-        /// The holder calls code that takes the same lock.
-        Nested = "nested",
-        /// The release falls between a waiter's miss and its subscription.
-        LostWakeup = "lost_wakeup",
-        /// The reply to a release is lost, and it is sent again, with two holds.
-        ResentRelease = "resent_release",
-        /// One of the lock's nodes is down: can anyone still buy?
-        NodeDown = "node_down",
-        /// The Redis master dies before its replica has the lock; the replica is promoted.
-        Failover = "failover",
-        /// A lock node restarts empty.
-        Amnesia = "amnesia",
-        /// A lock node's clock leaps past the lease.
-        ClockJump = "clock_jump",
-        /// `SIGSTOP` past the lease, after the last check, before the write.
-        PausedHolder = "paused_holder",
-        /// Two buy the last one, between them Redis comes back from an older snapshot.
-        UpdateIgnored = "update_ignored",
-        /// One buys twice, between them Redis comes back from an older snapshot.
-        RedisRestored = "redis_restored",
-        /// A consumer dies between its commit and its acknowledgement.
-        DiesBeforeAck = "dies_before_ack",
-        /// The answer to a consumer's commit is lost with its connection.
-        ConnectionLost = "connection_lost",
-        /// A consumer reads what another process' consumer has in hand.
-        OneConsumerName = "one_consumer_name",
-        /// More buy than a queue has room for, before any of them is written.
-        QueueFull = "queue_full",
-        /// The process dies before it has written any of what it sold.
-        FullQueueDies = "full_queue_dies",
-        /// A consumer dies with an entry in hand, before it writes.
-        DiesBeforeWrite = "dies_before_write",
-        /// A consumer dies with the last voucher in hand, and another buyer comes.
-        DiesWithLast = "dies_with_last",
-        /// The last voucher's entry is given up, and another buyer came meanwhile.
-        GivenUp = "given_up",
-        /// An entry that can never be written comes first.
-        PoisonEntry = "poison_entry",
-        /// Buyers come before the group of consumers is made.
-        GroupFromNow = "group_from_now",
-        /// More buy than the stream keeps, before any of them is written.
-        StreamTrimmed = "stream_trimmed",
-        /// A power cut: what Redis acknowledged after its last `fsync` is gone.
-        RedisDies = "redis_dies",
-        /// The Redis master dies before its replica has the entry; the replica is promoted.
-        ReplicaLags = "replica_lags",
-        /// The relay is killed between publishing and marking.
-        PublishedTwice = "published_twice",
-    }
+/// Scenarios: each with its name, the promise at stake, and its story.
+macro_rules! scenarios {
+    ($($scenario:ident = $name:literal, $invariant:ident, $story:literal;)+) => {
+        named! {
+            /// Something that happens to a rung, step by step, the same every time.
+            Scenario { $(#[doc = $story] $scenario = $name),+ }
+        }
+
+        impl Scenario {
+            /// What is at stake.
+            pub const fn invariant(self) -> Invariant {
+                match self { $(Self::$scenario => Invariant::$invariant),+ }
+            }
+
+            /// What happens, in a sentence.
+            pub const fn story(self) -> &'static str {
+                match self { $(Self::$scenario => $story),+ }
+            }
+        }
+    };
 }
 
-impl Scenario {
-    /// What is at stake.
-    pub const fn invariant(self) -> Invariant {
-        match self {
-            Self::LastOne | Self::UpdateIgnored => Invariant::NoOversell,
-            Self::Herd | Self::NodeDown | Self::QueueFull | Self::DiesWithLast | Self::GivenUp => {
-                Invariant::NoUndersell
-            }
-            Self::HolderDies | Self::DiesBetween | Self::LostWakeup => Invariant::NoLockout,
-            Self::Nested => Invariant::NoDeadlock,
-            Self::DoubleClick
-            | Self::TwoNodes
-            | Self::EarlyRelease
-            | Self::SlowHolder
-            | Self::OutlivedLease
-            | Self::StalledRelease
-            | Self::ResentRelease
-            | Self::Failover
-            | Self::Amnesia
-            | Self::ClockJump
-            | Self::PausedHolder
-            | Self::RedisRestored
-            | Self::DiesBeforeAck
-            | Self::ConnectionLost
-            | Self::OneConsumerName => Invariant::OnePerUser,
-            Self::FullQueueDies
-            | Self::DiesBeforeWrite
-            | Self::PoisonEntry
-            | Self::GroupFromNow
-            | Self::StreamTrimmed
-            | Self::RedisDies
-            | Self::ReplicaLags
-            | Self::PublishedTwice => Invariant::NoBrokenPromise,
-        }
-    }
-
-    /// What happens, in a sentence.
-    pub const fn story(self) -> &'static str {
-        match self {
-            Self::LastOne => "two buyers both see the last voucher",
-            Self::Herd => "many buyers all read the same stock before any of them writes",
-            Self::DoubleClick => "one user, two requests at once, one process",
-            Self::TwoNodes => "one user, one request to each of two processes",
-            Self::EarlyRelease => "the second request enters between release and commit",
-            Self::HolderDies => "the holder is killed while it holds",
-            Self::DiesBetween => "the holder is killed between the two commands of its acquire",
-            Self::SlowHolder => {
-                "the work outlives the lease; does the late release let a third in?"
-            }
-            Self::OutlivedLease => "the work outlives the lease; does a second get in?",
-            Self::StalledRelease => "the holder pauses in its release, between compare and delete",
-            Self::Nested => "the holder calls code that takes the same lock",
-            Self::LostWakeup => "the release falls between a waiter's miss and its subscription",
-            Self::ResentRelease => {
-                "the reply to a release is lost and it is sent again, with two holds"
-            }
-            Self::NodeDown => "one of the lock's nodes is down: can anyone still buy?",
-            Self::Failover => "the Redis master dies before its replica has the lock",
-            Self::Amnesia => "a lock node restarts empty",
-            Self::ClockJump => "a lock node's clock leaps past the lease",
-            Self::PausedHolder => {
-                "the holder is stopped past its lease, after the last check, before the write"
-            }
-            Self::UpdateIgnored => {
-                "Redis is restored from an older snapshot, and the last one sold to another"
-            }
-            Self::RedisRestored => {
-                "Redis is restored from an older snapshot, and a buyer comes again"
-            }
-            Self::DiesBeforeAck => "a consumer dies between its commit and its acknowledgement",
-            Self::ConnectionLost => "the answer to a consumer's commit is lost",
-            Self::OneConsumerName => "a consumer reads what another process has in hand",
-            Self::QueueFull => "more buy than the queue has room for",
-            Self::FullQueueDies => "the process dies before it has written what it sold",
-            Self::DiesBeforeWrite => "a consumer dies with an entry in hand, before it writes",
-            Self::DiesWithLast => {
-                "a consumer dies with the last voucher in hand, and another buyer comes"
-            }
-            Self::GivenUp => {
-                "two consumers die with the last voucher in hand, and its entry is given up"
-            }
-            Self::PoisonEntry => "an entry that can never be written comes first",
-            Self::GroupFromNow => "a buyer comes before the group of consumers is made",
-            Self::StreamTrimmed => "more buy than the stream keeps",
-            Self::RedisDies => "a power cut: what Redis acknowledged after its last fsync is gone",
-            Self::ReplicaLags => "the Redis master dies before its replica has the entry",
-            Self::PublishedTwice => "the relay dies between publishing and marking",
-        }
-    }
+scenarios! {
+    LastOne = "last_one", NoOversell, "two buyers both see the last voucher";
+    Herd = "herd", NoUndersell, "many buyers all read the same stock before any of them writes";
+    DoubleClick = "double_click", OnePerUser, "one user, two requests at once, one process";
+    TwoNodes = "two_nodes", OnePerUser, "one user, one request to each of two processes";
+    EarlyRelease = "early_release", OnePerUser, "the second request enters between release and commit";
+    HolderDies = "holder_dies", NoLockout, "the holder is killed while it holds";
+    DiesBetween = "dies_between", NoLockout, "the holder is killed between the two commands of its acquire";
+    SlowHolder = "slow_holder", OnePerUser, "the work outlives the lease; does the late release let a third in?";
+    OutlivedLease = "outlived_lease", OnePerUser, "the work outlives the lease; does a second get in?";
+    StalledRelease = "stalled_release", OnePerUser, "the holder pauses in its release, between compare and delete";
+    Nested = "nested", NoDeadlock, "the holder calls code that takes the same lock";
+    LostWakeup = "lost_wakeup", NoLockout, "the release falls between a waiter's miss and its subscription";
+    ResentRelease = "resent_release", OnePerUser, "the reply to a release is lost and it is sent again, with two holds";
+    NodeDown = "node_down", NoUndersell, "one of the lock's nodes is down: can anyone still buy?";
+    Failover = "failover", OnePerUser, "the Redis master dies before its replica has the lock";
+    Amnesia = "amnesia", OnePerUser, "a lock node restarts empty";
+    ClockJump = "clock_jump", OnePerUser, "a lock node's clock leaps past the lease";
+    PausedHolder = "paused_holder", OnePerUser, "the holder is stopped past its lease, after the last check, before the write";
+    UpdateIgnored = "update_ignored", NoOversell, "Redis is restored from an older snapshot, and the last one sold to another";
+    RedisRestored = "redis_restored", OnePerUser, "Redis is restored from an older snapshot, and a buyer comes again";
+    DiesBeforeAck = "dies_before_ack", OnePerUser, "a consumer dies between its commit and its acknowledgement";
+    ConnectionLost = "connection_lost", OnePerUser, "the answer to a consumer's commit is lost";
+    OneConsumerName = "one_consumer_name", OnePerUser, "a consumer reads what another process has in hand";
+    QueueFull = "queue_full", NoUndersell, "more buy than the queue has room for";
+    FullQueueDies = "full_queue_dies", NoBrokenPromise, "the process dies before it has written what it sold";
+    DiesBeforeWrite = "dies_before_write", NoBrokenPromise, "a consumer dies with an entry in hand, before it writes";
+    DiesWithLast = "dies_with_last", NoUndersell, "a consumer dies with the last voucher in hand, and another buyer comes";
+    GivenUp = "given_up", NoUndersell, "two consumers die with the last voucher in hand, and its entry is given up";
+    PoisonEntry = "poison_entry", NoBrokenPromise, "an entry that can never be written comes first";
+    GroupFromNow = "group_from_now", NoBrokenPromise, "a buyer comes before the group of consumers is made";
+    StreamTrimmed = "stream_trimmed", NoBrokenPromise, "more buy than the stream keeps";
+    RedisDies = "redis_dies", NoBrokenPromise, "a power cut: what Redis acknowledged after its last fsync is gone";
+    ReplicaLags = "replica_lags", NoBrokenPromise, "the Redis master dies before its replica has the entry";
+    PublishedTwice = "published_twice", NoBrokenPromise, "the relay dies between publishing and marking";
 }

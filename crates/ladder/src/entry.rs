@@ -2,9 +2,6 @@
 
 use super::RungError;
 
-/// The stream. The course calls it so, too.
-pub const STREAM: &str = "stream.orders";
-
 /// The one group of consumers that reads it.
 pub const GROUP: &str = "g1";
 

@@ -1,7 +1,11 @@
-//! The ladder: designs that somebody really ships, one file each, from "read the stock, write
-//! it back" to a group commit. Each is complete in itself, so that neighbours can be diffed;
-//! each has a flaw, which the next one mends. `docs/ladder.md` walks it; the lab proves every
-//! claim made here, and every break.
+//! The course: designs of a flash sale that somebody really ships, one file each, from "read the stock,
+//! write it back" to the group commit that production uses. Each design is complete in its file, so that
+//! neighbours can be diffed. Each has a flaw, and the next one mends it. `docs/ladder.md` walks the
+//! course; the lab proves every claim made here, and every break.
+//!
+//! In reading order: the registry below; `rung`, what a row says; `claims`, promises and scenarios;
+//! `purchase` and `work`, what a design is given and answers; `resources`, what it works with; then the
+//! rungs by their numbers, with what some of them share: `user_mutexes`, `entry`, `queue_keys`.
 
 // A purchase under a lock on several servers is a future of many futures: proving it `Send`
 // takes the compiler deeper than its default of 128.
@@ -10,6 +14,7 @@
 mod claims;
 mod entry;
 mod purchase;
+mod queue_keys;
 mod r01_naive;
 mod r02_row_lock;
 mod r03_version_cas;
@@ -41,26 +46,31 @@ mod user_mutexes;
 mod work;
 
 pub use claims::{Invariant, Scenario, UnknownName};
-pub use entry::{GROUP, STREAM};
+pub use entry::GROUP;
 pub use purchase::{Answer, Director, Point, Purchase, RungError};
+pub use queue_keys::QueueKeys;
 pub use resources::Resources;
-pub use rung::{Build, Design, LockKind, Rung, Tables};
+pub use rung::{Build, Capability, Design, LeaseKind, LockKind, Rung, Tables};
 pub use work::{Work, WorkTurn};
 
+use Capability::*;
 use Invariant::*;
-use LockKind::{Mutex, Redis, Stream};
+use LeaseKind::*;
+use LockKind::*;
 use Scenario::*;
 use Tables::{Bare, Guarded};
 
-/// The registry: `file: lock, tables, keeps […], breaks in […]`.
+/// The registry: `file: lock, lease, can […], tables, keeps […], breaks in […]`.
 macro_rules! rungs {
-    ($($id:ident: $lock:expr, $tables:expr, keeps $claims:expr, breaks $breaks:expr;)+) => {
+    ($($id:ident: $lock:expr, $lease:expr, can $can:expr, $tables:expr, keeps $claims:expr, breaks $breaks:expr;)+) => {
         /// The ladder, rung by rung.
         pub const RUNGS: &[Rung] = &[$(Rung {
             id: stringify!($id),
             source: include_str!(concat!(stringify!($id), ".rs")),
             build: |resources| Box::pin($id::build(resources)),
             lock: $lock,
+            lease: $lease,
+            capabilities: &$can,
             tables: $tables,
             claims: &$claims,
             breaks: &$breaks,
@@ -71,31 +81,31 @@ macro_rules! rungs {
 // A promise that is kept is kept in every scenario. Of the others each scenario that breaks
 // them is named; the lab fails when one of those does not, and when any other does.
 rungs! {
-    r01_naive: LockKind::None, Bare, keeps [NoUndersell], breaks [LastOne, DoubleClick, TwoNodes];
-    r02_row_lock: LockKind::None, Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
-    r03_version_cas: LockKind::None, Bare, keeps [NoOversell], breaks [Herd, DoubleClick, TwoNodes];
-    r04_stock_guard: LockKind::None, Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
-    r05_check_then_insert: LockKind::None, Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
-    r06_global_mutex: Mutex, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, Nested];
-    r07a_user_mutex_inside_tx: Mutex, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, EarlyRelease, Nested];
-    r07b_user_mutex: Mutex, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, Nested];
-    r08a_setnx: Redis(1), Bare, keeps [NoOversell, NoUndersell], breaks [HolderDies, Nested, Failover, Amnesia];
-    r08b_setnx_expire: Redis(1), Bare, keeps [NoOversell, NoUndersell], breaks [DiesBetween, SlowHolder, OutlivedLease, Nested, PausedHolder, Failover, Amnesia, ClockJump];
-    r09_set_nx_px: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [SlowHolder, OutlivedLease, Nested, PausedHolder, Failover, Amnesia, ClockJump];
-    r10_owner_check: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [OutlivedLease, StalledRelease, Nested, PausedHolder, Failover, Amnesia, ClockJump];
-    r11_lua_release: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [OutlivedLease, Nested, PausedHolder, Failover, Amnesia, ClockJump];
-    r12_reentrant: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout, NoDeadlock], breaks [OutlivedLease, PausedHolder, Failover, Amnesia, ClockJump, ResentRelease];
-    r13_watchdog: Redis(1), Bare, keeps [NoOversell, NoUndersell, NoLockout, NoDeadlock], breaks [PausedHolder, Failover, Amnesia, ClockJump];
-    r14_multi_lock: Redis(3), Bare, keeps [NoOversell, NoLockout, NoDeadlock], breaks [NodeDown, PausedHolder];
-    r15_redlock: Redis(3), Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, Amnesia, ClockJump, PausedHolder];
-    r16_fencing: Redis(1), Bare, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout, NoDeadlock], breaks [];
-    r17_zookeeper: LockKind::ZooKeeper, Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, PausedHolder];
-    r18_constraints: LockKind::None, Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [];
-    r19_group_commit: Redis(1), Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout], breaks [];
-    r20_lua_and_queue: Stream, Bare, keeps [], breaks [UpdateIgnored, RedisRestored, QueueFull, DiesWithLast, FullQueueDies, DiesBeforeWrite];
-    r21_lua_and_stream: Stream, Bare, keeps [], breaks [UpdateIgnored, RedisRestored, DiesBeforeAck, ConnectionLost, OneConsumerName, DiesWithLast, DiesBeforeWrite, PoisonEntry, GroupFromNow, StreamTrimmed, RedisDies, ReplicaLags];
-    r22_stream_done_right: Stream, Guarded, keeps [NoOversell, OnePerUser], breaks [GivenUp, RedisDies, ReplicaLags];
-    r23_outbox: Stream, Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoBrokenPromise], breaks [];
+    r01_naive: NoLock, NoLease, can [], Bare, keeps [NoUndersell], breaks [LastOne, DoubleClick, TwoNodes];
+    r02_row_lock: NoLock, NoLease, can [], Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
+    r03_version_cas: NoLock, NoLease, can [], Bare, keeps [NoOversell], breaks [Herd, DoubleClick, TwoNodes];
+    r04_stock_guard: NoLock, NoLease, can [], Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
+    r05_check_then_insert: NoLock, NoLease, can [], Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
+    r06_global_mutex: Mutex, NoLease, can [Wait], Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, Nested];
+    r07a_user_mutex_inside_tx: Mutex, NoLease, can [Wait], Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, EarlyRelease, Nested];
+    r07b_user_mutex: Mutex, NoLease, can [Wait], Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, Nested];
+    r08a_setnx: Redis(1), NoLease, can [], Bare, keeps [NoOversell, NoUndersell], breaks [HolderDies, Nested, Failover, Amnesia];
+    r08b_setnx_expire: Redis(1), Fixed, can [], Bare, keeps [NoOversell, NoUndersell], breaks [DiesBetween, SlowHolder, OutlivedLease, Nested, PausedHolder, Failover, Amnesia, ClockJump];
+    r09_set_nx_px: Redis(1), Fixed, can [], Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [SlowHolder, OutlivedLease, Nested, PausedHolder, Failover, Amnesia, ClockJump];
+    r10_owner_check: Redis(1), Fixed, can [CheckOwner], Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [OutlivedLease, StalledRelease, Nested, PausedHolder, Failover, Amnesia, ClockJump];
+    r11_lua_release: Redis(1), Fixed, can [CheckOwner], Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [OutlivedLease, Nested, PausedHolder, Failover, Amnesia, ClockJump];
+    r12_reentrant: Redis(1), Fixed, can [CheckOwner, Reenter], Bare, keeps [NoOversell, NoUndersell, NoLockout, NoDeadlock], breaks [OutlivedLease, PausedHolder, Failover, Amnesia, ClockJump, ResentRelease];
+    r13_watchdog: Redis(1), Renewed, can [CheckOwner, Reenter, Wait], Bare, keeps [NoOversell, NoUndersell, NoLockout, NoDeadlock], breaks [PausedHolder, Failover, Amnesia, ClockJump];
+    r14_multi_lock: Redis(3), Renewed, can [CheckOwner, Reenter, Wait], Bare, keeps [NoOversell, NoLockout, NoDeadlock], breaks [NodeDown, PausedHolder];
+    r15_redlock: Redis(3), Renewed, can [CheckOwner, Wait, Majority], Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, Amnesia, ClockJump, PausedHolder];
+    r16_fencing: Redis(1), Renewed, can [CheckOwner, Reenter, Wait], Bare, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout, NoDeadlock], breaks [];
+    r17_zookeeper: ZooKeeper, Renewed, can [Wait], Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [Nested, PausedHolder];
+    r18_constraints: NoLock, NoLease, can [], Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [];
+    r19_group_commit: Redis(1), Renewed, can [CheckOwner, OneStep], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout], breaks [];
+    r20_lua_and_queue: Stream, NoLease, can [QueueInMemory], Bare, keeps [], breaks [UpdateIgnored, RedisRestored, QueueFull, DiesWithLast, FullQueueDies, DiesBeforeWrite];
+    r21_lua_and_stream: Stream, NoLease, can [], Bare, keeps [], breaks [UpdateIgnored, RedisRestored, DiesBeforeAck, ConnectionLost, OneConsumerName, DiesWithLast, DiesBeforeWrite, PoisonEntry, GroupFromNow, StreamTrimmed, RedisDies, ReplicaLags];
+    r22_stream_done_right: Stream, NoLease, can [GiveUp], Guarded, keeps [NoOversell, OnePerUser], breaks [GivenUp, RedisDies, ReplicaLags];
+    r23_outbox: Stream, NoLease, can [Relay], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoBrokenPromise], breaks [];
 }
 
 /// The rung with this id, or the only one whose id begins so.

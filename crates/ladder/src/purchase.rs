@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::named;
 use redisson_lock::LockError;
 use redisson_lock::connection::RedisError;
 use seckill::model::{UserId, VoucherId};
@@ -74,80 +75,41 @@ impl Purchase {
     }
 }
 
-/// The pause points: where a schedule can hold an attempt. The texts are those of the
-/// timelines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Point {
-    /// It has read the stock.
-    StockRead,
-    /// It has counted the user's orders of the voucher.
-    OrdersCounted,
-    /// It has sent the first of two commands that take a lock.
-    KeySet,
-    /// It holds the lock.
-    Locked,
-    /// The lock is somebody else's; it is about to wait for it.
-    Missed,
-    /// It has checked for the last time that it holds the lock, and is about to write.
-    LastCheck,
-    /// The attempt made on the way has come back.
-    InnerDone,
-    /// It has given back the lock, and not committed yet.
-    ReleasedEarly,
-    /// It is about to commit.
-    Committing,
-    /// It is about to give back the lock (between compare and delete where these are two).
-    Releasing,
-    /// It has taken one voucher in Redis, and was not answered yet.
-    TakenInRedis,
-    /// A consumer has an entry of the queue or the stream in hand, and has done nothing with it.
-    EntryRead,
-    /// A consumer has committed, and is about to acknowledge the entry.
-    Acknowledging,
-    /// A relay has published an order, and not marked it as published.
-    Published,
+named! {
+    /// The pause points: where a schedule can hold an attempt.
+    Point {
+        /// It has read the stock.
+        StockRead = "stock_read",
+        /// It has counted the user's orders of the voucher.
+        OrdersCounted = "orders_counted",
+        /// It has sent the first of two commands that take a lock.
+        KeySet = "key_set",
+        /// It holds the lock.
+        Locked = "locked",
+        /// The lock is somebody else's; it is about to wait for it.
+        Missed = "missed",
+        /// It has checked for the last time that it holds the lock, and is about to write.
+        LastCheck = "last_check",
+        /// The attempt made on the way has come back.
+        InnerDone = "inner_done",
+        /// It has given back the lock, and not committed yet.
+        ReleasedEarly = "released_early",
+        /// It is about to commit.
+        Committing = "committing",
+        /// It is about to give back the lock (between compare and delete where these are two).
+        Releasing = "releasing",
+        /// It has taken one voucher in Redis, and was not answered yet.
+        TakenInRedis = "taken_in_redis",
+        /// A consumer has an entry of the queue or the stream in hand, and has done nothing with it.
+        EntryRead = "entry_read",
+        /// A consumer has committed, and is about to acknowledge the entry.
+        Acknowledging = "acknowledging",
+        /// A relay has published an order, and not marked it as published.
+        Published = "published",
+    }
 }
 
 impl Point {
-    /// All there are.
-    pub const ALL: [Self; 14] = [
-        Self::StockRead,
-        Self::OrdersCounted,
-        Self::KeySet,
-        Self::Locked,
-        Self::Missed,
-        Self::LastCheck,
-        Self::InnerDone,
-        Self::ReleasedEarly,
-        Self::Committing,
-        Self::Releasing,
-        Self::TakenInRedis,
-        Self::EntryRead,
-        Self::Acknowledging,
-        Self::Published,
-    ];
-
-    /// The name in the interface.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::StockRead => "stock_read",
-            Self::OrdersCounted => "orders_counted",
-            Self::KeySet => "key_set",
-            Self::Locked => "locked",
-            Self::Missed => "missed",
-            Self::LastCheck => "last_check",
-            Self::InnerDone => "inner_done",
-            Self::ReleasedEarly => "released_early",
-            Self::Committing => "committing",
-            Self::Releasing => "releasing",
-            Self::TakenInRedis => "taken_in_redis",
-            Self::EntryRead => "entry_read",
-            Self::Acknowledging => "acknowledging",
-            Self::Published => "published",
-        }
-    }
-
     /// Whether what a rung says there is the number of an order.
     pub const fn names_an_order(self) -> bool {
         matches!(
@@ -242,7 +204,7 @@ pub enum RungError {
     /// The rung found that it does not hold its lock any more, and wrote nothing.
     #[error("the lock was lost before the write")]
     LockLost,
-    /// The resources lacks what the rung needs.
+    /// The resources lack what the rung needs.
     #[error("this rung needs {0}")]
     Lacks(&'static str),
     /// The queue between the answer and the database has no room.

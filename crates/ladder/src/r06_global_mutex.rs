@@ -2,7 +2,7 @@
 //! would have it.
 //! *Holds.* One order per user, as long as there is one process.
 //! *Breaks when* there are two processes, each with a mutex of its own; when the holder calls
-//! code that takes the mutex; and it is slow: buyers queue who have nothing to do with each
+//! code that takes the mutex; and it is slow: buyers queue that have nothing to do with each
 //! other.
 //! *Next.* A mutex per user (r07).
 

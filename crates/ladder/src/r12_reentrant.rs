@@ -1,4 +1,4 @@
-//! *Idea.* The lock is a hash of owner and holds: who has it may take it again, and the last
+//! *Idea.* The lock is a hash of owner and holds: its owner may take it again, and the last
 //! release frees it.
 //! *Holds.* As r11, and code that holds the lock may call code that takes it.
 //! *Breaks when* the reply to a release is lost and it is sent again: one hold too many is

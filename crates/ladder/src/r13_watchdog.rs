@@ -1,4 +1,4 @@
-//! *Idea.* The production lock: a watchdog renews the lease while the holder lives, who waits
+//! *Idea.* The production lock: a watchdog renews the lease while the holder lives, a waiter
 //! hears of the release, a release may be sent twice, and the holder is told when it has lost
 //! the lock.
 //! *Holds.* One order per user, however long the work takes.

@@ -1,5 +1,5 @@
-//! *Idea.* The lock on all of several Redis servers that do not depend on each other: whoever
-//! has them all has it.
+//! *Idea.* The lock on all of several Redis servers that do not depend on each other: the
+//! holder has them all.
 //! *Holds.* One order per user, also when one of the servers forgets what it had granted: the
 //! others do not.
 //! *Breaks when* one server is down: nobody gets all, nobody buys. And when the holder is

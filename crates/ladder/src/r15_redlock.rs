@@ -4,7 +4,7 @@
 //! *Breaks when* a server of the majority forgets (restarted empty, its clock leapt): with one
 //! that had missed the first grant it makes another majority. And when the holder is stopped
 //! between its last look and its write. Nor may the holder take it again.
-//! *Next.* Let the database refuse who is late (r16).
+//! *Next.* Let the database refuse a late holder (r16).
 
 use async_trait::async_trait;
 use sqlx::PgPool;

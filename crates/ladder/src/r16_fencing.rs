@@ -69,7 +69,7 @@ impl Fencing {
         let token = guard.fence().and_then(|token| i64::try_from(token).ok());
         let token = token.ok_or(RungError::Lacks("a fencing token"))?;
         purchase.at(Point::LastCheck, format!("it is, by token {token}")).await;
-        // First of all: the row stays locked until we commit, and who comes later counts later.
+        // First of all: the row stays locked until we commit, and a later buyer counts later.
         let admitted = sqlx::query(
             "insert into fences (user_id, voucher_id, token) values ($1, $2, $3)
              on conflict (user_id, voucher_id) do update set token = excluded.token

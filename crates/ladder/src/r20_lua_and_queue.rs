@@ -1,8 +1,8 @@
 //! *Idea.* Asynchronous: one Lua script decides in Redis, the buyer is told yes, and a queue in
-//! this process feeds one writer, who tells the database later.
+//! this process feeds one writer, which tells the database later.
 //! *Holds.* One order per user in any number of processes, and an answer that waits for no
 //! database, as long as this process and Redis live.
-//! *Breaks when* the process dies with orders in its queue: who was told yes has none, and the
+//! *Breaks when* the process dies with orders in its queue: a buyer that was told yes has none, and the
 //! vouchers are gone. When the queue is full. When Redis comes back from an older snapshot.
 //! As widely copied: without the course's lock per user, its count of the user's orders, and its
 //! look at what the update came to.
@@ -16,17 +16,17 @@ use sqlx::PgPool;
 use tokio::sync::{Mutex, mpsc};
 
 use super::entry::QueuedOrder;
+use super::queue_keys::QueueKeys;
 use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use redisson_lock::connection::{Redis, ScriptCall};
 use seckill::model::VoucherId;
-use seckill::store::Keys;
 
 static TAKE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lua/take.lua")));
 
 struct LuaAndQueue {
     database: PgPool,
     redis: Redis,
-    keys: Keys,
+    keys: QueueKeys,
     queue: mpsc::Sender<QueuedOrder>,
     waiting: Mutex<mpsc::Receiver<QueuedOrder>>,
 }
@@ -34,16 +34,21 @@ struct LuaAndQueue {
 pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
     let redis = resources.first_redis()?;
     let (queue, waiting) = mpsc::channel(resources.queue);
-    let (database, keys, waiting) = (resources.database, resources.keys, Mutex::new(waiting));
-    Ok(Box::new(LuaAndQueue { database, redis, keys, queue, waiting }))
+    Ok(Box::new(LuaAndQueue {
+        database: resources.database,
+        redis,
+        keys: resources.queue_keys,
+        queue,
+        waiting: Mutex::new(waiting),
+    }))
 }
 
 #[async_trait]
 impl Design for LuaAndQueue {
     async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let Purchase { user, voucher, .. } = *purchase;
-        let stock = self.keys.ladder(format_args!("seckill:stock:{voucher}"));
-        let buyers = self.keys.ladder(format_args!("seckill:order:{voucher}"));
+        let stock = self.keys.stock(voucher);
+        let buyers = self.keys.buyers(voucher);
         let take = ScriptCall::new(&TAKE).key(&stock).key(buyers).arg(user);
         let told = match self.redis.invoke(&take).await? {
             Some(told) => told,

@@ -16,11 +16,11 @@ use async_trait::async_trait;
 use redis::Script;
 use sqlx::PgPool;
 
-use super::entry::{GROUP, OrderEntry, STREAM};
+use super::entry::{GROUP, OrderEntry};
+use super::queue_keys::QueueKeys;
 use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use redisson_lock::connection::{Redis, ScriptCall};
 use seckill::model::VoucherId;
-use seckill::store::Keys;
 
 static TAKE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../lua/take_and_queue.lua")));
@@ -30,7 +30,7 @@ const CONSUMER: &str = "c1";
 struct LuaAndStream {
     database: PgPool,
     redis: Redis,
-    keys: Keys,
+    keys: QueueKeys,
     stream: String,
     keeps: usize,
     /// Whether the pending entries are read, until there are none.
@@ -39,17 +39,22 @@ struct LuaAndStream {
 
 pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
     let redis = resources.first_redis()?;
-    let (database, keys, keeps) = (resources.database, resources.keys, resources.queue);
-    let (stream, after_error) = (keys.ladder(STREAM), AtomicBool::new(false));
-    Ok(Box::new(LuaAndStream { database, redis, keys, stream, keeps, after_error }))
+    Ok(Box::new(LuaAndStream {
+        database: resources.database,
+        redis,
+        stream: resources.queue_keys.stream(),
+        keys: resources.queue_keys,
+        keeps: resources.queue,
+        after_error: AtomicBool::new(false),
+    }))
 }
 
 #[async_trait]
 impl Design for LuaAndStream {
     async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let Purchase { user, voucher, .. } = *purchase;
-        let stock = self.keys.ladder(format_args!("seckill:stock:{voucher}"));
-        let buyers = self.keys.ladder(format_args!("seckill:order:{voucher}"));
+        let stock = self.keys.stock(voucher);
+        let buyers = self.keys.buyers(voucher);
         // Any number that no other order has.
         let order = rand::random_range(1..i64::MAX);
         let take = ScriptCall::new(&TAKE).key(&stock).key(buyers).key(&self.stream);

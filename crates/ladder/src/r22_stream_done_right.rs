@@ -17,11 +17,11 @@ use redis::Script;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::entry::{GROUP, OrderEntry, QueuedOrder, STREAM};
+use super::entry::{GROUP, OrderEntry, QueuedOrder};
+use super::queue_keys::QueueKeys;
 use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use redisson_lock::connection::{Redis, ScriptCall};
 use seckill::model::VoucherId;
-use seckill::store::Keys;
 
 static TAKE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../lua/take_and_promise.lua")));
@@ -37,7 +37,7 @@ const MAX_DELIVERIES: u64 = 2;
 struct StreamDoneRight {
     database: PgPool,
     redis: Redis,
-    keys: Keys,
+    keys: QueueKeys,
     stream: String,
     consumer: String,
     turns: AtomicUsize,
@@ -45,20 +45,25 @@ struct StreamDoneRight {
 
 pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
     let redis = resources.first_redis()?;
-    let (database, keys) = (resources.database, resources.keys);
-    let (stream, consumer) = (keys.ladder(STREAM), Uuid::new_v4().to_string());
-    let turns = AtomicUsize::new(0);
-    Ok(Box::new(StreamDoneRight { database, redis, keys, stream, consumer, turns }))
+    Ok(Box::new(StreamDoneRight {
+        database: resources.database,
+        redis,
+        stream: resources.queue_keys.stream(),
+        keys: resources.queue_keys,
+        consumer: Uuid::new_v4().to_string(),
+        turns: AtomicUsize::new(0),
+    }))
 }
 
 #[async_trait]
 impl Design for StreamDoneRight {
     async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let Purchase { user, voucher, .. } = *purchase;
-        let stock = self.stock(voucher);
+        let stock = self.keys.stock(voucher);
         // Any number that no other order has.
         let order = rand::random_range(1..i64::MAX);
-        let take = ScriptCall::new(&TAKE).key(&stock).key(self.told(voucher)).key(&self.stream);
+        let take =
+            ScriptCall::new(&TAKE).key(&stock).key(self.keys.told(voucher)).key(&self.stream);
         let take = take.arg(user).arg(order).arg(voucher);
         let told: String = match self.redis.invoke(&take).await? {
             Some(told) => told,
@@ -81,7 +86,7 @@ impl Design for StreamDoneRight {
 
     async fn status(&self, purchase: &Purchase) -> Result<Option<Answer>, RungError> {
         let mut get = redis::cmd("HGET");
-        get.arg(self.told(purchase.voucher)).arg(purchase.user.get());
+        get.arg(self.keys.told(purchase.voucher)).arg(purchase.user.get());
         let told: Option<String> = self.redis.query(&get).await?;
         match told {
             Some(told) => Ok(Some(answer(&told))),
@@ -92,7 +97,7 @@ impl Design for StreamDoneRight {
 
     async fn start_consumer(&self) -> Result<(), RungError> {
         let mut create = redis::cmd("XGROUP");
-        // From the beginning: whoever bought before there was a group is served, too.
+        // From the beginning: a buyer that came before there was a group is served, too.
         create.arg("CREATE").arg(&self.stream).arg(GROUP).arg("0").arg("MKSTREAM");
         // What fails is that the group is there already.
         let _ = self.redis.query::<()>(&create).await;
@@ -135,16 +140,6 @@ fn answer(told: &str) -> Answer {
 }
 
 impl StreamDoneRight {
-    /// The key of the stock of a voucher.
-    fn stock(&self, voucher: impl std::fmt::Display) -> String {
-        self.keys.ladder(format_args!("seckill:stock:{voucher}"))
-    }
-
-    /// The key of what each buyer of a voucher is told.
-    fn told(&self, voucher: impl std::fmt::Display) -> String {
-        self.keys.ladder(format_args!("seckill:told:{voucher}"))
-    }
-
     async fn read_new(&self) -> Result<Option<OrderEntry>, RungError> {
         let mut read = redis::cmd("XREADGROUP");
         read.arg("GROUP").arg(GROUP).arg(&self.consumer).arg("COUNT").arg(1);
@@ -243,7 +238,7 @@ impl StreamDoneRight {
         let (voucher, user) = (entry.field("voucher"), entry.field("user"));
         let settle = ScriptCall::new(&SETTLE).key(&self.stream);
         let voucher = voucher.unwrap_or_default();
-        let settle = settle.key(self.told(voucher)).key(self.stock(voucher));
+        let settle = settle.key(self.keys.told(voucher)).key(self.keys.stock(voucher));
         let settle = settle.arg(GROUP).arg(&entry.id).arg(user.unwrap_or_default()).arg(told);
         Ok(self.redis.invoke(&settle.arg(u8::from(gives_back))).await?)
     }

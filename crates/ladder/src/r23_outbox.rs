@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::entry::{GROUP, OrderEntry, STREAM};
+use super::entry::{GROUP, OrderEntry};
 use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use redisson_lock::connection::Redis;
 
@@ -31,8 +31,12 @@ struct Outbox {
 
 pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
     let redis = resources.first_redis()?;
-    let (stream, consumer) = (resources.keys.ladder(STREAM), Uuid::new_v4().to_string());
-    Ok(Box::new(Outbox { database: resources.database, redis, stream, consumer }))
+    Ok(Box::new(Outbox {
+        database: resources.database,
+        redis,
+        stream: resources.queue_keys.stream(),
+        consumer: Uuid::new_v4().to_string(),
+    }))
 }
 
 #[async_trait]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 
 use super::RungError;
+use super::queue_keys::QueueKeys;
 use redisson_lock::connection::Redis;
 use seckill::store::Keys;
 
@@ -26,8 +27,10 @@ pub struct Resources {
     pub redis: Vec<Redis>,
     /// ZooKeeper, as `host:port`.
     pub zookeeper: Option<String>,
-    /// Names keys.
+    /// Names the locks, as production does.
     pub keys: Keys,
+    /// Names what the asynchronous rungs keep in Redis.
+    pub queue_keys: QueueKeys,
     /// Places in a queue between answer and database, where a rung's queue is bounded.
     pub queue: usize,
 }
@@ -36,7 +39,7 @@ impl Resources {
     /// Places in a queue for a crowd.
     pub const QUEUE: usize = 1 << 20;
 
-    /// A resources that connects when it is first used.
+    /// Connects when something is first used. All keys begin with `key_prefix`.
     ///
     /// # Errors
     /// When a URL is malformed.
@@ -44,7 +47,7 @@ impl Resources {
         database_url: &str,
         redis_urls: &[String],
         zookeeper: Option<String>,
-        keys: Keys,
+        key_prefix: &str,
     ) -> Result<Self, RungError> {
         let database = PgPoolOptions::new()
             .max_connections(MAX_CONNECTIONS)
@@ -52,8 +55,15 @@ impl Resources {
             .test_before_acquire(false)
             .connect_lazy(database_url)?;
         let redis = redis_urls.iter().map(|url| Redis::new(url)).collect::<Result<_, _>>()?;
-        let (database_url, queue) = (database_url.to_owned(), Self::QUEUE);
-        Ok(Self { database, database_url, redis, zookeeper, keys, queue })
+        Ok(Self {
+            database,
+            database_url: database_url.to_owned(),
+            redis,
+            zookeeper,
+            keys: Keys::with_prefix(key_prefix),
+            queue_keys: QueueKeys::with_prefix(key_prefix),
+            queue: Self::QUEUE,
+        })
     }
 
     /// The first Redis.

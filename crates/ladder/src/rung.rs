@@ -1,4 +1,4 @@
-//! A row of the registry.
+//! A row of the registry: what a rung is, what it can do, and what it claims.
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -44,20 +44,53 @@ pub trait Design: Send + Sync {
     async fn shutdown(&self) {}
 }
 
-/// How a rung lets one in at a time.
+/// Where a rung keeps the lock that lets one request in at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockKind {
-    /// It does not: the database alone judges.
-    None,
+    /// It has none: the database alone judges.
+    NoLock,
     /// In the memory of one process.
     Mutex,
     /// On so many independent Redis servers.
     Redis(usize),
     /// In ZooKeeper.
     ZooKeeper,
-    /// It takes no lock, and works with one Redis all the same: a script there decides, or a
-    /// stream there carries on.
+    /// It has none, and works with one Redis all the same: a script there decides, or a stream there
+    /// carries on. A consumer does the rest after the buyer was answered.
     Stream,
+}
+
+/// When a lock ends that nobody gives back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseKind {
+    /// Never, or with the process whose memory it is in.
+    NoLease,
+    /// After a fixed time, also while the holder works.
+    Fixed,
+    /// Some time after the holder has died or stopped: until then the holder renews it, and looks before
+    /// the write whether it still has the lock.
+    Renewed,
+}
+
+/// What a rung can do that others cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capability {
+    /// The release looks whose lock it is.
+    CheckOwner,
+    /// The holder may take the lock again: holds are counted.
+    Reenter,
+    /// A second request waits for the release; without this it is turned away.
+    Wait,
+    /// A majority of the lock's servers is enough; without this the holder needs all of them.
+    Majority,
+    /// A whole purchase is one step: it is production code, which has no pause points.
+    OneStep,
+    /// What was sold waits in the memory of a process until it is written.
+    QueueInMemory,
+    /// A consumer claims what another one left, counts how often, and gives up in the end.
+    GiveUp,
+    /// The database decides before the buyer is answered; a relay publishes what comes after.
+    Relay,
 }
 
 /// Whether the database would catch what the rung lets through.
@@ -83,6 +116,10 @@ pub struct Rung {
     pub build: Build,
     /// Its lock.
     pub lock: LockKind,
+    /// When its lock ends by itself.
+    pub lease: LeaseKind,
+    /// What it can do.
+    pub capabilities: &'static [Capability],
     /// Its tables.
     pub tables: Tables,
     /// The promises it keeps, whatever happens.
@@ -92,13 +129,6 @@ pub struct Rung {
 }
 
 impl Rung {
-    /// The number: 7 for `r07a_user_mutex_inside_tx`.
-    pub fn number(&self) -> u32 {
-        let digits = self.id.trim_start_matches('r');
-        let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-        digits[..end].parse().unwrap_or(0)
-    }
-
     /// One of the four lines of its documentation: *Idea*, *Holds*, *Breaks when*, *Next*.
     pub fn line(&self, name: &str) -> String {
         let doc = self.source.lines().take_while(|line| line.starts_with("//!"));
@@ -110,12 +140,22 @@ impl Rung {
         rest[..ends.min().unwrap_or(rest.len())].trim().to_owned()
     }
 
-    /// Whether its lock must be had on every one of its servers, not on a majority.
-    pub fn needs_all_servers(&self) -> bool {
-        self.id == "r14_multi_lock"
+    /// Whether it can do this.
+    pub fn can(&self, capability: Capability) -> bool {
+        self.capabilities.contains(&capability)
     }
 
-    /// Whether it answers first and writes, or goes on, later.
+    /// On how many servers its lock must be had.
+    pub fn quorum(&self) -> usize {
+        match self.lock {
+            LockKind::Redis(servers) if self.can(Capability::Majority) => servers / 2 + 1,
+            LockKind::Redis(servers) => servers,
+            LockKind::ZooKeeper => 1,
+            LockKind::NoLock | LockKind::Mutex | LockKind::Stream => 0,
+        }
+    }
+
+    /// Whether a consumer writes, or goes on, after the buyer was answered.
     pub fn has_consumer(&self) -> bool {
         self.lock == LockKind::Stream
     }
@@ -123,5 +163,112 @@ impl Rung {
     /// Whether it claims to survive `scenario`.
     pub fn claims_to_survive(&self, scenario: Scenario) -> bool {
         self.claims.contains(&scenario.invariant()) || !self.breaks.contains(&scenario)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Capability, LeaseKind, LockKind, Rung, Tables};
+    use crate::{Invariant, RUNGS, Scenario};
+
+    /// What one of a rung's entries says of another one: a condition, what follows, and why.
+    fn implications(rung: &Rung) -> Vec<(bool, bool, &'static str)> {
+        let keeps = |promise: Invariant| rung.claims.contains(&promise);
+        let breaks = |scenario: Scenario| rung.breaks.contains(&scenario);
+        let in_redis = matches!(rung.lock, LockKind::Redis(_));
+        let on_several = matches!(rung.lock, LockKind::Redis(2..));
+        let is_service = in_redis || rung.lock == LockKind::ZooKeeper;
+        let is_fixed = rung.lease == LeaseKind::Fixed;
+        let reenters = rung.can(Capability::Reenter);
+        let can_nest = keeps(Invariant::NoDeadlock);
+        let never_ends = is_service && rung.lease == LeaseKind::NoLease;
+        let majority = rung.can(Capability::Majority);
+        let decides_first = !rung.has_consumer() || rung.can(Capability::Relay);
+        vec![
+            (rung.lease != LeaseKind::NoLease, is_service, "only a lock service keeps leases"),
+            (reenters, can_nest, "a holder that may take the lock again does not wait for itself"),
+            (can_nest, reenters, "a holder that does not wait for itself may take the lock again"),
+            (
+                never_ends,
+                breaks(Scenario::HolderDies),
+                "a lock without a lease outlives its holder",
+            ),
+            (never_ends, !breaks(Scenario::ClockJump), "no clock ends a lock without a lease"),
+            (
+                is_fixed,
+                breaks(Scenario::OutlivedLease),
+                "a fixed lease ends while the holder works",
+            ),
+            (!is_fixed, !breaks(Scenario::OutlivedLease), "only a fixed lease does"),
+            (
+                is_fixed && !rung.can(Capability::CheckOwner),
+                breaks(Scenario::SlowHolder),
+                "a release that does not look deletes somebody else's lock",
+            ),
+            (
+                rung.can(Capability::CheckOwner),
+                !breaks(Scenario::SlowHolder),
+                "one that looks does not",
+            ),
+            (on_several && !majority, breaks(Scenario::NodeDown), "all servers means all of them"),
+            (majority, !breaks(Scenario::NodeDown), "a majority bears the loss of one"),
+            (rung.tables == Tables::Guarded, keeps(Invariant::NoOversell), "the check holds"),
+            (
+                rung.tables == Tables::Guarded,
+                keeps(Invariant::OnePerUser),
+                "the unique index holds",
+            ),
+            (
+                keeps(Invariant::NoBrokenPromise),
+                decides_first,
+                "a rung that keeps it decides before it answers",
+            ),
+            (
+                breaks(Scenario::GivenUp),
+                rung.can(Capability::GiveUp),
+                "only a rung that gives up can",
+            ),
+            (breaks(Scenario::QueueFull), rung.can(Capability::QueueInMemory), "a stream grows"),
+        ]
+    }
+
+    /// Whether a capability makes sense where the rung keeps its lock, or on its consumer.
+    fn fits(rung: &Rung, capability: Capability) -> bool {
+        let in_redis = matches!(rung.lock, LockKind::Redis(_));
+        match capability {
+            Capability::CheckOwner | Capability::Reenter | Capability::OneStep => in_redis,
+            Capability::Wait => {
+                in_redis || matches!(rung.lock, LockKind::Mutex | LockKind::ZooKeeper)
+            }
+            Capability::Majority => matches!(rung.lock, LockKind::Redis(2..)),
+            Capability::QueueInMemory | Capability::GiveUp | Capability::Relay => {
+                rung.has_consumer()
+            }
+        }
+    }
+
+    #[test]
+    fn claims_and_capabilities_agree_where_one_implies_the_other() {
+        for rung in RUNGS {
+            for (condition, follows, why) in implications(rung) {
+                assert!(!condition || follows, "{}: {why}", rung.id);
+            }
+            for capability in rung.capabilities {
+                assert!(fits(rung, *capability), "{}: {capability:?}", rung.id);
+            }
+            for scenario in rung.breaks {
+                let promise = scenario.invariant();
+                assert!(!rung.claims.contains(&promise), "{}: {scenario}, {promise}", rung.id);
+            }
+        }
+    }
+
+    #[test]
+    fn a_lock_is_had_on_all_of_its_servers_or_on_a_majority() {
+        let quorum = |id: &str| crate::find(id).map(Rung::quorum);
+        let expected = [("r04", 0), ("r06", 0), ("r13", 1), ("r14", 3), ("r15", 2), ("r17", 1)];
+        for (id, servers) in expected {
+            assert_eq!(quorum(id), Ok(servers), "{id}");
+        }
     }
 }

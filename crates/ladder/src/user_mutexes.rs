@@ -8,7 +8,7 @@ use tokio::sync::Mutex as UserMutex;
 use seckill::model::UserId;
 
 /// The users' mutexes. One that nobody has or waits for is forgotten: a plain map would grow
-/// by every user who ever came.
+/// with every user.
 #[derive(Debug, Default)]
 pub(super) struct UserMutexes(Mutex<HashMap<UserId, Weak<UserMutex<()>>>>);
 

@@ -1,13 +1,13 @@
 //! `seckill lab explore`.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 
 use super::progress::schedules_bar;
 use super::replay::timeline;
-use super::session::{in_world, stderr_look, stdout_look};
+use super::report_files::ReportFiles;
+use super::session::in_world;
 use crate::explore::{
     Exploration, ExploreLimits, ExploreReport, FaultKind, InitialState, LockExploration, LockPart,
     Setting, SettingOptions, explore, html, not_explorable, place,
@@ -16,8 +16,7 @@ use crate::report::terminal::Look;
 use crate::report::{Environment, counted};
 use crate::{World, missing};
 use ladder::{RUNGS, Rung};
-use program::{FAILED, say};
-use program::{check_writable, write_json, write_text};
+use program::FAILED;
 use seckill::config::{ConfigError, StoreArgs};
 
 /// What stands in a rung's place for the lock itself.
@@ -30,7 +29,7 @@ const BOUND_OF_THREE: usize = 2;
 ///
 /// A step takes one buyer to its next pause point. Each schedule is played from the beginning and
 /// judged; one that breaks a promise is played twice. Exit status 0 only when nothing that the rung
-/// claims to keep was broken, nothing was broken as no scenario tells it, and nothing is unknown;
+/// claims to keep was broken, a scenario covers every break, and nothing is unknown;
 /// with --all, when nothing was left out by --max-schedules, and every break of the registry that such
 /// schedules can show was found, too; which rungs were skipped is printed.
 #[derive(Debug, Args)]
@@ -66,12 +65,8 @@ pub struct ExploreArgs {
     #[arg(long, value_name = "N", default_value_t = 20_000,
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_schedules: u32,
-    /// Write the result as JSON (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write the trees as a page, one file that needs no network (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    files: ReportFiles,
     #[command(flatten)]
     stores: StoreArgs,
 }
@@ -89,22 +84,19 @@ impl std::str::FromStr for FaultChoice {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When it could not be carried out; what was found is an exit status.
 pub(super) async fn run(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let bound = args.bound.or((args.actors > 2).then_some(BOUND_OF_THREE));
     let limits = ExploreLimits { bound, max_schedules: args.max_schedules as usize };
     if args.rungs.iter().any(|name| name == LOCK) {
         check_lock(&args)?;
         let exploration = LockExploration::new(args.actors.into(), args.without, limits);
-        return super::explore_lock::run(exploration, args.json, args.stores).await;
+        return super::explore_lock::run(exploration, &args.files, args.stores).await;
     }
     if args.without.is_some() {
         return Err(ConfigError(format!("--without is for `{LOCK}` only")).into());
     }
     let (settings, unsuited) = settings(&args)?;
-    check_files(&args)?;
+    args.files.check()?;
     let mut report = None;
     let done = in_world(args.stores.clone(), async |world| {
         let report = report.insert(ExploreReport {
@@ -119,14 +111,9 @@ pub(super) async fn run(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     // Also what was explored before an interrupt.
     let Some(report) = report else { return done.map(|()| ExitCode::from(FAILED)) };
     let objections = report.objections();
-    print(&report, &objections, &args)?;
+    args.files.say(|look| text(&report, &objections, look))?;
     done?;
-    if let Some(path) = &args.json {
-        write_json(path, &report)?;
-    }
-    if let Some(path) = &args.html {
-        write_text(path, &html::page(&report))?;
-    }
+    args.files.write(&report, || html::page(&report))?;
     Ok(if objections.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
@@ -163,22 +150,12 @@ fn check_lock(args: &ExploreArgs) -> Result<(), ConfigError> {
         ("--nodes", args.nodes.is_some()),
         ("--from", args.from.is_some()),
         ("--faults", args.faults.is_some()),
-        ("--html", args.html.is_some()),
+        ("--html", args.files.html.is_some()),
     ];
     if let Some((what, _)) = others.iter().find(|(_, named)| *named) {
         return Err(ConfigError(format!("`{LOCK}` is explored without {what}")));
     }
-    check_files(args)
-}
-
-/// Before the work of minutes, not after it.
-fn check_files(args: &ExploreArgs) -> Result<(), ConfigError> {
-    if let (Some(json), Some(html)) = (&args.json, &args.html)
-        && json == html
-    {
-        return Err(ConfigError(format!("--json and --html both name {}", json.display())));
-    }
-    [&args.json, &args.html].into_iter().flatten().try_for_each(|file| check_writable(file))
+    args.files.check()
 }
 
 async fn explore_all(
@@ -219,24 +196,14 @@ async fn explore_all(
 }
 
 fn line(exploration: &Exploration) -> String {
-    let (place, sum) = (place(&exploration.setting), html::sum(exploration));
+    let (place, sum) = (place(&exploration.setting), exploration.sum());
     format!("{place}: {sum} ({:.0}/s)", exploration.rate())
-}
-
-/// Standard output is the file's alone when it goes there.
-fn print(report: &ExploreReport, objections: &[String], args: &ExploreArgs) -> anyhow::Result<()> {
-    let mut files = [&args.json, &args.html].into_iter().flatten();
-    if files.any(|path| path.as_path() == Path::new("-")) {
-        eprintln!("{}", text(report, objections, stderr_look()));
-        return Ok(());
-    }
-    say(text(report, objections, stdout_look()))
 }
 
 fn text(report: &ExploreReport, objections: &[String], look: Look) -> String {
     let mut lines = Vec::new();
     for exploration in &report.explorations {
-        let (place, sum) = (place(&exploration.setting), html::sum(exploration));
+        let (place, sum) = (place(&exploration.setting), exploration.sum());
         lines.push(format!("{}: {sum}", look.heading(&place)));
         if !report.all {
             lines.extend(shortest(exploration, look));

@@ -1,25 +1,21 @@
 //! `seckill lab explore lock`.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::progress::schedules_bar;
 use super::replay::timeline;
-use super::session::{in_world, stderr_look, stdout_look};
+use super::report_files::ReportFiles;
+use super::session::in_world;
 use crate::explore::{LockExploration, explore_lock};
 use crate::report::counted;
 use crate::report::terminal::Look;
-use program::write_json;
-use program::{FAILED, say};
+use program::FAILED;
 use seckill::config::StoreArgs;
 
 /// Explores the lock, and says what came of it.
-///
-/// # Errors
-/// When it could not be carried out; what was found is an exit status.
 pub(super) async fn run(
     mut exploration: LockExploration,
-    json: Option<PathBuf>,
+    files: &ReportFiles,
     stores: StoreArgs,
 ) -> anyhow::Result<ExitCode> {
     let done = in_world(stores, async |world| {
@@ -34,15 +30,10 @@ pub(super) async fn run(
     })
     .await;
     eprintln!("{}, {:.0}/s", counted(exploration.schedules, "schedule"), exploration.rate());
-    // Also what was explored before an interrupt. Standard output is the file's alone when it goes there.
-    match json.as_deref() == Some(Path::new("-")) {
-        true => eprintln!("{}", text(&exploration, stderr_look())),
-        false => say(text(&exploration, stdout_look()))?,
-    }
+    // Also what was explored before an interrupt.
+    files.say(|look| text(&exploration, look))?;
     done?;
-    if let Some(path) = &json {
-        write_json(path, &exploration)?;
-    }
+    files.write(&exploration, String::new)?;
     Ok(if exploration.holds() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 

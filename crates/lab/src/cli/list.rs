@@ -24,9 +24,6 @@ pub struct LabListArgs {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When it cannot be written.
 pub(super) fn run(args: &LabListArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.json {
         write_json(path, &RUNGS.iter().map(row).collect::<Vec<_>>())?;
@@ -79,8 +76,7 @@ fn paragraph(rung: &Rung, look: Look) -> String {
     let keeps = filled(&format!("keeps {}", keeps(rung)), "  ", look);
     let breaks = filled(&format!("breaks in {}", breaks_in(rung)), "  ", look);
     let idea = filled(&rung.line("Idea"), "  ", look);
-    let (keeps, breaks) = (look.aside(&keeps), look.aside(&breaks));
-    [look.heading(rung.id), idea, keeps, breaks].join("\n")
+    [look.heading(rung.id), idea, look.aside(&keeps), look.aside(&breaks)].join("\n")
 }
 
 fn keeps(rung: &Rung) -> String {

@@ -6,6 +6,7 @@ mod explore_lock;
 mod list;
 mod progress;
 mod replay;
+mod report_files;
 pub mod rush;
 pub mod serve;
 mod session;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use ladder::{self, Rung};
+use ladder::{self, RUNGS, Rung};
 use seckill::config::ConfigError;
 
 /// The ladder of designs: how each breaks, and what mends it, on real servers
@@ -51,4 +52,12 @@ pub async fn run(command: LabCommand) -> anyhow::Result<ExitCode> {
 /// The rung that a user means.
 fn rung(name: &str) -> Result<&'static Rung, ConfigError> {
     ladder::find(name).map_err(|error| ConfigError(error.to_string()))
+}
+
+/// The rungs that a user means; all of them where none is named.
+fn rungs(names: &[String]) -> Result<Vec<&'static Rung>, ConfigError> {
+    if names.is_empty() {
+        return Ok(RUNGS.iter().collect());
+    }
+    names.iter().map(|name| rung(name)).collect()
 }

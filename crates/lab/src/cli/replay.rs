@@ -38,9 +38,6 @@ pub struct ReplayArgs {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// When it could not be carried out; a cell that came out otherwise is an exit status.
 pub(super) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     if let (Some(rung), Some(schedule)) = (&args.rung, &args.schedule) {
         let setting = setting(super::rung(rung)?, schedule, &args)?;

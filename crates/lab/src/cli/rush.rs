@@ -10,10 +10,10 @@ use serde_json::json;
 
 use super::session::in_world;
 use crate::{RushOptions, RushReport, World, missing, rush_seeded};
-use ladder::{RUNGS, Rung};
+use ladder::Rung;
 use program::write_json;
 use program::{FAILED, say};
-use seckill::config::{ConfigError, StoreArgs};
+use seckill::config::StoreArgs;
 use seckill_tools::progress;
 
 /// Put the same real crowd on every rung: what it keeps, what it breaks, how fast it is
@@ -26,17 +26,8 @@ pub struct RushArgs {
     /// The rungs, by their names or the beginnings of them (r04); all when none is named
     #[arg(value_name = "RUNG")]
     rungs: Vec<String>,
-    /// Buyers
-    #[arg(long, default_value_t = RushOptions::default().users,
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(RushOptions::MAX_USERS)))]
-    users: u32,
-    /// Vouchers on sale
-    #[arg(long, default_value_t = RushOptions::default().stock,
-        value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
-    stock: i32,
-    /// Decides the order of the attempts, the same on every rung [default: drawn]
-    #[arg(long)]
-    seed: Option<u64>,
+    #[command(flatten)]
+    crowd: CrowdArgs,
     /// Write the results as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -44,12 +35,39 @@ pub struct RushArgs {
     stores: StoreArgs,
 }
 
+/// The crowd of each rush.
+#[derive(Debug, Args)]
+pub(super) struct CrowdArgs {
+    /// Buyers in each rush
+    #[arg(long, default_value_t = RushOptions::default().users,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(RushOptions::MAX_USERS)))]
+    users: u32,
+    /// Vouchers in each rush
+    #[arg(long, default_value_t = RushOptions::default().stock,
+        value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
+    stock: i32,
+    /// Decides the order of the attempts in a rush, the same on every rung [default: drawn]
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+impl CrowdArgs {
+    pub(super) fn options(&self) -> RushOptions {
+        RushOptions { users: self.users, stock: self.stock }
+    }
+
+    /// The seed that was asked for, or one that is drawn.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed.unwrap_or_else(|| rand::rng().random())
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// When it could not be carried out; a promise not kept is an exit status.
 pub async fn run(args: RushArgs) -> anyhow::Result<ExitCode> {
-    let rungs = chosen(&args.rungs)?;
+    let rungs = super::rungs(&args.rungs)?;
     let stores = args.stores.clone();
     let (rushes, failed) =
         in_world(stores, async |world| Ok(all(world, &rungs, &args).await)).await?;
@@ -70,17 +88,10 @@ pub async fn run(args: RushArgs) -> anyhow::Result<ExitCode> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Rung>, ConfigError> {
-    if names.is_empty() {
-        return Ok(RUNGS.iter().collect());
-    }
-    names.iter().map(|name| super::rung(name)).collect()
-}
-
 /// One rush after the other, and whether any that could be tried came to no end.
 async fn all(world: &World, rungs: &[&'static Rung], args: &RushArgs) -> (Vec<RushReport>, bool) {
-    let terms = RushOptions { users: args.users, stock: args.stock };
-    let seed = args.seed.unwrap_or_else(|| rand::rng().random());
+    let terms = args.crowd.options();
+    let seed = args.crowd.seed();
     eprintln!(
         "On sale: {} vouchers. Buyers: {}, some of them twice. Nodes: 2. Seed: {seed}.",
         terms.stock, terms.users

@@ -25,7 +25,7 @@ pub struct LabServeArgs {
     listen: SocketAddr,
     #[command(flatten)]
     stores: StoreArgs,
-    /// Stop when standard input ends, so that it does not outlive who started it
+    /// Stop when standard input ends, so that it does not outlive the program that started it
     #[arg(long, hide = true)]
     until_stdin_closes: bool,
 }
@@ -50,7 +50,7 @@ pub async fn run(args: LabServeArgs) -> anyhow::Result<()> {
         server.serve(listener, stop).await
     }
     .await;
-    // All holders were told above that it is over.
+    // Every other holder has ended by now.
     if let Some(world) = Arc::into_inner(world) {
         world.close().await?;
     }

@@ -11,9 +11,6 @@ use seckill::config::StoreArgs;
 
 /// Does `work` in a world of its own, and closes the world whatever comes of it: on servers that
 /// were named, scratch databases and keys would stay for ever.
-///
-/// # Errors
-/// As `work`; when the world cannot be opened or closed; when the user ends it.
 pub(super) async fn in_world<T>(
     stores: StoreArgs,
     work: impl AsyncFnOnce(&World) -> anyhow::Result<T>,

@@ -14,7 +14,7 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
     let twice = setting.from == InitialState::DoubleClick;
     let one_process = setting.nodes == 1;
     // Nothing is shared between two attempts in one process that two processes would not share.
-    let any_process = setting.rung.lock == LockKind::None;
+    let any_process = setting.rung.lock == LockKind::NoLock;
     let kills_consumer = fault == Some(ExploreStep::Kill(CONSUMER));
     let until_fault = leaf.schedule.0.iter().take_while(|step| Some(**step) != fault);
     let worked = until_fault.into_iter().any(|step| *step == ExploreStep::Go(CONSUMER));
@@ -68,7 +68,7 @@ pub fn objections(rung: &Rung, explorations: &[Exploration], all: bool) -> Vec<S
             found.push(if rung.claims.contains(invariant) {
                 format!("{place}: {schedule} breaks {invariant}, which the rung claims to keep")
             } else {
-                format!("{place}: {schedule} breaks {invariant}, and no scenario tells that")
+                format!("{place}: {schedule} breaks {invariant}, and no scenario covers that")
             });
         }
         for leaf in exploration.leaves.iter().filter(|leaf| leaf.unknown.is_some()).take(3) {
@@ -169,6 +169,9 @@ mod tests {
         let paused = "A1 A2 B1 B2 A3 B3 A4 B4 C1 P:C";
         assert!(said_of(&[two, paused]).contains("P:C breaks one_per_user"));
         let untold = said_of(&[killed]);
-        assert!(untold.contains("K:C breaks one_per_user, and no scenario tells that"), "{untold}");
+        assert!(
+            untold.contains("K:C breaks one_per_user, and no scenario covers that"),
+            "{untold}"
+        );
     }
 }

@@ -3,17 +3,11 @@
 
 use anyhow::bail;
 
-use super::run::{ActorProgress, ScheduleRunner};
+use super::run::ScheduleRunner;
 use super::setting::CONSUMERS_NODE;
 use super::verdict::BrokenBySchedule;
 use crate::scheduler::{Actor, ActorState, Stop};
-use ladder::{Answer, GROUP, Invariant, Point};
-
-/// The rung whose queue is in the memory of a process.
-const IN_MEMORY: u32 = 20;
-
-/// The rung whose consumer publishes an order, and then does what comes after it.
-const OUTBOX: u32 = 23;
+use ladder::{Answer, Capability, GROUP, Invariant, Point};
 
 impl ScheduleRunner<'_> {
     /// Whether the consumer can take a step: it is in the middle of a turn, or there is something
@@ -27,31 +21,32 @@ impl ScheduleRunner<'_> {
 
     /// The turn in the middle of which the consumer is.
     fn open_turn(&self) -> Option<Actor> {
-        let is_open = |turn: &Actor| self.scheduler.actors[turn.0].state != ActorState::Over;
+        let is_open = |turn: &Actor| !self.driver.scheduler.actors[turn.0].state.is_over();
         self.turns.last().copied().filter(is_open)
     }
 
     /// Whether the process of the consumer was killed.
     fn consumer_is_dead(&self) -> bool {
-        self.actors.iter().any(|progress| progress.killed && progress.node == CONSUMERS_NODE)
+        let mut killed = self.driver.those(|state| state == ActorState::Killed);
+        killed.any(|nth| self.driver.node(nth) == CONSUMERS_NODE)
     }
 
     /// Turns for which there was something to take, up to now.
     fn turns_to_take(&self) -> usize {
-        let rung = self.setting.rung.number();
-        let is_queued = |progress: &&ActorProgress| {
-            let answer = self.scheduler.answer(progress.actor);
+        let rung = self.setting.rung;
+        let is_queued = |nth: &usize| {
+            let answer = &self.driver.record(*nth).answer;
             let sold = matches!(answer, Some(Stop::Done(Answer::Ordered(_) | Answer::Accepted)));
-            // The script that decides puts the entry into the stream, before the buyer is answered.
-            let decided = progress.begun && self.state(progress) == ActorState::Held;
-            match rung {
-                IN_MEMORY => sold && progress.node == CONSUMERS_NODE,
-                OUTBOX => sold,
-                _ => sold || decided,
+            if rung.can(Capability::QueueInMemory) {
+                return sold && self.driver.node(*nth) == CONSUMERS_NODE;
             }
+            // A script that decides puts the entry into the stream, before the buyer is answered.
+            let script_decides = !rung.can(Capability::Relay);
+            sold || script_decides && self.driver.state(*nth) == ActorState::Held
         };
-        let turns_each = if rung == OUTBOX { 2 } else { 1 };
-        turns_each * self.actors.iter().filter(is_queued).count()
+        // A relay publishes an order, and then does what comes after it.
+        let turns_each = if rung.can(Capability::Relay) { 2 } else { 1 };
+        turns_each * (0..self.driver.count()).filter(is_queued).count()
     }
 
     /// The consumer goes on to its next pause point; between two turns it begins the next.
@@ -59,12 +54,12 @@ impl ScheduleRunner<'_> {
         let turn = match self.open_turn() {
             Some(turn) => turn,
             None => {
-                let turn = self.scheduler.turn(self.nodes[CONSUMERS_NODE]).await?;
+                let turn = self.driver.scheduler.turn(CONSUMERS_NODE).await?;
                 self.turns.push(turn);
                 turn
             }
         };
-        match self.scheduler.until_first(turn, &Point::ALL).await? {
+        match self.driver.scheduler.until_first(turn, Point::ALL).await? {
             Stop::At(_) | Stop::Worked(_) | Stop::Failed(_) => Ok(()),
             other => bail!("a consumer's step came to {other:?}"),
         }
@@ -72,8 +67,8 @@ impl ScheduleRunner<'_> {
 
     /// After the last step: the consumers that live do what is left, and buyers ask again.
     pub(super) async fn promises_not_kept(&mut self) -> anyhow::Result<Vec<BrokenBySchedule>> {
-        self.scheduler.settle().await?;
-        let broken = self.scheduler.breaches().iter().map(|witness| BrokenBySchedule {
+        self.driver.scheduler.settle().await?;
+        let broken = self.driver.scheduler.breaches().iter().map(|witness| BrokenBySchedule {
             invariant: Invariant::NoBrokenPromise,
             witness: witness.clone(),
         });
@@ -86,7 +81,7 @@ impl ScheduleRunner<'_> {
             return Ok(());
         }
         self.turns.clear();
-        let stream = self.scheduler.stream();
+        let stream = self.driver.scheduler.stream();
         let had: i64 = self.redis[0].query(redis::cmd("DEL").arg(&stream)).await?;
         // With the stream goes its group.
         if had == 1 {
@@ -96,7 +91,7 @@ impl ScheduleRunner<'_> {
         }
         sqlx::query("delete from outbox where stream = $1")
             .bind(stream)
-            .execute(&self.scheduler.database)
+            .execute(&self.driver.scheduler.database)
             .await?;
         Ok(())
     }

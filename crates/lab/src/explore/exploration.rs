@@ -13,9 +13,10 @@ use super::setting::{FaultKind, Setting};
 use super::verdict::BrokenBySchedule;
 use super::walk::Walk;
 use crate::lock_servers::LockServers;
+use crate::report::counted;
 use crate::timeline::TimelineLine;
 use crate::world::World;
-use ladder::{Invariant, LockKind};
+use ladder::{Capability, Invariant, LockKind};
 
 /// Schedules that are played at a time: what one waits for, another one uses.
 const RUNNERS: usize = 4;
@@ -25,9 +26,6 @@ const RUNNERS_THAT_PAUSE: usize = 10;
 
 /// How often a schedule of three buyers is tried until something can be said of it.
 const TRIES_OF_THREE: usize = 4;
-
-/// Leaves of one tree on a page: more are not read, and a page stays small enough to open.
-pub(super) const MAX_DRAWN: usize = 200;
 
 /// How much is explored.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -47,7 +45,7 @@ pub struct Leaf {
     pub broken: Vec<BrokenBySchedule>,
     /// Why nothing can be said of it.
     pub unknown: Option<String>,
-    /// What happened; dropped where nothing broke and no page draws it.
+    /// What happened; dropped where an exploration found nothing to tell.
     #[serde(skip)]
     pub timeline: Vec<TimelineLine>,
 }
@@ -56,6 +54,11 @@ impl Leaf {
     /// Whether it broke a promise.
     pub fn breaks(&self, invariant: Invariant) -> bool {
         self.broken.iter().any(|broken| broken.invariant == invariant)
+    }
+
+    /// Whether it broke a promise, or nothing is known of it.
+    pub(super) fn tells_something(&self) -> bool {
+        !self.broken.is_empty() || self.unknown.is_some()
     }
 }
 
@@ -111,6 +114,25 @@ impl Exploration {
         !self.leaves.is_empty() && self.left_out == 0
     }
 
+    /// In a line: "6 schedules, 4 break one_per_user, 0 unknown".
+    pub fn sum(&self) -> String {
+        let mut parts = vec![counted(self.leaves.len(), "schedule")];
+        let bound = self.limits.bound;
+        parts.extend(bound.map(|bound| format!("at most {} each", counted(bound, "preemption"))));
+        let broken = self.broken();
+        parts.extend(broken.iter().map(|(invariant, count)| {
+            format!("{count} break{} {invariant}", if *count == 1 { "s" } else { "" })
+        }));
+        if broken.is_empty() {
+            parts.push("none breaks a promise".to_owned());
+        }
+        parts.push(format!("{} unknown", self.unknown()));
+        if self.left_out > 0 {
+            parts.push(format!("at least {} left out", self.left_out));
+        }
+        parts.join(", ")
+    }
+
     /// Schedules a second.
     pub fn rate(&self) -> f64 {
         self.leaves.len() as f64 * 1000.0 / self.elapsed_ms.max(1) as f64
@@ -133,11 +155,11 @@ pub async fn explore(
     let Setting { rung, faults, .. } = &exploration.setting;
     // The sessions of ZooKeeper end by themselves where many processes want the processor.
     let pauses = faults.contains(&FaultKind::Pause) && rung.lock != LockKind::ZooKeeper;
-    let runners = match (rung.id, pauses) {
+    let runners = match pauses {
         // PostgreSQL is asked which batch waits, and would name those of other runners, too.
-        ("r19_group_commit", _) => 1,
-        (_, true) => RUNNERS_THAT_PAUSE,
-        (_, false) => RUNNERS,
+        _ if rung.can(Capability::OneStep) => 1,
+        true => RUNNERS_THAT_PAUSE,
+        false => RUNNERS,
     };
     let runners = (0..runners).map(|_| {
         let shared = LockServers {
@@ -152,8 +174,7 @@ pub async fn explore(
     let walk = Walk::new(bound, max_schedules);
     let heard = |played, left_out| {
         let mut leaf = leaf(played);
-        let tells_nothing = leaf.broken.is_empty() && leaf.unknown.is_none();
-        if tells_nothing && exploration.leaves.len() >= MAX_DRAWN {
+        if !leaf.tells_something() {
             leaf.timeline = Vec::new();
         }
         exploration.leaves.push(leaf);

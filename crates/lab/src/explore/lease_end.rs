@@ -6,12 +6,13 @@ use anyhow::{Context, bail, ensure};
 use tokio::time::{sleep, timeout};
 
 use super::run::ScheduleRunner;
+use super::runners::Stage;
 use super::schedule::ExploreStep;
 use super::setting::LEASE_OF_THE_PAUSED;
 use super::verdict::{BrokenBySchedule, LOCKED_OUT_FOR_EVER, is_served, judge_schedule};
 use super::walk::default_choice;
 use crate::leases::{LeaseEnd, tell_waiters};
-use crate::scheduler::{ActorPlan, PATIENCE};
+use crate::scheduler::{ActorPlan, ActorState, PATIENCE};
 use ladder::{Invariant, LockKind};
 use redisson_lock::connection::Redis;
 
@@ -23,22 +24,22 @@ impl ScheduleRunner<'_> {
     pub(super) async fn lease_ends_by_itself(&mut self) -> anyhow::Result<()> {
         let user = self.setting.from.user(0);
         if self.setting.rung.lock == LockKind::ZooKeeper {
-            if self.scheduler.lease_over(user).await? != LeaseEnd::Ended {
+            if self.driver.scheduler.lease_over(user).await? != LeaseEnd::Ended {
                 bail!("the session of a process that does not run was kept");
             }
             return Ok(());
         }
-        let key = self.scheduler.lock_key(user)?;
+        let key = self.driver.scheduler.lock_key(user)?;
         for redis in &self.redis {
             until_lease_ended(redis, &key).await?;
         }
-        self.scheduler.say("the lease ends");
+        self.driver.scheduler.say("the lease ends");
         Ok(())
     }
 
     /// Ends the leases on every server of the lock, without waiting for them.
     pub(super) async fn end_leases(&mut self) -> anyhow::Result<()> {
-        let key = self.scheduler.lock_key(self.setting.from.user(0))?;
+        let key = self.driver.scheduler.lock_key(self.setting.from.user(0))?;
         // A majority may have been enough for the holder (r15).
         let mut ended = 0;
         for redis in &self.redis {
@@ -46,7 +47,7 @@ impl ScheduleRunner<'_> {
             until_lease_ended(redis, &key).await?;
         }
         ensure!(ended > 0, "there is no lock whose lease could end");
-        self.scheduler.say("the lease ends, as if its time had passed");
+        self.driver.scheduler.say("the lease ends, as if its time had passed");
         Ok(())
     }
 
@@ -58,7 +59,7 @@ impl ScheduleRunner<'_> {
         loop {
             let steps = self.possible();
             let Some(step) = default_choice(&steps, &[]) else { break };
-            self.step(step).await?;
+            self.take(step).await?;
         }
         Ok(never_ends)
     }
@@ -72,7 +73,7 @@ impl ScheduleRunner<'_> {
             matches!(self.fault, Some(ExploreStep::Kill(_))) && !self.setting.rung.has_consumer();
         let never_ends = killed && self.go_on_after_kill().await?;
         let promises = self.promises_not_kept().await?;
-        let mut broken = judge_schedule(&self.scheduler, voucher).await?;
+        let mut broken = judge_schedule(&self.driver.scheduler, voucher).await?;
         broken.extend(promises.into_iter().chain(self.deadlocked()));
         if killed {
             broken.extend(self.locked_out(never_ends).await?);
@@ -85,14 +86,14 @@ impl ScheduleRunner<'_> {
         &mut self,
         never_ends: bool,
     ) -> anyhow::Result<Option<BrokenBySchedule>> {
-        let voucher = self.scheduler.voucher(1).await?;
-        let survivor = self.actors.iter().find(|progress| !progress.killed);
-        let node = survivor.context("no process is left")?.node;
+        let voucher = self.driver.scheduler.voucher(1).await?;
+        let survivor = self.driver.those(|state| state != ActorState::Killed).next();
+        let node = self.driver.node(survivor.context("no process is left")?);
         let mut again = ActorPlan::new(self.setting.from.user(0), voucher);
         again.patience = PATIENCE / 10;
-        let again = self.scheduler.enter("again", self.nodes[node], again).await?;
-        self.scheduler.finish_all(&[again]).await?;
-        if is_served(self.scheduler.answer(again)) {
+        let again = self.driver.scheduler.enter("again", node, again).await?;
+        self.driver.scheduler.finish_all(&[again]).await?;
+        if is_served(self.driver.scheduler.answer(again)) {
             return Ok(None);
         }
         let after_its_end = "user 1 is locked out though the lease has ended";
@@ -104,19 +105,23 @@ impl ScheduleRunner<'_> {
     /// Ends the leases of a holder that was killed, as time would: nobody renews them. Returns whether
     /// there is a lock that has none.
     async fn end_what_the_dead_hold(&mut self) -> anyhow::Result<bool> {
-        if !self.actors.iter().any(|progress| progress.killed && progress.has_lock) {
+        let left_a_lock = self
+            .driver
+            .those(|state| state == ActorState::Killed)
+            .any(|nth| self.driver.has_lock(nth));
+        if !left_a_lock {
             return Ok(false);
         }
         let user = self.setting.from.user(0);
         if self.setting.rung.lock == LockKind::ZooKeeper {
-            self.scheduler.lease_over(user).await?;
-            self.nobody_has_the_lock();
+            self.driver.scheduler.lease_over(user).await?;
+            self.driver.nobody_has_the_lock();
             return Ok(false);
         }
-        let key = self.scheduler.lock_key(user)?;
+        let key = self.driver.scheduler.lock_key(user)?;
         for redis in &self.redis {
             if redis.query::<i64>(redis::cmd("PTTL").arg(&key)).await? == -1 {
-                self.scheduler.say("the lock has no lease: it never ends");
+                self.driver.scheduler.say("the lock has no lease: it never ends");
                 return Ok(true);
             }
         }
@@ -124,7 +129,7 @@ impl ScheduleRunner<'_> {
         for redis in &self.redis {
             tell_waiters(redis, &key).await?;
         }
-        self.nobody_has_the_lock();
+        self.driver.nobody_has_the_lock();
         Ok(false)
     }
 }

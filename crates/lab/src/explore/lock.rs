@@ -55,9 +55,16 @@ pub struct LockBreak {
 impl LockExploration {
     /// Nothing yet.
     pub fn new(actors: usize, without: Option<LockPart>, limits: ExploreLimits) -> Self {
-        let (schedules, left_out, elapsed_ms) = (0, 0, 0);
-        let (broken, unknown) = (BTreeMap::new(), Vec::new());
-        Self { actors, without, limits, schedules, broken, unknown, left_out, elapsed_ms }
+        Self {
+            actors,
+            without,
+            limits,
+            schedules: 0,
+            broken: BTreeMap::new(),
+            unknown: Vec::new(),
+            left_out: 0,
+            elapsed_ms: 0,
+        }
     }
 
     /// Whether every promise was kept in every schedule that was played.

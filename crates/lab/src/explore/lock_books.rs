@@ -1,19 +1,16 @@
-//! What must be true of a lock: who holds it, how often, and by which token.
+//! What must be true of a lock: its holder, the number of holds, the token.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::schedule::ACTOR_NAMES;
-use ladder::{UnknownName, named};
+use ladder::named;
 
 named! {
     /// What the lock promises.
     LockInvariant {
         /// No two clients hold the lock whose leases have not ended.
         MutualExclusion = "mutual_exclusion",
-        /// Each holder's token is larger than those before; who enters again keeps it.
+        /// Each holder's token is larger than those before; a holder that enters again keeps it.
         FencingTokens = "fencing_tokens",
         /// Nobody sleeps while the lock is free.
         NoLostWakeUp = "no_lost_wake_up",

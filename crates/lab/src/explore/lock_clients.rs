@@ -1,20 +1,18 @@
 //! One schedule of clients over the lock's production scripts, on a real Redis.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use futures_util::FutureExt;
 use redis::cmd;
-use serde::{Serialize, Serializer};
 
 use super::lock_books::{BrokenByClients, LockBooks, LockInvariant};
+use super::runners::{Stage, play_prefix};
 use super::schedule::{ACTOR_NAMES, ExploreSchedule, ExploreStep};
-use super::walk::{Branch, default_choice};
+use super::walk::Branch;
 use crate::timeline::TimelineLine;
-use ladder::{UnknownName, named};
+use ladder::named;
 use redisson_lock::connection::{Redis, SubscriberSink, SubscriberStream};
 use redisson_lock::{LockClient, LockOptions, Owner, ScriptClaim};
 
@@ -24,7 +22,7 @@ const LEASE: Duration = Duration::from_secs(3600);
 named! {
     /// A part of the protocol that can be left out, to see what it is there for.
     LockPart {
-        /// The last release deletes the lock without a look at who holds it.
+        /// The last release deletes the lock without a look at its holder.
         OwnerCheck = "owner_check",
         /// A release that is sent again does not name its entry.
         GrantRecord = "grant_record",
@@ -116,35 +114,35 @@ impl LockRunner {
             let (sink, messages) = redis.subscriber(&redis.shard_of(&prefix)).await?.split();
             let owner = owners.owner();
             let entries = [(); 2].map(|()| ScriptClaim::new(&prefix, &owner, LEASE));
-            let (acts, wait, woken) = (VecDeque::new(), LockWait::Not, false);
-            all.push(LockActor { owner, entries, acts, wait, sink, messages, woken });
+            all.push(LockActor {
+                owner,
+                entries,
+                acts: VecDeque::new(),
+                wait: LockWait::Not,
+                sink,
+                messages,
+                woken: false,
+            });
         }
         owners.shutdown().await;
-        let (books, timeline) = (LockBooks::default(), Vec::new());
-        let (name, played, lease_ended) = (String::new(), 0, false);
-        Ok(Self { redis, prefix, played, without, name, actors: all, lease_ended, books, timeline })
+        Ok(Self {
+            redis,
+            prefix,
+            played: 0,
+            without,
+            name: String::new(),
+            actors: all,
+            lease_ended: false,
+            books: LockBooks::default(),
+            timeline: Vec::new(),
+        })
     }
 
     /// Plays one schedule: the steps of `prefix`, and default choices after them.
     pub(super) async fn play(&mut self, prefix: &[ExploreStep]) -> anyhow::Result<PlayedByClients> {
         self.begin().await?;
-        let (mut branches, mut before) = (Vec::new(), Vec::new());
-        loop {
-            let possible = self.possible();
-            let planned = prefix.get(before.len()).copied();
-            let Some(chosen) = planned.or_else(|| default_choice(&possible, &before)) else {
-                break;
-            };
-            let is_possible = possible.contains(&chosen);
-            branches.push(Branch { possible, chosen });
-            before.push(chosen);
-            ensure!(is_possible, "{} is not possible any more", ExploreSchedule(before));
-            match chosen {
-                ExploreStep::Go(actor) => self.act(actor).await?,
-                _ => self.end_lease().await?,
-            }
-            self.look().await?;
-        }
+        let mut branches = Vec::new();
+        play_prefix(self, prefix, &mut branches).await?;
         self.nobody_sleeps_for_nothing().await?;
         for BrokenByClients { invariant, witness } in &self.books.broken {
             let text = format!("so {invariant} is broken: {witness}");
@@ -164,19 +162,6 @@ impl LockRunner {
             actor.acts = ACTS.into();
         }
         Ok(())
-    }
-
-    fn possible(&self) -> Vec<ExploreStep> {
-        let goes_on = |actor: &LockActor| {
-            let sleeps = actor.wait == LockWait::Asleep && !actor.woken;
-            !actor.acts.is_empty() && !sleeps
-        };
-        let those = self.actors.iter().enumerate().filter(|(_, actor)| goes_on(actor));
-        let mut possible: Vec<_> = those.map(|(nth, _)| ExploreStep::Go(nth)).collect();
-        if !possible.is_empty() && !self.lease_ended && self.books.is_held() {
-            possible.push(ExploreStep::EndLease);
-        }
-        possible
     }
 
     fn say(&mut self, nth: usize, text: impl Into<String>) {
@@ -308,10 +293,33 @@ impl LockRunner {
         let held: bool = self.redis.query(cmd("EXISTS").arg(&self.name)).await?;
         let (invariant, why) = match held {
             false => (LockInvariant::NoLostWakeUp, "the lock is free"),
-            true => (LockInvariant::HoldCounts, "whoever held the lock has left"),
+            true => (LockInvariant::HoldCounts, "the last holder has left"),
         };
         self.books.breaks(invariant, format!("{} sleeps, and {why}", ACTOR_NAMES[nth]));
         Ok(())
+    }
+}
+
+impl Stage for LockRunner {
+    fn possible(&self) -> Vec<ExploreStep> {
+        let goes_on = |actor: &LockActor| {
+            let sleeps = actor.wait == LockWait::Asleep && !actor.woken;
+            !actor.acts.is_empty() && !sleeps
+        };
+        let those = self.actors.iter().enumerate().filter(|(_, actor)| goes_on(actor));
+        let mut possible: Vec<_> = those.map(|(nth, _)| ExploreStep::Go(nth)).collect();
+        if !possible.is_empty() && !self.lease_ended && self.books.is_held() {
+            possible.push(ExploreStep::EndLease);
+        }
+        possible
+    }
+
+    async fn take(&mut self, step: ExploreStep) -> anyhow::Result<()> {
+        match step {
+            ExploreStep::Go(actor) => self.act(actor).await?,
+            _ => self.end_lease().await?,
+        }
+        self.look().await
     }
 }
 

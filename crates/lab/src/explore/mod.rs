@@ -2,8 +2,8 @@
 //!
 //! In reading order: `schedule`, the steps and their names; `walk`, the depth-first walk over all
 //! schedules; `setting`, what is explored; `run`, one schedule on real processes, and `lease_end`,
-//! the leases in it, `consumer_turns`, what its consumer does; `verdict`, what came of it; `exploration`, all of them, several at a time;
-//! `claims`, what that says of the registry; `report` and `html`, for a program and as a page.
+//! the leases in it, `consumer_turns`, what its consumer does; `verdict`, what came of it; `exploration`, all
+//! of them, by several `runners` at a time; `claims`, what that says of the registry; `report` and `html`, for a program and as a page.
 //! The same walk over the lock itself: `lock`, with `lock_clients`, one schedule of its clients, and
 //! `lock_books`, what must be true of it.
 

@@ -1,15 +1,46 @@
 //! The schedules of a walk, several at a time, each by a runner of its own.
 
+use anyhow::bail;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use super::schedule::ExploreStep;
-use super::walk::{Branch, Walk};
+use super::schedule::{ExploreSchedule, ExploreStep};
+use super::walk::{Branch, Walk, default_choice};
+
+/// Where a schedule is played.
+pub(super) trait Stage {
+    /// The steps that can be taken now: those of the actors first. None when no actor can go on.
+    fn possible(&self) -> Vec<ExploreStep>;
+
+    /// Takes a step.
+    async fn take(&mut self, step: ExploreStep) -> anyhow::Result<()>;
+}
+
+/// Takes the steps of `prefix`, and default choices after them. `branches` also has what was done before
+/// a step that failed.
+pub(super) async fn play_prefix(
+    stage: &mut impl Stage,
+    prefix: &[ExploreStep],
+    branches: &mut Vec<Branch<ExploreStep>>,
+) -> anyhow::Result<()> {
+    let mut before = Vec::new();
+    loop {
+        let possible = stage.possible();
+        let planned = prefix.get(before.len()).copied();
+        let Some(chosen) = planned.or_else(|| default_choice(&possible, &before)) else {
+            return Ok(());
+        };
+        let is_possible = possible.contains(&chosen);
+        before.push(chosen);
+        if !is_possible {
+            bail!("the last step of {} was not possible", ExploreSchedule(before));
+        }
+        branches.push(Branch { possible, chosen });
+        stage.take(chosen).await?;
+    }
+}
 
 /// Plays what the walk asks for until it asks for nothing more, and returns the runners. `heard` is told
 /// of each schedule, in the order in which they end, with how many more are known of.
-///
-/// # Errors
-/// The first of `play`; what the other runners were about is dropped.
 pub(super) async fn play_all<R, P>(
     mut idle: Vec<R>,
     mut walk: Walk<ExploreStep>,

@@ -1,25 +1,18 @@
 //! What is explored: a rung, where its schedules begin, in how many processes, with which faults.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
 use super::schedule::{ExploreSchedule, ExploreStep};
-use ladder::{LockKind, Rung, UnknownName, named};
-
-/// The last rung that answers when the order is written or refused, and does nothing after that.
-const LAST_SYNCHRONOUS: u32 = 19;
+use crate::scheduler::NodeIndex;
+use ladder::{Capability, LeaseKind, LockKind, Rung, named};
 
 /// The consumer whose turns are steps is that of the first process; the others work at the end.
-pub(super) const CONSUMERS_NODE: usize = 0;
+pub(super) const CONSUMERS_NODE: NodeIndex = NodeIndex(0);
 
 /// The lease of an actor that is to be stopped until it has ended.
 pub(super) const LEASE_OF_THE_PAUSED: Duration = Duration::from_millis(250);
-
-/// The first rung whose lease a live process renews: only a paused one outlives it.
-const RENEWS: u32 = 13;
 
 named! {
     /// Where every schedule begins. The names are those of the scenarios.
@@ -99,7 +92,7 @@ impl Setting {
     pub fn of(rung: &'static Rung, options: &SettingOptions) -> Vec<Self> {
         let actors = options.actors;
         let usual: &[usize] = match rung.lock {
-            LockKind::None => &[1],
+            LockKind::NoLock => &[1],
             LockKind::Mutex => &[1, 2],
             LockKind::Redis(_) | LockKind::ZooKeeper | LockKind::Stream => &[2],
         };
@@ -152,11 +145,6 @@ impl Setting {
         }
         Ok(Self { rung, from, nodes, actors, faults })
     }
-
-    /// Whether the lease of a live holder can end.
-    pub(super) fn lease_can_end(&self) -> bool {
-        has_lease(self.rung) && self.rung.number() < RENEWS
-    }
 }
 
 /// What is asked for, where it is not the usual.
@@ -182,20 +170,15 @@ fn has_faults(rung: &Rung, from: InitialState) -> bool {
 /// everybody's. (A pause within the lease is what any schedule is that turns to somebody else.)
 fn faults_of(rung: &Rung, one_process_each: bool) -> Vec<FaultKind> {
     // A whole purchase is one step of the production strategy: there is no place for a fault.
-    if rung.lock == LockKind::None || rung.number() == LAST_SYNCHRONOUS {
+    if rung.lock == LockKind::NoLock || rung.can(Capability::OneStep) {
         return Vec::new();
     }
     let makes_sense = |fault: &FaultKind| match fault {
-        FaultKind::Lease => has_lease(rung) && rung.number() < RENEWS,
+        FaultKind::Lease => rung.lease == LeaseKind::Fixed,
         FaultKind::Kill => one_process_each,
-        FaultKind::Pause => one_process_each && has_lease(rung) && rung.number() >= RENEWS,
+        FaultKind::Pause => one_process_each && rung.lease == LeaseKind::Renewed,
     };
     FaultKind::ALL.iter().copied().filter(makes_sense).collect()
-}
-
-/// Whether the lock of a rung ends by itself.
-pub(super) fn has_lease(rung: &Rung) -> bool {
-    matches!(rung.lock, LockKind::Redis(_) | LockKind::ZooKeeper) && rung.id != "r08a_setnx"
 }
 
 /// Why a rung cannot be explored with so many actors: "it …".
@@ -203,8 +186,9 @@ pub fn not_explorable(rung: &Rung, actors: usize) -> Option<&'static str> {
     if actors > 2 && rung.has_consumer() {
         return Some("has a consumer, which is the third actor beside two buyers");
     }
-    let several_wait = rung.number() >= RENEWS && rung.lock != LockKind::None;
-    (actors > 2 && several_wait && rung.number() != LAST_SYNCHRONOUS).then_some(
+    // A mutex serves its waiters in the order in which they came.
+    let several_wait = rung.can(Capability::Wait) && rung.lock != LockKind::Mutex;
+    (actors > 2 && several_wait).then_some(
         "lets several wait for one release, and which of them is first is left to chance",
     )
 }

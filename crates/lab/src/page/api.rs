@@ -89,7 +89,7 @@ pub(super) async fn open(
         let stock = body.stock;
         return Err(ApiError::invalid(format!("stock must be 0 to {MAX_STOCK}, not {stock}")));
     }
-    let (users, processes, stock) = (body.users, body.processes, body.stock);
+    let OpenBody { users, processes, stock, .. } = body;
     let plan = PlanOfSession { rung, users, processes, stock };
     let session = match body.session {
         Some(session) => {

@@ -7,184 +7,106 @@ use crate::session::{LESSONS, Lesson};
 use ladder::{self, Invariant, LockKind, RUNGS, Rung, Scenario};
 use seckill::http::Language;
 
-/// Rung, title, title in Chinese; idea and where it breaks, in Chinese.
-const COURSE: &[(&str, &str, &str, &str, &str)] = &[
-    (
-        "r01_naive",
-        "read the stock, check, subtract",
-        "读库存，判断，减一",
-        "读库存，有就减一，写订单。",
-        "两个买家都在对方写之前读到同一个库存：最后一张券卖给了两个人。",
-    ),
-    (
-        "r02_row_lock",
-        "select … for update",
-        "select … for update",
-        "悲观锁：读的时候就把行锁住。",
-        "同一个用户点了两次：没有人数过他的订单。而且所有人排队等一行。",
-    ),
-    (
-        "r03_version_cas",
-        "where stock = what was read",
-        "where stock = 读到的值",
-        "乐观锁：库存还是刚才读到的那个数，才写。",
-        "许多人读到同一个库存：只有一个人写得进去，其余的人被告知售罄，而券还在。",
-    ),
-    (
-        "r04_stock_guard",
-        "where stock > 0",
-        "where stock > 0",
-        "乐观锁：不管刚才读到多少，只要还有就写。",
-        "同一个用户点了两次：没有人数过他的订单。",
-    ),
-    (
-        "r05_check_then_insert",
-        "count the user's orders first",
-        "先数该用户的订单",
-        "一人一单：卖之前先数这个用户的订单。",
-        "同一个用户点了两次：两个请求都在对方写之前数完了。",
-    ),
-    (
-        "r06_global_mutex",
-        "one mutex around everything",
-        "一把锁包住一切",
-        "一把进程内的锁包住整个购买（synchronized 方法）。",
-        "有第二个进程：它不知道第一个进程的锁。",
-    ),
-    (
-        "r07a_user_mutex_inside_tx",
-        "a mutex per user, inside the transaction",
-        "每个用户一把锁，在事务里面",
-        "每个用户一把锁，在事务里面拿、在提交之前放。",
-        "第二次点击在释放之后、提交之前进来：它看不见还没提交的订单。",
-    ),
-    (
-        "r07b_user_mutex",
-        "a mutex per user, around the transaction",
-        "每个用户一把锁，在事务外面",
-        "每个用户一把锁，事务开始之前拿，提交之后放。",
-        "有第二个进程：它不知道第一个进程的锁。",
-    ),
-    (
-        "r08a_setnx",
-        "SETNX, DEL",
-        "SETNX、DEL",
-        "锁放进 Redis：SETNX 拿锁，DEL 放锁，所有进程都看得见。",
-        "持有者死了：锁没有租期，这个用户永远被关在门外。",
-    ),
-    (
-        "r08b_setnx_expire",
-        "SETNX, then EXPIRE",
-        "SETNX，再 EXPIRE",
-        "先 SETNX，再 EXPIRE，让死者的锁自己到期。",
-        "持有者死在两条命令之间；或者工作比租期长。",
-    ),
-    (
-        "r09_set_nx_px",
-        "SET NX PX, DEL",
-        "SET NX PX、DEL",
-        "一条命令同时拿锁并设租期。",
-        "工作比租期长：第二个人进来，而前一个人的 DEL 删掉了别人的锁。",
-    ),
-    (
-        "r10_owner_check",
-        "GET, compare, DEL",
-        "GET、比较、DEL",
-        "值里写明是谁的锁，只删自己的。",
-        "比较与删除之间锁到期；或者工作比租期长。",
-    ),
-    (
-        "r11_lua_release",
-        "compare and delete in Lua",
-        "用 Lua 比较并删除",
-        "一个脚本里比较并删除，中间没有缝隙。",
-        "工作比租期长；持有锁的代码再拿同一把锁。",
-    ),
-    (
-        "r12_reentrant",
-        "a hash: owner → holds",
-        "哈希：持有者 → 次数",
-        "可重入：锁是一个哈希，持有者 → 次数。",
-        "释放的答复丢了、又发了一次；或者工作比租期长。",
-    ),
-    (
-        "r13_watchdog",
-        "renewal, waiting by publish and subscribe",
-        "续期，用发布订阅等待",
-        "生产用的锁：看门狗续期，等待者被叫醒，锁丢了会告诉持有者。",
-        "唯一的 Redis 忘了这把锁；或者持有者在最后一次检查与写之间停住了。",
-    ),
-    (
-        "r14_multi_lock",
-        "all of three Redis",
-        "三个 Redis 全部拿到",
-        "三台互不依赖的 Redis，全都拿到才算拿到。",
-        "有一台停了：谁也拿不全，谁也买不到。",
-    ),
-    (
-        "r15_redlock",
-        "a majority of three Redis",
-        "三个 Redis 拿到多数",
-        "红锁：拿到多数就算。",
-        "两台忘了锁，或时钟跳了：两个人各有一个多数；持有者停住了。",
-    ),
-    (
-        "r16_fencing",
-        "a token that the database compares",
-        "由数据库比较的令牌",
-        "每次授权带一个更大的数，数据库拒绝更小的。",
-        "锁的服务器没了：谁也买不到。",
-    ),
-    (
-        "r17_zookeeper",
-        "a place in a ZooKeeper queue",
-        "在 ZooKeeper 里排队",
-        "在 ZooKeeper 里排队，位置由持有者的会话维持。",
-        "持有者在最后一次检查与写之间停过了会话。",
-    ),
-    (
-        "r18_constraints",
-        "no lock: unique and stock > 0",
-        "不要锁：unique 加 stock > 0",
-        "不要锁：由数据库的约束裁决每一次购买。",
-        "没有什么能攻破它；只是慢。",
-    ),
-    (
-        "r19_group_commit",
-        "many purchases in one transaction",
-        "许多次购买合成一个事务",
-        "生产策略：一起等待的购买合成一个事务，提交一次。",
-        "没有什么能攻破它。",
-    ),
-    (
-        "r20_lua_and_queue",
-        "Lua in Redis decides, a queue in the process writes",
-        "Redis 里的 Lua 裁决，进程内队列写库",
-        "异步：一个 Lua 脚本在 Redis 里裁决，先答复，进程内的队列稍后写数据库。",
-        "进程死时队列里还有订单；队列满了；Redis 从旧快照恢复。",
-    ),
-    (
-        "r21_lua_and_stream",
-        "Lua and a stream, as widely taught",
-        "Lua 加 Stream，照通行的教法",
-        "脚本同时把订单放进 Stream，消费者组 g1、各进程都叫 c1 的消费者写库。",
-        "消费者手里拿着消息死了；毒消息；共用一个消费者名；重复投递；组从 $ 建；流被裁剪；Redis 丢了数据。",
-    ),
-    (
-        "r22_stream_done_right",
-        "the stream done right",
-        "把 Stream 用对",
-        "各有其名的消费者，认领闲置消息，死信，库存条件与唯一索引同在一个事务，提交之后才确认；买家轮询结果。",
-        "Redis 丢了它确认过的东西：断电，或故障转移到落后的副本。",
-    ),
-    (
-        "r23_outbox",
-        "the database decides, an outbox feeds the stream",
-        "数据库裁决，发件箱喂给 Stream",
-        "订单与发件箱同在一个事务；中继把它放进 Stream，供后续的支付与邮件。",
-        "消费者不幂等：中继死在发布与标记之间，会发布两次。",
-    ),
-];
+/// What is said of a rung beside its file.
+#[derive(Clone, Copy)]
+struct Said {
+    rung: &'static str,
+    title: &'static str,
+    title_zh: &'static str,
+    idea_zh: &'static str,
+    breaks_zh: &'static str,
+}
+
+/// Rung: title, title in Chinese; idea and where it breaks, in Chinese.
+macro_rules! course {
+    ($($rung:ident: $title:literal, $title_zh:literal; $idea_zh:literal $breaks_zh:literal)+) => {
+        const COURSE: &[Said] = &[$(Said {
+            rung: stringify!($rung),
+            title: $title,
+            title_zh: $title_zh,
+            idea_zh: $idea_zh,
+            breaks_zh: $breaks_zh,
+        }),+];
+    };
+}
+
+course! {
+    r01_naive: "read the stock, check, subtract", "读库存，判断，减一";
+        "读库存，有就减一，写订单。"
+        "两个买家都在对方写之前读到同一个库存：最后一张券卖给了两个人。"
+    r02_row_lock: "select … for update", "select … for update";
+        "悲观锁：读的时候就把行锁住。"
+        "同一个用户点了两次：没有人数过他的订单。而且所有人排队等一行。"
+    r03_version_cas: "where stock = what was read", "where stock = 读到的值";
+        "乐观锁：库存还是刚才读到的那个数，才写。"
+        "许多人读到同一个库存：只有一个人写得进去，其余的人被告知售罄，而券还在。"
+    r04_stock_guard: "where stock > 0", "where stock > 0";
+        "乐观锁：不管刚才读到多少，只要还有就写。"
+        "同一个用户点了两次：没有人数过他的订单。"
+    r05_check_then_insert: "count the user's orders first", "先数该用户的订单";
+        "一人一单：卖之前先数这个用户的订单。"
+        "同一个用户点了两次：两个请求都在对方写之前数完了。"
+    r06_global_mutex: "one mutex around everything", "一把锁包住一切";
+        "一把进程内的锁包住整个购买（synchronized 方法）。"
+        "有第二个进程：它不知道第一个进程的锁。"
+    r07a_user_mutex_inside_tx: "a mutex per user, inside the transaction", "每个用户一把锁，在事务里面";
+        "每个用户一把锁，在事务里面拿、在提交之前放。"
+        "第二次点击在释放之后、提交之前进来：它看不见还没提交的订单。"
+    r07b_user_mutex: "a mutex per user, around the transaction", "每个用户一把锁，在事务外面";
+        "每个用户一把锁，事务开始之前拿，提交之后放。"
+        "有第二个进程：它不知道第一个进程的锁。"
+    r08a_setnx: "SETNX, DEL", "SETNX、DEL";
+        "锁放进 Redis：SETNX 拿锁，DEL 放锁，所有进程都看得见。"
+        "持有者死了：锁没有租期，这个用户永远被关在门外。"
+    r08b_setnx_expire: "SETNX, then EXPIRE", "SETNX，再 EXPIRE";
+        "先 SETNX，再 EXPIRE，让死者的锁自己到期。"
+        "持有者死在两条命令之间；或者工作比租期长。"
+    r09_set_nx_px: "SET NX PX, DEL", "SET NX PX、DEL";
+        "一条命令同时拿锁并设租期。"
+        "工作比租期长：第二个人进来，而前一个人的 DEL 删掉了别人的锁。"
+    r10_owner_check: "GET, compare, DEL", "GET、比较、DEL";
+        "值里写明是谁的锁，只删自己的。"
+        "比较与删除之间锁到期；或者工作比租期长。"
+    r11_lua_release: "compare and delete in Lua", "用 Lua 比较并删除";
+        "一个脚本里比较并删除，中间没有缝隙。"
+        "工作比租期长；持有锁的代码再拿同一把锁。"
+    r12_reentrant: "a hash: owner → holds", "哈希：持有者 → 次数";
+        "可重入：锁是一个哈希，持有者 → 次数。"
+        "释放的答复丢了、又发了一次；或者工作比租期长。"
+    r13_watchdog: "renewal, waiting by publish and subscribe", "续期，用发布订阅等待";
+        "生产用的锁：看门狗续期，等待者被叫醒，锁丢了会告诉持有者。"
+        "唯一的 Redis 忘了这把锁；或者持有者在最后一次检查与写之间停住了。"
+    r14_multi_lock: "all of three Redis", "三个 Redis 全部拿到";
+        "三台互不依赖的 Redis，全都拿到才算拿到。"
+        "有一台停了：谁也拿不全，谁也买不到。"
+    r15_redlock: "a majority of three Redis", "三个 Redis 拿到多数";
+        "红锁：拿到多数就算。"
+        "两台忘了锁，或时钟跳了：两个人各有一个多数；持有者停住了。"
+    r16_fencing: "a token that the database compares", "由数据库比较的令牌";
+        "每次授权带一个更大的数，数据库拒绝更小的。"
+        "锁的服务器没了：谁也买不到。"
+    r17_zookeeper: "a place in a ZooKeeper queue", "在 ZooKeeper 里排队";
+        "在 ZooKeeper 里排队，位置由持有者的会话维持。"
+        "持有者在最后一次检查与写之间停过了会话。"
+    r18_constraints: "no lock: unique and stock > 0", "不要锁：unique 加 stock > 0";
+        "不要锁：由数据库的约束裁决每一次购买。"
+        "没有什么能攻破它；只是慢。"
+    r19_group_commit: "many purchases in one transaction", "许多次购买合成一个事务";
+        "生产策略：一起等待的购买合成一个事务，提交一次。"
+        "没有什么能攻破它。"
+    r20_lua_and_queue: "Lua in Redis decides, a queue in the process writes", "Redis 里的 Lua 裁决，进程内队列写库";
+        "异步：一个 Lua 脚本在 Redis 里裁决，先答复，进程内的队列稍后写数据库。"
+        "进程死时队列里还有订单；队列满了；Redis 从旧快照恢复。"
+    r21_lua_and_stream: "Lua and a stream, as widely taught", "Lua 加 Stream，照通行的教法";
+        "脚本同时把订单放进 Stream，消费者组 g1、各进程都叫 c1 的消费者写库。"
+        "消费者手里拿着消息死了；毒消息；共用一个消费者名；重复投递；组从 $ 建；流被裁剪；Redis 丢了数据。"
+    r22_stream_done_right: "the stream done right", "把 Stream 用对";
+        "各有其名的消费者，认领闲置消息，死信，库存条件与唯一索引同在一个事务，提交之后才确认；买家轮询结果。"
+        "Redis 丢了它确认过的东西：断电，或故障转移到落后的副本。"
+    r23_outbox: "the database decides, an outbox feeds the stream", "数据库裁决，发件箱喂给 Stream";
+        "订单与发件箱同在一个事务；中继把它放进 Stream，供后续的支付与邮件。"
+        "消费者不幂等：中继死在发布与标记之间，会发布两次。"
+}
 
 /// A rung in the picker.
 #[derive(Debug, Serialize)]
@@ -215,8 +137,9 @@ pub(super) fn rungs(language: Language) -> Vec<RungSummary> {
 }
 
 fn summary(rung: &'static Rung, language: Language) -> RungSummary {
-    let said = COURSE.iter().find(|(id, ..)| *id == rung.id);
-    let (_, title, title_zh, idea_zh, breaks_zh) = said.copied().unwrap_or_default();
+    // A test has one for every rung.
+    let said = COURSE.iter().find(|said| said.rung == rung.id);
+    let Said { title, title_zh, idea_zh, breaks_zh, .. } = *said.unwrap_or(&COURSE[0]);
     let label = rung.id.split('_').next().unwrap_or_default();
     let (title, idea, breaks_when) = match language {
         Language::English => {
@@ -234,7 +157,7 @@ fn summary(rung: &'static Rung, language: Language) -> RungSummary {
         breaks_when,
         claims: rung.claims,
         lock: match rung.lock {
-            LockKind::None => "none",
+            LockKind::NoLock => "none",
             LockKind::Mutex => "mutex",
             LockKind::Redis(_) => "redis",
             LockKind::ZooKeeper => "zookeeper",
@@ -279,7 +202,7 @@ mod tests {
     #[test]
     fn every_rung_and_every_lesson_is_told_in_both_languages() {
         let known: Vec<&str> = RUNGS.iter().map(|rung| rung.id).collect();
-        assert!(COURSE.iter().map(|(id, ..)| *id).eq(known));
+        assert!(COURSE.iter().map(|said| said.rung).eq(known));
         for lesson in LESSONS {
             assert!(!story_zh(lesson.scenario).is_ascii(), "{}", lesson.scenario);
         }

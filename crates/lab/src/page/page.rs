@@ -1,4 +1,4 @@
-//! `/lab`: two buyers on a rung, and whoever looks at the page is their scheduler.
+//! `/lab`: two buyers on a rung, and the reader of the page is their scheduler.
 
 use std::sync::{Arc, LazyLock};
 
@@ -46,7 +46,7 @@ texts! {
         undo: "Undo", "撤销";
         redo: "Redo", "重做";
         restart: "Restart", "从头再来";
-        keys: "Keys: a, b, l (end the lease), u (undo), r (redo), n and p (next and previous rung). The address of this page holds the schedule: send it to whoever should see it.",
+        keys: "Keys: a, b, l (end the lease), u (undo), r (redo), n and p (next and previous rung). The address of this page holds the schedule: send it to anybody who should see it.",
             "按键：a、b、l（让租期结束）、u（撤销）、r（重做）、n 和 p（下一级、上一级）。本页地址里就有整个调度：把它发给别人，别人看到的就是这一步。";
         buyer: "user {user}, process {process}", "用户 {user}，进程 {process}";
         not_begun: "has not begun", "还没开始";

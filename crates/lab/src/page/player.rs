@@ -1,6 +1,6 @@
 //! The player: it plays one session at a time, on servers that live as long as somebody plays.
 //!
-//! A thread of its own has the servers and the session; whoever wants a step sends it a request. It ends
+//! A thread of its own has the servers and the session; a request for a step is sent to it. It ends
 //! what nobody has used for a while, and everything when the program ends.
 
 use std::time::Duration;
@@ -38,15 +38,19 @@ pub struct PlayerOptions {
 impl PlayerOptions {
     /// Private servers.
     pub fn private() -> Self {
-        let (free_after, ends_after) = (Duration::from_secs(60), Duration::from_secs(300));
-        Self { database_url: None, redis_url: None, free_after, ends_after }
+        Self {
+            database_url: None,
+            redis_url: None,
+            free_after: Duration::from_secs(60),
+            ends_after: Duration::from_secs(300),
+        }
     }
 }
 
 /// What a session shows, and how it is called.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlayedState {
-    /// Its name, which only whoever opened it knows.
+    /// Its name, which only the client that opened it knows.
     pub session: String,
     /// The step at which a schedule could not go on, and why.
     pub refused: Option<String>,
@@ -90,7 +94,7 @@ enum Action {
 type Answered = Result<Option<PlayedState>, PlayerError>;
 
 struct PlayerRequest {
-    /// The session that whoever asks has.
+    /// The session that the request names.
     session: Uuid,
     action: Action,
     answer: oneshot::Sender<Answered>,

@@ -34,7 +34,7 @@ impl Look {
         self.style().bold().apply_to(text).to_string()
     }
 
-    /// What is there for those who look for it.
+    /// In the background: most readers skip it.
     pub fn aside(self, text: &str) -> String {
         self.style().dim().apply_to(text).to_string()
     }

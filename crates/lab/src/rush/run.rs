@@ -1,4 +1,4 @@
-//! The crowd: who comes how often, the processes that sell to it, and the one it comes from.
+//! The crowd: how often each buyer comes, the processes that sell to it, and the one it comes from.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -51,9 +51,6 @@ pub async fn rush(
 
 /// As [`rush`], in the order that `seed` gives; `progress` is told, some times a second, how
 /// many attempts are over.
-///
-/// # Errors
-/// As [`rush`].
 pub async fn rush_seeded(
     world: &World,
     rung: &'static Rung,

@@ -6,15 +6,12 @@ use url::Url;
 use crate::Scheduler;
 use crate::scheduler::{NodeIndex, Stop};
 use faults::{Fault, Proxy};
-use ladder::{Answer, Point, WorkTurn};
-
-/// The rung that claims what a consumer left, and counts how often.
-pub(super) const DONE_RIGHT: u32 = 22;
+use ladder::{Answer, Capability, Point, WorkTurn};
 
 /// A consumer dies with an entry in hand; a second process goes on, and nothing goes wrong there.
 pub(super) async fn dies_before_write(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let second = dies_with_entry(scheduler, 2).await?;
-    if scheduler.rung.number() == DONE_RIGHT {
+    if scheduler.rung.can(Capability::GiveUp) {
         voucher_is_given_back(scheduler, second).await?;
     }
     Ok(())
@@ -94,7 +91,7 @@ pub(super) async fn dies_before_ack(scheduler: &mut Scheduler<'_>) -> anyhow::Re
     scheduler.works_to(first, Point::Acknowledging).await?;
     scheduler.kill(first).await?;
     let mut last = scheduler.node().await?;
-    if scheduler.rung.number() == DONE_RIGHT {
+    if scheduler.rung.can(Capability::GiveUp) {
         last = dies_before_ack_again(scheduler, last).await?;
     }
     scheduler.buys("B", last, 1).await?;

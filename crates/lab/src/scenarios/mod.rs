@@ -16,20 +16,14 @@ mod servers;
 mod stock;
 
 use super::scheduler::Scheduler;
-use ladder::{LockKind, Rung, Scenario};
+use ladder::{Capability, LeaseKind, LockKind, Rung, Scenario};
 
 /// Why nobody is asked to bear the loss of a server.
 const ONE_SERVER: &str = "has one lock server, and does not promise that it may be missing";
 
-/// The rung that is the production strategy.
-const PRODUCTION: u32 = 19;
-
-/// Plays `scenario`.
-///
-/// # Errors
-/// When it could not be played to its end: the cell is unknown.
-pub async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
-    if scheduler.rung.number() == PRODUCTION {
+/// Plays `scenario`. Where it cannot be played to its end, the cell is unknown.
+pub(crate) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    if scheduler.rung.can(Capability::OneStep) {
         return production::play(scenario, scheduler).await;
     }
     match scenario {
@@ -58,18 +52,16 @@ pub async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> anyhow::
 
 /// Why `scenario` makes no sense on `rung`: "it …"; `None` where it does.
 pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
-    let number = rung.number();
     let unless = |applies: bool, reason: &'static str| (!applies).then_some(reason);
-    let has_lease =
-        matches!(rung.lock, LockKind::Redis(_) | LockKind::ZooKeeper) && rung.id != "r08a_setnx";
+    let has_lease = rung.lease != LeaseKind::NoLease;
     let of_stock = [Scenario::LastOne, Scenario::Herd, Scenario::DoubleClick, Scenario::TwoNodes];
     if queues::is_one(scenario) {
         return queues::absent(scenario, rung);
     }
-    if number == PRODUCTION {
+    if rung.can(Capability::OneStep) {
         return production::absent(scenario);
     }
-    if matches!(rung.lock, LockKind::None | LockKind::Stream) {
+    if matches!(rung.lock, LockKind::NoLock | LockKind::Stream) {
         return unless(of_stock.contains(&scenario), "takes no lock");
     }
     match scenario {
@@ -81,21 +73,21 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
         | Scenario::HolderDies
         | Scenario::Nested => None,
         Scenario::DiesBetween => unless(
-            (8..=12).contains(&number) && has_lease,
+            rung.lease == LeaseKind::Fixed,
             "takes its lock and the lease in one step, or has no lease",
         ),
         Scenario::SlowHolder | Scenario::OutlivedLease | Scenario::PausedHolder => {
             unless(has_lease, "has no lease that the work could outlive")
         }
-        Scenario::StalledRelease => unless(
-            matches!(rung.lock, LockKind::Redis(_)) && number >= 10,
-            "compares nothing before it deletes",
-        ),
-        Scenario::LostWakeup => {
-            unless(has_lease && number >= 13, "turns a second request away, nobody waits")
+        Scenario::StalledRelease => {
+            unless(rung.can(Capability::CheckOwner), "compares nothing before it deletes")
         }
+        Scenario::LostWakeup => unless(
+            has_lease && rung.can(Capability::Wait),
+            "turns a second request away, nobody waits",
+        ),
         Scenario::ResentRelease => unless(
-            matches!(rung.lock, LockKind::Redis(1)) && number >= 12,
+            rung.lock == LockKind::Redis(1) && rung.can(Capability::Reenter),
             "has no second hold, or gives it back on each of its servers as r13 does on one",
         ),
         Scenario::NodeDown => unless(matches!(rung.lock, LockKind::Redis(2..)), ONE_SERVER),

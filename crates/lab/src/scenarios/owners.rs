@@ -1,4 +1,4 @@
-//! One owner, more than one hold; one who waits.
+//! An owner with more than one hold; an actor that waits.
 
 use anyhow::Context;
 use futures_util::future::select_all;

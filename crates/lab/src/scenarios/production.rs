@@ -1,5 +1,5 @@
 //! The same scenarios for the rung that is the production strategy. It has no pause points:
-//! production code is not written for the lab. So the lab holds the voucher's row, on which every
+//! production code is not shaped for the lab. So the lab holds the voucher's row, on which every
 //! purchase must stop, and lets go of it when all actors are where they have to be.
 
 use anyhow::bail;
@@ -93,7 +93,7 @@ async fn crowd(
         scheduler.may_fail(actor);
         actors.push(actor);
     }
-    // The first one leads a batch of one; whoever comes meanwhile is the next batch.
+    // The first one leads a batch of one; those that come meanwhile are the next batch.
     scheduler.finish(actors[0]).await?;
     for (user, actor) in (1..).zip(&actors[1..]) {
         scheduler.set_out(*actor).await?;

@@ -2,23 +2,24 @@
 
 use anyhow::bail;
 
-use super::failing_consumers::DONE_RIGHT;
-use super::redis_losses::OUTBOX;
 use super::{failing_consumers, redis_losses};
 use crate::Scheduler;
 use crate::protocol::FEW_PLACES;
 use crate::scheduler::{NodeIndex, Stop};
-use ladder::{Point, Rung, RungError, Scenario};
+use ladder::{Capability, Point, Rung, RungError, Scenario};
 use redisson_lock::connection::Redis;
-
-/// The rung whose queue is in the memory of a process.
-const IN_MEMORY: u32 = 20;
 
 /// One buyer for each place in a queue.
 const BUYERS: [&str; FEW_PLACES] = ["A", "B", "C", "D", "E"];
 
 /// Why a rung has no consumer to be killed.
 const NO_CONSUMER: &str = "writes before it answers";
+
+/// Why none of its entries comes to grief in a stream.
+const NO_STREAM: &str = "has no stream";
+
+/// Why none of its orders comes to grief in a stream.
+const WRITES_NONE: &str = "writes no orders from its stream";
 
 /// Whether a scenario is about what comes after the answer.
 pub(super) const fn is_one(scenario: Scenario) -> bool {
@@ -48,31 +49,22 @@ pub(super) fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     if !rung.has_consumer() {
         return Some(NO_CONSUMER);
     }
-    match (scenario, rung.number()) {
-        (
-            Scenario::DiesBeforeAck
-            | Scenario::OneConsumerName
-            | Scenario::PoisonEntry
-            | Scenario::GroupFromNow
-            | Scenario::StreamTrimmed,
-            IN_MEMORY,
-        ) => Some("has no stream"),
-        (Scenario::RedisDies | Scenario::ReplicaLags, IN_MEMORY) => {
-            Some("keeps its queue in the process, which dies with less")
+    let in_memory = rung.can(Capability::QueueInMemory);
+    let writes_orders = !rung.can(Capability::Relay);
+    let unless = |applies: bool, reason: &'static str| (!applies).then_some(reason);
+    match scenario {
+        Scenario::GroupFromNow | Scenario::StreamTrimmed => unless(!in_memory, NO_STREAM),
+        Scenario::DiesBeforeAck | Scenario::OneConsumerName | Scenario::PoisonEntry => {
+            unless(!in_memory, NO_STREAM).or(unless(writes_orders, WRITES_NONE))
         }
-        (
-            Scenario::DiesBeforeAck
-            | Scenario::ConnectionLost
-            | Scenario::OneConsumerName
-            | Scenario::PoisonEntry,
-            OUTBOX,
-        ) => Some("writes no orders from its stream"),
-        // Its stream is filled by `stream_trimmed`.
-        (Scenario::QueueFull, number) if number != IN_MEMORY => {
-            Some("has no queue that turns anybody away")
+        Scenario::ConnectionLost => unless(writes_orders, WRITES_NONE),
+        Scenario::RedisDies | Scenario::ReplicaLags => {
+            unless(!in_memory, "keeps its queue in the process, which dies with less")
         }
-        (Scenario::GivenUp, number) if number != DONE_RIGHT => Some("gives no entry up"),
-        (Scenario::PublishedTwice, number) if number != OUTBOX => Some("has no relay"),
+        // A stream is filled by `stream_trimmed`.
+        Scenario::QueueFull => unless(in_memory, "has no queue that turns anybody away"),
+        Scenario::GivenUp => unless(rung.can(Capability::GiveUp), "gives no entry up"),
+        Scenario::PublishedTwice => unless(!writes_orders, "has no relay"),
         _ => None,
     }
 }

@@ -5,9 +5,7 @@ use crate::Scheduler;
 use crate::lock_servers::LockServers;
 use crate::scheduler::NodeIndex;
 use faults::RedisNode;
-
-/// The rung whose database decides.
-pub(super) const OUTBOX: u32 = 23;
+use ladder::Capability;
 
 /// Redis comes back from a snapshot that is older than B's purchase, and `user` buys.
 pub(super) async fn restored(scheduler: &mut Scheduler<'_>, user: i64) -> anyhow::Result<()> {
@@ -31,7 +29,7 @@ pub(super) async fn restored(scheduler: &mut Scheduler<'_>, user: i64) -> anyhow
 /// A's purchase is what Redis loses; where the database decides, its relay has published it.
 async fn sold_to_redis(scheduler: &mut Scheduler<'_>, node: NodeIndex) -> anyhow::Result<()> {
     scheduler.buys("A", node, 0).await?;
-    if scheduler.rung.number() == OUTBOX {
+    if scheduler.rung.can(Capability::Relay) {
         let turn = scheduler.turn(node).await?;
         scheduler.finish(turn).await?;
     }

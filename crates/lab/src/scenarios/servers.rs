@@ -10,13 +10,10 @@ use crate::Scheduler;
 use crate::lock_servers::LockServers;
 use crate::scheduler::{Actor, ActorPlan, PATIENCE, Stop};
 use faults::{Fault, Proxy, RedisNode};
-use ladder::{Answer, LockKind, Point};
+use ladder::{Answer, Capability, LockKind, Point};
 
 /// How often a server is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-
-/// The rung that is content with a majority.
-const MAJORITY: u32 = 15;
 
 /// One of the lock's nodes is down: can anyone still buy?
 pub(super) async fn node_down(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
@@ -123,7 +120,7 @@ async fn held_by_as_few_as_possible(
     let nodes = [scheduler.node().await?, scheduler.node().await?];
     let a = scheduler.enter("A", nodes[0], ActorPlan::new(0, voucher)).await?;
     let b = scheduler.enter("B", nodes[1], ActorPlan::new(0, voucher)).await?;
-    let bare_majority = scheduler.rung.number() == MAJORITY;
+    let bare_majority = scheduler.rung.can(Capability::Majority);
     let last = scheduler.servers.nodes.len() - 1;
     if bare_majority {
         scheduler.servers.nodes[last].kill();
@@ -140,7 +137,7 @@ async fn held_by_as_few_as_possible(
 /// B comes while A is about to write.
 async fn meet(scheduler: &mut Scheduler<'_>, a: Actor, b: Actor) -> anyhow::Result<()> {
     if let Stop::At(Point::OrdersCounted) = scheduler.until_first(b, &IN_OR_AT_THE_DOOR).await? {
-        // B first: who was in first is late.
+        // B first: A, which was in first, is late.
         return scheduler.finish_all(&[b, a]).await;
     }
     scheduler.finish_all(&[a, b]).await
@@ -191,6 +188,6 @@ async fn scripts_run(scheduler: &Scheduler<'_>) -> anyhow::Result<u64> {
 fn count(scheduler: &Scheduler<'_>) -> usize {
     match scheduler.rung.lock {
         LockKind::Redis(count) => count,
-        LockKind::None | LockKind::Mutex | LockKind::ZooKeeper | LockKind::Stream => 1,
+        LockKind::NoLock | LockKind::Mutex | LockKind::ZooKeeper | LockKind::Stream => 1,
     }
 }

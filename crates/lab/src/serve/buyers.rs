@@ -7,13 +7,13 @@ use sqlx::postgres::PgPool;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::problem::LabProblem;
+use seckill::http::ApiError;
 use seckill::model::UserId;
 
 /// Buyers that wait to be written down. Beyond them an order waits, too.
 const MAX_WAITING: usize = 10_000;
 
-/// Gives numbers to those who do not bring one.
+/// Gives numbers to buyers who do not bring one.
 #[derive(Debug)]
 pub(super) struct Numbers(AtomicI64);
 
@@ -26,8 +26,8 @@ impl Numbers {
     /// The buyer of a request. There is no authentication in the lab: the token is the user's
     /// number. Without one it is somebody who has never been here, so that plain `curl` and
     /// `wrk` are a crowd.
-    pub(super) fn who(&self, headers: &HeaderMap) -> Result<UserId, LabProblem> {
-        let wrong = || LabProblem::invalid("in the lab the token is the user's number: Bearer 7");
+    pub(super) fn who(&self, headers: &HeaderMap) -> Result<UserId, ApiError> {
+        let wrong = || ApiError::invalid("in the lab the token is the user's number: Bearer 7");
         let Some(said) = headers.get(header::AUTHORIZATION) else {
             let next = self.0.fetch_add(1, Ordering::Relaxed);
             return UserId::new(next).ok_or_else(wrong);
@@ -41,7 +41,7 @@ impl Numbers {
     }
 }
 
-/// Writes those who have bought into `users`, so that `seckill audit` knows them: beside the
+/// Writes the buyers into `users`, so that `seckill audit` knows them: beside the
 /// purchases and many at a time, because this is no part of what a rung is measured by.
 #[derive(Debug, Clone)]
 pub(super) struct Register(mpsc::Sender<UserId>);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_is_somebody_new() {
+    fn a_buyer_without_a_token_is_somebody_new() {
         let numbers = Numbers::from(100);
         let who = || numbers.who(&HeaderMap::new()).ok().map(UserId::get);
         assert_eq!([who(), who()], [Some(100), Some(101)]);

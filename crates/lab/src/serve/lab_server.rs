@@ -19,7 +19,6 @@ use crate::sale;
 use crate::world::World;
 use ladder::{self, RUNGS, Resources, Tables};
 use seckill::http::server::{self, ServerLimits};
-use seckill::store::Keys;
 
 /// Files that are not connections of clients: each rung may have some to its servers.
 const OTHER_FILES: u64 = 512;
@@ -29,9 +28,10 @@ const MAX_CONNECTIONS: u64 = 16_384;
 const FINISHED_WITHIN: Duration = Duration::from_secs(30);
 /// How long connections to the database may take to close.
 const CLOSED_WITHIN: Duration = Duration::from_secs(5);
-/// The users without a number of their own begin above this, so that they are nobody who has
+/// The users without a number of their own begin above this, so that none of them is a user with
 /// one; those of each node above a multiple of it.
 const STRANGERS: i64 = 1_000_000_000;
+
 /// Where rungs sell.
 pub struct LabServer {
     state: Arc<LabState>,
@@ -53,7 +53,7 @@ struct Floor {
 impl Floor {
     fn open(url: String) -> anyhow::Result<Self> {
         let looks = sale::connections(&url)?;
-        let sales = Resources::open(&url, &[], None, Keys::default())?.database;
+        let sales = Resources::open(&url, &[], None, "")?.database;
         let (register, writing) = Register::open(looks.clone());
         Ok(Self { url, looks, sales, register, writing })
     }
@@ -86,13 +86,16 @@ impl LabServer {
         }
         let mut state = LabState::new(address, services, STRANGERS);
         for service in &state.services {
-            // Nobody is there yet who could be told in other words.
+            // No client is there yet: this error is for the terminal.
             let voucher = service.put_on_sale(FIRST_STOCK).await;
             state.first.push(voucher.map_err(|why| anyhow!("cannot put on sale: {why:?}"))?);
         }
         let pools = [&bare, &guarded].map(|floor| [floor.looks.clone(), floor.sales.clone()]);
-        let (pools, registers) = (pools.concat(), vec![bare.writing, guarded.writing]);
-        Ok(Self { state: Arc::new(state), pools, _registers: registers })
+        Ok(Self {
+            state: Arc::new(state),
+            pools: pools.concat(),
+            _registers: vec![bare.writing, guarded.writing],
+        })
     }
 
     /// What is on sale.
@@ -113,7 +116,7 @@ impl LabServer {
         let connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS);
         let router = routes::router(Arc::clone(&self.state));
         server::serve(listener, router, ServerLimits::of(connections as usize), stop).await;
-        // Also the purchases of those who left before they were answered.
+        // Also the purchases of buyers who left before they were answered.
         self.state.purchases.close();
         if timeout(FINISHED_WITHIN, self.state.purchases.wait()).await.is_err() {
             tracing::warn!("purchases that were not through in time are cut off");

@@ -2,9 +2,8 @@
 //!
 //! `routes` lists the routes; `rung_service` sells by one rung; `lab_server` serves all of them in one
 //! process, or the one rung of a node; `state` is what their requests share; `buyers` keeps the
-//! users; `body` and `problem` are request bodies and answers that are no success.
+//! users; `problem` has the answers that are no success.
 
-mod body;
 mod buyers;
 mod lab_server;
 mod problem;

@@ -1,62 +1,48 @@
 //! Every route, and what happens around them.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State as Shared};
+use axum::extract::{FromRequest, Path, Request, State as Shared};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::time::timeout;
 
-use super::body;
-use super::problem::{LabCode, LabProblem};
+use super::problem::{self, RUNG_NOT_FOUND};
 use super::rung_service::RungService;
 use super::state::{FIRST_STOCK, LabState};
-use ladder;
+use seckill::http::problem::Code;
+use seckill::http::{ApiError, with_common_layers};
 use seckill::model::{UserId, VoucherId};
 use seckill::purchase::audit::VoucherAudit;
 
 /// The most that is put on sale at once.
 const MAX_STOCK: i32 = 1_000_000;
 
+/// How long a body may take to arrive.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(10);
+
 type Lab = Shared<Arc<LabState>>;
 type Segments<T> = Result<Path<T>, PathRejection>;
 
 /// The lab's API.
 pub(super) fn router(state: Arc<LabState>) -> Router {
-    Router::new()
+    let routes = Router::new()
         .route("/", get(index))
         .route("/lab", get(index))
         .route("/lab/{rung}/vouchers", post(put_on_sale))
         .route("/lab/{rung}/vouchers/{id}", get(books))
         .route("/lab/{rung}/vouchers/{id}/orders", post(buy).get(status))
         .with_state(state)
-        .fallback(|| async {
-            LabProblem::new(LabCode::NotFound).detail("GET /lab says what there is")
-        })
-        .method_not_allowed_fallback(|| async { LabProblem::new(LabCode::MethodNotAllowed) })
-        .layer(from_fn(around))
-}
-
-/// Every body is small and read to its end, and a panic becomes an answer.
-async fn around(request: Request, next: Next) -> Response {
-    let answered = AssertUnwindSafe(async {
-        match body::whole(request).await {
-            Ok(request) => next.run(request).await,
-            Err(problem) => problem.into_response(),
-        }
-    });
-    answered.catch_unwind().await.unwrap_or_else(|_| {
-        // The panic's own message is on standard error.
-        LabProblem::new(LabCode::Internal).into_response()
-    })
+        .fallback(|| async { ApiError::new(Code::NotFound).detail("GET /lab says what there is") })
+        .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
+    with_common_layers(routes)
 }
 
 /// The rungs, each with its idea and a command that buys.
@@ -86,24 +72,26 @@ struct NewLabVoucher {
     stock: Option<i32>,
 }
 
-/// Puts a voucher on sale. `curl -d` says that JSON is a form: what it is called matters not.
+/// Puts a voucher on sale. The content type is not looked at: `curl -d` says that JSON is a form.
 async fn put_on_sale(
     Shared(state): Lab,
     rung: Segments<String>,
-    body: Bytes,
-) -> Result<Response, LabProblem> {
+    request: Request,
+) -> Result<Response, ApiError> {
     let service = service(&state, &rung.map_err(unreadable)?.0)?;
+    let arriving = timeout(ARRIVES_WITHIN, Bytes::from_request(request, &())).await;
+    let body = arriving.map_err(|_| ApiError::invalid("the body did not arrive in time"))?;
+    let body = body.map_err(|_| ApiError::invalid("the body broke off"))?;
     let new: NewLabVoucher = match body.trim_ascii() {
         b"" => NewLabVoucher::default(),
         // serde would take an array for a struct, member by member.
-        [b'{', ..] => serde_json::from_slice(&body).map_err(|error| {
-            LabProblem::invalid(format!("the body is not as expected: {error}"))
-        })?,
-        _ => return Err(LabProblem::invalid("the body is not a JSON object")),
+        [b'{', ..] => serde_json::from_slice(&body)
+            .map_err(|error| ApiError::invalid(format!("the body is not as expected: {error}")))?,
+        _ => return Err(ApiError::invalid("the body is not a JSON object")),
     };
     let stock = new.stock.unwrap_or(FIRST_STOCK);
     if !(0..=MAX_STOCK).contains(&stock) {
-        return Err(LabProblem::invalid(format!("stock must lie between 0 and {MAX_STOCK}")));
+        return Err(ApiError::invalid(format!("stock must lie between 0 and {MAX_STOCK}")));
     }
     let voucher = service.put_on_sale(stock).await?;
     let body = json!({
@@ -128,43 +116,55 @@ struct Books {
 async fn books(
     Shared(state): Lab,
     segments: Segments<(String, String)>,
-) -> Result<Json<Books>, LabProblem> {
+) -> Result<Json<Books>, ApiError> {
     let (service, voucher) = service_and_voucher(&state, segments)?;
     let audit = service.books(voucher).await?;
     let (oversold, duplicates) = (audit.oversold(), audit.duplicates());
     Ok(Json(Books { rung: service.rung.id, oversold, duplicates, audit }))
 }
 
-/// What a buyer is told who got one, or may get one.
+/// What a buyer hears of an order, or of one that is not decided yet.
 #[derive(Debug, Serialize)]
 struct LabOrder {
-    /// A string, as everywhere; none while it is not decided.
+    /// A string, as everywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     order_id: Option<String>,
     voucher_id: VoucherId,
     user_id: UserId,
 }
 
+impl LabOrder {
+    /// `decided` is the status where there is an order.
+    fn answer(
+        decided: StatusCode,
+        order: Option<i64>,
+        voucher_id: VoucherId,
+        user_id: UserId,
+    ) -> (StatusCode, Json<Self>) {
+        let status = if order.is_some() { decided } else { StatusCode::ACCEPTED };
+        let order_id = order.map(|order| order.to_string());
+        (status, Json(Self { order_id, voucher_id, user_id }))
+    }
+}
+
 async fn buy(
     Shared(state): Lab,
     segments: Segments<(String, String)>,
     headers: HeaderMap,
-) -> Result<(StatusCode, Json<LabOrder>), LabProblem> {
+) -> Result<(StatusCode, Json<LabOrder>), ApiError> {
     let (service, voucher_id) = service_and_voucher(&state, segments)?;
     service.check(voucher_id).await?;
     let user_id = state.strangers.who(&headers)?;
     let place = Arc::clone(&state.places).try_acquire_owned();
-    let place = place.map_err(|_| LabProblem::unavailable("too many purchases are under way"))?;
+    let place = place.map_err(|_| problem::unavailable("too many purchases are under way"))?;
     // A task of its own: a purchase that began runs to its end if the buyer leaves.
     let purchase = state.purchases.spawn(async move {
         let bought = service.buy(user_id, voucher_id).await;
         drop(place);
         bought
     });
-    let order = purchase.await.map_err(|_| LabProblem::new(LabCode::Internal))??;
-    let status = if order.is_some() { StatusCode::CREATED } else { StatusCode::ACCEPTED };
-    let order_id = order.map(|order| order.to_string());
-    Ok((status, Json(LabOrder { order_id, voucher_id, user_id })))
+    let order = purchase.await.map_err(|_| ApiError::new(Code::Internal))??;
+    Ok(LabOrder::answer(StatusCode::CREATED, order, voucher_id, user_id))
 }
 
 /// What became of a purchase: the same answers, but for a 200 in place of a 201.
@@ -172,33 +172,31 @@ async fn status(
     Shared(state): Lab,
     segments: Segments<(String, String)>,
     headers: HeaderMap,
-) -> Result<(StatusCode, Json<LabOrder>), LabProblem> {
+) -> Result<(StatusCode, Json<LabOrder>), ApiError> {
     let (service, voucher_id) = service_and_voucher(&state, segments)?;
     service.check(voucher_id).await?;
     let user_id = state.strangers.who(&headers)?;
     let order = service.status(user_id, voucher_id).await?;
-    let status = if order.is_some() { StatusCode::OK } else { StatusCode::ACCEPTED };
-    let order_id = order.map(|order| order.to_string());
-    Ok((status, Json(LabOrder { order_id, voucher_id, user_id })))
+    Ok(LabOrder::answer(StatusCode::OK, order, voucher_id, user_id))
 }
 
 fn service_and_voucher(
     state: &LabState,
     segments: Segments<(String, String)>,
-) -> Result<(Arc<RungService>, VoucherId), LabProblem> {
+) -> Result<(Arc<RungService>, VoucherId), ApiError> {
     let Path((rung, voucher)) = segments.map_err(unreadable)?;
     let service = service(state, &rung)?;
     let voucher = voucher.parse();
-    Ok((service, voucher.map_err(|error| LabProblem::invalid(format!("the voucher: {error}")))?))
+    Ok((service, voucher.map_err(|error| ApiError::invalid(format!("the voucher: {error}")))?))
 }
 
-fn service(state: &LabState, name: &str) -> Result<Arc<RungService>, LabProblem> {
-    let not_here = |why: String| LabProblem::new(LabCode::RungNotFound).detail(why);
+fn service(state: &LabState, name: &str) -> Result<Arc<RungService>, ApiError> {
+    let not_here = |why: String| ApiError::new(RUNG_NOT_FOUND).detail(why);
     let rung = ladder::find(name).map_err(|unknown| not_here(unknown.to_string()))?;
     let service = state.services.iter().find(|service| service.rung.id == rung.id);
     service.cloned().ok_or_else(|| not_here(format!("{} is not sold by here", rung.id)))
 }
 
-fn unreadable(rejection: PathRejection) -> LabProblem {
-    LabProblem::invalid(rejection.body_text())
+fn unreadable(rejection: PathRejection) -> ApiError {
+    ApiError::invalid(rejection.body_text())
 }

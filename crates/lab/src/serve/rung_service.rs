@@ -12,13 +12,15 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::buyers::Register;
-use super::problem::{LabCode, LabProblem};
+use super::problem::{self, NO_PURCHASE};
 use crate::lock_servers::LockServers;
 use crate::protocol::NodePlan;
 use crate::sale;
 use crate::world::World;
 use faults::FaultError;
 use ladder::{Design, Purchase, Resources, Rung, RungError, Work, WorkTurn};
+use seckill::http::ApiError;
+use seckill::http::problem::Code;
 use seckill::model::{UserId, VoucherId};
 use seckill::purchase::audit::VoucherAudit;
 
@@ -28,8 +30,8 @@ const MAX_VOUCHERS: usize = 10_000;
 /// How long it may take until a rung is ready to sell, its servers included.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long a rung that could not be made ready is left alone: the thousands who come
-/// meanwhile hear what the first heard, instead of each waiting for another try.
+/// How long a rung that could not be made ready is left alone: the next thousand buyers hear
+/// what the first one heard, instead of each waiting for another try.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a rung may take to give back what it holds.
@@ -81,7 +83,7 @@ pub(super) enum Supply {
 enum RungReadiness {
     NotTried,
     Ready(Ready),
-    Failed(Instant, LabProblem),
+    Failed(Instant, ApiError),
 }
 
 /// A rung that can sell.
@@ -113,9 +115,6 @@ impl RungService {
     }
 
     /// Makes the rung ready to sell before anybody comes.
-    ///
-    /// # Errors
-    /// When it cannot be built.
     pub(super) async fn open(&self) -> anyhow::Result<()> {
         let ready = self.ready().await?;
         *self.readiness.lock().await = RungReadiness::Ready(ready);
@@ -143,7 +142,7 @@ impl RungService {
         Ok(Ready { design, _consumer: consumer, _servers: servers })
     }
 
-    async fn design(&self) -> Result<Arc<dyn Design>, LabProblem> {
+    async fn design(&self) -> Result<Arc<dyn Design>, ApiError> {
         let mut readiness = self.readiness.lock().await;
         match &*readiness {
             RungReadiness::Ready(ready) => return Ok(Arc::clone(&ready.design)),
@@ -160,7 +159,7 @@ impl RungService {
                 Ok(design)
             }
             Err(error) => {
-                let why = not_ready(error);
+                let why = not_ready(&error);
                 *readiness = RungReadiness::Failed(Instant::now(), why.clone());
                 Err(why)
             }
@@ -168,39 +167,40 @@ impl RungService {
     }
 
     /// Puts a voucher on sale.
-    pub(super) async fn put_on_sale(&self, stock: i32) -> Result<VoucherId, LabProblem> {
+    pub(super) async fn put_on_sale(&self, stock: i32) -> Result<VoucherId, ApiError> {
         if self.vouchers.fetch_add(1, Ordering::Relaxed) >= MAX_VOUCHERS {
-            return Err(LabProblem::unavailable(format!(
+            return Err(problem::unavailable(format!(
                 "{MAX_VOUCHERS} vouchers are enough for one run of the lab: start it anew"
             )));
         }
-        let voucher = sale::put_on_sale(&self.looks, self.rung, stock).await?;
+        let voucher =
+            sale::put_on_sale(&self.looks, self.rung, stock).await.map_err(problem::of_database)?;
         self.own.insert(voucher, ());
         Ok(voucher)
     }
 
     /// What the books of one of the rung's vouchers say.
-    pub(super) async fn books(&self, voucher: VoucherId) -> Result<VoucherAudit, LabProblem> {
+    pub(super) async fn books(&self, voucher: VoucherId) -> Result<VoucherAudit, ApiError> {
         self.check(voucher).await?;
         let books = sale::books(&self.looks, voucher).await?;
         books.ok_or_else(|| self.no_such(voucher))
     }
 
     /// Whether the rung sells `voucher`.
-    pub(super) async fn check(&self, voucher: VoucherId) -> Result<(), LabProblem> {
+    pub(super) async fn check(&self, voucher: VoucherId) -> Result<(), ApiError> {
         let asked = self.own.get_or_insert_async(&voucher, async {
             match sale::is_of(&self.looks, self.rung, voucher).await {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(self.no_such(voucher)),
-                Err(error) => Err(error.into()),
+                Err(error) => Err(problem::of_database(error)),
             }
         });
         asked.await
     }
 
-    fn no_such(&self, voucher: VoucherId) -> LabProblem {
-        let problem = LabProblem::new(LabCode::VoucherNotFound);
-        problem.detail(format!("voucher {voucher} is not on sale at {}", self.rung.id))
+    fn no_such(&self, voucher: VoucherId) -> ApiError {
+        ApiError::new(Code::VoucherNotFound)
+            .detail(format!("voucher {voucher} is not on sale at {}", self.rung.id))
     }
 
     /// One attempt to buy.
@@ -208,11 +208,11 @@ impl RungService {
         &self,
         user: UserId,
         voucher: VoucherId,
-    ) -> Result<Option<i64>, LabProblem> {
+    ) -> Result<Option<i64>, ApiError> {
         let design = self.design().await?;
         let purchase = purchase(user, voucher);
-        let answer = design.buy(&purchase).await.inspect_err(|error| self.tell(error))?;
-        let order = LabProblem::refusal(answer)?;
+        let answer = design.buy(&purchase).await.map_err(|error| self.unanswered(&error))?;
+        let order = problem::order_of(answer)?;
         if let Some(register) = &self.register {
             register.bought(user).await;
         }
@@ -225,25 +225,27 @@ impl RungService {
         &self,
         user: UserId,
         voucher: VoucherId,
-    ) -> Result<Option<i64>, LabProblem> {
+    ) -> Result<Option<i64>, ApiError> {
         let design = self.design().await?;
         let told = design.status(&purchase(user, voucher)).await;
-        match told.inspect_err(|error| self.tell(error))? {
-            Some(answer) => LabProblem::refusal(answer),
-            None => match sale::order_of(&self.looks, user, voucher).await? {
-                Some(order) => Ok(Some(order)),
-                None => Err(LabProblem::new(LabCode::NoPurchase)),
-            },
+        match told.map_err(|error| self.unanswered(&error))? {
+            Some(answer) => problem::order_of(answer),
+            None => {
+                let order = sale::order_of(&self.looks, user, voucher).await;
+                let order = order.map_err(problem::of_database)?;
+                order.map(Some).ok_or_else(|| ApiError::new(NO_PURCHASE))
+            }
         }
     }
 
-    /// Says why there is no answer: aloud once, because the next thousand have the same reason.
-    fn tell(&self, error: &RungError) {
+    /// Logs why there is no answer: aloud once, because the next thousand have the same reason.
+    fn unanswered(&self, error: &RungError) -> ApiError {
         if self.told.swap(true, Ordering::Relaxed) {
             tracing::warn!(rung = self.rung.id, %error, "answered 503");
         } else {
             tracing::error!(rung = self.rung.id, %error, "the first to be answered 503");
         }
+        problem::of_rung(error)
     }
 
     /// Has the rung give back what it holds.
@@ -258,8 +260,14 @@ impl RungService {
 }
 
 fn purchase(user: UserId, voucher: VoucherId) -> Purchase {
-    let (lease, patience) = (LEASE, Purchase::PATIENCE);
-    Purchase { user, voucher, lease, patience, also: None, director: None }
+    Purchase {
+        user,
+        voucher,
+        lease: LEASE,
+        patience: Purchase::PATIENCE,
+        also: None,
+        director: None,
+    }
 }
 
 /// A rung's consumer, turn by turn.
@@ -277,18 +285,13 @@ async fn consume(rung: &'static Rung, design: Arc<dyn Design>) {
 }
 
 /// Why nobody can buy here. What a rung lacks, and how to come by it, is said in a sentence.
-fn not_ready(error: anyhow::Error) -> LabProblem {
-    match error.downcast::<RungError>() {
-        Ok(error) => {
-            tracing::warn!(%error, "a rung is not ready to sell");
-            error.into()
-        }
-        Err(error) => {
-            tracing::warn!(%error, "a rung is not ready to sell");
-            match error.downcast::<FaultError>() {
-                Ok(error) => LabProblem::unavailable(error.to_string()),
-                Err(_) => LabProblem::unavailable("the rung could not be made ready to sell"),
-            }
-        }
+fn not_ready(error: &anyhow::Error) -> ApiError {
+    tracing::warn!(%error, "a rung is not ready to sell");
+    if let Some(error) = error.downcast_ref::<RungError>() {
+        return problem::of_rung(error);
+    }
+    match error.downcast_ref::<FaultError>() {
+        Some(error) => problem::unavailable(error.to_string()),
+        None => problem::unavailable("the rung could not be made ready to sell"),
     }
 }

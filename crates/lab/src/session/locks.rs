@@ -27,7 +27,7 @@ pub struct LockView {
     pub ttl_ms: Option<i64>,
 }
 
-/// Connections to the lock's servers, and who is behind the names that stand in them.
+/// Connections to the lock's servers, and the actors behind the names that stand in them.
 pub(super) struct LockReader {
     redis: Vec<Redis>,
     zookeeper: Option<Client>,
@@ -62,7 +62,7 @@ impl LockReader {
         Ok(())
     }
 
-    /// Has those who wait for the lock on a server look again.
+    /// Has the waiters of a lock on a server look again.
     pub(super) async fn tell_waiters(&self, server: usize, key: &str) -> anyhow::Result<()> {
         let Some(redis) = self.redis.get(server) else { return Ok(()) };
         tell_waiters(redis, key).await

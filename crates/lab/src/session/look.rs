@@ -7,13 +7,10 @@ use super::locks::LockView;
 use super::play::LabSession;
 use super::schedule::Schedule;
 use super::state::{ActorView, BrokenPromise, OrderView, SessionState, StockRow};
-use crate::judge::{Observed, judge};
+use crate::judge::{Books, lost};
 use crate::scheduler::ActorState;
 use ladder::Invariant;
-
-/// What the books and the answers of two buyers can show.
-const JUDGED: [Invariant; 3] =
-    [Invariant::NoOversell, Invariant::OnePerUser, Invariant::NoUndersell];
+use seckill::purchase::audit::VoucherAudit;
 
 impl LabSession<'_> {
     /// What there is to see.
@@ -21,7 +18,11 @@ impl LabSession<'_> {
     /// # Errors
     /// When a server is gone.
     pub async fn state(&mut self) -> anyhow::Result<SessionState> {
-        let orders = self.orders().await?;
+        let scheduler = &self.driver.scheduler;
+        let voucher = *scheduler.vouchers.first().context("nothing is on sale")?;
+        let books = Books::of(scheduler, voucher).await?;
+        let VoucherAudit { initial_stock, stock, .. } = books.audit;
+        let row = StockRow { initial_stock, stock };
         Ok(SessionState {
             rung: self.plan.rung.id,
             users: self.plan.users,
@@ -30,16 +31,16 @@ impl LabSession<'_> {
             schedule: Schedule(self.steps.clone()).to_string(),
             actors: [0, 1].map(|nth| self.actor_view(nth)).to_vec(),
             lease_can_end: self.lease_that_can_end().await?.is_some(),
-            row: self.row().await?,
+            row,
+            orders: self.orders(&books),
             locks: self.lock_views().await?,
             timeline: self.events.clone(),
-            broken: self.broken(&orders).await?,
-            orders,
+            broken: self.broken(&books),
         })
     }
 
     fn actor_view(&self, nth: usize) -> ActorView {
-        let record = &self.scheduler.actors[self.actors[nth].0];
+        let record = self.driver.record(nth);
         let (at, line) = self.places[nth];
         ActorView {
             name: record.name,
@@ -47,71 +48,53 @@ impl LabSession<'_> {
             process: record.node as u8 + 1,
             at,
             line,
-            can_step: record.state == ActorState::Held,
+            can_step: record.state.can_go_on(),
             is_over: record.state == ActorState::Over,
         }
     }
 
-    fn voucher(&self) -> anyhow::Result<i64> {
-        self.scheduler.vouchers.first().copied().context("nothing is on sale")
-    }
-
-    async fn row(&self) -> anyhow::Result<StockRow> {
-        let row = sqlx::query_as(
-            "select initial_stock, stock from seckill_vouchers where voucher_id = $1",
-        );
-        let (initial_stock, stock) =
-            row.bind(self.voucher()?).fetch_one(&self.scheduler.database).await?;
-        Ok(StockRow { initial_stock, stock })
-    }
-
-    async fn orders(&mut self) -> anyhow::Result<Vec<OrderView>> {
-        let orders: Vec<(i64, i64)> =
-            sqlx::query_as("select id, user_id from orders where voucher_id = $1 order by id")
-                .bind(self.voucher()?)
-                .fetch_all(&self.scheduler.database)
-                .await?;
-        let first_user = self.scheduler.first_user;
-        let view = |(id, user): (i64, i64)| OrderView {
-            name: self.scheduler.nth_order(id.to_string()),
+    fn orders(&mut self, books: &Books) -> Vec<OrderView> {
+        let first_user = self.driver.scheduler.first_user;
+        let view = |(id, user): &(i64, i64)| OrderView {
+            name: self.driver.scheduler.nth_order(id.to_string()),
             user: user - first_user + 1,
         };
-        Ok(orders.into_iter().map(view).collect())
+        books.orders.iter().map(view).collect()
     }
 
     async fn lock_views(&self) -> anyhow::Result<Vec<LockView>> {
         let mut views = Vec::new();
         for user in 0..i64::from(self.plan.users) {
-            let key = self.scheduler.lock_key(user)?;
+            let key = self.driver.scheduler.lock_key(user)?;
             let name = format!("lock:order:{}", user + 1);
             views.extend(self.locks.look(&key, &name).await?);
         }
         Ok(views)
     }
 
-    async fn broken(&self, orders: &[OrderView]) -> anyhow::Result<Vec<BrokenPromise>> {
-        let mut broken = Vec::new();
-        for invariant in JUDGED {
-            let verdict = judge(&self.scheduler, invariant).await?;
-            if verdict.observed == Observed::Holds {
-                continue;
-            }
-            let witness = match twice(orders) {
-                Some(names) if invariant == Invariant::OnePerUser => names,
-                // There is one voucher.
-                _ => verdict.witness.unwrap_or_default().replace("voucher 1: ", ""),
-            };
+    /// What the books and the answers of two buyers can show.
+    fn broken(&mut self, books: &Books) -> Vec<BrokenPromise> {
+        let scheduler = &mut self.driver.scheduler;
+        let twice = books.twice().map(|(user, orders)| {
+            let orders = orders.iter().map(|id| scheduler.nth_order(id.to_string()));
+            let names: Vec<String> = orders.collect();
+            let user = user - scheduler.first_user + 1;
+            format!("user {user} holds {} orders: {}", names.len(), names.join(" and "))
+        });
+        let lost = lost(scheduler, std::slice::from_ref(books));
+        let found = [
+            (Invariant::NoOversell, books.oversold()),
+            (Invariant::OnePerUser, twice),
+            (Invariant::NoUndersell, books.undersold(scheduler)),
+            (
+                Invariant::NoLostOrder,
+                lost.map(|(name, _)| format!("{name} was told of an order, and has none")),
+            ),
+        ];
+        let broken = found.into_iter().filter_map(|(invariant, witness)| {
             let claimed = self.plan.rung.claims.contains(&invariant);
-            broken.push(BrokenPromise { invariant, claimed, witness });
-        }
-        Ok(broken)
+            Some(BrokenPromise { invariant, claimed, witness: witness? })
+        });
+        broken.collect()
     }
-}
-
-/// The orders of a user who has several.
-fn twice(orders: &[OrderView]) -> Option<String> {
-    let of = |user: i64| orders.iter().filter(move |order| order.user == user);
-    let user = orders.iter().map(|order| order.user).find(|user| of(*user).count() > 1)?;
-    let names: Vec<&str> = of(user).map(|order| order.name.as_str()).collect();
-    Some(format!("user {user} holds {} orders: {}", names.len(), names.join(" and ")))
 }

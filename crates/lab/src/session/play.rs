@@ -1,19 +1,18 @@
-//! A session on the real servers: one buyer goes on at a time, and whoever that sets free goes
-//! on, too, before the step is over.
+//! A session on the real servers: one buyer goes on at a time, and a buyer that this sets free goes on,
+//! too, before the step is over.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+
+use anyhow::Context;
 
 use super::locks::LockReader;
 use super::schedule::{MAX_STEPS, Schedule, ScheduleStep};
 use super::source_lines;
 use super::state::SessionEvent;
-use crate::scheduler::{Actor, ActorPlan, ActorState, NodeIndex, Scheduler, Stop};
+use crate::driver::{AN_HOUR, ScheduleDriver};
+use crate::scheduler::{ActorPlan, ActorState, NodeIndex, Scheduler, Stop};
 use crate::world::World;
 use ladder::{LockKind, Point, Rung};
-
-/// Nothing that a session waits for ends by the clock: somebody thinks between two steps.
-const AN_HOUR: Duration = Duration::from_secs(3600);
 
 const NAMES: [&str; 2] = ["A", "B"];
 
@@ -22,7 +21,7 @@ const NAMES: [&str; 2] = ["A", "B"];
 pub struct PlanOfSession {
     /// The rung.
     pub rung: &'static Rung,
-    /// One user who clicks twice, or two users.
+    /// Two users, or one who clicks twice.
     pub users: u8,
     /// One process for both, or two.
     pub processes: u8,
@@ -61,8 +60,7 @@ pub enum StepError {
 /// Two buyers and their scheduler.
 pub struct LabSession<'a> {
     pub(super) plan: PlanOfSession,
-    pub(super) scheduler: Scheduler<'a>,
-    pub(super) actors: [Actor; 2],
+    pub(super) driver: ScheduleDriver<'a>,
     pub(super) steps: Vec<ScheduleStep>,
     pub(super) events: Vec<SessionEvent>,
     /// What each of them did last, and in which line it stands.
@@ -72,9 +70,6 @@ pub struct LabSession<'a> {
     leases_ended: usize,
     /// Fencing tokens, by the order in which they were granted.
     tokens: BTreeMap<String, usize>,
-    nodes: Vec<NodeIndex>,
-    /// Whether each of them has taken the lock. A buyer that is through has given it back.
-    took_lock: [bool; 2],
 }
 
 impl<'a> LabSession<'a> {
@@ -87,16 +82,13 @@ impl<'a> LabSession<'a> {
         let locks = LockReader::connect(&scheduler.servers).await?;
         let mut session = Self {
             plan,
-            scheduler,
-            actors: [Actor(0), Actor(1)],
+            driver: ScheduleDriver::new(scheduler),
             steps: Vec::new(),
             events: Vec::new(),
             places: [("not_begun", None); 2],
             locks,
             leases_ended: 0,
             tokens: BTreeMap::new(),
-            nodes: Vec::new(),
-            took_lock: [false; 2],
         };
         session.put_buyers_in_place().await?;
         Ok(session)
@@ -108,9 +100,8 @@ impl<'a> LabSession<'a> {
     /// When one of them is gone, or `plan` is of another rung.
     pub async fn start_over(&mut self, plan: PlanOfSession) -> anyhow::Result<()> {
         anyhow::ensure!(plan.rung.id == self.plan.rung.id, "a session plays one rung");
-        let users = [0, 1].map(|user| self.scheduler.lock_key(user));
-        self.scheduler.start_over().await?;
-        self.scheduler.until_rolled_back(0).await?;
+        let users = [0, 1].map(|user| self.driver.scheduler.lock_key(user));
+        self.driver.start_over().await?;
         for key in users {
             self.locks.forget(&key?).await?;
         }
@@ -119,7 +110,6 @@ impl<'a> LabSession<'a> {
         self.events.clear();
         self.leases_ended = 0;
         self.tokens.clear();
-        self.took_lock = [false; 2];
         self.put_buyers_in_place().await
     }
 
@@ -129,25 +119,22 @@ impl<'a> LabSession<'a> {
     }
 
     async fn put_buyers_in_place(&mut self) -> anyhow::Result<()> {
-        let voucher = self.scheduler.voucher(self.plan.stock).await?;
-        while self.nodes.len() < usize::from(self.plan.processes) {
-            self.nodes.push(self.scheduler.node().await?);
+        let scheduler = &mut self.driver.scheduler;
+        let voucher = scheduler.voucher(self.plan.stock).await?;
+        while scheduler.nodes.len() < usize::from(self.plan.processes) {
+            scheduler.node().await?;
         }
         for (nth, name) in NAMES.into_iter().enumerate() {
-            let user = if self.plan.users == 1 { 0 } else { nth as i64 };
-            let node = self.nodes[if self.plan.processes == 1 { 0 } else { nth }];
-            let buyer = ActorPlan::new(user, voucher);
-            let buyer = ActorPlan { lease: AN_HOUR, patience: AN_HOUR, ..buyer };
-            self.actors[nth] = self.scheduler.enter(name, node, buyer).await?;
+            let node = NodeIndex(if self.plan.processes == 1 { 0 } else { nth });
+            // Somebody thinks between two steps.
+            let buyer = ActorPlan { lease: AN_HOUR, ..ActorPlan::new(self.user(nth), voucher) };
+            self.driver.enter(name, node, buyer).await?;
             self.places[nth] = ("not_begun", source_lines::of_beginning(self.plan.rung));
         }
         Ok(())
     }
 
     /// Plays a whole schedule.
-    ///
-    /// # Errors
-    /// As [`LabSession::step`]; the steps before that one were taken.
     pub async fn play(&mut self, schedule: &Schedule) -> Result<(), StepError> {
         for step in &schedule.0 {
             self.step(*step).await?;
@@ -172,65 +159,33 @@ impl<'a> LabSession<'a> {
         Ok(())
     }
 
-    pub(super) fn actor_state(&self, nth: usize) -> ActorState {
-        self.scheduler.actors[self.actors[nth].0].state
+    async fn go_on(&mut self, mover: usize) -> Result<(), StepError> {
+        let state = self.driver.state(mover);
+        if state.is_over() {
+            return Err(StepRefusal::IsOver(NAMES[mover]).into());
+        }
+        if state.is_queued() {
+            return Err(StepRefusal::Waits(NAMES[mover]).into());
+        }
+        let stop = self.driver.run_to_next_stop(mover).await?;
+        self.stopped(mover, &stop).await?;
+        Ok(self.run_those_set_free().await?)
     }
 
-    async fn go_on(&mut self, mover: usize) -> Result<(), StepError> {
-        match self.actor_state(mover) {
-            ActorState::Held | ActorState::Running => {}
-            ActorState::Over => return Err(StepRefusal::IsOver(NAMES[mover]).into()),
-            ActorState::QueuedInDatabase | ActorState::QueuedInProcess => {
-                return Err(StepRefusal::Waits(NAMES[mover]).into());
-            }
-        }
-        self.run_to_next_stop(mover).await?;
-        let other = 1 - mover;
-        let set_free = match self.actor_state(other) {
-            // What the mover did is committed, or is not, before it stopped.
-            ActorState::QueuedInDatabase => self.scheduler.transactions().await?.blocked == 0,
-            // A buyer that is through has given back everything.
-            ActorState::QueuedInProcess if self.actor_state(mover) == ActorState::Over => true,
-            // A mutex may be given back before that (r07a).
-            ActorState::QueuedInProcess if self.plan.rung.lock == LockKind::Mutex => {
-                !self.scheduler.still_waits(self.actors[other]).await?
-            }
-            _ => false,
-        };
-        if set_free {
-            self.run_to_next_stop(other).await?;
+    async fn run_those_set_free(&mut self) -> anyhow::Result<()> {
+        while let Some((nth, stop)) = self.driver.run_next_set_free().await? {
+            self.stopped(nth, &stop).await?;
         }
         Ok(())
     }
 
-    /// Whether the other buyer keeps this one from taking the lock.
-    fn is_locked_out(&self, nth: usize) -> bool {
-        let other = 1 - nth;
-        let holds = self.took_lock[other] && self.actor_state(other) != ActorState::Over;
-        holds && !self.enough_leases_ended()
-    }
-
-    /// Whether so many of the lock's servers know of no holder that somebody else can take it.
-    fn enough_leases_ended(&self) -> bool {
-        let LockKind::Redis(servers) = self.plan.rung.lock else { return false };
-        let all = self.plan.rung.needs_all_servers();
-        self.leases_ended >= if all { servers } else { servers / 2 + 1 }
-    }
-
-    async fn run_to_next_stop(&mut self, nth: usize) -> anyhow::Result<()> {
-        let mut stop = self.scheduler.until_first(self.actors[nth], &Point::ALL).await?;
-        // It only waits for the server of a lock that is free.
-        if stop == Stop::Waits
-            && self.actor_state(nth) == ActorState::QueuedInProcess
-            && !self.is_locked_out(nth)
-        {
-            stop = self.scheduler.until_first(self.actors[nth], &Point::ALL).await?;
-        }
+    /// A buyer has come to a stop.
+    async fn stopped(&mut self, nth: usize, stop: &Stop) -> anyhow::Result<()> {
         let rung = self.plan.rung;
         let before = self.places[nth].1.unwrap_or_default();
-        self.places[nth] = match &stop {
-            Stop::At(point) => (point.name(), source_lines::of_point(rung, *point)),
-            Stop::Waits if self.actor_state(nth) == ActorState::QueuedInDatabase => {
+        self.places[nth] = match stop {
+            Stop::At(point) => (point.as_str(), source_lines::of_point(rung, *point)),
+            Stop::Waits if self.driver.state(nth) == ActorState::QueuedInDatabase => {
                 ("waits_in_database", source_lines::of_row(rung, before))
             }
             Stop::Waits => ("waits_in_process", source_lines::of_waiting(rung, before)),
@@ -242,37 +197,32 @@ impl<'a> LabSession<'a> {
         };
         let has_place = rung.lock == LockKind::ZooKeeper && !matches!(stop, Stop::Done(_));
         let takes = matches!(stop, Stop::At(Point::KeySet | Point::Locked));
-        self.took_lock[nth] |= takes;
         if has_place || takes {
-            let key = self.scheduler.lock_key(self.user(nth))?;
+            let key = self.driver.scheduler.lock_key(self.user(nth))?;
             self.locks.is_of(&key, NAMES[nth]).await?;
         }
-        self.tell(nth, &stop);
+        self.tell(nth, stop)
+    }
+
+    fn tell(&mut self, nth: usize, stop: &Stop) -> anyhow::Result<()> {
+        let said =
+            self.driver.scheduler.take_timeline().pop().context("a buyer stopped in silence")?;
+        let detail = match stop {
+            Stop::Done(_) | Stop::LostLock => String::new(),
+            _ => self.driver.record(nth).detail.clone(),
+        };
+        let detail = self.with_tokens_counted(detail);
+        let text = self.with_tokens_counted(said.text);
+        self.event(Some(NAMES[nth]), self.places[nth].0, detail, text);
         Ok(())
     }
 
-    fn tell(&mut self, nth: usize, stop: &Stop) {
-        let mut detail = self.scheduler.actors[self.actors[nth].0].detail.clone();
-        if let Some((said, token)) = detail.split_once("by token ") {
-            let next = self.tokens.len() + 1;
-            let nth = *self.tokens.entry(token.to_owned()).or_insert(next);
-            detail = format!("{said}by token {nth}");
-        }
-        let text = match stop {
-            Stop::At(point) => point.told(&detail),
-            Stop::Waits if self.actor_state(nth) == ActorState::QueuedInDatabase => {
-                "waits for a row that another transaction has locked".to_owned()
-            }
-            Stop::Waits => format!("waits for {detail}"),
-            Stop::Done(answer) => format!("is told: {answer}"),
-            Stop::LostLock => "has lost its lock and writes nothing".to_owned(),
-            Stop::Failed(error) => format!("comes to no answer: {error}"),
-            Stop::Worked(turn) => turn.to_string(),
-        };
-        if matches!(stop, Stop::Done(_) | Stop::LostLock) {
-            detail.clear();
-        }
-        self.event(Some(NAMES[nth]), self.places[nth].0, detail, text);
+    /// The same in every run: fencing tokens by the order in which they were granted.
+    fn with_tokens_counted(&mut self, said: String) -> String {
+        let Some((before, token)) = said.split_once("by token ") else { return said };
+        let next = self.tokens.len() + 1;
+        let nth = *self.tokens.entry(token.to_owned()).or_insert(next);
+        format!("{before}by token {nth}")
     }
 
     fn event(
@@ -295,7 +245,7 @@ impl<'a> LabSession<'a> {
     pub(super) async fn lease_that_can_end(&self) -> anyhow::Result<Option<i64>> {
         let Some(redis) = self.locks.redis(self.leases_ended) else { return Ok(None) };
         for user in 0..i64::from(self.plan.users) {
-            let key = self.scheduler.lock_key(user)?;
+            let key = self.driver.scheduler.lock_key(user)?;
             if redis.query::<i64>(redis::cmd("PTTL").arg(key)).await? > 0 {
                 return Ok(Some(user));
             }
@@ -308,25 +258,25 @@ impl<'a> LabSession<'a> {
     async fn end_lease(&mut self) -> Result<(), StepError> {
         let user = self.lease_that_can_end().await?.ok_or(StepRefusal::NoLease)?;
         let server = self.leases_ended;
-        self.scheduler.expire(user, server).await?;
+        self.driver.scheduler.expire(user, server).await?;
         self.leases_ended += 1;
         let name = format!("Redis {}", self.leases_ended);
         let text = format!("the lease ends on {name}, as if its time had passed");
         self.event(None, "lease_ended", name, text);
-        for nth in 0..NAMES.len() {
-            if self.actor_state(nth) == ActorState::QueuedInProcess {
-                let key = self.scheduler.lock_key(self.user(nth))?;
-                self.locks.tell_waiters(server, &key).await?;
-                if !self.is_locked_out(nth) {
-                    self.run_to_next_stop(nth).await?;
-                }
-            }
+        if self.leases_ended >= self.plan.rung.quorum() {
+            self.driver.nobody_has_the_lock();
         }
-        Ok(())
+        let waiting: Vec<usize> =
+            self.driver.those(|state| state == ActorState::QueuedInProcess).collect();
+        for nth in waiting {
+            let key = self.driver.scheduler.lock_key(self.user(nth))?;
+            self.locks.tell_waiters(server, &key).await?;
+        }
+        Ok(self.run_those_set_free().await?)
     }
 
     /// Ends the session: its processes, its connections, its lock servers.
     pub async fn close(self) {
-        self.scheduler.strike().await;
+        self.driver.scheduler.strike().await;
     }
 }

@@ -43,7 +43,7 @@ mod tests {
             assert!(of_beginning(rung).is_some(), "{}", rung.id);
             let named = rung.source.matches("Point::").count();
             let mut found = 0;
-            for point in Point::ALL {
+            for point in Point::ALL.iter().copied() {
                 let call = format!(".at(Point::{point:?},");
                 let times = rung.source.matches(&call).count();
                 assert!(times <= 1, "{}: {point:?} is reached from {times} lines", rung.id);

@@ -58,9 +58,9 @@ pub struct ActorView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StockRow {
     /// Vouchers at the beginning.
-    pub initial_stock: i32,
+    pub initial_stock: i64,
     /// The stock that the row says is left.
-    pub stock: i32,
+    pub stock: i64,
 }
 
 /// An order.

@@ -1,14 +1,12 @@
 //! The report as a page: one file that needs no network, and says so to the browser.
 //!
-//! What the page is made of: `matrix`, every cell at a glance, each a link; `plot`, speed
-//! against promises kept; `rung`, a chapter a rung; `timeline`, a replay in assignments; `code`, a
-//! rung as it is shipped. Colours are variables of `style.css`, so that light, dark and paper
+//! What the page is made of: `matrix`, every cell at a glance, each a link; `rushes`, speed against
+//! promises kept; `rung`, a chapter a rung; `timeline`, a replay in lanes. Colours are variables of `style.css`, so that light, dark and paper
 //! are one page; no colour says anything that a sign or a word does not.
 
-mod code;
 mod matrix;
-mod plot;
 mod rung;
+mod rushes;
 mod timeline;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -31,13 +29,14 @@ pub fn page(report: &LabReport) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            (page_head("seckill lab: what each design keeps, and where it breaks", ""))
+            (page_head("seckill lab: what each design keeps, and where it breaks"))
             body {
                 (head(report))
                 main {
                     (matrix::section(report))
-                    (exceptions(report))
-                    (plot::section(report))
+                    (objections(&report.objections()))
+                    (skipped(report))
+                    (rushes::section(report))
                     section aria-labelledby="ladder" {
                         h2 #ladder { "The ladder, rung by rung" }
                         p.tools {
@@ -55,8 +54,8 @@ pub fn page(report: &LabReport) -> String {
     page.into_string()
 }
 
-/// The head of a page, whose policy forbids to load anything. `more` is added to the shared style.
-pub(crate) fn page_head(title: &str, more: &str) -> Markup {
+/// The head of a page, whose policy forbids to load anything.
+pub(crate) fn page_head(title: &str) -> Markup {
     html! {
         head {
             meta charset="utf-8";
@@ -65,7 +64,7 @@ pub(crate) fn page_head(title: &str, more: &str) -> Markup {
             meta http-equiv="Content-Security-Policy" content=(POLICY);
             link rel="icon" href="data:,";
             title { (title) }
-            style { (PreEscaped(STYLE)) (PreEscaped(more)) }
+            style { (PreEscaped(STYLE)) }
         }
     }
 }
@@ -90,16 +89,21 @@ fn head(report: &LabReport) -> Markup {
     }
 }
 
-/// What a reader must not overlook.
-fn exceptions(report: &LabReport) -> Markup {
-    let (objections, skipped) = (report.objections(), report.skipped());
+/// What speaks against the registry, where anything does.
+pub(crate) fn objections(objections: &[String]) -> Markup {
     html! {
         @if !objections.is_empty() {
             section.wrong aria-labelledby="objections" {
                 h2 #objections { "Not as claimed" }
-                ul { @for objection in &objections { li { (objection) } } }
+                ul { @for objection in objections { li { (objection) } } }
             }
         }
+    }
+}
+
+fn skipped(report: &LabReport) -> Markup {
+    let skipped = report.skipped();
+    html! {
         @if !skipped.is_empty() {
             section aria-labelledby="skipped" {
                 h2 #skipped { "Skipped" }

@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::{cell_anchor, class, code, label, mechanism, prose, sign, timeline};
+use super::{cell_anchor, class, label, mechanism, prose, sign, timeline};
 use crate::report::{LabReport, Mark};
+use crate::source_code::tokens;
 use crate::{Cell, RushReport};
 use ladder::{Rung, Scenario};
 
@@ -30,8 +31,8 @@ pub(super) fn chapter(report: &LabReport, rung: &Rung) -> Markup {
                 }
             }
             details.code {
-                summary { "The code, as it is shipped: " code { "src/ladder/" (rung.id) ".rs" } }
-                pre { code { (code::highlighted(rung.source)) } }
+                summary { "The code, as it is shipped: " code { "crates/ladder/src/" (rung.id) ".rs" } }
+                pre { code { (highlighted(rung.source)) } }
             }
             @for cell in &cells { (replay(cell)) }
             @if let Some(rush) = report.rush(rung) { (self::rush(report, rush)) }
@@ -44,6 +45,18 @@ pub(super) fn chapter(report: &LabReport, rung: &Rung) -> Markup {
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Rust in colours.
+fn highlighted(source: &str) -> Markup {
+    html! {
+        @for token in tokens(source) {
+            @match token.class {
+                Some(class) => span.(class) { (token.text) },
+                None => (token.text),
             }
         }
     }

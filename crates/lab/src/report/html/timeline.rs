@@ -1,4 +1,4 @@
-//! A replay in assignments: time runs down, every actor has a column, and what the lab does goes
+//! A replay in lanes: time runs down, every actor has a column, and what the lab does goes
 //! across. A real table, which a screen reader can walk.
 
 use maud::{Markup, html};
@@ -13,10 +13,9 @@ pub(crate) fn table(lines: &[TimelineLine]) -> Markup {
         }
     }
     // Wide enough to read, however many there are (the box around it scrolls), and not so wide
-    // that the eye loses its way from one assignment to the next.
-    let assignments = actors.len().max(1);
-    let width =
-        format!("min-width: {}rem; max-width: {}rem", 2 + 8 * assignments, 2 + 19 * assignments);
+    // that the eye loses its way from one lane to the next.
+    let lanes = actors.len().max(1);
+    let width = format!("min-width: {}rem; max-width: {}rem", 2 + 8 * lanes, 2 + 19 * lanes);
     html! {
         div.scroll tabindex="0" role="region" aria-label="timeline" {
             table.timeline style=(width) {
@@ -42,9 +41,9 @@ fn row(step: usize, line: &TimelineLine, actors: &[&str]) -> Markup {
                 Some(actor) => {
                     @for column in actors {
                         @if column == actor {
-                            td.assignment { span.event.(kind(&line.text)) { (line.text) } }
+                            td.lane { span.event.(kind(&line.text)) { (line.text) } }
                         } @else {
-                            td.assignment {}
+                            td.lane {}
                         }
                     }
                 }

@@ -1,0 +1,40 @@
+//! The names of what the asynchronous rungs keep in Redis.
+
+use std::fmt::Display;
+
+/// The stream's name; the course that these rungs come from calls it so, too.
+const STREAM: &str = "stream.orders";
+
+/// Names the keys of stock, buyers and stream. They all begin with one prefix, so that runs which share
+/// a Redis do not meet.
+#[derive(Debug, Clone)]
+pub struct QueueKeys {
+    prefix: String,
+}
+
+impl QueueKeys {
+    /// Keys that begin with `prefix`.
+    pub fn with_prefix(prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned() }
+    }
+
+    /// The stream of orders.
+    pub fn stream(&self) -> String {
+        format!("{}{STREAM}", self.prefix)
+    }
+
+    /// The stock of a voucher.
+    pub(super) fn stock(&self, voucher: impl Display) -> String {
+        format!("{}seckill:stock:{voucher}", self.prefix)
+    }
+
+    /// The users who have bought a voucher.
+    pub(super) fn buyers(&self, voucher: impl Display) -> String {
+        format!("{}seckill:order:{voucher}", self.prefix)
+    }
+
+    /// What each buyer of a voucher is told.
+    pub(super) fn told(&self, voucher: impl Display) -> String {
+        format!("{}seckill:told:{voucher}", self.prefix)
+    }
+}
