@@ -179,12 +179,12 @@ js: setup-js
 setup-js:
 	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh js
 
-# What the image holds is built from these crates alone: no load generator, no lab, no ladder; and the
-# two libraries can be published as they stand.
+# What the image holds is built from the server and its libraries alone: no load generator, no lab, no
+# ladder. And the libraries that others use can be published as they stand.
 .PHONY: production
 production: setup-lint setup
 	@! $(CARGO) tree --locked -e normal -p seckill | grep -E ' (load|ladder|seckill-lab|seckill-tools) v' \
-		|| { echo 'the server depends on a house that it must not know' >&2; exit 1; }
+		|| { echo 'the server depends on a crate that it must not know' >&2; exit 1; }
 	@! $(CARGO) tree --locked -p redisson-lock | grep -E ' (sqlx|axum)[a-z-]* v' \
 		|| { echo 'the lock depends on sqlx or axum' >&2; exit 1; }
 	$(CARGO) package --locked --allow-dirty -p group-commit -p child-program -p redisson-lock

@@ -1,4 +1,4 @@
-//! The rules of the house as a test: what files are called and how long they are, which words their
+//! The rules of the code as a test: what files are called and how long they are, which words their
 //! comments use, and what the heads of the Lua scripts promise. Which way dependencies run between crates
 //! the compiler says; inside the server one test does.
 

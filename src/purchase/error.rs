@@ -4,10 +4,10 @@
 //! of the API, the circuit breaker, the metrics and the log derive from it. An expected "no" (sold out,
 //! bought before) is a [`Refusal`](crate::model::Refusal) and no failure.
 //!
-//! A store that dies at another moment costs the buyer nothing. Redis is not needed once lock and id are
+//! At a moment that no row names, the death of a store costs the buyer nothing. Redis is not needed once lock and id are
 //! granted; a release that fails is tried again in the background, and the lease ends the lock in any
 //! case. When PostgreSQL dies, the server asks it again for 800 ms with the same ids: an answer that
-//! comes in that time is an answer.
+//! comes in that time is the buyer's answer.
 
 use std::time::Duration;
 
@@ -47,7 +47,8 @@ pub enum Failure {
     ReadDefect,
     /// As many purchases as may be are under way in this process.
     Overloaded,
-    /// Less than 250 ms ago an order of the voucher failed in a way that opens the circuit.
+    /// An order of the voucher failed in a way that opens the circuit, and the one purchase of this quarter
+    /// of a second that may try is under way.
     CircuitOpen,
     /// Redis is away or silent when it is asked for the buyer's lock. If the lock was granted unheard,
     /// the lock's clean-up worker releases it.
@@ -81,8 +82,9 @@ pub enum Failure {
 pub enum Books {
     /// No order, and the stock as it was.
     Nothing,
-    /// The whole order, with one less in stock, or nothing of it. The buyer's next attempt settles it:
-    /// it names the order, also after a sell-out, or it is a new purchase.
+    /// The whole order, with one less in stock, or nothing of it. The next attempt that the database answers
+    /// settles it: it names the order, also after a sell-out, or it is a new purchase. (An answer 503
+    /// without a detail speaks of its own attempt alone.)
     OrderOrNothing,
 }
 
@@ -91,7 +93,7 @@ pub enum Books {
 pub enum Circuit {
     /// The next buyer tries.
     Stays,
-    /// For 250 ms every buyer hears `CircuitOpen`.
+    /// Buyers hear `CircuitOpen`, but for one purchase every 250 ms, until one succeeds.
     Opens,
 }
 

@@ -68,7 +68,7 @@ pub struct Purchases {
     recent_orders: RecentOrders,
     owners: OrderOwners,
     permits: Arc<Semaphore>,
-    in_flight: InFlight,
+    buyers: InFlight,
     locks: LockClient,
     keys: Keys,
     order_ids: OrderIds,
@@ -102,7 +102,7 @@ impl Purchases {
             recent_orders: RecentOrders::new(),
             owners: OrderOwners::new(&database),
             permits: Arc::new(Semaphore::new(options.burst)),
-            in_flight: InFlight::new(options.strategy.takes_lock()),
+            buyers: InFlight::new(options.strategy.takes_lock()),
             locks,
             keys,
             order_ids,
@@ -138,7 +138,7 @@ impl Purchases {
         }
         // Is it the buyer's only purchase? Is there room for one more? Does the database write orders of
         // this voucher?
-        let Some(under_way) = self.in_flight.begin(user) else {
+        let Some(under_way) = self.buyers.begin(user) else {
             return Ok(self.in_progress(user, voucher).await);
         };
         let permit = Arc::clone(&self.permits).try_acquire_owned();

@@ -19,6 +19,7 @@ pub mod postgres;
 pub mod read_cache;
 mod redis;
 pub mod revocations;
+pub mod time_limits;
 pub mod users;
 pub mod vouchers;
 
@@ -33,5 +34,6 @@ pub use node_name::{MAX_INSTANCE, NodeName};
 pub use order_ids::{OrderIdError, OrderIds};
 pub use order_writer::{NewOrder, OrderWriter, Placed};
 pub use postgres::Database;
-pub use read_cache::{FRESH_FOR, ReadCache};
+pub use read_cache::ReadCache;
 pub use redis::{Redis, redis};
+pub use time_limits::FRESH_FOR;

@@ -15,15 +15,12 @@ use sqlx::postgres::PgConnection;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
+use super::time_limits::ANSWER_WITHIN;
 use super::{Database, Service, StoreError};
 use crate::model::{OrderId, UserId, VoucherId};
 use crate::telemetry;
 use group_commit::{Batcher, Limits};
 use redisson_lock::timeout::within;
-
-/// How long one transaction may take from its start, the connection and repetitions included. The
-/// waits for the batch before and for a slot come on top.
-const ANSWER_WITHIN: Duration = Duration::from_millis(800);
 
 /// Between two calls that ask what became of a batch.
 const RESEND_PAUSE: Duration = Duration::from_millis(50);
@@ -112,7 +109,7 @@ impl OrderWriter {
                 let database = database.clone();
                 async move { place_batch(&database, voucher, &orders).await }
             };
-            Ok::<_, Infallible>(Batcher::new(self.limits, work).sharing(Arc::clone(&self.slots)))
+            Ok::<_, Infallible>(Batcher::with_slots(self.limits, Arc::clone(&self.slots), work))
         });
         batcher
     }

@@ -13,19 +13,12 @@ use super::distribution::{self, Distribution, DistributionError};
 use super::durability::{DatabaseDurability, DurabilityCheck};
 use super::node_name::{NodeName, PROGRAM};
 use super::outage::DatabaseOutage;
+use super::time_limits::{ANSWER_WITHIN, CONNECTION_WITHIN};
 use super::{MigrationError, Service, StoreError, migrations};
 use redisson_lock::timeout::within;
 
-/// How long a request waits for a connection. Below a second, so that a buyer hears
-/// "unavailable" within one when the database is gone.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(700);
-
-/// The pool's own time-out for a connection. It is longer, so that `ACQUIRE_TIMEOUT` decides.
+/// The pool's own time-out for a connection. It is longer, so that `CONNECTION_WITHIN` decides.
 const POOL_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long a statement that [`in_time`] runs may take, its connection included. A server that is paused
-/// or cut off answers nothing at all.
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// How long a handle that is closed waits for what is under way. Purchases have ended before.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -58,7 +51,7 @@ pub(super) async fn in_time<T>(
     pool: &PgPool,
     statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
-    let answer = bounded(ANSWER_TIMEOUT, pool, false, statement).await;
+    let answer = bounded(ANSWER_WITHIN, pool, false, statement).await;
     OUTAGE.observe(&answer);
     answer
 }
@@ -204,7 +197,7 @@ impl Database {
     /// # Errors
     /// `Unavailable` when none was to be had in time: nothing was sent.
     async fn acquire(&self) -> Result<PoolConnection<Postgres>, StoreError> {
-        match within(ACQUIRE_TIMEOUT, self.purchases.acquire()).await {
+        match within(CONNECTION_WITHIN, self.purchases.acquire()).await {
             Ok(acquired) => {
                 acquired.map_err(|error| StoreError::unavailable(Service::Postgres, error))
             }

@@ -8,12 +8,9 @@ use std::time::Duration;
 use quick_cache::sync::Cache;
 use tokio::time::Instant;
 
+use super::time_limits::FRESH_FOR;
 use super::{Service, StoreError};
 use group_commit::{Batcher, Limits};
-
-/// How long memory is believed: less than the promised second, for a read itself takes a moment. A
-/// refusal from memory is wrong for no longer, whatever others do to the database.
-pub const FRESH_FOR: Duration = Duration::from_millis(900);
 
 /// An answer, and when it was asked for.
 type Kept<V> = (V, Instant);

@@ -109,19 +109,6 @@ where
         Self::build(limits, Some(slots), work)
     }
 
-    /// The same, for a batcher that was just made.
-    ///
-    /// # Panics
-    /// Where the batcher has clones: the limit would not hold for them.
-    #[doc(hidden)] // until its one caller uses `with_slots`
-    pub fn sharing(mut self, slots: Arc<Semaphore>) -> Self {
-        let Some(inner) = Arc::get_mut(&mut self.0) else {
-            panic!("a batcher that has clones was given slots: give them when it is made");
-        };
-        inner.slots = Some(slots);
-        self
-    }
-
     fn build<W, F>(limits: Limits, slots: Option<Arc<Semaphore>>, work: W) -> Self
     where
         W: Fn(Vec<T>) -> F + Send + Sync + 'static,

@@ -225,14 +225,6 @@ async fn slots_that_are_closed_are_not_taken_for_free_ones() {
     assert_eq!(batcher.leaders(), 0);
 }
 
-#[tokio::test]
-#[should_panic(expected = "has clones")]
-async fn a_batcher_with_clones_cannot_be_given_slots() {
-    let batcher = Batcher::new(LIMITS, async |items: Vec<u32>| Ok::<_, ()>(items));
-    let _clone = batcher.clone();
-    let _shared = batcher.sharing(Arc::new(Semaphore::new(1)));
-}
-
 #[test]
 fn an_error_says_what_was_done() {
     for (error, text) in [

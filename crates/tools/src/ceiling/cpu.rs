@@ -60,7 +60,7 @@ pub(super) fn cpu_each(before: &Figures, after: &Figures, count: f64) -> Figures
     let each = |(name, time): (&&'static str, &f64)| {
         let spent = (time - before.get(name)?) / count;
         // Less is what a process does for itself.
-        (count > 0.0 && spent >= 0.1).then_some((*name, spent))
+        (count > 0.0 && spent >= 0.5).then_some((*name, spent))
     };
     after.iter().filter_map(each).collect()
 }

@@ -294,7 +294,7 @@ impl Bench {
         let (shares, holds, audited) =
             (told.results.shares(), self.void.is_empty(), self.sold.len());
         let mut text = format!("\n{}\n\n", told.results.text(&shares));
-        text += &format!("Medians of {} rounds, in brackets the ends.", args.rounds);
+        text += &format!("Rounds: {}. Medians, in brackets the ends.", args.rounds);
         told.skipped.iter().for_each(|reason| text += &format!("\nNOT MEASURED: {reason}"));
         self.void.iter().for_each(|reason| text += &format!("\nVOID: {reason}"));
         if holds {

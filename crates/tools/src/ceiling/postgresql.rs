@@ -93,6 +93,7 @@ impl Bench {
         );
         let mut figures = Figures::from([("per_s", per_s * orders)]);
         figures.extend(cpu_each(&before, &after, stored as f64));
+        figures.remove("cpu_us_redis");
         Ok(figures)
     }
 

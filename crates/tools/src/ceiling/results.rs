@@ -63,7 +63,7 @@ const SHARES: [(&str, &str, f64, Wanted); 12] = [
     ("group-commit, 64 vouchers", "group-commit", 1.0, AtLeast(0.45)),
     ("group-commit, overload", "group-commit", 1.0, AtLeast(0.7)),
     ("group-commit, sold out", "do-nothing handler", 1.0, AtLeast(0.5)),
-    // Acquire and release do about as much.
+    // Redis spends as long on a release.
     ("lock, pairs", "lock, the script", 2.0, AtLeast(0.75)),
 ];
 

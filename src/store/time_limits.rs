@@ -1,0 +1,45 @@
+//! The time limits of a purchase, in one place, because they depend on one another.
+//!
+//! | limit | what it bounds | depends on |
+//! | --- | --- | --- |
+//! | 250 ms | the circuit breaker refuses before one purchase tries ([`breaker`](crate::purchase)) | |
+//! | 400 ms, 500 ms | a connection to Redis, an answer of Redis (crate `redisson-lock`) | |
+//! | 600 ms | `lock_timeout` in `place_orders`: the voucher's row is held by another session | shorter than the answer, so that a held row is told as "nothing done" |
+//! | 700 ms | [`CONNECTION_WITHIN`] | shorter than the answer, which includes it |
+//! | 800 ms | [`ANSWER_WITHIN`] | shorter than [`FRESH_FOR`]: what is read is still fresh when it comes |
+//! | 900 ms | [`FRESH_FOR`] | shorter than the promised second |
+//! | 1 s | an order in the queue while no transaction slot is free (crate `group-commit`) | |
+//! | 5 s | the lease of the buyer's lock; PostgreSQL's `statement_timeout` | longer than all of the above together |
+
+use std::time::Duration;
+
+/// How long a request waits for a connection to PostgreSQL. Below a second, so that a buyer hears
+/// "unavailable" within one when the database is gone.
+pub const CONNECTION_WITHIN: Duration = Duration::from_millis(700);
+
+/// How long a statement, or all calls of one transaction with orders, may take, connection included. A
+/// server that is paused or cut off answers nothing at all.
+pub const ANSWER_WITHIN: Duration = Duration::from_millis(800);
+
+/// How long memory is believed: less than the promised second, for a read itself takes a moment.
+pub const FRESH_FOR: Duration = Duration::from_millis(900);
+
+const _: () = {
+    assert!(CONNECTION_WITHIN.as_millis() < ANSWER_WITHIN.as_millis());
+    assert!(ANSWER_WITHIN.as_millis() < FRESH_FOR.as_millis());
+    assert!(FRESH_FOR.as_millis() < 1_000);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_is_held_is_told_before_the_answer_is_late() {
+        let functions = include_str!("../../migrations/0002_functions.sql");
+        let (_, rest) = functions.split_once("set lock_timeout = '").unwrap_or_default();
+        let row_within_ms = rest.split("ms'").next().and_then(|text| text.parse::<u128>().ok());
+        assert_eq!(row_within_ms, Some(600));
+        assert!(row_within_ms < Some(ANSWER_WITHIN.as_millis()));
+    }
+}
