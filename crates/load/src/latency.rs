@@ -54,6 +54,7 @@ impl Latencies {
 
 /// Percentiles of a latency, in milliseconds with three decimals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LatencyMs {
     /// Half of the latencies are at most this, in milliseconds.
     pub p50: f64,

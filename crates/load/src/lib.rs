@@ -25,5 +25,7 @@ mod open_files;
 pub mod outcome;
 pub mod rush;
 pub mod steady;
+pub mod told;
+pub mod verdict;
 
 pub use error::LoadError;

@@ -24,6 +24,25 @@ pub const NO_ANSWER: &str = "no_answer";
 /// or the time for the whole rush was up: it certainly had no effect.
 pub const NOT_SENT: &str = "not_sent";
 
+/// The code of a refusal for want of stock.
+pub const SOLD_OUT: &str = "sold_out";
+
+/// The code of a refusal because the buyer holds an order: this attempt's sibling was served, or an
+/// earlier one.
+pub const ALREADY_BOUGHT: &str = "already_bought";
+
+/// The code of a refusal because another attempt of the same buyer is under way.
+pub const ORDER_IN_PROGRESS: &str = "order_in_progress";
+
+/// The code of a refusal before the sale.
+pub const SALE_NOT_STARTED: &str = "sale_not_started";
+
+/// The code of a refusal after the sale.
+pub const SALE_ENDED: &str = "sale_ended";
+
+/// The code of a server that cannot say now. The buyer may have an order all the same.
+pub const UNAVAILABLE: &str = "unavailable";
+
 /// The longest `code` that is taken over from a problem document, in bytes.
 const MAX_CODE_BYTES: usize = 64;
 
