@@ -1,5 +1,7 @@
-//! The load generator. It knows HTTP/1.1 and clocks, and nothing of the server
-//! it is pointed at: neither its routes nor its strategies.
+//! Sends a crowd at a sale over HTTP, and judges the sale by what the buyers were told.
+//!
+//! The crate knows HTTP/1.1, clocks, and the words in which a sale answers. It does not know the
+//! server: no route, no database, no strategy. `README.md` says what it promises.
 //!
 //! In reading order:
 //!
@@ -7,13 +9,13 @@
 //!    brings back exactly one [`rush::RequestAnswer`] for every [`rush::PlannedRequest`].
 //! 2. `assignment`: which request goes over which connection; pure.
 //! 3. `connection`: one HTTP/1.1 connection, and what is known when it breaks.
-//! 4. [`outcome`]: what an answer, or none, is counted as.
+//! 4. [`outcome`]: the word under which an answer is counted, or its absence.
 //! 5. [`latency`]: the histogram and its summary.
 //! 6. [`steady`]: requests at a steady rate, or one after another, for as long as told.
-//! 7. [`crowd`]: the plan and the report of a rush as JSON, for the process of its
-//!    own in which the load is made.
-//! 8. [`crowd_process`]: that process, and the one of a steady load, as who starts them
-//!    sees them.
+//! 7. [`crowd`]: the plan and the report of a rush as JSON, for the process that makes the load.
+//! 8. [`crowd_process`]: starts that process, or the one of a steady load.
+//! 9. [`told`]: what the buyers were told, summed up.
+//! 10. [`verdict`]: the judge.
 
 mod assignment;
 mod connection;
@@ -29,3 +31,8 @@ pub mod told;
 pub mod verdict;
 
 pub use error::LoadError;
+
+/// Compiles the example in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
