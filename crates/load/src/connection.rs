@@ -1,8 +1,7 @@
-//! One HTTP/1.1 connection of the generator's own, and exactly what is known of a
-//! request when it breaks.
+//! One HTTP/1.1 connection, and what is known of a request when the connection breaks.
 //!
-//! There is no pool and no middle layer: a pool decides by itself when to reconnect
-//! and when to send again, and a purchase sent again is another purchase.
+//! There is no pool, because a pool decides by itself when to reconnect and when to send again. A
+//! purchase that is sent again is another purchase.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,14 +21,14 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 /// The longest answer that is read, in bytes.
 pub(super) const MAX_BODY_BYTES: usize = 64 * 1024;
 
-/// How long one attempt to connect may take. With a full listen backlog Linux drops the
-/// SYN and sends it again after 1 s and 3 s; this leaves room for the second.
+/// How long one attempt to connect may take. When the listen backlog is full, Linux drops the SYN, and
+/// the client's Linux sends it again after 1 s and 3 s. This leaves room for both.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The pause before the second attempt to connect; it doubles with every further one.
 pub(super) const FIRST_CONNECT_PAUSE: Duration = Duration::from_millis(20);
 
-/// A request as the generator sends it: without a body.
+/// A request without a body: the generator sends no other.
 pub(super) type EmptyRequest = Request<Empty<Bytes>>;
 
 /// What became of one request.
@@ -46,15 +45,15 @@ pub(super) enum Exchange {
         /// connection cannot be used any more.
         body: Option<Bytes>,
     },
-    /// The connection was found closed before a byte of the request was written. It is
-    /// handed back: sending it over another connection is its first sending.
+    /// The connection was closed before a byte of the request was written. The request comes back, and
+    /// may go over another connection: it has not been sent yet.
     Unsent(EmptyRequest),
-    /// The connection broke after the request was handed over: its outcome is unknown.
+    /// The connection broke after it had taken the request, whose outcome is unknown.
     Lost,
 }
 
-/// An open connection. It is driven only while [`Connection::exchange`] is awaited: one
-/// task a connection, and no message between tasks in what is measured.
+/// An open connection. Only [`Connection::exchange`] drives it: so a connection needs one task, and no
+/// message between tasks is in what is measured.
 pub(super) struct Connection {
     sender: http1::SendRequest<Empty<Bytes>>,
     driver: http1::Connection<TokioIo<TcpStream>, Empty<Bytes>>,
@@ -62,20 +61,20 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects to `node` as [`open_stream`] does.
+    /// Connects to `node`, by [`open_stream`].
     pub(super) async fn open(node: SocketAddr, tries: u32, deadline: Instant) -> io::Result<Self> {
         Self::over(open_stream(node, tries, deadline).await?).await
     }
 
-    /// Over a stream that is connected. Nothing is sent yet.
+    /// A connection over `stream`. Nothing is sent yet.
     pub(super) async fn over(stream: TcpStream) -> io::Result<Self> {
         let (sender, driver) =
             http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
         Ok(Self { sender, driver, ended: false })
     }
 
-    /// Sends `request` and reads the whole answer. Dropping the future half-way leaves
-    /// the connection in the middle of an answer: drop the connection too.
+    /// Sends `request` and reads the whole answer. A caller that drops the future must drop the
+    /// connection, too, because it may be in the middle of an answer.
     pub(super) async fn exchange(&mut self, request: EmptyRequest) -> Exchange {
         let Self { sender, driver, ended } = self;
         if *ended {
@@ -93,20 +92,20 @@ impl Connection {
                 },
             }
         });
-        // The driver first: it notices that the server closed an idle connection before
-        // the request is written into it, which spares an outcome that nobody knows.
+        // The driver comes first. It notices that the server has closed an idle connection before the
+        // request is written into it, and then the outcome is known.
         tokio::select! {
             biased;
             _end = driver => *ended = true,
             exchange = &mut talk => return exchange,
         }
-        // The server may close right behind its answer, which is then already here.
+        // A server may close the connection right behind its answer. The answer is here by then.
         talk.await
     }
 }
 
-/// Connects to `node`, trying up to `tries` times with growing pauses, until `deadline`.
-/// Returns the last error when none succeeds.
+/// Connects to `node` in up to `tries` tries with growing pauses, until `deadline`. The error is that of
+/// the last try.
 pub(super) async fn open_stream(
     node: SocketAddr,
     tries: u32,

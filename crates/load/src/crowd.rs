@@ -1,8 +1,7 @@
-//! A rush as JSON: the plan that goes into the process in which the load is made, and
-//! the lines that come out of it.
+//! A rush as JSON: the plan for the process that makes the load, and the lines that it writes.
 //!
-//! The load comes from a process of its own, so that it neither shares a runtime with
-//! the judge nor is slowed by it. Both sides use these types.
+//! The load comes from another process, so that its judge shares no runtime with it and does not slow
+//! it. Both sides use these types.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,18 +16,18 @@ use super::outcome::{NOT_SENT, ORDERED};
 use super::rush::{MAX_REQUESTS, PlannedRequest, RushPlan, RushResult};
 use super::told::Told;
 
-/// What a crowd is to do, the one JSON document it reads.
+/// What a crowd is to do: the one JSON document that it reads.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrowdPlan {
     /// The servers.
     pub nodes: Vec<SocketAddr>,
-    /// Path to `POST` to, of each buyer who does not say otherwise: `/api/vouchers/1/orders`.
+    /// The path of every buyer without a path: `/api/vouchers/1/orders`.
     pub path: Arc<str>,
     /// The buyers, each user once.
     pub buyers: Vec<Buyer>,
-    /// Attempts of each buyer who does not say otherwise. Attempt *k* of buyer *i* goes to
-    /// node (*i* + *k*) mod nodes, both counted from 0.
+    /// The attempts of every buyer without a number of attempts. Attempt *k* of buyer *i* goes to node
+    /// (*i* + *k*) mod nodes, both counted from 0.
     pub attempts: usize,
     /// The most connections to open, over all nodes.
     pub max_connections: usize,
@@ -54,14 +53,14 @@ fn default_total_timeout_ms() -> u64 {
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Buyer {
-    /// Comes back in the report, and means nothing here.
+    /// The name of the buyer in the report. It means nothing here.
     pub user_id: Arc<str>,
     /// Sent as `authorization: Bearer <token>`.
     pub token: Arc<str>,
-    /// How often this one tries, where it is not as often as the others.
+    /// How often this buyer tries; by default as often as the plan says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<usize>,
-    /// Where this one posts to, where it is not where the others do.
+    /// Where this buyer posts to; by default where the plan says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Arc<str>>,
 }
@@ -80,8 +79,7 @@ impl CrowdPlan {
     ///
     /// # Errors
     ///
-    /// [`LoadError::TooManyRequests`] or [`LoadError::NothingToSend`], before any of them
-    /// is made.
+    /// [`LoadError::TooManyRequests`] or [`LoadError::NothingToSend`], before any request is made.
     pub fn rush_plan(&self) -> Result<RushPlan, LoadError> {
         let nodes = self.nodes.len();
         let requests = self.requests();
@@ -109,7 +107,7 @@ impl CrowdPlan {
         })
     }
 
-    /// Requests in the plan, the `total` of its progress.
+    /// Requests in the plan: the `total` of its progress.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.requests() as u64
@@ -142,18 +140,18 @@ pub enum ReportLine<R> {
         /// Requests in the plan; of a steady load, its milliseconds.
         total: u64,
     },
-    /// The end.
+    /// What came of it.
     Report(R),
 }
 
-/// What came of it.
+/// What came of a rush.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CrowdReport {
-    /// Attempts that left: all but the `not_sent` ones.
+    /// Attempts that left: all that are not `not_sent`.
     pub sent: u64,
     /// What the buyers of each path were told.
     pub told_at: BTreeMap<Arc<str>, Told>,
-    /// Connections the attempts were spread over.
+    /// Connections over which the attempts went.
     pub connections: usize,
     /// From the barrier to the last answer, in milliseconds.
     pub elapsed_ms: f64,
@@ -183,7 +181,7 @@ impl CrowdReport {
             }
         }
         let mut told_at: BTreeMap<Arc<str>, Told> = BTreeMap::new();
-        // The answers come in the order of the plan's requests: all of one buyer together.
+        // The answers have the order of the plan's requests, so those of one buyer are neighbours.
         for of_buyer in result.answers.chunk_by(|a, b| a.buyer == b.buyer) {
             let buyer = of_buyer[0].buyer as usize;
             let told = told_at.entry(Arc::clone(plan.path_of(buyer))).or_default();
@@ -207,8 +205,7 @@ impl CrowdReport {
         self.told_at.values().fold(Told::default(), Told::plus)
     }
 
-    /// So many orders as a rate. Four decimals: a sale of one voucher that took an hour has a rate
-    /// that is not zero.
+    /// So many orders as a rate. It has four decimals, so that one voucher in an hour is not zero.
     #[must_use]
     pub fn orders_per_s(&self, orders: i64) -> f64 {
         (orders as f64 / self.elapsed_ms.max(1.0) * 1e7).round() / 1e4

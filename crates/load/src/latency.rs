@@ -1,25 +1,24 @@
-//! Latencies: an HDR histogram (Gil Tene, <https://hdrhistogram.org>) in
-//! microseconds, and the four figures read from it.
+//! Latencies: an HDR histogram (Gil Tene, <https://hdrhistogram.org>) in microseconds, and the four
+//! figures that are read from it.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Latencies above this are recorded as this, in microseconds: one hour.
+/// The histogram keeps a longer latency as this one, in microseconds: one hour.
 pub(super) const MAX_LATENCY_US: u64 = 3_600_000_000;
 
-/// Significant decimal digits that the histogram keeps: an error of at most 0.1 %.
+/// Significant decimal digits of the histogram: an error of at most 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// A histogram of latencies. Fixed memory, however many are recorded.
+/// A histogram of latencies. Its memory does not grow with their number.
 #[derive(Debug, Clone)]
 pub struct Latencies(Histogram<u64>);
 
 impl Default for Latencies {
     fn default() -> Self {
-        // Refused only when the bounds are out of order or the digits above 5, and
-        // both are the constants above.
+        // The library refuses bounds out of order and more than 5 digits. Both are constants.
         #[expect(clippy::expect_used, reason = "constant arguments, executed by every test")]
         let histogram = Histogram::new_with_bounds(1, MAX_LATENCY_US, SIGNIFICANT_DIGITS)
             .expect("constant bounds are in order");
@@ -33,13 +32,12 @@ impl Latencies {
         self.0.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Takes over what another one has recorded.
+    /// Adds all latencies of another histogram.
     pub fn add(&mut self, other: &Self) {
         self.0 += &other.0;
     }
 
-    /// The summary, or `None` when nothing was recorded: a percentile of nothing is
-    /// not zero.
+    /// The summary. `None` without a latency, because a percentile of nothing is not zero.
     #[must_use]
     pub fn summary(&self) -> Option<LatencyMs> {
         let at = |quantile| milliseconds(self.0.value_at_quantile(quantile));
@@ -62,7 +60,7 @@ pub struct LatencyMs {
     pub p95: f64,
     /// 99 % of the latencies are at most this, in milliseconds.
     pub p99: f64,
-    /// The largest, in milliseconds.
+    /// The largest latency, in milliseconds.
     pub max: f64,
 }
 

@@ -14,9 +14,9 @@ pub type Outcomes = BTreeMap<String, u64>;
 /// What buyers were told.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
-    /// Attempts by outcome; all together the plan's total.
+    /// Attempts by outcome.
     pub outcomes: Outcomes,
-    /// Every 201, one entry each, in the order of the plan.
+    /// The orders, one for every 201.
     pub acknowledged: Vec<AcknowledgedOrder>,
     /// Buyers of whose attempts one at least was `ordered`, `accepted` or `already_bought`.
     pub served: u64,
@@ -29,16 +29,16 @@ pub struct Told {
 pub struct AcknowledgedOrder {
     /// [`Buyer::user_id`](super::crowd::Buyer::user_id).
     pub user_id: Arc<str>,
-    /// The order; `null` when the 201 did not carry an `order_id` that is a string.
+    /// The order; `null` when the 201 had no `order_id` that is a string.
     pub order_id: Option<String>,
 }
 
-/// Buyers who all went away with the same answers, and without an order.
+/// Buyers who went away with the same answers, and without an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedBuyers {
-    /// The set of outcomes that each of them got.
+    /// The outcomes that each of them got.
     pub codes: BTreeSet<String>,
-    /// How many they are.
+    /// The number of them.
     pub buyers: u64,
 }
 
@@ -49,8 +49,8 @@ impl Told {
         self.outcomes.get(code).copied().unwrap_or(0)
     }
 
-    /// Every 201 as the numbers of its user and its order; -1 for what is not a number, which
-    /// is neither's.
+    /// The numbers of the user and of the order of every 201. What is not a number becomes -1, which no
+    /// user and no order has.
     #[must_use]
     pub fn acknowledged_ids(&self) -> Vec<(i64, i64)> {
         let number = |text: &str| text.parse().unwrap_or(-1);
@@ -60,12 +60,13 @@ impl Told {
         self.acknowledged.iter().map(ids).collect()
     }
 
-    /// Buyers without an order whose set of outcomes `is` as wanted.
+    /// Refused buyers whose outcomes `is` is true of.
     #[must_use]
     pub fn count_refused(&self, is: impl Fn(&BTreeSet<String>) -> bool) -> u64 {
         self.refused_buyers.iter().filter(|group| is(&group.codes)).map(|group| group.buyers).sum()
     }
 
+    /// Adds one buyer, with the answers to all attempts.
     pub(super) fn add_buyer(&mut self, user_id: &Arc<str>, answers: &[RequestAnswer]) {
         for answer in answers {
             *self.outcomes.entry(answer.outcome.to_string()).or_default() += 1;
@@ -88,6 +89,7 @@ impl Told {
         }
     }
 
+    /// Both together.
     pub(super) fn plus(mut self, other: &Self) -> Self {
         self.served += other.served;
         for (code, count) in &other.outcomes {

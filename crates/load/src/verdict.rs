@@ -1,7 +1,8 @@
 //! The judge of a crowd: what the books of a sale say, held against what the buyers were told.
 //!
-//! Everybody who sends a crowd has the same judge. They differ in who reads the books for them, and in
-//! their [`Expectations`].
+//! Everybody who sends a crowd has the same judge. What differs is who reads the books, and the
+//! [`Expectations`]. The judge takes it that stock never comes back: what is left in the end was there
+//! when a buyer was told "sold out".
 
 #[cfg(test)]
 mod cases;
@@ -17,7 +18,7 @@ use super::outcome::{
 use super::told::Told;
 
 /// What the books say of one sale, once nothing more is to come.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Books {
     /// Vouchers as they were put on sale.
     pub initial_stock: i64,
@@ -48,7 +49,7 @@ impl Books {
 }
 
 /// What is expected of the answers.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Expectations {
     /// Proper answers beside "ordered", "sold out", "already bought" and "order in progress".
     pub also_proper: &'static [&'static str],
@@ -60,11 +61,11 @@ pub struct Expectations {
 }
 
 impl Expectations {
-    /// Of a crowd that has a sale, and servers that are well, for itself.
+    /// The crowd has the sale and its servers for itself, and nothing breaks.
     pub const ALONE: Self = Self { also_proper: &[], writes_later: false, excuses_one_in: None };
 
-    /// Of a crowd beside people, on a server that they use, too: the sale may end, and the server
-    /// may refuse what is too much for it.
+    /// People buy at the same sale. It may end while the crowd is there, and the server may refuse what
+    /// is too much for it.
     pub const BESIDE_OTHERS: Self =
         Self { also_proper: &[SALE_NOT_STARTED, SALE_ENDED, UNAVAILABLE], ..Self::ALONE };
 
@@ -75,7 +76,7 @@ impl Expectations {
     }
 }
 
-/// After these it is known whether the buyer has an order by the attempt.
+/// The outcomes that say whether the attempt made an order.
 const DECIDED: [&str; 8] = [
     ORDERED,
     ACCEPTED,
@@ -218,7 +219,8 @@ pub fn judge(books: &Books, told: &Told, expected: &Expectations) -> Verdict {
 fn count(books: &Books, told: &Told, expected: &Expectations) -> Findings {
     let Books { initial_stock, orders, distinct_users, orders_of_crowd, lost, .. } = *books;
     let lost = match expected.writes_later {
-        // By number, too: an order that nobody was told of makes up for none that is lost.
+        // "Accepted" names no order, so its orders can only be counted. Where orders were named, one that
+        // nobody was told of makes up for none that is lost.
         true => lost.max(promised(told) - orders_of_crowd),
         false => lost,
     };
@@ -228,23 +230,23 @@ fn count(books: &Books, told: &Told, expected: &Expectations) -> Findings {
     let refused = number(told.count_refused(|codes| {
         codes.contains(SOLD_OUT) || codes.iter().all(|code| code == ORDER_IN_PROGRESS)
     }));
-    // "Already bought" is a lie without an order.
+    // "Already bought" is a lie to a buyer who has no order.
     let lied_to = (number(told.served) - orders_of_crowd.min(distinct_users) - lost).max(0);
-    let undecided = told.outcomes.iter().filter(|(code, _)| !DECIDED.contains(&code.as_str()));
-    let undecided = number(undecided.map(|(_, count)| count).sum());
+    let unknown = told.outcomes.iter().filter(|(code, _)| !DECIDED.contains(&code.as_str()));
+    let unknown = number(unknown.map(|(_, count)| count).sum());
     let improper = told.outcomes.iter().filter(|(code, _)| !expected.is_proper(code));
     Findings {
         oversold: (orders - initial_stock).max(0),
         duplicates: orders - distinct_users,
         undersold: unsold - left + left.min(refused + lied_to),
         lost,
-        // Each of the undecided attempts may have made one.
-        untold: (orders_of_crowd - promised(told) - undecided).max(0),
+        // Each attempt with an unknown outcome may have made one.
+        untold: (orders_of_crowd - promised(told) - unknown).max(0),
         unexpected: improper.map(|(_, count)| count).sum(),
     }
 }
 
-/// Orders that buyers were told of.
+/// Orders of which buyers were told.
 fn promised(told: &Told) -> i64 {
     number(told.count(ORDERED) + told.count(ACCEPTED))
 }
