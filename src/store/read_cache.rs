@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Duration;
 
 use quick_cache::sync::Cache;
 use tokio::time::Instant;

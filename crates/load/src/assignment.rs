@@ -1,10 +1,9 @@
 //! The assignment of requests to connections.
 //!
-//! A connection sends its requests one after another. The attempts of one buyer are assigned so that
-//! they are really concurrent, because that is where a sale sells twice: they never share a
-//! connection, and at one node they stand at the same place of their connections, or one later.
-//! Between nodes the places drift apart by as much as one node has had more attempts of the buyers so
-//! far than another.
+//! A connection sends its requests one after another. The attempts of one buyer must be really
+//! concurrent, because that is where a sale sells twice. So they never share a connection, and at one
+//! node they stand at the same place of their connections, or one later. Between nodes the places drift
+//! apart by the number of attempts that one node has had more than another.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ pub struct PlannedRequest {
     pub path: Arc<str>,
     /// Sent as `authorization: Bearer <token>`.
     pub token: Arc<str>,
-    /// The buyer. Attempts of one buyer are sent concurrently.
+    /// The buyer. The attempts of one buyer are concurrent.
     pub buyer: u64,
 }
 
@@ -37,12 +36,12 @@ pub(super) struct Assignment {
     pub(super) requests: Vec<usize>,
 }
 
-/// Deals `requests` to at most `max_connections` assignments over `nodes` nodes.
+/// Deals `requests` to at most `max_connections` assignments over `nodes` nodes. The same arguments give
+/// the same assignments.
 ///
-/// The buyers are shuffled by `seed`, each with all their attempts; then every request is
-/// dealt to the assignments of its node in turn. Assignments come in the order of their first
-/// requests, so the first volley leaves in the shuffled order too. The same arguments
-/// give the same assignments.
+/// The buyers are shuffled by `seed`, each with all attempts. Then the assignments of a node take its
+/// requests in turn. They come in the order of their first requests, so that the first volley leaves in
+/// the shuffled order, too.
 pub(super) fn assign(
     requests: &[PlannedRequest],
     nodes: usize,
@@ -66,8 +65,8 @@ pub(super) fn assign(
     Ok(assignments)
 }
 
-/// The requests' indices: buyers in an order drawn from `seed`, the attempts of a buyer
-/// together and in the plan's order.
+/// The requests' indices, in an order of the buyers that is drawn from `seed`. The attempts of a buyer
+/// stay together, in the plan's order.
 fn shuffled(requests: &[PlannedRequest], seed: u64) -> Vec<usize> {
     let mut buyers: Vec<u64> = requests.iter().map(|request| request.buyer).collect();
     buyers.sort_unstable();
@@ -80,9 +79,9 @@ fn shuffled(requests: &[PlannedRequest], seed: u64) -> Vec<usize> {
     order
 }
 
-/// How many connections each node gets: as many as one buyer has attempts there, or
-/// they would wait for each other; what is left goes, one by one, to the node with the
-/// most requests per connection.
+/// How many connections each node gets. It gets as many as one buyer has attempts there, because they
+/// would wait for each other otherwise. Each further connection goes to the node with the most requests
+/// per connection.
 fn widths(
     requests: &[PlannedRequest],
     nodes: usize,
@@ -107,7 +106,7 @@ fn widths(
     for _ in wanted..max_connections.min(requests.len()) {
         let busiest = (0..nodes)
             .filter(|&node| widths[node] < demand[node])
-            // demand / width compared without division; the lower index wins a tie.
+            // This compares demand / width without a division. The lower index wins a tie.
             .max_by(|&a, &b| (demand[a] * widths[b]).cmp(&(demand[b] * widths[a])).then(b.cmp(&a)));
         let Some(busiest) = busiest else { break };
         widths[busiest] += 1;

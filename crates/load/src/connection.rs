@@ -1,8 +1,7 @@
-//! One HTTP/1.1 connection of the generator's own, and exactly what is known of a
-//! request when it breaks.
+//! One HTTP/1.1 connection, and what is known of a request when the connection breaks.
 //!
-//! There is no pool and no middle layer: a pool decides by itself when to reconnect
-//! and when to send again, and a purchase sent again is another purchase.
+//! There is no pool, because a pool decides by itself when to reconnect and when to send again. A
+//! purchase that is sent again is another purchase.
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,7 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 /// The pause before the second attempt to connect; it doubles with every further one.
 const FIRST_CONNECT_PAUSE: Duration = Duration::from_millis(20);
 
-/// A request as the generator sends it: without a body.
+/// A request without a body: the generator sends no other.
 pub(super) type EmptyRequest = Request<Empty<Bytes>>;
 
 /// What became of one request.
@@ -44,15 +43,15 @@ pub(super) enum Exchange {
         /// connection cannot be used any more.
         body: Option<Bytes>,
     },
-    /// The connection was found closed before a byte of the request was written. It is
-    /// handed back: sending it over another connection is its first sending.
+    /// The connection was closed before a byte of the request was written. The request comes back, and
+    /// may go over another connection: it has not been sent yet.
     Unsent(EmptyRequest),
-    /// The connection broke after the request was handed over: its outcome is unknown.
+    /// The connection broke after it had taken the request, whose outcome is unknown.
     Lost,
 }
 
-/// An open connection. It is driven only while [`Connection::exchange`] is awaited: one
-/// task a connection, and no message between tasks in what is measured.
+/// An open connection. Only [`Connection::exchange`] drives it: so a connection needs one task, and no
+/// message between tasks is in what is measured.
 pub(super) struct Connection {
     sender: http1::SendRequest<Empty<Bytes>>,
     driver: http1::Connection<TokioIo<TcpStream>, Empty<Bytes>>,
@@ -69,8 +68,8 @@ impl Connection {
         Ok(Self { sender, driver, ended: false })
     }
 
-    /// Sends `request` and reads the whole answer. Dropping the future half-way leaves
-    /// the connection in the middle of an answer: drop the connection too.
+    /// Sends `request` and reads the whole answer. A caller that drops the future must drop the
+    /// connection, too, because it may be in the middle of an answer.
     pub(super) async fn exchange(&mut self, request: EmptyRequest) -> Exchange {
         let Self { sender, driver, ended } = self;
         if *ended {
@@ -88,14 +87,14 @@ impl Connection {
                 },
             }
         });
-        // The driver first: it notices that the server closed an idle connection before
-        // the request is written into it, which spares an outcome that nobody knows.
+        // The driver comes first. It notices that the server has closed an idle connection before the
+        // request is written into it, and then the outcome is known.
         tokio::select! {
             biased;
             _end = driver => *ended = true,
             exchange = &mut talk => return exchange,
         }
-        // The server may close right behind its answer, which is then already here.
+        // A server may close the connection right behind its answer. The answer is here by then.
         talk.await
     }
 }

@@ -1,10 +1,9 @@
-//! A rush as JSON: the plan that goes into the process in which the load is made, and
-//! the lines that come out of it.
+//! A rush as JSON: the plan for the process that makes the load, and the lines that it writes.
 //!
-//! The load comes from a process of its own, so that it neither shares a runtime with
-//! the judge nor is slowed by it. Both sides use these types.
+//! The load comes from another process, so that its judge shares no runtime with it and does not slow
+//! it. Both sides use these types.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,25 +12,22 @@ use serde::{Deserialize, Serialize};
 
 use super::LoadError;
 use super::latency::{Latencies, LatencyMs};
-use super::outcome::{ACCEPTED, NOT_SENT, ORDERED};
-use super::rush::{MAX_REQUESTS, PlannedRequest, RequestAnswer, RushPlan, RushResult};
+use super::outcome::{NOT_SENT, ORDERED};
+use super::rush::{MAX_REQUESTS, PlannedRequest, RushPlan, RushResult};
+use super::told::Told;
 
-/// The code by which a server says that the buyer already holds an order. A buyer who
-/// got it was served, by this attempt's sibling or earlier.
-const ALREADY_BOUGHT: &str = "already_bought";
-
-/// What a crowd is to do, the one JSON document it reads.
+/// What a crowd is to do: the one JSON document that it reads.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrowdPlan {
     /// The servers.
     pub nodes: Vec<SocketAddr>,
-    /// Path to `POST` to, of each buyer who does not say otherwise: `/api/vouchers/1/orders`.
+    /// The path of every buyer without a path: `/api/vouchers/1/orders`.
     pub path: Arc<str>,
     /// The buyers, each user once.
     pub buyers: Vec<Buyer>,
-    /// Attempts of each buyer who does not say otherwise. Attempt *k* of buyer *i* goes to
-    /// node (*i* + *k*) mod nodes, both counted from 0.
+    /// The attempts of every buyer without a number of attempts. Attempt *k* of buyer *i* goes to node
+    /// (*i* + *k*) mod nodes, both counted from 0.
     pub attempts: usize,
     /// The most connections to open, over all nodes.
     pub max_connections: usize,
@@ -57,14 +53,14 @@ fn default_total_timeout_ms() -> u64 {
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Buyer {
-    /// Comes back in the report, and means nothing here.
+    /// The name of the buyer in the report. It means nothing here.
     pub user_id: Arc<str>,
     /// Sent as `authorization: Bearer <token>`.
     pub token: Arc<str>,
-    /// How often this one tries, where it is not as often as the others.
+    /// How often this buyer tries; by default as often as the plan says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<usize>,
-    /// Where this one posts to, where it is not where the others do.
+    /// Where this buyer posts to; by default where the plan says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Arc<str>>,
 }
@@ -83,8 +79,7 @@ impl CrowdPlan {
     ///
     /// # Errors
     ///
-    /// [`LoadError::TooManyRequests`] or [`LoadError::NothingToSend`], before any of them
-    /// is made.
+    /// [`LoadError::TooManyRequests`] or [`LoadError::NothingToSend`], before any request is made.
     pub fn rush_plan(&self) -> Result<RushPlan, LoadError> {
         let nodes = self.nodes.len();
         let requests = self.requests();
@@ -112,7 +107,7 @@ impl CrowdPlan {
         })
     }
 
-    /// Requests in the plan, the `total` of its progress.
+    /// Requests in the plan: the `total` of its progress.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.requests() as u64
@@ -131,16 +126,6 @@ impl CrowdPlan {
     }
 }
 
-/// Attempts by outcome (see [`outcome`](super::outcome)).
-pub type Outcomes = BTreeMap<String, u64>;
-
-/// Attempts whose outcome is none of `codes`.
-#[must_use]
-pub fn count_others(outcomes: &Outcomes, codes: &[&str]) -> u64 {
-    let others = outcomes.iter().filter(|(code, _)| !codes.contains(&code.as_str()));
-    others.map(|(_, count)| count).sum()
-}
-
 /// One line of a crowd's output: `{"progress":{…}}` or, last, `{"report":{…}}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -156,18 +141,14 @@ pub enum CrowdLine {
     Report(CrowdReport),
 }
 
-/// What came of it.
+/// What came of a rush.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CrowdReport {
-    /// Attempts that left: all but the `not_sent` ones.
+    /// Attempts that left: all that are not `not_sent`.
     pub sent: u64,
-    /// Attempts by outcome; all together the plan's total.
-    pub outcomes: Outcomes,
-    /// The same of each path.
-    pub outcomes_by_path: BTreeMap<Arc<str>, Outcomes>,
-    /// Every 201, one entry each, in the order of the plan.
-    pub acknowledged: Vec<AcknowledgedOrder>,
-    /// Connections the attempts were spread over.
+    /// What the buyers of each path were told.
+    pub told_at: BTreeMap<Arc<str>, Told>,
+    /// Connections over which the attempts went.
     pub connections: usize,
     /// From the barrier to the last answer, in milliseconds.
     pub elapsed_ms: f64,
@@ -177,111 +158,63 @@ pub struct CrowdReport {
     pub latency_ms: Option<LatencyMs>,
     /// Latency of the 201s, in milliseconds; `null` when there was none.
     pub latency_ordered_ms: Option<LatencyMs>,
-    /// The buyers of whose attempts none was `ordered`, `accepted` or `already_bought`, counted by
-    /// the set of outcomes they got.
-    pub refused_buyers: Vec<RefusedBuyers>,
-}
-
-/// An order that the server has acknowledged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AcknowledgedOrder {
-    /// [`Buyer::user_id`].
-    pub user_id: Arc<str>,
-    /// The order; `null` when the 201 did not carry an `order_id` that is a string.
-    pub order_id: Option<String>,
-}
-
-/// Buyers who all went away with the same answers, and without an order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RefusedBuyers {
-    /// The set of outcomes that each of them got, sorted.
-    pub codes: Vec<String>,
-    /// How many they are.
-    pub buyers: u64,
 }
 
 impl CrowdReport {
     /// Sums up `result`, which came from `plan`.
     #[must_use]
     pub fn new(plan: &CrowdPlan, result: RushResult) -> Self {
-        let refused_buyers = refused_buyers(&result.answers);
         let elapsed_s = result.elapsed.as_secs_f64();
         let (mut all, mut ordered) = (Latencies::default(), Latencies::default());
-        let mut outcomes = Outcomes::new();
-        let mut outcomes_by_path: BTreeMap<Arc<str>, Outcomes> = BTreeMap::new();
-        let mut acknowledged = Vec::new();
         let (mut sent, mut answered) = (0_u64, 0_u64);
-        for answer in result.answers {
+        for answer in &result.answers {
             sent += u64::from(answer.outcome != NOT_SENT);
             if answer.is_answered() {
                 answered += 1;
                 all.record(answer.latency);
             }
-            let buyer = answer.buyer as usize;
-            let of_path = outcomes_by_path.entry(Arc::clone(plan.path_of(buyer))).or_default();
-            for outcomes in [of_path, &mut outcomes] {
-                *outcomes.entry(answer.outcome.to_string()).or_default() += 1;
-            }
             if answer.outcome == ORDERED {
                 ordered.record(answer.latency);
-                let user_id = Arc::clone(&plan.buyers[buyer].user_id);
-                acknowledged.push(AcknowledgedOrder { user_id, order_id: answer.order_id });
             }
+        }
+        let mut told_at: BTreeMap<Arc<str>, Told> = BTreeMap::new();
+        // The answers have the order of the plan's requests, so those of one buyer are neighbours.
+        for of_buyer in result.answers.chunk_by(|a, b| a.buyer == b.buyer) {
+            let buyer = of_buyer[0].buyer as usize;
+            let told = told_at.entry(Arc::clone(plan.path_of(buyer))).or_default();
+            told.add_buyer(&plan.buyers[buyer].user_id, of_buyer);
         }
         let per_s = if elapsed_s > 0.0 { answered as f64 / elapsed_s } else { 0.0 };
         Self {
             sent,
-            outcomes,
-            outcomes_by_path,
-            acknowledged,
+            told_at,
             connections: result.connections,
             elapsed_ms: (elapsed_s * 1e6).round() / 1e3,
             answers_per_s: (per_s * 10.0).round() / 10.0,
             latency_ms: all.summary(),
             latency_ordered_ms: ordered.summary(),
-            refused_buyers,
         }
     }
 
-    /// Every 201 as the numbers of its user and its order; -1 for what is not a number, which
-    /// is neither's.
+    /// What the buyers of all paths were told.
     #[must_use]
-    pub fn acknowledged_ids(&self) -> Vec<(i64, i64)> {
-        let number = |text: &str| text.parse().unwrap_or(-1);
-        let ids = |told: &AcknowledgedOrder| {
-            (number(&told.user_id), told.order_id.as_deref().map_or(-1, number))
-        };
-        self.acknowledged.iter().map(ids).collect()
+    pub fn told(&self) -> Told {
+        self.told_at.values().fold(Told::default(), Told::plus)
     }
 
-    /// How many buyers without an order got `code` at least once.
+    /// So many orders as a rate. It has four decimals, so that one voucher in an hour is not zero.
     #[must_use]
-    pub fn refused_buyers_told(&self, code: &str) -> u64 {
-        let told = |group: &&RefusedBuyers| group.codes.iter().any(|got| got == code);
-        self.refused_buyers.iter().filter(told).map(|group| group.buyers).sum()
+    pub fn orders_per_s(&self, orders: i64) -> f64 {
+        (orders as f64 / self.elapsed_ms.max(1.0) * 1e7).round() / 1e4
     }
-}
-
-/// The answers come in the order of the plan's requests, all of one buyer together.
-fn refused_buyers(answers: &[RequestAnswer]) -> Vec<RefusedBuyers> {
-    let mut buyers_by_codes: BTreeMap<BTreeSet<&str>, u64> = BTreeMap::new();
-    for of_buyer in answers.chunk_by(|a, b| a.buyer == b.buyer) {
-        let codes: BTreeSet<&str> = of_buyer.iter().map(|answer| &*answer.outcome).collect();
-        if ![ORDERED, ACCEPTED, ALREADY_BOUGHT].iter().any(|code| codes.contains(code)) {
-            *buyers_by_codes.entry(codes).or_default() += 1;
-        }
-    }
-    let group = |(codes, buyers): (BTreeSet<&str>, u64)| RefusedBuyers {
-        codes: codes.into_iter().map(str::to_owned).collect(),
-        buyers,
-    };
-    buyers_by_codes.into_iter().map(group).collect()
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
+    use crate::rush::RequestAnswer;
+    use crate::told::AcknowledgedOrder;
 
     fn plan(buyers: usize, attempts: usize) -> CrowdPlan {
         let buyers: Vec<_> = (0..buyers)
@@ -354,21 +287,26 @@ mod tests {
         let mut plan = plan(5, 2);
         plan.buyers[2].path = Some("/q".into());
         let report = CrowdReport::new(&plan, result);
-        assert_eq!(report.sent, 9);
-        assert_eq!(report.outcomes.values().sum::<u64>(), 10);
-        assert_eq!(report.outcomes["sold_out"], 3);
-        let (p, q) = (&report.outcomes_by_path["/p"], &report.outcomes_by_path["/q"]);
-        assert_eq!((p["sold_out"], q["sold_out"], q.len()), (2, 1, 2));
+        let told = report.told();
+        assert_eq!((report.sent, told.served), (9, 2));
+        assert_eq!(told.outcomes.values().sum::<u64>(), 10);
+        assert_eq!((told.count("sold_out"), told.count("unavailable")), (3, 0));
+        let (p, q) = (&report.told_at["/p"], &report.told_at["/q"]);
+        assert_eq!((p.count("sold_out"), q.count("sold_out"), q.outcomes.len()), (2, 1, 2));
         let acknowledged =
             AcknowledgedOrder { user_id: "0".into(), order_id: Some("order-0".into()) };
-        assert_eq!(report.acknowledged, [acknowledged]);
+        assert_eq!((&*told.acknowledged, &*q.acknowledged), (&[acknowledged][..], &[][..]));
         assert_eq!((report.elapsed_ms, report.answers_per_s), (2_000.0, 4.0));
+        assert_eq!((report.orders_per_s(3), report.orders_per_s(0)), (1.5, 0.0));
         assert!(report.latency_ms.is_some_and(|latency| latency.max < 5.0));
         assert!(report.latency_ordered_ms.is_some_and(|latency| latency.p50 > 3.9));
-        assert_eq!(report.refused_buyers.len(), 2);
-        assert_eq!(report.refused_buyers_told("sold_out"), 2);
-        assert_eq!(report.refused_buyers_told("no_answer"), 1);
-        assert_eq!(report.refused_buyers_told("already_bought"), 0);
+        // One of them at each path, and one group in all.
+        let refused = |told: &Told| -> Vec<u64> {
+            told.refused_buyers.iter().map(|group| group.buyers).collect()
+        };
+        assert_eq!((refused(p), refused(q), refused(&told)), (vec![1, 1], vec![1], vec![2, 1]));
+        assert_eq!(told.count_refused(|codes| codes.contains("sold_out")), 2);
+        assert_eq!(told.count_refused(|codes| codes.contains("already_bought")), 0);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Why a load could not be made. What the *server* answers, or fails to answer, is
-//! never an error here: it is an outcome, and it is counted.
+//! Why a load could not be made. What the *server* answers, or fails to answer, is no error: it is an
+//! outcome, and it is counted.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ pub enum LoadError {
         /// Nodes in the plan.
         nodes: usize,
     },
-    /// The plan is larger than the generator is willing to hold in memory.
+    /// The plan is larger than the generator holds in memory.
     #[error("the plan has {requests} requests, more than the {max} one run may have")]
     TooManyRequests {
         /// Requests in the plan (`usize::MAX` when their number does not even fit).
@@ -36,12 +36,12 @@ pub enum LoadError {
         /// Nodes in the plan.
         nodes: usize,
     },
-    /// A request's path or token cannot stand in an HTTP request.
+    /// A path or a token contains what an HTTP request cannot.
     #[error("request {request} cannot be written as an HTTP request")]
     MalformedRequest {
         /// Index of the request.
         request: usize,
-        /// What is wrong with it.
+        /// Why HTTP refuses it.
         #[source]
         source: hyper::http::Error,
     },
@@ -56,15 +56,15 @@ pub enum LoadError {
         /// What the plan allows.
         max: usize,
     },
-    /// More connections than the process may have open files.
+    /// The plan wants more connections than the process may have open files.
     #[error(
         "{wanted} connections are wanted, but this process may open only {limit} files: \
          raise the hard limit (`ulimit -Hn`) or ask for fewer connections"
     )]
     OpenFilesLimit {
-        /// Connections wanted, before the reserve for everything else.
+        /// Connections wanted, without the reserve for other files.
         wanted: usize,
-        /// The limit after raising it as far as allowed.
+        /// The limit, raised as far as it may be.
         limit: u64,
     },
     /// The limit on open files could not be read or raised.
@@ -73,7 +73,7 @@ pub enum LoadError {
     /// A connection could not be opened before the clock started.
     #[error("cannot connect to {node}")]
     Connect {
-        /// Where to.
+        /// The node.
         node: SocketAddr,
         /// The last of several refusals.
         #[source]
@@ -82,10 +82,10 @@ pub enum LoadError {
     /// A task of the generator panicked, after the clock started.
     #[error("a connection of the load generator died")]
     WorkerDied(#[source] tokio::task::JoinError),
-    /// The process of its own could not be started, or not be told what to do.
+    /// The process that makes the load could not be started, or did not take its plan.
     #[error("cannot start the process that makes the load")]
     CrowdStart(#[source] io::Error),
-    /// The process of its own ended without a report; what it said is on standard error.
+    /// The process that makes the load ended without a report. Its reason is on standard error.
     #[error("the process that makes the load gave no report and ended with {0}")]
     CrowdEnded(std::process::ExitStatus),
 }
@@ -97,8 +97,7 @@ impl LoadError {
         matches!(self, Self::Connect { .. })
     }
 
-    /// Whether some requests may have reached the server although there is no report
-    /// of them.
+    /// Whether requests may have reached the server although no report tells of them.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, Self::WorkerDied(_) | Self::CrowdEnded(_))

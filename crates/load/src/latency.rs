@@ -1,5 +1,5 @@
-//! Latencies: an HDR histogram (Gil Tene, <https://hdrhistogram.org>) in
-//! microseconds, and the four figures read from it.
+//! Latencies: an HDR histogram (Gil Tene, <https://hdrhistogram.org>) in microseconds, and the four
+//! figures that are read from it.
 
 use std::time::Duration;
 
@@ -9,17 +9,16 @@ use serde::{Deserialize, Serialize};
 /// Latencies above this are recorded as this, in microseconds: one hour.
 const MAX_LATENCY_US: u64 = 3_600_000_000;
 
-/// Significant decimal digits that the histogram keeps: an error of at most 0.1 %.
+/// Significant decimal digits of the histogram: an error of at most 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// A histogram of latencies. Fixed memory, however many are recorded.
+/// A histogram of latencies. Its memory does not grow with their number.
 #[derive(Debug, Clone)]
 pub struct Latencies(Histogram<u64>);
 
 impl Default for Latencies {
     fn default() -> Self {
-        // Refused only when the bounds are out of order or the digits above 5, and
-        // both are the constants above.
+        // The library refuses bounds out of order and more than 5 digits. Both are constants.
         #[expect(clippy::expect_used, reason = "constant arguments, executed by every test")]
         let histogram = Histogram::new_with_bounds(1, MAX_LATENCY_US, SIGNIFICANT_DIGITS)
             .expect("constant bounds are in order");
@@ -49,6 +48,7 @@ impl Latencies {
 
 /// Percentiles of a latency, in milliseconds with three decimals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LatencyMs {
     /// Half of the latencies are at most this, in milliseconds.
     pub p50: f64,
@@ -56,7 +56,7 @@ pub struct LatencyMs {
     pub p95: f64,
     /// 99 % of the latencies are at most this, in milliseconds.
     pub p99: f64,
-    /// The largest, in milliseconds.
+    /// The largest latency, in milliseconds.
     pub max: f64,
 }
 

@@ -1,5 +1,7 @@
-//! The load generator. It knows HTTP/1.1 and clocks, and nothing of the server
-//! it is pointed at: neither its routes nor its strategies.
+//! Sends a crowd at a sale over HTTP, and judges the sale by what the buyers were told.
+//!
+//! The crate knows HTTP/1.1, clocks, and the words in which a sale answers. It does not know the
+//! server: no route, no database, no strategy. `README.md` says what it promises.
 //!
 //! In reading order:
 //!
@@ -7,11 +9,12 @@
 //!    brings back exactly one [`rush::RequestAnswer`] for every [`rush::PlannedRequest`].
 //! 2. `assignment`: which request goes over which connection; pure.
 //! 3. `connection`: one HTTP/1.1 connection, and what is known when it breaks.
-//! 4. [`outcome`]: what an answer, or none, is counted as.
+//! 4. [`outcome`]: the word under which an answer is counted, or its absence.
 //! 5. [`latency`]: the histogram and its summary.
-//! 6. [`crowd`]: the plan and the report of a rush as JSON, for the process of its
-//!    own in which the load is made.
-//! 7. [`crowd_process`]: that process, as who starts it sees it.
+//! 6. [`crowd`]: the plan and the report of a rush as JSON, for the process that makes the load.
+//! 7. [`crowd_process`]: starts that process.
+//! 8. [`told`]: what the buyers were told, summed up.
+//! 9. [`verdict`]: the judge.
 
 mod assignment;
 mod connection;
@@ -22,5 +25,12 @@ pub mod latency;
 mod open_files;
 pub mod outcome;
 pub mod rush;
+pub mod told;
+pub mod verdict;
 
 pub use error::LoadError;
+
+/// Compiles the example in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,13 +1,13 @@
-//! The limit on open files. Every connection is one, and the usual soft limit of
-//! 1,024 is smaller than any crowd worth the name.
+//! The limit on open files. Every connection is an open file, and the usual soft limit of 1,024 is
+//! smaller than a crowd.
 
 use super::LoadError;
 
 /// Open files that are not connections: standard streams, the reactor, libraries.
 const RESERVED_FILES: u64 = 64;
 
-/// Raises the limit on open files of this process as far as it may, and checks whether `wanted`
-/// connections fit below it.
+/// Raises the limit on open files as far as the process may, and checks that `wanted` connections fit
+/// below it.
 pub(super) fn check_connections(wanted: usize) -> Result<(), LoadError> {
     let limit = rlimit::increase_nofile_limit(u64::MAX).map_err(LoadError::RaiseOpenFiles)?;
     check_limit(wanted, limit)

@@ -11,18 +11,36 @@ use serde::Deserialize;
 /// The outcome of a request that was answered with 201.
 pub const ORDERED: &str = "ordered";
 
-/// The outcome of a request that was answered with 202: it is decided later.
+/// The outcome of a request that was answered with 202: the server decides later.
 pub const ACCEPTED: &str = "accepted";
 
-/// The outcome of a request that may have reached the server and whose answer never came:
-/// whether it had an effect is **unknown**.
+/// The outcome of a request that may have reached the server, and whose answer never came. Whether
+/// it had an effect is **unknown**.
 pub const NO_ANSWER: &str = "no_answer";
 
-/// The outcome of a request that never left, because its node could not be reached (again)
-/// or the time for the whole rush was up: it certainly had no effect.
+/// The outcome of a request that never left: its node could not be reached, or the time of the rush was
+/// up. It certainly had no effect.
 pub const NOT_SENT: &str = "not_sent";
 
-/// The longest `code` that is taken over from a problem document, in bytes.
+/// The code of a refusal for want of stock.
+pub const SOLD_OUT: &str = "sold_out";
+
+/// The code of a refusal because the buyer holds an order: another attempt was served.
+pub const ALREADY_BOUGHT: &str = "already_bought";
+
+/// The code of a refusal because another attempt of the same buyer is under way.
+pub const ORDER_IN_PROGRESS: &str = "order_in_progress";
+
+/// The code of a refusal before the sale.
+pub const SALE_NOT_STARTED: &str = "sale_not_started";
+
+/// The code of a refusal after the sale.
+pub const SALE_ENDED: &str = "sale_ended";
+
+/// The code of a server that cannot say now. The buyer may have an order all the same.
+pub const UNAVAILABLE: &str = "unavailable";
+
+/// The longest `code` of a problem document that is counted under its own name, in bytes.
 const MAX_CODE_BYTES: usize = 64;
 
 /// An outcome's code and the order.
@@ -52,8 +70,8 @@ pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> CodeAnd
     }
 }
 
-/// Whether a server's code may be counted under its own name: it is a short word, and
-/// not one of those that say something else here.
+/// Whether a server's code may be counted under its own name: a short word that means nothing else
+/// here. A server must not be able to claim an order by a refusal.
 fn is_code(code: &str) -> bool {
     (1..=MAX_CODE_BYTES).contains(&code.len())
         && code.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))

@@ -1,17 +1,14 @@
-//! The rush: everybody at once. A closed load of one request after another on every
-//! connection, all connections released by one barrier.
+//! The rush: everybody at once. One barrier releases all connections, and each of them sends one
+//! request after another. A request is sent at most once, and has exactly one [outcome].
 //!
-//! **What a latency is.** A request's clock starts when the request is *due* and stops when
-//! its answer has been read to the end (or given up). The first request of a connection is
-//! due at the instant the barrier opens, which is one and the same for all connections:
-//! what the generator itself takes to get round to a connection counts. Each further
-//! request is due at the instant the one before it ended; when the connection has to be
-//! reopened for it, that counts too. So with fewer connections than requests this is a
-//! *closed* load: a slow server is asked less often, and the wait for a free connection
-//! is not in the figures. For a stampede in the full sense allow as many connections as
-//! there are requests.
+//! **What a latency is.** A request's clock starts when the request is *due*, and stops when its answer
+//! has been read to the end or given up. The first request of a connection is due when the barrier opens,
+//! at one instant for all connections: so the generator's own delay counts. Each further request is due
+//! when the one before it ended: so reopening the connection counts, too.
 //!
-//! One request is sent at most once, and has exactly one [outcome].
+//! With fewer connections than requests this is a *closed* load: a slow server is asked less often, and
+//! the wait for a free connection is not in the figures. A stampede in the full sense needs as many
+//! connections as there are requests.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -37,10 +34,10 @@ use super::outcome::{self, CodeAndOrder, NO_ANSWER, NOT_SENT};
 /// The most requests of one rush. They and their answers are held in memory.
 pub const MAX_REQUESTS: usize = 1_000_000;
 
-/// The longest a time-out may be; longer ones are cut to it.
+/// The longest time-out. Longer ones are cut to it, because an instant so far away may not exist.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Connections that are being opened at any time. Fewer than any usual listen backlog.
+/// Connections that are opened at once: fewer than any usual listen backlog.
 pub(super) const OPENING_AT_ONCE: usize = 64;
 
 /// Tries to open a connection before the clock starts.
@@ -57,15 +54,14 @@ const UNSENT_TRIES: u32 = 3;
 pub struct RushPlan {
     /// The servers.
     pub nodes: Vec<SocketAddr>,
-    /// The attempts, at most [`MAX_REQUESTS`]; their order does not matter.
+    /// The attempts, at most [`MAX_REQUESTS`], in any order.
     pub requests: Vec<PlannedRequest>,
     /// The most connections to open, over all nodes.
     pub max_connections: usize,
-    /// How long to wait for an answer, from the moment the request is due; at most a day.
+    /// How long to wait for an answer after its request was due; at most a day.
     pub answer_timeout: Duration,
-    /// How long the whole rush may take, opening the connections included; at most a
-    /// day. When it is up, requests under way become [`NO_ANSWER`] and the others
-    /// [`NOT_SENT`].
+    /// How long the whole rush may take, with the opening of the connections; at most a day. When it is
+    /// up, requests under way become [`NO_ANSWER`] and the others [`NOT_SENT`].
     pub total_timeout: Duration,
     /// Decides the order of the buyers.
     pub seed: u64,
@@ -81,9 +77,9 @@ pub struct RequestAnswer {
     /// The outcome's code: see the module.
     pub outcome: Cow<'static, str>,
     /// The order, when the outcome is [`ORDERED`](outcome::ORDERED) and the body has an `order_id` that is
-    /// a string. A 201 without one is still an acknowledgement.
+    /// a string. A 201 without it is an acknowledgement all the same.
     pub order_id: Option<String>,
-    /// See the module. For a request without an answer: until it was given up.
+    /// See the module. Without an answer it is the time until the request was given up.
     pub latency: Duration,
 }
 
@@ -102,12 +98,12 @@ pub struct RushResult {
     pub answers: Vec<RequestAnswer>,
     /// Connections that were opened before the barrier.
     pub connections: usize,
-    /// From the opening of the barrier to the last answer, or the last one given up.
+    /// From the opening of the barrier until the last request was answered or given up.
     pub elapsed: Duration,
 }
 
-/// How far a load has come. An atomic that is read when somebody wants to know, because a
-/// message for every answer would be work in the middle of what is measured.
+/// How far a load has come. It is an atomic, because a message for every answer would be work in the
+/// middle of what is measured.
 #[derive(Debug, Default)]
 pub struct Progress {
     done: AtomicU64,
@@ -125,8 +121,8 @@ impl Progress {
 ///
 /// # Errors
 ///
-/// A [`LoadError`] when the plan cannot be carried out; then nothing has been sent
-/// (except for [`LoadError::WorkerDied`]). What servers answer is no error.
+/// A [`LoadError`] when the plan cannot be carried out. Then nothing has been sent, but for
+/// [`LoadError::WorkerDied`]. What servers answer is no error.
 pub async fn run(plan: RushPlan, progress: Arc<Progress>) -> Result<RushResult, LoadError> {
     let deadline = Instant::now() + plan.total_timeout.min(MAX_TIMEOUT);
     check(&plan)?;
@@ -162,7 +158,7 @@ pub async fn run(plan: RushPlan, progress: Arc<Progress>) -> Result<RushResult, 
     Ok(RushResult { answers, connections, elapsed: end - start })
 }
 
-/// Refuses, before anything is opened, what could not be sent later.
+/// Refuses what could not be sent later, before any connection is open.
 fn check(plan: &RushPlan) -> Result<(), LoadError> {
     let (requests, nodes) = (plan.requests.len(), plan.nodes.len());
     if requests == 0 || nodes == 0 {
@@ -200,12 +196,12 @@ struct RushShared {
     progress: Arc<Progress>,
 }
 
-/// One assignment with its connection.
+/// Sends one assignment over its connection.
 struct RushWorker {
     rush: Arc<RushShared>,
     node: SocketAddr,
     requests: Vec<usize>,
-    /// `None` while there is none that can be used: open it anew.
+    /// `None`: the last one cannot be used any more.
     connection: Option<Connection>,
 }
 
@@ -225,8 +221,7 @@ impl RushWorker {
         mut barrier: watch::Receiver<Option<Instant>>,
     ) -> (Vec<RequestAnswer>, Instant) {
         let opened = barrier.wait_for(Option::is_some).await.ok().and_then(|start| *start);
-        // The barrier is gone without having opened only when the rush has been dropped,
-        // and then this task with it.
+        // A barrier that is gone and never opened means that the rush was dropped, and this task with it.
         let mut due = opened.unwrap_or_else(Instant::now);
         let mut answers = Vec::with_capacity(self.requests.len());
         for request in std::mem::take(&mut self.requests) {
@@ -248,12 +243,11 @@ impl RushWorker {
             return (NOT_SENT.into(), None);
         };
         for _ in 0..UNSENT_TRIES {
-            // A time-out polls once even when it is over: look before.
+            // A time-out that is over polls its future once all the same, and would send.
             if Instant::now() >= until {
                 break;
             }
-            // Taken out, and put back only after a whole answer: a connection in any
-            // other state is closed here by being dropped.
+            // The connection goes back only after a whole answer. In any other state it is dropped here.
             let mut connection = match self.connection.take() {
                 Some(connection) => connection,
                 None => match Connection::open(self.node, REOPEN_TRIES, until).await {

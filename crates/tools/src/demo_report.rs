@@ -2,7 +2,9 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::verdict::{DemoVerdict, Findings};
+use load::verdict::Findings;
+
+use super::verdict::{DemoVerdict, Figures};
 
 /// Vouchers that the table shows though nothing is wrong with them.
 const SHOWN: usize = 8;
@@ -16,7 +18,8 @@ pub fn print(verdict: &DemoVerdict) {
     for (code, count) in &verdict.outcomes {
         row(code, count.to_string());
     }
-    let Findings { orders, remaining, oversold, duplicates, undersold, lost, .. } = verdict.found;
+    let Figures { orders, remaining, found, .. } = verdict.figures;
+    let Findings { oversold, duplicates, undersold, lost, .. } = found;
     row("", String::new());
     row("orders in the database", orders.to_string());
     row("stock left", remaining.to_string());
@@ -48,8 +51,8 @@ fn print_vouchers(verdict: &DemoVerdict) {
             hidden += 1;
             continue;
         }
-        let Findings { orders, remaining, oversold, duplicates, undersold, lost, .. } =
-            voucher.found;
+        let Figures { orders, remaining, found, .. } = voucher.figures;
+        let Findings { oversold, duplicates, undersold, lost, .. } = found;
         let figures = [orders, remaining, oversold, duplicates, undersold, lost];
         let word = if voucher.holds { "holds" } else { "BROKEN" };
         let id = voucher.voucher_id.to_string();
@@ -77,30 +80,30 @@ fn align_right(table: &mut Table) {
     }
 }
 
-/// The verdict in one sentence.
+/// The verdict in one sentence. Of several broken sales it has the sentences of the first.
 pub fn sentence(verdict: &DemoVerdict) -> String {
-    let DemoVerdict { found, vouchers, .. } = verdict;
+    let DemoVerdict { figures, vouchers, .. } = verdict;
     let count = vouchers.len();
-    if verdict.holds {
+    let broken: Vec<_> = vouchers.iter().filter(|voucher| !voucher.holds).collect();
+    let Some(first) = broken.first() else {
         let sold = if count == 1 {
-            format!("{} vouchers", found.stock)
+            format!("{} vouchers", figures.stock)
         } else {
-            format!("{count} vouchers with a stock of {} in all", found.stock)
+            format!("{count} vouchers with a stock of {} in all", figures.stock)
         };
         return format!(
             "HOLDS: {sold}, {} orders, nobody twice, nothing left that a buyer wanted, every \
              acknowledged order is in the database.",
-            found.orders
+            figures.orders
         );
+    };
+    let failures = first.sentences.join("; ");
+    match count {
+        1 => format!("BROKEN: {failures}."),
+        _ => format!(
+            "BROKEN for {} of {count} vouchers: voucher {}: {failures}.",
+            broken.len(),
+            first.voucher_id
+        ),
     }
-    let mut failures = found.failures();
-    if failures.is_empty() {
-        failures.push("the audit finds that the books do not hold".to_owned());
-    }
-    let failures = failures.join("; ");
-    if count == 1 {
-        return format!("BROKEN: {failures}.");
-    }
-    let broken = vouchers.iter().filter(|voucher| !voucher.holds).count();
-    format!("BROKEN for {broken} of {count} vouchers: {failures}.")
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 use anyhow::Context;
 use chrono::TimeDelta;
 
-use super::verdict::VoucherVerdict;
-use load::crowd::{Buyer, CrowdReport, Outcomes};
+use super::verdict::{VoucherVerdict, books};
+use load::crowd::{Buyer, CrowdReport};
+use load::told::Told;
+use load::verdict::Books;
 use seckill::model::{Clock, SystemClock, UserId, Voucher};
 use seckill::purchase::audit;
 use seckill::store::vouchers::{self, NewVoucher};
@@ -19,7 +21,7 @@ pub struct DemoSale<'a> {
     pub voucher: Voucher,
     /// Where it is bought.
     pub path: Arc<str>,
-    /// At least one, with tokens, in the order of their ids.
+    /// At least one, with tokens.
     buyers: &'a [(UserId, String)],
 }
 
@@ -28,11 +30,6 @@ impl DemoSale<'_> {
     pub fn crowd(&self) -> impl Iterator<Item = Buyer> {
         let path = Some(&self.path);
         self.buyers.iter().map(move |buyer| Buyer { path: path.cloned(), ..Buyer::from(buyer) })
-    }
-
-    fn wants(&self, user: i64) -> bool {
-        let ids = self.buyers.first().zip(self.buyers.last());
-        ids.is_some_and(|((first, _), (last, _))| (first.get()..=last.get()).contains(&user))
     }
 }
 
@@ -76,18 +73,18 @@ pub async fn judge(
     sales: &[DemoSale<'_>],
     crowd: &CrowdReport,
 ) -> anyhow::Result<Vec<VoucherVerdict>> {
-    let nothing = Outcomes::new();
-    let told = crowd.acknowledged_ids();
+    let nothing = Told::default();
     let mut verdicts = Vec::with_capacity(sales.len());
     for sale in sales {
         let id = sale.voucher.id;
         let audits = audit::run(database.pool(), Some(id)).await?;
         let audit = audits.first().context("a voucher is gone from the database")?;
-        let told: Vec<_> = told.iter().copied().filter(|(user, _)| sale.wants(*user)).collect();
-        let lost = audit::count_lost(database.pool(), id, &told).await?;
-        let outcomes = crowd.outcomes_by_path.get(&sale.path).unwrap_or(&nothing);
-        let terms = (sale.voucher.initial_stock.into(), sale.buyers.len() as i64);
-        verdicts.push(VoucherVerdict::new(terms, audit, lost, outcomes));
+        let told = crowd.told_at.get(&sale.path).unwrap_or(&nothing);
+        let lost = audit::count_lost(database.pool(), id, &told.acknowledged_ids()).await?;
+        // As it was put on sale, whatever the database says of that by now.
+        let initial_stock = sale.voucher.initial_stock.into();
+        let books = Books { initial_stock, ..books(audit, audit.orders, lost) };
+        verdicts.push(VoucherVerdict::new(id, sale.buyers.len() as i64, &books, told));
     }
     Ok(verdicts)
 }

@@ -1,4 +1,5 @@
-//! The program `seckill-tools`: demonstrations and measurements of the server, from outside.
+//! Shows and measures the server `seckill` from outside: by its HTTP interface, its program, and its
+//! database. `README.md` says what it promises.
 //!
 //! * [`demo`]: a whole flash sale, from the crowd to the verdict.
 //! * [`tokens`]: users and their tokens, for load tests.

@@ -7,8 +7,9 @@ use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use testkit::wait::eventually;
 use testkit::processes::{
-    DEADLINE, descendants_of, eventually, is_alive, living_in, place, program, seckill, send,
+    DEADLINE, descendants_of, is_alive, living_in, place, program, seckill, send,
 };
 use testkit::program::Program;
 use testkit::raw_http::{Raw, purchase_head};

@@ -252,15 +252,16 @@ async fn a_crowd_reads_a_plan_and_writes_progress_and_one_report() {
     };
     let is_progress = |line: &CrowdLine| matches!(line, CrowdLine::Progress { total: 150, .. });
     assert!(progress.iter().all(is_progress));
-    let CrowdReport { sent, connections, acknowledged, latency_ms, .. } = report;
-    assert_eq!((*sent, *connections, acknowledged.len()), (150, 24, 30));
-    for order in acknowledged {
+    let CrowdReport { sent, connections, latency_ms, .. } = report;
+    let told = report.told();
+    assert_eq!((*sent, *connections, told.acknowledged.len()), (150, 24, 30));
+    for order in &told.acknowledged {
         let number = order.user_id.strip_prefix('1').unwrap();
         assert_eq!(order.order_id, Some(format!("t{number}")));
     }
-    assert_eq!(report.outcomes["sold_out"], 30);
-    assert_eq!(report.refused_buyers_told("sold_out"), 10);
-    assert_eq!(report.refused_buyers.iter().map(|group| group.buyers).sum::<u64>(), 40);
+    assert_eq!(told.outcomes["sold_out"], 30);
+    assert_eq!(told.count_refused(|codes| codes.contains("sold_out")), 10);
+    assert_eq!((told.served, told.count_refused(|_| true)), (10, 40));
     assert!(latency_ms.is_some() && report.latency_ordered_ms.is_some());
 }
 

@@ -12,7 +12,6 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::crowd_sender::{CrowdBody, CrowdPhase, NewCrowd};
-use super::crowd_verdict;
 use super::crowd_verdict::CrowdVerdict;
 use load::crowd::{Buyer, CrowdPlan};
 use load::crowd_process;
@@ -214,11 +213,11 @@ async fn judged(
     let pool = database.pool();
     let audited = async {
         let orders = audit::count_orders_of(pool, voucher, users).await?;
-        let lost = audit::count_lost(pool, voucher, &report.acknowledged_ids()).await?;
+        let lost = audit::count_lost(pool, voucher, &report.told().acknowledged_ids()).await?;
         Ok((orders, lost, audit::run_within(AUDITED_WITHIN, database, voucher).await?))
     };
     let audited: Result<_, seckill::store::StoreError> = audited.await;
     let (orders, lost, audit) = audited.context("the database could not be audited")?;
     let audit = audit.context("the voucher is gone from the database")?;
-    Ok(crowd_verdict::judge(audit, orders, lost, report))
+    Ok(CrowdVerdict::new(audit, orders, lost, &report))
 }

@@ -41,8 +41,9 @@ pub(super) async fn until_written(
     crowd: &CrowdReport,
 ) -> sqlx::Result<WrittenLater> {
     let begun = Instant::now();
-    let told = |code: &str| crowd.outcomes.get(code).copied().unwrap_or_default();
-    let promised = i64::try_from(told(ORDERED) + told(ACCEPTED)).unwrap_or(i64::MAX);
+    let told = crowd.told();
+    let promised = told.count(ORDERED) + told.count(ACCEPTED);
+    let promised = i64::try_from(promised).unwrap_or(i64::MAX);
     let at_first = orders(database, voucher).await?;
     let (mut written, mut last) = (at_first, begun);
     while written < promised && last.elapsed() < NOTHING_FOR && begun.elapsed() < WRITTEN_WITHIN {

@@ -11,19 +11,20 @@ use sqlx::postgres::PgPool;
 use tokio::time::timeout;
 
 use super::later::{self, WrittenLater};
-use super::verdict::{RushOptions, RushReport, SaleResult, is_claimed};
+use super::verdict::{RushOptions, RushReport, SaleResult};
 use crate::lock_servers::LockServers;
 use crate::node_process::NodeProcess;
 use crate::protocol::NodePlan;
 use crate::sale;
 use crate::world::World;
-use ladder::{Invariant, Rung};
+use ladder::Rung;
 use load::crowd::{Buyer, CrowdPlan, CrowdReport};
 use load::crowd_process;
 use program::sibling::Sibling;
 use seckill::model::{Clock, SystemClock, UserId, VoucherId};
 use seckill::purchase::audit;
 use seckill::store::users;
+use seckill_tools::verdict::books;
 
 /// Processes that sell.
 const NODES: usize = 2;
@@ -80,9 +81,9 @@ pub async fn rush_seeded(
     // Stopped before the books are read: what they began is finished then.
     try_join_all(nodes.into_iter().map(stop)).await?;
 
-    let rush = judge(&database, rung, voucher, terms, seed, crowd).await;
+    let sale = read(&database, voucher, &crowd, written_later).await;
     database.close().await;
-    Ok(rush?.with(rung, written_later))
+    Ok(RushReport::new(rung, terms, seed, &sale?, &crowd))
 }
 
 async fn start(plan: &NodePlan) -> anyhow::Result<NodeProcess> {
@@ -129,16 +130,16 @@ fn plan(
 }
 
 /// Reads the books.
-async fn judge(
+async fn read(
     database: &PgPool,
-    rung: &'static Rung,
     voucher: VoucherId,
-    terms: RushOptions,
-    seed: u64,
-    crowd: CrowdReport,
-) -> anyhow::Result<RushReport> {
-    let books = sale::books(database, voucher).await?;
-    let lost = audit::count_lost(database, voucher, &crowd.acknowledged_ids()).await?;
+    crowd: &CrowdReport,
+    written_later: Option<WrittenLater>,
+) -> anyhow::Result<SaleResult> {
+    let audit = sale::books(database, voucher).await?;
+    let audit = audit.context("the voucher is gone from the database")?;
+    let told = crowd.told();
+    let lost = audit::count_lost(database, voucher, &told.acknowledged_ids()).await?;
     let twice: Option<(i64, Vec<i64>)> = sqlx::query_as(
         "select user_id, array_agg(id order by id) from orders where voucher_id = $1
          group by user_id having count(*) > 1 order by count(*) desc, user_id limit 1",
@@ -146,27 +147,5 @@ async fn judge(
     .bind(voucher.get())
     .fetch_optional(database)
     .await?;
-    let sale =
-        SaleResult { books: books.context("the voucher is gone from the database")?, lost, twice };
-    Ok(RushReport::new(rung, terms, seed, &sale, crowd))
-}
-
-impl RushReport {
-    /// With what a rung that answers first has written later. An order that was promised and is
-    /// not there is a broken promise.
-    pub(super) fn with(mut self, rung: &Rung, later: Option<WrittenLater>) -> Self {
-        self.written_later = later;
-        let Some(WrittenLater { promised, missing, .. }) = later else { return self };
-        // By number, too: an order that nobody was told of makes up for none that is lost.
-        let missing = missing.max(self.lost);
-        if missing == 0 {
-            return self;
-        }
-        self.broken.push(Invariant::NoBrokenPromise);
-        let why = format!("{promised} buyers were promised an order, and {missing} have none");
-        self.witnesses.push(why);
-        self.holds = false;
-        self.as_claimed &= !is_claimed(rung, Invariant::NoBrokenPromise);
-        self
-    }
+    Ok(SaleResult { books: books(&audit, audit.orders, lost), twice, written_later })
 }
