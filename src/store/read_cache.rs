@@ -87,6 +87,8 @@ mod tests {
 
     use futures_util::future::join_all;
 
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]

@@ -7,13 +7,13 @@ use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use testkit::wait::eventually;
 use testkit::processes::{
     DEADLINE, descendants_of, is_alive, living_in, place, program, seckill, send,
 };
 use testkit::program::Program;
 use testkit::raw_http::{Raw, purchase_head};
 use testkit::shop::World;
+use testkit::wait::eventually;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
