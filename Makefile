@@ -168,6 +168,18 @@ doc: setup-lint
 lua: setup-lint
 	luacheck --quiet --std lua51 --read-globals redis KEYS ARGV cjson -- $(wildcard lua) $(wildcard crates/*/lua) loadtest/wrk
 
+# Each published library is built by the compiler that its `rust-version` names.
+.PHONY: msrv
+msrv: ## the published libraries by the oldest compilers that they name
+	@for crate in group-commit child-program redisson-lock; do \
+		version=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' crates/$$crate/Cargo.toml); \
+		rustup run "$$version" rustc --version >/dev/null 2>&1 \
+			|| rustup --quiet toolchain install "$$version" --profile minimal </dev/null \
+			|| { echo "$$crate: Rust $$version cannot be installed here, left out" >&2; continue; }; \
+		echo "$$crate by Rust $$version"; \
+		CARGO_TARGET_DIR=$(TARGET_DIR)/msrv rustup run "$$version" cargo check --locked --all-features -p $$crate || exit 1; \
+	done
+
 # Biome, from npm, into the build's own directory. biome.json says what it looks at.
 BIOME := $(TARGET_DIR)/js/node_modules/.bin/biome
 
