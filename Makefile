@@ -55,7 +55,7 @@ test: setup-test ## all tests, against real PostgreSQL and Redis that they start
 
 .PHONY: test-lock-model
 test-lock-model: setup-test ## 10,000 random sequences of lock operations against a model; minutes
-	$(CARGO) test --locked -p redisson-lock --test integration lock_model:: -- --ignored --nocapture $(ARGS)
+	$(CARGO) test --locked -p redisson-lock --all-features --test integration lock_model:: -- --ignored --nocapture $(ARGS)
 
 # By the versions that run.sh names, or REDISSON_VERSIONS='4.7.0'. ARGS=--fake: a lock that locks nothing.
 .PHONY: test-redisson

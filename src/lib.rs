@@ -25,8 +25,3 @@ pub mod pages;
 pub mod purchase;
 pub mod store;
 pub mod telemetry;
-
-/// The Rust in the document is compiled.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/locks.md")]
-struct LocksDocument;

@@ -15,6 +15,12 @@ pub struct StillClock {
     running: Runtime,
 }
 
+impl Default for StillClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl StillClock {
     pub fn new() -> Self {
         let running = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

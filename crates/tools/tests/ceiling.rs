@@ -33,7 +33,8 @@ fn figure(report: &Value, name: &str, figure: &str) -> Option<f64> {
 /// refused, is none of ours.
 fn objections(report: &Value) -> Vec<&str> {
     let void = list(&report["void"]).iter().map(|why| why.as_str().unwrap());
-    void.filter(|why| !why.contains("(tmpfs)")).collect()
+    let refused = "not only answers below_400";
+    void.filter(|why| !why.contains("(tmpfs)") && !why.contains(refused)).collect()
 }
 
 fn assert_shares(report: &Value) {

@@ -62,7 +62,9 @@ impl Bench {
         let taken = self.remove_locks(&prefix).await?;
         // Names are drawn at random, a few of them twice.
         ensure!(taken * 100 >= calls * 95, "{calls} calls of the lock's script took {taken} locks");
-        let per_s = read_rate(&report).with_context(|| format!("redis-benchmark said {report}"))?;
+        // The last line: "the command","calls a second", …
+        let rate = report.lines().last().and_then(|line| line.split("\",\"").nth(1)?.parse().ok());
+        let per_s = rate.with_context(|| format!("redis-benchmark said {report}"))?;
         let mut figures = Figures::from([("per_s", per_s)]);
         figures.extend(cpu_each(&before, &after, calls as f64));
         Ok(figures)
@@ -133,9 +135,4 @@ impl Bench {
         let quantiles = [("p50_ms", 0.5), ("p99_ms", 0.99)].into_iter();
         Ok(quantiles.filter_map(|(name, share)| Some((name, quantile(&took_ms, share)?))).collect())
     }
-}
-
-/// The second field of the last line: "the command","calls a second", …
-fn read_rate(report: &str) -> Option<f64> {
-    report.lines().last()?.split("\",\"").nth(1)?.parse().ok()
 }

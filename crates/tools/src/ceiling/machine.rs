@@ -53,14 +53,11 @@ pub(super) async fn look(
 
 /// Why figures from here would mean nothing, if so.
 pub(super) fn objections(machine: &Value) -> Vec<String> {
-    let mut objections = Vec::new();
-    if machine["filesystem"] == "tmpfs" {
-        objections.push("the data lies in memory (tmpfs): set TMPDIR to a directory on a disk");
-    }
-    if machine["fsync"] == "off" || machine["synchronous_commit"] == "off" {
-        objections.push("PostgreSQL does not wait for the disk (fsync, synchronous_commit)");
-    }
-    objections.into_iter().map(str::to_owned).collect()
+    let in_memory = "the data lies in memory (tmpfs): set TMPDIR to a directory on a disk";
+    let no_wait = "PostgreSQL does not wait for the disk (fsync, synchronous_commit)";
+    let may_lose = machine["fsync"] == "off" || machine["synchronous_commit"] == "off";
+    let all = [(machine["filesystem"] == "tmpfs", in_memory), (may_lose, no_wait)];
+    all.into_iter().filter(|(applies, _)| *applies).map(|(_, why)| why.to_owned()).collect()
 }
 
 /// For people: a line for each.

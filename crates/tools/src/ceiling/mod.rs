@@ -210,8 +210,7 @@ impl Bench {
 
     /// Measures everything round by round, audits what was sold, and reports.
     async fn measure(&mut self, args: &CeilingArgs) -> anyhow::Result<ExitCode> {
-        let private = self.stores.private().unwrap_or("none");
-        let stores = format!("private: {private}");
+        let stores = format!("private: {}", self.stores.private().unwrap_or("none"));
         let machine =
             machine::look(&self.database, &self.redis, &stores, &self.programs.versions).await;
         eprintln!("{}", machine::text(&machine));

@@ -116,10 +116,8 @@ impl Bench {
     }
 
     async fn refusals(&mut self, name: &str, node: Node, path: &str) -> anyhow::Result<Figures> {
-        let (paths, connections) = ([path, path], self.connections);
-        let measured =
-            self.measure_node(name, node, paths, connections, ["from_400", "below_400"]).await?;
-        Ok(measured.1)
+        let classes = ["from_400", "below_400"];
+        Ok(self.measure_node(name, node, [path; 2], self.connections, classes).await?.1)
     }
 
     /// Lets wrk buy at the first path, which does not count, and then at the second. All answers should be
