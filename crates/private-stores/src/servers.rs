@@ -253,7 +253,7 @@ fn supervisor_program() -> Result<PathBuf, EmbeddedError> {
     }
     Err(EmbeddedError::MissingBinaries(format!(
         "there is no {}, the program which keeps the private servers: build it with \
-         `cargo build --bin {SUPERVISOR}`, copy it there, or set DATABASE_URL and REDIS_URL",
+         `cargo build --release -p {SUPERVISOR}`, copy it there, or set DATABASE_URL and REDIS_URL",
         place.display()
     )))
 }

@@ -61,7 +61,7 @@ impl Sibling {
         let name = self.name();
         let text = format!(
             "the program {name} is not beside this one: build it with \
-             `cargo build --release --bin {name}`, or copy it there"
+             `cargo build --release --workspace --bins`, or copy it there"
         );
         ConfigError(text)
     }
