@@ -23,7 +23,6 @@ pub async fn options() -> PlayerOptions {
         redis_url: Some(redis),
         free_after: Duration::from_secs(600),
         ends_after: Duration::from_secs(600),
-        ..PlayerOptions::private()
     }
 }
 

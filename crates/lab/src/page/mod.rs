@@ -1,11 +1,11 @@
 //! The ladder in the browser: somebody is the scheduler of two buyers on a rung.
 //!
-//! `player` plays one session at a time; `api` is what the page asks it for; `page` is the page,
+//! `player` plays one session at a time; `api` is what the page asks it for; `html` is the page,
 //! and `course` what it says of the rungs.
 
 mod api;
 mod course;
-mod page;
+mod html;
 mod player;
 
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub use player::{PlayedState, Player, PlayerError, PlayerOptions, PlayerThread};
 /// The page and what it asks for.
 pub fn routes(player: Player, site: &Arc<Site>) -> Router {
     Router::new()
-        .route("/lab", page::route(site))
-        .route("/lab/course", get(page::course))
+        .route("/lab", html::route(site))
+        .route("/lab/course", get(html::course))
         .route("/api/lab/rungs/{rung}", get(api::rung))
         .route("/api/lab/sessions", post(api::open))
         .route("/api/lab/sessions/{session}", get(api::find).delete(api::end))
