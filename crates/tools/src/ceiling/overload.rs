@@ -50,9 +50,9 @@ fn lasting(time: Duration) -> Duration {
     time * 6 + Duration::from_secs(1)
 }
 
-/// How many arrivals there will be.
+/// How many arrivals there will be. k6 begins one or two more than it was told.
 pub(super) fn arrivals(time: Duration) -> u64 {
-    ARRIVALS_PER_S * lasting(time).as_secs()
+    ARRIVALS_PER_S * lasting(time).as_secs() + 2
 }
 
 impl Bench {
@@ -66,7 +66,6 @@ impl Bench {
         let on_sale = self.put_on_sale(name, 1, STOCK).await?;
         let file = |name| self.directory.path().join(name);
         let log = file("arrivals.txt");
-        std::fs::write(&log, "")?;
         let mut k6 = Command::new(self.programs.k6.as_ref().context("there is no k6")?);
         k6.args(["run", "--quiet", "--no-usage-report", "--no-summary", "--address", ""])
             .args(["--log-format", "raw", "--log-output", &format!("file={}", log.display())])
@@ -79,7 +78,7 @@ impl Bench {
             CROWD.min(rlimit::increase_nofile_limit(u64::MAX)? as usize - OTHER_FILES);
         let crowd = async {
             let begun = async {
-                while std::fs::metadata(&log)?.len() == 0 {
+                while self.taken(&on_sale.ids).await? == 0 {
                     sleep(Duration::from_millis(10)).await;
                 }
                 anyhow::Ok(())

@@ -98,6 +98,17 @@ impl Bench {
         Ok(figures)
     }
 
+    /// How many were taken from the stock.
+    pub(super) async fn taken(&self, ids: &[VoucherId]) -> anyhow::Result<u64> {
+        let taken: i64 = sqlx::query_scalar(
+            "select sum(initial_stock - stock) from seckill_vouchers where voucher_id = any($1)",
+        )
+        .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>())
+        .fetch_one(self.database.pool())
+        .await?;
+        Ok(taken.unsigned_abs())
+    }
+
     /// Refusals a second of a voucher that is sold out. Its only one is sold first.
     pub(super) async fn sold_out(&mut self, name: &str) -> anyhow::Result<Figures> {
         let node = self.start(Strategy::default()).await?;
@@ -158,13 +169,8 @@ impl Bench {
         ids: &[VoucherId],
         unsure: usize,
     ) -> anyhow::Result<u64> {
-        let stored: i64 = sqlx::query_scalar(
-            "select sum(initial_stock - stock) from seckill_vouchers where voucher_id = any($1)",
-        )
-        .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>())
-        .fetch_one(self.database.pool())
-        .await?;
-        let (stored, confirmed) = (stored.unsigned_abs(), answers.count("below_400") + others);
+        let stored = self.taken(ids).await?;
+        let confirmed = answers.count("below_400") + others;
         let unanswered = answers.count("socket_errors");
         if !(confirmed..=confirmed + unanswered + unsure as u64).contains(&stored) {
             self.void.push(format!("{name}: {confirmed} orders confirmed, {stored} in the books"));
