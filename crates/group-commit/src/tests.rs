@@ -194,7 +194,7 @@ async fn the_time_without_a_slot_counts_from_the_submission() {
         async move {
             if items[0] == 1 {
                 tokio::time::sleep(SLOT_PATIENCE * 9 / 10).await;
-                // Whoever asked first has the slot next: not this leader.
+                // The one that asked first has the slot next: not this leader.
                 tokio::spawn(
                     async move { (slots.acquire_owned().await, busy.acquire_owned().await) },
                 );

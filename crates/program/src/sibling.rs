@@ -72,7 +72,7 @@ impl Sibling {
             Ok(path) => path,
             Err(error) => return unusable(&error.to_string()),
         };
-        let error = Command::new(&path).args(arguments).exec();
+        let error = Command::new(&path).arg0("seckill").args(arguments).exec();
         if error.kind() == ErrorKind::NotFound {
             return unusable(&self.is_missing().0);
         }

@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use tokio::time::{sleep, timeout};
 
 use super::run::ScheduleRunner;
-use super::runners::Stage;
+use super::runners::Runner;
 use super::schedule::ExploreStep;
 use super::setting::LEASE_OF_THE_PAUSED;
 use super::verdict::{BrokenBySchedule, LOCKED_OUT_FOR_EVER, is_served, judge_schedule};

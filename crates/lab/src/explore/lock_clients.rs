@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use redis::cmd;
 
 use super::lock_books::{BrokenByClients, LockBooks, LockInvariant};
-use super::runners::{Stage, play_prefix};
+use super::runners::{Runner, play_prefix};
 use super::schedule::{ACTOR_NAMES, ExploreSchedule, ExploreStep};
 use super::walk::Branch;
 use crate::timeline::TimelineLine;
@@ -300,7 +300,7 @@ impl LockRunner {
     }
 }
 
-impl Stage for LockRunner {
+impl Runner for LockRunner {
     fn possible(&self) -> Vec<ExploreStep> {
         let goes_on = |actor: &LockActor| {
             let sleeps = actor.wait == LockWait::Asleep && !actor.woken;

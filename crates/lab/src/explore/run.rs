@@ -3,7 +3,7 @@
 //! Nothing is deleted in between: a schedule has a voucher, users and keys of its own, and the
 //! processes and connections of the one before.
 
-use super::runners::{Stage, play_prefix};
+use super::runners::{Runner, play_prefix};
 use super::schedule::{ACTOR_NAMES, CONSUMER, ExploreSchedule, ExploreStep};
 use super::setting::{CONSUMERS_NODE, FaultKind, LEASE_OF_THE_PAUSED, Setting};
 use super::verdict::BrokenBySchedule;
@@ -204,7 +204,7 @@ impl<'w> ScheduleRunner<'w> {
     }
 }
 
-impl Stage for ScheduleRunner<'_> {
+impl Runner for ScheduleRunner<'_> {
     fn possible(&self) -> Vec<ExploreStep> {
         let mut possible: Vec<ExploreStep> =
             self.driver.those(ActorState::can_go_on).map(ExploreStep::Go).collect();

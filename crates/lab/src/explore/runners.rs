@@ -6,8 +6,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use super::schedule::{ExploreSchedule, ExploreStep};
 use super::walk::{Branch, Walk, default_choice};
 
-/// Where a schedule is played.
-pub(super) trait Stage {
+/// Plays one schedule, step by step.
+pub(super) trait Runner {
     /// The steps that can be taken now: those of the actors first. None when no actor can go on.
     fn possible(&self) -> Vec<ExploreStep>;
 
@@ -18,13 +18,13 @@ pub(super) trait Stage {
 /// Takes the steps of `prefix`, and default choices after them. `branches` also has what was done before
 /// a step that failed.
 pub(super) async fn play_prefix(
-    stage: &mut impl Stage,
+    runner: &mut impl Runner,
     prefix: &[ExploreStep],
     branches: &mut Vec<Branch<ExploreStep>>,
 ) -> anyhow::Result<()> {
     let mut before = Vec::new();
     loop {
-        let possible = stage.possible();
+        let possible = runner.possible();
         let planned = prefix.get(before.len()).copied();
         let Some(chosen) = planned.or_else(|| default_choice(&possible, &before)) else {
             return Ok(());
@@ -35,7 +35,7 @@ pub(super) async fn play_prefix(
             bail!("the last step of {} was not possible", ExploreSchedule(before));
         }
         branches.push(Branch { possible, chosen });
-        stage.take(chosen).await?;
+        runner.take(chosen).await?;
     }
 }
 

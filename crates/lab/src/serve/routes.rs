@@ -105,7 +105,7 @@ async fn put_on_sale(
 
 /// A voucher's books, and what they show.
 #[derive(Debug, Serialize)]
-struct Books {
+struct BooksBody {
     rung: &'static str,
     oversold: i64,
     duplicates: i64,
@@ -116,11 +116,11 @@ struct Books {
 async fn books(
     Shared(state): Lab,
     segments: Segments<(String, String)>,
-) -> Result<Json<Books>, ApiError> {
+) -> Result<Json<BooksBody>, ApiError> {
     let (service, voucher) = service_and_voucher(&state, segments)?;
     let audit = service.books(voucher).await?;
     let (oversold, duplicates) = (audit.oversold(), audit.duplicates());
-    Ok(Json(Books { rung: service.rung.id, oversold, duplicates, audit }))
+    Ok(Json(BooksBody { rung: service.rung.id, oversold, duplicates, audit }))
 }
 
 /// What a buyer hears of an order, or of one that is not decided yet.

@@ -3,7 +3,7 @@
 use redisson_lock::connection::Redis;
 use seckill::store::Database;
 
-use super::results::Figures;
+use super::results::Readings;
 use crate::node::Node;
 
 /// Ticks of `/proc/*/stat`, in microseconds: on Linux the same wherever it runs (`proc(5)`).
@@ -34,7 +34,7 @@ impl Meter {
     }
 
     /// Processor time so far, in microseconds. What cannot be read is left out.
-    pub(super) async fn read(&self, node: Option<&Node>) -> Figures {
+    pub(super) async fn read(&self, node: Option<&Node>) -> Readings {
         let server = node.and_then(Node::pid).and_then(Process::of).map(|it| it.own_us);
         let postgresql = self.postmaster.map(of_family_us);
         let read = [
@@ -56,7 +56,7 @@ impl Meter {
 }
 
 /// Of each of so many orders, or answers, between two readings.
-pub(super) fn cpu_each(before: &Figures, after: &Figures, count: f64) -> Figures {
+pub(super) fn cpu_each(before: &Readings, after: &Readings, count: f64) -> Readings {
     let each = |(name, time): (&&'static str, &f64)| {
         let spent = (time - before.get(name)?) / count;
         // Less is what a process does for itself.

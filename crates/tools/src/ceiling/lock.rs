@@ -11,10 +11,10 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::Bench;
+use super::Testbed;
 use super::cpu::cpu_each;
 use super::programs::{GRACE, output_of};
-use super::results::{Figures, quantile};
+use super::results::{Readings, quantile};
 
 /// redis-benchmark's own number of connections, and the lock's number of tasks.
 const AT_ONCE: usize = 50;
@@ -26,7 +26,7 @@ const MOST_CALLS: u64 = 2_000_000;
 const NAMES: &str = "2000000000";
 const HAND_OFFS: usize = 300;
 
-impl Bench {
+impl Testbed {
     /// How redis-benchmark is told where the server is. `None` where it cannot be told, or not without
     /// telling everybody: several servers, TLS, a password.
     pub(super) fn place(&self) -> Option<[&str; 2]> {
@@ -38,13 +38,13 @@ impl Bench {
     }
 
     /// Calls of the script a second.
-    pub(super) async fn lock_script(&self) -> anyhow::Result<Figures> {
+    pub(super) async fn lock_script(&self) -> anyhow::Result<Readings> {
         let trial = self.redis_benchmark(TRIAL_CALLS).await?;
         let calls = (trial["per_s"] * self.duration.as_secs_f64()) as u64;
         self.redis_benchmark(calls.clamp(TRIAL_CALLS, MOST_CALLS)).await
     }
 
-    async fn redis_benchmark(&self, calls: u64) -> anyhow::Result<Figures> {
+    async fn redis_benchmark(&self, calls: u64) -> anyhow::Result<Readings> {
         let prefix = format!("seckill:ceiling:{}:", uuid::Uuid::new_v4().simple());
         let hash: String =
             self.redis.query(redis::cmd("SCRIPT").arg("LOAD").arg(ACQUIRE_LUA)).await?;
@@ -65,7 +65,7 @@ impl Bench {
         // The last line: "the command","calls a second", …
         let rate = report.lines().last().and_then(|line| line.split("\",\"").nth(1)?.parse().ok());
         let per_s = rate.with_context(|| format!("redis-benchmark said {report}"))?;
-        let mut figures = Figures::from([("per_s", per_s)]);
+        let mut figures = Readings::from([("per_s", per_s)]);
         figures.extend(cpu_each(&before, &after, calls as f64));
         Ok(figures)
     }
@@ -84,7 +84,7 @@ impl Bench {
     }
 
     /// Pairs of acquire and release a second: each task has a name of its own.
-    pub(super) async fn lock_pairs(&self) -> anyhow::Result<Figures> {
+    pub(super) async fn lock_pairs(&self) -> anyhow::Result<Readings> {
         let locks = LockClient::new(self.redis.clone(), LockOptions::default());
         let before = self.meter.read(None).await;
         let (begun, time) = (Instant::now(), self.duration);
@@ -107,13 +107,13 @@ impl Bench {
         let took = begun.elapsed();
         let after = self.meter.read(None).await;
         locks.shutdown().await;
-        let mut figures = Figures::from([("per_s", pairs as f64 / took.as_secs_f64())]);
+        let mut figures = Readings::from([("per_s", pairs as f64 / took.as_secs_f64())]);
         figures.extend(cpu_each(&before, &after, pairs as f64));
         Ok(figures)
     }
 
     /// From just before a release until the one who waits has entered.
-    pub(super) async fn lock_hand_offs(&self) -> anyhow::Result<Figures> {
+    pub(super) async fn lock_hand_offs(&self) -> anyhow::Result<Readings> {
         let locks = LockClient::new(self.redis.clone(), LockOptions::default());
         let lock = locks.lock(format!("seckill:ceiling:{}", uuid::Uuid::new_v4()));
         let mut held = lock.acquire().await?;

@@ -28,7 +28,7 @@ use crate::tokens::mint;
 use cpu::Meter;
 use machine::cores;
 use programs::Programs;
-use results::{Figures, Results, digits};
+use results::{Readings, Results, digits};
 
 mod cpu;
 mod lock;
@@ -93,7 +93,7 @@ enum Part {
 }
 
 /// What is measured on.
-struct Bench {
+struct Testbed {
     programs: Programs,
     duration: Duration,
     connections: usize,
@@ -124,7 +124,7 @@ impl Told {
         &mut self,
         name: &str,
         by: &'static str,
-        measured: impl Future<Output = anyhow::Result<Figures>>,
+        measured: impl Future<Output = anyhow::Result<Readings>>,
     ) -> anyhow::Result<()> {
         eprint!("round {}: {name}: ", self.round);
         let figures = measured.await.with_context(|| name.to_owned())?;
@@ -159,7 +159,7 @@ pub async fn run(mut args: CeilingArgs) -> anyhow::Result<ExitCode> {
 async fn on_stores(args: &CeilingArgs, programs: Programs) -> anyhow::Result<ExitCode> {
     let stores = Stores::open(&args.stores, None).await?;
     let database = stores.migrated_database().await?;
-    let mut bench = Bench::prepare(args, programs, database, stores).await?;
+    let mut bench = Testbed::prepare(args, programs, database, stores).await?;
     let measured = bench.measure(args).await;
     // In any case: nothing may use the servers any more when they stop.
     bench.database.close().await;
@@ -168,7 +168,7 @@ async fn on_stores(args: &CeilingArgs, programs: Programs) -> anyhow::Result<Exi
     Ok(measured)
 }
 
-impl Bench {
+impl Testbed {
     /// Makes the buyers, and the scripts.
     async fn prepare(
         args: &CeilingArgs,

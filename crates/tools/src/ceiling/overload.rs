@@ -14,10 +14,10 @@ use seckill::purchase::Strategy;
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
-use super::Bench;
+use super::Testbed;
 use super::cpu::most_memory_mb;
 use super::programs::{GRACE, output_of};
-use super::results::{Figures, quantile};
+use super::results::{Readings, quantile};
 use super::sales::STOCK;
 
 /// The crowd's connections: fifteen times as many as the peak is measured with.
@@ -30,7 +30,7 @@ const ARRIVALS_PER_S: u64 = 100;
 pub(super) const ARRIVALS_JS: &str = include_str!("../../../../loadtest/k6/arrivals.js");
 /// How long k6 may take until its first arrival.
 const BEGINS_WITHIN: Duration = Duration::from_secs(30);
-/// Who waits longer, or is refused, is not served well.
+/// A buyer that waits longer, or is refused, is not served well.
 const SERVED_WITHIN_MS: f64 = 250.0;
 /// The last moments of a run prove no recovery.
 const PROVEN_BY_MS: f64 = 1_000.0;
@@ -55,13 +55,13 @@ pub(super) fn arrivals(time: Duration) -> u64 {
     ARRIVALS_PER_S * lasting(time).as_secs() + 2
 }
 
-impl Bench {
+impl Testbed {
     /// Confirmed orders a second of the crowd, and what the arrivals saw.
     pub(super) async fn overload(
         &mut self,
         name: &str,
         strategy: Strategy,
-    ) -> anyhow::Result<Figures> {
+    ) -> anyhow::Result<Readings> {
         let node = self.start(strategy).await?;
         let on_sale = self.put_on_sale(name, 1, STOCK).await?;
         let file = |name| self.directory.path().join(name);
@@ -127,7 +127,7 @@ fn read_arrivals(log: &str) -> Vec<Arrival> {
 }
 
 /// What arrivals saw before the crowd and beside it, and how long after it somebody was not served well.
-fn seen(arrivals: &[Arrival], from: f64, until: f64) -> Figures {
+fn seen(arrivals: &[Arrival], from: f64, until: f64) -> Readings {
     let within = |begin: f64, end: f64| {
         arrivals.iter().filter(move |arrival| (begin..end).contains(&arrival.at))
     };

@@ -8,10 +8,10 @@ use seckill::store::Database;
 use tokio::process::Command;
 use url::Url;
 
-use super::Bench;
+use super::Testbed;
 use super::cpu::cpu_each;
 use super::programs::{GRACE, output_of};
-use super::results::Figures;
+use super::results::Readings;
 
 /// A statement for pgbench, and the orders that it places.
 pub(super) type Statement = (&'static str, u64);
@@ -20,7 +20,7 @@ pub(super) const HOT_ROW: Statement = (include_str!("../../../../loadtest/pgbenc
 /// As many as 256 buyers bring about, less those who are answered; by the call that the server makes.
 pub(super) const BATCH: Statement = (include_str!("../../../../loadtest/pgbench/batch.sql"), 100);
 
-impl Bench {
+impl Testbed {
     /// Makes the tables. A run that was interrupted may have left its own.
     pub(super) async fn make_tables(&self) -> anyhow::Result<()> {
         let options: String = sqlx::query_scalar(
@@ -52,7 +52,7 @@ impl Bench {
         &self,
         (statement, orders): Statement,
         clients: u32,
-    ) -> anyhow::Result<Figures> {
+    ) -> anyhow::Result<Readings> {
         self.execute(
             "truncate seckill_ceiling.orders, seckill_ceiling.seckill_vouchers;
              insert into seckill_ceiling.seckill_vouchers
@@ -91,7 +91,7 @@ impl Bench {
             stored as f64 == transactions * orders,
             "pgbench claims {transactions} transactions, but there are {stored} orders"
         );
-        let mut figures = Figures::from([("per_s", per_s * orders)]);
+        let mut figures = Readings::from([("per_s", per_s * orders)]);
         figures.extend(cpu_each(&before, &after, stored as f64));
         figures.remove("cpu_us_redis");
         Ok(figures)

@@ -8,7 +8,7 @@ use indicatif::HumanCount;
 use serde::Serialize;
 
 /// The figures of one row in one round: `per_s`, `cpu_us_server`, `p50_ms`, `memory_mb`, …
-pub(super) type Figures = BTreeMap<&'static str, f64>;
+pub(super) type Readings = BTreeMap<&'static str, f64>;
 
 /// A row, and what it brought in each round.
 #[derive(Debug, Serialize)]
@@ -16,7 +16,7 @@ pub(super) struct Row {
     name: String,
     /// The program that measured.
     by: &'static str,
-    rounds: Vec<Figures>,
+    rounds: Vec<Readings>,
 }
 
 /// All rows, in the order in which they were measured.
@@ -99,7 +99,7 @@ impl Spread {
 }
 
 impl Results {
-    pub(super) fn record(&mut self, name: &str, by: &'static str, figures: Figures) {
+    pub(super) fn record(&mut self, name: &str, by: &'static str, figures: Readings) {
         match self.0.iter_mut().find(|row| row.name == name) {
             Some(row) => row.rounds.push(figures),
             None => self.0.push(Row { name: name.to_owned(), by, rounds: vec![figures] }),
@@ -221,7 +221,7 @@ mod tests {
             ("hot row, 8 clients", [10.0, 10.0, 10.0]),
         ] {
             for value in values {
-                results.record(name, "wrk", Figures::from([("per_s", value)]));
+                results.record(name, "wrk", Readings::from([("per_s", value)]));
             }
         }
         let shares = results.shares();
@@ -234,9 +234,9 @@ mod tests {
     #[test]
     fn what_was_not_found_in_every_round_is_missed() {
         let mut results = Results::default();
-        results.record("lock, hand-off", "lock", Figures::from([("p50_ms", 0.9)]));
+        results.record("lock, hand-off", "lock", Readings::from([("p50_ms", 0.9)]));
         assert_eq!(results.shares()[0].met, Some(true));
-        results.record("lock, hand-off", "lock", Figures::new());
+        results.record("lock, hand-off", "lock", Readings::new());
         assert_eq!(results.shares()[0].met, Some(false));
     }
 }

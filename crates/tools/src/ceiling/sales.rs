@@ -11,12 +11,12 @@ use seckill::purchase::{DEFAULT_BURST, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
 use tokio::process::Command;
 
-use super::Bench;
+use super::Testbed;
 use super::cpu::{cpu_each, most_memory_mb};
 use super::machine::cores;
 use super::postgresql::settle;
 use super::programs::{GRACE, output_of};
-use super::results::Figures;
+use super::results::Readings;
 use crate::node::{Node, NodeOptions};
 
 /// What wrk sends.
@@ -54,15 +54,15 @@ impl Answers {
     }
 
     /// So many a second, and how long an answer took.
-    pub(super) fn figures(&self, counted: &str) -> Figures {
+    pub(super) fn figures(&self, counted: &str) -> Readings {
         let seconds = (self.count("duration_us") as f64 / 1e6).max(f64::MIN_POSITIVE);
         let ms = |name| self.count(name) as f64 / 1e3;
         let per_s = self.count(counted) as f64 / seconds;
-        Figures::from([("per_s", per_s), ("p50_ms", ms("p50_us")), ("p99_ms", ms("p99_us"))])
+        Readings::from([("per_s", per_s), ("p50_ms", ms("p50_us")), ("p99_ms", ms("p99_us"))])
     }
 }
 
-impl Bench {
+impl Testbed {
     /// Starts a server.
     pub(super) async fn start(&self, strategy: Strategy) -> anyhow::Result<Node> {
         Node::start(NodeOptions {
@@ -84,7 +84,7 @@ impl Bench {
         strategy: Strategy,
         vouchers: usize,
         connections: usize,
-    ) -> anyhow::Result<Figures> {
+    ) -> anyhow::Result<Readings> {
         let node = self.start(strategy).await?;
         let warm = self.put_on_sale(name, vouchers, STOCK).await?;
         let on_sale = self.put_on_sale(name, vouchers, STOCK).await?;
@@ -110,7 +110,7 @@ impl Bench {
     }
 
     /// Refusals a second of a voucher that is sold out. Its only one is sold first.
-    pub(super) async fn sold_out(&mut self, name: &str) -> anyhow::Result<Figures> {
+    pub(super) async fn sold_out(&mut self, name: &str) -> anyhow::Result<Readings> {
         let node = self.start(Strategy::default()).await?;
         let on_sale = self.put_on_sale(name, 1, 1).await?;
         let answers = self.wrk(&node, &on_sale.path, 2, WARM_UP, &["detail"]).await?;
@@ -121,12 +121,12 @@ impl Bench {
     }
 
     /// Answers a second of the handler that does nothing.
-    pub(super) async fn do_nothing(&mut self, name: &str) -> anyhow::Result<Figures> {
+    pub(super) async fn do_nothing(&mut self, name: &str) -> anyhow::Result<Readings> {
         let node = Node::start_bare().await?;
         self.refusals(name, node, "/api/vouchers/1/orders").await
     }
 
-    async fn refusals(&mut self, name: &str, node: Node, path: &str) -> anyhow::Result<Figures> {
+    async fn refusals(&mut self, name: &str, node: Node, path: &str) -> anyhow::Result<Readings> {
         let classes = ["from_400", "below_400"];
         Ok(self.measure_node(name, node, [path; 2], self.connections, classes).await?.1)
     }
@@ -140,7 +140,7 @@ impl Bench {
         [warm, path]: [&str; 2],
         connections: usize,
         [wanted, unwanted]: [&str; 2],
-    ) -> anyhow::Result<(Answers, Figures)> {
+    ) -> anyhow::Result<(Answers, Readings)> {
         let warmed = self.wrk(&node, warm, connections, WARM_UP, &[]).await?;
         let before = self.meter.read(Some(&node)).await;
         let answers = self.wrk(&node, path, connections, self.duration, &[]).await?;
