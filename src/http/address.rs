@@ -21,7 +21,8 @@ impl Peer {
     }
 }
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// Names the way of a request through proxies.
+pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// `address` as one connects to it. A server that listens everywhere is reached at the loopback address.
 pub fn reachable(address: SocketAddr) -> SocketAddr {

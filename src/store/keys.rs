@@ -35,11 +35,6 @@ impl Keys {
         self.name(format_args!("lock:order:{user}"))
     }
 
-    /// What an asynchronous rung of the ladder keeps in Redis.
-    pub fn ladder(&self, what: impl Display) -> String {
-        self.name(what)
-    }
-
     /// The counter of a day's orders, `icr:order:YYYY:MM:DD`.
     pub fn order_counter(&self, day: NaiveDate) -> String {
         self.name(format_args!("icr:order:{}", day.format("%Y:%m:%d")))

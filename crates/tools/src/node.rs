@@ -103,15 +103,6 @@ impl Node {
         Ok(Self { address, child, stdin })
     }
 
-    /// Its resident memory, in bytes; `None` where the system does not say so.
-    #[must_use]
-    pub fn resident_bytes(&self) -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?)).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        let kib: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
-        Some(kib * 1024)
-    }
-
     /// Its process id, while it runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {

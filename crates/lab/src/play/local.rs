@@ -4,9 +4,8 @@
 use std::net::IpAddr;
 
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, header};
-
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+use axum::http::{HeaderMap, header};
+use seckill::http::address::X_FORWARDED_FOR;
 
 /// Whether the client asked for this machine by a loopback name, and no proxy says that it passed the
 /// request on. A web site elsewhere that gives its own name our address (DNS rebinding) did not.
@@ -24,7 +23,7 @@ pub(super) fn is_local(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use axum::http::{HeaderName, HeaderValue};
 
     use super::*;
 
