@@ -193,7 +193,7 @@ async fn drained(
         tracing::info!("stopping: not ready from now on, and selling for another {drain_delay:?}");
         tokio::time::sleep(drain_delay).await;
     }
-    app.memory.events.close();
+    app.memory().events.close();
     stopping();
 }
 

@@ -78,8 +78,8 @@ impl EventStream {
 
 async fn stream(app: &App, topic: Topic) -> Result<Response, ApiError> {
     let full = || ApiError::unavailable().retry_after(RETRY_WHEN_FULL);
-    let permit = app.memory.events.admit().ok_or_else(full)?;
-    let newest = app.memory.events.subscribe(topic).await?;
+    let permit = app.memory().events.admit().ok_or_else(full)?;
+    let newest = app.memory().events.subscribe(topic).await?;
     let newest = newest.ok_or(ApiError::new(Code::VoucherNotFound))?;
     let stream = EventStream { app: app.clone(), newest, sent: None, _permit: permit };
     let body = unfold(stream, async |mut stream| {

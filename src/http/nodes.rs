@@ -52,6 +52,6 @@ pub async fn list(State(app): State<App>, _: AdminSession) -> Result<Json<NodesB
         connections: node.connections,
         answers: Some(node.name) == this,
     };
-    let nodes = app.memory.nodes.get(()).await?;
+    let nodes = app.memory().nodes.get(()).await?;
     Ok(Json(NodesBody { nodes: nodes.iter().map(body).collect() }))
 }

@@ -24,7 +24,7 @@ pub async fn healthz() -> &'static str {
     ))]
 pub async fn readyz(State(app): State<App>) -> Result<(StatusCode, Json<Readiness>), ApiError> {
     let readiness =
-        Readiness { draining: app.is_draining(), ..app.memory.readiness.get(()).await? };
+        Readiness { draining: app.is_draining(), ..app.memory().readiness.get(()).await? };
     let ready = readiness.database == "ok" && readiness.redis == "ok" && !readiness.draining;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok((status, Json(readiness)))
@@ -35,6 +35,6 @@ pub async fn readyz(State(app): State<App>) -> Result<(StatusCode, Json<Readines
     responses((status = 200, body = String, description = "Prometheus text format",
         content_type = "text/plain")))]
 pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, ApiError> {
-    let text = app.memory.metrics.get(()).await?;
+    let text = app.memory().metrics.get(()).await?;
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text))
 }

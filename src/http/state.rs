@@ -23,14 +23,10 @@ use redisson_lock::connection::Redis;
 /// Reads of users and orders that may be under way at once; one more is refused.
 const MAX_READS: usize = 64;
 
-/// The state of the API. Cheap to clone. Its parts are reached as `app.database`, `app.purchases` and so
-/// on.
+/// The state of the API. Its parts are reached as `app.database`, `app.purchases` and so on. Each request
+/// clones it several times, on every core: so it is one `Arc`.
 #[derive(Debug, Clone)]
-pub struct App {
-    parts: Arc<AppParts>,
-    /// What it keeps in memory for its readers.
-    pub memory: Arc<AppMemory>,
-}
+pub struct App(Arc<(AppParts, AppMemory)>);
 
 /// What an [`App`] is made of: the stores, the purchase, the settings.
 #[derive(Debug)]
@@ -90,23 +86,28 @@ impl App {
             reads: Arc::new(Semaphore::new(MAX_READS)),
             draining: AtomicBool::new(false),
         };
-        Self { parts: Arc::new(parts), memory: Arc::new(memory) }
+        Self(Arc::new((parts, memory)))
+    }
+
+    /// What it keeps in memory for its readers.
+    pub fn memory(&self) -> &AppMemory {
+        &self.0.1
     }
 
     /// Tells balancers and clients to go elsewhere. Requests that still come are served.
     pub fn drain(&self) {
-        self.memory.draining.store(true, Ordering::Relaxed);
+        self.memory().draining.store(true, Ordering::Relaxed);
     }
 
     /// Whether [`App::drain`] was called.
     pub fn is_draining(&self) -> bool {
-        self.memory.draining.load(Ordering::Relaxed)
+        self.memory().draining.load(Ordering::Relaxed)
     }
 }
 
 impl std::ops::Deref for App {
     type Target = AppParts;
     fn deref(&self) -> &AppParts {
-        &self.parts
+        &self.0.0
     }
 }

@@ -115,7 +115,7 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let Query(page) = page.map_err(|error| ApiError::invalid(error.body_text()))?;
     let page = page.check()?;
-    let page = app.memory.voucher_pages.get(page.before, page.limit).await?;
+    let page = app.memory().voucher_pages.get(page.before, page.limit).await?;
     Ok((sale_date(&app), page).into_response())
 }
 
