@@ -203,7 +203,7 @@ async fn stoppable(app: App) -> (SocketAddr, oneshot::Sender<()>, JoinHandle<()>
     let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
-    let events = app.memory.events.clone();
+    let events = app.memory().events.clone();
     let stopped = async move {
         let _ = stopped.await;
         events.close();

@@ -48,7 +48,7 @@ async fn one_read_too_many_is_refused() {
     api.world.users(1).await;
     let voucher = api.world.voucher(1).await.id;
     let all =
-        app.memory.reads.acquire_many(app.memory.reads.available_permits() as u32).await.unwrap();
+        app.memory().reads.acquire_many(app.memory().reads.available_permits() as u32).await.unwrap();
     for path in ["/api/me", "/api/orders", "/api/orders/1"] {
         let refused = api.get_as(1, path).await;
         assert_eq!(refused.problem(503, "unavailable").header("retry-after"), Some("1"));

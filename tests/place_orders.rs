@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use seckill::model::{Order, OrderId, VoucherId};
-use seckill::store::{Database, NewOrder, OrderWriter, Placed, StoreError, orders};
+use seckill::store::{Database, NewOrder, OrderWriter, Placement, StoreError, orders};
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 
@@ -38,13 +38,13 @@ async fn try_place(
     writer: &OrderWriter,
     voucher: VoucherId,
     orders: &[NewOrder],
-) -> Vec<Result<Placed, StoreError>> {
+) -> Vec<Result<Placement, StoreError>> {
     join_all(orders.iter().map(|order| writer.place(voucher, *order))).await
 }
 
 #[easy_ext::ext(PlaceOrdersWorld)]
 pub impl World {
-    async fn place(&self, voucher: VoucherId, orders: &[NewOrder]) -> Vec<Placed> {
+    async fn place(&self, voucher: VoucherId, orders: &[NewOrder]) -> Vec<Placement> {
         let placed = try_place(&writer(&self.database), voucher, orders).await;
         placed.into_iter().map(Result::unwrap).collect()
     }
@@ -55,8 +55,8 @@ pub impl World {
     }
 }
 
-fn has(order_id: i64) -> Placed {
-    Placed::AlreadyBought(OrderId::new(order_id).unwrap())
+fn has(order_id: i64) -> Placement {
+    Placement::AlreadyBought(OrderId::new(order_id).unwrap())
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn the_first_in_the_batch_get_the_last_vouchers() {
     let all = new_orders(1, &(1..=256).collect::<Vec<_>>());
     let placed = world.place(voucher, &all).await;
     for (place, placed) in placed.into_iter().enumerate() {
-        assert_eq!(placed, if place < 200 { Placed::Ordered } else { Placed::SoldOut });
+        assert_eq!(placed, if place < 200 { Placement::Ordered } else { Placement::SoldOut });
     }
     // To the microsecond.
     let kept = world.order(18, 18).await;
@@ -90,7 +90,7 @@ async fn a_buyer_who_has_bought_is_named_the_order_before_the_batch_or_in_it() {
     let voucher = world.voucher(10).await.id;
     world.place(voucher, &new_orders(1, &[1])).await;
     let placed = world.place(voucher, &new_orders(11, &[2, 1, 2, 3, 2])).await;
-    assert_eq!(placed, [Placed::Ordered, has(1), has(11), Placed::Ordered, has(11)]);
+    assert_eq!(placed, [Placement::Ordered, has(1), has(11), Placement::Ordered, has(11)]);
     let audit = world.audit().await;
     assert!(audit.holds && audit.stock == 7, "{audit:?}");
 }
@@ -102,9 +102,9 @@ async fn nobody_is_told_sold_out_while_a_voucher_is_left() {
     let voucher = world.voucher(2).await.id;
     // The second order of user 1 does not take user 2's.
     let placed = world.place(voucher, &new_orders(1, &[1, 1, 2])).await;
-    assert_eq!(placed, [Placed::Ordered, has(1), Placed::Ordered]);
+    assert_eq!(placed, [Placement::Ordered, has(1), Placement::Ordered]);
     // Sold out, to those who have none.
-    assert_eq!(world.place(voucher, &new_orders(11, &[3, 1])).await, [Placed::SoldOut, has(1)]);
+    assert_eq!(world.place(voucher, &new_orders(11, &[3, 1])).await, [Placement::SoldOut, has(1)]);
     assert!(world.audit().await.holds);
 }
 
@@ -115,13 +115,13 @@ async fn an_id_that_another_order_has_is_told_to_its_buyer_alone() {
     let voucher = world.voucher(4).await.id;
     world.place(voucher, &new_orders(2, &[9])).await;
     let placed = world.place(voucher, &new_orders(1, &[1, 2, 3])).await;
-    assert_eq!(placed, [Placed::Ordered, Placed::IdTaken, Placed::Ordered]);
+    assert_eq!(placed, [Placement::Ordered, Placement::IdTaken, Placement::Ordered]);
     // It takes no place from those behind it: one is left, and sold.
     let placed = world.place(voucher, &new_orders(1, &[4, 5])).await;
-    assert_eq!(placed, [Placed::IdTaken, Placed::IdTaken]);
+    assert_eq!(placed, [Placement::IdTaken, Placement::IdTaken]);
     assert_eq!(
         world.place(voucher, &new_orders(3, &[6, 7, 8])).await,
-        [Placed::IdTaken, Placed::Ordered, Placed::SoldOut]
+        [Placement::IdTaken, Placement::Ordered, Placement::SoldOut]
     );
     let audit = world.audit().await;
     assert!(audit.holds && audit.stock == 0, "{audit:?}");
@@ -132,8 +132,8 @@ async fn two_vouchers_may_have_an_order_with_the_same_id_and_each_user_finds_the
     let world = World::new().await;
     world.users(2).await;
     let (one, other) = (world.voucher(5).await.id, world.voucher(5).await.id);
-    assert_eq!(world.place(one, &new_orders(7, &[1])).await, [Placed::Ordered]);
-    assert_eq!(world.place(other, &new_orders(7, &[2])).await, [Placed::Ordered]);
+    assert_eq!(world.place(one, &new_orders(7, &[1])).await, [Placement::Ordered]);
+    assert_eq!(world.place(other, &new_orders(7, &[2])).await, [Placement::Ordered]);
     assert_eq!(world.order(1, 7).await.unwrap().voucher_id, one);
     assert_eq!(world.order(2, 7).await.unwrap().voucher_id, other);
     assert_eq!(world.order(1, 8).await, None);
@@ -147,7 +147,7 @@ async fn the_same_batch_again_says_the_same_and_changes_nothing() {
     world.place(voucher, &new_orders(90, &[4])).await;
     let all = new_orders(1, &[1, 4, 2, 3]);
     let placed = world.place(voucher, &all).await;
-    assert_eq!(placed, [Placed::Ordered, has(90), Placed::Ordered, Placed::SoldOut]);
+    assert_eq!(placed, [Placement::Ordered, has(90), Placement::Ordered, Placement::SoldOut]);
     let audit = world.audit().await;
     for _ in 0..2 {
         assert_eq!(world.place(voucher, &all).await, placed);
@@ -157,7 +157,7 @@ async fn the_same_batch_again_says_the_same_and_changes_nothing() {
     // Another process that drew the same ids for the same users, a moment later.
     let later = |order: &NewOrder| NewOrder { at: order.at + TimeDelta::microseconds(1), ..*order };
     let others = world.place(voucher, &all.iter().map(later).collect::<Vec<_>>()).await;
-    assert_eq!(others, [has(1), has(90), has(3), Placed::SoldOut]);
+    assert_eq!(others, [has(1), has(90), has(3), Placement::SoldOut]);
     assert_eq!(world.audit().await, audit);
 }
 
@@ -166,7 +166,7 @@ async fn nothing_is_sold_of_a_voucher_that_is_not_there() {
     let world = World::new().await;
     world.users(2).await;
     let placed = world.place(VoucherId::new(9).unwrap(), &new_orders(1, &[1, 2])).await;
-    assert_eq!(placed, [Placed::VoucherNotFound; 2]);
+    assert_eq!(placed, [Placement::VoucherNotFound; 2]);
     let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
     assert!(audits.is_empty(), "{audits:?}");
 }
@@ -202,10 +202,10 @@ async fn batches_beside_batches_keep_the_books() {
                     let placed = try_place(&writer, voucher, &all).await;
                     for (order, placed) in all.iter().zip(placed) {
                         let id = match placed.unwrap() {
-                            Placed::Ordered => order.id,
-                            Placed::AlreadyBought(id) => id,
+                            Placement::Ordered => order.id,
+                            Placement::AlreadyBought(id) => id,
                             other => {
-                                assert_eq!(other, Placed::SoldOut);
+                                assert_eq!(other, Placement::SoldOut);
                                 continue;
                             }
                         };
@@ -303,14 +303,14 @@ async fn what_was_committed_while_a_batch_waited_counts() {
                    insert into orders (id, user_id, voucher_id) values (90, 1, 1)";
         let holder = world.begin(buy).await;
         let all = new_orders(1, &[1, 2]);
-        assert_eq!(world.behind(holder, voucher, &all).await, [has(90), Placed::Ordered]);
+        assert_eq!(world.behind(holder, voucher, &all).await, [has(90), Placement::Ordered]);
 
         // What was too little for all is enough.
         let restock = "update seckill_vouchers
                        set stock = stock + 2, initial_stock = initial_stock + 2";
         let holder = world.begin(restock).await;
         let all = new_orders(11, &[3, 4]);
-        assert_eq!(world.behind(holder, voucher, &all).await, [Placed::Ordered; 2]);
+        assert_eq!(world.behind(holder, voucher, &all).await, [Placement::Ordered; 2]);
         let audit = world.audit().await;
         let left = i64::from(stock) - 2;
         assert!(audit.holds && audit.stock == left && audit.orders == 4, "{audit:?}");
@@ -325,7 +325,7 @@ pub impl World {
         mut holder: PgConnection,
         voucher: VoucherId,
         orders: &[NewOrder],
-    ) -> Vec<Placed> {
+    ) -> Vec<Placement> {
         self.wait_long_for_rows().await;
         let commit = async {
             self.until_one_waits().await;
@@ -348,7 +348,7 @@ async fn a_row_that_somebody_holds_fails_the_batch_and_writes_nothing() {
     }
     holder.close().await.unwrap();
     assert_eq!(world.audit().await.orders, 0);
-    assert_eq!(world.place(voucher, &all).await, [Placed::Ordered; 2]);
+    assert_eq!(world.place(voucher, &all).await, [Placement::Ordered; 2]);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use group_commit::Limits;
 use seckill::model::{Order, OrderId, Outcome, Refusal, UserId, VoucherId};
 use seckill::purchase::sales::Sales;
 use seckill::purchase::{PurchaseError, Purchases, PurchasesOptions};
-use seckill::store::{DatabaseClock, NewOrder, OrderWriter, Placed, orders};
+use seckill::store::{DatabaseClock, NewOrder, OrderWriter, Placement, orders};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -328,7 +328,7 @@ async fn more_than_may_be_under_way_are_refused_at_once() {
 async fn place_at_once(
     world: &World,
     purchases: Vec<(UserId, VoucherId)>,
-) -> Vec<(OrderId, Placed)> {
+) -> Vec<(OrderId, Placement)> {
     let start = Arc::new(Barrier::new(purchases.len()));
     let limits = Limits { batch: 1, waiting: 1, leaders: 1 };
     let mut tasks = JoinSet::new();
@@ -352,9 +352,10 @@ async fn the_database_alone_sells_one_user_one_and_takes_one_from_the_stock() {
     for stock in [10, 1] {
         let voucher = world.voucher(stock).await;
         let placed = place_at_once(&world, vec![(user(1), voucher.id); 20]).await;
-        let won: Vec<_> = placed.iter().filter(|(_, placed)| *placed == Placed::Ordered).collect();
+        let won: Vec<_> =
+            placed.iter().filter(|(_, placed)| *placed == Placement::Ordered).collect();
         let [(winner, _)] = won.as_slice() else { panic!("{placed:?}") };
-        let others = placed.iter().filter(|(_, one)| *one == Placed::AlreadyBought(*winner));
+        let others = placed.iter().filter(|(_, one)| *one == Placement::AlreadyBought(*winner));
         assert_eq!(others.count(), 19, "{placed:?}");
         let left = world.audit().await;
         // Stock that a duplicate took came back with it: nothing leaks.
@@ -373,11 +374,11 @@ async fn the_database_alone_never_sells_more_than_there_is() {
     let voucher = world.voucher(5).await;
     let buyers = (1..=20).map(|number| (user(number), voucher.id)).collect();
     let placed = place_at_once(&world, buyers).await;
-    let count = |wanted: Placed| placed.iter().filter(|(_, one)| *one == wanted).count();
-    assert_eq!(count(Placed::Ordered), 5, "{placed:?}");
-    assert_eq!(count(Placed::SoldOut), 15, "{placed:?}");
+    let count = |wanted: Placement| placed.iter().filter(|(_, one)| *one == wanted).count();
+    assert_eq!(count(Placement::Ordered), 5, "{placed:?}");
+    assert_eq!(count(Placement::SoldOut), 15, "{placed:?}");
     assert!(world.audit().await.holds);
     let nothing = VoucherId::new(9_999).unwrap();
     let placed = place_at_once(&world, vec![(user(1), nothing)]).await;
-    assert_eq!(placed[0].1, Placed::VoucherNotFound);
+    assert_eq!(placed[0].1, Placement::VoucherNotFound);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use group_commit::Limits;
 use seckill::model::{ManualClock, Outcome, Refusal};
-use seckill::store::{NewOrder, OrderWriter, Placed};
+use seckill::store::{NewOrder, OrderWriter, Placement};
 
 use testkit::shop::world::{World, each_strategy, midnight, user};
 
@@ -49,21 +49,21 @@ async fn the_database_places_no_order_outside_the_sale() {
     let (writer, ids) = (OrderWriter::new(world.database.clone(), limits), world.order_ids(None));
     let microsecond = TimeDelta::microseconds(1);
     let moments = [
-        (midnight() + hour - microsecond, Placed::SaleNotStarted),
-        (midnight() + hour, Placed::Ordered),
-        (midnight() + hour * 2 - microsecond, Placed::Ordered),
-        (midnight() + hour * 2, Placed::SaleEnded),
+        (midnight() + hour - microsecond, Placement::SaleNotStarted),
+        (midnight() + hour, Placement::Ordered),
+        (midnight() + hour * 2 - microsecond, Placement::Ordered),
+        (midnight() + hour * 2, Placement::SaleEnded),
     ];
     for (number, (now, expected)) in (1..).zip(moments) {
         world.set_time(now).await;
         let order = NewOrder { id: ids.next().await.unwrap(), user: user(number), at: now };
         assert_eq!(writer.place(voucher, order).await.unwrap(), expected, "{now}");
         // An owner hears of the order, also when the sale is over.
-        if expected == Placed::Ordered {
+        if expected == Placement::Ordered {
             world.set_time(midnight() + hour * 3).await;
             let again = NewOrder { id: ids.next().await.unwrap(), user: user(number), at: now };
             let placed = writer.place(voucher, again).await.unwrap();
-            assert_eq!(placed, Placed::AlreadyBought(order.id));
+            assert_eq!(placed, Placement::AlreadyBought(order.id));
         }
     }
 }

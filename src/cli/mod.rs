@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use private_stores::EmbeddedError;
+use private_stores::StoresError;
 use program::Program;
 use program::sibling::{self, COMMANDS};
 use redisson_lock::cli::{self as lock, LockCommand};
@@ -67,8 +67,8 @@ pub fn command() -> clap::Command {
 #[must_use]
 pub fn is_unusable(error: &anyhow::Error) -> bool {
     let no_server = matches!(
-        error.downcast_ref::<EmbeddedError>(),
-        Some(EmbeddedError::MissingBinaries(_) | EmbeddedError::Directory(_))
+        error.downcast_ref::<StoresError>(),
+        Some(StoresError::MissingBinaries(_) | StoresError::Directory(_))
     );
     no_server || error.is::<lock::Unusable>()
 }

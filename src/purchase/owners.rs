@@ -116,7 +116,7 @@ impl OrderOwners {
     }
 
     /// The order that `user` has of a voucher whose sale is not on. Where memory has no owners, it loads
-    /// them, and if that fails, it asks for this user: two waits for the database, one after the other.
+    /// them, and if that fails, it looks in the database: two waits for the database, one after the other.
     pub async fn find(
         &self,
         user: UserId,
@@ -131,11 +131,11 @@ impl OrderOwners {
                 return Ok(owners.order_of(user));
             }
         }
-        self.ask(user, voucher.id).await
+        self.find_in_database(user, voucher.id).await
     }
 
-    /// The order that `user` has of `voucher`, asked of the database.
-    pub async fn ask(
+    /// The order that `user` has of `voucher`. One query finds it for all who ask at once.
+    pub async fn find_in_database(
         &self,
         user: UserId,
         voucher: VoucherId,

@@ -15,7 +15,7 @@ use super::sales::{Sale, Sales};
 use super::{PurchaseError, Strategy};
 use crate::model::{Clock, Order, OrderId, Outcome, Refusal, SharedClock, UserId, VoucherId};
 use crate::store::{
-    Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placed, StoreError, orders,
+    Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placement, StoreError, orders,
     vouchers,
 };
 use redisson_lock::connection::Redis;
@@ -145,18 +145,18 @@ impl Purchases {
         let permit = permit.map_err(|_| PurchaseError::Overloaded)?;
         sale.breaker.check()?;
         // From here on the purchase runs to its end, whether its buyer waits for it or not.
-        let admission = Admission { _permit: permit, _under_way: under_way };
-        let purchase = Arc::clone(self).purchase(user, sale, at, admission);
+        let purchase = Arc::clone(self).purchase(user, sale, at, (under_way, permit));
         let task = self.tasks.spawn_on(purchase, &self.runtime);
         task.await.unwrap_or(Err(PurchaseError::Panicked))
     }
 
+    /// `_in_flight` is dropped at the end: the buyer may begin another purchase, and the permit is free.
     async fn purchase(
         self: Arc<Self>,
         user: UserId,
         sale: Arc<Sale>,
         at: DateTime<Utc>,
-        _admission: Admission,
+        _in_flight: (UnderWay, OwnedSemaphorePermit),
     ) -> Result<Outcome, PurchaseError> {
         // The buyer's lock and an order id, at the same time. Where the lock is not granted, a number is
         // skipped: numbers have gaps.
@@ -190,25 +190,25 @@ impl Purchases {
             let placed = placed.map_err(PurchaseError::Order);
             sale.breaker.record(&placed);
             let outcome = match placed? {
-                Placed::Ordered => {
+                Placement::Ordered => {
                     self.recent_orders.remember(user, voucher, id);
                     Outcome::Ordered(Order::new(id, user, voucher, at))
                 }
-                Placed::AlreadyBought(order_id) => {
+                Placement::AlreadyBought(order_id) => {
                     self.recent_orders.remember(user, voucher, order_id);
                     Outcome::Refused(Refusal::AlreadyBought { order_id })
                 }
-                Placed::SoldOut => {
+                Placement::SoldOut => {
                     sale.mark_sold_out();
                     Outcome::Refused(Refusal::SoldOut)
                 }
-                Placed::SaleNotStarted => {
+                Placement::SaleNotStarted => {
                     let begin_time = sale.voucher.begin_time;
                     Outcome::Refused(Refusal::SaleNotStarted { begin_time })
                 }
-                Placed::SaleEnded => Outcome::Refused(Refusal::SaleEnded),
-                Placed::VoucherNotFound => Outcome::Refused(Refusal::VoucherNotFound),
-                Placed::IdTaken => {
+                Placement::SaleEnded => Outcome::Refused(Refusal::SaleEnded),
+                Placement::VoucherNotFound => Outcome::Refused(Refusal::VoucherNotFound),
+                Placement::IdTaken => {
                     tracing::warn!(%id, "another order has this id, taking another one");
                     id = self.order_ids.next().await?;
                     continue;
@@ -246,7 +246,7 @@ impl Purchases {
     /// The refusal while another purchase of the same buyer is under way. It is true also where the
     /// database does not say whether the buyer has an order already.
     async fn in_progress(&self, user: UserId, voucher: VoucherId) -> Outcome {
-        let owned = self.owners.ask(user, voucher).await.unwrap_or_default();
+        let owned = self.owners.find_in_database(user, voucher).await.unwrap_or_default();
         refused(owned, Refusal::OrderInProgress)
     }
 
@@ -290,12 +290,6 @@ enum BuyerLock {
     Held,
     /// The strategy does without it.
     NotTaken,
-}
-
-/// A purchase's place among those under way, until this is dropped.
-struct Admission {
-    _permit: OwnedSemaphorePermit,
-    _under_way: UnderWay,
 }
 
 /// `refusal`, unless the buyer owns an order: its owner hears of it before any refusal.

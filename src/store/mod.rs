@@ -32,7 +32,7 @@ pub use login_limits::LoginLimits;
 pub use migrations::MigrationError;
 pub use node_name::{MAX_INSTANCE, NodeName};
 pub use order_ids::{OrderIdError, OrderIds};
-pub use order_writer::{NewOrder, OrderWriter, Placed};
+pub use order_writer::{NewOrder, OrderWriter, Placement};
 pub use postgres::Database;
 pub use read_cache::ReadCache;
 pub use redis::{Redis, redis};

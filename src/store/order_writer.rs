@@ -45,7 +45,7 @@ pub struct NewOrder {
 /// database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
-pub enum Placed {
+pub enum Placement {
     /// The order is committed and one is taken from the stock.
     Ordered,
     /// The user has this order of the voucher.
@@ -58,7 +58,7 @@ pub enum Placed {
     IdTaken,
 }
 
-type OrderBatcher = Batcher<NewOrder, Result<Placed, StoreError>, StoreError>;
+type OrderBatcher = Batcher<NewOrder, Result<Placement, StoreError>, StoreError>;
 
 /// Places orders, those of one voucher together.
 #[derive(Debug)]
@@ -87,7 +87,11 @@ impl OrderWriter {
     /// # Errors
     /// `Unavailable`: nothing was written. `Unknown`: the order may have been written. `Defect`: the
     /// database refused it.
-    pub async fn place(&self, voucher: VoucherId, order: NewOrder) -> Result<Placed, StoreError> {
+    pub async fn place(
+        &self,
+        voucher: VoucherId,
+        order: NewOrder,
+    ) -> Result<Placement, StoreError> {
         let placed = self.batcher(voucher).submit(order).await;
         placed.unwrap_or_else(|error| Err(StoreError::from_batch(Service::Postgres, error)))
     }
@@ -121,7 +125,7 @@ async fn place_batch(
     database: &Database,
     voucher: VoucherId,
     orders: &[NewOrder],
-) -> Result<Vec<Result<Placed, StoreError>>, StoreError> {
+) -> Result<Vec<Result<Placement, StoreError>>, StoreError> {
     telemetry::order_batch(orders.len());
     match place_all(database, voucher, orders).await {
         Ok(placed) => Ok(placed.into_iter().map(Ok).collect()),
@@ -138,7 +142,7 @@ async fn place_one_by_one(
     database: &Database,
     voucher: VoucherId,
     orders: &[NewOrder],
-) -> Vec<Result<Placed, StoreError>> {
+) -> Vec<Result<Placement, StoreError>> {
     let mut all = Vec::with_capacity(orders.len());
     for order in orders {
         let placed = place_all(database, voucher, std::slice::from_ref(order)).await;
@@ -161,7 +165,7 @@ async fn place_all(
     database: &Database,
     voucher: VoucherId,
     orders: &[NewOrder],
-) -> Result<Vec<Placed>, StoreError> {
+) -> Result<Vec<Placement>, StoreError> {
     let deadline = Instant::now() + ANSWER_WITHIN;
     let mut first_unknown: Option<StoreError> = None;
     loop {
@@ -196,7 +200,7 @@ async fn call_place_orders(
     connection: &mut PgConnection,
     voucher: VoucherId,
     orders: &[NewOrder],
-) -> Result<Vec<Placed>, StoreError> {
+) -> Result<Vec<Placement>, StoreError> {
     let rows: Vec<(OrderId, String, Option<OrderId>)> =
         sqlx::query_as("select * from place_orders($1, $2, $3, $4)")
             .bind(voucher.get())
@@ -209,7 +213,7 @@ async fn call_place_orders(
     for (id, reason, earlier) in &rows {
         not_placed.insert(*id, not_placed_because(reason, *earlier)?);
     }
-    let refused: Vec<Option<Placed>> =
+    let refused: Vec<Option<Placement>> =
         orders.iter().map(|order| not_placed.get(&order.id).copied()).collect();
     // Where a name fits no order, an order that was refused would count as placed.
     assert_eq!(
@@ -217,17 +221,17 @@ async fn call_place_orders(
         rows.len(),
         "place_orders names orders that it was not asked for: {rows:?}"
     );
-    Ok(refused.into_iter().map(|refused| refused.unwrap_or(Placed::Ordered)).collect())
+    Ok(refused.into_iter().map(|refused| refused.unwrap_or(Placement::Ordered)).collect())
 }
 
-fn not_placed_because(reason: &str, earlier: Option<OrderId>) -> Result<Placed, StoreError> {
+fn not_placed_because(reason: &str, earlier: Option<OrderId>) -> Result<Placement, StoreError> {
     Ok(match (reason, earlier) {
-        ("already_bought", Some(earlier)) => Placed::AlreadyBought(earlier),
-        ("sold_out", _) => Placed::SoldOut,
-        ("sale_not_started", _) => Placed::SaleNotStarted,
-        ("sale_ended", _) => Placed::SaleEnded,
-        ("voucher_not_found", _) => Placed::VoucherNotFound,
-        ("id_taken", _) => Placed::IdTaken,
+        ("already_bought", Some(earlier)) => Placement::AlreadyBought(earlier),
+        ("sold_out", _) => Placement::SoldOut,
+        ("sale_not_started", _) => Placement::SaleNotStarted,
+        ("sale_ended", _) => Placement::SaleEnded,
+        ("voucher_not_found", _) => Placement::VoucherNotFound,
+        ("id_taken", _) => Placement::IdTaken,
         _ => {
             let what = format!("place_orders says {reason:?} of an order");
             return Err(StoreError::defect(Service::Postgres, what));

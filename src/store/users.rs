@@ -5,7 +5,7 @@ use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
 use super::postgres::in_time;
-use super::{Service, StoreError};
+use super::StoreError;
 use crate::model::{User, UserId};
 
 impl FromRow<'_, PgRow> for User {
@@ -62,45 +62,7 @@ pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError>
 
 /// On Citus the users that were made through a worker have ids from 2^48 on, a range for each worker: the
 /// sequence of the coordinator must not go there.
-const LAST_ID_HERE: i64 = (1 << 48) - 1;
-
-/// Sets aside `count` ids in a row that no user has and no login will draw. Returns the first.
-pub async fn reserve_ids(pool: &PgPool, count: u32) -> Result<UserId, StoreError> {
-    let mut transaction = pool.begin().await?;
-    sqlx::query("lock table users in share row exclusive mode").execute(&mut *transaction).await?;
-    let first: i64 = sqlx::query_scalar(
-        "select greatest(nextval(pg_get_serial_sequence('users', 'id')),
-                         (select coalesce(max(id), 0) + 1 from users where id <= $1))",
-    )
-    .bind(LAST_ID_HERE)
-    .fetch_one(&mut *transaction)
-    .await?;
-    sqlx::query("select setval(pg_get_serial_sequence('users', 'id'), $1)")
-        .bind(first + i64::from(count) - 1)
-        .execute(&mut *transaction)
-        .await?;
-    transaction.commit().await?;
-    UserId::new(first)
-        .ok_or_else(|| StoreError::defect(Service::Postgres, "user ids are exhausted"))
-}
-
-/// The first user of `first .. first + count` whose phone is not the one that [`create_range`] makes: a
-/// person.
-pub async fn find_person(
-    pool: &PgPool,
-    first: UserId,
-    count: u32,
-) -> Result<Option<UserId>, StoreError> {
-    let query = sqlx::query_scalar(
-        "select id from users
-         where id between $1 and $1 + $2 - 1 and phone <> '+999' || lpad(id::text, 11, '0')
-         order by id
-         limit 1",
-    )
-    .bind(first.get())
-    .bind(i64::from(count));
-    Ok(query.fetch_optional(pool).await?)
-}
+pub const LAST_ID_HERE: i64 = (1 << 48) - 1;
 
 /// Creates the load testers' users `first .. first + count`, with phone numbers of a
 /// country code that is not assigned (+999). Those that exist are left as they are,

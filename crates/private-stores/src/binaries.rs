@@ -9,7 +9,7 @@ use nix::unistd::geteuid;
 
 use super::packages::{install_command, missing_sentence, no_benchmarks_sentence, package_tool};
 use super::programs::{is_executable, on_search_path, output_of};
-use super::{EmbeddedError, Plan};
+use super::{Plan, StoresError};
 
 /// An installed PostgreSQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) struct Binaries {
 impl Binaries {
     /// Finds what `plan` needs. `data_major` is the version that wrote the data
     /// already there: where several versions are installed, that one is taken.
-    pub(super) fn find(plan: &Plan, data_major: Option<u32>) -> Result<Self, EmbeddedError> {
+    pub(super) fn find(plan: &Plan, data_major: Option<u32>) -> Result<Self, StoresError> {
         let postgres = plan.postgres.then(|| find_postgres(data_major));
         let redis = plan.redis.then(find_redis);
         let missing_postgres = matches!(postgres, Some(None));
@@ -41,7 +41,7 @@ impl Binaries {
                 package_tool(),
                 geteuid().is_root(),
             );
-            return Err(EmbeddedError::MissingBinaries(sentence));
+            return Err(StoresError::MissingBinaries(sentence));
         }
         Ok(Self { postgres: postgres.flatten(), redis: redis.flatten() })
     }
@@ -105,11 +105,11 @@ fn postgres_in(directory: &Path) -> Option<PostgresBinaries> {
 /// The executable of the Redis server, for one who starts it without us.
 ///
 /// # Errors
-/// [`EmbeddedError::MissingBinaries`] where there is none.
-pub fn redis_server() -> Result<PathBuf, EmbeddedError> {
+/// [`StoresError::MissingBinaries`] where there is none.
+pub fn redis_server() -> Result<PathBuf, StoresError> {
     find_redis().ok_or_else(|| {
         let install = install_command(false, true, package_tool(), geteuid().is_root());
-        EmbeddedError::MissingBinaries(format!("Redis is not installed: {install}"))
+        StoresError::MissingBinaries(format!("Redis is not installed: {install}"))
     })
 }
 
@@ -127,8 +127,8 @@ impl Benchmarks {
     /// Finds both.
     ///
     /// # Errors
-    /// [`EmbeddedError::MissingBinaries`] where one of them is not installed.
-    pub fn find() -> Result<Self, EmbeddedError> {
+    /// [`StoresError::MissingBinaries`] where one of them is not installed.
+    pub fn find() -> Result<Self, StoresError> {
         // Debian's `pgbench` on the search path is a script that looks for one of these.
         let beside_the_server =
             || postgres_directories().into_iter().map(|directory| directory.join("pgbench"));
@@ -138,7 +138,7 @@ impl Benchmarks {
         let redis_benchmark = find_usual(["redis-benchmark", "valkey-benchmark"]);
         match (pgbench, redis_benchmark) {
             (Some(pgbench), Some(redis_benchmark)) => Ok(Self { pgbench, redis_benchmark }),
-            (pgbench, redis) => Err(EmbeddedError::MissingBinaries(no_benchmarks_sentence(
+            (pgbench, redis) => Err(StoresError::MissingBinaries(no_benchmarks_sentence(
                 pgbench.is_none(),
                 redis.is_none(),
                 package_tool(),

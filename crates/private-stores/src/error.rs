@@ -5,7 +5,7 @@
 /// After a failed [`start`](super::Servers::start) of any variant nothing
 /// is left running and no throw-away directory remains: no outcome is unknown.
 #[derive(Debug, thiserror::Error)]
-pub enum EmbeddedError {
+pub enum StoresError {
     /// PostgreSQL or Redis is not installed; the text names the command that
     /// installs what is missing. The command line exits 2 on it.
     #[error("{0}")]
@@ -31,7 +31,7 @@ pub enum EmbeddedError {
     NotOwner,
 }
 
-impl EmbeddedError {
+impl StoresError {
     /// Whether the same call may succeed later with nothing changed by hand.
     #[must_use]
     pub fn may_retry(&self) -> bool {

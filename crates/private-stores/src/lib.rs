@@ -41,7 +41,7 @@ mod servers;
 mod supervisor;
 
 pub use binaries::{Benchmarks, redis_server};
-pub use error::EmbeddedError;
+pub use error::StoresError;
 pub use plan::{Home, Plan, Server};
 pub use programs::on_search_path;
 pub use servers::{SUPERVISOR, Servers};

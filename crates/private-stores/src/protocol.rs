@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EmbeddedError, Server};
+use super::{Server, StoresError};
 
 /// What the program may ask of a running supervisor.
 #[derive(Debug, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub(super) enum SupervisorReply {
     },
     /// To anything: it did not work.
     Failed {
-        /// Which [`EmbeddedError`].
+        /// Which [`StoresError`].
         code: FailureCode,
         /// One sentence for a person.
         message: String,
@@ -54,7 +54,7 @@ pub(super) struct Running {
     pub(super) sockets: PathBuf,
 }
 
-/// An [`EmbeddedError`] on the wire.
+/// An [`StoresError`] on the wire.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FailureCode {
@@ -65,14 +65,14 @@ pub(super) enum FailureCode {
     Supervisor,
 }
 
-impl From<&EmbeddedError> for SupervisorReply {
-    fn from(error: &EmbeddedError) -> Self {
+impl From<&StoresError> for SupervisorReply {
+    fn from(error: &StoresError) -> Self {
         let code = match error {
-            EmbeddedError::MissingBinaries(_) => FailureCode::MissingBinaries,
-            EmbeddedError::Directory(_) => FailureCode::Directory,
-            EmbeddedError::Busy(_) => FailureCode::Busy,
-            EmbeddedError::Server(_) => FailureCode::Server,
-            EmbeddedError::Supervisor(_) | EmbeddedError::NotOwner => FailureCode::Supervisor,
+            StoresError::MissingBinaries(_) => FailureCode::MissingBinaries,
+            StoresError::Directory(_) => FailureCode::Directory,
+            StoresError::Busy(_) => FailureCode::Busy,
+            StoresError::Server(_) => FailureCode::Server,
+            StoresError::Supervisor(_) | StoresError::NotOwner => FailureCode::Supervisor,
         };
         Self::Failed { code, message: error.to_string() }
     }
@@ -80,13 +80,13 @@ impl From<&EmbeddedError> for SupervisorReply {
 
 impl FailureCode {
     /// The error as the program's side sees it.
-    pub(super) fn into_error(self, message: String) -> EmbeddedError {
+    pub(super) fn into_error(self, message: String) -> StoresError {
         match self {
-            Self::MissingBinaries => EmbeddedError::MissingBinaries(message),
-            Self::Directory => EmbeddedError::Directory(message),
-            Self::Busy => EmbeddedError::Busy(message),
-            Self::Server => EmbeddedError::Server(message),
-            Self::Supervisor => EmbeddedError::Supervisor(message),
+            Self::MissingBinaries => StoresError::MissingBinaries(message),
+            Self::Directory => StoresError::Directory(message),
+            Self::Busy => StoresError::Busy(message),
+            Self::Server => StoresError::Server(message),
+            Self::Supervisor => StoresError::Supervisor(message),
         }
     }
 }

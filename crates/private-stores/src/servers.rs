@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    EmbeddedError, Home, Plan, Server,
+    Home, Plan, Server, StoresError,
     protocol::{Running, SupervisorReply, SupervisorRequest},
     remains::{kill_remains, remove_directory},
 };
@@ -48,8 +48,8 @@ impl Servers {
     ///
     /// # Errors
     ///
-    /// Any [`EmbeddedError`] but `NotOwner`; nothing is left behind.
-    pub fn start(plan: &Plan) -> Result<Self, EmbeddedError> {
+    /// Any [`StoresError`] but `NotOwner`; nothing is left behind.
+    pub fn start(plan: &Plan) -> Result<Self, StoresError> {
         Self::start_by(&supervisor_program()?, plan)
     }
 
@@ -58,7 +58,7 @@ impl Servers {
     /// # Errors
     ///
     /// As [`Servers::start`].
-    pub fn start_by(supervisor: &Path, plan: &Plan) -> Result<Self, EmbeddedError> {
+    pub fn start_by(supervisor: &Path, plan: &Plan) -> Result<Self, StoresError> {
         let plan = with_absolute_home(plan)?;
         let mut supervisor = SupervisorProcess::spawn(supervisor)?;
         let answer = supervisor.say(&plan).and_then(|()| supervisor.hear());
@@ -124,8 +124,8 @@ impl Servers {
     ///
     /// `NotOwner` when attached; `Server` when it does not come back;
     /// `SupervisorProcess` when the plan had no such server or the supervisor is gone.
-    pub fn restart(&mut self, server: Server) -> Result<(), EmbeddedError> {
-        let supervisor = self.supervisor.as_mut().ok_or(EmbeddedError::NotOwner)?;
+    pub fn restart(&mut self, server: Server) -> Result<(), StoresError> {
+        let supervisor = self.supervisor.as_mut().ok_or(StoresError::NotOwner)?;
         supervisor.say(&SupervisorRequest::Restart(server))?;
         match supervisor.hear()? {
             SupervisorReply::Restarted { pid } => {
@@ -146,11 +146,11 @@ impl Servers {
     /// # Errors
     ///
     /// `SupervisorProcess` when the supervisor ended badly, was killed, or had to be.
-    pub fn stop(mut self) -> Result<(), EmbeddedError> {
+    pub fn stop(mut self) -> Result<(), StoresError> {
         self.let_go()
     }
 
-    fn let_go(&mut self) -> Result<(), EmbeddedError> {
+    fn let_go(&mut self) -> Result<(), StoresError> {
         let Some(mut supervisor) = self.supervisor.take() else {
             return Ok(());
         };
@@ -159,7 +159,7 @@ impl Servers {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => {
                 self.clean_up();
-                Err(EmbeddedError::Supervisor(format!(
+                Err(StoresError::Supervisor(format!(
                     "the supervisor of the private servers ended with {status}"
                 )))
             }
@@ -189,9 +189,9 @@ impl Drop for Servers {
 }
 
 impl SupervisorProcess {
-    fn spawn(exe: &Path) -> Result<Self, EmbeddedError> {
+    fn spawn(exe: &Path) -> Result<Self, StoresError> {
         let failed =
-            |why: &str| EmbeddedError::Supervisor(format!("cannot run {}: {why}", exe.display()));
+            |why: &str| StoresError::Supervisor(format!("cannot run {}: {why}", exe.display()));
         let mut child = Command::new(exe)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -205,20 +205,20 @@ impl SupervisorProcess {
         Ok(Self { child, orders, replies })
     }
 
-    fn say(&mut self, what: &impl serde::Serialize) -> Result<(), EmbeddedError> {
+    fn say(&mut self, what: &impl serde::Serialize) -> Result<(), StoresError> {
         let line =
-            serde_json::to_string(what).map_err(|e| EmbeddedError::Supervisor(e.to_string()))?;
+            serde_json::to_string(what).map_err(|e| StoresError::Supervisor(e.to_string()))?;
         let pipe = self.orders.as_mut().ok_or_else(gone)?;
         writeln!(pipe, "{line}").map_err(|_| gone())
     }
 
     /// Waits for a reply. Bounded by the supervisor, whose every wait is, and by its death.
-    fn hear(&mut self) -> Result<SupervisorReply, EmbeddedError> {
+    fn hear(&mut self) -> Result<SupervisorReply, StoresError> {
         let mut line = String::new();
         match self.replies.read_line(&mut line) {
             Ok(0) | Err(_) => Err(gone()),
             Ok(_) => serde_json::from_str(&line).map_err(|e| {
-                EmbeddedError::Supervisor(format!(
+                StoresError::Supervisor(format!(
                     "the supervisor of the private servers says `{}`: {e}",
                     line.trim()
                 ))
@@ -228,10 +228,10 @@ impl SupervisorProcess {
 
     /// Orders the stop and waits for it; kills a supervisor that takes too long,
     /// upon which the kernel takes the servers along.
-    fn dismiss(&mut self) -> Result<ExitStatus, EmbeddedError> {
+    fn dismiss(&mut self) -> Result<ExitStatus, StoresError> {
         drop(self.orders.take());
         let failed = |e: std::io::Error| {
-            EmbeddedError::Supervisor(format!("cannot wait for the supervisor: {e}"))
+            StoresError::Supervisor(format!("cannot wait for the supervisor: {e}"))
         };
         let began = Instant::now();
         while began.elapsed() < KEEPER_STOP_MAX {
@@ -244,35 +244,35 @@ impl SupervisorProcess {
     }
 }
 
-fn supervisor_program() -> Result<PathBuf, EmbeddedError> {
+fn supervisor_program() -> Result<PathBuf, StoresError> {
     let place = child_program::beside(SUPERVISOR).map_err(|error| {
-        EmbeddedError::Supervisor(format!("cannot find the program's own file: {error}"))
+        StoresError::Supervisor(format!("cannot find the program's own file: {error}"))
     })?;
     if place.is_file() {
         return Ok(place);
     }
-    Err(EmbeddedError::MissingBinaries(format!(
+    Err(StoresError::MissingBinaries(format!(
         "there is no {}, the program which keeps the private servers: build it with \
          `cargo build --release -p {SUPERVISOR}`, copy it there, or set DATABASE_URL and REDIS_URL",
         place.display()
     )))
 }
 
-fn with_absolute_home(plan: &Plan) -> Result<Plan, EmbeddedError> {
+fn with_absolute_home(plan: &Plan) -> Result<Plan, StoresError> {
     let mut plan = plan.clone();
     if let Home::Kept(directory) = &mut plan.home {
-        *directory = std::path::absolute(&*directory)
-            .map_err(|e| EmbeddedError::at("find", directory, &e))?;
+        *directory =
+            std::path::absolute(&*directory).map_err(|e| StoresError::at("find", directory, &e))?;
     }
     Ok(plan)
 }
 
-fn gone() -> EmbeddedError {
-    EmbeddedError::Supervisor("the supervisor of the private servers is gone".to_owned())
+fn gone() -> StoresError {
+    StoresError::Supervisor("the supervisor of the private servers is gone".to_owned())
 }
 
-fn out_of_step() -> EmbeddedError {
-    EmbeddedError::Supervisor(
+fn out_of_step() -> StoresError {
+    StoresError::Supervisor(
         "the supervisor of the private servers answers another question".to_owned(),
     )
 }

@@ -16,7 +16,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::{Pid, User, geteuid},
 };
-use private_stores::{EmbeddedError, Home, Plan, Server, Servers};
+use private_stores::{Home, Plan, Server, Servers, StoresError};
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 
@@ -236,7 +236,7 @@ fn a_second_start_on_a_kept_home_attaches() {
     assert!(guest.is_attached() && !owner.is_attached());
     assert_eq!(guest.database_url(), owner.database_url());
     assert_eq!(guest.redis_url(), owner.redis_url());
-    assert!(matches!(guest.restart(Server::Redis), Err(EmbeddedError::NotOwner)));
+    assert!(matches!(guest.restart(Server::Redis), Err(StoresError::NotOwner)));
     guest.stop().unwrap();
     assert_eq!(ping(owner.redis_url().unwrap()), "PONG", "a guest that leaves stops nothing");
     owner.stop().unwrap();
@@ -274,7 +274,7 @@ fn a_home_that_is_held_but_never_ready_is_busy() {
     let lock = File::create(place.path().join("lock")).unwrap();
     let _held = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e).unwrap();
     let error = Servers::start(&kept(place.path())).unwrap_err();
-    assert!(matches!(error, EmbeddedError::Busy(_)) && error.may_retry(), "{error:?}");
+    assert!(matches!(error, StoresError::Busy(_)) && error.may_retry(), "{error:?}");
 }
 
 /// Not a test of its own: what `a_killed_owner…` starts, to kill it.
@@ -315,7 +315,7 @@ fn a_killed_supervisor_takes_its_servers_along() {
     let (pids, directory) = (pids(&servers), servers.directory().to_owned());
     send(servers.supervisor_pid().unwrap(), Signal::SIGKILL);
     await_end_of(&pids);
-    assert!(matches!(servers.stop(), Err(EmbeddedError::Supervisor(_))));
+    assert!(matches!(servers.stop(), Err(StoresError::Supervisor(_))));
     assert!(!directory.exists(), "the owner cleans up in its supervisor's place");
 }
 
@@ -440,7 +440,7 @@ fn a_data_directory_of_another_version_is_named_in_the_error() {
     start(&kept(&home)).stop().unwrap();
     fs::write(home.join("postgres/PG_VERSION"), "9.6\n").unwrap();
     let error = Servers::start(&kept(&home)).unwrap_err();
-    assert!(matches!(error, EmbeddedError::Directory(_)), "{error:?}");
+    assert!(matches!(error, StoresError::Directory(_)), "{error:?}");
     assert!(error.to_string().contains("was written by PostgreSQL 9"), "{error}");
     assert!(!home.join("servers.json").exists());
 }
@@ -452,16 +452,16 @@ fn a_server_that_cannot_start_says_why() {
     start(&kept(&home)).stop().unwrap();
     fs::write(home.join("postgres/postgresql.conf"), "nonsense = 1\n").unwrap();
     let error = Servers::start(&kept(&home)).unwrap_err();
-    assert!(matches!(error, EmbeddedError::Server(_)), "{error:?}");
+    assert!(matches!(error, StoresError::Server(_)), "{error:?}");
     assert!(error.to_string().contains("nonsense"), "the log's last lines are in it: {error}");
 }
 
 #[test]
 fn a_missing_program_is_an_error_of_the_supervisor() {
     let error = Servers::start_by(Path::new("/nowhere/private-stores"), &throwaway()).unwrap_err();
-    assert!(matches!(error, EmbeddedError::Supervisor(_)), "{error:?}");
+    assert!(matches!(error, StoresError::Supervisor(_)), "{error:?}");
     let error = Servers::start_by(Path::new("/bin/true"), &throwaway()).unwrap_err();
-    assert!(matches!(error, EmbeddedError::Supervisor(_)), "{error:?}");
+    assert!(matches!(error, StoresError::Supervisor(_)), "{error:?}");
 }
 
 #[test]
@@ -509,7 +509,7 @@ fn a_home_closed_to_the_servers_user_is_named_in_the_error() {
     fs::set_permissions(closed.path(), Permissions::from_mode(0o700)).unwrap();
     let home = closed.path().join("home");
     let error = Servers::start(&kept(&home)).unwrap_err();
-    assert!(matches!(error, EmbeddedError::Directory(_)), "{error:?}");
+    assert!(matches!(error, StoresError::Directory(_)), "{error:?}");
     let sentence = error.to_string();
     assert!(sentence.contains(&format!("may not enter {}", closed.path().display())), "{sentence}");
     assert!(sentence.contains("--data-dir"), "{sentence}");

@@ -44,6 +44,7 @@ pub use multi::{MultiGuard, MultiLock};
 pub use options::{Acknowledged, Lease, LockOptions, LockState};
 pub use owner::Owner;
 pub use redlock::{QuorumGuard, QuorumLock, RedLock, RedLockOptions};
-pub use script_claim::ScriptClaim;
-pub use scripts::ACQUIRE_LUA;
 pub use survey::Survey;
+// For programs that run the scripts themselves: the laboratory plays them, `ceiling` times one.
+#[doc(hidden)]
+pub use {script_claim::ScriptClaim, scripts::ACQUIRE_LUA};

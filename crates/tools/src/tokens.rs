@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
+use sqlx::PgPool;
 
 use seckill::cli::stores::{Stores, secret_is_required};
 use seckill::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
@@ -83,7 +84,7 @@ pub async fn mint(
     let now = SystemClock.now();
     let first = match first {
         Some(first) => first,
-        None => users::reserve_ids(database.pool(), count).await?,
+        None => reserve_ids(database.pool(), count).await?,
     };
     check_range(first, count)?;
     let id = |offset: u32| {
@@ -101,9 +102,46 @@ pub async fn mint(
         .collect()
 }
 
+/// Sets aside `count` ids in a row that no user has and no login will draw. Returns the first.
+async fn reserve_ids(pool: &PgPool, count: u32) -> anyhow::Result<UserId> {
+    let mut transaction = pool.begin().await?;
+    sqlx::query("lock table users in share row exclusive mode").execute(&mut *transaction).await?;
+    let first: i64 = sqlx::query_scalar(
+        "select greatest(nextval(pg_get_serial_sequence('users', 'id')),
+                         (select coalesce(max(id), 0) + 1 from users where id <= $1))",
+    )
+    .bind(users::LAST_ID_HERE)
+    .fetch_one(&mut *transaction)
+    .await?;
+    sqlx::query("select setval(pg_get_serial_sequence('users', 'id'), $1)")
+        .bind(first + i64::from(count) - 1)
+        .execute(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    UserId::new(first).context("user ids are exhausted")
+}
+
+/// The first user of `first .. first + count` whose phone is not the one that [`users::create_range`] makes: a
+/// person.
+async fn find_person(
+    pool: &PgPool,
+    first: UserId,
+    count: u32,
+) -> sqlx::Result<Option<UserId>> {
+    let query = sqlx::query_scalar(
+        "select id from users
+         where id between $1 and $1 + $2 - 1 and phone <> '+999' || lpad(id::text, 11, '0')
+         order by id
+         limit 1",
+    )
+    .bind(first.get())
+    .bind(i64::from(count));
+    query.fetch_optional(pool).await
+}
+
 /// A token of a person is more than a load test needs.
 async fn refuse_people(database: &Database, first: UserId, count: u32) -> anyhow::Result<()> {
-    let Some(person) = users::find_person(database.pool(), first, count).await? else {
+    let Some(person) = find_person(database.pool(), first, count).await? else {
         return Ok(());
     };
     Err(ConfigError(format!(

@@ -17,7 +17,7 @@ use std::{
 
 use nix::unistd::{Gid, Uid, User, chown, getegid, geteuid};
 
-use crate::EmbeddedError;
+use crate::StoresError;
 
 /// A user and group, and whether we must change to it.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub(super) struct Account {
 
 impl Account {
     /// The user for servers whose data is, or will be, in `data` directories.
-    pub(super) fn choose(data: &[PathBuf]) -> Result<Self, EmbeddedError> {
+    pub(super) fn choose(data: &[PathBuf]) -> Result<Self, StoresError> {
         if !geteuid().is_root() {
             return Ok(Self { uid: geteuid(), gid: getegid(), dropped: false });
         }
@@ -43,7 +43,7 @@ impl Account {
             .find_map(|name| User::from_name(name).ok().flatten())
             .map(|user| Self { uid: user.uid, gid: user.gid, dropped: true })
             .ok_or_else(|| {
-                EmbeddedError::Server(
+                StoresError::Server(
                     "PostgreSQL does not run as root, and there is neither a user `postgres` nor a user \
                      `nobody` to run it as: add one, or run seckill as an ordinary user"
                         .to_owned(),
@@ -59,14 +59,14 @@ impl Account {
     }
 
     /// Makes `path`, missing or not, a directory that this user alone may enter.
-    pub(super) fn private_directory(&self, path: &Path) -> Result<(), EmbeddedError> {
+    pub(super) fn private_directory(&self, path: &Path) -> Result<(), StoresError> {
         fs::create_dir_all(path)
             .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o700)))
             .and_then(|()| match self.dropped {
                 true => chown(path, Some(self.uid), Some(self.gid)).map_err(Into::into),
                 false => Ok(()),
             })
-            .map_err(|e| EmbeddedError::at("make the directory", path, &e))
+            .map_err(|e| StoresError::at("make the directory", path, &e))
     }
 
     /// The mode of a directory of ours that this user must pass through.

@@ -14,7 +14,7 @@ use std::{
 
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::EmbeddedError;
+use crate::StoresError;
 
 /// Something happened.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,13 +63,13 @@ impl Events {
 
     /// Sleeps, but wakes at once with an error when the owner went away meanwhile.
     /// For use while an answer is owed, when the owner has nothing else to say.
-    pub(super) fn pause(&self, span: Duration) -> Result<(), EmbeddedError> {
+    pub(super) fn pause(&self, span: Duration) -> Result<(), StoresError> {
         let until = Instant::now() + span;
         loop {
             match self.events.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.stopped.set(true);
-                    return Err(EmbeddedError::Supervisor(
+                    return Err(StoresError::Supervisor(
                         "the servers were told to stop while they started".to_owned(),
                     ));
                 }

@@ -22,7 +22,7 @@ use nix::{
 };
 
 use super::{account::Account, events::Events, postgres, process::Health, redis};
-use crate::{EmbeddedError, Plan, Server, protocol::Running};
+use crate::{Plan, Server, StoresError, protocol::Running};
 
 /// How long another supervisor may be neither ready nor gone.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -53,10 +53,10 @@ impl KeptHome {
         plan: &Plan,
         account: &Account,
         events: &Events,
-    ) -> Result<HomeClaim, EmbeddedError> {
+    ) -> Result<HomeClaim, StoresError> {
         make_directory(directory, account)?;
         if let Some(closed) = account.first_closed_directory(directory) {
-            return Err(EmbeddedError::Directory(format!(
+            return Err(StoresError::Directory(format!(
                 "the servers run as the user {}, who may not enter {}: choose another directory with --data-dir",
                 account.name(),
                 closed.display()
@@ -69,19 +69,19 @@ impl KeptHome {
             .write(true)
             .mode(0o600)
             .open(&path)
-            .map_err(|e| EmbeddedError::at("open", &path, &e))?;
+            .map_err(|e| StoresError::at("open", &path, &e))?;
         let began = Instant::now();
         loop {
             match Flock::lock(lock, FlockArg::LockExclusiveNonblock) {
                 Ok(held) => return Self::take_over(directory, held).map(HomeClaim::Owned),
                 Err((file, Errno::EWOULDBLOCK)) => lock = file,
-                Err((_, e)) => return Err(EmbeddedError::at("lock", &path, &e.into())),
+                Err((_, e)) => return Err(StoresError::at("lock", &path, &e.into())),
             }
             if let Some(running) = read_answering(directory) {
                 return attach(directory, running, plan).map(HomeClaim::Attached);
             }
             if began.elapsed() > WAIT_MAX {
-                return Err(EmbeddedError::Busy(format!(
+                return Err(StoresError::Busy(format!(
                     "another seckill process holds {} but its servers do not answer: wait until it is ready or \
                      gone, or choose another directory with --data-dir",
                     directory.display()
@@ -91,14 +91,14 @@ impl KeptHome {
         }
     }
 
-    fn take_over(directory: &Path, lock: Flock<File>) -> Result<Self, EmbeddedError> {
+    fn take_over(directory: &Path, lock: Flock<File>) -> Result<Self, StoresError> {
         let home = Self { directory: directory.to_owned(), _lock: lock };
         home.withdraw()?;
         for name in ["postgres.log", "redis.log"] {
             let log = directory.join(name);
             match fs::rename(&log, log.with_extension("log.old")) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(EmbeddedError::at("rename", &log, &e));
+                    return Err(StoresError::at("rename", &log, &e));
                 }
                 _ => {}
             }
@@ -107,7 +107,7 @@ impl KeptHome {
     }
 
     /// Tells other processes how to reach the servers, in one step.
-    pub(super) fn publish(&self, running: &Running) -> Result<(), EmbeddedError> {
+    pub(super) fn publish(&self, running: &Running) -> Result<(), StoresError> {
         let path = self.directory.join("servers.json");
         let early = self.directory.join("servers.json.early");
         let write = || -> io::Result<()> {
@@ -116,15 +116,15 @@ impl KeptHome {
             file.write_all(&serde_json::to_vec_pretty(running)?)?;
             fs::rename(&early, &path)
         };
-        write().map_err(|e| EmbeddedError::at("write", &path, &e))
+        write().map_err(|e| StoresError::at("write", &path, &e))
     }
 
     /// Takes that back; nobody attaches from now on.
-    pub(super) fn withdraw(&self) -> Result<(), EmbeddedError> {
+    pub(super) fn withdraw(&self) -> Result<(), StoresError> {
         let path = self.directory.join("servers.json");
         match fs::remove_file(&path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                Err(EmbeddedError::at("remove", &path, &e))
+                Err(StoresError::at("remove", &path, &e))
             }
             _ => Ok(()),
         }
@@ -132,7 +132,7 @@ impl KeptHome {
 }
 
 /// Makes the directory and what is missing on the way to it.
-fn make_directory(directory: &Path, account: &Account) -> Result<(), EmbeddedError> {
+fn make_directory(directory: &Path, account: &Account) -> Result<(), StoresError> {
     let missing: Vec<&Path> = directory.ancestors().take_while(|path| !path.exists()).collect();
     for path in missing.iter().rev() {
         let mode = if *path == directory { account.passage_mode() } else { 0o755 };
@@ -142,14 +142,14 @@ fn make_directory(directory: &Path, account: &Account) -> Result<(), EmbeddedErr
             .create(path)
             .or_else(|e| if e.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(e) })
             .and_then(|()| fs::set_permissions(path, Permissions::from_mode(mode)))
-            .map_err(|e| EmbeddedError::at("make the directory", path, &e))?;
+            .map_err(|e| StoresError::at("make the directory", path, &e))?;
     }
     if missing.is_empty()
         && account.first_closed_directory(directory).as_deref() == Some(directory)
         && is_ours(directory)
     {
         fs::set_permissions(directory, Permissions::from_mode(account.passage_mode()))
-            .map_err(|e| EmbeddedError::at("open to the servers' user", directory, &e))?;
+            .map_err(|e| StoresError::at("open to the servers' user", directory, &e))?;
     }
     Ok(())
 }
@@ -185,13 +185,13 @@ fn read_answering(directory: &Path) -> Option<Running> {
 }
 
 /// The servers that `plan` wants of those that run.
-fn attach(directory: &Path, mut running: Running, plan: &Plan) -> Result<Running, EmbeddedError> {
+fn attach(directory: &Path, mut running: Running, plan: &Plan) -> Result<Running, StoresError> {
     for (wanted, server, url, pid) in [
         (plan.postgres, Server::Postgres, &mut running.database_url, &mut running.postgres_pid),
         (plan.redis, Server::Redis, &mut running.redis_url, &mut running.redis_pid),
     ] {
         if wanted && url.is_none() {
-            return Err(EmbeddedError::Busy(format!(
+            return Err(StoresError::Busy(format!(
                 "the seckill process that holds {} runs no {server}: set its URL as that process does, or stop it",
                 directory.display()
             )));

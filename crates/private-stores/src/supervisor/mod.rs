@@ -26,7 +26,7 @@ use self::{
     scratch::Scratch,
 };
 use crate::{
-    EmbeddedError, Home, Plan, Server,
+    Home, Plan, Server, StoresError,
     binaries::Binaries,
     protocol::{Running, SupervisorReply, SupervisorRequest},
 };
@@ -48,14 +48,14 @@ pub fn keep_servers() -> ExitCode {
     }
 }
 
-fn keep() -> Result<(), EmbeddedError> {
+fn keep() -> Result<(), StoresError> {
     let events = Events::open()
-        .map_err(|e| EmbeddedError::Supervisor(format!("cannot listen to signals: {e}")))?;
+        .map_err(|e| StoresError::Supervisor(format!("cannot listen to signals: {e}")))?;
     let Event::Line(line) = events.next() else {
         return Ok(());
     };
     let started = serde_json::from_str(&line)
-        .map_err(|e| EmbeddedError::Supervisor(format!("not a plan: {e}")))
+        .map_err(|e| StoresError::Supervisor(format!("not a plan: {e}")))
         .and_then(|plan| Supervisor::start(&plan, &events));
     match started {
         Ok(Started::Owner(mut supervisor)) => {
@@ -98,7 +98,7 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn start(plan: &Plan, events: &Events) -> Result<Started, EmbeddedError> {
+    fn start(plan: &Plan, events: &Events) -> Result<Started, StoresError> {
         let (account, kept) = match &plan.home {
             Home::Throwaway => (Account::choose(&[])?, None),
             Home::Kept(directory) => {
@@ -137,7 +137,7 @@ impl Supervisor {
         }
     }
 
-    fn publish(&self) -> Result<(), EmbeddedError> {
+    fn publish(&self) -> Result<(), StoresError> {
         self.kept.as_ref().map_or(Ok(()), |home| home.publish(&self.running))
     }
 
@@ -159,12 +159,12 @@ impl Supervisor {
         }
     }
 
-    fn obey(&mut self, line: &str, events: &Events) -> Result<u32, EmbeddedError> {
+    fn obey(&mut self, line: &str, events: &Events) -> Result<u32, StoresError> {
         let SupervisorRequest::Restart(server) = serde_json::from_str(line)
-            .map_err(|e| EmbeddedError::Supervisor(format!("not an order: {e}")))?;
+            .map_err(|e| StoresError::Supervisor(format!("not an order: {e}")))?;
         let Some(process) = self.processes.iter_mut().find(|process| process.server() == server)
         else {
-            return Err(EmbeddedError::Supervisor(format!("{server} is not one of these servers")));
+            return Err(StoresError::Supervisor(format!("{server} is not one of these servers")));
         };
         process.restart(events)?;
         let pid = process.pid();
@@ -173,12 +173,12 @@ impl Supervisor {
             Server::Redis => self.running.redis_pid = pid,
         }
         self.publish()?;
-        pid.ok_or_else(|| EmbeddedError::Server(format!("{server} ended as soon as it was ready")))
+        pid.ok_or_else(|| StoresError::Server(format!("{server} ended as soon as it was ready")))
     }
 
     /// Stops the servers and removes what is not kept, in the order in which
     /// nobody is sent to a server that is going away.
-    fn stop(mut self) -> Result<(), EmbeddedError> {
+    fn stop(mut self) -> Result<(), StoresError> {
         let withdrawn = self.kept.as_ref().map_or(Ok(()), KeptHome::withdraw);
         let stopped = process::stop(&mut self.processes);
         let removed = self.scratch.remove();
@@ -191,7 +191,7 @@ fn start_servers(
     binaries: &Binaries,
     site: &Site<'_>,
     events: &Events,
-) -> Result<(), EmbeddedError> {
+) -> Result<(), StoresError> {
     if let Some(binary) = &binaries.redis {
         processes.push(redis::prepare(binary, site)?);
     }
@@ -211,7 +211,7 @@ fn running(
     processes: &[ServerProcess],
     directory: &Path,
     sockets: &Path,
-) -> Result<Running, EmbeddedError> {
+) -> Result<Running, StoresError> {
     let of = |server| processes.iter().find(|process| process.server() == server);
     let redis_url = of(Server::Redis).map(|_| redis::url(sockets)).transpose()?;
     Ok(Running {

@@ -16,7 +16,7 @@ use super::{
     process::{Health, Hooks, ServerProcess, Site, run_to_end},
 };
 use crate::{
-    EmbeddedError, Home, Plan, Server,
+    Home, Plan, Server, StoresError,
     binaries::{Binaries, PostgresBinaries, first_number},
     remains::{REMAINS_MAX, kill_remains, processes_in, remove_directory},
 };
@@ -88,8 +88,8 @@ impl PostgresPrograms {
     /// Finds it.
     ///
     /// # Errors
-    /// [`EmbeddedError::MissingBinaries`] where it is not installed; root, and no user to run it as.
-    pub fn find() -> Result<Self, EmbeddedError> {
+    /// [`StoresError::MissingBinaries`] where it is not installed; root, and no user to run it as.
+    pub fn find() -> Result<Self, StoresError> {
         let plan = Plan { home: Home::Throwaway, postgres: true, redis: false, durable: true };
         let server = Binaries::find(&plan, None)?.postgres.map(|found| found.postgres);
         let directory = server.as_deref().and_then(Path::parent).unwrap_or(Path::new("/"));
@@ -108,7 +108,7 @@ impl PostgresPrograms {
     ///
     /// # Errors
     /// What the system says against it.
-    pub fn private_directory(&self, path: &Path) -> Result<(), EmbeddedError> {
+    pub fn private_directory(&self, path: &Path) -> Result<(), StoresError> {
         self.account.private_directory(path)
     }
 }
@@ -142,13 +142,13 @@ pub(super) fn prepare(
     binaries: &PostgresBinaries,
     site: &Site<'_>,
     events: &Events,
-) -> Result<ServerProcess, EmbeddedError> {
+) -> Result<ServerProcess, StoresError> {
     let data = site.directory.join("postgres");
     match data_major(&data) {
         None => make_cluster(binaries, &data, site, events)?,
         Some(major) if major == binaries.major => {}
         Some(major) => {
-            return Err(EmbeddedError::Directory(format!(
+            return Err(StoresError::Directory(format!(
                 "{} was written by PostgreSQL {major}, but the version found here is {}: install PostgreSQL {major}, \
                  or choose another directory with --data-dir",
                 data.display(),
@@ -172,9 +172,9 @@ fn make_cluster(
     data: &Path,
     site: &Site<'_>,
     events: &Events,
-) -> Result<(), EmbeddedError> {
+) -> Result<(), StoresError> {
     let unfinished = data.with_extension("unfinished");
-    remove_directory(&unfinished).map_err(|e| EmbeddedError::at("remove", &unfinished, &e))?;
+    remove_directory(&unfinished).map_err(|e| StoresError::at("remove", &unfinished, &e))?;
     site.account.private_directory(&unfinished)?;
     let mut command = foreign_to_nothing(&binaries.initdb);
     command.arg("-D").arg(&unfinished);
@@ -191,7 +191,7 @@ fn make_cluster(
     let log = site.directory.join("postgres.log");
     // A killed initdb leaves a `postgres --single` that still writes.
     run_to_end(command, site.account, &log, events).inspect_err(|_| kill_remains(&unfinished))?;
-    fs::rename(&unfinished, data).map_err(|e| EmbeddedError::at("make", data, &e))
+    fs::rename(&unfinished, data).map_err(|e| StoresError::at("make", data, &e))
 }
 
 fn foreign_to_nothing(program: &Path) -> Command {
@@ -216,7 +216,7 @@ pub(super) fn health(socket: &Path) -> Health {
 }
 
 /// Creates the database unless it exists. `create database` knows no `if not exists`.
-pub(super) fn ensure_database(socket: &Path) -> Result<(), EmbeddedError> {
+pub(super) fn ensure_database(socket: &Path) -> Result<(), StoresError> {
     let (sockets, patience) = (directory_of(socket), Duration::from_secs(60));
     let outcome = match converse(sockets, DATABASE, None, patience) {
         Err(error) if sqlstate(&error).as_deref() == Some("3D000") => {
@@ -225,7 +225,7 @@ pub(super) fn ensure_database(socket: &Path) -> Result<(), EmbeddedError> {
         other => other,
     };
     outcome.map_err(|error| {
-        EmbeddedError::Server(format!("cannot create the database {DATABASE}: {error}"))
+        StoresError::Server(format!("cannot create the database {DATABASE}: {error}"))
     })
 }
 
@@ -242,7 +242,7 @@ pub(super) fn clear_remains(
     data: &Path,
     socket: &Path,
     events: &Events,
-) -> Result<(), EmbeddedError> {
+) -> Result<(), StoresError> {
     let began = Instant::now();
     loop {
         let alive = processes_in(data);
@@ -250,7 +250,7 @@ pub(super) fn clear_remains(
             break;
         }
         if began.elapsed() > REMAINS_MAX {
-            return Err(EmbeddedError::Busy(format!(
+            return Err(StoresError::Busy(format!(
                 "a PostgreSQL server still runs in {} (process {}): stop it first",
                 data.display(),
                 alive[0]
@@ -265,7 +265,7 @@ pub(super) fn clear_remains(
     ] {
         match fs::remove_file(&path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                return Err(EmbeddedError::at("remove", &path, &e));
+                return Err(StoresError::at("remove", &path, &e));
             }
             _ => {}
         }

@@ -16,7 +16,7 @@ use nix::{
 use child_program::end_with_us;
 
 use super::{account::Account, events::Events};
-use crate::{EmbeddedError, Server};
+use crate::{Server, StoresError};
 
 /// How long a server may stay silent after its start.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ pub(super) struct Hooks {
     /// Whether the server at a socket answers.
     pub(super) health: fn(&Path) -> Health,
     /// Clears what an earlier process left in the data directory and at the socket.
-    pub(super) before_start: fn(&Path, &Path, &Events) -> Result<(), EmbeddedError>,
+    pub(super) before_start: fn(&Path, &Path, &Events) -> Result<(), StoresError>,
     /// Ends what the server may have left running.
     pub(super) after_stop: fn(&Path),
     /// The signals of a stop, each with the time after which it is sent.
@@ -83,7 +83,7 @@ impl ServerProcess {
         hooks: &'static Hooks,
         mut command: Command,
         site: &Site<'_>,
-    ) -> Result<Self, EmbeddedError> {
+    ) -> Result<Self, StoresError> {
         let socket = (hooks.socket)(site.sockets);
         let log = site.directory.join(format!("{}.log", hooks.name));
         send_output_to(&mut command, &log)?;
@@ -102,10 +102,10 @@ impl ServerProcess {
 
     /// Starts the server and waits until it answers. On failure it may be left
     /// running, for [`stop`].
-    pub(super) fn start(&mut self, events: &Events) -> Result<(), EmbeddedError> {
+    pub(super) fn start(&mut self, events: &Events) -> Result<(), StoresError> {
         (self.hooks.before_start)(&self.data, &self.socket, events)?;
         let child = self.command.spawn().map_err(|e| {
-            EmbeddedError::Server(format!(
+            StoresError::Server(format!(
                 "cannot run {}: {e}",
                 Path::new(self.command.get_program()).display()
             ))
@@ -132,7 +132,7 @@ impl ServerProcess {
     }
 
     /// Stops the server, if it still runs, and starts it again.
-    pub(super) fn restart(&mut self, events: &Events) -> Result<(), EmbeddedError> {
+    pub(super) fn restart(&mut self, events: &Events) -> Result<(), StoresError> {
         stop(std::slice::from_mut(self))?;
         self.start(events)
     }
@@ -152,8 +152,8 @@ impl ServerProcess {
         }
     }
 
-    fn complaint(&self, what: &str) -> EmbeddedError {
-        EmbeddedError::Server(format!(
+    fn complaint(&self, what: &str) -> StoresError {
+        StoresError::Server(format!(
             "{} {what}; its log {} ends:\n{}",
             self.server,
             self.log.display(),
@@ -164,7 +164,7 @@ impl ServerProcess {
 
 /// Stops the servers side by side, with growing insistence. A paused one is
 /// woken for it, since only SIGKILL reaches a process that is stopped.
-pub(super) fn stop(processes: &mut [ServerProcess]) -> Result<(), EmbeddedError> {
+pub(super) fn stop(processes: &mut [ServerProcess]) -> Result<(), StoresError> {
     let began = Instant::now();
     let mut sent = vec![0; processes.len()];
     while processes.iter().any(|process| process.child.is_some()) {
@@ -181,7 +181,7 @@ pub(super) fn stop(processes: &mut [ServerProcess]) -> Result<(), EmbeddedError>
             process.signal(Signal::SIGCONT);
         }
         if began.elapsed() > STOP_MAX {
-            return Err(EmbeddedError::Server(
+            return Err(StoresError::Server(
                 "a server survived SIGKILL; it must hang in the kernel".to_owned(),
             ));
         }
@@ -199,17 +199,17 @@ pub(super) fn run_to_end(
     account: &Account,
     log: &Path,
     events: &Events,
-) -> Result<(), EmbeddedError> {
+) -> Result<(), StoresError> {
     let program = Path::new(command.get_program()).display().to_string();
     send_output_to(&mut command, log)?;
     tie_to_supervisor(&mut command, account, Signal::SIGKILL);
     let mut child =
-        command.spawn().map_err(|e| EmbeddedError::Server(format!("cannot run {program}: {e}")))?;
+        command.spawn().map_err(|e| StoresError::Server(format!("cannot run {program}: {e}")))?;
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => {
-                return Err(EmbeddedError::Server(format!(
+                return Err(StoresError::Server(format!(
                     "{program} failed ({status}); its log {} ends:\n{}",
                     log.display(),
                     log_tail(log)
@@ -217,7 +217,7 @@ pub(super) fn run_to_end(
             }
             Ok(None) => {}
             Err(e) => {
-                return Err(EmbeddedError::Server(format!("cannot wait for {program}: {e}")));
+                return Err(StoresError::Server(format!("cannot wait for {program}: {e}")));
             }
         }
         if let Err(stopped) = events.pause(ASK_EVERY) {
@@ -229,13 +229,13 @@ pub(super) fn run_to_end(
     }
 }
 
-fn send_output_to(command: &mut Command, log: &Path) -> Result<(), EmbeddedError> {
+fn send_output_to(command: &mut Command, log: &Path) -> Result<(), StoresError> {
     let file = File::options()
         .create(true)
         .append(true)
         .open(log)
         .and_then(|file| Ok((file.try_clone()?, file)))
-        .map_err(|e| EmbeddedError::at("write", log, &e))?;
+        .map_err(|e| StoresError::at("write", log, &e))?;
     command.stdin(Stdio::null()).stdout(file.0).stderr(file.1);
     Ok(())
 }

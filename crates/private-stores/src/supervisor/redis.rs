@@ -11,7 +11,7 @@ use std::{
 use nix::sys::signal::Signal;
 
 use super::process::{Health, Hooks, ServerProcess, Site};
-use crate::{EmbeddedError, Server};
+use crate::{Server, StoresError};
 
 /// What makes a server a Redis.
 const HOOKS: Hooks = Hooks {
@@ -30,17 +30,17 @@ pub(super) fn socket(sockets: &Path) -> PathBuf {
 }
 
 /// The URL, as the `redis` crate reads it.
-pub(super) fn url(sockets: &Path) -> Result<String, EmbeddedError> {
+pub(super) fn url(sockets: &Path) -> Result<String, StoresError> {
     let socket = socket(sockets);
     let as_file = url::Url::from_file_path(&socket).map_err(|()| {
-        EmbeddedError::Directory(format!("{} is not an absolute path", socket.display()))
+        StoresError::Directory(format!("{} is not an absolute path", socket.display()))
     })?;
     Ok(format!("redis+unix://{}", as_file.path()))
 }
 
 /// Prepares the server. A throw-away Redis writes nothing to disk, so that a
 /// restart brings it back empty, as a lost Redis would come back.
-pub(super) fn prepare(binary: &Path, site: &Site<'_>) -> Result<ServerProcess, EmbeddedError> {
+pub(super) fn prepare(binary: &Path, site: &Site<'_>) -> Result<ServerProcess, StoresError> {
     let data = site.directory.join("redis");
     site.account.private_directory(&data)?;
     let mut command = Command::new(binary);

@@ -18,7 +18,7 @@ use nix::{
 };
 
 use super::account::Account;
-use crate::EmbeddedError;
+use crate::StoresError;
 use crate::remains::remove_directory;
 
 const PREFIX: &str = "seckill-servers-";
@@ -39,17 +39,16 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// Makes the directory, and `sockets` in it for `account` alone.
-    pub(super) fn create(account: &Account) -> Result<Self, EmbeddedError> {
+    pub(super) fn create(account: &Account) -> Result<Self, StoresError> {
         let base = choose_base(&[std::env::temp_dir(), PathBuf::from("/tmp")], account)?;
         sweep(&base);
         let directory = tempfile::Builder::new()
             .prefix(PREFIX)
             .rand_bytes(RANDOM_LETTERS)
             .tempdir_in(&base)
-            .map_err(|e| EmbeddedError::at("make a temporary directory in", &base, &e))?;
-        let lock = take_lock(directory.path(), account).map_err(|e| {
-            EmbeddedError::at("set up the temporary directory", directory.path(), &e)
-        })?;
+            .map_err(|e| StoresError::at("make a temporary directory in", &base, &e))?;
+        let lock = take_lock(directory.path(), account)
+            .map_err(|e| StoresError::at("set up the temporary directory", directory.path(), &e))?;
         let scratch = Self { directory: directory.keep(), _lock: lock };
         account.private_directory(&scratch.sockets())?;
         Ok(scratch)
@@ -64,9 +63,9 @@ impl Scratch {
     }
 
     /// Removes the directory, and says so when that fails.
-    pub(super) fn remove(self) -> Result<(), EmbeddedError> {
+    pub(super) fn remove(self) -> Result<(), StoresError> {
         remove_directory(&self.directory)
-            .map_err(|e| EmbeddedError::at("remove", &self.directory, &e))
+            .map_err(|e| StoresError::at("remove", &self.directory, &e))
     }
 }
 
@@ -89,7 +88,7 @@ fn take_lock(directory: &Path, account: &Account) -> io::Result<Flock<File>> {
 }
 
 /// The first of `bases` that leaves room for a socket path and lets `account` in.
-fn choose_base(bases: &[PathBuf], account: &Account) -> Result<PathBuf, EmbeddedError> {
+fn choose_base(bases: &[PathBuf], account: &Account) -> Result<PathBuf, StoresError> {
     let mut refusal = String::new();
     for base in bases {
         let base = fs::canonicalize(base).unwrap_or_else(|_| base.clone());
@@ -112,7 +111,7 @@ fn choose_base(bases: &[PathBuf], account: &Account) -> Result<PathBuf, Embedded
         }
     }
     let names: Vec<String> = bases.iter().map(|base| base.display().to_string()).collect();
-    Err(EmbeddedError::Directory(format!(
+    Err(StoresError::Directory(format!(
         "no place for the servers' sockets in {}: the last {refusal}; set TMPDIR to a short, accessible directory",
         names.join(" or ")
     )))
