@@ -46,8 +46,8 @@ explore: setup-lab release-all ## every interleaving of every design's steps, he
 	@mkdir -p $(TARGET_DIR)/lab
 	$(SECKILL) lab explore --all --html $(TARGET_DIR)/lab/explore.html --json $(TARGET_DIR)/lab/explore.json $(ARGS)
 
-# Most of a test's time is waiting for servers, so two tests a core keep the cores busy.
-export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Most of a test's time is waiting for servers, so three tests a core keep the cores busy.
+export RUST_TEST_THREADS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: test
 test: setup-test ## all tests, against real PostgreSQL and Redis that they start themselves
