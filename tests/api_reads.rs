@@ -47,8 +47,8 @@ async fn one_read_too_many_is_refused() {
     let api = Api::at(world, address);
     api.world.users(1).await;
     let voucher = api.world.voucher(1).await.id;
-    let all =
-        app.memory().reads.acquire_many(app.memory().reads.available_permits() as u32).await.unwrap();
+    let reads = &app.memory().reads;
+    let all = reads.acquire_many(reads.available_permits() as u32).await.unwrap();
     for path in ["/api/me", "/api/orders", "/api/orders/1"] {
         let refused = api.get_as(1, path).await;
         assert_eq!(refused.problem(503, "unavailable").header("retry-after"), Some("1"));

@@ -47,8 +47,8 @@ pub enum Failure {
     ReadDefect,
     /// As many purchases as may be are under way in this process.
     Overloaded,
-    /// An order of the voucher failed in a way that opens the circuit, and the one purchase of this quarter
-    /// of a second that may try is under way.
+    /// An order of the voucher failed less than 250 ms ago in a way that opens the circuit, or the one
+    /// purchase that may try in this quarter of a second has begun.
     CircuitOpen,
     /// Redis is away or silent when it is asked for the buyer's lock. If the lock was granted unheard,
     /// the lock's clean-up worker releases it.
@@ -93,7 +93,7 @@ pub enum Books {
 pub enum Circuit {
     /// The next buyer tries.
     Stays,
-    /// Buyers hear `CircuitOpen`, but for one purchase every 250 ms, until one succeeds.
+    /// Buyers hear `CircuitOpen`, but for one purchase every 250 ms, until one does not fail so.
     Opens,
 }
 

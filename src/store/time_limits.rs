@@ -9,7 +9,7 @@
 //! | 800 ms | [`ANSWER_WITHIN`] | shorter than [`FRESH_FOR`]: what is read is still fresh when it comes |
 //! | 900 ms | [`FRESH_FOR`] | shorter than the promised second |
 //! | 1 s | an order in the queue while no transaction slot is free (crate `group-commit`) | |
-//! | 5 s | the lease of the buyer's lock; PostgreSQL's `statement_timeout` | longer than all of the above together |
+//! | 5 s | the lease of the buyer's lock; PostgreSQL's `statement_timeout` | longer than each of the above |
 
 use std::time::Duration;
 

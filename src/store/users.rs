@@ -4,8 +4,8 @@ use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
-use super::postgres::in_time;
 use super::StoreError;
+use super::postgres::in_time;
 use crate::model::{User, UserId};
 
 impl FromRow<'_, PgRow> for User {

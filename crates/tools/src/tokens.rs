@@ -123,11 +123,7 @@ async fn reserve_ids(pool: &PgPool, count: u32) -> anyhow::Result<UserId> {
 
 /// The first user of `first .. first + count` whose phone is not the one that [`users::create_range`] makes: a
 /// person.
-async fn find_person(
-    pool: &PgPool,
-    first: UserId,
-    count: u32,
-) -> sqlx::Result<Option<UserId>> {
+async fn find_person(pool: &PgPool, first: UserId, count: u32) -> sqlx::Result<Option<UserId>> {
     let query = sqlx::query_scalar(
         "select id from users
          where id between $1 and $1 + $2 - 1 and phone <> '+999' || lpad(id::text, 11, '0')
