@@ -81,7 +81,7 @@ impl Measured {
 fn part_of_demo(words: &str) -> Option<Part> {
     match words.split_once(' ')? {
         ("seckill", "serve") => Some("nodes"),
-        ("seckill", "crowd") => Some("load generator"),
+        ("seckill-tools", "crowd") => Some("load generator"),
         ("postgres", _) => Some("PostgreSQL"),
         ("redis-server", _) => Some("Redis"),
         _ => None,
