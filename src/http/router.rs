@@ -102,13 +102,13 @@ async fn limit_reads(State(app): State<App>, request: Request, next: Next) -> Re
 
 /// `routes` with what concerns every request.
 pub fn with_common_layers(routes: Router) -> Router {
-    routes.layer(from_fn(around))
+    routes.layer(from_fn(answer))
 }
 
 /// Refuses an oversized body, makes a panic a problem, writes a problem in the client's language, tells
 /// browsers their limits, and measures. It is one function, without a layer for each: with the panic layer
 /// of tower-http, which boxes each answer's body once more, `/healthz` took 7 % more time of the processor.
-async fn around(request: Request, next: Next) -> Response {
+async fn answer(request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let language = Language::preferred(request.headers());
     let matched = request.extensions().get::<MatchedPath>().cloned();

@@ -11,7 +11,7 @@ use crate::store::Placement;
 use crate::telemetry;
 
 /// How long an open circuit refuses every purchase. Then it lets one purchase through in each such
-/// period, until a purchase of the voucher ends otherwise than by a failure that opens the circuit.
+/// period, until one ends without a failure that opens the circuit.
 const OPEN_FOR: Duration = Duration::from_millis(250);
 
 /// The circuit breaker of one sale. Each sale has its own, so that a row that another session has

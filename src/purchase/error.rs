@@ -6,8 +6,8 @@
 //!
 //! At a moment that no row names, the death of a store costs the buyer nothing. Redis is not needed once
 //! lock and id are granted; a release that fails is tried again in the background, and the lease ends the
-//! lock in any case. When PostgreSQL dies, the server asks it again for 800 ms with the same ids: an answer that
-//! comes in that time is the buyer's answer.
+//! lock in any case. When PostgreSQL dies, the server asks it again for 800 ms with the same ids: an
+//! answer that comes in that time is the buyer's answer.
 
 use std::time::Duration;
 
@@ -93,7 +93,8 @@ pub enum Books {
 pub enum Circuit {
     /// The next buyer tries.
     Stays,
-    /// Buyers hear `CircuitOpen`, but for one purchase every 250 ms, until one does not fail so.
+    /// Buyers hear `CircuitOpen`, but for one purchase every 250 ms, until one ends without such a
+    /// failure.
     Opens,
 }
 

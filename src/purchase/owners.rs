@@ -116,7 +116,7 @@ impl OrderOwners {
     }
 
     /// The order that `user` has of a voucher whose sale is not on. Where memory has no owners, it loads
-    /// them, and if that fails, it looks in the database: two waits for the database, one after the other.
+    /// them, and if that fails, it looks for this user: two waits for the database, one after the other.
     pub async fn find(
         &self,
         user: UserId,

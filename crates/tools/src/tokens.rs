@@ -13,7 +13,7 @@ use seckill::cli::stores::{Stores, secret_is_required};
 use seckill::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use seckill::http::tokens::{LONGEST_TOKEN_LIFE, Tokens};
 use seckill::model::{Clock, SystemClock, UserId};
-use seckill::store::{Database, users};
+use seckill::store::{Database, StoreError, users};
 
 /// Users at once.
 const MAX_USERS: u32 = 5_000_000;
@@ -84,7 +84,10 @@ pub async fn mint(
     let now = SystemClock.now();
     let first = match first {
         Some(first) => first,
-        None => reserve_ids(database.pool(), count).await?,
+        None => {
+            let first = reserve_ids(database.pool(), count).await?;
+            UserId::new(first).context("user ids are exhausted")?
+        }
     };
     check_range(first, count)?;
     let id = |offset: u32| {
@@ -103,7 +106,7 @@ pub async fn mint(
 }
 
 /// Sets aside `count` ids in a row that no user has and no login will draw. Returns the first.
-async fn reserve_ids(pool: &PgPool, count: u32) -> anyhow::Result<UserId> {
+async fn reserve_ids(pool: &PgPool, count: u32) -> Result<i64, StoreError> {
     let mut transaction = pool.begin().await?;
     sqlx::query("lock table users in share row exclusive mode").execute(&mut *transaction).await?;
     let first: i64 = sqlx::query_scalar(
@@ -118,12 +121,16 @@ async fn reserve_ids(pool: &PgPool, count: u32) -> anyhow::Result<UserId> {
         .execute(&mut *transaction)
         .await?;
     transaction.commit().await?;
-    UserId::new(first).context("user ids are exhausted")
+    Ok(first)
 }
 
-/// The first user of `first .. first + count` whose phone is not the one that [`users::create_range`] makes: a
-/// person.
-async fn find_person(pool: &PgPool, first: UserId, count: u32) -> sqlx::Result<Option<UserId>> {
+/// The first user of `first .. first + count` who is a person: whose phone is not the one that
+/// [`users::create_range`] makes.
+async fn find_person(
+    pool: &PgPool,
+    first: UserId,
+    count: u32,
+) -> Result<Option<UserId>, StoreError> {
     let query = sqlx::query_scalar(
         "select id from users
          where id between $1 and $1 + $2 - 1 and phone <> '+999' || lpad(id::text, 11, '0')
@@ -132,7 +139,7 @@ async fn find_person(pool: &PgPool, first: UserId, count: u32) -> sqlx::Result<O
     )
     .bind(first.get())
     .bind(i64::from(count));
-    query.fetch_optional(pool).await
+    Ok(query.fetch_optional(pool).await?)
 }
 
 /// A token of a person is more than a load test needs.
