@@ -39,7 +39,7 @@ async fn the_location_of_a_purchase_leads_to_the_order() {
     let order_id = bought.text_of("order_id").to_owned();
     let expected = json!({
         "order_id": order_id, "voucher_id": voucher.id.to_string(), "user_id": "1",
-        "created_at": "2026-11-11T00:00:00Z",
+        "created_at": "2026-11-11T00:00:00Z", "status": "paid", "amount": 0, "pay_by": null,
     });
     assert_eq!(bought.body, expected);
     assert!(order_id.parse::<i64>().unwrap() > 1 << 53, "{order_id}");
@@ -49,7 +49,7 @@ async fn the_location_of_a_purchase_leads_to_the_order() {
     for (member, value) in expected.as_object().unwrap() {
         assert_eq!(&order.body[member], value);
     }
-    assert_eq!(order.body["status"], "unpaid");
+    assert_eq!(order.body["paid_at"], "2026-11-11T00:00:00Z");
 }
 
 #[tokio::test]

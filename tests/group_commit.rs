@@ -25,7 +25,7 @@ pub type Answer = Result<Outcome, PurchaseError>;
 
 /// See [`World::wait_long_for_rows`].
 pub const WAIT_LONG_FOR_ROWS: &str = "alter function
-    place_orders(bigint, bigint[], bigint[], timestamptz[]) set lock_timeout = '10s'";
+    sell(bigint, bigint[], bigint[], timestamptz[]) set lock_timeout = '10s'";
 
 #[easy_ext::ext(GroupCommitWorld)]
 pub impl World {

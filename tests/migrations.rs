@@ -23,7 +23,8 @@ pub const LATER_RELEASE: &str = "alter table orders add column channel text;
 /// What a version before 0.1.0 left: the same tables by seven migrations.
 const BEFORE_0_1_0: &str = "update _sqlx_migrations set checksum = '\\x00';
     insert into _sqlx_migrations (version, description, success, checksum, execution_time)
-    select version, 'before 0.1.0', true, '\\x00', 0 from generate_series(3, 7) version";
+    select version, 'before 0.1.0', true, '\\x00', 0 from generate_series(3, 7) version
+    on conflict do nothing";
 
 /// A migration as the database lists it.
 type Applied = (i64, String, Vec<u8>, DateTime<Utc>);

@@ -66,12 +66,14 @@ async fn owners_hear_of_their_orders_after_the_end_of_the_sale() {
         let late = node.buy(user(21), voucher).await.unwrap();
         assert_eq!(late, Outcome::Refused(Refusal::SaleEnded));
         // The beginning is moved into the future: an owner is an owner all the same.
-        sqlx::query("update seckill_vouchers set begin_time = $1, end_time = $2")
-            .bind(end + TimeDelta::hours(1))
-            .bind(end + TimeDelta::hours(2))
-            .execute(world.database.pool())
-            .await
-            .unwrap();
+        sqlx::query(
+            "update seckill_vouchers set begin_time = $1, end_time = $2, revision = revision + 1",
+        )
+        .bind(end + TimeDelta::hours(1))
+        .bind(end + TimeDelta::hours(2))
+        .execute(world.database.pool())
+        .await
+        .unwrap();
         let node = world.shop().await;
         all_hear_of_their_orders(&node, voucher, &orders).await;
         let early = node.buy(user(21), voucher).await.unwrap();

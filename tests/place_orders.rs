@@ -13,10 +13,14 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use seckill::model::{Order, OrderId, VoucherId};
 use seckill::store::{Database, NewOrder, OrderWriter, Placement, StoreError, orders};
+
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 
 use testkit::shop::world::{World, midnight, user};
+
+/// An order that costs nothing.
+pub const ORDERED: Placement = Placement::Ordered(None);
 
 /// Orders of these users, with ids from `first` on.
 fn new_orders(first: i64, users: &[i64]) -> Vec<NewOrder> {
@@ -67,11 +71,11 @@ async fn the_first_in_the_batch_get_the_last_vouchers() {
     let all = new_orders(1, &(1..=256).collect::<Vec<_>>());
     let placed = world.place(voucher, &all).await;
     for (place, placed) in placed.into_iter().enumerate() {
-        assert_eq!(placed, if place < 200 { Placement::Ordered } else { Placement::SoldOut });
+        assert_eq!(placed, if place < 200 { ORDERED } else { Placement::SoldOut });
     }
     // To the microsecond.
     let kept = world.order(18, 18).await;
-    assert_eq!(kept, Some(Order::new(all[17].id, user(18), voucher, all[17].at)));
+    assert_eq!(kept, Some(Order::placed(all[17].id, user(18), voucher, all[17].at, None)));
     let audit = world.audit().await;
     assert!(audit.holds && audit.stock == 0, "{audit:?}");
     let (updated, transactions): (bool, i64) = sqlx::query_as(
@@ -90,7 +94,7 @@ async fn a_buyer_who_has_bought_is_named_the_order_before_the_batch_or_in_it() {
     let voucher = world.voucher(10).await.id;
     world.place(voucher, &new_orders(1, &[1])).await;
     let placed = world.place(voucher, &new_orders(11, &[2, 1, 2, 3, 2])).await;
-    assert_eq!(placed, [Placement::Ordered, has(1), has(11), Placement::Ordered, has(11)]);
+    assert_eq!(placed, [ORDERED, has(1), has(11), ORDERED, has(11)]);
     let audit = world.audit().await;
     assert!(audit.holds && audit.stock == 7, "{audit:?}");
 }
@@ -102,7 +106,7 @@ async fn nobody_is_told_sold_out_while_a_voucher_is_left() {
     let voucher = world.voucher(2).await.id;
     // The second order of user 1 does not take user 2's.
     let placed = world.place(voucher, &new_orders(1, &[1, 1, 2])).await;
-    assert_eq!(placed, [Placement::Ordered, has(1), Placement::Ordered]);
+    assert_eq!(placed, [ORDERED, has(1), ORDERED]);
     // Sold out, to those who have none.
     assert_eq!(world.place(voucher, &new_orders(11, &[3, 1])).await, [Placement::SoldOut, has(1)]);
     assert!(world.audit().await.holds);
@@ -115,13 +119,13 @@ async fn an_id_that_another_order_has_is_told_to_its_buyer_alone() {
     let voucher = world.voucher(4).await.id;
     world.place(voucher, &new_orders(2, &[9])).await;
     let placed = world.place(voucher, &new_orders(1, &[1, 2, 3])).await;
-    assert_eq!(placed, [Placement::Ordered, Placement::IdTaken, Placement::Ordered]);
+    assert_eq!(placed, [ORDERED, Placement::IdTaken, ORDERED]);
     // It takes no place from those behind it: one is left, and sold.
     let placed = world.place(voucher, &new_orders(1, &[4, 5])).await;
     assert_eq!(placed, [Placement::IdTaken, Placement::IdTaken]);
     assert_eq!(
         world.place(voucher, &new_orders(3, &[6, 7, 8])).await,
-        [Placement::IdTaken, Placement::Ordered, Placement::SoldOut]
+        [Placement::IdTaken, ORDERED, Placement::SoldOut]
     );
     let audit = world.audit().await;
     assert!(audit.holds && audit.stock == 0, "{audit:?}");
@@ -132,8 +136,8 @@ async fn two_vouchers_may_have_an_order_with_the_same_id_and_each_user_finds_the
     let world = World::new().await;
     world.users(2).await;
     let (one, other) = (world.voucher(5).await.id, world.voucher(5).await.id);
-    assert_eq!(world.place(one, &new_orders(7, &[1])).await, [Placement::Ordered]);
-    assert_eq!(world.place(other, &new_orders(7, &[2])).await, [Placement::Ordered]);
+    assert_eq!(world.place(one, &new_orders(7, &[1])).await, [ORDERED]);
+    assert_eq!(world.place(other, &new_orders(7, &[2])).await, [ORDERED]);
     assert_eq!(world.order(1, 7).await.unwrap().voucher_id, one);
     assert_eq!(world.order(2, 7).await.unwrap().voucher_id, other);
     assert_eq!(world.order(1, 8).await, None);
@@ -147,7 +151,7 @@ async fn the_same_batch_again_says_the_same_and_changes_nothing() {
     world.place(voucher, &new_orders(90, &[4])).await;
     let all = new_orders(1, &[1, 4, 2, 3]);
     let placed = world.place(voucher, &all).await;
-    assert_eq!(placed, [Placement::Ordered, has(90), Placement::Ordered, Placement::SoldOut]);
+    assert_eq!(placed, [ORDERED, has(90), ORDERED, Placement::SoldOut]);
     let audit = world.audit().await;
     for _ in 0..2 {
         assert_eq!(world.place(voucher, &all).await, placed);
@@ -202,7 +206,7 @@ async fn batches_beside_batches_keep_the_books() {
                     let placed = try_place(&writer, voucher, &all).await;
                     for (order, placed) in all.iter().zip(placed) {
                         let id = match placed.unwrap() {
-                            Placement::Ordered => order.id,
+                            Placement::Ordered(_) => order.id,
                             Placement::AlreadyBought(id) => id,
                             other => {
                                 assert_eq!(other, Placement::SoldOut);
@@ -271,7 +275,7 @@ async fn rows_read(
 ) -> Vec<(String, i64, i64)> {
     let mut transaction = connection.begin().await.unwrap();
     let orders = new_orders(first, &users.iter().map(|(_, user)| *user).collect::<Vec<_>>());
-    sqlx::query("select * from place_orders($1, $2, $3, $4)")
+    sqlx::query("select * from sell($1, $2, $3, $4)")
         .bind(users[0].0.get())
         .bind(orders.iter().map(|order| order.id.get()).collect::<Vec<_>>())
         .bind(orders.iter().map(|order| order.user.get()).collect::<Vec<_>>())
@@ -303,14 +307,14 @@ async fn what_was_committed_while_a_batch_waited_counts() {
                    insert into orders (id, user_id, voucher_id) values (90, 1, 1)";
         let holder = world.begin(buy).await;
         let all = new_orders(1, &[1, 2]);
-        assert_eq!(world.behind(holder, voucher, &all).await, [has(90), Placement::Ordered]);
+        assert_eq!(world.behind(holder, voucher, &all).await, [has(90), ORDERED]);
 
         // What was too little for all is enough.
         let restock = "update seckill_vouchers
                        set stock = stock + 2, initial_stock = initial_stock + 2";
         let holder = world.begin(restock).await;
         let all = new_orders(11, &[3, 4]);
-        assert_eq!(world.behind(holder, voucher, &all).await, [Placement::Ordered; 2]);
+        assert_eq!(world.behind(holder, voucher, &all).await, [ORDERED; 2]);
         let audit = world.audit().await;
         let left = i64::from(stock) - 2;
         assert!(audit.holds && audit.stock == left && audit.orders == 4, "{audit:?}");
@@ -348,7 +352,7 @@ async fn a_row_that_somebody_holds_fails_the_batch_and_writes_nothing() {
     }
     holder.close().await.unwrap();
     assert_eq!(world.audit().await.orders, 0);
-    assert_eq!(world.place(voucher, &all).await, [Placement::Ordered; 2]);
+    assert_eq!(world.place(voucher, &all).await, [ORDERED; 2]);
 }
 
 #[tokio::test]
@@ -356,10 +360,12 @@ async fn a_refusal_of_an_order_that_was_not_sent_makes_no_other_order_placed() {
     let world = World::new().await;
     world.users(2).await;
     let voucher = world.voucher(5).await.id;
-    let wrong = "create or replace function place_orders(
+    let wrong = "create or replace function sell(
             voucher bigint, ids bigint[], users bigint[], times timestamptz[])
-        returns table (order_id bigint, reason text, earlier_id bigint)
-        language plpgsql as $$ begin return query select 77::bigint, 'sold_out', null::bigint; end $$";
+        returns table (order_id bigint, reason text, earlier_id bigint, to_pay bigint, until timestamptz)
+        language plpgsql as $$ begin
+            return query select 77::bigint, 'sold_out', null::bigint, null::bigint, null::timestamptz;
+        end $$";
     sqlx::raw_sql(wrong).execute(world.database.pool()).await.unwrap();
     for placed in try_place(&writer(&world.database), voucher, &new_orders(1, &[1, 2])).await {
         assert!(placed.as_ref().is_err_and(StoreError::outcome_unknown), "{placed:?}");

@@ -16,6 +16,7 @@ use seckill::store::{DatabaseClock, NewOrder, OrderWriter, Placement, orders};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
+use crate::place_orders::ORDERED;
 use testkit::shop::world::{World, each_strategy, midnight, user};
 use testkit::wait::eventually;
 
@@ -36,7 +37,8 @@ pub impl World {
 
     async fn restock(&self, voucher: VoucherId, more: i32) {
         let done = sqlx::query(
-            "update seckill_vouchers set stock = stock + $2, initial_stock = initial_stock + $2
+            "update seckill_vouchers
+             set stock = stock + $2, initial_stock = initial_stock + $2, revision = revision + 1
              where voucher_id = $1",
         )
         .bind(voucher.get())
@@ -352,8 +354,7 @@ async fn the_database_alone_sells_one_user_one_and_takes_one_from_the_stock() {
     for stock in [10, 1] {
         let voucher = world.voucher(stock).await;
         let placed = place_at_once(&world, vec![(user(1), voucher.id); 20]).await;
-        let won: Vec<_> =
-            placed.iter().filter(|(_, placed)| *placed == Placement::Ordered).collect();
+        let won: Vec<_> = placed.iter().filter(|(_, placed)| *placed == ORDERED).collect();
         let [(winner, _)] = won.as_slice() else { panic!("{placed:?}") };
         let others = placed.iter().filter(|(_, one)| *one == Placement::AlreadyBought(*winner));
         assert_eq!(others.count(), 19, "{placed:?}");
@@ -375,7 +376,7 @@ async fn the_database_alone_never_sells_more_than_there_is() {
     let buyers = (1..=20).map(|number| (user(number), voucher.id)).collect();
     let placed = place_at_once(&world, buyers).await;
     let count = |wanted: Placement| placed.iter().filter(|(_, one)| *one == wanted).count();
-    assert_eq!(count(Placement::Ordered), 5, "{placed:?}");
+    assert_eq!(count(ORDERED), 5, "{placed:?}");
     assert_eq!(count(Placement::SoldOut), 15, "{placed:?}");
     assert!(world.audit().await.holds);
     let nothing = VoucherId::new(9_999).unwrap();

@@ -9,6 +9,7 @@ use group_commit::Limits;
 use seckill::model::{ManualClock, Outcome, Refusal};
 use seckill::store::{NewOrder, OrderWriter, Placement};
 
+use crate::place_orders::ORDERED;
 use testkit::shop::world::{World, each_strategy, midnight, user};
 
 #[tokio::test]
@@ -50,8 +51,8 @@ async fn the_database_places_no_order_outside_the_sale() {
     let microsecond = TimeDelta::microseconds(1);
     let moments = [
         (midnight() + hour - microsecond, Placement::SaleNotStarted),
-        (midnight() + hour, Placement::Ordered),
-        (midnight() + hour * 2 - microsecond, Placement::Ordered),
+        (midnight() + hour, ORDERED),
+        (midnight() + hour * 2 - microsecond, ORDERED),
         (midnight() + hour * 2, Placement::SaleEnded),
     ];
     for (number, (now, expected)) in (1..).zip(moments) {
@@ -59,7 +60,7 @@ async fn the_database_places_no_order_outside_the_sale() {
         let order = NewOrder { id: ids.next().await.unwrap(), user: user(number), at: now };
         assert_eq!(writer.place(voucher, order).await.unwrap(), expected, "{now}");
         // An owner hears of the order, also when the sale is over.
-        if expected == Placement::Ordered {
+        if expected == ORDERED {
             world.set_time(midnight() + hour * 3).await;
             let again = NewOrder { id: ids.next().await.unwrap(), user: user(number), at: now };
             let placed = writer.place(voucher, again).await.unwrap();

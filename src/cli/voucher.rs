@@ -64,7 +64,7 @@ pub async fn run(command: VoucherCommand) -> anyhow::Result<()> {
 async fn add(args: AddArgs) -> anyhow::Result<()> {
     let AddArgs { title, stock, begin: begin_time, end: end_time, stores, home } = args;
     let now = SystemClock.now();
-    let new = NewVoucherBody { title, stock, begin_time, end_time }
+    let new = NewVoucherBody { title, stock, begin_time, end_time, ..NewVoucherBody::default() }
         .complete(now)
         .map_err(|what| ConfigError(what.to_owned()))?;
     let stores = Stores::open_database(&stores, &home).await?;

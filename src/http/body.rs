@@ -100,15 +100,28 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 }
 
 /// A whole number however it is written: `100.0` is an integer to JSON Schema.
-pub fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+pub fn whole_number<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     let number = Number::deserialize(deserializer)?;
     let whole = match (number.as_i64(), number.as_f64()) {
         (Some(number), _) => Some(number),
         (None, Some(number)) if number.fract() == 0.0 => Some(number as i64),
         _ => None,
     };
-    let whole = whole.and_then(|number| i32::try_from(number).ok());
-    whole.ok_or_else(|| D::Error::custom(format!("{number} is not an integer of 32 bits")))
+    let bits = 8 * size_of::<T>();
+    let whole = whole.and_then(|number| T::try_from(number).ok());
+    whole.ok_or_else(|| D::Error::custom(format!("{number} is not an integer of {bits} bits")))
+}
+
+/// The same where there may be none.
+pub fn maybe_whole_number<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(bound(deserialize = "T: TryFrom<i64>"))]
+    struct Whole<T>(#[serde(deserialize_with = "whole_number")] T);
+    Ok(Option::<Whole<T>>::deserialize(deserializer)?.map(|Whole(number)| number))
 }
 
 /// A JSON body.

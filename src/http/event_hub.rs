@@ -239,10 +239,17 @@ mod tests {
             let voucher = Voucher {
                 id,
                 title: "a".to_owned(),
+                subtitle: String::new(),
+                terms: String::new(),
+                value: None,
+                price: 0,
+                pay_within_s: 900,
                 stock,
                 initial_stock: 9,
                 begin_time: DateTime::UNIX_EPOCH,
                 end_time: DateTime::<Utc>::MAX_UTC,
+                paused: false,
+                revision: 1,
             };
             VoucherBody::at(voucher, DateTime::UNIX_EPOCH)
         })

@@ -36,6 +36,7 @@ pub(super) const PATH: &str = "/api/openapi.json";
         vouchers::list,
         vouchers::find,
         vouchers::create,
+        vouchers::change,
         audits::create,
         events::of_all,
         events::of_voucher,

@@ -30,6 +30,13 @@ pub struct OrderedBody {
     pub user_id: UserId,
     /// When.
     pub created_at: DateTime<Utc>,
+    /// Where the order stands.
+    pub status: OrderStatus,
+    /// What it costs, in the currency's smallest unit.
+    pub amount: i64,
+    /// An unpaid order is cancelled after this instant. Null: there was nothing to pay.
+    #[schema(required = true)]
+    pub pay_by: Option<DateTime<Utc>>,
 }
 
 /// An order.
@@ -38,14 +45,15 @@ pub struct OrderBody {
     /// The order.
     #[serde(flatten)]
     pub ordered: OrderedBody,
-    /// Where the order stands.
-    pub status: OrderStatus,
     /// When it was paid.
     #[schema(required = true)]
     pub paid_at: Option<DateTime<Utc>>,
     /// When it was redeemed.
     #[schema(required = true)]
     pub used_at: Option<DateTime<Utc>>,
+    /// When it was cancelled.
+    #[schema(required = true)]
+    pub cancelled_at: Option<DateTime<Utc>>,
     /// When it was refunded.
     #[schema(required = true)]
     pub refunded_at: Option<DateTime<Utc>>,
@@ -59,10 +67,13 @@ impl From<Order> for OrderBody {
                 voucher_id: order.voucher_id,
                 user_id: order.user_id,
                 created_at: order.created_at,
+                status: order.status,
+                amount: order.amount,
+                pay_by: order.pay_by,
             },
-            status: order.status,
             paid_at: order.paid_at,
             used_at: order.used_at,
+            cancelled_at: order.cancelled_at,
             refunded_at: order.refunded_at,
         }
     }
@@ -89,7 +100,7 @@ pub struct BuyBody {
         (status = 403, description = "`forbidden`: the body names another user"),
         (status = 404, description = "`voucher_not_found`"),
         (status = 409, description = "`sold_out`, `already_bought` (with `order_id`), \
-            `order_in_progress`, `sale_not_started` (with `begin_time`) or `sale_ended`"),
+            `order_in_progress`, `sale_not_started` (with `begin_time`), `sale_paused` or `sale_ended`"),
         (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),

@@ -32,6 +32,9 @@ pub enum Code {
     OrderInProgress,
     SaleNotStarted,
     SaleEnded,
+    SalePaused,
+    OrderState,
+    StockIsSold,
     TooManyRequests,
     Unavailable,
     Internal,
@@ -51,7 +54,7 @@ pub struct ProblemKind {
 
 impl Code {
     /// Every code of the server's own routes, for the documentation and the tests.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::InvalidRequest,
         Self::Unauthenticated,
         Self::Forbidden,
@@ -64,6 +67,9 @@ impl Code {
         Self::OrderInProgress,
         Self::SaleNotStarted,
         Self::SaleEnded,
+        Self::SalePaused,
+        Self::OrderState,
+        Self::StockIsSold,
         Self::TooManyRequests,
         Self::Unavailable,
         Self::Internal,
@@ -110,6 +116,21 @@ impl Code {
                 (S::CONFLICT, "sale_not_started", "The sale has not begun", "秒杀尚未开始")
             }
             Self::SaleEnded => (S::CONFLICT, "sale_ended", "The sale is over", "秒杀已经结束"),
+            Self::SalePaused => {
+                (S::CONFLICT, "sale_paused", "The sale is paused for a while", "秒杀已暂停")
+            }
+            Self::OrderState => (
+                S::CONFLICT,
+                "order_state",
+                "The order is in a state that does not allow this",
+                "订单当前状态不允许此操作",
+            ),
+            Self::StockIsSold => (
+                S::CONFLICT,
+                "stock_is_sold",
+                "More are sold than there would be",
+                "已售数量超过新的总库存",
+            ),
             Self::TooManyRequests => (
                 S::TOO_MANY_REQUESTS,
                 "too_many_requests",
@@ -230,6 +251,7 @@ impl From<Refusal> for ApiError {
                 Self::new(Code::SaleNotStarted).member("begin_time", json!(begin_time))
             }
             Refusal::SaleEnded => Self::new(Code::SaleEnded),
+            Refusal::SalePaused => Self::new(Code::SalePaused),
             Refusal::SoldOut => Self::new(Code::SoldOut),
             Refusal::AlreadyBought { order_id } => {
                 Self::new(Code::AlreadyBought).member("order_id", json!(order_id))

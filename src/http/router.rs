@@ -8,7 +8,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CONNECTION, HeaderValue};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, patch, post};
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 use tower_http::trace::TraceLayer;
@@ -43,6 +43,7 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .route("/api/sessions", post(sessions::create).delete(sessions::end_all))
         .route("/api/me", get(sessions::me))
         .route("/api/vouchers", post(vouchers::create))
+        .route("/api/vouchers/{id}", patch(vouchers::change))
         .route("/api/vouchers/{id}/audit", post(audits::create))
         .route("/api/nodes", get(nodes::list))
         .route("/api/orders", get(orders::list))

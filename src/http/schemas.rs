@@ -8,6 +8,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::problem::Code;
 use crate::model::{OrderId, OrderStatus, SaleStatus, UserId, VoucherId};
+use crate::store::vouchers::{MAX_AMOUNT, MAX_PAY_WITHIN_S};
 
 /// A type that is only a name for a schema.
 macro_rules! named {
@@ -91,6 +92,28 @@ named!(Title, "Title", {
     text(pattern, "100 yuan for 80", description).min_length(Some(1)).max_length(Some(200))
 });
 
+named!(Subtitle, "Subtitle", {
+    value(Type::String, "A second line: no NUL.")
+        .max_length(Some(200))
+        .pattern(Some(r"^[^\u0000]*$"))
+});
+
+named!(Terms, "Terms", {
+    value(Type::String, "The conditions: no NUL.")
+        .max_length(Some(2000))
+        .pattern(Some(r"^[^\u0000]*$"))
+});
+
+named!(Amount, "Amount", {
+    let amount = value(Type::Integer, "In the currency's smallest unit.").minimum(Some(0));
+    amount.maximum(Some(MAX_AMOUNT)).examples([8000])
+});
+
+named!(PayWithin, "PayWithin", {
+    let seconds = value(Type::Integer, "Seconds, at most 30 days.").minimum(Some(1));
+    seconds.maximum(Some(MAX_PAY_WITHIN_S)).examples([900])
+});
+
 named!(SaleInstant, "SaleInstant", {
     let description = "An instant in the years 1970 to 9999 (UTC); what is below a microsecond is \
         cut off.";
@@ -99,14 +122,13 @@ named!(SaleInstant, "SaleInstant", {
 });
 
 described!(SaleStatus, "SaleStatus", {
-    use SaleStatus::{Ended, OnSale, SoldOut, Upcoming};
-    let words = [Upcoming, OnSale, SoldOut, Ended].map(|status| json!(status));
+    use SaleStatus::{Ended, OnSale, Paused, SoldOut, Upcoming};
+    let words = [Upcoming, OnSale, Paused, SoldOut, Ended].map(|status| json!(status));
     word(words, "Where the sale stands.")
 });
 
 described!(OrderStatus, "OrderStatus", {
-    let statuses = (1..=i16::MAX).map_while(|number| OrderStatus::try_from(number).ok());
-    word(statuses.map(|status| json!(status)), "Where the order stands.")
+    word(OrderStatus::ALL.map(|status| json!(status)), "Where the order stands.")
 });
 
 named!(StoreStatus, "StoreStatus", {

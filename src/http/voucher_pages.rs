@@ -34,6 +34,19 @@ pub struct VoucherBody {
     /// The name of the voucher.
     #[schema(value_type = Title)]
     pub title: String,
+    /// A second line; may be empty.
+    pub subtitle: String,
+    /// The conditions; may be empty.
+    pub terms: String,
+    /// What the voucher is worth, in the currency's smallest unit; null where it is not said.
+    #[schema(required = true)]
+    pub value: Option<i64>,
+    /// What it costs, in the currency's smallest unit; 0: nothing.
+    #[schema(minimum = 0)]
+    pub price: i64,
+    /// An order that is not paid after so many seconds is cancelled.
+    #[schema(minimum = 1)]
+    pub pay_within_s: i32,
     /// Vouchers left.
     #[schema(minimum = 0)]
     pub stock: i32,
@@ -54,6 +67,11 @@ impl VoucherBody {
             status: voucher.status_at(now),
             id: voucher.id,
             title: voucher.title,
+            subtitle: voucher.subtitle,
+            terms: voucher.terms,
+            value: voucher.value,
+            price: voucher.price,
+            pay_within_s: voucher.pay_within_s,
             stock: voucher.stock,
             initial_stock: voucher.initial_stock,
             begin_time: voucher.begin_time,

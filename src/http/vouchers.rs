@@ -11,13 +11,13 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::auth::AdminSession;
-use super::body::{JsonBody, whole_number};
+use super::body::{JsonBody, maybe_whole_number, whole_number};
 use super::problem::Code;
-use super::schemas::{Id, Limit, SaleInstant, Title};
+use super::schemas::{Amount, Id, Limit, PayWithin, SaleInstant, Subtitle, Terms, Title};
 use super::voucher_pages::{FIRST_PAGE, VoucherBody};
 use super::{ApiError, App};
 use crate::model::{Clock, InvalidId, VoucherId};
-use crate::store::vouchers::{self, NewVoucher};
+use crate::store::vouchers::{self, Changed, NewVoucher, StockChange, VoucherChange};
 
 /// How long a sale lasts when nothing is said.
 const DEFAULT_SALE: TimeDelta = TimeDelta::hours(24);
@@ -63,12 +63,30 @@ impl<T> Page<T> {
 }
 
 /// A voucher to put on sale.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewVoucherBody {
     /// The name of the voucher.
     #[schema(value_type = Title)]
     pub title: String,
+    /// A second line, of at most 200 characters.
+    #[schema(value_type = Option<Subtitle>)]
+    pub subtitle: Option<String>,
+    /// The conditions, of at most 2000 characters.
+    #[schema(value_type = Option<Terms>)]
+    pub terms: Option<String>,
+    /// What the voucher is worth, in the currency's smallest unit: for people.
+    #[schema(value_type = Option<Amount>)]
+    #[serde(default, deserialize_with = "maybe_whole_number")]
+    pub value: Option<i64>,
+    /// What it costs, in the currency's smallest unit; nothing when left out.
+    #[schema(value_type = Option<Amount>)]
+    #[serde(default, deserialize_with = "maybe_whole_number")]
+    pub price: Option<i64>,
+    /// An order that is not paid after so many seconds is cancelled; 900 when left out.
+    #[schema(value_type = Option<PayWithin>)]
+    #[serde(default, deserialize_with = "maybe_whole_number")]
+    pub pay_within_s: Option<i32>,
     /// How many.
     #[schema(minimum = 0, maximum = 2_147_483_647, example = 100)]
     #[serde(deserialize_with = "whole_number")]
@@ -84,15 +102,82 @@ pub struct NewVoucherBody {
 impl NewVoucherBody {
     /// The voucher, with what was left out filled in; or what is wrong, in one sentence.
     pub fn complete(self, now: DateTime<Utc>) -> Result<NewVoucher, &'static str> {
-        // As the database will keep them: what it would round away makes no sale longer.
-        let kept = |at: DateTime<Utc>| DateTime::from_timestamp_micros(at.timestamp_micros());
         let begin_time = self.begin_time.and_then(kept).unwrap_or(now);
         let end_time = match self.end_time.and_then(kept) {
             Some(end_time) => end_time,
             None => begin_time.checked_add_signed(DEFAULT_SALE).unwrap_or(begin_time),
         };
-        let new = NewVoucher { title: self.title, stock: self.stock, begin_time, end_time };
+        let new = NewVoucher {
+            subtitle: self.subtitle.unwrap_or_default(),
+            terms: self.terms.unwrap_or_default(),
+            value: self.value,
+            price: self.price.unwrap_or_default(),
+            pay_within_s: self.pay_within_s.unwrap_or(vouchers::DEFAULT_PAY_WITHIN_S),
+            ..NewVoucher::free(self.title, self.stock, begin_time, end_time)
+        };
         new.check().map(|()| new)
+    }
+}
+
+/// An instant as the database will keep it: what it would round away makes no sale longer.
+fn kept(at: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp_micros(at.timestamp_micros())
+}
+
+/// What is to change of a voucher. What is left out, or null, stays.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VoucherChangeBody {
+    /// The name of the voucher.
+    #[schema(value_type = Option<Title>)]
+    pub title: Option<String>,
+    /// A second line, of at most 200 characters.
+    #[schema(value_type = Option<Subtitle>)]
+    pub subtitle: Option<String>,
+    /// The conditions, of at most 2000 characters.
+    #[schema(value_type = Option<Terms>)]
+    pub terms: Option<String>,
+    /// What the voucher is worth, in the currency's smallest unit: for people.
+    #[schema(value_type = Option<Amount>)]
+    #[serde(default, deserialize_with = "maybe_whole_number")]
+    pub value: Option<i64>,
+    /// What an order costs from now on, in the currency's smallest unit. Orders that were placed cost what
+    /// they cost.
+    #[schema(value_type = Option<Amount>)]
+    #[serde(default, deserialize_with = "maybe_whole_number")]
+    pub price: Option<i64>,
+    /// How many seconds the buyer of an order has to pay from now on.
+    #[schema(value_type = Option<PayWithin>)]
+    #[serde(default, deserialize_with = "maybe_whole_number")]
+    pub pay_within_s: Option<i32>,
+    /// How many are put on sale in all, those that are sold included. The same request twice adds nothing.
+    #[schema(minimum = 0, maximum = 2_147_483_647, example = 150)]
+    #[serde(default, deserialize_with = "maybe_whole_number")]
+    pub initial_stock: Option<i32>,
+    /// First instant of the sale.
+    #[schema(value_type = Option<SaleInstant>)]
+    pub begin_time: Option<DateTime<Utc>>,
+    /// First instant after the sale.
+    #[schema(value_type = Option<SaleInstant>)]
+    pub end_time: Option<DateTime<Utc>>,
+    /// True stops the sale for a while, false lets it go on.
+    pub paused: Option<bool>,
+}
+
+impl From<VoucherChangeBody> for VoucherChange {
+    fn from(body: VoucherChangeBody) -> Self {
+        Self {
+            title: body.title,
+            subtitle: body.subtitle,
+            terms: body.terms,
+            value: body.value,
+            price: body.price,
+            pay_within_s: body.pay_within_s,
+            stock: body.initial_stock.map(StockChange::InitialStock),
+            begin_time: body.begin_time.and_then(kept),
+            end_time: body.end_time.and_then(kept),
+            paused: body.paused,
+        }
     }
 }
 
@@ -168,4 +253,44 @@ pub async fn create(
     let voucher = vouchers::create(app.database.pool(), &new, now).await?;
     let location = [(header::LOCATION, format!("/api/vouchers/{}", voucher.id))];
     Ok((StatusCode::CREATED, location, Json(VoucherBody::at(voucher, now))))
+}
+
+/// Changes a voucher and its sale: every server goes by it within a second.
+///
+/// A price counts for orders to come. A sale that is paused sells nothing until it goes on. Stock is added,
+/// or taken away as far as it is not sold, by naming how many are on sale in all.
+#[utoipa::path(patch, path = "/api/vouchers/{id}", tag = "vouchers", operation_id = "change_voucher",
+    params(("id" = Id, Path, description = "the voucher")),
+    request_body = VoucherChangeBody,
+    security(("token" = [])),
+    responses(
+        (status = 200, body = VoucherBody, description = "the voucher as it is now"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 403, description = "`forbidden`: not an administrator"),
+        (status = 404, description = "`voucher_not_found`"),
+        (status = 409, description = "`stock_is_sold`: more are sold than there would be on sale; \
+            nothing was changed"),
+        (status = 413, description = "`invalid_request`: the body is too large"),
+        (status = 422, description = "`invalid_request`; also a sale that would end before it begins"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
+    ))]
+pub async fn change(
+    State(app): State<App>,
+    _: AdminSession,
+    PathId(id): PathId<VoucherId>,
+    JsonBody(body): JsonBody<VoucherChangeBody>,
+) -> Result<Json<VoucherBody>, ApiError> {
+    let change = VoucherChange::from(body);
+    change.check().map_err(ApiError::invalid)?;
+    let changed = vouchers::change(app.database.pool(), id, &change).await?;
+    match changed {
+        Changed::Voucher(voucher) => {
+            app.purchases.voucher_changed(id);
+            Ok(Json(VoucherBody::at(voucher, app.purchases.clock().now())))
+        }
+        Changed::NotFound => Err(ApiError::new(Code::VoucherNotFound)),
+        Changed::SoldAlready => Err(ApiError::new(Code::StockIsSold)),
+        Changed::StockTooLarge => Err(ApiError::invalid("there would be too many to count")),
+        Changed::NoDuration => Err(ApiError::invalid("begin_time must lie before end_time")),
+    }
 }

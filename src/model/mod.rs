@@ -9,7 +9,7 @@ pub mod voucher;
 
 pub use clock::{Clock, ManualClock, SharedClock, SystemClock};
 pub use ids::{InvalidId, OrderId, UserId, VoucherId};
-pub use order::{Order, OrderStatus};
+pub use order::{Due, Order, OrderStatus};
 pub use outcome::{Outcome, Refusal};
 pub use user::{User, normalized_phone};
 pub use voucher::{SaleStatus, Voucher};

@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::{OrderId, UserId, VoucherId};
 
 /// The life of an order. The numbers are the database's.
+///
+/// `unpaid` -> `paid` -> `used`; `unpaid` -> `cancelled`; `paid` -> `refunding` -> `refunded`. An order that
+/// costs nothing begins as `paid`. A cancelled order is paid after all where its buyer paid too late and
+/// nothing speaks against it (`settle_payment` in migrations/0004_order_life_functions.sql).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(i16)]
@@ -16,9 +20,9 @@ pub enum OrderStatus {
     Paid = 2,
     /// Redeemed.
     Used = 3,
-    /// Cancelled before payment.
+    /// Not paid, and given up by its buyer, by an administrator or by time.
     Cancelled = 4,
-    /// A refund was asked for.
+    /// Its money is on the way back.
     Refunding = 5,
     /// The money went back.
     Refunded = 6,
@@ -44,6 +48,38 @@ impl TryFrom<i16> for OrderStatus {
     }
 }
 
+impl OrderStatus {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Unpaid, Self::Paid, Self::Used, Self::Cancelled, Self::Refunding, Self::Refunded];
+
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unpaid => "unpaid",
+            Self::Paid => "paid",
+            Self::Used => "used",
+            Self::Cancelled => "cancelled",
+            Self::Refunding => "refunding",
+            Self::Refunded => "refunded",
+        }
+    }
+
+    /// Whether its buyer may have no other order of the voucher.
+    pub const fn is_live(self) -> bool {
+        !matches!(self, Self::Cancelled | Self::Refunded)
+    }
+}
+
+/// What is to be paid for an order, and by when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// In the currency's smallest unit.
+    pub amount: i64,
+    /// After this instant the order is cancelled.
+    pub pay_by: DateTime<Utc>,
+}
+
 /// An order. Each instant is there once the order has taken that step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
@@ -52,28 +88,37 @@ pub struct Order {
     pub user_id: UserId,
     pub voucher_id: VoucherId,
     pub status: OrderStatus,
+    /// The price when it was placed.
+    pub amount: i64,
     pub created_at: DateTime<Utc>,
+    /// `None`: there was nothing to pay.
+    pub pay_by: Option<DateTime<Utc>>,
     pub paid_at: Option<DateTime<Utc>>,
     pub used_at: Option<DateTime<Utc>>,
+    pub cancelled_at: Option<DateTime<Utc>>,
     pub refunded_at: Option<DateTime<Utc>>,
 }
 
 impl Order {
-    /// An order that was just placed.
-    pub const fn new(
+    /// An order that was just placed. One that costs nothing is paid at once.
+    pub fn placed(
         id: OrderId,
         user_id: UserId,
         voucher_id: VoucherId,
         created_at: DateTime<Utc>,
+        due: Option<Due>,
     ) -> Self {
         Self {
             id,
             user_id,
             voucher_id,
-            status: OrderStatus::Unpaid,
+            status: if due.is_some() { OrderStatus::Unpaid } else { OrderStatus::Paid },
+            amount: due.map_or(0, |due| due.amount),
             created_at,
-            paid_at: None,
+            pay_by: due.map(|due| due.pay_by),
+            paid_at: due.is_none().then_some(created_at),
             used_at: None,
+            cancelled_at: None,
             refunded_at: None,
         }
     }

@@ -22,8 +22,9 @@ pub enum Refusal {
         begin_time: DateTime<Utc>,
     },
     SaleEnded,
+    SalePaused,
     SoldOut,
-    /// The buyer has this order of the voucher.
+    /// The buyer has this live order of the voucher.
     AlreadyBought {
         order_id: OrderId,
     },
@@ -38,6 +39,7 @@ impl Refusal {
             Self::VoucherNotFound => "voucher_not_found",
             Self::SaleNotStarted { .. } => "sale_not_started",
             Self::SaleEnded => "sale_ended",
+            Self::SalePaused => "sale_paused",
             Self::SoldOut => "sold_out",
             Self::AlreadyBought { .. } => "already_bought",
             Self::OrderInProgress => "order_in_progress",
@@ -47,11 +49,12 @@ impl Refusal {
 
 impl Outcome {
     /// Every code, of which an outcome has one.
-    pub const CODES: [&str; 7] = [
+    pub const CODES: [&str; 8] = [
         "ordered",
         "voucher_not_found",
         "sale_not_started",
         "sale_ended",
+        "sale_paused",
         "sold_out",
         "already_bought",
         "order_in_progress",

@@ -13,6 +13,8 @@ pub enum SaleStatus {
     Upcoming,
     /// Between `begin_time` and `end_time`, with stock left.
     OnSale,
+    /// Between `begin_time` and `end_time`, stopped by an administrator for a while.
+    Paused,
     /// Between `begin_time` and `end_time`, nothing left.
     SoldOut,
     /// At or after `end_time`.
@@ -25,6 +27,7 @@ impl SaleStatus {
         match self {
             Self::Upcoming => "upcoming",
             Self::OnSale => "on_sale",
+            Self::Paused => "paused",
             Self::SoldOut => "sold_out",
             Self::Ended => "ended",
         }
@@ -37,12 +40,21 @@ impl From<SaleStatus> for &'static str {
     }
 }
 
-/// A voucher with its sale.
+/// A voucher with its sale. Amounts are in the currency's smallest unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub struct Voucher {
     pub id: VoucherId,
     pub title: String,
+    pub subtitle: String,
+    /// The conditions, for people.
+    pub terms: String,
+    /// What it is worth, for people.
+    pub value: Option<i64>,
+    /// Of orders to come; 0: free.
+    pub price: i64,
+    /// An order that is not paid after so many seconds is cancelled.
+    pub pay_within_s: i32,
     /// Vouchers left.
     pub stock: i32,
     pub initial_stock: i32,
@@ -50,6 +62,10 @@ pub struct Voucher {
     pub begin_time: DateTime<Utc>,
     /// First instant after the sale.
     pub end_time: DateTime<Utc>,
+    pub paused: bool,
+    /// Moves with every change that is not a plain sale. What is remembered of a sale is true of one
+    /// revision only.
+    pub revision: i64,
 }
 
 impl Voucher {
@@ -59,6 +75,8 @@ impl Voucher {
             SaleStatus::Upcoming
         } else if now >= self.end_time {
             SaleStatus::Ended
+        } else if self.paused {
+            SaleStatus::Paused
         } else if self.stock <= 0 {
             SaleStatus::SoldOut
         } else {
@@ -78,16 +96,26 @@ mod tests {
         let mut voucher = Voucher {
             id,
             title: String::new(),
+            subtitle: String::new(),
+            terms: String::new(),
+            value: None,
+            price: 0,
+            pay_within_s: 900,
             stock: 1,
             initial_stock: 1,
             begin_time: instant(10),
             end_time: instant(20),
+            paused: false,
+            revision: 1,
         };
         let statuses = [9, 10, 19, 20].map(|second| voucher.status_at(instant(second)));
-        use SaleStatus::{Ended, OnSale, SoldOut, Upcoming};
+        use SaleStatus::{Ended, OnSale, Paused, SoldOut, Upcoming};
         assert_eq!(statuses, [Upcoming, OnSale, OnSale, Ended]);
         voucher.stock = 0;
         let statuses = [9, 10, 20].map(|second| voucher.status_at(instant(second)));
         assert_eq!(statuses, [Upcoming, SoldOut, Ended]);
+        voucher.paused = true;
+        let statuses = [9, 10, 20].map(|second| voucher.status_at(instant(second)));
+        assert_eq!(statuses, [Upcoming, Paused, Ended]);
     }
 }

@@ -1,45 +1,51 @@
-//! The owners of orders. The owner of an order of a voucher hears of it before any refusal, on every
+//! The owners of live orders. The owner of an order of a voucher hears of it before any refusal, on every
 //! server, also after a restart.
 //!
-//! When a sale sells out or ends, the first refusal loads its owners into memory, and the refusals after
-//! it need no store. Memory is exact as long as the voucher stays as it was read: no order of a sale that
-//! is over is placed any more (`place_orders` in migrations/0002_functions.sql says why). Where the owners
-//! cannot be loaded, because they are too many or the sale is on after all, one query asks for all buyers
-//! who wait.
+//! Where memory does not know the owners of a sale, one query asks the database for all buyers who wait.
+//! When a sale has sold out, is paused or has ended, and so many have asked that a load would have cost
+//! less, a task loads all of its owners into memory; the refusals after that need no store. Nobody waits
+//! for a load. Memory is exact for one revision of the voucher: in such a sale no order is placed and none
+//! comes back without a new revision (`sell` in migrations/0004_order_life_functions.sql says why).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
-use tokio::time::Instant;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 
 use crate::model::{OrderId, UserId, Voucher, VoucherId};
 use crate::store::orders::{self, FinishedSale};
 use crate::store::{Database, Service, StoreError};
 use group_commit::{BatchError, Batcher, Limits};
 
-/// Owners kept in memory, over all sales: 16 bytes each. Those of other sales make room for new ones.
-const MAX_OWNERS: u64 = 250_000;
+/// Owners of one sale kept in memory, 16 bytes each. For a larger sale the database is asked.
+pub const MAX_OWNERS_OF_SALE: u64 = 250_000;
+/// The same over all sales: those of other sales make room for new ones.
+const MAX_OWNERS: u64 = 400_000;
 /// Sales whose owners may be in memory.
 const MAX_SALES: usize = 1_000;
 
-/// For so long after the owners of a sale could not be loaded, the database is asked for each buyer.
-const POSTPONED_FOR: Duration = Duration::from_secs(1);
+/// One question costs the database about as much as the load of so many owners.
+const OWNERS_PER_QUESTION: u64 = 16;
+/// A sale with fewer owners is loaded only after so many questions, too.
+const MIN_QUESTIONS: u64 = 16;
+/// How long a load may take.
+const LOADED_WITHIN: Duration = Duration::from_secs(5);
 
 /// One query asks for all waiting buyers of a voucher.
 const LOOKUPS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 /// Vouchers whose buyers are asked for at once: a quarter of the connections for purchases.
 const VOUCHERS_AT_ONCE: usize = 2;
-/// One sale after the other is loaded. A sale whose row another session holds delays the next by 500 ms.
-const LOADS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
 
-/// All owners of a sale that is over, by user.
+/// All owners of a sale, by user.
 struct SaleOwners {
-    /// The voucher as it was when they were loaded. They are of no use once it has changed.
-    voucher: Voucher,
+    /// The revision of the voucher that they were loaded for. They are of no use for another one.
+    revision: i64,
     orders: Box<[(UserId, OrderId)]>,
 }
 
@@ -61,25 +67,61 @@ impl Weighter<VoucherId, Arc<SaleOwners>> for ByCount {
 
 struct OwnersMemory {
     owners: Cache<VoucherId, Arc<SaleOwners>, ByCount>,
-    /// Vouchers whose owners are not loaded before this instant.
-    postponed: Cache<VoucherId, Instant>,
+    /// How often the database was asked about a voucher since its owners were last loaded.
+    questions: Cache<VoucherId, Arc<AtomicU64>>,
+    /// The permit of a load: one at a time.
+    loading: Arc<Semaphore>,
 }
 
 impl OwnersMemory {
-    fn owners_of(&self, voucher: &Voucher) -> Option<Arc<SaleOwners>> {
-        self.owners.get(&voucher.id).filter(|owners| owners.voucher == *voucher)
+    fn new() -> Self {
+        // In one shard: the cache splits its weight over shards, and does not keep an item that is heavier
+        // than a shard takes.
+        let options = OptionsBuilder::new()
+            .shards(1)
+            .estimated_items_capacity(MAX_SALES)
+            .weight_capacity(MAX_OWNERS)
+            .build();
+        let Ok(options) = options else { unreachable!("both capacities are set") };
+        let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+        Self {
+            owners: Cache::with_options(options, ByCount, hasher, lifecycle),
+            questions: Cache::new(MAX_SALES),
+            loading: Arc::new(Semaphore::new(1)),
+        }
     }
 
-    fn is_postponed(&self, voucher: VoucherId) -> bool {
-        self.postponed.get(&voucher).is_some_and(|until| Instant::now() < until)
+    fn owners_of(&self, voucher: &Voucher) -> Option<Arc<SaleOwners>> {
+        self.owners.get(&voucher.id).filter(|owners| owners.revision == voucher.revision)
+    }
+
+    /// Counts a question about a voucher with at most `max_orders` owners. Returns whether so many were
+    /// asked that a load would have cost less; then the count begins anew.
+    fn is_load_due(&self, voucher: VoucherId, max_orders: u64) -> bool {
+        let Ok(asked) = self.questions.get_or_insert_with(&voucher, || Ok::<_, ()>(Arc::default()))
+        else {
+            unreachable!("it is made without an error")
+        };
+        let due = (max_orders / OWNERS_PER_QUESTION).max(MIN_QUESTIONS);
+        let is_due = asked.fetch_add(1, Ordering::Relaxed) + 1 >= due;
+        if is_due {
+            asked.store(0, Ordering::Relaxed);
+        }
+        is_due
+    }
+
+    fn insert(&self, voucher: VoucherId, owners: SaleOwners) {
+        self.owners.insert(voucher, Arc::new(owners));
     }
 }
 
 /// Finds the orders that buyers own.
 pub struct OrderOwners {
+    database: Database,
     memory: Arc<OwnersMemory>,
+    /// Where loads run.
+    runtime: Handle,
     lookups: Batcher<(UserId, VoucherId), Result<Option<OrderId>, StoreError>, StoreError>,
-    loads: Batcher<Voucher, (), StoreError>,
 }
 
 impl std::fmt::Debug for OrderOwners {
@@ -90,51 +132,37 @@ impl std::fmt::Debug for OrderOwners {
 
 impl OrderOwners {
     pub(super) fn new(database: &Database) -> Self {
-        let memory = Arc::new(OwnersMemory {
-            owners: Cache::with_weighter(MAX_SALES, MAX_OWNERS, ByCount),
-            postponed: Cache::new(MAX_SALES),
-        });
         let asked = database.clone();
         let lookups = Batcher::new(LOOKUPS, move |buyers: Vec<(UserId, VoucherId)>| {
             let database = asked.clone();
             async move { find_owned(&database, &buyers).await }
         });
-        let (database, shared) = (database.clone(), Arc::clone(&memory));
-        let loads = Batcher::new(LOADS, move |vouchers: Vec<Voucher>| {
-            let (database, memory) = (database.clone(), Arc::clone(&shared));
-            async move {
-                let mut tried = HashSet::new();
-                for voucher in &vouchers {
-                    if tried.insert(voucher.id) {
-                        load(&database, &memory, voucher).await;
-                    }
-                }
-                Ok(vec![(); vouchers.len()])
-            }
-        });
-        Self { memory, lookups, loads }
+        Self {
+            database: database.clone(),
+            memory: Arc::new(OwnersMemory::new()),
+            runtime: Handle::current(),
+            lookups,
+        }
     }
 
-    /// The order that `user` has of a voucher whose sale is not on. Where memory has no owners, it loads
-    /// them, and if that fails, it looks for this user: two waits for the database, one after the other.
+    /// The live order that `user` has of a voucher whose sale is not on, and which has at most
+    /// `max_orders` owners.
     pub async fn find(
         &self,
         user: UserId,
         voucher: &Voucher,
+        max_orders: u64,
     ) -> Result<Option<OrderId>, StoreError> {
         if let Some(owners) = self.memory.owners_of(voucher) {
             return Ok(owners.order_of(user));
         }
-        if !self.memory.is_postponed(voucher.id) {
-            self.loads.submit(voucher.clone()).await.map_err(read_error)?;
-            if let Some(owners) = self.memory.owners_of(voucher) {
-                return Ok(owners.order_of(user));
-            }
+        if max_orders <= MAX_OWNERS_OF_SALE && self.memory.is_load_due(voucher.id, max_orders) {
+            self.begin_load(voucher.id);
         }
         self.find_in_database(user, voucher.id).await
     }
 
-    /// The order that `user` has of `voucher`. One query finds it for all who ask at once.
+    /// The live order that `user` has of `voucher`. One query finds it for all who ask at once.
     pub async fn find_in_database(
         &self,
         user: UserId,
@@ -142,6 +170,31 @@ impl OrderOwners {
     ) -> Result<Option<OrderId>, StoreError> {
         let found = self.lookups.submit((user, voucher)).await.map_err(read_error)?;
         found.map_err(StoreError::into_read_error)
+    }
+
+    /// Whether memory knows the owners of `voucher`.
+    pub fn are_in_memory(&self, voucher: &Voucher) -> bool {
+        self.memory.owners_of(voucher).is_some()
+    }
+
+    /// Loads the owners of `voucher` in a task of its own, unless another load is under way.
+    fn begin_load(&self, voucher: VoucherId) {
+        let Ok(permit) = Arc::clone(&self.memory.loading).try_acquire_owned() else { return };
+        let (database, memory) = (self.database.clone(), Arc::clone(&self.memory));
+        self.runtime.spawn(async move {
+            let _permit = permit;
+            match orders::owners_of_finished(&database, voucher, LOADED_WITHIN).await {
+                Ok(Some(FinishedSale { revision, mut owners })) => {
+                    owners.sort_unstable();
+                    memory.insert(voucher, SaleOwners { revision, orders: owners.into() });
+                }
+                // It sells, or somebody else has its row: they will ask again.
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "the owners of a sale could not be loaded");
+                }
+            }
+        });
     }
 }
 
@@ -176,21 +229,48 @@ async fn find_owned(
     Ok(buyers.iter().map(order_of).collect())
 }
 
-/// Loads the owners of `voucher`, or postpones that.
-async fn load(database: &Database, memory: &OwnersMemory, voucher: &Voucher) {
-    if memory.owners_of(voucher).is_some() || memory.is_postponed(voucher.id) {
-        return;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u64) -> VoucherId {
+        VoucherId::new(number.cast_signed()).unwrap_or_else(|| unreachable!("it is positive"))
     }
-    let most = MAX_OWNERS as usize;
-    match orders::owners_of_finished(database.purchases(), voucher.id, most).await {
-        Ok(FinishedSale::Owners(mut owners)) => {
-            owners.sort_unstable();
-            let loaded = SaleOwners { voucher: voucher.clone(), orders: owners.into() };
-            memory.owners.insert(voucher.id, Arc::new(loaded));
-            return;
+
+    fn owners(count: u64) -> SaleOwners {
+        let owner = |number: u64| {
+            let number = number.cast_signed();
+            UserId::new(number).zip(OrderId::new(number))
+        };
+        SaleOwners { revision: 1, orders: (1..=count).filter_map(owner).collect() }
+    }
+
+    /// One below the bound, and at the bound; also where smaller sales have filled memory before, and
+    /// were read often.
+    #[test]
+    fn a_sale_up_to_the_bound_is_kept_whatever_was_there_before() {
+        for count in [MAX_OWNERS_OF_SALE - 1, MAX_OWNERS_OF_SALE] {
+            let memory = OwnersMemory::new();
+            for small in 1..=50 {
+                memory.insert(id(small), owners(10_000));
+                for read in 1..=small {
+                    let _ = memory.owners.get(&id(read));
+                }
+            }
+            memory.insert(id(100), owners(count));
+            assert!(memory.owners.get(&id(100)).is_some(), "{count} owners are not kept");
+            assert!(memory.owners.weight() <= MAX_OWNERS);
         }
-        Ok(FinishedSale::NotFinished | FinishedSale::TooMany) => {}
-        Err(error) => tracing::debug!(%error, "the owners of a sale could not be loaded"),
     }
-    memory.postponed.insert(voucher.id, Instant::now() + POSTPONED_FOR);
+
+    #[test]
+    fn a_load_is_due_when_it_would_have_cost_less_than_the_questions() {
+        let memory = OwnersMemory::new();
+        for (voucher, max_orders, questions) in [(1, 1, 16), (2, 100, 16), (3, 250_000, 15_625)] {
+            for _ in 0..2 {
+                let due = |_: &u64| memory.is_load_due(id(voucher), max_orders);
+                assert_eq!((1..=questions).find(due), Some(questions), "{max_orders}");
+            }
+        }
+    }
 }

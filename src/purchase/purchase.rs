@@ -190,9 +190,9 @@ impl Purchases {
             let placed = placed.map_err(PurchaseError::Order);
             sale.breaker.record(&placed);
             let outcome = match placed? {
-                Placement::Ordered => {
+                Placement::Ordered(due) => {
                     self.recent_orders.remember(user, voucher, id);
-                    Outcome::Ordered(Order::new(id, user, voucher, at))
+                    Outcome::Ordered(Order::placed(id, user, voucher, at, due))
                 }
                 Placement::AlreadyBought(order_id) => {
                     self.recent_orders.remember(user, voucher, order_id);
@@ -207,6 +207,7 @@ impl Purchases {
                     Outcome::Refused(Refusal::SaleNotStarted { begin_time })
                 }
                 Placement::SaleEnded => Outcome::Refused(Refusal::SaleEnded),
+                Placement::SalePaused => Outcome::Refused(Refusal::SalePaused),
                 Placement::VoucherNotFound => Outcome::Refused(Refusal::VoucherNotFound),
                 Placement::IdTaken => {
                     tracing::warn!(%id, "another order has this id, taking another one");
@@ -237,10 +238,10 @@ impl Purchases {
         sale: &Sale,
         at: DateTime<Utc>,
     ) -> Result<Option<OrderId>, StoreError> {
-        if !sale.may_have_orders(at) {
-            return Ok(None);
+        match sale.max_orders(at) {
+            0 => Ok(None),
+            most => self.owners.find(user, &sale.voucher, most).await,
         }
-        self.owners.find(user, &sale.voucher).await
     }
 
     /// The refusal while another purchase of the same buyer is under way. It is true also where the
@@ -258,6 +259,17 @@ impl Purchases {
     /// A voucher as the process knows it, at most a second old.
     pub async fn sale(&self, voucher: VoucherId) -> Result<Option<Arc<Sale>>, StoreError> {
         self.sales.find(voucher).await
+    }
+
+    /// Memory of `voucher` is read anew: it was changed, or one of it came back.
+    pub fn voucher_changed(&self, voucher: VoucherId) {
+        self.sales.forget(voucher);
+    }
+
+    /// `user` may have no live order of `voucher` any more: its buyer may buy again at once.
+    pub fn order_ended(&self, user: UserId, voucher: VoucherId) {
+        self.recent_orders.forget(user, voucher);
+        self.sales.forget(voucher);
     }
 
     /// How it sells.

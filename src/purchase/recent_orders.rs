@@ -23,6 +23,11 @@ impl RecentOrders {
         self.0.insert((user, voucher), (order, Instant::now()));
     }
 
+    /// `user` may have no live order of `voucher` any more.
+    pub fn forget(&self, user: UserId, voucher: VoucherId) {
+        self.0.remove(&(user, voucher));
+    }
+
     /// The order that `user` has of `voucher`, if memory has it.
     pub fn find(&self, user: UserId, voucher: VoucherId) -> Option<OrderId> {
         let (order, since) = self.0.get(&(user, voucher))?;

@@ -62,11 +62,12 @@ impl Sale {
         }
     }
 
-    /// Whether there may be orders at `now`. An initial stock of 0 has none, and a sale that has not begun
-    /// has none unless its beginning was moved.
-    pub(super) fn may_have_orders(&self, now: DateTime<Utc>) -> bool {
+    /// How many live orders there may be at `now`. A sale that has not begun has none unless its beginning
+    /// was moved.
+    pub(super) fn max_orders(&self, now: DateTime<Utc>) -> u64 {
         let Voucher { stock, initial_stock, begin_time, .. } = self.voucher;
-        initial_stock > 0 && (begin_time <= now || stock < initial_stock)
+        let most = if begin_time <= now { initial_stock } else { initial_stock - stock };
+        most.max(0).unsigned_abs().into()
     }
 
     /// Why the voucher cannot be bought at `now`; `None`: the sale is on.
@@ -75,6 +76,7 @@ impl Sale {
             SaleStatus::OnSale => None,
             SaleStatus::SoldOut => Some(Refusal::SoldOut),
             SaleStatus::Ended => Some(Refusal::SaleEnded),
+            SaleStatus::Paused => Some(Refusal::SalePaused),
             SaleStatus::Upcoming => {
                 Some(Refusal::SaleNotStarted { begin_time: self.voucher.begin_time })
             }
@@ -86,12 +88,13 @@ impl Sale {
 #[derive(Debug, Clone)]
 struct RecentSale {
     sale: Arc<Sale>,
-    read_at: Instant,
+    /// `None`: it has changed since.
+    read_at: Option<Instant>,
 }
 
 impl RecentSale {
     fn is_fresh(&self) -> bool {
-        self.read_at.elapsed() <= FRESH_FOR
+        self.read_at.is_some_and(|read_at| read_at.elapsed() <= FRESH_FOR)
     }
 }
 
@@ -123,6 +126,14 @@ impl Sales {
         let refreshes = reads(REFRESHES);
         let lookups = reads(LOOKUPS);
         Self { memory, refreshes, lookups }
+    }
+
+    /// The voucher was changed: what memory knows of it is read anew.
+    pub fn forget(&self, id: VoucherId) {
+        // Not removed: its circuit breaker stays, and those who wait for it are no look-ups of an unknown id.
+        if let Some(RecentSale { sale, .. }) = self.memory.get(&id) {
+            self.memory.insert(id, RecentSale { sale, read_at: None });
+        }
     }
 
     /// The voucher's sale; `None`: there is no such voucher. Requests that miss together read
@@ -159,7 +170,7 @@ async fn read(
         }
     }
     if !missing.is_empty() {
-        let read_at = Instant::now();
+        let read_at = Some(Instant::now());
         let missing: Vec<VoucherId> = missing.into_iter().collect();
         let found = find_each(database, clock, &missing).await?;
         if found.is_empty() {

@@ -12,9 +12,11 @@ use sqlx::{PgConnection, SqlSafeStr};
 
 use super::{Service, StoreError};
 
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+const MIGRATIONS: [(i64, &str, &str); 4] = [
     (1, "schema", include_str!("../../migrations/0001_schema.sql")),
     (2, "functions", include_str!("../../migrations/0002_functions.sql")),
+    (3, "order life", include_str!("../../migrations/0003_order_life.sql")),
+    (4, "order life functions", include_str!("../../migrations/0004_order_life_functions.sql")),
 ];
 
 /// The last migration of 0.1.0. Versions before it had other ones by the same numbers; a migration that

@@ -1,6 +1,6 @@
 //! The order writer: orders of one voucher that wait together are placed in one transaction.
 //!
-//! One call of the database's function `place_orders` (migrations/0002_functions.sql) is one transaction
+//! One call of the database's function `sell` (migrations/0004_order_life_functions.sql) is one transaction
 //! and one round trip, for one buyer or for many. Each voucher has a batcher of its own. A voucher whose
 //! row is locked delays no other voucher, unless as many rows are locked as batches may be in flight.
 
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use super::time_limits::ANSWER_WITHIN;
 use super::{Database, Service, StoreError};
-use crate::model::{OrderId, UserId, VoucherId};
+use crate::model::{Due, OrderId, UserId, VoucherId};
 use crate::telemetry;
 use group_commit::{Batcher, Limits};
 use redisson_lock::timeout::within;
@@ -46,13 +46,14 @@ pub struct NewOrder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Placement {
-    /// The order is committed and one is taken from the stock.
-    Ordered,
-    /// The user has this order of the voucher.
+    /// The order is committed and one is taken from the stock. `None`: it costs nothing.
+    Ordered(Option<Due>),
+    /// The user has this live order of the voucher.
     AlreadyBought(OrderId),
     SoldOut,
     SaleNotStarted,
     SaleEnded,
+    SalePaused,
     VoucherNotFound,
     /// Another order has the id.
     IdTaken,
@@ -170,8 +171,7 @@ async fn place_all(
     let mut first_unknown: Option<StoreError> = None;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let call =
-            database.run(async |connection| call_place_orders(connection, voucher, orders).await);
+        let call = database.run(async |connection| sell(connection, voucher, orders).await);
         // A call that takes longer is dropped here, and its connection is closed. (`within` does not
         // count the time in which this process was too busy to read the answer.)
         let error = match within(left, call).await {
@@ -195,46 +195,50 @@ async fn place_all(
     }
 }
 
-/// The function returns only the orders that it did not place, and why: all others are placed.
-async fn call_place_orders(
+/// The function returns the orders that it did not place, and why, and those that are to be paid for. All
+/// others are placed and cost nothing.
+async fn sell(
     connection: &mut PgConnection,
     voucher: VoucherId,
     orders: &[NewOrder],
 ) -> Result<Vec<Placement>, StoreError> {
-    let rows: Vec<(OrderId, String, Option<OrderId>)> =
-        sqlx::query_as("select * from place_orders($1, $2, $3, $4)")
-            .bind(voucher.get())
-            .bind(orders.iter().map(|order| order.id.get()).collect::<Vec<_>>())
-            .bind(orders.iter().map(|order| order.user.get()).collect::<Vec<_>>())
-            .bind(orders.iter().map(|order| order.at).collect::<Vec<_>>())
-            .fetch_all(connection)
-            .await?;
-    let mut not_placed = HashMap::new();
-    for (id, reason, earlier) in &rows {
-        not_placed.insert(*id, not_placed_because(reason, *earlier)?);
+    let rows: Vec<SoldRow> = sqlx::query_as("select * from sell($1, $2, $3, $4)")
+        .bind(voucher.get())
+        .bind(orders.iter().map(|order| order.id.get()).collect::<Vec<_>>())
+        .bind(orders.iter().map(|order| order.user.get()).collect::<Vec<_>>())
+        .bind(orders.iter().map(|order| order.at).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
+    let mut named = HashMap::new();
+    for row in &rows {
+        named.insert(row.0, placement(row)?);
     }
-    let refused: Vec<Option<Placement>> =
-        orders.iter().map(|order| not_placed.get(&order.id).copied()).collect();
+    let placed: Vec<Option<Placement>> =
+        orders.iter().map(|order| named.get(&order.id).copied()).collect();
     // Where a name fits no order, an order that was refused would count as placed.
     assert_eq!(
-        refused.iter().flatten().count(),
+        placed.iter().flatten().count(),
         rows.len(),
-        "place_orders names orders that it was not asked for: {rows:?}"
+        "sell names orders that it was not asked for: {rows:?}"
     );
-    Ok(refused.into_iter().map(|refused| refused.unwrap_or(Placement::Ordered)).collect())
+    Ok(placed.into_iter().map(|named| named.unwrap_or(Placement::Ordered(None))).collect())
 }
 
-fn not_placed_because(reason: &str, earlier: Option<OrderId>) -> Result<Placement, StoreError> {
-    Ok(match (reason, earlier) {
-        ("already_bought", Some(earlier)) => Placement::AlreadyBought(earlier),
-        ("sold_out", _) => Placement::SoldOut,
-        ("sale_not_started", _) => Placement::SaleNotStarted,
-        ("sale_ended", _) => Placement::SaleEnded,
-        ("voucher_not_found", _) => Placement::VoucherNotFound,
-        ("id_taken", _) => Placement::IdTaken,
-        _ => {
-            let what = format!("place_orders says {reason:?} of an order");
-            return Err(StoreError::defect(Service::Postgres, what));
-        }
+/// What `sell` says of an order: its id, what became of it, the order that its buyer has already, and what
+/// is to be paid by when.
+type SoldRow = (OrderId, String, Option<OrderId>, Option<i64>, Option<DateTime<Utc>>);
+
+fn placement(row: &SoldRow) -> Result<Placement, StoreError> {
+    let (_, reason, earlier, to_pay, until) = row;
+    Ok(match (reason.as_str(), *earlier, to_pay.zip(*until)) {
+        ("ordered", _, Some((amount, pay_by))) => Placement::Ordered(Some(Due { amount, pay_by })),
+        ("already_bought", Some(earlier), _) => Placement::AlreadyBought(earlier),
+        ("sold_out", ..) => Placement::SoldOut,
+        ("sale_not_started", ..) => Placement::SaleNotStarted,
+        ("sale_ended", ..) => Placement::SaleEnded,
+        ("sale_paused", ..) => Placement::SalePaused,
+        ("voucher_not_found", ..) => Placement::VoucherNotFound,
+        ("id_taken", ..) => Placement::IdTaken,
+        _ => return Err(StoreError::defect(Service::Postgres, format!("sell says {row:?}"))),
     })
 }

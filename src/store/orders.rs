@@ -1,12 +1,13 @@
 //! Orders, read. [`order_writer`](super::order_writer) writes them.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use sqlx::postgres::{PgPool, PgRow};
-use sqlx::{Connection, FromRow, Row};
+use sqlx::postgres::{PgConnection, PgPool, PgRow};
+use sqlx::{FromRow, Row};
 
-use super::StoreError;
 use super::postgres::in_time;
+use super::{Database, StoreError};
 use crate::model::{Order, OrderId, UserId, VoucherId};
 
 impl FromRow<'_, PgRow> for Order {
@@ -16,9 +17,12 @@ impl FromRow<'_, PgRow> for Order {
             user_id: row.try_get("user_id")?,
             voucher_id: row.try_get("voucher_id")?,
             status: row.try_get("status")?,
+            amount: row.try_get("amount")?,
             created_at: row.try_get("created_at")?,
+            pay_by: row.try_get("pay_by")?,
             paid_at: row.try_get("paid_at")?,
             used_at: row.try_get("used_at")?,
+            cancelled_at: row.try_get("cancelled_at")?,
             refunded_at: row.try_get("refunded_at")?,
         })
     }
@@ -27,7 +31,8 @@ impl FromRow<'_, PgRow> for Order {
 /// The order with this id, if it is `user`'s.
 pub async fn find(pool: &PgPool, user: UserId, id: OrderId) -> Result<Option<Order>, StoreError> {
     let query = sqlx::query_as(
-        "select id, user_id, voucher_id, status, created_at, paid_at, used_at, refunded_at
+        "select id, user_id, voucher_id, status, amount, created_at, pay_by, paid_at, used_at,
+                cancelled_at, refunded_at
          from orders where id = $1 and user_id = $2",
     )
     .bind(id.get())
@@ -43,7 +48,8 @@ pub async fn list_of_user(
     limit: i64,
 ) -> Result<Vec<Order>, StoreError> {
     let query = sqlx::query_as(
-        "select id, user_id, voucher_id, status, created_at, paid_at, used_at, refunded_at
+        "select id, user_id, voucher_id, status, amount, created_at, pay_by, paid_at, used_at,
+                cancelled_at, refunded_at
          from orders where user_id = $1 and id < $2
          order by id desc
          limit $3",
@@ -59,7 +65,7 @@ pub async fn last_id(pool: &PgPool) -> Result<Option<OrderId>, StoreError> {
     Ok(sqlx::query_scalar("select max(id) from orders").fetch_one(pool).await?)
 }
 
-/// The orders that `buyers` have of `voucher`, by buyer. One call, so that one server of a distributed
+/// The live orders that `buyers` have of `voucher`, by buyer. One call, so that one server of a distributed
 /// database has it all.
 pub async fn find_owned(
     pool: &PgPool,
@@ -74,43 +80,39 @@ pub async fn find_owned(
     Ok(owned.into_iter().collect())
 }
 
-/// What there is to know of the owners of a voucher whose sale may be over.
+/// The owners of a voucher of which nothing is sold now.
 #[derive(Debug)]
-pub enum FinishedSale {
-    /// More orders may be placed: the voucher is neither sold out nor past the end of its sale.
-    NotFinished,
-    /// More orders than asked for.
-    TooMany,
-    /// All owners, in any order, and their orders.
-    Owners(Vec<(UserId, OrderId)>),
+pub struct FinishedSale {
+    /// The revision of the voucher.
+    pub revision: i64,
+    /// All owners of live orders, in any order, and their orders.
+    pub owners: Vec<(UserId, OrderId)>,
 }
 
-/// The owners of orders of `voucher`, up to `most`.
+/// The owners of live orders of `voucher`, read in at most `limit`; `None` where more may come: it is neither
+/// sold out nor paused nor past the end of its sale, or another session holds its row.
 pub async fn owners_of_finished(
-    pool: &PgPool,
+    database: &Database,
     voucher: VoucherId,
-    most: usize,
-) -> Result<FinishedSale, StoreError> {
-    in_time(pool, async |connection| {
-        let mut transaction = connection.begin().await?;
-        sqlx::query("set local lock_timeout = '500ms'").execute(&mut *transaction).await?;
-        // With the row locked nobody is between the check of the window and the commit.
-        let sold: Option<i64> = sqlx::query_scalar(
-            "select (initial_stock - stock)::bigint from seckill_vouchers
-             where voucher_id = $1 and (stock = 0 or sale_time() >= end_time) for share",
+    limit: Duration,
+) -> Result<Option<FinishedSale>, StoreError> {
+    let read = async |connection: &mut PgConnection| {
+        // With the row locked nobody is between the check of the window and the commit. From here on no
+        // order comes in this revision: nobody has to wait while the owners are read.
+        let revision: Option<i64> = sqlx::query_scalar(
+            "select revision from seckill_vouchers
+             where voucher_id = $1 and (stock = 0 or paused or sale_time() >= end_time)
+             for share skip locked",
         )
         .bind(voucher.get())
-        .fetch_optional(&mut *transaction)
+        .fetch_optional(&mut *connection)
         .await?;
-        // From here on no order comes any more: nobody has to wait while the owners are read.
-        transaction.commit().await?;
-        let Some(sold) = sold else { return Ok(FinishedSale::NotFinished) };
-        assert!(sold >= 0, "more of voucher {voucher} is left than there was: {sold} sold");
-        if sold as usize > most {
-            return Ok(FinishedSale::TooMany);
-        }
-        let query = sqlx::query_as("select user_id, id from orders where voucher_id = $1");
-        Ok(FinishedSale::Owners(query.bind(voucher.get()).fetch_all(connection).await?))
-    })
-    .await
+        let Some(revision) = revision else { return Ok(None) };
+        let owners = sqlx::query_as(
+            "select user_id, id from orders where voucher_id = $1 and status in (1, 2, 3, 5)",
+        );
+        let owners = owners.bind(voucher.get()).fetch_all(connection).await?;
+        Ok(Some(FinishedSale { revision, owners }))
+    };
+    database.read_within(limit, read).await
 }

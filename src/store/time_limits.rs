@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | 250 ms | the circuit breaker refuses before one purchase tries ([`breaker`](crate::purchase)) | |
 //! | 400 ms, 500 ms | a connection to Redis, an answer of Redis (crate `redisson-lock`) | |
-//! | 600 ms | `lock_timeout` in `place_orders`: the voucher's row is held by another session | shorter than the answer, so that a held row is told as "nothing done" |
+//! | 600 ms | `lock_timeout` in `sell` and what else locks it: the voucher's row is held by another session | shorter than the answer, so that a held row is told as "nothing done" |
 //! | 700 ms | [`CONNECTION_WITHIN`] | shorter than the answer, which includes it |
 //! | 800 ms | [`ANSWER_WITHIN`] | shorter than [`FRESH_FOR`]: what is read is still fresh when it comes |
 //! | 900 ms | [`FRESH_FOR`] | shorter than the promised second |
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn a_row_that_is_held_is_told_before_the_answer_is_late() {
-        let functions = include_str!("../../migrations/0002_functions.sql");
+        let functions = include_str!("../../migrations/0004_order_life_functions.sql");
         let (_, rest) = functions.split_once("set lock_timeout = '").unwrap_or_default();
         let row_within_ms = rest.split("ms'").next().and_then(|text| text.parse::<u128>().ok());
         assert_eq!(row_within_ms, Some(600));

@@ -13,19 +13,54 @@ impl FromRow<'_, PgRow> for Voucher {
         Ok(Self {
             id: row.try_get("id")?,
             title: row.try_get("title")?,
+            subtitle: row.try_get("subtitle")?,
+            terms: row.try_get("terms")?,
+            value: row.try_get("value")?,
+            price: row.try_get("price")?,
+            pay_within_s: row.try_get("pay_within_s")?,
             stock: row.try_get("stock")?,
             initial_stock: row.try_get("initial_stock")?,
             begin_time: row.try_get("begin_time")?,
             end_time: row.try_get("end_time")?,
+            paused: row.try_get("paused")?,
+            revision: row.try_get("revision")?,
         })
     }
 }
+
+/// The columns of a [`Voucher`], of `v`, the voucher, and `s`, its sale.
+macro_rules! columns {
+    () => {
+        "v.id, v.title, v.subtitle, v.terms, v.value, s.price, s.pay_within_s, s.stock, s.initial_stock,
+         s.begin_time, s.end_time, s.paused, s.revision"
+    };
+}
+
+/// The longest subtitle and terms, in characters.
+const MAX_SUBTITLE: usize = 200;
+const MAX_TERMS: usize = 2000;
+/// The highest price or value: a JavaScript number holds a thousand times as much.
+pub const MAX_AMOUNT: i64 = 1_000_000_000_000;
+/// How long a buyer has to pay when nothing is said: 15 minutes.
+pub const DEFAULT_PAY_WITHIN_S: i32 = 900;
+/// The longest time to pay within: 30 days.
+pub const MAX_PAY_WITHIN_S: i32 = 2_592_000;
 
 /// A voucher that does not exist yet.
 #[derive(Debug, Clone)]
 pub struct NewVoucher {
     /// The name of the voucher.
     pub title: String,
+    /// A second line for people; may be empty.
+    pub subtitle: String,
+    /// The conditions, for people; may be empty.
+    pub terms: String,
+    /// What it is worth, for people.
+    pub value: Option<i64>,
+    /// In the currency's smallest unit; 0: free.
+    pub price: i64,
+    /// An order that is not paid after so many seconds is cancelled.
+    pub pay_within_s: i32,
     /// How many, not negative.
     pub stock: i32,
     /// First instant of the sale.
@@ -35,26 +70,212 @@ pub struct NewVoucher {
 }
 
 impl NewVoucher {
+    /// A voucher that costs nothing.
+    pub fn free(
+        title: impl Into<String>,
+        stock: i32,
+        begin_time: DateTime<Utc>,
+        end_time: DateTime<Utc>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            subtitle: String::new(),
+            terms: String::new(),
+            value: None,
+            price: 0,
+            pay_within_s: DEFAULT_PAY_WITHIN_S,
+            stock,
+            begin_time,
+            end_time,
+        }
+    }
+
+    /// Checks it as the database does, and says in one sentence what is wrong.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let Self { begin_time, end_time, .. } = *self;
+        VoucherChange {
+            title: Some(self.title.clone()),
+            subtitle: Some(self.subtitle.clone()),
+            terms: Some(self.terms.clone()),
+            value: self.value,
+            price: Some(self.price),
+            pay_within_s: Some(self.pay_within_s),
+            stock: Some(StockChange::InitialStock(self.stock)),
+            begin_time: Some(begin_time),
+            end_time: Some(end_time),
+            paused: None,
+        }
+        .check()
+    }
+}
+
+/// How the stock of a voucher changes. What is sold stays sold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StockChange {
+    /// So many were put on sale in all.
+    InitialStock(i32),
+    /// So many more, or fewer of those that are not sold.
+    By(i32),
+}
+
+/// What changes of a voucher. What is `None` stays.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs)] // as those of `Voucher`
+pub struct VoucherChange {
+    pub title: Option<String>,
+    pub subtitle: Option<String>,
+    pub terms: Option<String>,
+    pub value: Option<i64>,
+    pub price: Option<i64>,
+    pub pay_within_s: Option<i32>,
+    pub stock: Option<StockChange>,
+    pub begin_time: Option<DateTime<Utc>>,
+    pub end_time: Option<DateTime<Utc>>,
+    pub paused: Option<bool>,
+}
+
+impl VoucherChange {
     /// Checks it as the database does, and says in one sentence what is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
         let sensible = DateTime::<Utc>::UNIX_EPOCH.timestamp()..253_402_300_800;
-        if self.title.trim().is_empty() || self.title.chars().count() > 200 {
+        let is_long = |text: &Option<String>, most| {
+            text.as_ref().is_some_and(|text| text.chars().count() > most)
+        };
+        let is_amount =
+            |amount: Option<i64>| amount.is_none_or(|it| (0..=MAX_AMOUNT).contains(&it));
+        if self.title.as_ref().is_some_and(|title| title.trim().is_empty())
+            || is_long(&self.title, 200)
+        {
             return Err("title must have 1 to 200 characters");
         }
-        if self.title.contains('\0') {
-            return Err("title must not contain a NUL character");
+        if is_long(&self.subtitle, MAX_SUBTITLE) {
+            return Err("subtitle must have at most 200 characters");
         }
-        if self.stock < 0 {
+        if is_long(&self.terms, MAX_TERMS) {
+            return Err("terms must have at most 2000 characters");
+        }
+        for (text, what) in [
+            (&self.title, "title must not contain a NUL character"),
+            (&self.subtitle, "subtitle must not contain a NUL character"),
+            (&self.terms, "terms must not contain a NUL character"),
+        ] {
+            if text.as_ref().is_some_and(|text| text.contains('\0')) {
+                return Err(what);
+            }
+        }
+        if !is_amount(self.price) {
+            return Err("price must be 0 to 1000000000000");
+        }
+        if !is_amount(self.value) {
+            return Err("value must be 0 to 1000000000000");
+        }
+        if self.pay_within_s.is_some_and(|seconds| !(1..=MAX_PAY_WITHIN_S).contains(&seconds)) {
+            return Err("pay_within_s must be 1 to 2592000 (30 days)");
+        }
+        if matches!(self.stock, Some(StockChange::InitialStock(stock)) if stock < 0) {
             return Err("stock must not be negative");
         }
-        if self.begin_time >= self.end_time {
-            return Err("begin_time must lie before end_time");
-        }
-        if ![self.begin_time, self.end_time].iter().all(|at| sensible.contains(&at.timestamp())) {
+        let times = [self.begin_time, self.end_time];
+        if times.into_iter().flatten().any(|at| !sensible.contains(&at.timestamp())) {
             return Err("begin_time and end_time must lie between the years 1970 and 9999");
+        }
+        if self.begin_time.zip(self.end_time).is_some_and(|(begin, end)| begin >= end) {
+            return Err("begin_time must lie before end_time");
         }
         Ok(())
     }
+}
+
+/// SQLSTATE of a number that its column cannot hold.
+const OUT_OF_RANGE: &str = "22003";
+
+/// What became of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant)] // made once an edit
+pub enum Changed {
+    /// The voucher as it is now.
+    Voucher(Voucher),
+    /// There is no such voucher.
+    NotFound,
+    /// More of it are sold than there would be, and nothing was changed.
+    SoldAlready,
+    /// There would be more of it than can be counted, and nothing was changed.
+    StockTooLarge,
+    /// Its sale would end before it begins, and nothing was changed.
+    NoDuration,
+}
+
+/// Changes a voucher and its sale, together or not at all. Its revision moves.
+pub async fn change(
+    pool: &PgPool,
+    voucher: VoucherId,
+    change: &VoucherChange,
+) -> Result<Changed, StoreError> {
+    let (initial_stock, more) = match change.stock {
+        Some(StockChange::InitialStock(stock)) => (Some(stock), 0),
+        Some(StockChange::By(more)) => (None, more),
+        None => (None, 0),
+    };
+    // The window that was, for the audit of earlier orders: the row as it was before this statement.
+    let query = sqlx::query_as(concat!(
+        "with old as (
+           select begin_time, end_time from seckill_vouchers where voucher_id = $1
+           for no key update
+         ), s as (
+           update seckill_vouchers sale
+           set stock = sale.stock + coalesce($2, sale.initial_stock) + $3 - sale.initial_stock,
+               initial_stock = coalesce($2, sale.initial_stock) + $3,
+               begin_time = coalesce($4, sale.begin_time), end_time = coalesce($5, sale.end_time),
+               price = coalesce($6, price), pay_within_s = coalesce($7, pay_within_s),
+               paused = coalesce($8, paused), revision = revision + 1
+           from old where sale.voucher_id = $1
+           returning sale.*
+         ), v as (
+           update vouchers
+           set title = coalesce($9, title), subtitle = coalesce($10, subtitle),
+               terms = coalesce($11, terms), value = coalesce($12, value),
+               earliest_begin_time = least(earliest_begin_time, old.begin_time, s.begin_time),
+               latest_end_time = greatest(latest_end_time, old.end_time, s.end_time)
+           from old, s where id = $1
+           returning vouchers.*
+         )
+         select ",
+        columns!(),
+        " from v, s"
+    ))
+    .bind(voucher.get())
+    .bind(initial_stock.map(i64::from))
+    .bind(i64::from(more))
+    .bind(change.begin_time)
+    .bind(change.end_time)
+    .bind(change.price)
+    .bind(change.pay_within_s)
+    .bind(change.paused)
+    .bind(&change.title)
+    .bind(&change.subtitle)
+    .bind(&change.terms)
+    .bind(change.value);
+    in_time(pool, async |connection| {
+        let refused = match query.fetch_optional(connection).await {
+            Ok(found) => return Ok(found.map_or(Changed::NotFound, Changed::Voucher)),
+            Err(error) => error,
+        };
+        let error = refused.as_database_error();
+        let broken = |name: &str| {
+            // On Citus the name of a shard's constraint may end with its number.
+            error.and_then(|error| error.constraint()).is_some_and(|it| it.starts_with(name))
+        };
+        if broken("stock_never_negative") || broken("seckill_vouchers_initial_stock_check") {
+            Ok(Changed::SoldAlready)
+        } else if broken("sale_has_a_duration") {
+            Ok(Changed::NoDuration)
+        } else if error.and_then(|error| error.code()).as_deref() == Some(OUT_OF_RANGE) {
+            Ok(Changed::StockTooLarge)
+        } else {
+            Err(refused)
+        }
+    })
+    .await
 }
 
 /// Puts a voucher on sale. The voucher and its sale are created together or not at all.
@@ -63,21 +284,31 @@ pub async fn create(
     new: &NewVoucher,
     now: DateTime<Utc>,
 ) -> Result<Voucher, StoreError> {
-    let query = sqlx::query_as(
-        "with voucher as (
-           insert into vouchers (title, created_at) values ($1, $2) returning id, title
-         ), sale as (
-           insert into seckill_vouchers (voucher_id, initial_stock, stock, begin_time, end_time)
-           select id, $3, $3, $4, $5 from voucher
-           returning stock, initial_stock, begin_time, end_time
+    let query = sqlx::query_as(concat!(
+        "with v as (
+           insert into vouchers (title, created_at, subtitle, terms, value)
+           values ($1, $2, $6, $7, $8)
+           returning *
+         ), s as (
+           insert into seckill_vouchers
+             (voucher_id, initial_stock, stock, begin_time, end_time, price, pay_within_s)
+           select id, $3, $3, $4, $5, $9, $10 from v
+           returning *
          )
-         select id, title, stock, initial_stock, begin_time, end_time from voucher, sale",
-    )
+         select ",
+        columns!(),
+        " from v, s"
+    ))
     .bind(&new.title)
     .bind(now)
     .bind(new.stock)
     .bind(new.begin_time)
-    .bind(new.end_time);
+    .bind(new.end_time)
+    .bind(&new.subtitle)
+    .bind(&new.terms)
+    .bind(new.value)
+    .bind(new.price)
+    .bind(new.pay_within_s);
     in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
@@ -89,12 +320,13 @@ pub async fn find_all(
 ) -> Result<Vec<Voucher>, StoreError> {
     // In each row: there may be none. On Citus it is the time of the worker that has the voucher, and the
     // workers keep theirs in step.
-    let query = sqlx::query(
-        "select sale_time() as sale_time,
-                v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
+    let query = sqlx::query(concat!(
+        "select sale_time() as sale_time, ",
+        columns!(),
+        "
          from vouchers v join seckill_vouchers s on s.voucher_id = v.id
-         where v.id = any ($1)",
-    )
+         where v.id = any ($1)"
+    ))
     .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>());
     let (sent_at, rows) = in_time(pool, async |connection| {
         // Not before: there may have been a wait for the connection.
@@ -126,13 +358,15 @@ pub async fn list(
     before: Option<VoucherId>,
     limit: i64,
 ) -> Result<Vec<Voucher>, StoreError> {
-    let query = sqlx::query_as(
-        "select v.id, v.title, s.stock, s.initial_stock, s.begin_time, s.end_time
+    let query = sqlx::query_as(concat!(
+        "select ",
+        columns!(),
+        "
          from vouchers v join seckill_vouchers s on s.voucher_id = v.id
          where v.id < $1
          order by v.id desc
-         limit $2",
-    )
+         limit $2"
+    ))
     .bind(before.map_or(i64::MAX, VoucherId::get))
     .bind(limit);
     in_time(pool, async |connection| query.fetch_all(connection).await).await

@@ -43,12 +43,8 @@ fn pool_of(database_url: &str) -> PgPool {
 
 async fn put_on_sale(pool: &PgPool, stock: i32) -> VoucherId {
     let now = SystemClock.now();
-    let new = NewVoucher {
-        title: "100 for 80".to_owned(),
-        stock,
-        begin_time: now - TimeDelta::hours(1),
-        end_time: now + TimeDelta::hours(1),
-    };
+    let hour = TimeDelta::hours(1);
+    let new = NewVoucher::free("100 for 80", stock, now - hour, now + hour);
     vouchers::create(pool, &new, now).await.unwrap().id
 }
 

@@ -32,7 +32,7 @@ async fn the_data_of_a_database_in_use_is_distributed_once_when_there_is_a_worke
         .coordinator
         .run(&format!(
             "insert into users (phone, nickname, created_at) values ('+8613900000001', 'one', now());
-             select * from place_orders({voucher}, array[11], array[1], array[now()])"
+             select * from sell({voucher}, array[11], array[1], array[now()])"
         ))
         .await;
     let distribute = ["migrate", "--distribute"];
@@ -56,7 +56,7 @@ async fn the_data_of_a_database_in_use_is_distributed_once_when_there_is_a_worke
     assert!(from_worker.contains("holds"), "{from_worker}");
     let bought = format!(
         "insert into users (id, phone, nickname, created_at) values (2, '+8613900000002', 'two', now());
-         select * from place_orders({voucher}, array[12], array[2], array[now()])"
+         select * from sell({voucher}, array[12], array[2], array[now()])"
     );
     cluster.workers[0].run(&bought).await;
 

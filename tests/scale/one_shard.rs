@@ -37,8 +37,8 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
         let commands: Vec<_> =
             remote_commands(&log, before).into_iter().filter(of_orders).collect();
         assert_eq!(commands.len(), 1, "{commands:#?}");
-        assert!(commands[0].contains("FROM public.place_orders("), "{commands:#?}");
-        let calls = log[before..].matches(": select * from place_orders").count();
+        assert!(commands[0].contains("FROM public.sell("), "{commands:#?}");
+        let calls = log[before..].matches(": select * from sell").count();
         assert_eq!(calls, 1, "{}", &log[before..]);
         assert!(!log[before..].contains("PREPARE TRANSACTION"));
     }

@@ -22,5 +22,5 @@ create index outbox_of_stream on outbox (stream, order_id);
 
 -- What comes after an order (r23): the payment, which looks whether it was begun, and the mail,
 -- which does not.
-create table payments (order_id bigint primary key);
+create table payments_begun (order_id bigint primary key);
 create table mails (order_id bigint not null);

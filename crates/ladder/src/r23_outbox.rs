@@ -128,7 +128,7 @@ impl Outbox {
         work.at(Point::EntryRead, order).await;
         let mut transaction = self.database.begin().await?;
         for what in [
-            "insert into payments (order_id) values ($1) on conflict do nothing",
+            "insert into payments_begun (order_id) values ($1) on conflict do nothing",
             "insert into mails (order_id) values ($1)",
             "delete from outbox where order_id = $1",
         ] {

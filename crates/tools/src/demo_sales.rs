@@ -50,12 +50,9 @@ pub async fn open<'a>(
     let mut sales = Vec::with_capacity(count);
     for index in 0..count {
         let number = if count == 1 { String::new() } else { format!(" ({})", index + 1) };
-        let new = NewVoucher {
-            title: format!("Demo: 100 yuan for 80{number}"),
-            stock,
-            begin_time,
-            end_time: begin_time + TimeDelta::hours(1),
-        };
+        let title = format!("Demo: 100 yuan for 80{number}");
+        let end_time = begin_time + TimeDelta::hours(1);
+        let new = NewVoucher::free(title, stock, begin_time, end_time);
         let voucher = vouchers::create(database.pool(), &new, now).await?;
         let path = format!("/api/vouchers/{}/orders", voucher.id).into();
         let share = index * buyers.len() / count..(index + 1) * buyers.len() / count;

@@ -18,7 +18,7 @@ struct Row(Transaction<'static, Postgres>);
 impl Row {
     async fn hold(scheduler: &mut Scheduler<'_>, voucher: i64) -> anyhow::Result<Self> {
         // In production an order does not wait for as long as the lab may hold the row.
-        let signature = "place_orders(bigint, bigint[], bigint[], timestamptz[])";
+        let signature = "sell(bigint, bigint[], bigint[], timestamptz[])";
         let longer = format!("alter function {signature} set lock_timeout = '30s'");
         sqlx::raw_sql(sqlx::AssertSqlSafe(longer)).execute(&scheduler.database).await?;
         let mut transaction = scheduler.database.begin().await?;

@@ -167,7 +167,7 @@ async fn published_twice(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     scheduler.say("process 2 starts");
     scheduler.works_until_idle(second).await?;
     let (payments, mails): (i64, i64) = sqlx::query_as(
-        "select (select count(*) from payments where order_id = orders.id),
+        "select (select count(*) from payments_begun where order_id = orders.id),
                 (select count(*) from mails where order_id = orders.id)
          from orders where voucher_id = $1",
     )

@@ -192,7 +192,7 @@ impl World {
         begin_time: DateTime<Utc>,
         end_time: DateTime<Utc>,
     ) -> Voucher {
-        let new = NewVoucher { title: "100 for 80".to_owned(), stock, begin_time, end_time };
+        let new = NewVoucher::free("100 for 80", stock, begin_time, end_time);
         vouchers::create(self.database.pool(), &new, self.clock.now()).await.unwrap()
     }
 

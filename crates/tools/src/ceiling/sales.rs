@@ -216,7 +216,7 @@ impl Testbed {
     ) -> anyhow::Result<OnSale> {
         let now = SystemClock.now();
         let title = format!("Ceiling: {title}");
-        let new = NewVoucher { title, stock, begin_time: now, end_time: now + TimeDelta::days(1) };
+        let new = NewVoucher::free(title, stock, now, now + TimeDelta::days(1));
         let mut ids = Vec::new();
         for _ in 0..count {
             ids.push(vouchers::create(self.database.pool(), &new, now).await?.id);
