@@ -424,3 +424,20 @@ begin
     return true;
 end
 $$;
+
+-- Redeems a paid order. Returns the status that the order had: it was redeemed where that is 2 (paid).
+-- Null: there is no such order.
+create function redeem_order(voucher bigint, own bigint) returns smallint
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '600ms'
+as $$
+begin
+    update orders set status = 3, used_at = sale_time(), updated_at = sale_time()
+    where id = own and voucher_id = voucher and status = 2;
+    if found then
+        return 2;
+    end if;
+    return (select status from orders where id = own and voucher_id = voucher);
+end
+$$;

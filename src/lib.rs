@@ -7,8 +7,9 @@
 //! 2. [`store`]: PostgreSQL, and what the server keeps in Redis: queries, key names, the order-id worker,
 //!    the order writer.
 //! 3. [`purchase`]: the purchase, its strategies, what memory knows, the circuit breaker, the audit.
-//! 4. [`http`]: the JSON API; `http/router.rs` lists every route.
-//! 5. [`pages`]: pages for people; their scripts and styles are in `web/`.
+//! 4. [`orders`]: the life of an order after the purchase: payment, expiry, refund.
+//! 5. [`http`]: the JSON API; `http/router.rs` lists every route.
+//! 6. [`pages`]: pages for people; their scripts and styles are in `web/`.
 //!
 //! Beside them: [`config`] (what flags and the environment say), [`telemetry`] (every metric name) and
 //! [`cli`] (one file a subcommand).
@@ -21,6 +22,7 @@ pub mod cli;
 pub mod config;
 pub mod http;
 pub mod model;
+pub mod orders;
 pub mod pages;
 pub mod purchase;
 pub mod store;

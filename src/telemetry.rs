@@ -29,6 +29,9 @@ pub mod name {
     pub const BREAKER_TRIPPED: &str = "seckill_breaker_tripped_total";
     pub const ORDER_BATCH_SIZE: &str = "seckill_order_batch_size";
     pub const ORDER_BATCH_RESENT: &str = "seckill_order_batch_resent_total";
+    pub const ORDERS_EXPIRED: &str = "seckill_orders_expired_total";
+    pub const PAYMENTS: &str = "seckill_payments_total";
+    pub const REFUNDS: &str = "seckill_refunds_total";
     pub const CLOCK_OFFSET: &str = "seckill_database_clock_offset_seconds";
     pub const DATABASE_DURABLE: &str = "seckill_database_durable";
 }
@@ -85,6 +88,12 @@ fn describe() {
     describe_counter!(name::BREAKER_TRIPPED, "How often orders of a voucher could not be written.");
     describe_histogram!(name::ORDER_BATCH_SIZE, "Orders in a transaction.");
     describe_counter!(name::ORDER_BATCH_RESENT, "Transactions sent again: the answer was lost.");
+    describe_counter!(name::ORDERS_EXPIRED, "Orders cancelled because their time to pay was over.");
+    describe_counter!(name::PAYMENTS, "What the payment gateway said, by what became of it.");
+    describe_counter!(
+        name::REFUNDS,
+        "Refunds that the payment gateway was asked for, by its answer."
+    );
     describe_gauge!(
         name::CLOCK_OFFSET,
         Unit::Seconds,
@@ -127,6 +136,21 @@ pub fn order_batch(size: usize) {
 /// A transaction is sent again, because the answer was lost.
 pub fn order_batch_resent() {
     metrics::counter!(name::ORDER_BATCH_RESENT).increment(1);
+}
+
+/// So many orders were cancelled because their time was over.
+pub fn orders_expired(count: i64) {
+    metrics::counter!(name::ORDERS_EXPIRED).increment(count.unsigned_abs());
+}
+
+/// The payment gateway said something, and this became of it.
+pub fn payment_settled(settled: &'static str) {
+    metrics::counter!(name::PAYMENTS, "settled" => settled).increment(1);
+}
+
+/// The payment gateway was asked for a refund, and this was its answer.
+pub fn refund_tried(answer: &'static str) {
+    metrics::counter!(name::REFUNDS, "answer" => answer).increment(1);
 }
 
 /// The difference between the database's clock and this machine's was learnt.

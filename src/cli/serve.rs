@@ -14,14 +14,19 @@ use tokio::runtime::Runtime;
 
 use super::stores::{Stores, secret_is_required};
 use crate::config::{
-    ConfigError, HomeArgs, MAX_BURST, SecretArgs, ServerArgs, SmsArgs, SmsSettings, StoreArgs,
+    ConfigError, HomeArgs, MAX_BURST, PaymentArgs, PaymentSettings, SecretArgs, ServerArgs,
+    SmsArgs, SmsSettings, StoreArgs,
 };
+use crate::http::payments::WebhookPayments;
 use crate::http::revocations::Revocations;
 use crate::http::server::ServerLimits;
 use crate::http::sms::{LogSms, SmsGateway, WebhookSms};
 use crate::http::tokens::Tokens;
-use crate::http::{Additions, App, AppParts, router_with, server};
+use crate::http::webhook::SigningKey;
+use crate::http::{Additions, App, AppParts, limited, router_with, server};
 use crate::model::{SharedClock, SystemClock};
+use crate::orders::{Orders, PaymentGateway};
+use crate::pages::sandbox::{self, SandboxGateway};
 use crate::pages::{self, Site, SiteAdditions};
 use crate::purchase::{Purchases, PurchasesOptions};
 use crate::store::{self, Database, DatabaseDurability, Keys, MAX_INSTANCE, NodeName};
@@ -42,6 +47,8 @@ pub struct ServeArgs {
     #[command(flatten)]
     sms: SmsArgs,
     #[command(flatten)]
+    payments: PaymentArgs,
+    #[command(flatten)]
     secret: SecretArgs,
     #[command(flatten)]
     stores: StoreArgs,
@@ -59,6 +66,9 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     let settings = args.sms.settings(args.stores.database_url.is_none())?;
     let sms = sms_gateway(&settings)?;
+    let settings = args.payments.settings(args.stores.database_url.is_none())?;
+    let payments = Payments::with(&settings)?;
+    let has_sandbox = matches!(payments, Payments::Sandbox);
     let options = ServerOptions {
         server: args.server,
         secret: args.secret,
@@ -66,9 +76,11 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         home: args.home,
         until_stdin_closes: args.until_stdin_closes,
         sms,
+        payments,
     };
     let ready = ReadyServer::prepare(options).await?;
-    let routes = pages::routes(Arc::new(Site::with(SiteAdditions::default())));
+    let site = SiteAdditions { has_sandbox, ..SiteAdditions::default() };
+    let routes = pages::routes(Arc::new(Site::with(site)));
     ready.run(Additions { routes, ..Additions::default() }, || ()).await
 }
 
@@ -84,6 +96,41 @@ pub struct ServerOptions {
     pub until_stdin_closes: bool,
     /// What sends login codes; without it nobody can log in.
     pub sms: Option<Box<dyn SmsGateway>>,
+    /// What takes payments.
+    pub payments: Payments,
+}
+
+/// What takes payments.
+#[derive(Debug)]
+pub enum Payments {
+    /// Nobody can pay.
+    Nothing,
+    /// A page for development; it signs with the server's own secret.
+    Sandbox,
+    /// An operator's own service, and the key of what it says.
+    Http(WebhookPayments, SigningKey),
+}
+
+impl Payments {
+    fn with(settings: &PaymentSettings<'_>) -> anyhow::Result<Self> {
+        match settings {
+            PaymentSettings::Nothing => {
+                tracing::warn!(
+                    "SECKILL_PAYMENTS is not set: vouchers that cost something can be ordered, and \
+                     nobody can pay for them (set it to http, or to sandbox for development)"
+                );
+                Ok(Self::Nothing)
+            }
+            PaymentSettings::Sandbox => Ok(Self::Sandbox),
+            PaymentSettings::Http { url, secret } => {
+                let (url, secret) = ((*url).clone(), secret.as_bytes());
+                let webhook = WebhookPayments::new(url, secret, Arc::new(SystemClock));
+                let webhook =
+                    webhook.context("no certificates of authorities for SECKILL_PAYMENTS_URL")?;
+                Ok(Self::Http(webhook, SigningKey::new(secret)))
+            }
+        }
+    }
 }
 
 /// A server that listens and answers nobody yet.
@@ -106,7 +153,8 @@ pub struct ReadyServer {
 impl ReadyServer {
     /// Starts private stores where none are named, migrates, and listens.
     pub async fn prepare(options: ServerOptions) -> anyhow::Result<Self> {
-        let ServerOptions { server: args, secret, stores, home, until_stdin_closes, sms } = options;
+        let ServerOptions { server: args, secret, stores, home, until_stdin_closes, sms, payments } =
+            options;
         // First of all, so that an interrupt during the start is not lost.
         let stop = Box::pin(program::stop::requested(until_stdin_closes)?);
         telemetry::start_metrics();
@@ -135,7 +183,7 @@ impl ReadyServer {
         }
         database.watch_durability(args.require_durable);
         let limits = limits(&args)?;
-        let mut parts = app_parts(&args, &stores, &secret, database, sms).await?;
+        let mut parts = app_parts(&args, &stores, &secret, database, (sms, payments)).await?;
         parts.max_event_streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
         let app = App::new(parts);
         let drain_delay = args.drain_delay;
@@ -156,11 +204,17 @@ impl ReadyServer {
             "the shop is at http://{address}/, the board at /board, the API at /docs; Ctrl-C stops"
         );
         let stop = drained(stop, drain_delay, app.clone(), stopping);
+        let mut added = added;
+        if app.has_sandbox {
+            added.routes = added.routes.merge(limited(app.clone(), sandbox::api(app.clone())));
+        }
         let routes = router_with(app.clone(), added);
+        let workers = app.orders.start_workers();
         let serving = server::serve(listener, routes, limits, stop);
         http.spawn(serving).await.context("the server failed on a defect")?;
 
         tracing::info!("stopping: finishing what was begun");
+        drop(workers);
         app.purchases.shutdown().await;
         app.revocations.stop();
         app.database.close().await;
@@ -232,7 +286,7 @@ async fn app_parts(
     stores: &Stores,
     secret: &str,
     database: Database,
-    sms: Option<Box<dyn SmsGateway>>,
+    (sms, payments): (Option<Box<dyn SmsGateway>>, Payments),
 ) -> anyhow::Result<AppParts> {
     let redis = store::redis(&stores.redis_url)?;
     // Says so in the log where Redis does not answer yet.
@@ -253,7 +307,18 @@ async fn app_parts(
     )
     .await?;
     let revocations = Revocations::start(database.clone()).await?;
+    let has_sandbox = matches!(payments, Payments::Sandbox);
+    let (gateway, payment_key): (Option<Arc<dyn PaymentGateway>>, _) = match payments {
+        Payments::Nothing => (None, None),
+        Payments::Sandbox => {
+            (Some(Arc::new(SandboxGateway)), Some(SigningKey::new(secret.as_bytes())))
+        }
+        Payments::Http(webhook, key) => (Some(Arc::new(webhook)), Some(key)),
+    };
     Ok(AppParts {
+        orders: Orders::new(database.clone(), Arc::clone(&purchases), gateway),
+        payment_key,
+        has_sandbox,
         database,
         redis,
         keys,

@@ -152,6 +152,81 @@ impl SmsArgs {
     }
 }
 
+/// What takes payments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PaymentsKind {
+    /// A page on which everybody can say that they have paid: for development.
+    Sandbox,
+    /// A webhook.
+    Http,
+}
+
+/// How buyers pay.
+#[derive(Debug, Clone, Args)]
+pub struct PaymentArgs {
+    /// What takes payments: sandbox, a page for development where no money moves, or http, which
+    /// announces each payment to --payments-url
+    /// [default: sandbox with a private PostgreSQL; with DATABASE_URL nobody can pay]
+    #[arg(
+        long,
+        env = "SECKILL_PAYMENTS",
+        value_name = "KIND",
+        hide_possible_values = true,
+        help_heading = "Payments"
+    )]
+    pub payments: Option<PaymentsKind>,
+
+    /// Where each payment and refund is posted to, http:// or https://
+    #[arg(long, env = "SECKILL_PAYMENTS_URL", hide_env_values = true, value_name = "URL",
+        value_parser = webhook_url, help_heading = "Payments")]
+    pub payments_url: Option<Uri>,
+
+    /// Signs what is posted, and what the gateway says, at least 16 bytes
+    #[arg(long, env = "SECKILL_PAYMENTS_SECRET", hide_env_values = true, value_name = "SECRET",
+        value_parser = secret, help_heading = "Payments")]
+    pub payments_secret: Option<String>,
+}
+
+/// What takes payments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // as those of `PaymentArgs`
+pub enum PaymentSettings<'a> {
+    /// Nobody can pay.
+    Nothing,
+    Sandbox,
+    Http {
+        url: &'a Uri,
+        secret: &'a str,
+    },
+}
+
+impl PaymentArgs {
+    /// What they say, beside a private database or another.
+    ///
+    /// # Errors
+    /// When one of them is missing.
+    pub fn settings(&self, private_database: bool) -> Result<PaymentSettings<'_>, ConfigError> {
+        let missing =
+            |name: &str| ConfigError(format!("{name} is required with SECKILL_PAYMENTS=http"));
+        match self.payments {
+            Some(PaymentsKind::Sandbox) => Ok(PaymentSettings::Sandbox),
+            Some(PaymentsKind::Http) => Ok(PaymentSettings::Http {
+                url: self.payments_url.as_ref().ok_or_else(|| missing("SECKILL_PAYMENTS_URL"))?,
+                secret: self
+                    .payments_secret
+                    .as_deref()
+                    .ok_or_else(|| missing("SECKILL_PAYMENTS_SECRET"))?,
+            }),
+            None if self.payments_url.is_some() => Err(ConfigError(
+                "SECKILL_PAYMENTS_URL is set and SECKILL_PAYMENTS is not: set SECKILL_PAYMENTS=http"
+                    .to_owned(),
+            )),
+            None if private_database => Ok(PaymentSettings::Sandbox),
+            None => Ok(PaymentSettings::Nothing),
+        }
+    }
+}
+
 /// The largest burst: as many connections as one process takes.
 pub const MAX_BURST: u32 = 16_384;
 

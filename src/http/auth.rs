@@ -34,6 +34,14 @@ where
     }
 }
 
+impl Session {
+    /// Whether the user's phone is an administrator's by the configuration of now.
+    pub async fn may_administer(&self, app: &App) -> Result<bool, ApiError> {
+        let user = users::find(app.database.pool(), self.user).await?;
+        Ok(user.is_some_and(|user| app.admin_phones.contains(&user.phone)))
+    }
+}
+
 /// A session that may administer: the user's phone is an administrator's by the configuration of now,
 /// whenever the token was issued. That costs a look-up, on routes that are rarely used.
 #[derive(Debug, Clone, Copy)]
@@ -47,8 +55,10 @@ where
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let app = App::from_ref(state);
         let session = Session::from_request_parts(parts, state).await?;
-        let user = users::find(app.database.pool(), session.user).await?;
-        let may = user.is_some_and(|user| app.admin_phones.contains(&user.phone));
-        if may { Ok(Self) } else { Err(ApiError::new(Code::Forbidden)) }
+        if session.may_administer(&app).await? {
+            Ok(Self)
+        } else {
+            Err(ApiError::new(Code::Forbidden))
+        }
     }
 }

@@ -90,7 +90,8 @@ fn is_json(media_type: &str) -> bool {
     name.trim().eq_ignore_ascii_case("application/json")
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+/// The JSON object in `bytes`.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // serde would take an array for a struct, member by member.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(ApiError::invalid("the body is not a JSON object"));
@@ -122,6 +123,17 @@ pub fn maybe_whole_number<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
     #[serde(bound(deserialize = "T: TryFrom<i64>"))]
     struct Whole<T>(#[serde(deserialize_with = "whole_number")] T);
     Ok(Option::<Whole<T>>::deserialize(deserializer)?.map(|Whole(number)| number))
+}
+
+/// The bytes of a body, whatever they are.
+#[derive(Debug)]
+pub struct RawBody(pub Bytes);
+
+impl<S: Sync> FromRequest<S> for RawBody {
+    type Rejection = ApiError;
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        Ok(Self(bytes(&mut request.into_body()).await?))
+    }
 }
 
 /// A JSON body.

@@ -15,6 +15,7 @@ pub mod nodes;
 pub mod openapi;
 pub mod operations;
 pub mod orders;
+pub mod payments;
 pub mod problem;
 pub mod revocations;
 pub mod router;
@@ -28,8 +29,10 @@ pub mod static_file;
 mod token_hmac;
 pub mod tokens;
 pub mod verdicts;
+pub mod voucher_orders;
 pub mod voucher_pages;
 pub mod vouchers;
+pub mod webhook;
 
 pub use language::Language;
 pub use problem::ApiError;

@@ -14,7 +14,8 @@ use utoipa::openapi::{Content, HeaderBuilder, Ref, RefOr, Response};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::schemas::{Id, Limit, ProblemCode};
-use super::{audits, events, nodes, operations, orders, sessions, vouchers};
+use super::{audits, events, nodes, operations, orders, payments, sessions};
+use super::{voucher_orders, vouchers};
 
 /// Where the description is.
 pub(super) const PATH: &str = "/api/openapi.json";
@@ -43,6 +44,14 @@ pub(super) const PATH: &str = "/api/openapi.json";
         orders::buy,
         orders::list,
         orders::find,
+        orders::cancel,
+        orders::refund,
+        orders::redeem,
+        voucher_orders::list,
+        payments::create,
+        payments::notify,
+        payments::list_refunds,
+        payments::list_unmatched,
         operations::healthz,
         operations::readyz,
         operations::metrics,

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::auth::Session;
+use super::auth::{AdminSession, Session};
 use super::body::OptionalJsonBody;
 use super::problem::Code;
 use super::schemas::{Id, Limit};
@@ -16,6 +16,7 @@ use super::voucher_pages::next_page;
 use super::vouchers::{Page, PathId};
 use super::{ApiError, App};
 use crate::model::{Order, OrderId, OrderStatus, Outcome, UserId, VoucherId};
+use crate::orders::Taken;
 use crate::store::orders;
 use crate::telemetry;
 
@@ -173,6 +174,86 @@ pub async fn find(
     session: Session,
     PathId(id): PathId<OrderId>,
 ) -> Result<Json<OrderBody>, ApiError> {
-    let order = orders::find(app.database.pool(), session.user, id).await?;
+    let order = orders::find(app.database.pool(), id).await?;
+    let order = order.filter(|order| order.user_id == session.user);
     order.map(|order| Json(order.into())).ok_or(ApiError::new(Code::OrderNotFound))
+}
+
+/// The answer to a step in an order's life.
+fn answer(taken: Taken) -> Result<Json<OrderBody>, ApiError> {
+    match taken {
+        Taken::Order(order) => Ok(Json(order.into())),
+        Taken::Refused(order) => Err(ApiError::order_state(order.status)),
+        Taken::NotFound => Err(ApiError::new(Code::OrderNotFound)),
+    }
+}
+
+/// Cancels an unpaid order: one's own, or anybody's for an administrator. Its voucher is on sale again, and
+/// its buyer may buy again.
+#[utoipa::path(post, path = "/api/orders/{id}/cancellation", tag = "orders",
+    operation_id = "cancel_order",
+    security(("token" = [])),
+    params(("id" = Id, Path, description = "the order")),
+    responses(
+        (status = 200, body = OrderBody, description = "it is cancelled"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 404, description = "`order_not_found`"),
+        (status = 409, description = "`order_state`, with `order_status`: it is not unpaid"),
+        (status = 422, description = "`invalid_request`: the id is not a number"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
+    ))]
+pub async fn cancel(
+    State(app): State<App>,
+    session: Session,
+    PathId(id): PathId<OrderId>,
+) -> Result<Json<OrderBody>, ApiError> {
+    let own = app.orders.cancel(id, Some(session.user)).await?;
+    if own == Taken::NotFound && session.may_administer(&app).await? {
+        return answer(app.orders.cancel(id, None).await?);
+    }
+    answer(own)
+}
+
+/// Gives the money of a paid order back. The order is refunded, and its voucher on sale again, when the payment
+/// gateway has it; an order that cost nothing, at once.
+#[utoipa::path(post, path = "/api/orders/{id}/refund", tag = "orders", operation_id = "refund_order",
+    security(("token" = [])),
+    params(("id" = Id, Path, description = "the order")),
+    responses(
+        (status = 202, body = OrderBody, description = "the money is on its way back"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 403, description = "`forbidden`: not an administrator"),
+        (status = 404, description = "`order_not_found`"),
+        (status = 409, description = "`order_state`, with `order_status`: it is not paid, or used"),
+        (status = 422, description = "`invalid_request`: the id is not a number"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
+    ))]
+pub async fn refund(
+    State(app): State<App>,
+    _: AdminSession,
+    PathId(id): PathId<OrderId>,
+) -> Result<(StatusCode, Json<OrderBody>), ApiError> {
+    Ok((StatusCode::ACCEPTED, answer(app.orders.refund(id).await?)?))
+}
+
+/// Redeems a paid order, once.
+#[utoipa::path(post, path = "/api/orders/{id}/redemption", tag = "orders",
+    operation_id = "redeem_order",
+    security(("token" = [])),
+    params(("id" = Id, Path, description = "the order")),
+    responses(
+        (status = 200, body = OrderBody, description = "it is used"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 403, description = "`forbidden`: not an administrator"),
+        (status = 404, description = "`order_not_found`"),
+        (status = 409, description = "`order_state`, with `order_status`: it is not paid, or used"),
+        (status = 422, description = "`invalid_request`: the id is not a number"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
+    ))]
+pub async fn redeem(
+    State(app): State<App>,
+    _: AdminSession,
+    PathId(id): PathId<OrderId>,
+) -> Result<Json<OrderBody>, ApiError> {
+    answer(app.orders.redeem(id).await?)
 }

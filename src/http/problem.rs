@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
 use super::language::Language;
-use crate::model::Refusal;
+use crate::model::{OrderStatus, Refusal};
 use crate::purchase::PurchaseError;
 use crate::store::StoreError;
 
@@ -219,6 +219,11 @@ impl ApiError {
     #[must_use]
     pub fn retry_after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }
+    }
+
+    /// The order is in a state that does not allow what was asked for.
+    pub fn order_state(status: OrderStatus) -> Self {
+        Self::new(Code::OrderState).member("order_status", json!(status))
     }
 
     fn member(mut self, name: &str, value: Value) -> Self {

@@ -16,7 +16,7 @@ use tower_http::trace::TraceLayer;
 use super::language::Language;
 use super::problem::Code;
 use super::{ApiError, App, audits, body, docs_page, events, nodes, openapi, operations};
-use super::{orders, problem, security_headers, sessions, vouchers};
+use super::{orders, payments, problem, security_headers, sessions, voucher_orders, vouchers};
 use crate::telemetry;
 
 /// What stands beside the API.
@@ -45,6 +45,13 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .route("/api/vouchers", post(vouchers::create))
         .route("/api/vouchers/{id}", patch(vouchers::change))
         .route("/api/vouchers/{id}/audit", post(audits::create))
+        .route("/api/vouchers/{id}/orders", get(voucher_orders::list))
+        .route("/api/orders/{id}/payments", post(payments::create))
+        .route("/api/orders/{id}/cancellation", post(orders::cancel))
+        .route("/api/orders/{id}/refund", post(orders::refund))
+        .route("/api/orders/{id}/redemption", post(orders::redeem))
+        .route("/api/refunds", get(payments::list_refunds))
+        .route("/api/payments/unmatched", get(payments::list_unmatched))
         .route("/api/nodes", get(nodes::list))
         .route("/api/orders", get(orders::list))
         .route("/api/orders/{id}", get(orders::find));
@@ -55,6 +62,7 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .route("/api/vouchers/{id}/events", get(events::of_voucher))
         .route("/api/events", get(events::of_all))
         .route("/api/vouchers/{id}/orders", post(orders::buy))
+        .route("/api/payments/notifications", post(payments::notify))
         .merge(self::limited(app.clone(), limited))
         .route("/healthz", get(operations::healthz))
         .route("/readyz", get(operations::readyz))

@@ -14,7 +14,9 @@ use super::revocations::Revocations;
 use super::sms::SmsGateway;
 use super::tokens::Tokens;
 use super::voucher_pages::VoucherPages;
+use super::webhook::SigningKey;
 use crate::model::SharedClock;
+use crate::orders::Orders;
 use crate::purchase::Purchases;
 use crate::store::nodes::ConnectedNode;
 use crate::store::{Database, Keys, LoginLimits, ReadCache};
@@ -22,6 +24,9 @@ use redisson_lock::connection::Redis;
 
 /// Reads of users and orders that may be under way at once; one more is refused.
 const MAX_READS: usize = 64;
+
+/// Notifications of the payment gateway that may be settled at once; one more is to be sent again.
+const MAX_NOTIFICATIONS: usize = 16;
 
 /// The state of the API. Its parts are reached as `app.database`, `app.purchases` and so on. Each request
 /// clones it several times, on every core: so it is one `Arc`.
@@ -37,6 +42,11 @@ pub struct AppParts {
     pub keys: Keys,
     pub clock: SharedClock,
     pub purchases: Arc<Purchases>,
+    pub orders: Orders,
+    /// Signs what the payment gateway says.
+    pub payment_key: Option<SigningKey>,
+    /// Whether the payment gateway is the sandbox.
+    pub has_sandbox: bool,
     pub tokens: Tokens,
     pub revocations: Revocations,
     /// Sends login codes; without it nobody can log in.
@@ -64,6 +74,8 @@ pub struct AppMemory {
     pub nodes: ReadCache<(), Arc<[ConnectedNode]>>,
     /// The permit of an audit.
     pub audits: Semaphore,
+    /// A permit for each notification of the payment gateway.
+    pub notifications: Arc<Semaphore>,
     /// A permit for each read of users and orders.
     pub reads: Arc<Semaphore>,
     draining: AtomicBool,
@@ -83,6 +95,7 @@ impl App {
             metrics: health::metrics_text(&parts.purchases, &parts.database),
             nodes: health::nodes(&parts.database),
             audits: Semaphore::new(1),
+            notifications: Arc::new(Semaphore::new(MAX_NOTIFICATIONS)),
             reads: Arc::new(Semaphore::new(MAX_READS)),
             draining: AtomicBool::new(false),
         };

@@ -40,6 +40,7 @@ const ASSETS: &[Asset] = &[
     web!("session.js", SCRIPT),
     web!("orders.js", SCRIPT),
     web!("storefront.js", SCRIPT),
+    web!("sandbox.js", SCRIPT),
     web!("board.css", STYLE),
     web!("board.js", SCRIPT),
     web!("board_form.js", SCRIPT),

@@ -7,6 +7,7 @@ mod assets;
 mod board;
 mod board_texts;
 pub mod page;
+pub mod sandbox;
 mod site;
 mod storefront;
 mod texts;
@@ -33,9 +34,15 @@ pub fn routes(site: Arc<Site>) -> Router {
             async move { files.answer(language, &headers).await }
         })
     };
+    let sandbox = if site.has_sandbox {
+        Router::new().route("/sandbox/payments/{id}", page(sandbox::render))
+    } else {
+        Router::new()
+    };
     Router::new()
         .route("/", page(storefront::render))
         .route("/board", page(board::render))
         .route("/assets/{version}/{*name}", get(assets::file))
+        .merge(sandbox)
         .with_state(site)
 }

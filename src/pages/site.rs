@@ -15,6 +15,8 @@ pub struct SiteAdditions {
     pub navigation: Vec<(&'static str, [&'static str; 2])>,
     /// Additions to the board.
     pub board: Option<BoardAdditions>,
+    /// Whether there is a page on which buyers pay.
+    pub has_sandbox: bool,
 }
 
 /// What the board of a demonstration has beside the server's own.
@@ -38,13 +40,14 @@ pub struct Site {
     pub(super) assets: Assets,
     pub(super) navigation: Vec<(&'static str, [&'static str; 2])>,
     pub(super) board: Option<BoardAdditions>,
+    pub(super) has_sandbox: bool,
 }
 
 impl Site {
     /// The server's own pages, and what is added to them.
     #[must_use]
     pub fn with(added: SiteAdditions) -> Self {
-        let SiteAdditions { assets, navigation, board } = added;
-        Self { assets: Assets::with(&assets), navigation, board }
+        let SiteAdditions { assets, navigation, board, has_sandbox } = added;
+        Self { assets: Assets::with(&assets), navigation, board, has_sandbox }
     }
 }

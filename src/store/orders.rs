@@ -8,7 +8,7 @@ use sqlx::{FromRow, Row};
 
 use super::postgres::in_time;
 use super::{Database, StoreError};
-use crate::model::{Order, OrderId, UserId, VoucherId};
+use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
 
 impl FromRow<'_, PgRow> for Order {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
@@ -28,15 +28,14 @@ impl FromRow<'_, PgRow> for Order {
     }
 }
 
-/// The order with this id, if it is `user`'s.
-pub async fn find(pool: &PgPool, user: UserId, id: OrderId) -> Result<Option<Order>, StoreError> {
+/// The order with this id.
+pub async fn find(pool: &PgPool, id: OrderId) -> Result<Option<Order>, StoreError> {
     let query = sqlx::query_as(
         "select id, user_id, voucher_id, status, amount, created_at, pay_by, paid_at, used_at,
                 cancelled_at, refunded_at
-         from orders where id = $1 and user_id = $2",
+         from orders where id = $1",
     )
-    .bind(id.get())
-    .bind(user.get());
+    .bind(id.get());
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
@@ -58,6 +57,43 @@ pub async fn list_of_user(
     .bind(before.map_or(i64::MAX, OrderId::get))
     .bind(limit);
     in_time(pool, async |connection| query.fetch_all(connection).await).await
+}
+
+/// An order with its buyer's phone, for administrators. `None`: there is no such user.
+pub type OrderAndPhone = (Order, Option<String>);
+
+/// Up to `limit` orders with ids below `before`, newest first: of `voucher`, or of all; in `status`, or in any.
+pub async fn list(
+    pool: &PgPool,
+    voucher: Option<VoucherId>,
+    status: Option<OrderStatus>,
+    before: Option<OrderId>,
+    limit: i64,
+) -> Result<Vec<OrderAndPhone>, StoreError> {
+    let query = if voucher.is_some() {
+        // `id > 0`: see the index orders_of_voucher.
+        sqlx::query(
+            "select o.*, u.phone from orders o left join users u on u.id = o.user_id
+             where o.voucher_id = $1 and o.id > 0 and o.id < $2 and ($3::smallint is null or o.status = $3)
+             order by o.id desc
+             limit $4",
+        )
+    } else {
+        sqlx::query(
+            "select o.*, u.phone from orders o left join users u on u.id = o.user_id
+             where $1::bigint is null and o.id < $2 and ($3::smallint is null or o.status = $3)
+             order by o.id desc
+             limit $4",
+        )
+    };
+    let query = query
+        .bind(voucher.map(VoucherId::get))
+        .bind(before.map_or(i64::MAX, OrderId::get))
+        .bind(status.map(|status| status as i16))
+        .bind(limit);
+    let rows = in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    let of_row = |row: &PgRow| Ok((Order::from_row(row)?, row.try_get("phone")?));
+    Ok(rows.iter().map(of_row).collect::<sqlx::Result<_>>()?)
 }
 
 /// The greatest order id there is: where the order-id worker continues.

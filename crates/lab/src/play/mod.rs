@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use axum::middleware::from_fn_with_state;
 use clap::Args;
-use seckill::cli::serve::{ReadyServer, ServerOptions};
+use seckill::cli::serve::{Payments, ReadyServer, ServerOptions};
 use seckill::config::{HomeArgs, SecretArgs, ServerArgs, StoreArgs};
 use seckill::http::Additions;
 use seckill::http::address::reachable;
@@ -86,6 +86,7 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
         home,
         until_stdin_closes,
         sms: Some(Box::new(ShownSms)),
+        payments: Payments::Sandbox,
     };
     let ready = ReadyServer::prepare(options).await?;
     if !ready.address.ip().is_loopback() {
@@ -131,6 +132,7 @@ pub fn site_additions(admin_phone: Option<&'static str>) -> SiteAdditions {
         assets: ASSETS.to_vec(),
         navigation: vec![("/lab", ["Ladder", "阶梯"])],
         board: Some(board::additions(admin_phone)),
+        has_sandbox: true,
     }
 }
 

@@ -14,8 +14,11 @@ use seckill::http::revocations::Revocations;
 use seckill::http::server::{self, ServerLimits};
 use seckill::http::sms::{SmsGateway, WebhookSms};
 use seckill::http::tokens::Tokens;
+use seckill::http::webhook::SigningKey;
 use seckill::http::{Additions, App, AppParts, router_with};
 use seckill::model::{Clock, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher};
+use seckill::orders::{Orders, PaymentGateway};
+use seckill::pages::sandbox::SandboxGateway;
 use seckill::pages::{self, Site, SiteAdditions};
 use seckill::purchase::{Purchases, PurchasesOptions, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
@@ -95,6 +98,8 @@ pub struct World {
     pub clock: Arc<ManualClock>,
     pub sms: KeptSms,
     pub gateway: Gateway,
+    /// What takes payments.
+    pub payments: Option<Arc<dyn PaymentGateway>>,
     pub secret: String,
     pub login_limits: LoginLimits,
     pub admin_phones: HashSet<String>,
@@ -129,6 +134,7 @@ impl World {
             clock: Arc::new(ManualClock::starting_at(midnight())),
             sms: KeptSms::default(),
             gateway: Gateway::Kept,
+            payments: Some(Arc::new(SandboxGateway)),
             secret: "a secret of the tests, long enough".to_owned(),
             login_limits: LoginLimits::default(),
             admin_phones: [ADMIN_PHONE.to_owned()].into(),
@@ -229,12 +235,16 @@ impl World {
     }
 
     async fn app_with(&self, options: PurchasesOptions, trusted_proxies: Vec<IpNet>) -> App {
+        let purchases = self.purchases(options).await;
         App::new(AppParts {
+            orders: self.orders(&purchases),
+            payment_key: Some(self.payment_key()),
+            has_sandbox: true,
             database: self.database.clone(),
             redis: self.redis.clone(),
             keys: self.keys.clone(),
             clock: self.clock.clone(),
-            purchases: self.purchases(options).await,
+            purchases,
             tokens: self.tokens(),
             revocations: Revocations::start(self.database.clone()).await.unwrap(),
             sms: self.gateway(),
@@ -243,6 +253,17 @@ impl World {
             trusted_proxies,
             max_event_streams: self.max_event_streams,
         })
+    }
+
+    /// The life of orders after the purchase, by this world's payment gateway.
+    pub fn orders(&self, purchases: &Arc<Purchases>) -> Orders {
+        let gateway = self.payments.clone();
+        Orders::new(self.database.clone(), Arc::clone(purchases), gateway)
+    }
+
+    /// What the payment gateway signs with.
+    pub fn payment_key(&self) -> SigningKey {
+        SigningKey::new(self.secret.as_bytes())
     }
 
     fn gateway(&self) -> Option<Box<dyn SmsGateway>> {

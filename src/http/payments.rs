@@ -1,0 +1,336 @@
+//! Payments: a buyer begins one, and the payment gateway says what became of it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+
+use super::auth::{AdminSession, Session};
+use super::body::{RawBody, maybe_whole_number};
+use super::problem::Code;
+use super::schemas::{Amount, Id};
+use super::vouchers::PathId;
+use super::webhook::{SIGNATURE, Webhook};
+use super::{ApiError, App};
+use crate::model::{OrderId, SharedClock, VoucherId};
+use crate::orders::{GatewayError, PayError, PaymentGateway, PaymentRequest, RefundRequest};
+use crate::store::payments::{self, OpenPayment, PaymentId, Verdict};
+use crate::store::refunds;
+
+/// When the gateway should send a notification again that found no room.
+const RETRY_WHEN_FULL: Duration = Duration::from_secs(1);
+/// Rows of a list that administrators look at.
+const LIST_LENGTH: i64 = 100;
+/// The longest name that a gateway may give to money or to a payment, in bytes.
+const MAX_NAME_BYTES: usize = 200;
+
+/// The payment gateway of an operator: a service that takes signed messages, and sends some.
+///
+/// `{"type": "payment", "payment_id", "order_id", "amount", "pay_by"}` is answered `{"pay_url"}`;
+/// `{"type": "refund", "refund_id", "payment_id", "transaction_id", "amount"}` is answered with any 2xx. Both
+/// may come more than once, by the same name.
+#[derive(Debug)]
+pub struct WebhookPayments(Webhook);
+
+impl WebhookPayments {
+    /// Messages to `url`, `http` or `https`, signed with `secret`.
+    ///
+    /// # Errors
+    /// When the URL is `https` and the machine has no certificates of authorities.
+    pub fn new(url: Uri, secret: &[u8], clock: SharedClock) -> std::io::Result<Self> {
+        Webhook::new(url, secret, clock).map(Self)
+    }
+}
+
+#[async_trait]
+impl PaymentGateway for WebhookPayments {
+    async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
+        #[derive(Deserialize)]
+        struct Answer {
+            pay_url: String,
+        }
+        let message = json!({
+            "type": "payment", "payment_id": request.payment.to_string(),
+            "order_id": request.payment.order, "amount": request.amount, "pay_by": request.pay_by,
+        });
+        let answer = self.0.send(&message).await.map_err(GatewayError)?;
+        let answer: Result<Answer, _> = serde_json::from_slice(&answer);
+        let answer = answer.map_err(|error| GatewayError(format!("no pay_url: {error}")))?;
+        let url = url::Url::parse(&answer.pay_url);
+        // Browsers go there: a script must not hide in it.
+        if !url.is_ok_and(|url| ["http", "https"].contains(&url.scheme())) {
+            return Err(GatewayError("pay_url does not begin with http:// or https://".to_owned()));
+        }
+        Ok(answer.pay_url)
+    }
+
+    async fn refund(&self, request: &RefundRequest) -> Result<(), GatewayError> {
+        let RefundRequest { payment, transaction_id, amount } = request;
+        let message = json!({
+            "type": "refund", "refund_id": payment.to_string(), "payment_id": payment.to_string(),
+            "transaction_id": transaction_id, "amount": amount,
+        });
+        self.0.send(&message).await.map(|_| ()).map_err(GatewayError)
+    }
+}
+
+/// A payment that its buyer may make.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PaymentBody {
+    /// Its name towards the payment gateway.
+    #[schema(value_type = String, example = "7.661897216000000001.1")]
+    pub payment_id: String,
+    /// The order.
+    pub order_id: OrderId,
+    /// In the currency's smallest unit.
+    pub amount: i64,
+    /// Where to pay: an address, or a path of this server.
+    pub pay_url: String,
+    /// After this instant the order is cancelled.
+    pub pay_by: DateTime<Utc>,
+}
+
+impl From<PayError> for ApiError {
+    fn from(error: PayError) -> Self {
+        match error {
+            PayError::NotFound => Self::new(Code::OrderNotFound),
+            PayError::Refused(status) => Self::order_state(status),
+            PayError::NoGateway => {
+                Self::new(Code::Unavailable).detail("nothing takes payments here: SECKILL_PAYMENTS")
+            }
+            PayError::Gateway(error) => {
+                tracing::warn!(%error, "a payment could not be announced");
+                Self::unavailable().detail("the payment gateway does not answer: try again")
+            }
+            PayError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// Begins a payment of one's own order, or finds the one that is pending: who asks twice pays once.
+#[utoipa::path(post, path = "/api/orders/{id}/payments", tag = "payments", operation_id = "pay",
+    security(("token" = [])),
+    params(("id" = Id, Path, description = "the order")),
+    responses(
+        (status = 201, body = PaymentBody, description = "where to pay and until when"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 404, description = "`order_not_found`"),
+        (status = 409, description = "`order_state`, with `order_status`: there is nothing to pay"),
+        (status = 422, description = "`invalid_request`: the id is not a number"),
+        (status = 503, description = "`unavailable`, with `Retry-After`; without it where no payment \
+            gateway is set up"),
+    ))]
+pub async fn create(
+    State(app): State<App>,
+    session: Session,
+    PathId(id): PathId<OrderId>,
+) -> Result<(StatusCode, Json<PaymentBody>), ApiError> {
+    let OpenPayment { id, amount, pay_by, pay_url } = app.orders.pay(id, session.user).await?;
+    let pay_url = pay_url.unwrap_or_else(|| unreachable!("a payment that was opened has one"));
+    let (payment_id, order_id) = (id.to_string(), id.order);
+    let body = PaymentBody { payment_id, order_id, amount, pay_url, pay_by };
+    Ok((StatusCode::CREATED, Json(body)))
+}
+
+/// What became of a payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PaymentVerdict {
+    /// The gateway took the money.
+    Succeeded,
+    /// It took nothing.
+    Failed,
+}
+
+/// What the payment gateway says of a payment. Members that are not named here are left alone.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct NotificationBody {
+    /// The payment, as it was announced.
+    pub payment_id: String,
+    /// What became of it.
+    pub status: PaymentVerdict,
+    /// The gateway's own name of the money; required where it succeeded.
+    #[serde(default)]
+    pub transaction_id: Option<String>,
+    /// What was taken, in the currency's smallest unit; required where it succeeded.
+    #[schema(value_type = Option<Amount>)]
+    #[serde(default, deserialize_with = "maybe_whole_number")]
+    pub amount: Option<i64>,
+}
+
+impl NotificationBody {
+    /// What it says of which payment; or what is wrong with it.
+    fn check(self) -> Result<(String, Verdict), ApiError> {
+        let is_name =
+            |name: &str| (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.contains('\0');
+        if !is_name(&self.payment_id) {
+            return Err(ApiError::invalid("payment_id must have 1 to 200 bytes, and no NUL"));
+        }
+        let verdict = match (self.status, self.transaction_id, self.amount) {
+            (PaymentVerdict::Failed, ..) => Verdict::Failed,
+            (PaymentVerdict::Succeeded, Some(transaction), Some(amount))
+                if is_name(&transaction) && amount > 0 =>
+            {
+                Verdict::Succeeded { transaction, amount }
+            }
+            (PaymentVerdict::Succeeded, ..) => {
+                return Err(ApiError::invalid(
+                    "a payment that succeeded has a transaction_id of 1 to 200 bytes and a positive \
+                     amount",
+                ));
+            }
+        };
+        Ok((self.payment_id, verdict))
+    }
+}
+
+/// The payment gateway says what became of a payment.
+///
+/// The header `seckill-signature` is `t=<unix seconds>,v1=<hexadecimal HMAC-SHA256 of "<t>.<body>">`, with the
+/// secret that both share. A notification may come twice, late, or out of order: the same transaction is
+/// applied once. Money for an order that cannot take it is given back; money for a payment that is not ours
+/// is kept, and shown to administrators.
+#[utoipa::path(post, path = "/api/payments/notifications", tag = "payments",
+    operation_id = "notify_payment", request_body = NotificationBody,
+    responses(
+        (status = 204, description = "it is settled, now or before"),
+        (status = 403, description = "`forbidden`: the signature is missing or wrong"),
+        (status = 413, description = "`invalid_request`: the body is too large"),
+        (status = 422, description = "`invalid_request`"),
+        (status = 503, description = "`unavailable`, with `Retry-After`: send it again"),
+    ))]
+pub async fn notify(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawBody(bytes): RawBody,
+) -> Result<StatusCode, ApiError> {
+    let signature = headers.get(SIGNATURE).and_then(|value| value.to_str().ok());
+    accept(&app, signature, &bytes).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Takes a notification: `body`, and its signature.
+pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(), ApiError> {
+    let is_signed = app
+        .payment_key
+        .as_ref()
+        .zip(signature)
+        .is_some_and(|(key, signature)| key.verifies(signature, body));
+    if !is_signed {
+        return Err(ApiError::new(Code::Forbidden).detail("the signature is missing or wrong"));
+    }
+    let notification: NotificationBody = super::body::parse(body)?;
+    let (payment, verdict) = notification.check()?;
+    // Only now: nobody who is slow or unknown holds a permit.
+    let Ok(permit) = app.memory().notifications.clone().try_acquire_owned() else {
+        return Err(ApiError::unavailable().retry_after(RETRY_WHEN_FULL));
+    };
+    // What has begun runs to its end, also if the gateway hangs up.
+    let app = app.clone();
+    let settling = tokio::spawn(async move {
+        let _permit = permit;
+        app.orders.settle(&payment, &verdict).await
+    });
+    settling.await.map_err(|_panic| ApiError::new(Code::Internal))??;
+    Ok(())
+}
+
+/// Money on its way back.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(missing_docs)] // the fields say it
+pub struct RefundBody {
+    /// The payment that is given back.
+    pub payment_id: String,
+    /// Its order.
+    pub order_id: OrderId,
+    /// The voucher.
+    pub voucher_id: VoucherId,
+    /// In the currency's smallest unit.
+    pub amount: i64,
+    /// `refund`: an administrator gave it back. `order_cancelled`, `order_paid`, `wrong_amount`: the money
+    /// could not be applied to the order.
+    pub reason: String,
+    /// How often the gateway was asked.
+    pub attempts: i32,
+    /// When it is asked next.
+    pub next_attempt_at: DateTime<Utc>,
+    /// What it said last.
+    #[schema(required = true)]
+    pub last_error: Option<String>,
+    /// Since when the money waits.
+    pub created_at: DateTime<Utc>,
+}
+
+/// Money that waits to be given back, the oldest first, up to 100.
+#[utoipa::path(get, path = "/api/refunds", tag = "payments", operation_id = "list_refunds",
+    security(("token" = [])),
+    responses(
+        (status = 200, body = [RefundBody], description = "what waits"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 403, description = "`forbidden`: not an administrator"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
+    ))]
+pub async fn list_refunds(
+    State(app): State<App>,
+    _: AdminSession,
+) -> Result<Json<Vec<RefundBody>>, ApiError> {
+    let waiting = refunds::list_waiting(app.database.pool(), LIST_LENGTH).await?;
+    let body = |refund: refunds::Refund| {
+        let PaymentId { voucher, order, .. } = refund.payment;
+        RefundBody {
+            payment_id: refund.payment.to_string(),
+            order_id: order,
+            voucher_id: voucher,
+            amount: refund.amount,
+            reason: refund.reason,
+            attempts: refund.attempts,
+            next_attempt_at: refund.next_attempt_at,
+            last_error: refund.last_error,
+            created_at: refund.created_at,
+        }
+    };
+    Ok(Json(waiting.into_iter().map(body).collect()))
+}
+
+/// Money that the gateway took for a payment that is not ours.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UnmatchedBody {
+    /// The gateway's own name of the money.
+    pub transaction_id: String,
+    /// The payment that it named.
+    pub payment_id: String,
+    /// In the currency's smallest unit.
+    pub amount: i64,
+    /// When it was said first.
+    pub received_at: DateTime<Utc>,
+}
+
+/// Money that the gateway took for a payment that is not ours, the newest first, up to 100.
+#[utoipa::path(get, path = "/api/payments/unmatched", tag = "payments",
+    operation_id = "list_unmatched_payments",
+    security(("token" = [])),
+    responses(
+        (status = 200, body = [UnmatchedBody], description = "what belongs to nobody"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 403, description = "`forbidden`: not an administrator"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
+    ))]
+pub async fn list_unmatched(
+    State(app): State<App>,
+    _: AdminSession,
+) -> Result<Json<Vec<UnmatchedBody>>, ApiError> {
+    let unmatched = payments::list_unmatched(app.database.pool(), LIST_LENGTH).await?;
+    let body = |payment: payments::UnmatchedPayment| UnmatchedBody {
+        transaction_id: payment.transaction_id,
+        payment_id: payment.payment_id,
+        amount: payment.amount,
+        received_at: payment.received_at,
+    };
+    Ok(Json(unmatched.into_iter().map(body).collect()))
+}

@@ -1,0 +1,203 @@
+//! Signed messages to an operator's own service, and from it.
+
+use std::error::Error;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::{Method, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use ring::hmac;
+use tokio::sync::Semaphore;
+
+use crate::model::SharedClock;
+use redisson_lock::timeout::within;
+
+/// The time and the signature of a message: `t=<unix seconds>,v1=<hexadecimal HMAC-SHA256>`.
+pub const SIGNATURE: &str = "seckill-signature";
+
+/// How long a message may take, repetitions included.
+const SENT_WITHIN: Duration = Duration::from_secs(3);
+/// How long a connection may take: an address that swallows packets leaves time for another try.
+const CONNECTED_WITHIN: Duration = Duration::from_millis(900);
+/// Repetitions after a broken connection or a 5xx.
+const MAX_RETRIES: u32 = 2;
+/// The pause before the first repetition; the second waits twice as long.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// Messages on their way at once; one more waits.
+const MAX_IN_FLIGHT: usize = 64;
+/// The largest answer that is read.
+const MAX_ANSWER_BYTES: usize = 16 * 1024;
+
+/// The secret that two services share.
+#[derive(Clone)]
+pub struct SigningKey(hmac::Key);
+
+impl std::fmt::Debug for SigningKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("SigningKey").finish_non_exhaustive()
+    }
+}
+
+impl SigningKey {
+    /// The key made of `secret`.
+    pub fn new(secret: &[u8]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
+    }
+
+    /// What stands in [`SIGNATURE`] for `body`, sent at `unix_s`: the HMAC is of `<unix seconds>.<body>`, so
+    /// that a receiver can refuse an old message that somebody sends once more.
+    pub fn sign(&self, unix_s: i64, body: &[u8]) -> String {
+        let tag = hmac::sign(&self.0, &signed(unix_s, body));
+        let tag: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("t={unix_s},v1={tag}")
+    }
+
+    /// Whether `signature` is that of `body`, at whatever time.
+    pub fn verifies(&self, signature: &str, body: &[u8]) -> bool {
+        let parts = signature.strip_prefix("t=").and_then(|rest| rest.split_once(",v1="));
+        let parsed = parts.and_then(|(unix_s, tag)| Some((unix_s.parse().ok()?, unhex(tag)?)));
+        // It takes as long for every wrong signature.
+        parsed
+            .is_some_and(|(unix_s, tag)| hmac::verify(&self.0, &signed(unix_s, body), &tag).is_ok())
+    }
+}
+
+fn signed(unix_s: i64, body: &[u8]) -> Vec<u8> {
+    [format!("{unix_s}.").as_bytes(), body].concat()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if digits.len() % 2 != 0 || !text.is_ascii() {
+        return None;
+    }
+    let pair = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    digits.chunks(2).map(pair).collect()
+}
+
+/// Posts messages to a URL, signed, as JSON.
+pub struct Webhook {
+    url: Uri,
+    key: SigningKey,
+    clock: SharedClock,
+    client: WebhookClient,
+    permits: Semaphore,
+}
+
+/// Certificates are only read where they are needed.
+enum WebhookClient {
+    Http(Client<HttpConnector, Full<Bytes>>),
+    Https(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
+}
+
+impl std::fmt::Debug for Webhook {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Webhook").finish_non_exhaustive()
+    }
+}
+
+impl Webhook {
+    /// Messages to `url`, `http` or `https`, signed with `secret`.
+    ///
+    /// # Errors
+    /// When the URL is `https` and the machine has no certificates of authorities.
+    pub fn new(url: Uri, secret: &[u8], clock: SharedClock) -> std::io::Result<Self> {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_connect_timeout(Some(CONNECTED_WITHIN));
+        connector.set_nodelay(true);
+        let builder = Client::builder(TokioExecutor::new());
+        let client = if url.scheme_str() == Some("https") {
+            let tls = HttpsConnectorBuilder::new().with_native_roots()?.https_only();
+            WebhookClient::Https(builder.build(tls.enable_http1().wrap_connector(connector)))
+        } else {
+            WebhookClient::Http(builder.build(connector))
+        };
+        let key = SigningKey::new(secret);
+        Ok(Self { url, key, clock, client, permits: Semaphore::new(MAX_IN_FLIGHT) })
+    }
+
+    /// Sends `message` until the service takes it, at most 1 + `MAX_RETRIES` times. Returns its answer. The
+    /// error says in words, for the log, why the service did not take it.
+    pub async fn send(&self, message: &serde_json::Value) -> Result<Bytes, String> {
+        let body = Bytes::from(message.to_string());
+        let sent = within(SENT_WITHIN, self.send_until_taken(&body)).await;
+        sent.map_err(|silence| silence.to_string())?
+    }
+
+    async fn send_until_taken(&self, body: &Bytes) -> Result<Bytes, String> {
+        let Ok(_permit) = self.permits.acquire().await else { unreachable!("it is never closed") };
+        let mut failure = String::new();
+        for attempt in 0..=MAX_RETRIES {
+            tokio::time::sleep(RETRY_PAUSE * attempt).await;
+            match self.post(body).await {
+                Ok((status, answer)) if status.is_success() => return Ok(answer),
+                Ok((status, _)) if status.is_server_error() => {
+                    failure = format!("it said {status}")
+                }
+                Ok((status, _)) => return Err(format!("it said {status}")),
+                Err(broken) => failure = broken,
+            }
+        }
+        Err(format!("{failure} ({} attempts)", MAX_RETRIES + 1))
+    }
+
+    async fn post(&self, body: &Bytes) -> Result<(StatusCode, Bytes), String> {
+        let signature = self.key.sign(self.clock.now().timestamp(), body);
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(&self.url)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::USER_AGENT, concat!("seckill/", env!("CARGO_PKG_VERSION")))
+            .header(SIGNATURE, signature)
+            .body(Full::new(body.clone()))
+            .map_err(|error| error.to_string())?;
+        let answer = match &self.client {
+            WebhookClient::Http(client) => client.request(request).await,
+            WebhookClient::Https(client) => client.request(request).await,
+        };
+        let answer = answer.map_err(|error| match error.source() {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        })?;
+        let (head, body) = answer.into_parts();
+        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+        let body = body.map_err(|error| format!("its answer could not be read: {error}"))?;
+        Ok((head.status, body.to_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+    /// The example of `docs/reference.md`, computed by openssl.
+    #[test]
+    fn the_signature_is_the_one_that_other_programs_compute() {
+        let key = SigningKey::new(SECRET);
+        let body = br#"{"code":"682957","expires_in_s":120,"phone":"13800138000"}"#;
+        let signature = key.sign(1_795_392_000, body);
+        assert!(include_str!("../../docs/reference.md").contains(&signature), "{signature}");
+    }
+
+    #[test]
+    fn only_the_whole_signature_of_the_same_body_verifies() {
+        let (key, body) = (SigningKey::new(SECRET), b"{}");
+        let good = key.sign(7, body);
+        assert!(key.verifies(&good, body));
+        assert!(!key.verifies(&good, b"{ }"));
+        assert!(!SigningKey::new(b"another secret...").verifies(&good, body));
+        let later = good.replacen("t=7", "t=8", 1);
+        let shorter = &good[..good.len() - 2];
+        for wrong in ["", "t=7", "t=7,v1=", "t=x,v1=00", "t=7,v1=é0", shorter, &later, &good[1..]]
+        {
+            assert!(!key.verifies(wrong, body), "{wrong}");
+        }
+    }
+}

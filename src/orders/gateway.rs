@@ -1,0 +1,44 @@
+//! What takes the buyers' money, and gives it back.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use crate::store::payments::PaymentId;
+
+/// The gateway did not do what it was asked for. It is asked again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the payment gateway: {0}")]
+pub struct GatewayError(pub String);
+
+/// A payment to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PaymentRequest {
+    /// Its name. The same name is the same payment, however often the gateway hears of it.
+    pub payment: PaymentId,
+    /// In the currency's smallest unit.
+    pub amount: i64,
+    /// The order is cancelled after this instant.
+    pub pay_by: DateTime<Utc>,
+}
+
+/// Money to be given back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefundRequest {
+    /// The payment, whose refund has the same name: what is asked for twice is given back once.
+    pub payment: PaymentId,
+    /// The gateway's own name of the money.
+    pub transaction_id: String,
+    /// In the currency's smallest unit.
+    pub amount: i64,
+}
+
+/// Takes payments, and gives them back. It tells of a payment by a signed notification
+/// (`POST /api/payments/notifications`), which may come twice, late, or out of order.
+#[async_trait]
+pub trait PaymentGateway: Send + Sync + std::fmt::Debug {
+    /// Announces a payment. Returns where the buyer makes it.
+    async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError>;
+
+    /// Gives money back. `Ok`: it is on its way, now or since an earlier call.
+    async fn refund(&self, request: &RefundRequest) -> Result<(), GatewayError>;
+}

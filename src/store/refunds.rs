@@ -1,0 +1,127 @@
+//! Refunds: money on its way back. One refund a payment; the rows are the work that is left to do.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sqlx::postgres::{PgPool, PgRow};
+use sqlx::{FromRow, Row};
+
+use super::StoreError;
+use super::payments::PaymentId;
+use super::postgres::in_time;
+use crate::model::{OrderId, VoucherId};
+
+/// A refund.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
+pub struct Refund {
+    /// The payment that is given back. The refund's own name towards the gateway, too.
+    pub payment: PaymentId,
+    /// The gateway's own name of the money.
+    pub transaction_id: String,
+    /// In the currency's smallest unit.
+    pub amount: i64,
+    /// `refund`, or why the payment was not applied.
+    pub reason: String,
+    pub attempts: i32,
+    /// When it is tried next.
+    pub next_attempt_at: DateTime<Utc>,
+    pub last_error: Option<String>,
+    pub created_at: DateTime<Utc>,
+}
+
+impl FromRow<'_, PgRow> for Refund {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let voucher: VoucherId = row.try_get("voucher_id")?;
+        let order: OrderId = row.try_get("order_id")?;
+        Ok(Self {
+            payment: PaymentId { voucher, order, number: row.try_get("number")? },
+            transaction_id: row.try_get("transaction_id")?,
+            amount: row.try_get("amount")?,
+            reason: row.try_get("reason")?,
+            attempts: row.try_get("attempts")?,
+            next_attempt_at: row.try_get("next_attempt_at")?,
+            last_error: row.try_get("last_error")?,
+            created_at: row.try_get("created_at")?,
+        })
+    }
+}
+
+/// Up to `limit` payments whose refund is to be tried at `now`, the longest due first.
+pub async fn list_due(
+    pool: &PgPool,
+    now: DateTime<Utc>,
+    limit: i64,
+) -> Result<Vec<PaymentId>, StoreError> {
+    let query = sqlx::query_as(
+        "select voucher_id, order_id, number from refunds
+         where status = 1 and next_attempt_at <= $1
+         order by next_attempt_at limit $2",
+    )
+    .bind(now)
+    .bind(limit);
+    let rows: Vec<(VoucherId, OrderId, i32)> =
+        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    let of_row = |(voucher, order, number)| PaymentId { voucher, order, number };
+    Ok(rows.into_iter().map(of_row).collect())
+}
+
+/// Claims a refund that is due at `now`, for `lease`: no other server tries it in that time. `None`: another
+/// one has it, or it is done.
+pub async fn claim(
+    pool: &PgPool,
+    payment: PaymentId,
+    now: DateTime<Utc>,
+    lease: Duration,
+) -> Result<Option<Refund>, StoreError> {
+    let until = now + TimeDelta::from_std(lease).unwrap_or(TimeDelta::MAX);
+    let query = sqlx::query_as(
+        "update refunds set attempts = attempts + 1, next_attempt_at = $5
+         where order_id = $1 and number = $2 and voucher_id = $3 and status = 1
+           and next_attempt_at <= $4
+         returning *",
+    )
+    .bind(payment.order.get())
+    .bind(payment.number)
+    .bind(payment.voucher.get())
+    .bind(now)
+    .bind(until);
+    in_time(pool, async |connection| query.fetch_optional(connection).await).await
+}
+
+/// The gateway has given the money back. Returns whether that is news.
+pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<bool, StoreError> {
+    let query = sqlx::query_scalar("select finish_refund($1, $2, $3)")
+        .bind(payment.voucher.get())
+        .bind(payment.order.get())
+        .bind(payment.number);
+    in_time(pool, async |connection| query.fetch_one(connection).await).await
+}
+
+/// The gateway has not given the money back, because of `error`: it is tried again at `next`.
+pub async fn postpone(
+    pool: &PgPool,
+    payment: PaymentId,
+    error: &str,
+    next: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let query = sqlx::query(
+        "update refunds set last_error = $4, next_attempt_at = $5
+         where order_id = $1 and number = $2 and voucher_id = $3 and status = 1",
+    )
+    .bind(payment.order.get())
+    .bind(payment.number)
+    .bind(payment.voucher.get())
+    .bind(error)
+    .bind(next);
+    in_time(pool, async |connection| query.execute(connection).await).await?;
+    Ok(())
+}
+
+/// Up to `limit` refunds that wait, the oldest first.
+pub async fn list_waiting(pool: &PgPool, limit: i64) -> Result<Vec<Refund>, StoreError> {
+    let query =
+        sqlx::query_as("select * from refunds where status = 1 order by created_at limit $1");
+    let query = query.bind(limit);
+    in_time(pool, async |connection| query.fetch_all(connection).await).await
+}

@@ -1,0 +1,1 @@
+// The sandbox: pay, decline, or pay too late.
