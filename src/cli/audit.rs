@@ -39,7 +39,7 @@ struct AuditReport<'a> {
 /// Runs the command.
 pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
     let stores = Stores::open_database(&args.stores, &args.home).await?;
-    let database = stores.migrated_database().await?;
+    let database = stores.readable_database().await?;
     let audits = audit::run(database.pool(), args.voucher).await;
     database.close().await;
     let audits = audits?;
@@ -63,7 +63,18 @@ pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
 fn table(audits: &[VoucherAudit]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["VOUCHER", "INITIAL", "STOCK", "ORDERS", "USERS", "VERDICT"]);
+    table.set_header([
+        "VOUCHER",
+        "INITIAL",
+        "STOCK",
+        "ORDERS",
+        "USERS",
+        "UNPAID",
+        "CANCELLED",
+        "REFUNDED",
+        "PAYMENTS",
+        "VERDICT",
+    ]);
     for audit in audits {
         table.add_row([
             audit.voucher_id.to_string(),
@@ -71,6 +82,10 @@ fn table(audits: &[VoucherAudit]) -> Table {
             audit.stock.to_string(),
             audit.orders.to_string(),
             audit.distinct_users.to_string(),
+            audit.life.unpaid.to_string(),
+            audit.life.cancelled.to_string(),
+            audit.life.refunded.to_string(),
+            audit.life.payments.to_string(),
             if audit.holds { "holds" } else { "BROKEN" }.to_owned(),
         ]);
     }

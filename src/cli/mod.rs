@@ -10,6 +10,7 @@ use redisson_lock::cli::{self as lock, LockCommand};
 
 pub mod audit;
 pub mod migrate;
+pub mod orders;
 pub mod serve;
 pub mod stores;
 pub mod voucher;
@@ -34,6 +35,8 @@ pub enum Command {
     Migrate(migrate::MigrateArgs),
     #[command(subcommand)]
     Voucher(voucher::VoucherCommand),
+    #[command(subcommand)]
+    Orders(orders::OrdersCommand),
     Audit(audit::AuditArgs),
     #[command(subcommand)]
     Lock(LockCommand),
@@ -93,6 +96,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(*args).await.map(|()| ExitCode::SUCCESS),
         Command::Migrate(args) => migrate::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Voucher(command) => voucher::run(command).await.map(|()| ExitCode::SUCCESS),
+        Command::Orders(command) => orders::run(command).await.map(|()| ExitCode::SUCCESS),
         Command::Audit(args) => audit::run(args).await,
         Command::Lock(command) => lock::run(command, "seckill").await,
     }

@@ -89,6 +89,27 @@ impl Stores {
         })
     }
 
+    /// A handle on the database, for one who may only read it. A private one is migrated.
+    pub async fn readable_database(&self) -> anyhow::Result<Database> {
+        if self.servers.as_ref().is_some_and(|servers| servers.database_url().is_some()) {
+            return self.migrated_database().await;
+        }
+        let database = Database::new(&self.database_url)?;
+        match database.is_migrated().await {
+            Ok(true) => return Ok(database),
+            Ok(false) => {}
+            Err(error @ MigrationError::MadeBeforeRelease) => {
+                return Err(ConfigError(error.to_string()).into());
+            }
+            Err(error) => return Err(error).context("the database could not be read"),
+        }
+        Err(ConfigError(
+            "the database lacks tables of this version: run seckill migrate, with the right to make them"
+                .to_owned(),
+        )
+        .into())
+    }
+
     /// A handle on the database, migrated. It waits for a database that is only just coming up.
     pub async fn migrated_database(&self) -> anyhow::Result<Database> {
         migrated(Database::new(&self.database_url)?).await

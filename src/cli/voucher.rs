@@ -1,4 +1,6 @@
-//! `seckill voucher add` and `seckill voucher list`.
+//! `seckill voucher`: vouchers are put on sale, listed and changed.
+
+use std::time::Duration;
 
 use anyhow::Context;
 use chrono::{DateTime, Utc};
@@ -7,17 +9,25 @@ use comfy_table::{Table, presets};
 
 use super::stores::Stores;
 use crate::config::{ConfigError, HomeArgs, StoreArgs};
-use crate::http::vouchers::NewVoucherBody;
-use crate::model::{Clock, SystemClock, VoucherId};
-use crate::store::vouchers;
+use crate::http::vouchers::{NewVoucherBody, VoucherChangeBody};
+use crate::model::{Clock, SystemClock, Voucher, VoucherId};
+use crate::store::vouchers::{self, Changed, StockChange, VoucherChange};
 
-/// Put vouchers on sale, and list them
+/// Put vouchers on sale, list them, and change them
 #[derive(Debug, Subcommand)]
 pub enum VoucherCommand {
     /// Put a voucher on sale; prints its id
     Add(AddArgs),
     /// List the vouchers, newest first
     List(ListArgs),
+    /// Change a voucher or its sale; every server goes by it within a second
+    Edit(EditArgs),
+    /// Stop a sale for a while; orders that were placed stay
+    Pause(OneArgs),
+    /// Let a sale go on
+    Resume(OneArgs),
+    /// Add stock, or take unsold stock away
+    Restock(RestockArgs),
 }
 
 /// The voucher to add.
@@ -36,9 +46,104 @@ pub struct AddArgs {
     #[arg(long, value_name = "RFC3339")]
     end: Option<DateTime<Utc>>,
     #[command(flatten)]
+    terms: TermsArgs,
+    #[command(flatten)]
     stores: StoreArgs,
     #[command(flatten)]
     home: HomeArgs,
+}
+
+/// What a voucher costs, and what it says.
+#[derive(Debug, Args)]
+pub struct TermsArgs {
+    /// What it costs, in the currency's smallest unit [default of a new voucher: 0]
+    #[arg(long, value_name = "CENTS", allow_negative_numbers = true)]
+    price: Option<i64>,
+    /// What it is worth, in the currency's smallest unit: for people
+    #[arg(long, value_name = "CENTS", allow_negative_numbers = true)]
+    value: Option<i64>,
+    /// How long a buyer has to pay, such as 15m: then the order is cancelled
+    /// [default of a new voucher: 15m]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pay_within: Option<Duration>,
+    /// A second line, for people
+    #[arg(long, value_name = "TEXT")]
+    subtitle: Option<String>,
+    /// The conditions, for people
+    #[arg(long, value_name = "TEXT")]
+    terms: Option<String>,
+}
+
+impl TermsArgs {
+    /// The time to pay in whole seconds.
+    fn pay_within_s(&self) -> anyhow::Result<Option<i32>> {
+        let seconds = |time: Duration| match i32::try_from(time.as_secs()) {
+            Ok(seconds) if time.subsec_nanos() == 0 => Ok(seconds),
+            _ => Err(ConfigError("--pay-within must be whole seconds, at most 30 days".to_owned())),
+        };
+        Ok(self.pay_within.map(seconds).transpose()?)
+    }
+}
+
+/// What to change.
+#[derive(Debug, Args)]
+pub struct EditArgs {
+    /// The voucher
+    id: VoucherId,
+    /// What is sold
+    #[arg(long)]
+    title: Option<String>,
+    /// First instant of the sale, such as 2026-11-11T00:00:00+08:00
+    #[arg(long, value_name = "RFC3339")]
+    begin: Option<DateTime<Utc>>,
+    /// First instant after the sale
+    #[arg(long, value_name = "RFC3339")]
+    end: Option<DateTime<Utc>>,
+    #[command(flatten)]
+    terms: TermsArgs,
+    #[command(flatten)]
+    stores: StoreArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+/// One voucher.
+#[derive(Debug, Args)]
+pub struct OneArgs {
+    /// The voucher
+    id: VoucherId,
+    #[command(flatten)]
+    stores: StoreArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+/// How its stock changes.
+#[derive(Debug, Args)]
+pub struct RestockArgs {
+    /// The voucher
+    id: VoucherId,
+    #[command(flatten)]
+    how: RestockHow,
+    #[command(flatten)]
+    stores: StoreArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+/// One of them.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct RestockHow {
+    /// Put so many more on sale
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    add: Option<i32>,
+    /// Take so many away that are not sold
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    take: Option<i32>,
+    /// Have so many on sale in all, those that are sold included
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    to: Option<i32>,
 }
 
 /// Which vouchers to list.
@@ -58,15 +163,94 @@ pub async fn run(command: VoucherCommand) -> anyhow::Result<()> {
     match command {
         VoucherCommand::Add(args) => add(args).await,
         VoucherCommand::List(args) => list(args).await,
+        VoucherCommand::Edit(args) => edit(args).await,
+        VoucherCommand::Pause(args) => {
+            let paused = VoucherChange { paused: Some(true), ..VoucherChange::default() };
+            change(args.id, paused, &args.stores, &args.home).await
+        }
+        VoucherCommand::Resume(args) => {
+            let resumed = VoucherChange { paused: Some(false), ..VoucherChange::default() };
+            change(args.id, resumed, &args.stores, &args.home).await
+        }
+        VoucherCommand::Restock(RestockArgs { id, how, stores, home }) => {
+            let stock = match (how.add, how.take, how.to) {
+                (Some(more), ..) => StockChange::By(more),
+                (_, Some(fewer), _) => StockChange::By(-fewer),
+                (.., Some(all)) => StockChange::InitialStock(all),
+                (None, None, None) => unreachable!("clap requires one of them"),
+            };
+            let restocked = VoucherChange { stock: Some(stock), ..VoucherChange::default() };
+            change(id, restocked, &stores, &home).await
+        }
     }
 }
 
+async fn edit(args: EditArgs) -> anyhow::Result<()> {
+    let EditArgs { id, title, begin, end, terms, stores, home } = args;
+    let pay_within_s = terms.pay_within_s()?;
+    let TermsArgs { price, value, subtitle, terms, .. } = terms;
+    let edited = VoucherChangeBody {
+        title,
+        subtitle,
+        terms,
+        value,
+        price,
+        pay_within_s,
+        begin_time: begin,
+        end_time: end,
+        ..VoucherChangeBody::default()
+    };
+    if edited == VoucherChangeBody::default() {
+        return Err(
+            ConfigError("say what to change: seckill voucher edit --help".to_owned()).into()
+        );
+    }
+    change(id, edited.into(), &stores, &home).await
+}
+
+/// Changes a voucher, and prints it as it is then.
+async fn change(
+    id: VoucherId,
+    change: VoucherChange,
+    stores: &StoreArgs,
+    home: &HomeArgs,
+) -> anyhow::Result<()> {
+    change.check().map_err(|what| ConfigError(what.to_owned()))?;
+    let stores = Stores::open_database(stores, home).await?;
+    let database = stores.migrated_database().await?;
+    let changed = vouchers::change(database.pool(), id, &change).await;
+    database.close().await;
+    match changed.context("the voucher could not be changed")? {
+        Changed::Voucher(voucher) => {
+            let mut table = table();
+            table.add_row(row(&voucher, SystemClock.now()));
+            program::say(table)?;
+        }
+        Changed::NotFound => anyhow::bail!("there is no voucher {id}"),
+        Changed::SoldAlready => anyhow::bail!("more of voucher {id} are sold than there would be"),
+        Changed::StockTooLarge => anyhow::bail!("there would be too many of voucher {id} to count"),
+        Changed::NoDuration => anyhow::bail!("the sale would end before it begins"),
+    }
+    stores.close().await
+}
+
 async fn add(args: AddArgs) -> anyhow::Result<()> {
-    let AddArgs { title, stock, begin: begin_time, end: end_time, stores, home } = args;
+    let AddArgs { title, stock, begin: begin_time, end: end_time, terms, stores, home } = args;
     let now = SystemClock.now();
-    let new = NewVoucherBody { title, stock, begin_time, end_time, ..NewVoucherBody::default() }
-        .complete(now)
-        .map_err(|what| ConfigError(what.to_owned()))?;
+    let pay_within_s = terms.pay_within_s()?;
+    let TermsArgs { price, value, subtitle, terms, .. } = terms;
+    let new = NewVoucherBody {
+        title,
+        subtitle,
+        terms,
+        value,
+        price,
+        pay_within_s,
+        stock,
+        begin_time,
+        end_time,
+    };
+    let new = new.complete(now).map_err(|what| ConfigError(what.to_owned()))?;
     let stores = Stores::open_database(&stores, &home).await?;
     let database = stores.migrated_database().await?;
     let created = vouchers::create(database.pool(), &new, now).await;
@@ -78,22 +262,12 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
 async fn list(args: ListArgs) -> anyhow::Result<()> {
     let stores = Stores::open_database(&args.stores, &args.home).await?;
     let database = stores.migrated_database().await?;
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["ID", "STATUS", "STOCK", "OF", "BEGIN", "END", "TITLE"]);
+    let mut table = table();
     let (mut before, now): (Option<VoucherId>, _) = (None, SystemClock.now());
     loop {
         let page = vouchers::list(database.pool(), before, PAGE).await?;
         for voucher in &page {
-            table.add_row([
-                voucher.id.to_string(),
-                voucher.status_at(now).as_str().to_owned(),
-                voucher.stock.to_string(),
-                voucher.initial_stock.to_string(),
-                voucher.begin_time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
-                voucher.end_time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
-                voucher.title.clone(),
-            ]);
+            table.add_row(row(voucher, now));
         }
         before = page.last().map(|voucher| voucher.id);
         if before.is_none() {
@@ -103,4 +277,24 @@ async fn list(args: ListArgs) -> anyhow::Result<()> {
     database.close().await;
     program::say(table)?;
     stores.close().await
+}
+
+fn table() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["ID", "STATUS", "STOCK", "OF", "PRICE", "BEGIN", "END", "TITLE"]);
+    table
+}
+
+fn row(voucher: &Voucher, now: DateTime<Utc>) -> [String; 8] {
+    [
+        voucher.id.to_string(),
+        voucher.status_at(now).as_str().to_owned(),
+        voucher.stock.to_string(),
+        voucher.initial_stock.to_string(),
+        voucher.price.to_string(),
+        voucher.begin_time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
+        voucher.end_time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
+        voucher.title.clone(),
+    ]
 }

@@ -24,7 +24,7 @@ use crate::store::orders::{self, OrderAndPhone};
 use crate::store::{Database, StoreError};
 
 /// Orders read at a time for CSV.
-const CSV_PAGE: i64 = 1_000;
+pub const CSV_PAGE: i64 = 1_000;
 
 /// The first line of the CSV.
 const CSV_HEAD: &str = "order_id,voucher_id,user_id,phone,status,amount,created_at,pay_by,paid_at,\

@@ -125,7 +125,7 @@ fn kept(at: DateTime<Utc>) -> Option<DateTime<Utc>> {
 }
 
 /// What is to change of a voucher. What is left out, or null, stays.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VoucherChangeBody {
     /// The name of the voucher.

@@ -51,23 +51,53 @@ impl From<sqlx::Error> for MigrationError {
     }
 }
 
+/// Whether all of them were applied. It only reads.
+pub(super) async fn are_applied(connection: &mut PgConnection) -> Result<bool, MigrationError> {
+    let there = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null");
+    if !there.fetch_one(&mut *connection).await? {
+        return Ok(false);
+    }
+    let applied = sqlx::query_as("select version, checksum from _sqlx_migrations where success");
+    let applied: Vec<(i64, Vec<u8>)> = applied.fetch_all(connection).await?;
+    for migration in migrations() {
+        match applied.iter().find(|(version, _)| *version == migration.version) {
+            None => return Ok(false),
+            Some((version, checksum)) if *checksum != *migration.checksum => {
+                return Err(mismatch(*version));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(true)
+}
+
+fn migrations() -> [Migration; MIGRATIONS.len()] {
+    MIGRATIONS.map(|(version, description, sql)| {
+        let description = Cow::Borrowed(description);
+        Migration::new(version, description, MigrationType::Simple, sql.into_sql_str(), false)
+    })
+}
+
+/// The database has another migration by this number.
+fn mismatch(version: i64) -> MigrationError {
+    if version <= LAST_OF_0_1_0 {
+        return MigrationError::MadeBeforeRelease;
+    }
+    let error = MigrateError::VersionMismatch(version);
+    StoreError::defect(Service::Postgres, error.to_string()).into()
+}
+
 /// Applies the migrations that are missing. Migrations of a later release stay.
 pub(super) async fn run(connection: &mut PgConnection) -> Result<(), MigrationError> {
     sqlx::raw_sql(SETTINGS).execute(&mut *connection).await?;
-    let migrations = MIGRATIONS.map(|(version, description, sql)| {
-        let description = Cow::Borrowed(description);
-        Migration::new(version, description, MigrationType::Simple, sql.into_sql_str(), false)
-    });
-    let mut migrator = Migrator::with_migrations(migrations.into());
+    let mut migrator = Migrator::with_migrations(migrations().into());
     migrator.set_ignore_missing(true);
     let mut attempt = 1;
     loop {
         let error = match migrator.run(&mut *connection).await {
             Ok(()) => return Ok(()),
             Err(MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) => cause,
-            Err(MigrateError::VersionMismatch(..=LAST_OF_0_1_0)) => {
-                return Err(MigrationError::MadeBeforeRelease);
-            }
+            Err(MigrateError::VersionMismatch(version)) => return Err(mismatch(version)),
             Err(other) => {
                 return Err(StoreError::defect(Service::Postgres, other.to_string()).into());
             }

@@ -241,6 +241,15 @@ impl Database {
         migrations::run(connection.get()).await
     }
 
+    /// Whether every migration of this version was applied. It only reads.
+    ///
+    /// # Errors
+    /// `MadeBeforeRelease` when a version before 0.1.0 made the database.
+    pub async fn is_migrated(&self) -> Result<bool, MigrationError> {
+        let mut connection = ClosedUnlessKept::new(self.acquire().await?);
+        migrations::are_applied(connection.get()).await
+    }
+
     /// Distributes the data over the workers of Citus. Safe from several processes at once.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use super::scheduler::Scheduler;
 use faults::FaultError;
 use ladder::{Answer, Invariant};
 use seckill::model::VoucherId;
-use seckill::purchase::audit::VoucherAudit;
+use seckill::purchase::audit::{OrderLives, VoucherAudit};
 
 /// What a rung says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -98,6 +98,7 @@ impl Books {
             row.bind(voucher).fetch_one(&scheduler.database).await?;
         let distinct: BTreeSet<i64> = users.iter().copied().collect();
         let audit = VoucherAudit {
+            life: OrderLives::default(),
             voucher_id: VoucherId::try_from(voucher)?,
             initial_stock: initial_stock.into(),
             stock: stock.into(),

@@ -150,6 +150,7 @@ mod tests {
     fn sold(orders: i64, stock: i64) -> VoucherVerdict {
         let Some(voucher_id) = VoucherId::new(1) else { unreachable!("1 is positive") };
         let audit = VoucherAudit {
+            life: Default::default(),
             voucher_id,
             initial_stock: 10,
             stock,
@@ -198,6 +199,7 @@ mod tests {
         let violations = vec!["no_oversell: 2".to_owned(), "orphans: 1 order".to_owned()];
         let (stock, orders) = (0, 0);
         let audit = VoucherAudit {
+            life: Default::default(),
             voucher_id,
             initial_stock: 0,
             stock,

@@ -1,0 +1,106 @@
+//! `seckill orders export`.
+
+use std::io::{Write, stdout};
+
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+
+use super::stores::Stores;
+use crate::config::{HomeArgs, StoreArgs};
+use crate::http::voucher_orders::{CSV_PAGE, OrderOfBuyerBody, csv_page};
+use crate::model::{OrderId, OrderStatus, VoucherId};
+use crate::store::{Database, orders};
+
+/// What an operator needs of the orders
+#[derive(Debug, Subcommand)]
+pub enum OrdersCommand {
+    /// Write orders and their buyers to standard output, newest first
+    Export(ExportArgs),
+}
+
+/// Which orders, and how.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Only orders of this voucher
+    #[arg(long, value_name = "ID")]
+    voucher: Option<VoucherId>,
+    /// Only orders in this state: unpaid, paid, used, cancelled, refunding or refunded
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    status: Option<OrderStatus>,
+    /// csv, or json: an object a line
+    #[arg(long, value_name = "FORMAT", default_value = "csv", hide_possible_values = true)]
+    format: Format,
+    #[command(flatten)]
+    stores: StoreArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Csv,
+    Json,
+}
+
+fn status(text: &str) -> Result<OrderStatus, String> {
+    let found = OrderStatus::ALL.into_iter().find(|status| status.as_str() == text);
+    found.ok_or_else(|| {
+        let all = OrderStatus::ALL.map(OrderStatus::as_str).join(", ");
+        format!("there are: {all}")
+    })
+}
+
+/// Runs the command.
+pub async fn run(command: OrdersCommand) -> anyhow::Result<()> {
+    let OrdersCommand::Export(args) = command;
+    let stores = Stores::open_database(&args.stores, &args.home).await?;
+    let database = stores.readable_database().await?;
+    let exported = export(&database, &args).await;
+    database.close().await;
+    stores.close().await?;
+    match exported {
+        // Whoever reads has enough: `| head`.
+        Err(error) if is_broken_pipe(&error) => Ok(()),
+        exported => exported,
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<std::io::Error>();
+    error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+async fn export(database: &Database, args: &ExportArgs) -> anyhow::Result<()> {
+    let mut before = None;
+    loop {
+        let (text, last) =
+            page(database, args, before).await.context("the orders could not be read")?;
+        stdout().write_all(&text)?;
+        before = last;
+        if before.is_none() {
+            return Ok(stdout().flush()?);
+        }
+    }
+}
+
+async fn page(
+    database: &Database,
+    args: &ExportArgs,
+    before: Option<OrderId>,
+) -> anyhow::Result<(Vec<u8>, Option<OrderId>)> {
+    let ExportArgs { voucher, status, format, .. } = args;
+    if *format == Format::Csv {
+        let (text, last) = csv_page(database, *voucher, *status, before).await?;
+        return Ok((text.to_vec(), last));
+    }
+    let found = orders::list(database.pool(), *voucher, *status, before, CSV_PAGE).await?;
+    let last = found.last().filter(|_| found.len() == CSV_PAGE as usize);
+    let last = last.map(|(order, _)| order.id);
+    let mut text = String::new();
+    for order in found {
+        text += &json!(OrderOfBuyerBody::from(order)).to_string();
+        text.push('\n');
+    }
+    Ok((text.into(), last))
+}
