@@ -35,8 +35,22 @@ async fn finds(world: &World, numbers: [i64; 4], promises: &[&str]) {
     let [voucher] = report["vouchers"].as_array().unwrap().as_slice() else { panic!("{report}") };
     let mut fields: Vec<&str> = voucher.as_object().unwrap().keys().map(String::as_str).collect();
     fields.sort_unstable();
-    let expected =
-        ["distinct_users", "holds", "initial_stock", "orders", "stock", "violations", "voucher_id"];
+    let expected = [
+        "cancelled",
+        "distinct_users",
+        "expired",
+        "holds",
+        "initial_stock",
+        "orders",
+        "paid",
+        "payments",
+        "refunded",
+        "refunds",
+        "stock",
+        "unpaid",
+        "violations",
+        "voucher_id",
+    ];
     assert_eq!(fields, expected);
     assert_eq!((&voucher["voucher_id"], &voucher["holds"]), (&json!("1"), &json!(holds)));
     let of = |name: &str| voucher[name].as_i64().unwrap();

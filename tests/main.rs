@@ -32,6 +32,8 @@ mod load_tools;
 mod migrations;
 mod order_ids;
 mod order_ids_lost;
+mod order_life;
+mod order_races;
 mod owners;
 mod pages;
 mod place_orders;

@@ -60,7 +60,7 @@ pub async fn run(command: OrdersCommand) -> anyhow::Result<()> {
     database.close().await;
     stores.close().await?;
     match exported {
-        // Whoever reads has enough: `| head`.
+        // The reader has enough: `| head`.
         Err(error) if is_broken_pipe(&error) => Ok(()),
         exported => exported,
     }

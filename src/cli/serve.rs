@@ -108,7 +108,7 @@ pub enum Payments {
     /// A page for development; it signs with the server's own secret.
     Sandbox,
     /// An operator's own service, and the key of what it says.
-    Http(WebhookPayments, SigningKey),
+    Http(Arc<dyn PaymentGateway>, SigningKey),
 }
 
 impl Payments {
@@ -127,7 +127,7 @@ impl Payments {
                 let webhook = WebhookPayments::new(url, secret, Arc::new(SystemClock));
                 let webhook =
                     webhook.context("no certificates of authorities for SECKILL_PAYMENTS_URL")?;
-                Ok(Self::Http(webhook, SigningKey::new(secret)))
+                Ok(Self::Http(Arc::new(webhook), SigningKey::new(secret)))
             }
         }
     }
@@ -313,7 +313,7 @@ async fn app_parts(
         Payments::Sandbox => {
             (Some(Arc::new(SandboxGateway)), Some(SigningKey::new(secret.as_bytes())))
         }
-        Payments::Http(webhook, key) => (Some(Arc::new(webhook)), Some(key)),
+        Payments::Http(gateway, key) => (Some(gateway), Some(key)),
     };
     Ok(AppParts {
         orders: Orders::new(database.clone(), Arc::clone(&purchases), gateway),

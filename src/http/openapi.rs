@@ -100,7 +100,9 @@ struct Problem {
 
 fn described(document: &mut utoipa::openapi::OpenApi) -> impl Iterator<Item = &mut Operation> {
     let items = document.paths.paths.values_mut();
-    items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.delete]).flatten()
+    items
+        .flat_map(|item| [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete])
+        .flatten()
 }
 
 /// A purchase needs no body, but `null` is none. The annotation knows no such body.

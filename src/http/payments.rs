@@ -52,7 +52,7 @@ impl WebhookPayments {
 impl PaymentGateway for WebhookPayments {
     async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct Announced {
             pay_url: String,
         }
         let message = json!({
@@ -60,7 +60,7 @@ impl PaymentGateway for WebhookPayments {
             "order_id": request.payment.order, "amount": request.amount, "pay_by": request.pay_by,
         });
         let answer = self.0.send(&message).await.map_err(GatewayError)?;
-        let answer: Result<Answer, _> = serde_json::from_slice(&answer);
+        let answer: Result<Announced, _> = serde_json::from_slice(&answer);
         let answer = answer.map_err(|error| GatewayError(format!("no pay_url: {error}")))?;
         let url = url::Url::parse(&answer.pay_url);
         // Browsers go there: a script must not hide in it.

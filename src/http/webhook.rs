@@ -72,7 +72,7 @@ fn signed(unix_s: i64, body: &[u8]) -> Vec<u8> {
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
-    if digits.len() % 2 != 0 || !text.is_ascii() {
+    if !digits.len().is_multiple_of(2) || !text.is_ascii() {
         return None;
     }
     let pair = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();

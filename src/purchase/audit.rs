@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use sqlx::postgres::{PgConnection, PgPool, PgRow};
 use sqlx::{Connection, FromRow, Row};
@@ -147,10 +148,12 @@ async fn count(
         .bind(limit.as_millis().to_string())
         .execute(&mut *snapshot)
         .await?;
+    let now: DateTime<Utc> =
+        sqlx::query_scalar("select sale_time()").fetch_one(&mut *snapshot).await?;
     let mut audits: Vec<VoucherAudit> =
         sqlx::query_as(COUNTED).bind(only).fetch_all(&mut *snapshot).await?;
     let mut broken: Vec<Broken> =
-        sqlx::query_as(BROKEN_ORDERS).bind(only).fetch_all(&mut *snapshot).await?;
+        sqlx::query_as(BROKEN_ORDERS).bind(only).bind(now).fetch_all(&mut *snapshot).await?;
     if audits.iter().any(|audit| audit.duplicates() > 0) {
         broken.extend(sqlx::query_as(BUYERS_TWICE).bind(only).fetch_all(&mut *snapshot).await?);
     }
@@ -218,12 +221,12 @@ const BROKEN_ORDERS: &str = "
       select o.voucher_id, o.id,
              case
                when u.id is null then 'orphans'
-               when o.status = 1 and o.pay_by < now() - interval '1 minute' then 'no_stuck_stock'
+               when o.status = 1 and o.pay_by < $2 - interval '1 minute' then 'no_stuck_stock'
                else 'sale_window'
              end as promise,
              case
                when u.id is null then 'orders of users unknown'
-               when o.status = 1 and o.pay_by < now() - interval '1 minute'
+               when o.status = 1 and o.pay_by < $2 - interval '1 minute'
                  then 'orders are unpaid a minute after their time was over'
                else 'orders before the sale began or after it ended'
              end as what
@@ -233,7 +236,7 @@ const BROKEN_ORDERS: &str = "
       left join seckill_vouchers s on s.voucher_id = o.voucher_id
       where ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
         and (u.id is null
-             or (o.status = 1 and o.pay_by < now() - interval '1 minute')
+             or (o.status = 1 and o.pay_by < $2 - interval '1 minute')
              or o.created_at < least(s.begin_time, v.earliest_begin_time)
              or o.created_at >= greatest(s.end_time, v.latest_end_time))
     ) broken

@@ -13,7 +13,9 @@ use super::owners::OrderOwners;
 use super::recent_orders::RecentOrders;
 use super::sales::{Sale, Sales};
 use super::{PurchaseError, Strategy};
-use crate::model::{Clock, Order, OrderId, Outcome, Refusal, SharedClock, UserId, VoucherId};
+use crate::model::{
+    Clock, Order, OrderId, Outcome, Refusal, SharedClock, UserId, Voucher, VoucherId,
+};
 use crate::store::{
     Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placement, StoreError, orders,
     vouchers,
@@ -270,6 +272,11 @@ impl Purchases {
     pub fn order_ended(&self, user: UserId, voucher: VoucherId) {
         self.recent_orders.forget(user, voucher);
         self.sales.forget(voucher);
+    }
+
+    /// Whether memory has the owners of `voucher`, as it is now.
+    pub fn knows_owners_of(&self, voucher: &Voucher) -> bool {
+        self.owners.are_in_memory(voucher)
     }
 
     /// How it sells.

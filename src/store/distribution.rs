@@ -45,7 +45,7 @@ fn not_prepared(how: &str) -> DistributionError {
 }
 
 /// Each table and its statement. One at a time: a later one refers to those before it.
-const TABLES: [(&str, &str); 5] = [
+const TABLES: [(&str, &str); 8] = [
     ("users", "select create_reference_table('users')"),
     ("vouchers", "select create_distributed_table('vouchers', 'id', colocate_with := 'none')"),
     (
@@ -56,36 +56,45 @@ const TABLES: [(&str, &str); 5] = [
         "orders",
         "select create_distributed_table('orders', 'voucher_id', colocate_with := 'vouchers')",
     ),
+    (
+        "payments",
+        "select create_distributed_table('payments', 'voucher_id', colocate_with := 'vouchers')",
+    ),
+    (
+        "refunds",
+        "select create_distributed_table('refunds', 'voucher_id', colocate_with := 'vouchers')",
+    ),
+    ("unmatched_payments", "select create_reference_table('unmatched_payments')"),
     ("_sqlx_migrations", "select citus_add_local_table_to_metadata('_sqlx_migrations')"),
 ];
 
 /// What a distributed table held before stays behind it, unseen. Those that refer to others come first.
 const LEFT_BEHIND: &str = "
+    select truncate_local_data_after_distributing_table('refunds');
+    select truncate_local_data_after_distributing_table('payments');
     select truncate_local_data_after_distributing_table('orders');
     select truncate_local_data_after_distributing_table('seckill_vouchers');
     select truncate_local_data_after_distributing_table('vouchers')";
 
-/// Each function and its statement. A call that names a voucher runs on the worker that has it.
-const FUNCTIONS: [(&str, &str); 4] = [
-    ("sale_time()", "select create_distributed_function('sale_time()')"),
-    (
-        "place_orders(bigint, bigint[], bigint[], timestamptz[])",
-        "select create_distributed_function(
-             'place_orders(bigint, bigint[], bigint[], timestamptz[])',
-             'voucher', colocate_with := 'orders')",
-    ),
-    (
-        "sell(bigint, bigint[], bigint[], timestamptz[])",
-        "select create_distributed_function(
-             'sell(bigint, bigint[], bigint[], timestamptz[])',
-             'voucher', colocate_with := 'orders')",
-    ),
-    (
-        "orders_of_buyers(bigint, bigint[])",
-        "select create_distributed_function(
-             'orders_of_buyers(bigint, bigint[])', 'voucher', colocate_with := 'orders')",
-    ),
+/// The function that takes no voucher: it is on every server.
+const SALE_TIME: (&str, &str) =
+    ("sale_time()", "select create_distributed_function('sale_time()')");
+
+/// The functions of one voucher: a call runs on the worker that has it.
+const FUNCTIONS_OF_A_VOUCHER: [&str; 10] = [
+    "sell(bigint, bigint[], bigint[], timestamptz[])",
+    "place_orders(bigint, bigint[], bigint[], timestamptz[])",
+    "orders_of_buyers(bigint, bigint[])",
+    "cancel_order(bigint, bigint, smallint)",
+    "expire_orders(bigint, bigint[])",
+    "open_payment(bigint, bigint, bigint)",
+    "settle_payment(bigint, bigint, integer, text, bigint, boolean)",
+    "refund_order(bigint, bigint)",
+    "finish_refund(bigint, bigint, integer)",
+    "redeem_order(bigint, bigint)",
 ];
+const DISTRIBUTE_BY_VOUCHER: &str =
+    "select create_distributed_function($1::regprocedure, 'voucher', colocate_with := 'orders')";
 
 const IS_DISTRIBUTED: &str =
     "select exists (select from pg_dist_partition where logicalrelid = $1::regclass)";
@@ -117,9 +126,15 @@ pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, D
     for (table, statement) in TABLES {
         has_tables |= run_unless(&mut transaction, IS_DISTRIBUTED, table, statement).await?;
     }
-    for (function, statement) in FUNCTIONS {
-        has_functions |=
-            run_unless(&mut transaction, IS_FUNCTION_DISTRIBUTED, function, statement).await?;
+    let (function, statement) = SALE_TIME;
+    has_functions |=
+        run_unless(&mut transaction, IS_FUNCTION_DISTRIBUTED, function, statement).await?;
+    for function in FUNCTIONS_OF_A_VOUCHER {
+        if !exists(&mut transaction, IS_FUNCTION_DISTRIBUTED, function).await? {
+            has_functions = true;
+            let query = sqlx::query(DISTRIBUTE_BY_VOUCHER).bind(function);
+            query.execute(&mut *transaction).await?;
+        }
     }
     transaction.commit().await?;
     // Every time: the one before may have been broken off here.
@@ -138,12 +153,19 @@ async fn run_unless(
     name: &str,
     statement: &'static str,
 ) -> Result<bool, DistributionError> {
-    let is_there: bool =
-        sqlx::query_scalar(question).bind(name).fetch_one(&mut *connection).await?;
+    let is_there = exists(connection, question, name).await?;
     if !is_there {
         sqlx::query(statement).execute(&mut *connection).await?;
     }
     Ok(!is_there)
+}
+
+async fn exists(
+    connection: &mut PgConnection,
+    question: &'static str,
+    name: &str,
+) -> sqlx::Result<bool> {
+    sqlx::query_scalar(question).bind(name).fetch_one(connection).await
 }
 
 /// How many workers there are, of a database that is prepared for distributed data.

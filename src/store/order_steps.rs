@@ -30,7 +30,7 @@ impl Step {
     }
 }
 
-/// Who cancels an order. The numbers are the database's; 3 is time.
+/// The person that cancels an order. The numbers are the database's; 3 is time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 #[repr(i16)]

@@ -192,6 +192,15 @@ impl World {
         self.voucher_between(stock, begin_time, begin_time + TimeDelta::days(1)).await
     }
 
+    /// The same for 80.00, to be paid within 15 minutes.
+    pub async fn priced_voucher(&self, stock: i32) -> Voucher {
+        let begin_time = self.clock.now() - TimeDelta::hours(1);
+        let end_time = begin_time + TimeDelta::days(1);
+        let free = NewVoucher::free("100 for 80", stock, begin_time, end_time);
+        let new = NewVoucher { price: PRICE, value: Some(10_000), ..free };
+        vouchers::create(self.database.pool(), &new, self.clock.now()).await.unwrap()
+    }
+
     pub async fn voucher_between(
         &self,
         stock: i32,
@@ -332,6 +341,9 @@ impl World {
         audits.into_iter().next().unwrap()
     }
 }
+
+/// What a voucher of [`World::priced_voucher`] costs.
+pub const PRICE: i64 = 8_000;
 
 /// When every test's clock begins.
 pub fn midnight() -> DateTime<Utc> {

@@ -1,0 +1,387 @@
+//! Two steps of one order, or a step and a purchase, at the same moment. The first is held open in a
+//! transaction of its own until the second waits for it, and then committed: so each order of the two is
+//! played, every time.
+
+#[allow(unused_imports)]
+use crate::worlds::*;
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use futures_util::future::join_all;
+use seckill::model::{Clock, Order, OrderStatus, Outcome, Voucher, VoucherId};
+use seckill::orders::expiry::Expiry;
+use seckill::orders::{Orders, Taken};
+use seckill::purchase::Purchases;
+use seckill::store::payments::{Opened, PaymentId, Settled, Verdict, open};
+use seckill::store::vouchers::{self, Changed, StockChange, VoucherChange};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use testkit::shop::world::{PRICE, World, user};
+use testkit::wait::eventually;
+
+/// A shop with one sale, in which user 1 has the unpaid order, and a payment of it.
+struct Stage {
+    world: World,
+    shop: Arc<Purchases>,
+    orders: Orders,
+    voucher: Voucher,
+    order: Order,
+    payment: PaymentId,
+}
+
+/// What the first of two does, as SQL.
+#[derive(Clone, Copy)]
+enum First {
+    Pay,
+    Expire,
+    Cancel,
+    Refund,
+    Redeem,
+    FinishRefund,
+}
+
+impl Stage {
+    async fn new(stock: i32) -> Self {
+        let world = World::new().await;
+        world.users(5).await;
+        patient(&world).await;
+        let voucher = world.priced_voucher(stock).await;
+        let shop = world.shop().await;
+        let orders = world.orders(&shop);
+        let order = bought(&shop, 1, voucher.id).await;
+        let Opened::Payment(payment) = open(world.database.pool(), &order, user(1)).await.unwrap()
+        else {
+            panic!("the order is unpaid");
+        };
+        Self { world, shop, orders, voucher, order, payment: payment.id }
+    }
+
+    /// The same with a paid order.
+    async fn paid() -> Self {
+        let stage = Self::new(1).await;
+        assert_eq!(stage.pay("first").await, Settled::Applied);
+        stage
+    }
+
+    fn statement(&self, first: First) -> String {
+        let (voucher, order) = (self.voucher.id, self.order.id);
+        match first {
+            First::Pay => {
+                format!("select settle_payment({voucher}, {order}, 1, 'first', {PRICE}, true)")
+            }
+            First::Expire => format!("select expire_orders({voucher}, array[{order}])"),
+            First::Cancel => format!("select cancel_order({voucher}, {order}, 1::smallint)"),
+            First::Refund => format!("select refund_order({voucher}, {order})"),
+            First::Redeem => format!("select redeem_order({voucher}, {order})"),
+            First::FinishRefund => format!("select finish_refund({voucher}, {order}, 1)"),
+        }
+    }
+
+    /// `first` is done and not committed until `second` waits for it; then what `second` came to.
+    async fn behind<T>(&self, first: First, second: impl Future<Output = T>) -> T {
+        behind(&self.world, &self.statement(first), second).await
+    }
+
+    async fn pay(&self, transaction: &str) -> Settled {
+        let verdict = Verdict::Succeeded { transaction: transaction.to_owned(), amount: PRICE };
+        self.orders.settle(&self.payment.to_string(), &verdict).await.unwrap()
+    }
+
+    async fn is_late(&self) {
+        let late = self.order.pay_by.unwrap() + TimeDelta::seconds(1);
+        self.world.set_time(late).await;
+    }
+
+    async fn expire(&self) -> i64 {
+        let mut expiry = Expiry::new(self.world.database.clone(), Arc::clone(&self.shop));
+        expiry.step().await.unwrap().1
+    }
+
+    async fn cancel(&self) -> Taken {
+        self.orders.cancel(self.order.id, Some(user(1))).await.unwrap()
+    }
+
+    /// The books hold; the order's state, what is left, and the refunds that wait.
+    async fn ends(&self, status: OrderStatus, stock: i64, refunds_waiting: i64) {
+        let audit = self.world.audit().await;
+        assert!(audit.holds, "{audit:?}");
+        let (state, waiting): (i16, i64) = sqlx::query_as(
+            "select status, (select count(*) from refunds where status = 1) from orders where id = $1",
+        )
+        .bind(self.order.id.get())
+        .fetch_one(self.world.database.pool())
+        .await
+        .unwrap();
+        let state = OrderStatus::try_from(state).unwrap();
+        assert_eq!((state, audit.stock, waiting), (status, stock, refunds_waiting));
+    }
+}
+
+/// Rows are waited for longer than a busy machine takes to play a race.
+async fn patient(world: &World) {
+    let patience = "
+        alter function sell(bigint, bigint[], bigint[], timestamptz[]) set lock_timeout = '10s';
+        alter function cancel_order(bigint, bigint, smallint) set lock_timeout = '10s';
+        alter function expire_orders(bigint, bigint[]) set lock_timeout = '10s';
+        alter function settle_payment(bigint, bigint, integer, text, bigint, boolean)
+            set lock_timeout = '10s';
+        alter function refund_order(bigint, bigint) set lock_timeout = '10s';
+        alter function redeem_order(bigint, bigint) set lock_timeout = '10s'";
+    sqlx::raw_sql(patience).execute(world.database.pool()).await.unwrap();
+}
+
+async fn bought(shop: &Arc<Purchases>, number: i64, voucher: VoucherId) -> Order {
+    match shop.buy(user(number), voucher).await.unwrap() {
+        Outcome::Ordered(order) => order,
+        refused => panic!("{refused:?}"),
+    }
+}
+
+async fn code(shop: &Arc<Purchases>, number: i64, voucher: VoucherId) -> &'static str {
+    shop.buy(user(number), voucher).await.unwrap().code()
+}
+
+async fn behind<T>(world: &World, first: &str, second: impl Future<Output = T>) -> T {
+    let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
+    let begun = format!("begin; {first}");
+    sqlx::raw_sql(AssertSqlSafe(begun)).execute(&mut holder).await.unwrap();
+    let commit = async {
+        eventually("the second waits for the first", async || {
+            let waiting = sqlx::query_scalar::<_, i64>(
+                "select count(*) from pg_stat_activity
+                 where datname = current_database() and wait_event_type = 'Lock'",
+            );
+            waiting.fetch_one(&mut holder).await.unwrap() > 0
+        })
+        .await;
+        sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
+    };
+    tokio::join!(second, commit).0
+}
+
+#[tokio::test]
+async fn who_pays_while_the_order_expires_has_it() {
+    // The payment is first: the order's row is locked, and the sweep leaves it for the next time.
+    let stage = Stage::new(1).await;
+    stage.is_late().await;
+    let mut holder = PgConnection::connect(&stage.world.database_url).await.unwrap();
+    let paying = format!("begin; {}", stage.statement(First::Pay));
+    sqlx::raw_sql(AssertSqlSafe(paying)).execute(&mut holder).await.unwrap();
+    assert_eq!(stage.expire().await, 0);
+    sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
+    assert_eq!(stage.expire().await, 0);
+    stage.ends(OrderStatus::Paid, 0, 0).await;
+    // The sweep is first: the money comes for an order that is cancelled, and revives it.
+    let stage = Stage::new(1).await;
+    stage.is_late().await;
+    assert_eq!(stage.behind(First::Expire, stage.pay("late")).await, Settled::Revived);
+    stage.ends(OrderStatus::Paid, 0, 0).await;
+}
+
+#[tokio::test]
+async fn money_for_an_order_that_its_buyer_cancels_goes_back() {
+    let stage = Stage::new(1).await;
+    let Taken::Refused(order) = stage.behind(First::Pay, stage.cancel()).await else {
+        panic!("a paid order was cancelled");
+    };
+    assert_eq!(order.status, OrderStatus::Paid);
+    stage.ends(OrderStatus::Paid, 0, 0).await;
+    let stage = Stage::new(1).await;
+    assert_eq!(stage.behind(First::Cancel, stage.pay("late")).await, Settled::OrderCancelled);
+    stage.ends(OrderStatus::Cancelled, 1, 1).await;
+}
+
+#[tokio::test]
+async fn an_order_that_is_cancelled_twice_comes_back_once() {
+    let stage = Stage::new(1).await;
+    stage.is_late().await;
+    assert_eq!(stage.behind(First::Cancel, stage.expire()).await, 0);
+    stage.ends(OrderStatus::Cancelled, 1, 0).await;
+    let stage = Stage::new(1).await;
+    stage.is_late().await;
+    assert!(matches!(stage.behind(First::Expire, stage.cancel()).await, Taken::Refused(_)));
+    stage.ends(OrderStatus::Cancelled, 1, 0).await;
+}
+
+#[tokio::test]
+async fn of_two_notifications_at_once_one_pays() {
+    let stage = Stage::new(1).await;
+    assert_eq!(stage.behind(First::Pay, stage.pay("first")).await, Settled::Repeated);
+    stage.ends(OrderStatus::Paid, 0, 0).await;
+    // The gateway took money twice: the second goes back.
+    let stage = Stage::new(1).await;
+    assert_eq!(stage.behind(First::Pay, stage.pay("second")).await, Settled::OrderPaid);
+    stage.ends(OrderStatus::Paid, 0, 1).await;
+    // On two servers at once, many times: the same money is applied once.
+    let stage = Stage::new(1).await;
+    let said = join_all((0..20).map(|_| stage.pay("first"))).await;
+    assert_eq!(said.iter().filter(|settled| **settled == Settled::Applied).count(), 1, "{said:?}");
+    stage.ends(OrderStatus::Paid, 0, 0).await;
+}
+
+#[tokio::test]
+async fn an_order_is_refunded_or_redeemed_and_not_both() {
+    let stage = Stage::paid().await;
+    let redeemed = stage.behind(First::Refund, stage.orders.redeem(stage.order.id)).await.unwrap();
+    assert!(matches!(redeemed, Taken::Refused(order) if order.status == OrderStatus::Refunding));
+    stage.ends(OrderStatus::Refunding, 0, 1).await;
+    let stage = Stage::paid().await;
+    let refunded = stage.behind(First::Redeem, stage.orders.refund(stage.order.id)).await.unwrap();
+    assert!(matches!(refunded, Taken::Refused(order) if order.status == OrderStatus::Used));
+    stage.ends(OrderStatus::Used, 0, 0).await;
+}
+
+/// The money is back, and so is the voucher: its buyer may buy again, and is not refunded twice.
+#[tokio::test]
+async fn a_refund_that_two_servers_finish_gives_one_voucher_back() {
+    let stage = Stage::paid().await;
+    stage.orders.refund(stage.order.id).await.unwrap();
+    let finished = seckill::store::refunds::finish(stage.world.database.pool(), stage.payment);
+    assert!(!stage.behind(First::FinishRefund, finished).await.unwrap());
+    stage.ends(OrderStatus::Refunded, 1, 0).await;
+    let other = stage.world.shop().await;
+    assert_eq!(code(&other, 1, stage.voucher.id).await, "ordered");
+    assert!(matches!(stage.orders.refund(stage.order.id).await.unwrap(), Taken::Refused(_)));
+}
+
+/// A change of a voucher and a purchase: whichever has the row first is obeyed.
+#[tokio::test]
+async fn a_sale_that_changes_sells_by_the_change_or_before_it() {
+    let paused = VoucherChange { paused: Some(true), ..VoucherChange::default() };
+    let closed = |now| VoucherChange { end_time: Some(now), ..VoucherChange::default() };
+    for (sql, told) in [("paused = true", "sale_paused"), ("end_time = sale_time()", "sale_ended")]
+    {
+        // The change is first.
+        let stage = Stage::new(2).await;
+        let change = format!(
+            "update vouchers set latest_end_time = sale_time() + interval '1 day';
+             update seckill_vouchers set {sql}, revision = revision + 1"
+        );
+        let late = behind(&stage.world, &change, code(&stage.shop, 2, stage.voucher.id)).await;
+        assert_eq!(late, told);
+        stage.ends(OrderStatus::Unpaid, 1, 0).await;
+        // The purchase is first.
+        let stage = Stage::new(2).await;
+        let now = stage.world.clock.now();
+        let change = if told == "sale_paused" { paused.clone() } else { closed(now) };
+        let sold = format!(
+            "select * from sell({}, array[77], array[2], array[sale_time()])",
+            stage.voucher.id
+        );
+        let pool = stage.world.database.pool();
+        let changed = vouchers::change(pool, stage.voucher.id, &change);
+        let changed = behind(&stage.world, &sold, changed).await.unwrap();
+        assert!(matches!(changed, Changed::Voucher(voucher) if voucher.stock == 0), "{told}");
+        eventually("the shop knows of the change", async || {
+            code(&stage.shop, 3, stage.voucher.id).await == told
+        })
+        .await;
+        assert_eq!(code(&stage.shop, 2, stage.voucher.id).await, "already_bought");
+    }
+}
+
+#[tokio::test]
+async fn a_restock_and_the_last_voucher_lose_nothing() {
+    let more = VoucherChange { stock: Some(StockChange::By(1)), ..VoucherChange::default() };
+    // The restock is first: who comes behind it buys.
+    let stage = Stage::new(1).await;
+    let restock =
+        "update seckill_vouchers set stock = stock + 1, initial_stock = initial_stock + 1,
+                   revision = revision + 1";
+    let other = stage.world.shop().await;
+    let buying = async {
+        // Memory says that it is sold out until the restock is committed: the database is asked.
+        let place = format!(
+            "select * from sell({}, array[77], array[2], array[sale_time()])",
+            stage.voucher.id
+        );
+        sqlx::raw_sql(AssertSqlSafe(place)).execute(stage.world.database.pool()).await.unwrap();
+    };
+    behind(&stage.world, restock, buying).await;
+    stage.ends(OrderStatus::Unpaid, 0, 0).await;
+    assert_eq!(code(&other, 2, stage.voucher.id).await, "already_bought");
+    // The last voucher is sold first.
+    let stage = Stage::new(2).await;
+    let sold = format!(
+        "select * from sell({}, array[77], array[2], array[sale_time()])",
+        stage.voucher.id
+    );
+    let restocked = vouchers::change(stage.world.database.pool(), stage.voucher.id, &more);
+    let restocked = behind(&stage.world, &sold, restocked).await.unwrap();
+    assert!(matches!(restocked, Changed::Voucher(voucher) if voucher.stock == 1));
+    stage.ends(OrderStatus::Unpaid, 1, 0).await;
+}
+
+/// The one voucher comes back while a thousand ask for it on two servers: one of them gets it, and nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voucher_that_comes_back_is_sold_once() {
+    let stage = Stage::new(1).await;
+    stage.world.users(1_001).await;
+    let shops = [Arc::clone(&stage.shop), stage.world.shop().await];
+    let voucher = stage.voucher.id;
+    let ask = async |number: i64| {
+        let shop = &shops[number as usize % 2];
+        loop {
+            match code(shop, number, voucher).await {
+                "ordered" => return true,
+                "sold_out" if is_gone(&stage).await => return false,
+                "sold_out" => {}
+                other => panic!("user {number} was told {other}"),
+            }
+        }
+    };
+    let crowd = join_all((2..=1_001).map(ask));
+    let (sold, cancelled) = tokio::join!(crowd, stage.cancel());
+    assert!(matches!(cancelled, Taken::Order(_)));
+    assert_eq!(sold.into_iter().filter(|sold| *sold).count(), 1);
+    stage.ends(OrderStatus::Cancelled, 0, 0).await;
+}
+
+/// Whether somebody else has the voucher.
+async fn is_gone(stage: &Stage) -> bool {
+    let others = sqlx::query_scalar::<_, i64>("select count(*) from orders where user_id <> 1");
+    others.fetch_one(stage.world.database.pool()).await.unwrap() > 0
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_cancels_buys_again_at_once_also_on_another_server() {
+    let stage = Stage::new(1).await;
+    let other = stage.world.shop().await;
+    // Both servers know of the order, and that nothing is left.
+    assert_eq!(code(&stage.shop, 1, stage.voucher.id).await, "already_bought");
+    assert_eq!(code(&other, 1, stage.voucher.id).await, "already_bought");
+    assert!(matches!(stage.cancel().await, Taken::Order(_)));
+    // This server sells at once; the other one within the second for which memory is believed.
+    let again = bought(&stage.shop, 1, stage.voucher.id).await;
+    assert!(matches!(stage.orders.cancel(again.id, Some(user(1))).await.unwrap(), Taken::Order(_)));
+    eventually("the other server sells again", async || {
+        code(&other, 1, stage.voucher.id).await == "ordered"
+    })
+    .await;
+    assert_eq!(code(&stage.shop, 2, stage.voucher.id).await, "sold_out");
+    stage.ends(OrderStatus::Cancelled, 0, 0).await;
+}
+
+/// The stock goes 0, 1, 0 between two looks: an owner is told of the order, and a former owner is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_that_comes_back_to_the_same_stock_is_not_the_same_sale() {
+    let stage = Stage::new(1).await;
+    let other = stage.world.shop().await;
+    // The other server has the owners in memory.
+    let sale = other.sale(stage.voucher.id).await.unwrap().unwrap();
+    eventually("the owners are in memory", async || {
+        assert_eq!(code(&other, 2, stage.voucher.id).await, "sold_out");
+        let sale = other.sale(stage.voucher.id).await.unwrap().unwrap();
+        other.knows_owners_of(&sale.voucher)
+    })
+    .await;
+    assert_eq!(sale.voucher.stock, 0);
+    assert!(matches!(stage.cancel().await, Taken::Order(_)));
+    bought(&stage.shop, 3, stage.voucher.id).await;
+    eventually("the other server knows the new owner", async || {
+        code(&other, 3, stage.voucher.id).await == "already_bought"
+    })
+    .await;
+    assert_eq!(code(&other, 1, stage.voucher.id).await, "sold_out");
+    assert_eq!(code(&other, 3, stage.voucher.id).await, "already_bought");
+}
