@@ -2,10 +2,14 @@
 //! paused or cut off, the disk is full, or a clock jumps. After each round every order that a
 //! buyer was told of is in the books, the audit holds, and everything sells again by itself.
 //!
+//! Beside the free sale goes one for money, with a payment gateway of the test's own: in the end no money is
+//! lost, and none is given back twice.
+//!
 //! `plan` is what a seed says, `round` runs it, `machine` has the faults that not every machine
-//! allows, `shrink` looks for the least that still fails, `summary` counts.
+//! allows, `money` the other sale, `shrink` looks for the least that still fails, `summary` counts.
 
 mod machine;
+mod money;
 pub mod plan;
 mod round;
 mod shrink;
@@ -71,12 +75,12 @@ async fn rounds(first: u64, count: u64) {
             Ok(figures) => figures,
             Err(words) => fail(&machine, round, &words).await,
         };
-        summary.count(&round, figures);
         let number = seed - first + 1;
         eprintln!(
             "{number}/{count} {} | make chaos SEED={seed} ROUNDS=1",
             summary::line(&round, &figures)
         );
+        summary.count(&round, figures);
     }
     grounds.end().await;
     eprintln!("chaos: seed {first}, {count} rounds, and every promise was kept\n{summary}");

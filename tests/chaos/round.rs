@@ -12,6 +12,7 @@ use tokio::process::Command;
 use url::Url;
 
 use super::machine::{Clock, Machine, SmallDisk};
+use super::money::Money;
 use super::plan::{Disk, Fault, Reach, Round, Step, Victim};
 use crate::faults::crowd::{Answer, Crowd, WIDTH, What, in_progress, only};
 use crate::faults::sale::{CLIENT_PATIENCE, Sale};
@@ -57,7 +58,7 @@ impl Ground {
 }
 
 /// What a round that held has to tell.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Figures {
     pub orders: usize,
     /// Orders that a buyer was told of on asking again.
@@ -67,6 +68,8 @@ pub struct Figures {
     pub first: Duration,
     /// The same to the moment at which every buyer has had an order.
     pub all: Duration,
+    /// What became of the sale for money.
+    pub money: String,
 }
 
 /// Proxies of one server: before the first node, and before the second.
@@ -80,6 +83,7 @@ struct Running<'a> {
     postgres: Proxies,
     /// The second one is the victim of faults.
     nodes: Vec<Node>,
+    money: Option<Money>,
 }
 
 impl<'a> Running<'a> {
@@ -92,7 +96,9 @@ impl<'a> Running<'a> {
             redis: [None, None],
             postgres: [None, None],
             nodes: Vec::new(),
+            money: None,
         };
+        running.money = Some(Money::open(&running.stage.sale).await);
         for step in &round.steps {
             if let Fault::Cut(server, _, reach) = step.fault {
                 running.put_proxies_before(server, reach).await;
@@ -130,6 +136,9 @@ impl<'a> Running<'a> {
             |proxy| format!("postgres://postgres@{}/seckill?sslmode=disable", proxy.address()),
         );
         let mut command = sale.serve(listen, &postgres, redis);
+        if let Some(money) = &self.money {
+            money.configure(&mut command);
+        }
         if let Some(clock) = self.clock.as_ref().filter(|_| node == 1) {
             clock.apply(&mut command);
         }
@@ -248,10 +257,14 @@ pub async fn run(ground: &mut Ground, machine: &Machine, round: &Round) -> Figur
     let mut running = Running::start(ground, machine, round).await;
     let addresses: Vec<SocketAddr> = running.nodes.iter().map(|node| node.address).collect();
     let crowd = Crowd::start(&running.stage.sale, &addresses);
+    let mut money = running.money.take().unwrap();
+    money.begin(&running.stage.sale, &addresses);
+    running.money = Some(money);
     crowd.orders_after(Instant::now(), round.orders_before).await;
     let mended = running.faults(&round.steps).await;
     let (first, all) = sells_again(&crowd, mended).await;
     let answers = crowd.go_home().await;
+    let money = running.money.take().unwrap().settle(&running.stage.sale).await;
     judge(&running.stage.sale, round, &answers).await;
     let count = |wanted: fn(&What) -> bool| answers.iter().filter(|one| wanted(&one.what)).count();
     Figures {
@@ -260,6 +273,7 @@ pub async fn run(ground: &mut Ground, machine: &Machine, round: &Round) -> Figur
         unavailable: count(|what| *what == What::Unavailable),
         first,
         all,
+        money,
     }
 }
 

@@ -11,12 +11,13 @@ use super::round::Figures;
 pub fn line(round: &Round, figures: &Figures) -> String {
     format!(
         "{round} | {} orders, {} named on asking again, {} x 503 | sold again after {} ms, to every \
-         buyer after {} ms",
+         buyer after {} ms | {}",
         figures.orders,
         figures.named,
         figures.unavailable,
         figures.first.as_millis(),
         figures.all.as_millis(),
+        figures.money,
     )
 }
 

@@ -21,8 +21,8 @@ use testkit::shop::world::user;
 
 const SECRET: &str = "a secret of the tests, long enough";
 /// Users there are: more than any test here can serve.
-const USERS: u32 = 50_000;
-const USERS_A_STATEMENT: u32 = 5_000;
+pub const USERS: u32 = 50_000;
+pub const USERS_A_STATEMENT: u32 = 5_000;
 /// How long a client waits. A client that is not answered by then was left hanging.
 pub const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
 
