@@ -8,6 +8,8 @@
 -- the order. Whatever changes the stock locks the voucher's row before it touches an order: `sell` holds
 -- that row while it waits for the unique index, which waits for whoever changes the same buyer's order.
 --
+-- The clock is read into a variable: Citus takes no function that may change its answer in an `update`.
+--
 -- The settings are those of 0002_functions.sql, for the reasons given there.
 
 -- Places an order of `voucher` for each of `users`, one or many, with the id and the time at the same
@@ -190,10 +192,12 @@ language plpgsql
 set enable_seqscan = off
 set lock_timeout = '600ms'
 as $$
+declare
+    at timestamptz;
 begin
     perform from seckill_vouchers where voucher_id = voucher for no key update;
-    update orders
-    set status = 4, cancelled_at = sale_time(), cancelled_by = canceller, updated_at = sale_time()
+    at := sale_time();
+    update orders set status = 4, cancelled_at = at, cancelled_by = canceller, updated_at = at
     where id = own and voucher_id = voucher and status = 1;
     if not found then
         return (select status from orders where id = own and voucher_id = voucher);
@@ -211,16 +215,17 @@ set enable_seqscan = off
 set lock_timeout = '600ms'
 as $$
 declare
+    at timestamptz;
     expired bigint;
 begin
     perform from seckill_vouchers where voucher_id = voucher for no key update;
-    update orders
-    set status = 4, cancelled_at = sale_time(), cancelled_by = 3, updated_at = sale_time()
+    at := sale_time();
+    update orders set status = 4, cancelled_at = at, cancelled_by = 3, updated_at = at
     where voucher_id = voucher
       and id = any (array(
           select due.id from orders due
           where due.id = any (ids) and due.voucher_id = voucher
-            and due.status = 1 and due.pay_by <= sale_time()
+            and due.status = 1 and due.pay_by <= at
           for no key update skip locked));
     get diagnostics expired = row_count;
     update seckill_vouchers set stock = stock + expired, revision = revision + 1
@@ -241,6 +246,7 @@ set enable_seqscan = off
 set lock_timeout = '600ms'
 as $$
 declare
+    at timestamptz;
     asked record;
     pending record;
 begin
@@ -250,7 +256,8 @@ begin
     if not found then
         return;
     end if;
-    if asked.status <> 1 or asked.pay_by <= sale_time() then
+    at := sale_time();
+    if asked.status <> 1 or asked.pay_by <= at then
         return query select
             case asked.status when 1 then 4::smallint else asked.status end,
             null::integer, null::bigint, asked.pay_by, null::text;
@@ -260,7 +267,7 @@ begin
     from payments p where p.order_id = own and p.voucher_id = voucher and p.status = 1;
     if not found then
         insert into payments (voucher_id, order_id, number, amount, created_at)
-        select voucher, own, coalesce(max(p.number), 0) + 1, asked.amount, sale_time()
+        select voucher, own, coalesce(max(p.number), 0) + 1, asked.amount, at
         from payments p where p.order_id = own and p.voucher_id = voucher
         returning payments.number, payments.pay_url into pending;
     end if;
@@ -287,6 +294,7 @@ set enable_seqscan = off
 set lock_timeout = '600ms'
 as $$
 declare
+    at timestamptz := sale_time();
     asked record;
     verdict text;
 begin
@@ -311,14 +319,14 @@ begin
     if paid <> asked.amount then
         verdict := 'wrong_amount';
     else
-        update orders set status = 2, paid_at = sale_time(), updated_at = sale_time()
+        update orders set status = 2, paid_at = at, updated_at = at
         where id = own and voucher_id = voucher and status = 1;
         if found then
             verdict := 'applied';
         else
             perform from seckill_vouchers where voucher_id = voucher for no key update;
             update orders late
-            set status = 2, paid_at = sale_time(), updated_at = sale_time(),
+            set status = 2, paid_at = at, updated_at = at,
                 cancelled_at = null, cancelled_by = null
             where late.id = own and late.voucher_id = voucher
               and late.status = 4 and late.cancelled_by = 3
@@ -341,7 +349,7 @@ begin
     if asked.status in (1, 3) then
         update payments
         set status = case when verdict in ('applied', 'revived') then 2 else 4 end,
-            transaction_id = transaction, paid_amount = paid, confirmed_at = sale_time(),
+            transaction_id = transaction, paid_amount = paid, confirmed_at = at,
             reason = case when verdict not in ('applied', 'revived') then verdict end
         where order_id = own and number = payment_number and voucher_id = voucher;
     else
@@ -350,15 +358,15 @@ begin
                               paid_amount, confirmed_at, reason, created_at)
         select voucher, own, max(p.number) + 1, asked.amount,
                case when verdict in ('applied', 'revived') then 2 else 4 end,
-               transaction, paid, sale_time(),
-               case when verdict not in ('applied', 'revived') then verdict end, sale_time()
+               transaction, paid, at,
+               case when verdict not in ('applied', 'revived') then verdict end, at
         from payments p where p.order_id = own and p.voucher_id = voucher
         returning payments.number into payment_number;
     end if;
     if verdict not in ('applied', 'revived') then
         insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason,
                              next_attempt_at, created_at)
-        values (voucher, own, payment_number, transaction, paid, verdict, sale_time(), sale_time());
+        values (voucher, own, payment_number, transaction, paid, verdict, at, at);
     end if;
     return verdict;
 end
@@ -373,9 +381,10 @@ set enable_seqscan = off
 set lock_timeout = '600ms'
 as $$
 declare
+    at timestamptz := sale_time();
     money record;
 begin
-    update orders set status = 5, updated_at = sale_time()
+    update orders set status = 5, updated_at = at
     where id = own and voucher_id = voucher and status = 2 and amount > 0;
     if found then
         select p.number, p.transaction_id, p.paid_amount into strict money
@@ -383,11 +392,11 @@ begin
         insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason,
                              next_attempt_at, created_at)
         values (voucher, own, money.number, money.transaction_id, money.paid_amount, 'refund',
-                sale_time(), sale_time());
+                at, at);
         return 2;
     end if;
     perform from seckill_vouchers where voucher_id = voucher for no key update;
-    update orders set status = 6, refunded_at = sale_time(), updated_at = sale_time()
+    update orders set status = 6, refunded_at = at, updated_at = at
     where id = own and voucher_id = voucher and status = 2 and amount = 0;
     if found then
         update seckill_vouchers set stock = stock + 1, revision = revision + 1
@@ -405,14 +414,16 @@ language plpgsql
 set enable_seqscan = off
 set lock_timeout = '600ms'
 as $$
+declare
+    at timestamptz := sale_time();
 begin
     perform from seckill_vouchers where voucher_id = voucher for no key update;
-    update refunds set status = 2, done_at = sale_time(), last_error = null
+    update refunds set status = 2, done_at = at, last_error = null
     where order_id = own and number = payment_number and voucher_id = voucher and status = 1;
     if not found then
         return false;
     end if;
-    update orders set status = 6, refunded_at = sale_time(), updated_at = sale_time()
+    update orders set status = 6, refunded_at = at, updated_at = at
     where id = own and voucher_id = voucher and status = 5
       and exists (select from payments p
                   where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
@@ -432,8 +443,10 @@ language plpgsql
 set enable_seqscan = off
 set lock_timeout = '600ms'
 as $$
+declare
+    at timestamptz := sale_time();
 begin
-    update orders set status = 3, used_at = sale_time(), updated_at = sale_time()
+    update orders set status = 3, used_at = at, updated_at = at
     where id = own and voucher_id = voucher and status = 2;
     if found then
         return 2;

@@ -1,6 +1,9 @@
 //! What a purchase costs a distributed database: one call to the coordinator, one to one worker.
 
-use seckill::model::{Clock, SystemClock};
+use seckill::model::{Clock, Outcome, SystemClock};
+use seckill::orders::Taken;
+use seckill::store::payments::{Settled, Verdict};
+use seckill::store::refunds;
 
 use super::citus::{Citus, is_installed};
 use super::routes::world_on;
@@ -40,6 +43,31 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
         assert!(commands[0].contains("FROM public.sell("), "{commands:#?}");
         let calls = log[before..].matches(": select * from sell").count();
         assert_eq!(calls, 1, "{}", &log[before..]);
+        assert!(!log[before..].contains("PREPARE TRANSACTION"));
+    }
+    // So is each step of an order's life, of the 20 orders one after the other.
+    let orders = world.orders(&shop);
+    let priced = world.priced_voucher(20).await.id;
+    for number in 1..=8 {
+        let Outcome::Ordered(order) = shop.buy(user(number), priced).await.unwrap() else {
+            panic!("it is on sale");
+        };
+        let before = cluster.coordinator.log().len();
+        let payment = orders.pay(order.id, user(number)).await.unwrap().id.to_string();
+        let transaction = format!("t{number}");
+        let paid = Verdict::Succeeded { transaction, amount: order.amount };
+        assert_eq!(orders.settle(&payment, &paid).await.unwrap(), Settled::Applied);
+        assert!(matches!(orders.refund(order.id).await.unwrap(), Taken::Order(_)));
+        assert!(refunds::finish(world.database.pool(), payment.parse().unwrap()).await.unwrap());
+        assert!(matches!(orders.cancel(order.id, None).await.unwrap(), Taken::Refused(_)));
+        let log = cluster.coordinator.log();
+        let steps =
+            ["open_payment", "settle_payment", "refund_order", "finish_refund", "cancel_order"];
+        for step in steps {
+            let sent = remote_commands(&log, before);
+            let calls = sent.iter().filter(|it| it.contains(&format!("public.{step}("))).count();
+            assert_eq!(calls, 1, "{step}: {sent:#?}");
+        }
         assert!(!log[before..].contains("PREPARE TRANSACTION"));
     }
     // The control: what two workers have to agree on is seen in the log.

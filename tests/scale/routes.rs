@@ -3,8 +3,12 @@
 #[allow(unused_imports)]
 use crate::worlds::*;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use seckill::http::webhook::SIGNATURE;
 use seckill::model::{Clock, SystemClock};
+use seckill::orders::expiry::Expiry;
+use seckill::orders::refunds::Refunds;
 use seckill::purchase::audit;
 use seckill::store::{Database, orders};
 use serde_json::json;
@@ -13,6 +17,7 @@ use super::citus::{Citus, is_installed};
 use testkit::program::Program;
 use testkit::shop::api_client::{Answer, Api, DOCUMENT};
 use testkit::shop::world::{ADMIN_PHONE, World};
+use testkit::wait::eventually;
 
 /// A world whose database is this one.
 pub async fn world_on(cluster: &Citus) -> World {
@@ -106,6 +111,7 @@ async fn every_route_works_on_distributed_data() {
         walk.ask("GET", "/api/orders/{id}", &path, &buyer).await.is(200);
         walk.ask("GET", "/api/orders/{id}", &path, &admin).await.problem(404, "order_not_found");
     }
+    an_order_lives(&mut walk, &buyer, &admin).await;
     for route in ["/api/nodes", "/healthz", "/readyz", "/metrics"] {
         walk.ask("GET", route, route, &admin).await.is(200);
     }
@@ -156,6 +162,98 @@ async fn sell_out(walk: &mut Walk, voucher: &str, buyer: &str, admin: &str) -> S
     order
 }
 
+/// Orders of a voucher for money: paid and redeemed, cancelled, expired and paid too late, refunded.
+async fn an_order_lives(walk: &mut Walk, buyer: &str, admin: &str) {
+    let body = json!({ "title": "for money", "stock": 1, "price": 8000 });
+    let created = walk.send("POST", "/api/vouchers", "/api/vouchers", admin, Some(body)).await;
+    let voucher = created.is(201).text_of("id").to_owned();
+    let path = format!("/api/vouchers/{voucher}");
+    let change = json!({ "initial_stock": 4, "paused": false });
+    walk.send("PATCH", "/api/vouchers/{id}", &path, admin, Some(change)).await.is(200);
+    let used = pay(walk, &voucher, buyer, "t1").await;
+    step(walk, "redemption", &used, admin).await.is(200);
+    let refunded = pay(walk, &voucher, admin, "t2").await;
+    step(walk, "refund", &refunded, admin).await.is(202);
+    walk.ask("GET", "/api/refunds", "/api/refunds", admin).await.is(200);
+    let world = &walk.api.world;
+    let shop = world.shop().await;
+    let gateway = world.payments.clone().unwrap();
+    let refunds = Refunds::new(world.database.clone(), Arc::clone(&shop), gateway);
+    assert_eq!(refunds.step().await.unwrap(), (1, 1));
+    let cancelled = buy(walk, &voucher, admin).await;
+    step(walk, "cancellation", &cancelled, admin).await.is(200);
+    let late = buy(walk, &voucher, admin).await;
+    let payment = open_payment(walk, &late, admin).await;
+    let over = "update orders set pay_by = now() - interval '1 second' where id = $1";
+    let over = sqlx::query(over).bind(late.parse::<i64>().unwrap());
+    over.execute(walk.api.world.database.pool()).await.unwrap();
+    let mut expiry = Expiry::new(walk.api.world.database.clone(), shop);
+    assert_eq!(expiry.step().await.unwrap(), (1, 1));
+    notify(walk, &payment, "t3").await;
+    notify(walk, "nobody's", "t4").await;
+    let unmatched = "/api/payments/unmatched";
+    let kept = walk.ask("GET", unmatched, unmatched, admin).await;
+    assert_eq!(kept.body[0]["transaction_id"], "t4", "{kept:?}");
+    let listed =
+        walk.ask("GET", "/api/vouchers/{id}/orders", &format!("{path}/orders"), admin).await;
+    let states: Vec<_> = listed.body.as_array().unwrap().iter().map(|it| &it["status"]).collect();
+    assert_eq!(states, ["paid", "cancelled", "refunded", "used"], "{listed:?}");
+    let audit = walk.ask("POST", "/api/vouchers/{id}/audit", &format!("{path}/audit"), admin).await;
+    assert_eq!(
+        (&audit.body["holds"], &audit.body["stock"]),
+        (&json!(true), &json!(2)),
+        "{audit:?}"
+    );
+}
+
+async fn buy(walk: &mut Walk, voucher: &str, token: &str) -> String {
+    let path = format!("/api/vouchers/{voucher}/orders");
+    // The server may remember for a second the order that was just cancelled.
+    let mut order = None;
+    eventually("the buyer has an order", async || {
+        let answer = walk.ask("POST", "/api/vouchers/{id}/orders", &path, token).await;
+        order = (answer.status == 201).then(|| answer.text_of("order_id").to_owned());
+        order.is_some()
+    })
+    .await;
+    order.unwrap()
+}
+
+async fn step(walk: &mut Walk, step: &str, order: &str, token: &str) -> Answer {
+    let route = match step {
+        "redemption" => "/api/orders/{id}/redemption",
+        "refund" => "/api/orders/{id}/refund",
+        _ => "/api/orders/{id}/cancellation",
+    };
+    walk.ask("POST", route, &route.replace("{id}", order), token).await
+}
+
+async fn open_payment(walk: &mut Walk, order: &str, token: &str) -> String {
+    let route = "/api/orders/{id}/payments";
+    let payment = walk.ask("POST", route, &route.replace("{id}", order), token).await;
+    payment.is(201).text_of("payment_id").to_owned()
+}
+
+async fn pay(walk: &mut Walk, voucher: &str, token: &str, transaction: &str) -> String {
+    let order = buy(walk, voucher, token).await;
+    let payment = open_payment(walk, &order, token).await;
+    notify(walk, &payment, transaction).await;
+    order
+}
+
+/// What the gateway says, signed.
+async fn notify(walk: &mut Walk, payment: &str, transaction: &str) {
+    let body = json!({
+        "payment_id": payment, "status": "succeeded", "transaction_id": transaction, "amount": 8000,
+    });
+    let body = body.to_string();
+    let signature = walk.api.world.payment_key().sign(1, body.as_bytes());
+    let route = "/api/payments/notifications";
+    let request = walk.api.request("POST", route).header(SIGNATURE, signature);
+    walk.api.send(request.body(body)).await.is(204);
+    walk.done.insert(("post".to_owned(), route));
+}
+
 /// What no route does.
 async fn commands_work(world: &World) {
     let last = orders::last_id(world.database.pool()).await.unwrap().unwrap();
@@ -170,6 +268,8 @@ async fn commands_work(world: &World) {
     assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 21);
     assert!(program.says(&["voucher", "list"]).await.contains("voucher 8"));
     let audits = audit::run(world.database.pool(), None).await.unwrap();
-    assert_eq!(audits.len(), 8);
+    assert_eq!(audits.len(), 9);
     assert!(audits.iter().all(|audit| audit.holds && audit.orders == 2), "{audits:?}");
+    let exported = program.says(&["orders", "export", "--status", "used"]).await;
+    assert_eq!(exported.lines().count(), 2, "{exported}");
 }
