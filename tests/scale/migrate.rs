@@ -118,3 +118,64 @@ async fn users_of_both_servers_get_on(cluster: &Citus) {
         "{ids:?}"
     );
 }
+
+/// What `migrate --distribute` of 0.1.0 did.
+const DISTRIBUTED_BY_0_1_0: &str = "
+    set citus.multi_shard_modify_mode = 'sequential';
+    select create_reference_table('users');
+    select create_distributed_table('vouchers', 'id', colocate_with := 'none');
+    select create_distributed_table('seckill_vouchers', 'voucher_id', colocate_with := 'vouchers');
+    select create_distributed_table('orders', 'voucher_id', colocate_with := 'vouchers');
+    select citus_add_local_table_to_metadata('_sqlx_migrations');
+    select create_distributed_function('sale_time()');
+    select create_distributed_function(
+        'place_orders(bigint, bigint[], bigint[], timestamptz[])', 'voucher', colocate_with := 'orders');
+    select create_distributed_function(
+        'orders_of_buyers(bigint, bigint[])', 'voucher', colocate_with := 'orders')";
+
+/// An order that 0.1.0 placed is paid, because there was nothing to pay; servers of 0.1.0 sell on beside the new
+/// schema, and what they sold is in the books.
+#[tokio::test(flavor = "multi_thread")]
+async fn data_that_0_1_0_distributed_is_migrated_and_sells_on() {
+    if !is_installed() {
+        return;
+    }
+    let mut cluster = Citus { coordinator: Server::start().await, workers: Vec::new() };
+    let port = cluster.coordinator.port;
+    let set_host = format!("select citus_set_coordinator_host('127.0.0.1', {port})");
+    cluster.coordinator.run(&set_host).await;
+    cluster.add_worker().await;
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    let all = sqlx::migrate::Migrator::new(directory).await.unwrap();
+    let of_0_1_0: Vec<_> = all.iter().filter(|it| it.version <= 2).cloned().collect();
+    let old = sqlx::migrate::Migrator::with_migrations(of_0_1_0);
+    old.run(&mut cluster.coordinator.connect().await).await.unwrap();
+    cluster.coordinator.run(DISTRIBUTED_BY_0_1_0).await;
+    let sell = |order: i64| {
+        format!("select * from place_orders(1, array[{order}], array[{order}], array[now()])")
+    };
+    let sale = "
+        insert into users (id, phone, nickname, created_at)
+        select i, '+861390000000' || i, 'one', now() from generate_series(1, 3) i;
+        insert into vouchers (title, created_at) values ('100 for 80', now());
+        insert into seckill_vouchers
+        values (1, 2, 2, now() - interval '1 hour', now() + interval '1 hour');";
+    cluster.coordinator.run(&format!("{sale} {}", sell(1))).await;
+
+    let program = cluster.program();
+    program.says(&["migrate"]).await;
+    // A server of 0.1.0 goes on, also before the new functions are distributed.
+    cluster.coordinator.run(&sell(2)).await;
+    program.says(&["migrate", "--distribute"]).await;
+    let mut connection = cluster.coordinator.connect().await;
+    let refused: (i64, String, Option<i64>) =
+        sqlx::query_as(sqlx::AssertSqlSafe(sell(3))).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(refused, (3, "sold_out".to_owned(), None));
+    let states: Vec<(i64, i16, bool)> =
+        sqlx::query_as("select id, status, paid_at is not null from orders order by id")
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+    assert_eq!(states, [(1, 2, true), (2, 2, true)]);
+    assert!(program.says(&["audit"]).await.contains("holds"));
+}
