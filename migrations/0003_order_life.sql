@@ -1,6 +1,12 @@
 -- The life of an order after the purchase: what a voucher costs, payments, refunds, and sales that change.
 --
--- An order of a free voucher is paid at once, and none of this costs it anything but two indexes.
+-- An order of a free voucher is paid at once, and all that this costs it is two indexes more.
+--
+-- It is one block, because Citus sends the text of the whole message to its workers where a message has
+-- several statements, and they refuse it. In a block each statement is a text of its own.
+do $migration$
+begin
+perform set_config('citus.multi_shard_modify_mode', 'sequential', true);
 
 alter table vouchers
     add column subtitle text not null default '',
@@ -112,3 +118,5 @@ create table unmatched_payments (
     amount          bigint      not null,
     received_at     timestamptz not null
 );
+end
+$migration$;

@@ -148,6 +148,68 @@ async fn a_page_that_makes_no_sense_is_refused() {
 }
 
 #[tokio::test]
+async fn an_administrator_changes_a_voucher_and_what_is_not_named_stays() {
+    let api = Api::new().await;
+    api.world.users(3).await;
+    let token = api.world.admin_token(100).await;
+    let voucher = api.world.priced_voucher(2).await;
+    let path = format!("/api/vouchers/{}", voucher.id);
+    let change = async |body: Value| {
+        api.send(api.request("PATCH", &path).bearer_auth(&token).json(&body)).await
+    };
+    let before = api.get(&path).await.body;
+    assert_eq!(change(json!({})).await.is(200).body, before);
+    let more = json!({
+        "title": "new", "subtitle": "second line", "terms": "none", "value": 9_000, "price": 7_000,
+        "pay_within_s": 60, "initial_stock": 3, "begin_time": "2026-11-10T00:00:00Z",
+        "end_time": "2026-11-20T00:00:00Z",
+    });
+    let changed = change(more.clone()).await;
+    for (name, value) in more.as_object().unwrap() {
+        assert_eq!(&changed.is(200).body[name], value, "{name}");
+    }
+    assert_eq!(changed.body["stock"], 3);
+    // This server goes by it at once.
+    assert_eq!(api.buy(1, voucher.id).await.is(201).body["amount"], 7_000);
+    assert_eq!(change(json!({ "paused": true })).await.is(200).body["status"], "paused");
+    api.buy(2, voucher.id).await.problem(409, "sale_paused");
+    change(json!({ "paused": false })).await.is(200);
+    // The same request twice adds nothing.
+    for _ in 0..2 {
+        assert_eq!(change(json!({ "initial_stock": 5 })).await.is(200).body["stock"], 4);
+    }
+    // What is sold is not taken away.
+    change(json!({ "initial_stock": 0 })).await.problem(409, "stock_is_sold");
+    assert_eq!(change(json!({ "initial_stock": 1 })).await.is(200).body["status"], "sold_out");
+    for wrong in [
+        json!({ "title": "" }),
+        json!({ "subtitle": "x".repeat(201) }),
+        json!({ "terms": "x".repeat(2_001) }),
+        json!({ "terms": "a\u{0}b" }),
+        json!({ "price": -1 }),
+        json!({ "price": 1_000_000_000_001_i64 }),
+        json!({ "value": 0.5 }),
+        json!({ "pay_within_s": 0 }),
+        json!({ "pay_within_s": 2_592_001 }),
+        json!({ "initial_stock": -1 }),
+        json!({ "initial_stock": 2_147_483_648_i64 }),
+        json!({ "begin_time": "2026-11-20T00:00:00Z" }),
+        json!({ "begin_time": "2026-11-21T00:00:00Z", "end_time": "2026-11-21T00:00:00Z" }),
+        json!({ "end_time": "9999-12-31T23:59:60Z" }),
+        json!({ "paused": "yes" }),
+        json!({ "stock": 5 }),
+        json!([]),
+    ] {
+        change(wrong).await.problem(422, "invalid_request");
+    }
+    let as_buyer = api.request("PATCH", &path).bearer_auth(api.world.token(1));
+    api.send(as_buyer.json(&json!({ "price": 0 }))).await.problem(403, "forbidden");
+    let gone = api.request("PATCH", "/api/vouchers/77").bearer_auth(&token);
+    api.send(gone.json(&json!({ "price": 0 }))).await.problem(404, "voucher_not_found");
+    assert!(api.world.audit().await.holds);
+}
+
+#[tokio::test]
 async fn what_cannot_be_sold_is_refused() {
     let api = Api::new().await;
     let with = |name: &str, value: Value| {

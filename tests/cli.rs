@@ -12,6 +12,7 @@ use testkit::program::{Program, Ran, finished};
 use testkit::shop::api_client::Api;
 use testkit::shop::world::World;
 use testkit::wait::PATIENCE;
+use testkit::wait::eventually;
 
 /// Rows of a CSV of tokens.
 fn tokens_in(path: &std::path::Path) -> Vec<(i64, String)> {
@@ -113,6 +114,58 @@ async fn a_voucher_is_added_and_listed() {
     let address = world.serve().await;
     let api = Api::at(world, address);
     assert_eq!(api.get(&format!("/api/vouchers/{}", ids[0])).await.body["initial_stock"], 7);
+}
+
+#[tokio::test]
+async fn a_voucher_is_edited_paused_and_restocked_and_every_server_sells_by_it() {
+    let world = World::new().await;
+    world.at_present().await;
+    world.users(3).await;
+    let program = Program::on(&world);
+    let add = ["voucher", "add", "--title", "t", "--stock", "1", "--price", "8000"];
+    let id = program.says(&add).await.trim().to_owned();
+    let address = world.serve().await;
+    let api = Api::at(world, address);
+    api.buy(1, &id).await.is(201);
+    let change = async |command: &str, more: &[&str]| {
+        program.run(&[&["voucher", command, &id], more].concat()).await
+    };
+    assert_eq!(change("pause", &[]).await.status, 0);
+    eventually("the sale is paused", async || api.buy(2, &id).await.body["code"] == "sale_paused")
+        .await;
+    // Whoever has an order hears of it before that.
+    api.buy(1, &id).await.problem(409, "already_bought");
+    assert_eq!(change("resume", &[]).await.status, 0);
+    eventually("the sale goes on", async || api.buy(2, &id).await.body["code"] == "sold_out").await;
+    let edited = ["--price", "0", "--title", "new", "--pay-within", "1m", "--terms", "none"];
+    let ran = change("edit", &edited).await;
+    assert!(ran.status == 0 && ran.stdout.contains("new"), "{ran:?}");
+    let ran = change("restock", &["--add", "1"]).await;
+    assert!(ran.status == 0 && ran.stdout.contains("on_sale"), "{ran:?}");
+    eventually("one more is sold, by the new price", async || {
+        let answer = api.buy(2, &id).await;
+        answer.status == 201 && answer.body["amount"] == 0
+    })
+    .await;
+    let path = format!("/api/vouchers/{id}");
+    let shown = api.get(&path).await;
+    assert_eq!((&shown.body["pay_within_s"], &shown.body["terms"]), (&60.into(), &"none".into()));
+    // Two are sold: none of them can be taken away.
+    for (wrong, words) in [
+        (["--take", "1"], "more of voucher"),
+        (["--to", "1"], "more of voucher"),
+        (["--take", "2147483647"], "more of voucher"),
+        (["--add", "2147483647"], "too many"),
+    ] {
+        change("restock", &wrong).await.refused(1, words);
+    }
+    assert_eq!(change("restock", &["--to", "5"]).await.status, 0);
+    assert_eq!(change("restock", &["--take", "3"]).await.status, 0);
+    change("edit", &["--end", "2020-01-01T00:00:00Z"]).await.refused(1, "end before it begins");
+    let gone = ["voucher", "pause", "77"];
+    program.run(&gone).await.refused(1, "there is no voucher 77");
+    let audit = api.world.audit().await;
+    assert!(audit.holds && audit.initial_stock == 2 && audit.stock == 0, "{audit:?}");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ const PASSWORD: &str = "hunter2-hunter2-hunter2";
 
 #[tokio::test]
 async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 24] = [
+    let wrong: [(&[&str], &str); 37] = [
         (&["sell"], "unrecognized subcommand 'sell'"),
         (&["migrate", "--force"], "unexpected argument '--force'"),
         (&["migrate", "now"], "unexpected argument 'now'"),
@@ -44,6 +44,22 @@ async fn arguments_that_make_no_sense_are_refused() {
         (&["voucher", "add", "--title", "t", "--stock", "2147483648"], "--stock"),
         (&["voucher", "add", "--title", "t", "--stock", "1", "--begin", "tomorrow"], "--begin"),
         (&["audit", "--voucher", "0"], "--voucher"),
+        (&["voucher", "add", "--title", "t", "--stock", "1", "--price", "-1"], "price must be 0"),
+        (
+            &["voucher", "add", "--title", "t", "--stock", "1", "--pay-within", "1500ms"],
+            "whole seconds",
+        ),
+        (&["voucher", "add", "--title", "t", "--stock", "1", "--pay-within", "31days"], "30 days"),
+        (&["voucher", "edit", "1"], "say what to change"),
+        (&["voucher", "edit", "1", "--price", "1000000000001"], "price must be 0"),
+        (&["voucher", "edit", "x", "--price", "1"], "<ID>"),
+        (&["voucher", "restock", "1"], "--add"),
+        (&["voucher", "restock", "1", "--add", "0"], "--add"),
+        (&["voucher", "restock", "1", "--add", "1", "--to", "2"], "--to"),
+        (&["voucher", "pause"], "<ID>"),
+        (&["orders", "export", "--status", "gone"], "there are: unpaid, paid"),
+        (&["orders", "export", "--format", "xml"], "--format"),
+        (&["serve", "--payments", "cash"], "--payments"),
     ];
     for (arguments, words) in wrong {
         Program::alone().run(arguments).await.refused(2, words);
@@ -69,6 +85,11 @@ async fn variables_that_make_no_sense_are_refused() {
         ("SECKILL_SMS_URL", "ftp://sms.example", "it must begin with http:// or https://"),
         ("SECKILL_SMS_URL", "https://sms.example", "set SECKILL_SMS=http"),
         ("SECKILL_SMS_SECRET", "fifteen bytes..", "at least 16 bytes"),
+        ("SECKILL_PAYMENTS", "", "--payments"),
+        ("SECKILL_PAYMENTS", "http", "SECKILL_PAYMENTS_URL is required with SECKILL_PAYMENTS=http"),
+        ("SECKILL_PAYMENTS_URL", "https://pay.example", "set SECKILL_PAYMENTS=http"),
+        ("SECKILL_PAYMENTS_URL", "pay.example", "--payments-url"),
+        ("SECKILL_PAYMENTS_SECRET", "fifteen bytes..", "at least 16 bytes"),
         ("SECKILL_LOGIN_LIMITS", "codes-per-phone=0/10m", "--login-limits"),
         ("RUST_LOG", "a=b=c", "RUST_LOG is malformed"),
         ("RUST_LOG", "info,seckill=loud", "RUST_LOG is malformed"),

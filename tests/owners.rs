@@ -10,8 +10,9 @@ use chrono::TimeDelta;
 use faults::Fault;
 use futures_util::future::join_all;
 use seckill::model::{OrderId, Outcome, Refusal, UserId, VoucherId};
+use seckill::purchase::owners::MAX_OWNERS_OF_SALE;
 use seckill::purchase::{Purchases, Strategy};
-use sqlx::Connection;
+use sqlx::{Connection, PgConnection};
 
 use crate::purchase::rush;
 use testkit::shop::world::{World, each_of, each_strategy, midnight, user};
@@ -82,21 +83,40 @@ async fn owners_hear_of_their_orders_after_the_end_of_the_sale() {
     .await;
 }
 
-/// A sale with more orders than memory keeps owners: the database is asked.
+/// At the bound, and one beyond it: up to the bound memory has all owners, and beyond it the database is asked
+/// for each buyer. The answers are the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn owners_of_a_very_large_sale_hear_of_their_orders() {
     let world = World::new().await;
     world.users(12).await;
-    let voucher = world.voucher(300_000).await.id;
-    let orders = sell(&world, voucher, 10).await;
-    sqlx::query("update seckill_vouchers set stock = 0")
-        .execute(world.database.pool())
-        .await
-        .unwrap();
-    let node = world.shop().await;
-    all_hear_of_their_orders(&node, voucher, &orders).await;
-    for late in [11, 12] {
-        let late = node.buy(user(late), voucher).await.unwrap();
+    let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
+    let bound = i32::try_from(MAX_OWNERS_OF_SALE).unwrap();
+    for (stock, in_memory) in [(bound, true), (bound + 1, false)] {
+        let voucher = world.voucher(stock).await.id;
+        let orders = sell(&world, voucher, 10).await;
+        if in_memory {
+            let sell_the_rest = "
+                insert into orders (id, user_id, voucher_id, status)
+                select 1000 + i, 1000 + i, $1, 2
+                from generate_series(1, (select stock from seckill_vouchers where voucher_id = $1)) i";
+            sqlx::query(sell_the_rest).bind(voucher.get()).execute(&mut connection).await.unwrap();
+        }
+        let sold_out = sqlx::query("update seckill_vouchers set stock = 0 where voucher_id = $1");
+        sold_out.bind(voucher.get()).execute(&mut connection).await.unwrap();
+        let node = world.shop().await;
+        let sale = node.sale(voucher).await.unwrap().unwrap();
+        // So many questions cost more than a load.
+        for _ in 0..MAX_OWNERS_OF_SALE / 16 / 500 + 1 {
+            let asked = join_all((0..500).map(|_| node.buy(user(11), voucher))).await;
+            assert!(asked.into_iter().all(|it| it.unwrap() == Outcome::Refused(Refusal::SoldOut)));
+        }
+        if in_memory {
+            let loaded = async || node.knows_owners_of(&sale.voucher);
+            eventually("the owners are in memory", loaded).await;
+        }
+        assert_eq!(node.knows_owners_of(&sale.voucher), in_memory, "{stock}");
+        all_hear_of_their_orders(&node, voucher, &orders).await;
+        let late = node.buy(user(12), voucher).await.unwrap();
         assert_eq!(late, Outcome::Refused(Refusal::SoldOut));
     }
 }
