@@ -7,8 +7,8 @@
 //! process that dies leaves a whole step or none, and the next sweep goes on.
 //! *Breaks when* nothing breaks it. The sweep asks the database again and again, and an order ends up
 //! to one sweep late.
-//! *Next.* There is none. Production does the same with many orders a sweep, in functions
-//! (`migrations/0004_order_life_functions.sql`).
+//! *Next.* There is none. Production does the same with many orders a sweep, in functions of the
+//! database (`expire_orders`, `settle_payment`).
 
 use async_trait::async_trait;
 use sqlx::{PgConnection, PgPool};
