@@ -74,7 +74,7 @@ impl Design for ExpireByTimer {
 
     async fn pay(&self, notice: &PaymentNotice, work: &Work) -> Result<WorkTurn, RungError> {
         if !self.is_unpaid(notice.order).await? {
-            // Nobody reads that log.
+            // A line in a log, and that is all.
             return Ok(WorkTurn::TooLate);
         }
         work.at(Point::UnpaidRead, notice.order).await;
