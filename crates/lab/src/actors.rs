@@ -81,6 +81,22 @@ pub(super) struct ActorRecord {
     pub(super) may_fail: bool,
 }
 
+impl ActorRecord {
+    /// An actor that does nothing before it is driven.
+    pub(super) fn new(name: &'static str, node: usize) -> Self {
+        Self {
+            name,
+            user: 0,
+            voucher: 0,
+            node,
+            state: ActorState::NotBegun,
+            answer: None,
+            detail: String::new(),
+            may_fail: false,
+        }
+    }
+}
+
 /// What an attempt is to be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ActorPlan {

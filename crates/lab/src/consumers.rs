@@ -5,7 +5,7 @@ use anyhow::{Context, bail};
 use tokio::time::timeout;
 
 use super::protocol::{Act, Attempt, NodeRequest};
-use super::scheduler::{Actor, ActorRecord, ActorState, NodeIndex, PATIENCE, Scheduler, Stop};
+use super::scheduler::{Actor, ActorRecord, NodeIndex, PATIENCE, Scheduler, Stop};
 use ladder::{Answer, GROUP, Point, QueueKeys, WorkTurn};
 use redisson_lock::connection::Redis;
 
@@ -29,18 +29,8 @@ impl Scheduler<'_> {
     pub(super) async fn turn(&mut self, node: NodeIndex) -> anyhow::Result<Actor> {
         let name = *NAMES.get(node.0).context("more processes than names")?;
         self.nodes[node.0].order(&NodeRequest::Work(name.to_owned())).await?;
-        self.actors.push(ActorRecord {
-            name,
-            user: 0,
-            voucher: 0,
-            node: node.0,
-            state: ActorState::NotBegun,
-            answer: None,
-            detail: String::new(),
-            // A consumer that fails is no end of the story.
-            may_fail: true,
-        });
-        Ok(Actor(self.actors.len() - 1))
+        // A consumer that fails is no end of the story.
+        Ok(self.record(ActorRecord { may_fail: true, ..ActorRecord::new(name, node.0) }))
     }
 
     /// The consumer of `node` goes on to `point`, and stays there.
@@ -90,7 +80,7 @@ impl Scheduler<'_> {
     }
 
     /// The processes that live.
-    fn living(&self) -> Vec<NodeIndex> {
+    pub(super) fn living(&self) -> Vec<NodeIndex> {
         let living = self.nodes.iter().enumerate().filter(|(_, node)| node.pid().is_some());
         living.map(|(nth, _)| NodeIndex(nth)).collect()
     }

@@ -53,8 +53,13 @@ impl<'w> ScheduleDriver<'w> {
     ) -> anyhow::Result<()> {
         let buyer = ActorPlan { patience: AN_HOUR, ..buyer };
         let actor = self.scheduler.enter(name, node, buyer).await?;
-        self.actors.push(DrivenActor { actor, user: buyer.user, hold: LockHold::Nothing });
+        self.drive(actor, buyer.user);
         Ok(())
+    }
+
+    /// Takes up an actor that is in place already, and is about one of the cell's users.
+    pub(super) fn drive(&mut self, actor: Actor, user: i64) {
+        self.actors.push(DrivenActor { actor, user, hold: LockHold::Nothing });
     }
 
     /// Breaks off what is played and forgets it. Processes and servers stay; users are fresh ones.

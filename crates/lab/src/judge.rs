@@ -81,33 +81,46 @@ impl Verdict {
 /// The books of a voucher, as one statement reads them.
 pub(super) struct Books {
     pub(super) audit: VoucherAudit,
-    /// Orders and their users, in the order in which they were written.
+    /// Live orders and their users, in the order in which they were written.
     pub(super) orders: Vec<(i64, i64)>,
+    /// The same of orders that are cancelled or refunded.
+    ended: Vec<(i64, i64)>,
+    /// Orders whose time to pay is over, and nobody has ended them.
+    overdue: i64,
 }
 
 impl Books {
     /// Reads them.
     pub(super) async fn of(scheduler: &Scheduler<'_>, voucher: i64) -> anyhow::Result<Self> {
-        let row = sqlx::query_as::<_, (i32, i32, Vec<i64>, Vec<i64>)>(
+        let row = sqlx::query_as::<_, (i32, i32, Vec<i64>, Vec<i64>, Vec<bool>, i64)>(
             "select initial_stock, stock,
                     array(select id from orders o where o.voucher_id = s.voucher_id order by id),
-                    array(select user_id from orders o where o.voucher_id = s.voucher_id order by id)
+                    array(select user_id from orders o where o.voucher_id = s.voucher_id order by id),
+                    array(select status not in (4, 6) from orders o
+                          where o.voucher_id = s.voucher_id order by id),
+                    (select count(*) from orders o where o.voucher_id = s.voucher_id
+                       and status = 1 and pay_by <= now())
              from seckill_vouchers s where voucher_id = $1",
         );
-        let (initial_stock, stock, ids, users) =
+        let (initial_stock, stock, ids, users, live, overdue) =
             row.bind(voucher).fetch_one(&scheduler.database).await?;
-        let distinct: BTreeSet<i64> = users.iter().copied().collect();
+        let written = ids.into_iter().zip(users).zip(live);
+        let (live, ended): (Vec<_>, Vec<_>) = written.partition(|(_, is_live)| *is_live);
+        let named =
+            |orders: Vec<((i64, i64), bool)>| orders.into_iter().map(|(it, _)| it).collect();
+        let (orders, ended): (Vec<(i64, i64)>, _) = (named(live), named(ended));
+        let distinct: BTreeSet<i64> = orders.iter().map(|(_, user)| *user).collect();
         let audit = VoucherAudit {
             life: OrderLives::default(),
             voucher_id: VoucherId::try_from(voucher)?,
             initial_stock: initial_stock.into(),
             stock: stock.into(),
-            orders: ids.len() as i64,
+            orders: orders.len() as i64,
             distinct_users: distinct.len() as i64,
             holds: true,
             violations: Vec::new(),
         };
-        Ok(Self { audit, orders: ids.into_iter().zip(users).collect() })
+        Ok(Self { audit, orders, ended, overdue })
     }
 
     /// Orders against stock, not the stock column alone: lost updates hide there.
@@ -135,8 +148,28 @@ impl Books {
         }
         let sold_out = scheduler.answers().filter(|(_, answer)| *answer == Answer::SoldOut);
         let sent_away: Vec<&str> = sold_out.map(|(name, _)| name).collect();
-        (stock > 0 && !sent_away.is_empty())
+        // What was sold out at that time may be on sale again.
+        let comes_back = !self.ended.is_empty();
+        (stock > 0 && !sent_away.is_empty() && !comes_back)
             .then(|| format!("{} told sold out, and {stock} in stock", sent_away.join(", ")))
+    }
+
+    /// Vouchers that nobody has paid for in time, and nobody can buy.
+    pub(super) fn stuck(&self) -> Option<String> {
+        let VoucherAudit { orders, initial_stock, stock, .. } = self.audit;
+        let gone = (initial_stock - orders - stock).max(0);
+        match (self.overdue, gone) {
+            (0, 0) => None,
+            (0, gone) => Some(format!("{gone} of {initial_stock} not on sale again")),
+            (overdue, _) => Some(format!(
+                "{overdue} of {initial_stock} not paid in time, and not on sale again"
+            )),
+        }
+    }
+
+    /// Whether the user was written an order of this number, whatever became of it.
+    fn has_written(&self, order: i64, user: i64) -> bool {
+        self.orders.iter().chain(&self.ended).any(|written| *written == (order, user))
     }
 }
 
@@ -144,7 +177,7 @@ impl Books {
 /// answers this is `no_lost_order`, which no scenario may cost.
 pub(super) fn lost(scheduler: &Scheduler<'_>, books: &[Books]) -> Option<(&'static str, i64)> {
     let is_written =
-        |order: i64, user: i64| books.iter().any(|books| books.orders.contains(&(order, user)));
+        |order: i64, user: i64| books.iter().any(|books| books.has_written(order, user));
     let mut seen = Vec::new();
     for (record, answer) in scheduler.answered() {
         let Answer::Ordered(order) = answer else { continue };
@@ -195,12 +228,17 @@ pub(super) async fn judge(
                 format!("user {user} holds {} orders: {}", ids.len(), ids.join(" and "))
             }),
             Invariant::NoUndersell => books.undersold(scheduler),
+            Invariant::NoStuckStock => books.stuck(),
             Invariant::NoLostOrder
             | Invariant::NoLockout
             | Invariant::NoDeadlock
-            | Invariant::NoBrokenPromise => None,
+            | Invariant::NoBrokenPromise
+            | Invariant::NoLostPayment => None,
         };
         witnesses.extend(found.map(|found| format!("voucher {nth}: {found}")));
+    }
+    if invariant == Invariant::NoLostPayment {
+        witnesses.extend(scheduler.lost_payments().await?);
     }
     Ok(match witnesses.is_empty() {
         true => Verdict::HOLDS,

@@ -6,7 +6,7 @@
 //!
 //! - One replay: `replay`, a cell of the matrix; `scenarios`, what happens to a rung; `scheduler` and
 //!   `actors`, which go on only when the schedule says so; `steps`, how they go on; `consumers`, which write
-//!   later what was sold before; `leases`, what becomes of a lease; `timeline`, what happened; `judge`, what
+//!   later what was sold before; `payments`, of orders that have to be paid; `leases`, what becomes of a lease; `timeline`, what happened; `judge`, what
 //!   came of it.
 //! - Where it happens: `world`, the servers and scratch databases; `lock_servers`, those of a rung's lock;
 //!   `node_process` and `node`, the two sides of a process that sells, with the `protocol` between them;
@@ -32,6 +32,7 @@ mod lock_servers;
 mod node;
 mod node_process;
 pub mod page;
+mod payments;
 pub mod play;
 mod protocol;
 mod replay;

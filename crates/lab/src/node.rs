@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::protocol::{Act, Attempt, NodePlan, NodeReport, NodeRequest, say};
-use ladder::{self, Design, Director, Point, Purchase, RungError, Work};
+use ladder::{self, Design, Director, PaymentNotice, Point, Purchase, RungError, Work};
 use seckill::model::{UserId, VoucherId};
 
 /// Runs the subcommand on this process' standard input and output.
@@ -48,6 +48,8 @@ async fn act(design: Arc<dyn Design>, mut lines: Lines<BufReader<Stdin>>) -> any
             NodeRequest::Enter(attempt) => (attempt.actor.clone(), Task::Buy(attempt)),
             NodeRequest::Ask(attempt) => (attempt.actor.clone(), Task::Ask(attempt)),
             NodeRequest::Work(name) => (name, Task::Work),
+            NodeRequest::Pay(name, notice) => (name, Task::Pay(notice)),
+            NodeRequest::Expire(name, voucher) => (name, Task::Expire(voucher)),
             NodeRequest::Go(name) => match actors.get(&name) {
                 Some(actor) => {
                     actor.go.add_permits(1);
@@ -87,6 +89,8 @@ enum Task {
     Buy(Attempt),
     Ask(Attempt),
     Work,
+    Pay(PaymentNotice),
+    Expire(i64),
 }
 
 impl Task {
@@ -95,6 +99,7 @@ impl Task {
         design: &dyn Design,
         director: Arc<dyn Director>,
     ) -> anyhow::Result<Act> {
+        let work = Work { director: Some(Arc::clone(&director)) };
         Ok(match self {
             Self::Buy(attempt) => match design.buy(&purchase(&attempt, director)?).await {
                 Err(RungError::LockLost) => Act::LostLock,
@@ -104,7 +109,11 @@ impl Task {
                 Some(answer) => Act::Done(answer),
                 None => Act::NeverHeardOf,
             },
-            Self::Work => Act::Worked(design.write_next(&Work { director: Some(director) }).await?),
+            Self::Work => Act::Worked(design.write_next(&work).await?),
+            Self::Pay(notice) => Act::Worked(design.pay(&notice, &work).await?),
+            Self::Expire(voucher) => {
+                Act::Worked(design.expire(VoucherId::try_from(voucher)?, &work).await?)
+            }
         })
     }
 }

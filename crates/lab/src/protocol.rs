@@ -5,7 +5,7 @@ use std::io::Write;
 use serde::{Deserialize, Serialize};
 
 use super::lock_servers::LockServers;
-use ladder::{Answer, Point, Resources, Rung, RungError, WorkTurn};
+use ladder::{Answer, PaymentNotice, Point, Resources, Rung, RungError, WorkTurn};
 
 /// What a node is to be: the first line it reads.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -68,6 +68,11 @@ pub(super) enum NodeRequest {
     Ask(Attempt),
     /// The actor of this name is one turn of the consumer; waits in the same way.
     Work(String),
+    /// The actor of this name is a notice of the payment gateway; waits in the same way.
+    Pay(String, PaymentNotice),
+    /// The actor of this name is one turn of what ends unpaid orders of this voucher; waits in the same
+    /// way.
+    Expire(String, i64),
     /// The actor goes on to its next pause point.
     Go(String),
     /// An actor that waits in this process is to say so again, unless it waits no more.

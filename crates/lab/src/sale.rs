@@ -2,7 +2,7 @@
 
 use sqlx::postgres::{PgPool, PgPoolOptions};
 
-use ladder::Rung;
+use ladder::{Capability, Rung};
 use seckill::model::{InvalidId, UserId, VoucherId};
 use seckill::purchase::audit::{self, VoucherAudit};
 use seckill::store::StoreError;
@@ -24,6 +24,9 @@ fn title(rung: &Rung) -> String {
     format!("lab {}", rung.id)
 }
 
+/// What a voucher costs where orders have to be paid.
+const PRICE: i64 = 100;
+
 /// Puts a voucher on sale, since an hour ago, for a year.
 pub(super) async fn put_on_sale(
     database: &PgPool,
@@ -34,12 +37,13 @@ pub(super) async fn put_on_sale(
         "with voucher as (
            insert into vouchers (title, created_at) values ($1, now()) returning id
          )
-         insert into seckill_vouchers (voucher_id, initial_stock, stock, begin_time, end_time)
-         select id, $2, $2, now() - interval '1 hour', now() + interval '1 year' from voucher
+         insert into seckill_vouchers (voucher_id, initial_stock, stock, price, begin_time, end_time)
+         select id, $2, $2, $3, now() - interval '1 hour', now() + interval '1 year' from voucher
          returning voucher_id",
     )
     .bind(title(rung))
     .bind(stock)
+    .bind(if rung.can(Capability::Expire) { PRICE } else { 0 })
     .fetch_one(database)
     .await?;
     VoucherId::try_from(id).map_err(|error: InvalidId| sqlx::Error::Decode(error.into()))

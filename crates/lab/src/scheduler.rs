@@ -10,6 +10,7 @@ use tokio::time::timeout;
 pub(super) use super::actors::{Actor, ActorPlan, ActorRecord, ActorState, SHORT_LEASE, Stop};
 use super::lock_servers::LockServers;
 use super::node_process::NodeProcess;
+use super::payments::TakenMoney;
 use super::protocol::{Attempt, NodePlan, NodeRequest};
 use super::sale;
 use super::timeline::TimelineLine;
@@ -20,7 +21,7 @@ use ladder::{Answer, LeaseKind, Point, Rung};
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One of the scheduler's processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NodeIndex(pub(super) usize);
 
 /// The scheduler.
@@ -43,6 +44,8 @@ pub(super) struct Scheduler<'a> {
     pub(super) first_user: i64,
     pub(super) nodes: Vec<NodeProcess>,
     pub(super) actors: Vec<ActorRecord>,
+    /// What the payment gateway has taken.
+    pub(super) money: Vec<TakenMoney>,
     timeline: Vec<TimelineLine>,
     /// The orders written, in the order in which they came.
     orders: Vec<String>,
@@ -75,6 +78,7 @@ impl<'a> Scheduler<'a> {
             first_user,
             nodes: Vec::new(),
             actors: Vec::new(),
+            money: Vec::new(),
             timeline: Vec::new(),
             orders: Vec::new(),
             broken: Vec::new(),
@@ -172,17 +176,17 @@ impl<'a> Scheduler<'a> {
         let also = also.unwrap_or_default();
         let process = node.0 + 1;
         self.note(name, format!("user {user} wants voucher {nth}{also} (process {process})"));
-        self.actors.push(ActorRecord {
-            name,
+        Ok(self.record(ActorRecord {
             user: in_the_books,
             voucher: buyer.voucher,
-            node: node.0,
-            state: ActorState::NotBegun,
-            answer: None,
-            detail: String::new(),
-            may_fail: false,
-        });
-        Ok(Actor(self.actors.len() - 1))
+            ..ActorRecord::new(name, node.0)
+        }))
+    }
+
+    /// One more actor.
+    pub(super) fn record(&mut self, actor: ActorRecord) -> Actor {
+        self.actors.push(actor);
+        Actor(self.actors.len() - 1)
     }
 
     /// Orders by the order in which they came: the same in every run.
@@ -296,6 +300,7 @@ impl<'a> Scheduler<'a> {
         (self.first_user, _) = self.world.next_cell();
         self.vouchers.clear();
         self.actors.clear();
+        self.money.clear();
         self.timeline.clear();
         self.orders.clear();
         self.broken.clear();

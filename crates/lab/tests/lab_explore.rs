@@ -14,7 +14,7 @@ use testkit::shop::world::World;
 
 #[tokio::test]
 async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 16] = [
+    let wrong: [(&[&str], &str); 19] = [
         (&["explore"], "required"),
         (&["explore", "r99"], "there is no \"r99\"; there is: r01_naive"),
         (&["explore", "r01", "--actors", "4"], "--actors"),
@@ -31,6 +31,12 @@ async fn arguments_that_make_no_sense_are_refused() {
         (&["replay", "r01", "--schedule", "A1 K:A"], "kill makes no sense on r01_naive"),
         (&["replay", "r01", "--schedule", "A1 W1"], "W is a consumer, and r01_naive has none"),
         (&["replay", "--schedule", "A1"], "required"),
+        (&["explore", "r01", "--from", "unpaid"], "r01_naive is not explored from unpaid"),
+        (
+            &["replay", "r01", "--from", "unpaid", "--schedule", "A1"],
+            "r01_naive has no orders that have to be paid",
+        ),
+        (&["replay", "r24", "--schedule", "A1 T1"], "T ends an order that is not paid"),
     ];
     for (arguments, words) in wrong {
         Program::alone().run(&[&["lab"], arguments].concat()).await.refused(2, words);
@@ -53,13 +59,16 @@ async fn explored(lab: &Lab, rung: &'static Rung) -> Vec<Exploration> {
     found
 }
 
-/// The rungs without a lock, a mutex, a lock that is left for ever, one that is outlived, a consumer;
+/// The rungs without a lock, a mutex, a lock that is left for ever, one that is outlived, a consumer,
+/// orders that have to be paid;
 /// those whose leases are waited for are part of `make explore`.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_rung_claims_no_schedule_breaks_and_what_it_does_not_claim_one_does() {
     let lab = lab().await;
     let mut wrong = Vec::new();
-    for name in ["r01", "r03", "r05", "r07a", "r08a", "r11", "r16", "r18", "r19", "r20"] {
+    for name in
+        ["r01", "r03", "r05", "r07a", "r08a", "r11", "r16", "r18", "r19", "r20", "r24", "r25"]
+    {
         let rung = ladder::find(name).unwrap();
         let found = explored(&lab, rung).await;
         wrong.extend(objections(rung, &found, true));

@@ -76,12 +76,16 @@ rungs! {
     r21_lua_and_stream
     r22_stream_done_right
     r23_outbox
+    r24_expire_by_timer
+    r25_expire_by_condition
 }
 
 /// A row of the registry that says something else than what the code of `built` does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_that_its_code_belies_is_found_out() {
-    use Scenario::{DoubleClick, LastOne, StalledRelease, TwoNodes};
+    use Scenario::{
+        DoubleClick, ForgottenTimer, LastOne, LatePayment, PayAndExpire, StalledRelease, TwoNodes,
+    };
     let lab = lab().await;
     let find = |id: &str| ladder::find(id).unwrap();
     let modest = find("r05_check_then_insert");
@@ -94,6 +98,15 @@ async fn a_row_that_its_code_belies_is_found_out() {
         (find("r10_owner_check"), find("r11_lua_release"), StalledRelease, said_to_hold),
         (modest, &too_much, DoubleClick, said_to_hold),
         (modest, &too_much, TwoNodes, said_to_hold),
+        (find("r24_expire_by_timer"), find("r25_expire_by_condition"), LatePayment, said_to_hold),
+        (find("r24_expire_by_timer"), find("r25_expire_by_condition"), PayAndExpire, said_to_hold),
+        (find("r25_expire_by_condition"), find("r24_expire_by_timer"), PayAndExpire, said_to_break),
+        (
+            find("r25_expire_by_condition"),
+            find("r24_expire_by_timer"),
+            ForgottenTimer,
+            said_to_break,
+        ),
     ] {
         let row = Rung { claims: row.claims, breaks: row.breaks, ..*built };
         let cell = replay(&lab, Box::leak(Box::new(row)), scenario).await;

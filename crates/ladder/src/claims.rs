@@ -67,12 +67,12 @@ impl UnknownName {
 named! {
     /// A promise to the buyers or to the resources.
     Invariant {
-        /// Orders of a voucher never exceed its initial stock.
+        /// Live orders of a voucher (not cancelled, not refunded) never exceed its initial stock.
         NoOversell = "no_oversell",
-        /// One user holds at most one order of a voucher.
+        /// One user holds at most one live order of a voucher.
         OnePerUser = "one_per_user",
         /// While stock remains, a first-time buyer is not told "sold out", nor sent away because
-        /// one of several servers of a lock is down; orders + stock = initial stock.
+        /// one of several servers of a lock is down; live orders + stock = initial stock.
         NoUndersell = "no_undersell",
         /// An acknowledged order is in the database.
         NoLostOrder = "no_lost_order",
@@ -83,6 +83,10 @@ named! {
         /// A buyer that was told yes has an order; one that was told "accepted" hears a final answer
         /// within a bounded time after everything works again.
         NoBrokenPromise = "no_broken_promise",
+        /// A voucher whose order was not paid in time is on sale again, also after a crash.
+        NoStuckStock = "no_stuck_stock",
+        /// A payment that was confirmed belongs to an order that is paid, or is being given back.
+        NoLostPayment = "no_lost_payment",
     }
 }
 
@@ -143,4 +147,9 @@ scenarios! {
     RedisDies = "redis_dies", NoBrokenPromise, "a power cut: what Redis acknowledged after its last fsync is gone";
     ReplicaLags = "replica_lags", NoBrokenPromise, "the Redis master dies before its replica has the entry";
     PublishedTwice = "published_twice", NoBrokenPromise, "the relay dies between publishing and marking";
+    SoldAgain = "sold_again", NoOversell, "a payment and the end of its time meet, and another buyer takes what was given back";
+    HalfExpired = "half_expired", NoUndersell, "killed between the two steps that end an order: only one of them is done";
+    ForgottenTimer = "forgotten_timer", NoStuckStock, "the process that sold is killed before the time to pay is over";
+    PayAndExpire = "pay_and_expire", NoLostPayment, "a payment comes in the moment in which the time to pay is over";
+    LatePayment = "late_payment", NoLostPayment, "the orders are cancelled already when their payments come";
 }

@@ -40,6 +40,8 @@ mod r20_lua_and_queue;
 mod r21_lua_and_stream;
 mod r22_stream_done_right;
 mod r23_outbox;
+mod r24_expire_by_timer;
+mod r25_expire_by_condition;
 mod resources;
 mod rung;
 mod user_mutexes;
@@ -51,7 +53,7 @@ pub use purchase::{Answer, Director, Point, Purchase, RungError};
 pub use queue_keys::QueueKeys;
 pub use resources::Resources;
 pub use rung::{Build, Capability, Design, LeaseKind, LockKind, Rung, Tables};
-pub use work::{Work, WorkTurn};
+pub use work::{PaymentNotice, Work, WorkTurn};
 
 use Capability::*;
 use Invariant::*;
@@ -106,6 +108,8 @@ rungs! {
     r21_lua_and_stream: Stream, NoLease, can [], Bare, keeps [], breaks [UpdateIgnored, RedisRestored, DiesBeforeAck, ConnectionLost, OneConsumerName, DiesWithLast, DiesBeforeWrite, PoisonEntry, GroupFromNow, StreamTrimmed, RedisDies, ReplicaLags];
     r22_stream_done_right: Stream, NoLease, can [GiveUp], Guarded, keeps [NoOversell, OnePerUser], breaks [GivenUp, RedisDies, ReplicaLags];
     r23_outbox: Stream, NoLease, can [Relay], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoBrokenPromise], breaks [];
+    r24_expire_by_timer: NoLock, NoLease, can [Expire], Guarded, keeps [OnePerUser], breaks [SoldAgain, HalfExpired, ForgottenTimer, PayAndExpire, LatePayment];
+    r25_expire_by_condition: NoLock, NoLease, can [Expire], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoStuckStock, NoLostPayment], breaks [];
 }
 
 /// The rung with this id, or the only one whose id begins so.

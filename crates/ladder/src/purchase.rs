@@ -106,6 +106,18 @@ named! {
         Acknowledging = "acknowledging",
         /// A relay has published an order, and not marked it as published.
         Published = "published",
+        /// A payment handler has read that the order is unpaid, and written nothing yet.
+        UnpaidRead = "unpaid_read",
+        /// It has read that an order is unpaid and its time over, and written nothing yet.
+        OrderDue = "order_due",
+        /// It has cancelled an order, and not given the voucher back.
+        Cancelled = "cancelled",
+        /// It is about to commit a cancellation together with the voucher given back.
+        Cancelling = "cancelling",
+        /// A payment handler finds no unpaid order, and has not decided yet what becomes of the money.
+        PaymentLate = "payment_late",
+        /// It is about to commit what becomes of the money.
+        Settling = "settling",
     }
 }
 
@@ -119,6 +131,12 @@ impl Point {
                 | Self::EntryRead
                 | Self::Acknowledging
                 | Self::Published
+                | Self::UnpaidRead
+                | Self::OrderDue
+                | Self::Cancelled
+                | Self::Cancelling
+                | Self::PaymentLate
+                | Self::Settling
         )
     }
 
@@ -141,6 +159,16 @@ impl Point {
             Self::EntryRead => format!("takes an entry: {detail}"),
             Self::Acknowledging => format!("has committed, is about to acknowledge: {detail}"),
             Self::Published => format!("has published, and not marked it yet: {detail}"),
+            Self::UnpaidRead => format!("reads that it is unpaid: {detail}"),
+            Self::OrderDue => format!("finds it unpaid, and its time over: {detail}"),
+            Self::Cancelled => {
+                format!("has cancelled it, and not given the voucher back: {detail}")
+            }
+            Self::Cancelling => {
+                format!("is about to commit: it is cancelled, its voucher back: {detail}")
+            }
+            Self::PaymentLate => format!("finds that it is not unpaid any more: {detail}"),
+            Self::Settling => format!("is about to commit what becomes of the money: {detail}"),
         }
     }
 }

@@ -3,7 +3,10 @@
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 
-use super::{Answer, Invariant, Purchase, Resources, RungError, Scenario, Work, WorkTurn};
+use super::{
+    Answer, Invariant, PaymentNotice, Purchase, Resources, RungError, Scenario, Work, WorkTurn,
+};
+use seckill::model::VoucherId;
 
 /// A way to sell, right or wrong.
 #[async_trait]
@@ -38,6 +41,22 @@ pub trait Design: Send + Sync {
     /// When it came to no answer.
     async fn status(&self, _purchase: &Purchase) -> Result<Option<Answer>, RungError> {
         Ok(None)
+    }
+
+    /// The payment gateway has taken the money for an order. It says so again until it is answered.
+    ///
+    /// # Errors
+    /// When its orders cost nothing; else when it failed.
+    async fn pay(&self, _notice: &PaymentNotice, _work: &Work) -> Result<WorkTurn, RungError> {
+        Err(RungError::Lacks("orders that have to be paid, and has none"))
+    }
+
+    /// Ends one order of `voucher` that was not paid in time, where it knows of one.
+    ///
+    /// # Errors
+    /// When its orders cost nothing; else when it failed. The next turn goes on.
+    async fn expire(&self, _voucher: VoucherId, _work: &Work) -> Result<WorkTurn, RungError> {
+        Err(RungError::Lacks("orders that have to be paid, and has none"))
     }
 
     /// Gives back what it holds.
@@ -91,6 +110,8 @@ pub enum Capability {
     GiveUp,
     /// The database decides before the buyer is answered; a relay publishes what comes after.
     Relay,
+    /// Its orders have to be paid within a time: it is told of payments, and ends what was not paid.
+    Expire,
 }
 
 /// Whether the database would catch what the rung lets through.
@@ -212,7 +233,12 @@ mod tests {
             ),
             (on_several && !majority, breaks(Scenario::NodeDown), "all servers means all of them"),
             (majority, !breaks(Scenario::NodeDown), "a majority bears the loss of one"),
-            (rung.tables == Tables::Guarded, keeps(Invariant::NoOversell), "the check holds"),
+            (
+                // The check is of the stock; what is given back twice passes it.
+                rung.tables == Tables::Guarded && !rung.can(Capability::Expire),
+                keeps(Invariant::NoOversell),
+                "the check holds",
+            ),
             (
                 rung.tables == Tables::Guarded,
                 keeps(Invariant::OnePerUser),
@@ -244,6 +270,8 @@ mod tests {
             Capability::QueueInMemory | Capability::GiveUp | Capability::Relay => {
                 rung.has_consumer()
             }
+            // Prices are in the production tables only, and a lock has no part in it.
+            Capability::Expire => rung.tables == Tables::Guarded && rung.lock == LockKind::NoLock,
         }
     }
 

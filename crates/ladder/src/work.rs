@@ -1,13 +1,25 @@
-//! What an asynchronous rung does after the answer: its consumer, turn by turn.
+//! What a rung does after the answer: its consumer, turn by turn, and what becomes of an order that has
+//! to be paid.
 
 use std::fmt::{self, Display};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep_until};
 
 use super::{Answer, Director, Point};
 
-/// One turn of a consumer, which takes one entry and carries it out.
+/// What the payment gateway says: it has taken the money for an order.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PaymentNotice {
+    /// The order.
+    pub order: i64,
+    /// The gateway's own name of the money.
+    pub transaction: String,
+}
+
+/// One turn of a consumer, which takes one entry and carries it out; or of what ends unpaid orders, or of
+/// what is told of a payment.
 #[derive(Clone, Default)]
 pub struct Work {
     /// Says when it goes on; `None` in a real rush.
@@ -19,6 +31,13 @@ impl Work {
     pub async fn at(&self, point: Point, detail: impl Display) {
         if let Some(director) = &self.director {
             director.at(point, detail.to_string()).await;
+        }
+    }
+
+    /// Until `time` has come. Under a schedule it has come when the schedule has this turn taken.
+    pub async fn sleep_until(&self, time: Instant) {
+        if self.director.is_none() {
+            sleep_until(time).await;
         }
     }
 }
@@ -37,6 +56,20 @@ pub enum WorkTurn {
     Published,
     /// What comes after an order was done.
     FollowedUp,
+    /// An order was not paid in time: it is cancelled, its voucher back on sale.
+    Cancelled,
+    /// An order that was to be cancelled is not unpaid any more.
+    Outrun,
+    /// The payment is that of an order, which is paid now.
+    Paid,
+    /// The same, of an order that time had cancelled.
+    Revived,
+    /// The payment came too late; its money is given back.
+    GivenBack,
+    /// The payment was known already.
+    Repeated,
+    /// The payment came too late, and a line in a log says so.
+    TooLate,
 }
 
 impl Display for WorkTurn {
@@ -47,6 +80,15 @@ impl Display for WorkTurn {
             Self::PutAside => formatter.pad("puts it aside, among the dead letters"),
             Self::Published => formatter.pad("is done with it: published, and marked as such"),
             Self::FollowedUp => formatter.pad("is done with it: the payment is begun, a mail sent"),
+            Self::Cancelled => {
+                formatter.pad("is done with it: cancelled, its voucher on sale again")
+            }
+            Self::Outrun => formatter.pad("finds no unpaid order any more, and changes nothing"),
+            Self::Paid => formatter.pad("is done with it: the order is paid"),
+            Self::Revived => formatter.pad("is done with it: the order lives again, and is paid"),
+            Self::GivenBack => formatter.pad("is done with it: the money is to be given back"),
+            Self::Repeated => formatter.pad("knows this payment already"),
+            Self::TooLate => formatter.pad("comes too late; a line in a log says so"),
         }
     }
 }

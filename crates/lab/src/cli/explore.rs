@@ -48,7 +48,8 @@ pub struct ExploreArgs {
     /// mutex both]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
     nodes: Option<u8>,
-    /// Begin only here: last_one, double_click or herd
+    /// Begin only here: last_one, double_click or herd; where orders have to be paid, also unpaid or
+    /// buys_again
     #[arg(long, value_name = "STATE")]
     from: Option<InitialState>,
     /// What may happen once in a schedule: none, or of lease, kill, pause [default: what makes sense]
@@ -135,7 +136,16 @@ fn settings(args: &ExploreArgs) -> Result<Settings, ConfigError> {
     let (mut settings, mut unsuited) = (Vec::new(), Vec::new());
     for rung in rungs {
         match not_explorable(rung, options.actors) {
-            None => settings.extend(Setting::of(rung, &options)),
+            None => {
+                let own = Setting::of(rung, &options);
+                if let (true, Some(from)) = (own.is_empty(), options.from) {
+                    return Err(ConfigError(format!(
+                        "{} is not explored from {from}: its orders cost nothing",
+                        rung.id
+                    )));
+                }
+                settings.extend(own);
+            }
             Some(why) if args.all => unsuited.push((rung.id, format!("it {why}"))),
             Some(why) => return Err(ConfigError(format!("{} is not explored: it {why}", rung.id))),
         }

@@ -26,7 +26,8 @@ pub struct ReplayArgs {
     /// Play this schedule instead of a scenario, as `lab explore` names it: 'A1 B1 A2 B2'
     #[arg(long, value_name = "STEPS", requires = "rung", conflicts_with = "scenario")]
     schedule: Option<ExploreSchedule>,
-    /// Where the schedule begins: last_one, double_click or herd
+    /// Where the schedule begins: last_one, double_click or herd; where orders have to be paid, also
+    /// unpaid or buys_again
     #[arg(long, value_name = "STATE", requires = "schedule", default_value = "last_one")]
     from: InitialState,
     /// Processes: 1, or one for each actor of the schedule

@@ -1,9 +1,10 @@
 //! What was explored, held against what the registry claims.
 
 use super::exploration::{Exploration, Leaf};
-use super::schedule::{CONSUMER, ExploreStep};
+use super::schedule::{CONSUMER, ExploreStep, TIME};
 use super::setting::{InitialState, Setting};
 use super::verdict::LOCKED_OUT_FOR_EVER;
+use crate::payments::{CANCELLED_THOUGH_PAID, PAID_TOO_LATE};
 use crate::report::{counted, counted_es};
 use ladder::{Invariant, LockKind, Rung, Scenario};
 
@@ -18,6 +19,8 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
     let kills_consumer = fault == Some(ExploreStep::Kill(CONSUMER));
     let until_fault = leaf.schedule.0.iter().take_while(|step| Some(**step) != fault);
     let worked = until_fault.into_iter().any(|step| *step == ExploreStep::Go(CONSUMER));
+    let unpaid = setting.from.has_unpaid_order();
+    let lost_as = |how| leaf.broken.iter().any(|broken| broken.witness.ends_with(how));
     let (invariant, happens) = match scenario {
         Scenario::LastOne => (Invariant::NoOversell, fault.is_none()),
         Scenario::Herd => (Invariant::NoUndersell, fault.is_none()),
@@ -43,6 +46,14 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
         Scenario::FullQueueDies => (Invariant::NoBrokenPromise, kills_consumer && !worked),
         Scenario::DiesBeforeWrite => (Invariant::NoBrokenPromise, kills_consumer && worked),
         Scenario::DiesWithLast => (Invariant::NoUndersell, kills_consumer),
+        Scenario::SoldAgain => (Invariant::NoOversell, unpaid),
+        // Also where the cancellation is lost, which a payment has written over.
+        Scenario::HalfExpired => (Invariant::NoUndersell, unpaid),
+        Scenario::ForgottenTimer => {
+            (Invariant::NoStuckStock, fault == Some(ExploreStep::Kill(TIME)))
+        }
+        Scenario::PayAndExpire => (Invariant::NoLostPayment, lost_as(CANCELLED_THOUGH_PAID)),
+        Scenario::LatePayment => (Invariant::NoLostPayment, lost_as(PAID_TOO_LATE)),
         _ => return None,
     };
     Some(happens && leaf.breaks(invariant))

@@ -69,6 +69,9 @@ impl ScheduleRunner<'_> {
         &mut self,
         voucher: i64,
     ) -> anyhow::Result<Vec<BrokenBySchedule>> {
+        if self.setting.from.has_unpaid_order() {
+            return self.judge_payments(voucher).await;
+        }
         let killed =
             matches!(self.fault, Some(ExploreStep::Kill(_))) && !self.setting.rung.has_consumer();
         let never_ends = killed && self.go_on_after_kill().await?;

@@ -2,7 +2,7 @@
 //!
 //! In reading order: `schedule`, the steps and their names; `walk`, the depth-first walk over all
 //! schedules; `setting`, what is explored; `run`, one schedule on real processes, and `lease_end`,
-//! the leases in it, `consumer_turns`, what its consumer does; `verdict`, what came of it; `exploration`, all
+//! the leases in it, `consumer_turns`, what its consumer does, `unpaid_orders`, payments and the end of their time; `verdict`, what came of it; `exploration`, all
 //! of them, by several `runners` at a time; `claims`, what that says of the registry; `report` and `html`, for a program and as a page.
 //! The same walk over the lock itself: `lock`, with `lock_clients`, one schedule of its clients, and
 //! `lock_books`, what must be true of it.
@@ -20,6 +20,7 @@ mod run;
 mod runners;
 mod schedule;
 mod setting;
+mod unpaid_orders;
 mod verdict;
 mod walk;
 

@@ -3,9 +3,11 @@
 //! Nothing is deleted in between: a schedule has a voucher, users and keys of its own, and the
 //! processes and connections of the one before.
 
+use std::collections::BTreeSet;
+
 use super::runners::{Runner, play_prefix};
-use super::schedule::{ACTOR_NAMES, CONSUMER, ExploreSchedule, ExploreStep};
-use super::setting::{CONSUMERS_NODE, FaultKind, LEASE_OF_THE_PAUSED, Setting};
+use super::schedule::{ACTOR_NAMES, CONSUMER, ExploreSchedule, ExploreStep, TIME};
+use super::setting::{CONSUMERS_NODE, FaultKind, LEASE_OF_THE_PAUSED, NODE_OF_TIME, Setting};
 use super::verdict::BrokenBySchedule;
 use super::walk::Branch;
 use crate::driver::ScheduleDriver;
@@ -90,11 +92,12 @@ impl<'w> ScheduleRunner<'w> {
 
     /// Makes ready for the next schedule.
     async fn clear_up(&mut self) -> anyhow::Result<()> {
-        for nth in 0..self.driver.count() {
-            if self.driver.state(nth) == ActorState::Killed || self.lost_session(nth) {
-                let node = self.driver.node(nth);
-                self.driver.scheduler.replace_node(node).await?;
-            }
+        let is_gone =
+            |nth: &usize| self.driver.state(*nth) == ActorState::Killed || self.lost_session(*nth);
+        let gone = (0..self.driver.count()).filter(is_gone);
+        let gone: BTreeSet<NodeIndex> = gone.map(|nth| self.driver.node(nth)).collect();
+        for node in gone {
+            self.driver.scheduler.replace_node(node).await?;
         }
         self.driver.start_over().await?;
         self.fault = None;
@@ -141,6 +144,10 @@ impl<'w> ScheduleRunner<'w> {
     async fn put_actors_in_place(&mut self, prefix: &[ExploreStep]) -> anyhow::Result<i64> {
         let Setting { rung, from, nodes, actors, .. } = self.setting;
         let voucher = self.driver.scheduler.voucher(from.stock(actors)).await?;
+        if from.has_unpaid_order() {
+            self.put_unpaid_order_in_place(voucher).await?;
+            return Ok(voucher);
+        }
         // A process has one session with ZooKeeper, which is that of its first purchase.
         let one_session = rung.lock == LockKind::ZooKeeper && !self.setting.faults.is_empty();
         for (nth, name) in ACTOR_NAMES.into_iter().enumerate().take(actors) {
@@ -154,7 +161,14 @@ impl<'w> ScheduleRunner<'w> {
     }
 
     async fn kill(&mut self, nth: usize) -> anyhow::Result<()> {
-        let node = if nth == CONSUMER { CONSUMERS_NODE } else { self.driver.node(nth) };
+        let node = match nth {
+            CONSUMER => CONSUMERS_NODE,
+            TIME => {
+                self.driver.scheduler.nobody_else_pays();
+                NODE_OF_TIME
+            }
+            nth => self.driver.node(nth),
+        };
         self.driver.kill(node).await
     }
 
@@ -185,19 +199,20 @@ impl<'w> ScheduleRunner<'w> {
     /// Everybody that is left waits.
     pub(super) fn deadlocked(&self) -> Option<BrokenBySchedule> {
         let left = self.driver.those(|state| !state.is_over());
-        let waits: Vec<&str> = left.map(|nth| ACTOR_NAMES[nth]).collect();
+        let waits: Vec<&str> = left.map(|nth| self.driver.record(nth).name).collect();
         (!waits.is_empty()).then(|| BrokenBySchedule {
             invariant: Invariant::NoDeadlock,
             witness: format!("{} waits, and nobody can go on", waits.join(" and ")),
         })
     }
 
-    /// Why somebody came to no answer. An actor that was stopped past its session may.
+    /// Why somebody came to no answer. An actor that was stopped past its session may, and a payment.
     fn failure(&self) -> Option<String> {
         let others = (0..self.driver.count()).filter(|nth| !self.lost_session(*nth));
-        others.into_iter().find_map(|nth| match &self.driver.record(nth).answer {
+        let records = others.map(|nth| self.driver.record(nth)).filter(|record| !record.may_fail);
+        records.into_iter().find_map(|record| match &record.answer {
             Some(Stop::Failed(error)) => {
-                Some(format!("{} came to no answer: {error}", ACTOR_NAMES[nth]))
+                Some(format!("{} came to no answer: {error}", record.name))
             }
             _ => None,
         })
@@ -206,8 +221,11 @@ impl<'w> ScheduleRunner<'w> {
 
 impl Runner for ScheduleRunner<'_> {
     fn possible(&self) -> Vec<ExploreStep> {
-        let mut possible: Vec<ExploreStep> =
-            self.driver.those(ActorState::can_go_on).map(ExploreStep::Go).collect();
+        let mut possible: Vec<ExploreStep> = self
+            .driver
+            .those(ActorState::can_go_on)
+            .map(|nth| ExploreStep::Go(self.step_of(nth)))
+            .collect();
         possible.extend(self.consumer_can_go_on().then_some(ExploreStep::Go(CONSUMER)));
         if possible.is_empty() || self.fault.is_some() {
             return possible;
@@ -225,6 +243,9 @@ impl Runner for ScheduleRunner<'_> {
                     let is_any = self.driver.those(has_begun).next().is_some();
                     possible.extend(is_any.then_some(ExploreStep::Kill(CONSUMER)));
                 }
+                FaultKind::Kill if self.setting.from.has_unpaid_order() => {
+                    possible.push(ExploreStep::Kill(TIME));
+                }
                 FaultKind::Kill => {
                     let live = self.driver.those(|state| has_begun(state) && !state.is_over());
                     possible.extend(live.map(ExploreStep::Kill));
@@ -241,7 +262,7 @@ impl Runner for ScheduleRunner<'_> {
     async fn take(&mut self, step: ExploreStep) -> anyhow::Result<()> {
         match step {
             ExploreStep::Go(CONSUMER) => self.run_consumer().await?,
-            ExploreStep::Go(nth) => self.go_on(nth).await?,
+            ExploreStep::Go(step) => self.go_on(self.actor_of(step)).await?,
             ExploreStep::EndLease => {
                 self.end_leases().await?;
                 self.driver.nobody_has_the_lock();

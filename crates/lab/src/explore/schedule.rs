@@ -7,11 +7,14 @@ use serde::{Serialize, Serializer};
 
 use super::walk::WalkStep;
 
-/// The actors, by their places in a schedule: the buyers, and a consumer.
-pub(super) const ACTOR_NAMES: [&str; 4] = ["A", "B", "C", "W"];
+/// The actors, by their places in a schedule: the buyers, a consumer, and what ends unpaid orders.
+pub(super) const ACTOR_NAMES: [&str; 5] = ["A", "B", "C", "W", "T"];
 
 /// The place of the consumer.
 pub(super) const CONSUMER: usize = 3;
+
+/// The place of what ends orders whose time to pay is over.
+pub(super) const TIME: usize = 4;
 
 /// More steps than any schedule has.
 const MAX_STEPS: usize = 100;
@@ -70,10 +73,10 @@ impl ExploreSchedule {
         named.max().unwrap_or_default().max(2)
     }
 
-    /// Whether a consumer takes part.
-    pub(super) fn names_consumer(&self) -> bool {
-        let of_consumer = [ExploreStep::Go(CONSUMER), ExploreStep::Kill(CONSUMER)];
-        self.0.iter().any(|step| of_consumer.contains(step))
+    /// Whether the actor at this place takes part.
+    pub(super) fn names(&self, actor: usize) -> bool {
+        let of_actor = [ExploreStep::Go(actor), ExploreStep::Kill(actor)];
+        self.0.iter().any(|step| of_actor.contains(step))
     }
 
     /// The lower rank is told first: of two schedules the shorter one, of several as short that which
@@ -183,7 +186,9 @@ mod tests {
 
     #[test]
     fn a_schedule_is_read_as_it_is_written() {
-        for name in ["A1 B1 A2 B2", "A1 L B1", "B1 K:B A1", "C1 P:C A1 B1 C2", "A1 W1 K:W B1"] {
+        for name in
+            ["A1 B1 A2 B2", "A1 L B1", "B1 K:B A1", "C1 P:C A1 B1 C2", "A1 W1 K:W B1", "T1 A1 K:T"]
+        {
             assert_eq!(name.parse().map(|it: ExploreSchedule| it.to_string()), Ok(name.to_owned()));
         }
         let two = "A1 B1 P:A B2 A2".parse::<ExploreSchedule>().unwrap_or_default();

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::schedule::{ExploreSchedule, ExploreStep};
+use super::schedule::{CONSUMER, ExploreSchedule, ExploreStep, TIME};
 use crate::scheduler::NodeIndex;
 use ladder::{Capability, LeaseKind, LockKind, Rung, named};
 
 /// The consumer whose turns are steps is that of the first process; the others work at the end.
 pub(super) const CONSUMERS_NODE: NodeIndex = NodeIndex(0);
+
+/// Where an order was sold that is not paid in time, where its payment comes, and where it is ended.
+pub(super) const NODE_OF_TIME: NodeIndex = NodeIndex(0);
 
 /// The lease of an actor that is to be stopped until it has ended.
 pub(super) const LEASE_OF_THE_PAUSED: Duration = Duration::from_millis(250);
@@ -23,18 +26,32 @@ named! {
         DoubleClick = "double_click",
         /// A voucher for each actor, and every actor another user.
         Herd = "herd",
+        /// One voucher, which A has ordered and not paid in time. A pays; the others want it.
+        Unpaid = "unpaid",
+        /// The same with a voucher for each actor, and all of them are A's user.
+        BuysAgain = "buys_again",
     }
 }
 
 impl InitialState {
     /// How many vouchers are on sale.
     pub(super) fn stock(self, actors: usize) -> i32 {
-        if self == Self::LastOne { 1 } else { actors as i32 }
+        if matches!(self, Self::LastOne | Self::Unpaid) { 1 } else { actors as i32 }
     }
 
     /// Which of the users an actor is.
     pub(super) fn user(self, actor: usize) -> i64 {
-        if self == Self::DoubleClick { 0 } else { actor as i64 }
+        if matches!(self, Self::DoubleClick | Self::BuysAgain) { 0 } else { actor as i64 }
+    }
+
+    /// Whether an order is there that was not paid in time.
+    pub(super) fn has_unpaid_order(self) -> bool {
+        matches!(self, Self::Unpaid | Self::BuysAgain)
+    }
+
+    /// Whether schedules of the rung can begin so.
+    pub(super) fn is_of(self, rung: &Rung) -> bool {
+        rung.can(Capability::Expire) || !self.has_unpaid_order()
     }
 }
 
@@ -88,32 +105,36 @@ impl Setting {
     /// would. A mutex is tried in one process and between two. Any other lock is meant to work
     /// between processes, and each actor has one of its own. Faults are about the lock that a user's
     /// requests compete for: they are played where all actors are one user. Those of a rung with a
-    /// consumer are about what was promised, to whomever.
+    /// consumer are about what was promised, to whomever. Where an order is not paid in time, the process
+    /// that sold it is killed, and another one goes on.
     pub fn of(rung: &'static Rung, options: &SettingOptions) -> Vec<Self> {
         let actors = options.actors;
-        let usual: &[usize] = match rung.lock {
-            LockKind::NoLock => &[1],
-            LockKind::Mutex => &[1, 2],
-            LockKind::Redis(_) | LockKind::ZooKeeper | LockKind::Stream => &[2],
-        };
-        let nodes = |nodes: usize| if nodes == 1 { 1 } else { actors };
-        let counts = options.nodes.map_or_else(|| usual.to_vec(), |asked| vec![asked]);
-        let states = options.from.map_or_else(|| InitialState::ALL.to_vec(), |asked| vec![asked]);
-        let faults = |from: InitialState, nodes: usize| match (&options.faults, from) {
-            (_, from) if !has_faults(rung, from) => Vec::new(),
-            (None, _) => faults_of(rung, nodes == actors),
-            (Some(asked), _) => {
-                let possible = faults_of(rung, nodes == actors);
-                possible.into_iter().filter(|fault| asked.contains(fault)).collect()
+        let usual = |from: InitialState| -> &[usize] {
+            match rung.lock {
+                LockKind::NoLock if from.has_unpaid_order() => &[2],
+                LockKind::NoLock => &[1],
+                LockKind::Mutex => &[1, 2],
+                LockKind::Redis(_) | LockKind::ZooKeeper | LockKind::Stream => &[2],
             }
         };
-        let settings = counts.into_iter().flat_map(|count| {
-            let nodes = nodes(count);
-            states.iter().map(move |from| (*from, nodes))
-        });
-        settings
+        let nodes = |nodes: usize| if nodes == 1 { 1 } else { actors };
+        let counts = |from| options.nodes.map_or_else(|| usual(from).to_vec(), |asked| vec![asked]);
+        let states = options.from.map_or_else(|| InitialState::ALL.to_vec(), |asked| vec![asked]);
+        let faults = |from: InitialState, nodes: usize| {
+            let mut possible = faults_of(rung, from, nodes == actors);
+            if let Some(asked) = &options.faults {
+                possible.retain(|fault| asked.contains(fault));
+            }
+            possible
+        };
+        let states = states.into_iter().filter(|from| from.is_of(rung));
+        let settings =
+            states.flat_map(|from| counts(from).into_iter().map(move |count| (from, nodes(count))));
+        let mut settings: Vec<Self> = settings
             .map(|(from, nodes)| Self { rung, from, nodes, actors, faults: faults(from, nodes) })
-            .collect()
+            .collect();
+        settings.sort_by_key(|setting| setting.nodes);
+        settings
     }
 
     /// The setting of one schedule.
@@ -128,11 +149,16 @@ impl Setting {
     ) -> Result<Self, String> {
         let actors = schedule.actors();
         let nodes = if nodes == 1 { 1 } else { actors };
-        if schedule.names_consumer() && !rung.has_consumer() {
+        if schedule.names(CONSUMER) && !rung.has_consumer() {
             return Err(format!("W is a consumer, and {} has none", rung.id));
         }
-        let possible =
-            if has_faults(rung, from) { faults_of(rung, nodes == actors) } else { Vec::new() };
+        if !from.is_of(rung) {
+            return Err(format!("{} has no orders that have to be paid", rung.id));
+        }
+        if schedule.names(TIME) && !from.has_unpaid_order() {
+            return Err(format!("T ends an order that is not paid, and {from} has none"));
+        }
+        let possible = faults_of(rung, from, nodes == actors);
         let faults: Vec<FaultKind> = schedule.faults().filter_map(FaultKind::of).collect();
         if faults.len() > 1 {
             return Err("a schedule has one fault at most".to_owned());
@@ -160,17 +186,16 @@ pub struct SettingOptions {
     pub faults: Option<Vec<FaultKind>>,
 }
 
-/// Whether faults are played where schedules begin so.
-fn has_faults(rung: &Rung, from: InitialState) -> bool {
-    rung.has_consumer() || from == InitialState::DoubleClick
-}
-
-/// The faults that make sense on a rung. The end of a lease is something else than a pause only
-/// where a live process does not renew it; a process that is killed or stopped must not be
-/// everybody's. (A pause within the lease is what any schedule is that turns to somebody else.)
-fn faults_of(rung: &Rung, one_process_each: bool) -> Vec<FaultKind> {
+/// The faults that make sense on a rung where schedules begin so. The end of a lease is something else
+/// than a pause only where a live process does not renew it; a process that is killed or stopped must not
+/// be everybody's. (A pause within the lease is what any schedule is that turns to somebody else.)
+fn faults_of(rung: &Rung, from: InitialState, one_process_each: bool) -> Vec<FaultKind> {
+    if from.has_unpaid_order() {
+        return if one_process_each { vec![FaultKind::Kill] } else { Vec::new() };
+    }
+    let is_at_stake = rung.has_consumer() || from == InitialState::DoubleClick;
     // A whole purchase is one step of the production strategy: there is no place for a fault.
-    if rung.lock == LockKind::NoLock || rung.can(Capability::OneStep) {
+    if !is_at_stake || rung.lock == LockKind::NoLock || rung.can(Capability::OneStep) {
         return Vec::new();
     }
     let makes_sense = |fault: &FaultKind| match fault {

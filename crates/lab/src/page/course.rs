@@ -106,6 +106,12 @@ course! {
     r23_outbox: "the database decides, an outbox feeds the stream", "数据库裁决，发件箱喂给 Stream";
         "订单与发件箱同在一个事务；中继把它放进 Stream，供后续的支付与邮件。"
         "消费者不幂等：中继死在发布与标记之间，会发布两次。"
+    r24_expire_by_timer: "a timer in the process ends unpaid orders", "进程内的定时器取消未支付订单";
+        "订单要在限期内支付：进程内的定时器到点，读到“未支付”就取消，再退库存；支付回调也是先读“未支付”，再写“已支付”。"
+        "进程死了，定时器也没了，库存永远卡住；支付与到期都读到“未支付”，两边都成；迟到的支付收了钱，没有订单，也没人退。"
+    r25_expire_by_condition: "one conditional update ends unpaid orders", "一条带条件的更新取消未支付订单";
+        "每一步都是一条带条件的更新，条件就是它要离开的状态；库存与状态同在一个事务；谁都可以扫库里到期的订单；迟到的支付，要么订单复活，要么退款。"
+        "没有什么能攻破它；到期的订单最多晚一轮扫描才取消。"
 }
 
 /// A rung in the picker.

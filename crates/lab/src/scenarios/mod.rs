@@ -9,6 +9,7 @@ mod clicks;
 mod failing_consumers;
 mod leases;
 mod owners;
+mod payments;
 mod production;
 mod queues;
 mod redis_losses;
@@ -45,6 +46,9 @@ pub(crate) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
         Scenario::Failover => servers::failover(scheduler).await,
         Scenario::Amnesia => servers::amnesia(scheduler).await,
         Scenario::ClockJump => servers::clock_jump(scheduler).await,
+        of_payments if payments::is_one(of_payments) => {
+            payments::play(of_payments, scheduler).await
+        }
         queued => queues::play(queued, scheduler).await,
     }?;
     scheduler.settle().await
@@ -55,6 +59,9 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     let unless = |applies: bool, reason: &'static str| (!applies).then_some(reason);
     let has_lease = rung.lease != LeaseKind::NoLease;
     let of_stock = [Scenario::LastOne, Scenario::Herd, Scenario::DoubleClick, Scenario::TwoNodes];
+    if payments::is_one(scenario) {
+        return payments::absent(rung);
+    }
     if queues::is_one(scenario) {
         return queues::absent(scenario, rung);
     }

@@ -69,4 +69,8 @@ pub const LESSONS: &[Lesson] = &[
     lesson("r18_constraints", TwoNodes, "ABA", (1, 2, 2)),
     lesson("r19_group_commit", LastOne, "AB", (2, 2, 1)),
     lesson("r19_group_commit", TwoNodes, "AB", (1, 2, 2)),
+    lesson("r24_expire_by_timer", LastOne, "ABA", (2, 2, 1)),
+    lesson("r24_expire_by_timer", TwoNodes, "ABA", (1, 2, 2)),
+    lesson("r25_expire_by_condition", LastOne, "ABA", (2, 2, 1)),
+    lesson("r25_expire_by_condition", TwoNodes, "ABA", (1, 2, 2)),
 ];

@@ -1,0 +1,166 @@
+//! Orders that have to be paid: the lab is the payment gateway, and it is time.
+//!
+//! A notice of a payment is an actor, and so is each turn of what ends unpaid orders.
+
+use anyhow::{Context, bail};
+
+use super::actors::{ActorRecord, ActorState};
+use super::protocol::NodeRequest;
+use super::scheduler::{Actor, NodeIndex, Scheduler, Stop};
+use ladder::{Answer, PaymentNotice, WorkTurn};
+
+/// What ends unpaid orders, one for each process.
+const NAMES: [&str; 3] = ["T", "T2", "T3"];
+
+/// Turns of one process: more than any scenario has orders.
+const MAX_TURNS: usize = 24;
+
+/// A notice that is answered with an error so often is never answered otherwise.
+const MAX_NOTICES: usize = 3;
+
+/// Why a payment is lost whose notice was accepted.
+pub(super) const CANCELLED_THOUGH_PAID: &str =
+    "was told that the order is paid, and it is cancelled; nobody gives the money back";
+
+/// Why a payment is lost whose notice came when the order was gone.
+pub(super) const PAID_TOO_LATE: &str = "paid too late, and nobody gives the money back";
+
+/// Money that the gateway has taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TakenMoney {
+    /// Whose it was.
+    pub(super) payer: &'static str,
+    /// What for.
+    order: i64,
+    /// The last notice of it.
+    notice: Actor,
+}
+
+impl Scheduler<'_> {
+    /// The order that a buyer was told of.
+    pub(super) fn order_of(&self, buyer: Actor) -> anyhow::Result<i64> {
+        match self.answer(buyer) {
+            Some(Stop::Done(Answer::Ordered(order))) => Ok(*order),
+            other => bail!("a buyer was to have an order, and was told {other:?}"),
+        }
+    }
+
+    /// A buyer pays for an order, and the gateway tells `node`. Nothing happens before the notice is driven.
+    pub(super) async fn pays(
+        &mut self,
+        payer: &'static str,
+        node: NodeIndex,
+        order: i64,
+    ) -> anyhow::Result<Actor> {
+        let notice = self.notice(payer, node, order).await?;
+        let (nth, process) = (self.nth_order(order.to_string()), node.0 + 1);
+        self.note(payer, format!("wants to pay for {nth} (process {process})"));
+        self.money.push(TakenMoney { payer, order, notice });
+        Ok(notice)
+    }
+
+    /// What was not paid up to now is never paid.
+    pub(super) fn nobody_else_pays(&mut self) {
+        let begun = |money: &TakenMoney| self.actors[money.notice.0].state != ActorState::NotBegun;
+        self.money.retain(begun);
+    }
+
+    async fn notice(
+        &mut self,
+        payer: &'static str,
+        node: NodeIndex,
+        order: i64,
+    ) -> anyhow::Result<Actor> {
+        let notice = PaymentNotice { order, transaction: format!("money-for-{order}") };
+        self.nodes[node.0].order(&NodeRequest::Pay(payer.to_owned(), notice)).await?;
+        Ok(self.record(ActorRecord::new(payer, node.0)))
+    }
+
+    /// One turn of what ends unpaid orders in `node`. It does nothing before it is driven.
+    pub(super) async fn expires(&mut self, node: NodeIndex, voucher: i64) -> anyhow::Result<Actor> {
+        let name = *NAMES.get(node.0).context("more processes than names")?;
+        self.nodes[node.0].order(&NodeRequest::Expire(name.to_owned(), voucher)).await?;
+        Ok(self.record(ActorRecord::new(name, node.0)))
+    }
+
+    /// What ends unpaid orders in `node` takes turns until it knows of none.
+    pub(super) async fn expires_until_idle(
+        &mut self,
+        node: NodeIndex,
+        voucher: i64,
+    ) -> anyhow::Result<()> {
+        for _ in 0..MAX_TURNS {
+            let turn = self.expires(node, voucher).await?;
+            match self.finish(turn).await? {
+                Stop::Worked(WorkTurn::Idle) => return Ok(()),
+                Stop::Worked(WorkTurn::Cancelled | WorkTurn::Outrun) => {}
+                other => bail!("an unpaid order was to be ended, and it came to {other:?}"),
+            }
+        }
+        bail!("{MAX_TURNS} turns were not enough")
+    }
+
+    /// The time to pay for all unpaid orders of a voucher is over.
+    pub(super) async fn time_to_pay_passes(&mut self, voucher: i64) -> anyhow::Result<()> {
+        sqlx::query(
+            "update orders set pay_by = now() - interval '1 second'
+             where voucher_id = $1 and status = 1 and pay_by > now()",
+        )
+        .bind(voucher)
+        .execute(&self.database)
+        .await?;
+        self.say("the time to pay is over");
+        Ok(())
+    }
+
+    /// The gateway repeats what it has said of its `nth` payment.
+    pub(super) async fn says_again(&mut self, nth: usize, node: NodeIndex) -> anyhow::Result<()> {
+        let TakenMoney { payer, order, .. } = self.money[nth];
+        let notice = self.notice(payer, node, order).await?;
+        self.money[nth].notice = notice;
+        self.note(payer, format!("has paid, says the gateway again (process {})", node.0 + 1));
+        self.may_fail(notice);
+        self.finish(notice).await.map(drop)
+    }
+
+    /// Everything works, and has as long as it needs: the gateway repeats what was not answered, and
+    /// the processes that live end what was not paid.
+    pub(super) async fn settle_payments(&mut self, voucher: i64) -> anyhow::Result<()> {
+        let node = *self.living().first().context("no process is left")?;
+        for nth in 0..self.money.len() {
+            for _ in 0..MAX_NOTICES {
+                if let Some(Stop::Worked(_)) = self.answer(self.money[nth].notice) {
+                    break;
+                }
+                self.says_again(nth, node).await?;
+            }
+        }
+        self.time_to_pay_passes(voucher).await?;
+        for node in self.living() {
+            self.expires_until_idle(node, voucher).await?;
+        }
+        Ok(())
+    }
+
+    /// Payments that neither belong to a paid order nor are given back; or both.
+    pub(super) async fn lost_payments(&self) -> anyhow::Result<Vec<String>> {
+        let mut lost = Vec::new();
+        for TakenMoney { payer, order, notice } in &self.money {
+            let (is_paid, goes_back): (bool, bool) = sqlx::query_as(
+                "select status in (2, 3), exists (select from refunds where order_id = orders.id)
+                 from orders where id = $1",
+            )
+            .bind(order)
+            .fetch_one(&self.database)
+            .await?;
+            let accepted = self.answer(*notice) == Some(&Stop::Worked(WorkTurn::Paid));
+            match (is_paid, goes_back) {
+                (true, true) => lost.push(format!("{payer} has the order and the money")),
+                (false, false) if accepted => lost.push(format!("{payer} {CANCELLED_THOUGH_PAID}")),
+                (false, false) => lost.push(format!("{payer} {PAID_TOO_LATE}")),
+                (true, false) | (false, true) => {}
+            }
+        }
+        Ok(lost)
+    }
+}
