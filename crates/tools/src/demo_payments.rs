@@ -32,14 +32,14 @@ pub struct OrderToPay {
 }
 
 /// What came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Paying {
-    /// The buyer was told that it is paid.
-    Paid(PaymentId),
-    /// The time to pay was over.
-    TooLate,
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Paying {
+    /// The payment of which the buyer was told that it is made.
+    pub paid: Option<PaymentId>,
+    /// Whether the time to pay was over.
+    pub is_late: bool,
     /// What came instead of a proper answer.
-    Failed(String),
+    pub failure: Option<String>,
 }
 
 /// Lets every buyer pay. Each presses the button twice at once, at two nodes where there are two: that is
@@ -71,8 +71,10 @@ pub async fn pay(nodes: &[SocketAddr], orders: &[OrderToPay]) -> Vec<Paying> {
         Err(failed) => failed,
         Ok(payment) => {
             let answers = pressed.next().unwrap_or_default();
-            let refused = answers.iter().find(|answer| status(answer) != Some(204));
-            refused.map_or(Paying::Paid(payment), failed)
+            let is_paid = |answer: &&Option<CallAnswer>| status(answer) == Some(204);
+            let failure = answers.iter().find(|answer| !is_paid(answer)).map(in_words);
+            let paid = answers.iter().any(|answer| is_paid(&answer)).then_some(payment);
+            Paying { paid, failure, is_late: false }
         }
     });
     paying.collect()
@@ -101,8 +103,8 @@ fn status(answer: &Option<CallAnswer>) -> Option<u16> {
     answer.as_ref().map(|answer| answer.status)
 }
 
-fn failed(answer: &Option<CallAnswer>) -> Paying {
-    Paying::Failed(status(answer).map_or_else(|| NO_ANSWER.to_owned(), |it| format!("http_{it}")))
+fn in_words(answer: &Option<CallAnswer>) -> String {
+    status(answer).map_or_else(|| NO_ANSWER.to_owned(), |status| format!("http_{status}"))
 }
 
 /// The payment that was begun.
@@ -113,11 +115,13 @@ fn read_payment(answer: &Option<CallAnswer>) -> Result<PaymentId, Paying> {
     }
     let Some(CallAnswer { status: 201, body }) = answer else {
         let is_late = status(answer) == Some(409);
-        return Err(if is_late { Paying::TooLate } else { failed(answer) });
+        let failure = (!is_late).then(|| in_words(answer));
+        return Err(Paying { is_late, failure, paid: None });
     };
     let body: Option<PaymentBody> = serde_json::from_slice(body).ok();
     let payment = body.and_then(|body| body.payment_id.parse().ok());
-    payment.ok_or_else(|| Paying::Failed("http_201 without a payment_id".to_owned()))
+    let failure = Some("http_201 without a payment_id".to_owned());
+    payment.ok_or(Paying { failure, ..Paying::default() })
 }
 
 /// How many of the payments of which buyers were `told`, as (user, payment), are not in the database as the

@@ -111,7 +111,7 @@ pub fn sentence(verdict: &DemoVerdict) -> String {
         if let (Some(payments), Some(waves)) = (verdict.payments, verdict.waves) {
             return format!(
                 "HOLDS: {sold}, {orders} orders, all of them paid for, nobody twice, {} expired and \
-                 sold again in {} waves, every acknowledged order and payment is in the database.",
+                 were sold again (waves: {}), every acknowledged order and payment is in the database.",
                 payments.expired, waves.waves
             );
         }

@@ -11,7 +11,7 @@ use axum::http::Method;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
-use super::demo_payments::{self, OrderToPay, Paying};
+use super::demo_payments::{self, OrderToPay};
 use super::demo_sales::DemoSale;
 use super::demo_share::Buyers;
 use super::progress;
@@ -168,17 +168,17 @@ impl<'a> Waves<'a> {
             indexes.into_iter().zip(orders).zip(paying)
         {
             let sale = &mut self.sales[index];
-            match paying {
-                Paying::Paid(payment) => {
-                    paid += 1;
-                    sale.paid.push((buyer.user_id.parse().unwrap_or(-1), payment));
-                }
-                // The order is gone as if it had not been paid, and the buyer comes again.
-                Paying::TooLate => {
-                    late += 1;
-                    sale.waiting.insert(Arc::clone(&buyer.user_id), buyer);
-                }
-                Paying::Failed(code) => *sale.failures.entry(code).or_default() += 1,
+            if let Some(code) = paying.failure {
+                *sale.failures.entry(code).or_default() += 1;
+            }
+            if let Some(payment) = paying.paid {
+                paid += 1;
+                sale.paid.push((buyer.user_id.parse().unwrap_or(-1), payment));
+            }
+            // The order expires, and the buyer comes again.
+            if paying.is_late {
+                late += 1;
+                sale.waiting.insert(Arc::clone(&buyer.user_id), buyer);
             }
         }
         let late = if late > 0 { format!(", {late} came too late to pay") } else { String::new() };

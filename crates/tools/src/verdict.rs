@@ -309,6 +309,54 @@ mod tests {
     }
 
     #[test]
+    fn in_the_end_every_voucher_is_paid_for_once_by_a_buyer_who_has_it() {
+        let life =
+            OrderLives { paid: 10, payments: 10, expired: 4, cancelled: 4, ..Default::default() };
+        let (none, failures) = (Outcomes::new(), Outcomes::from([("http_500".to_owned(), 2)]));
+        let (lost, most_oversold, withheld) = (0, 0, 0);
+        let good =
+            PaymentBooks { life, lost, failures: &none, most_oversold, withheld, stuck: None };
+        let verdict = sold(10, 0).with_payments(good);
+        assert!(verdict.holds, "{:?}", verdict.sentences);
+        let paid = |paid| OrderLives { paid, payments: paid, ..life };
+        for (books, sentence) in [
+            (PaymentBooks { life: paid(9), ..good }, "9 paid orders for a stock of 10"),
+            (PaymentBooks { life: paid(11), ..good }, "11 paid orders for a stock of 10"),
+            (
+                PaymentBooks { life: OrderLives { unpaid: 1, ..life }, ..good },
+                "1 orders are unpaid",
+            ),
+            (
+                PaymentBooks { life: OrderLives { payments: 11, ..life }, ..good },
+                "11 payments, less 0 given back, of 10 paid orders",
+            ),
+            (
+                PaymentBooks { lost: 2, ..good },
+                "2 payments that buyers were told of paid for no order of theirs",
+            ),
+            (
+                PaymentBooks { failures: &failures, ..good },
+                "payments without a proper answer: 2 http_500",
+            ),
+            (
+                PaymentBooks { most_oversold: 3, ..good },
+                "3 sold that did not exist, before the end",
+            ),
+            (PaymentBooks { withheld: 3, ..good }, "3 left while buyers were told that nothing is"),
+            (PaymentBooks { stuck: Some("it hangs"), ..good }, "it hangs"),
+        ] {
+            let verdict = sold(10, 0).with_payments(books);
+            assert!(!verdict.holds);
+            assert_eq!(verdict.sentences, [sentence]);
+            let Findings { oversold, undersold, .. } = verdict.figures.found;
+            assert_eq!((oversold, undersold), (books.most_oversold, books.withheld));
+        }
+        // Money that went back is no payment of an order.
+        let returned = OrderLives { payments: 11, refunds: 1, ..life };
+        assert!(sold(10, 0).with_payments(PaymentBooks { life: returned, ..good }).holds);
+    }
+
+    #[test]
     fn what_only_an_audit_sees_is_held_against_the_sale() {
         let Some(voucher_id) = VoucherId::new(1) else { unreachable!("1 is positive") };
         let violations = vec!["no_oversell: 2".to_owned(), "orphans: 1 order".to_owned()];
