@@ -42,9 +42,22 @@ pub struct Paying {
     pub failure: Option<String>,
 }
 
-/// Lets every buyer pay. Each presses the button twice at once, at two nodes where there are two: that is
-/// one payment.
-pub async fn pay(nodes: &[SocketAddr], orders: &[OrderToPay]) -> Vec<Paying> {
+/// Lets every buyer pay, some at once. `progress` is told how many have their answers. Each presses the button
+/// twice at once, at two nodes where there are two: that is one payment.
+pub async fn pay(
+    nodes: &[SocketAddr],
+    orders: &[OrderToPay],
+    progress: impl Fn(u64),
+) -> Vec<Paying> {
+    let mut paying = Vec::with_capacity(orders.len());
+    for orders in orders.chunks(AT_ONCE) {
+        paying.extend(pay_at_once(nodes, orders).await);
+        progress(paying.len() as u64);
+    }
+    paying
+}
+
+async fn pay_at_once(nodes: &[SocketAddr], orders: &[OrderToPay]) -> Vec<Paying> {
     let call = |turn: usize, path, body: &'static str, order: &OrderToPay| Call {
         node: nodes[turn % nodes.len()],
         method: Method::POST,

@@ -160,8 +160,8 @@ impl<'a> Waves<'a> {
         };
         let (indexes, orders): (Vec<usize>, Vec<OrderToPay>) =
             ordered.iter().filter(pays).cloned().unzip();
-        let bar = progress::of_waiting(&format!("Paying (orders: {})", orders.len()));
-        let paying = demo_payments::pay(&self.nodes, &orders).await;
+        let bar = progress::of("Paying", orders.len() as u64, "orders");
+        let paying = demo_payments::pay(&self.nodes, &orders, |done| bar.set_position(done)).await;
         bar.finish_and_clear();
         let (mut paid, mut late) = (0, 0);
         for ((index, OrderToPay { buyer, .. }), paying) in

@@ -38,7 +38,7 @@ async fn is_paid_for(arguments: &[&str], stock: i64) -> serde_json::Value {
     assert!(outcomes.keys().all(|code| CODES.contains(&code.as_str())), "{verdict}");
     assert!(number(&verdict, "waves") > 1, "{verdict}");
     let lines = String::from_utf8_lossy(&output.stderr);
-    for words in ["Price: 80.00.", "Paying (orders: ", "to expire, then wave 2", "Wave 2: "] {
+    for words in ["Price: 80.00.", "Paying: ", "to expire, then wave 2", "Wave 2: "] {
         assert!(lines.contains(words), "{words}: {lines}");
     }
     assert_eq!(living_in(place.path()), [0; 0]);
