@@ -22,11 +22,14 @@ use load::told::{Outcomes, Told};
 use seckill::purchase::audit::VoucherAudit;
 use seckill::store::Database;
 use seckill::store::payments::PaymentId;
+use seckill::store::vouchers::{self, VoucherChange};
 
 /// How often the books are looked at while something is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Unpaid orders are gone, and on sale again at every node, so long after the time to pay at the latest.
 const EXPIRED_WITHIN: Duration = Duration::from_secs(30);
+/// The longest time to pay, on however slow a machine.
+const LONGEST_TO_PAY: Duration = Duration::from_secs(300);
 /// No wave begins later than this.
 const ENDS_WITHIN: Duration = Duration::from_secs(1_200);
 
@@ -120,7 +123,10 @@ impl<'a> Waves<'a> {
                 if is_first { "The rush".to_owned() } else { format!("Wave {}", self.count) };
             let report = send(what, buyers).await?;
             let ordered = self.take(&report).await?;
-            self.pay(&ordered).await;
+            let late = self.pay(&ordered).await;
+            if late > 0 {
+                self.give_more_time().await?;
+            }
             first.get_or_insert(report);
             let goes_on = !ordered.is_empty() && self.settle().await?;
             if !goes_on || Instant::now() >= ends_at {
@@ -153,8 +159,8 @@ impl<'a> Waves<'a> {
         Ok(ordered)
     }
 
-    /// Lets those pay who mean to.
-    async fn pay(&mut self, ordered: &[(usize, OrderToPay)]) {
+    /// Lets those pay who mean to. Returns how many came too late.
+    async fn pay(&mut self, ordered: &[(usize, OrderToPay)]) -> usize {
         let pays = |(index, order): &&(usize, OrderToPay)| {
             self.sales[*index].payers.contains(&order.buyer.user_id)
         };
@@ -181,8 +187,24 @@ impl<'a> Waves<'a> {
                 sale.waiting.insert(Arc::clone(&buyer.user_id), buyer);
             }
         }
-        let late = if late > 0 { format!(", {late} came too late to pay") } else { String::new() };
-        eprintln!("Wave {}: {} ordered, {paid} paid{late}.", self.count, ordered.len());
+        let too_late =
+            if late > 0 { format!(", {late} came too late to pay") } else { String::new() };
+        eprintln!("Wave {}: {} ordered, {paid} paid{too_late}.", self.count, ordered.len());
+        late
+    }
+
+    /// Buyers pay when their wave is over. On a busy machine that may be too late, and would be again and
+    /// again.
+    async fn give_more_time(&mut self) -> anyhow::Result<()> {
+        self.pay_within = (self.pay_within * 2).min(LONGEST_TO_PAY);
+        let seconds = self.pay_within.as_secs();
+        let pay_within_s = Some(i32::try_from(seconds)?);
+        let change = VoucherChange { pay_within_s, ..VoucherChange::default() };
+        for sale in &self.sales {
+            vouchers::change(self.database.pool(), sale.sale.voucher.id, &change).await?;
+        }
+        eprintln!("The time to pay is {seconds} s from now on.");
+        Ok(())
     }
 
     /// Waits until no order is unpaid, and what comes back is on sale at every node. Returns whether there
