@@ -10,8 +10,8 @@
 #   REPORTS     where the reports go (default target/loadtest)
 #   TIME_LIMIT  seconds after which the whole is given up (default 420)
 #
-# First a private server, thrown away afterwards: rush, impatient users and capacity, and an audit
-# of its books. The tools must find it good, and must fail when they are told to expect one order
+# First a private server, thrown away afterwards: rush, impatient users, capacity and payments, and an
+# audit of its books. The tools must find it good, and must fail when they are told to expect one order
 # more than there are vouchers. Then `seckill lab serve`: the tools must fail at r01, which sells
 # what does not exist, and at r05, which sells twice to one user, and say so; at the rungs that
 # mend this they must pass. `DATABASE_URL` and `REDIS_URL` are ignored. Traffic goes to 127.0.0.1.
@@ -34,7 +34,7 @@ case_limit=60
 # Nothing may reach somebody's real servers, nor be bent by a setting of the shell it was started
 # from: each case is told what it needs.
 unset DATABASE_URL REDIS_URL "${!SECKILL_@}" "${!PG@}" "${!K6_@}"
-unset BASE_URL VOUCHER TOKENS USERS ATTEMPTS CLICKS RUNG STOCK RATE RATES STEP DURATION VUS DROPPED \
+unset BASE_URL VOUCHER TOKENS USERS PAYERS PATIENCE_S EXPECT_PAID ATTEMPTS CLICKS RUNG STOCK RATE RATES STEP DURATION VUS DROPPED \
     P99_MS LEAD_S EXPECT_ORDERS REPORT TIME_LIMIT STRATEGY
 export K6_NO_USAGE_REPORT=true
 
@@ -169,8 +169,8 @@ with_jmeter() {
     shift 3
     prove jmeter "$test" "$where" "$wanted" BASE_URL="$url" "$@" "$here/jmeter/run.sh" "$test"
 }
-voucher() { # voucher STOCK: sets `id`
-    must "$seckill" voucher add --data-dir "$data" --title 'load test' --stock "$1"
+voucher() { # voucher STOCK [OPTIONS]: sets `id`
+    must "$seckill" voucher add --data-dir "$data" --title 'load test' --stock "$@"
     id=$(cat "$work/out")
 }
 
@@ -191,6 +191,11 @@ voucher 100
 with_k6 double_click 'the server' holds "${few[@]}" VOUCHER="$id"
 voucher "$capacity"
 with_k6 capacity 'the server' holds TOKENS="$tokens" VOUCHER="$id" RATE="$rate" DURATION=5
+priced=(50 --price 8000 --pay-within 5s)
+voucher "${priced[@]}"
+with_k6 pay 'the server' holds TOKENS="$tokens" PAYERS=50 VOUCHER="$id"
+voucher "${priced[@]}"
+with_k6 pay 'told to expect 51' 'paid 50[,.]' TOKENS="$tokens" PAYERS=50 VOUCHER="$id" EXPECT_PAID=51
 voucher 100
 with_jmeter rush 'the server' holds "${common[@]}" VOUCHER="$id" EXPECT_ORDERS=100
 voucher 100

@@ -199,6 +199,9 @@ export function production(tokens) {
         name: `voucher ${voucher.id} (${voucher.title}) at ${url}`,
         voucher: voucher.id,
         stock: voucher.stock,
+        price: voucher.price,
+        payWithinS: voucher.pay_within_s,
+        url,
         buy: `${url}/api/vouchers/${voucher.id}/orders`,
         hello: `${url}/healthz`,
       };
@@ -312,6 +315,11 @@ export function buy(sale, token, clicks, expected) {
     if (orders > 1) doubleSales.add(orders - 1);
   }
   return answers;
+}
+
+/** An order was not paid in time, and its voucher is on sale again. */
+export function orderEnded() {
+  for (const counter of [beyondStock, unbalanced]) counter.add(-1);
 }
 
 function read(response) {

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::CONTENT_TYPE;
@@ -28,8 +28,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 /// The pause before the second attempt to connect; it doubles with every further one.
 const FIRST_CONNECT_PAUSE: Duration = Duration::from_millis(20);
 
-/// A request without a body: the generator sends no other.
-pub(super) type EmptyRequest = Request<Empty<Bytes>>;
+/// A request with its whole body, which is empty for a purchase.
+pub(super) type WholeRequest = Request<Full<Bytes>>;
 
 /// What became of one request.
 pub(super) enum Exchange {
@@ -45,7 +45,7 @@ pub(super) enum Exchange {
     },
     /// The connection was closed before a byte of the request was written. The request comes back, and
     /// may go over another connection: it has not been sent yet.
-    Unsent(EmptyRequest),
+    Unsent(WholeRequest),
     /// The connection broke after it had taken the request, whose outcome is unknown.
     Lost,
 }
@@ -53,8 +53,8 @@ pub(super) enum Exchange {
 /// An open connection. Only [`Connection::exchange`] drives it: so a connection needs one task, and no
 /// message between tasks is in what is measured.
 pub(super) struct Connection {
-    sender: http1::SendRequest<Empty<Bytes>>,
-    driver: http1::Connection<TokioIo<TcpStream>, Empty<Bytes>>,
+    sender: http1::SendRequest<Full<Bytes>>,
+    driver: http1::Connection<TokioIo<TcpStream>, Full<Bytes>>,
     ended: bool,
 }
 
@@ -70,7 +70,7 @@ impl Connection {
 
     /// Sends `request` and reads the whole answer. A caller that drops the future must drop the
     /// connection, too, because it may be in the middle of an answer.
-    pub(super) async fn exchange(&mut self, request: EmptyRequest) -> Exchange {
+    pub(super) async fn exchange(&mut self, request: WholeRequest) -> Exchange {
         let Self { sender, driver, ended } = self;
         if *ended {
             return Exchange::Unsent(request);

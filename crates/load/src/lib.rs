@@ -15,8 +15,10 @@
 //! 7. [`crowd_process`]: starts that process.
 //! 8. [`told`]: what the buyers were told, summed up.
 //! 9. [`verdict`]: the judge.
+//! 10. [`calls`]: single requests beside a rush, such as payments.
 
 mod assignment;
+pub mod calls;
 mod connection;
 pub mod crowd;
 pub mod crowd_process;

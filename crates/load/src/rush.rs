@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use http_body_util::Empty;
+use http_body_util::Full;
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST};
 use tokio::sync::watch;
@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout_at};
 use super::LoadError;
 pub use super::assignment::PlannedRequest;
 use super::assignment::{self, Assignment};
-use super::connection::{Connection, EmptyRequest, Exchange};
+use super::connection::{Connection, Exchange, WholeRequest};
 use super::open_files::check_connections;
 use super::outcome::{self, CodeAndOrder, NO_ANSWER, NOT_SENT};
 
@@ -180,12 +180,12 @@ fn check(plan: &RushPlan) -> Result<(), LoadError> {
 fn http_request(
     request: &PlannedRequest,
     node: SocketAddr,
-) -> Result<EmptyRequest, hyper::http::Error> {
+) -> Result<WholeRequest, hyper::http::Error> {
     Request::post(&*request.path)
         .header(HOST, node.to_string())
         .header(AUTHORIZATION, format!("Bearer {}", request.token))
         .header(CONTENT_LENGTH, 0)
-        .body(Empty::new())
+        .body(Full::default())
 }
 
 /// What all workers share.

@@ -90,7 +90,8 @@ impl Told {
     }
 
     /// Both together.
-    pub(super) fn plus(mut self, other: &Self) -> Self {
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
         self.served += other.served;
         for (code, count) in &other.outcomes {
             *self.outcomes.entry(code.clone()).or_default() += count;

@@ -1,5 +1,6 @@
 //! `seckill demo`: the main job end to end, on real processes and real servers.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,8 +13,10 @@ use rand::RngExt;
 
 use super::demo_board::{self, BoardArgs};
 use super::demo_report;
-use super::demo_sales::{self, DemoSale};
-use super::verdict::{DemoVerdict, Terms};
+use super::demo_sales::{self, DemoSale, Offer};
+use super::demo_share::{self, Buyers};
+use super::demo_waves::Waves;
+use super::verdict::{DemoVerdict, Terms, WaveFigures};
 use super::{DEMO_ADMIN_PHONE, progress, tokens};
 use crate::node::{Node, NodeOptions};
 use load::crowd::{CrowdPlan, CrowdReport};
@@ -39,8 +42,9 @@ const RUSH_WITHIN: Duration = Duration::from_secs(600);
 /// Sell out: real server processes, a real crowd, and a verdict from the database
 ///
 /// Starts N server processes, which expect the whole crowd in one burst, puts a voucher on sale, or
-/// several, lets every user try at once over HTTP through all nodes, and audits the database. Exit
-/// status 0 only when every promise was kept.
+/// several, lets every user try at once over HTTP through all nodes, and audits the database. With
+/// --pay the vouchers cost something: what is not paid in a few seconds is sold again, until all is
+/// paid for. Exit status 0 only when every promise was kept.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
     /// Stock of each voucher
@@ -61,6 +65,10 @@ pub struct DemoArgs {
     /// How to sell: locked, group-commit or group-commit-unlocked
     #[arg(long, env = "SECKILL_STRATEGY", value_name = "NAME", default_value_t)]
     strategy: Strategy,
+    /// The vouchers cost something, and this share of the buyers pays: 0.7, at most 1. Unpaid orders
+    /// expire, and buyers without an order come again in waves, until every voucher is paid for
+    #[arg(long, value_name = "SHARE", value_parser = demo_share::parse)]
+    pay: Option<f64>,
     /// Write the result as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -68,6 +76,18 @@ pub struct DemoArgs {
     board: BoardArgs,
     #[command(flatten)]
     stores: StoreArgs,
+}
+
+impl DemoArgs {
+    fn requests(&self) -> u64 {
+        u64::from(self.users) * u64::from(self.attempts)
+    }
+
+    /// How long a buyer has to pay.
+    fn pay_within(&self) -> Duration {
+        let orders = u64::from(self.stock.unsigned_abs()) * u64::from(self.vouchers);
+        demo_share::pay_within(self.requests(), orders)
+    }
 }
 
 /// A demo whose verdict is there.
@@ -84,7 +104,7 @@ struct JudgedDemo {
 /// # Errors
 /// When it could not be carried out; a broken promise is an exit status.
 pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let requests = u64::from(args.users) * u64::from(args.attempts);
+    let requests = args.requests();
     if requests > MAX_REQUESTS as u64 {
         return Err(ConfigError(format!(
             "{} users with {} attempts each are {requests} attempts; at most {MAX_REQUESTS} are sent",
@@ -100,6 +120,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         .into());
     }
     args.board.check()?;
+    announce(&args)?;
     let done = tokio::select! {
         done = demo(&args) => done,
         // All that runs is stopped by being dropped, and the servers by their supervisor.
@@ -130,16 +151,39 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     Ok(if verdict.holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
-    let begun = tokio::time::Instant::now();
-    let on_sale = match args.vouchers {
-        1 => format!("{} vouchers", args.stock),
-        many => format!("{many} vouchers with a stock of {} each", args.stock),
+/// Says what is to come.
+///
+/// # Errors
+/// When it could not end.
+fn announce(args: &DemoArgs) -> Result<(), ConfigError> {
+    let DemoArgs { stock, vouchers, users, attempts, nodes, strategy, pay, .. } = args;
+    let on_sale = match vouchers {
+        1 => format!("{stock} vouchers"),
+        many => format!("{many} vouchers with a stock of {stock} each"),
+    };
+    let payment = match pay {
+        None => String::new(),
+        Some(share) => {
+            // Of some vouchers one has a buyer more.
+            let buyers = Buyers { users: (users / vouchers) as usize, share: *share };
+            let within = args.pay_within();
+            let lasts = buyers.check(stock.unsigned_abs() as usize, within)?.as_secs();
+            let (price, within) = (demo_sales::PRICE as f64 / 100.0, within.as_secs());
+            format!(
+                "\nPrice: {price:.2}. Share of the buyers that pays: {share}. Time to pay: {within} s. \
+                 Until all is paid for: about {lasts} s."
+            )
+        }
     };
     eprintln!(
-        "On sale: {on_sale}. Buyers: {}, each trying {} times at once. Nodes: {}. Strategy: {}.",
-        args.users, args.attempts, args.nodes, args.strategy
+        "On sale: {on_sale}. Buyers: {users}, each trying {attempts} times at once. Nodes: {nodes}. \
+         Strategy: {strategy}.{payment}"
     );
+    Ok(())
+}
+
+async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
+    let begun = tokio::time::Instant::now();
     let stores = Stores::open(&args.stores, None).await?;
     let database = stores.migrated_database().await?;
     eprintln!("{} ({:.1} s)", versions(&database, &stores).await?, begun.elapsed().as_secs_f64());
@@ -149,7 +193,13 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
     let buyers = tokens::mint(&database, &tokens, None, args.users).await?;
     let address = args.board.address();
     let begins_in = address.map_or(Duration::ZERO, |_| demo_board::BEGINS_IN);
-    let sales = demo_sales::open(&database, args.vouchers, args.stock, begins_in, &buyers).await?;
+    let offer = Offer {
+        count: args.vouchers as usize,
+        stock: args.stock,
+        begins_in,
+        pay_within: args.pay.map(|_| args.pay_within()),
+    };
+    let sales = demo_sales::open(&database, offer, &buyers).await?;
     let begins_at = tokio::time::Instant::now() + begins_in;
 
     // Everybody comes at once, which is what is shown, and nobody comes again.
@@ -162,36 +212,92 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
             .clamp(DEFAULT_BURST, MAX_BURST as usize),
         listen: None,
         admin_phone: address.map(|_| DEMO_ADMIN_PHONE),
+        has_sandbox: args.pay.is_some(),
     };
-    // The first one serves the board, where there is one.
-    let start = |position| {
-        Node::start(NodeOptions { listen: address.filter(|_| position == 0), ..options })
-    };
-    let starting = (0..args.nodes).map(start);
-    let mut nodes = try_join_all(starting).await?;
-    for (position, node) in nodes.iter().enumerate() {
-        let pid = node.pid().unwrap_or_default();
-        eprintln!("Node {}: process {pid} at http://{}", position + 1, node.address);
-    }
+    let mut nodes = start_nodes(args.nodes, address, options).await?;
     if address.is_some() {
         let token = demo_board::admin_token(&database, &tokens).await?;
         args.board.show(nodes[0].address, sales[0].voucher.id, &token);
         tokio::time::sleep_until(begins_at).await;
     }
-    let crowd = send_crowd(plan(args, &nodes, &sales)).await?;
+    let sold = sell(args, &database, &nodes, &sales).await?;
     // Stopped before the books are read: what they began is finished then. The node with the board goes
     // on; it has answered every attempt, or finished it while the crowd waited for the answer.
     let board = address.map(|_| nodes.remove(0));
     try_join_all(nodes.into_iter().map(Node::stop)).await?;
 
-    let vouchers = demo_sales::judge(&database, &sales, &crowd).await?;
+    let vouchers = match &sold.waves {
+        None => demo_sales::judge(&database, &sales, &sold.crowd).await?,
+        Some((waves, _)) => demo_sales::judge_in_waves(&database, &waves.sales).await?,
+    };
     let terms = Terms {
         attempts: args.attempts as usize,
         nodes: args.nodes as usize,
         strategy: args.strategy.as_str(),
+        pay: args.pay,
     };
-    let verdict = DemoVerdict::new(terms, vouchers, crowd);
+    let waves = sold.waves.map(|(_, figures)| figures);
+    let verdict = DemoVerdict::new(terms, vouchers, sold.crowd, waves);
     Ok(JudgedDemo { verdict, board, database, stores })
+}
+
+/// Starts the nodes. The first one listens at `address`, where there is one, and serves the board.
+async fn start_nodes(
+    count: u32,
+    address: Option<SocketAddr>,
+    options: NodeOptions<'_>,
+) -> anyhow::Result<Vec<Node>> {
+    let start = |position| {
+        Node::start(NodeOptions { listen: address.filter(|_| position == 0), ..options })
+    };
+    let nodes = try_join_all((0..count).map(start)).await?;
+    for (position, node) in nodes.iter().enumerate() {
+        let pid = node.pid().unwrap_or_default();
+        eprintln!("Node {}: process {pid} at http://{}", position + 1, node.address);
+    }
+    Ok(nodes)
+}
+
+/// What the crowd was told.
+struct Sold<'a> {
+    /// Of purchases. The rates and latencies are those of the first wave.
+    crowd: CrowdReport,
+    /// Where vouchers cost something.
+    waves: Option<(Waves<'a>, WaveFigures)>,
+}
+
+/// Sends the crowd, once or in waves.
+async fn sell<'a>(
+    args: &DemoArgs,
+    database: &'a Database,
+    nodes: &[Node],
+    sales: &'a [DemoSale<'a>],
+) -> anyhow::Result<Sold<'a>> {
+    let nodes: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
+    let plan = |buyers| CrowdPlan {
+        nodes: nodes.clone(),
+        path: Arc::clone(&sales[0].path),
+        buyers,
+        attempts: args.attempts as usize,
+        max_connections: MAX_CONNECTIONS,
+        seed: rand::rng().random(),
+        answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
+        total_timeout_ms: RUSH_WITHIN.as_millis() as u64,
+    };
+    let Some(share) = args.pay else {
+        let plan = plan(sales.iter().flat_map(DemoSale::crowd).collect());
+        return Ok(Sold { crowd: send_crowd("The rush", plan).await?, waves: None });
+    };
+    let begun = tokio::time::Instant::now();
+    let terms = (share, args.pay_within());
+    let mut waves = Waves::new(database, nodes.clone(), sales, terms).await?;
+    let mut crowd = waves.run(async |name, buyers| send_crowd(&name, plan(buyers)).await).await?;
+    for sale in &waves.sales {
+        crowd.told_at.insert(Arc::clone(&sale.sale.path), sale.told.clone());
+    }
+    let all_waves_ms = begun.elapsed().as_secs_f64() * 1e3;
+    let figures = WaveFigures { waves: waves.count, all_waves_ms };
+    Ok(Sold { crowd, waves: Some((waves, figures)) })
 }
 
 async fn versions(database: &Database, stores: &Stores) -> anyhow::Result<String> {
@@ -209,23 +315,10 @@ async fn versions(database: &Database, stores: &Stores) -> anyhow::Result<String
     Ok(format!("PostgreSQL {postgres} (fsync {durable}), Redis {redis}{private}."))
 }
 
-fn plan(args: &DemoArgs, nodes: &[Node], sales: &[DemoSale<'_>]) -> CrowdPlan {
-    CrowdPlan {
-        nodes: nodes.iter().map(|node| node.address).collect(),
-        path: Arc::clone(&sales[0].path),
-        buyers: sales.iter().flat_map(DemoSale::crowd).collect(),
-        attempts: args.attempts as usize,
-        max_connections: MAX_CONNECTIONS,
-        seed: rand::rng().random(),
-        answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
-        total_timeout_ms: RUSH_WITHIN.as_millis() as u64,
-    }
-}
-
 /// Lets a process of its own send the crowd, and shows how far it is.
-async fn send_crowd(plan: CrowdPlan) -> anyhow::Result<CrowdReport> {
+async fn send_crowd(name: &str, plan: CrowdPlan) -> anyhow::Result<CrowdReport> {
     let exe = Sibling::Tools.path()?;
-    let bar = progress::of_attempts("The rush", plan.total());
+    let bar = progress::of_attempts(name, plan.total());
     let report = crowd_process::send(&exe, &plan, |done| bar.set_position(done)).await;
     bar.finish_and_clear();
     Ok(report?)

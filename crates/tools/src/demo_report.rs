@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use load::verdict::Findings;
 
-use super::verdict::{DemoVerdict, Figures};
+use super::verdict::{DemoVerdict, Figures, PaymentFigures, WaveFigures};
 
 /// Vouchers that the table shows though nothing is wrong with them.
 const SHOWN: usize = 8;
@@ -27,7 +27,23 @@ pub fn print(verdict: &DemoVerdict) {
     row("duplicates", duplicates.to_string());
     row("undersold", undersold.to_string());
     row("lost", lost.to_string());
+    if let Some(payments) = verdict.payments {
+        let PaymentFigures { paid, expired, cancelled, payments, refunds, lost_payments } =
+            payments;
+        row("", String::new());
+        row("paid orders", paid.to_string());
+        row("expired", expired.to_string());
+        row("cancelled, expired ones included", cancelled.to_string());
+        row("payments", payments.to_string());
+        row("refunds", refunds.to_string());
+        row("lost payments", lost_payments.to_string());
+    }
     row("", String::new());
+    if let Some(WaveFigures { waves, all_waves_ms }) = verdict.waves {
+        row("waves", waves.to_string());
+        row("all waves", format!("{:.1} s", all_waves_ms / 1e3));
+        row("of the first wave:", String::new());
+    }
     row("elapsed", format!("{:.0} ms", verdict.elapsed_ms));
     row("answers per second", format!("{:.0}", verdict.answers_per_s));
     if let Some(latency) = &verdict.latency_ms {
@@ -91,10 +107,17 @@ pub fn sentence(verdict: &DemoVerdict) -> String {
         } else {
             format!("{count} vouchers with a stock of {} in all", figures.stock)
         };
+        let orders = figures.orders;
+        if let (Some(payments), Some(waves)) = (verdict.payments, verdict.waves) {
+            return format!(
+                "HOLDS: {sold}, {orders} orders, all of them paid for, nobody twice, {} expired and \
+                 were sold again (waves: {}), every acknowledged order and payment is in the database.",
+                payments.expired, waves.waves
+            );
+        }
         return format!(
-            "HOLDS: {sold}, {} orders, nobody twice, nothing left that a buyer wanted, every \
-             acknowledged order is in the database.",
-            figures.orders
+            "HOLDS: {sold}, {orders} orders, nobody twice, nothing left that a buyer wanted, every \
+             acknowledged order is in the database."
         );
     };
     let failures = first.sentences.join("; ");

@@ -6,14 +6,19 @@ use std::time::Duration;
 use anyhow::Context;
 use chrono::TimeDelta;
 
-use super::verdict::{VoucherVerdict, books};
+use super::demo_payments;
+use super::demo_waves::SaleInWaves;
+use super::verdict::{PaymentBooks, VoucherVerdict, books};
 use load::crowd::{Buyer, CrowdReport};
 use load::told::Told;
 use load::verdict::Books;
 use seckill::model::{Clock, SystemClock, UserId, Voucher};
-use seckill::purchase::audit;
+use seckill::purchase::audit::{self, VoucherAudit};
+use seckill::store::Database;
 use seckill::store::vouchers::{self, NewVoucher};
-use seckill::store::{Database, StoreError};
+
+/// What a voucher costs that is not free: 80 yuan.
+pub const PRICE: i64 = 8_000;
 
 /// One voucher and all who want it.
 pub struct DemoSale<'a> {
@@ -31,28 +36,52 @@ impl DemoSale<'_> {
         let path = Some(&self.path);
         self.buyers.iter().map(move |buyer| Buyer { path: path.cloned(), ..Buyer::from(buyer) })
     }
+
+    /// Its books as they are now.
+    ///
+    /// # Errors
+    /// When the database does not answer, or does not know the voucher any more.
+    pub async fn audit(&self, database: &Database) -> anyhow::Result<VoucherAudit> {
+        let audits = audit::run(database.pool(), Some(self.voucher.id)).await?;
+        audits.into_iter().next().context("a voucher is gone from the database")
+    }
 }
 
-/// Puts `count` vouchers on sale in `begins_in`, with `stock` each, and shares out `buyers`, who are at
-/// least as many, among them.
+/// What is put on sale.
+#[derive(Debug, Clone, Copy)]
+pub struct Offer {
+    /// Vouchers.
+    pub count: usize,
+    /// Stock of each.
+    pub stock: i32,
+    /// When the sale begins.
+    pub begins_in: Duration,
+    /// How long a buyer has to pay; `None`: the vouchers are free.
+    pub pay_within: Option<Duration>,
+}
+
+/// Puts vouchers on sale, and shares out `buyers`, who are at least as many, among them.
 ///
 /// # Errors
 /// As any statement.
 pub async fn open<'a>(
     database: &Database,
-    count: u32,
-    stock: i32,
-    begins_in: Duration,
+    offer: Offer,
     buyers: &'a [(UserId, String)],
-) -> Result<Vec<DemoSale<'a>>, StoreError> {
-    let (now, count) = (SystemClock.now(), count as usize);
+) -> anyhow::Result<Vec<DemoSale<'a>>> {
+    let Offer { count, stock, begins_in, pay_within } = offer;
+    let now = SystemClock.now();
     let begin_time = now + begins_in;
     let mut sales = Vec::with_capacity(count);
     for index in 0..count {
         let number = if count == 1 { String::new() } else { format!(" ({})", index + 1) };
         let title = format!("Demo: 100 yuan for 80{number}");
         let end_time = begin_time + TimeDelta::hours(1);
-        let new = NewVoucher::free(title, stock, begin_time, end_time);
+        let mut new = NewVoucher::free(title, stock, begin_time, end_time);
+        if let Some(pay_within) = pay_within {
+            new.price = PRICE;
+            new.pay_within_s = i32::try_from(pay_within.as_secs())?;
+        }
         let voucher = vouchers::create(database.pool(), &new, now).await?;
         let path = format!("/api/vouchers/{}/orders", voucher.id).into();
         let share = index * buyers.len() / count..(index + 1) * buyers.len() / count;
@@ -74,14 +103,46 @@ pub async fn judge(
     let mut verdicts = Vec::with_capacity(sales.len());
     for sale in sales {
         let id = sale.voucher.id;
-        let audits = audit::run(database.pool(), Some(id)).await?;
-        let audit = audits.first().context("a voucher is gone from the database")?;
+        let audit = sale.audit(database).await?;
         let told = crowd.told_at.get(&sale.path).unwrap_or(&nothing);
         let lost = audit::count_lost(database.pool(), id, &told.acknowledged_ids()).await?;
         // As it was put on sale, whatever the database says of that by now.
         let initial_stock = sale.voucher.initial_stock.into();
-        let books = Books { initial_stock, ..books(audit, audit.orders, lost) };
+        let books = Books { initial_stock, ..books(&audit, audit.orders, lost) };
         verdicts.push(VoucherVerdict::new(id, sale.buyers.len() as i64, &books, told));
+    }
+    Ok(verdicts)
+}
+
+/// The same of sales whose orders may end unpaid.
+///
+/// # Errors
+/// As [`judge`].
+pub async fn judge_in_waves(
+    database: &Database,
+    sales: &[SaleInWaves<'_>],
+) -> anyhow::Result<Vec<VoucherVerdict>> {
+    let mut verdicts = Vec::with_capacity(sales.len());
+    for SaleInWaves { sale, told, paid, failures, most_oversold, withheld, stuck, .. } in sales {
+        let id = sale.voucher.id;
+        let audit = sale.audit(database).await?;
+        let lost = audit::count_lost(database.pool(), id, &told.acknowledged_ids()).await?;
+        // The judge knows no orders that end. Those are the crowd's as well, and the buyers who were served
+        // by them need have no order now.
+        let ended = audit.life.cancelled + audit.life.refunded;
+        let served = told.served.saturating_sub(ended.unsigned_abs());
+        let told = Told { served, ..told.clone() };
+        let initial_stock = sale.voucher.initial_stock.into();
+        let books = Books { initial_stock, ..books(&audit, audit.orders + ended, lost) };
+        let verdict = VoucherVerdict::new(id, sale.buyers.len() as i64, &books, &told);
+        verdicts.push(verdict.with_payments(PaymentBooks {
+            life: audit.life,
+            lost: demo_payments::count_lost(database, id, paid).await?,
+            failures,
+            most_oversold: *most_oversold,
+            withheld: *withheld,
+            stuck: stuck.as_deref(),
+        }));
     }
     Ok(verdicts)
 }

@@ -34,6 +34,8 @@ pub struct NodeOptions<'a> {
     pub listen: Option<SocketAddr>,
     /// The phone of its administrator.
     pub admin_phone: Option<&'a str>,
+    /// Whether buyers pay at its sandbox, whatever the environment says.
+    pub has_sandbox: bool,
 }
 
 /// One running `seckill serve`. It stops with this process, whatever ends it: the node watches
@@ -68,6 +70,9 @@ impl Node {
             .env("SECKILL_SMS", "log")
             .env("SECKILL_ADMIN_PHONES", options.admin_phone.unwrap_or_default())
             .env("RUST_LOG", "warn");
+        if options.has_sandbox {
+            command.env("SECKILL_PAYMENTS", "sandbox");
+        }
         Self::spawn(command).await
     }
 

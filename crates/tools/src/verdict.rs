@@ -9,7 +9,7 @@ use load::latency::LatencyMs;
 use load::told::{Outcomes, Told};
 use load::verdict::{Books, Expectations, Findings, judge};
 use seckill::model::VoucherId;
-use seckill::purchase::audit::VoucherAudit;
+use seckill::purchase::audit::{OrderLives, VoucherAudit};
 
 /// The promises that the judge counts for itself, as an audit names them.
 const COUNTED: [&str; 3] = ["no_oversell:", "one_per_user:", "no_undersell:"];
@@ -33,6 +33,8 @@ pub struct Terms {
     pub nodes: usize,
     /// How it was sold.
     pub strategy: &'static str,
+    /// The share of the buyers that pays; `None`: the vouchers are free.
+    pub pay: Option<f64>,
 }
 
 /// What there was and what was found, of one sale or of several together.
@@ -59,6 +61,60 @@ impl AddAssign for Figures {
     }
 }
 
+/// What became of the orders and the money, where vouchers cost something.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct PaymentFigures {
+    /// Orders that are paid.
+    pub paid: i64,
+    /// Orders that were not paid in time.
+    pub expired: i64,
+    /// Orders that were cancelled, by time or otherwise.
+    pub cancelled: i64,
+    /// Payments that were confirmed.
+    pub payments: i64,
+    /// Payments whose money went back.
+    pub refunds: i64,
+    /// Payments of which buyers were told, and which paid for no order of theirs.
+    pub lost_payments: i64,
+}
+
+impl AddAssign for PaymentFigures {
+    fn add_assign(&mut self, other: Self) {
+        self.paid += other.paid;
+        self.expired += other.expired;
+        self.cancelled += other.cancelled;
+        self.payments += other.payments;
+        self.refunds += other.refunds;
+        self.lost_payments += other.lost_payments;
+    }
+}
+
+/// How often the crowd came.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct WaveFigures {
+    /// The rush, and those that came for what was not paid.
+    pub waves: usize,
+    /// From the beginning of the rush until nothing was left to pay.
+    pub all_waves_ms: f64,
+}
+
+/// What is known of the payments of one voucher.
+#[derive(Debug, Clone, Copy)]
+pub struct PaymentBooks<'a> {
+    /// What became of its orders.
+    pub life: OrderLives,
+    /// As [`PaymentFigures::lost_payments`].
+    pub lost: i64,
+    /// Payments without a proper answer.
+    pub failures: &'a Outcomes,
+    /// Orders beyond the stock, at the worst time.
+    pub most_oversold: i64,
+    /// Vouchers that were left when buyers were told that none is.
+    pub withheld: i64,
+    /// What never came to an end.
+    pub stuck: Option<&'a str>,
+}
+
 /// The verdict on one voucher.
 #[derive(Debug, Clone, Serialize)]
 pub struct VoucherVerdict {
@@ -67,6 +123,9 @@ pub struct VoucherVerdict {
     /// What was found.
     #[serde(flatten)]
     pub figures: Figures,
+    /// Where it costs something.
+    #[serde(flatten)]
+    pub payments: Option<PaymentFigures>,
     /// Whether every promise was kept.
     pub holds: bool,
     /// What was not as it should be, a sentence each.
@@ -87,7 +146,43 @@ impl VoucherVerdict {
             found: verdict.counts,
         };
         let (holds, sentences) = (verdict.holds(), verdict.sentences());
-        Self { voucher_id, figures, holds, sentences }
+        Self { voucher_id, figures, payments: None, holds, sentences }
+    }
+
+    /// Judges the payments, too: in the end every voucher is paid for, once, by a buyer who has it.
+    #[must_use]
+    pub fn with_payments(mut self, books: PaymentBooks<'_>) -> Self {
+        let PaymentBooks { life, lost, failures, most_oversold, withheld, stuck } = books;
+        let OrderLives { unpaid, paid, cancelled, expired, payments, refunds, .. } = life;
+        let Figures { stock, ref mut found, .. } = self.figures;
+        let mut find = |is_found, sentence| {
+            if is_found {
+                self.sentences.push(sentence);
+            }
+        };
+        let words = format!("{most_oversold} sold that did not exist, before the end");
+        find(most_oversold > found.oversold, words);
+        let words = format!("{withheld} left while buyers were told that nothing is");
+        find(withheld > 0, words);
+        find(paid != stock, format!("{paid} paid orders for a stock of {stock}"));
+        find(unpaid > 0, format!("{unpaid} orders are unpaid"));
+        let words =
+            format!("{payments} payments, less {refunds} given back, of {paid} paid orders");
+        find(payments - refunds != paid, words);
+        let words = format!("{lost} payments that buyers were told of paid for no order of theirs");
+        find(lost > 0, words);
+        let words = failures.iter().map(|(code, count)| format!("{count} {code}"));
+        let words: Vec<String> = words.collect();
+        let words = format!("payments without a proper answer: {}", words.join(", "));
+        find(!failures.is_empty(), words);
+        find(stuck.is_some(), stuck.unwrap_or_default().to_owned());
+        found.oversold = found.oversold.max(most_oversold);
+        found.undersold += withheld;
+        let lost_payments = lost;
+        self.payments =
+            Some(PaymentFigures { paid, expired, cancelled, payments, refunds, lost_payments });
+        self.holds = self.sentences.is_empty();
+        self
     }
 }
 
@@ -98,19 +193,29 @@ pub struct DemoVerdict {
     pub attempts: usize,
     pub nodes: usize,
     pub strategy: &'static str,
+    /// Where vouchers cost something: the share of the buyers that pays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pay: Option<f64>,
     /// Where there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub voucher_id: Option<VoucherId>,
     /// In all.
     #[serde(flatten)]
     pub figures: Figures,
+    /// Where vouchers cost something.
+    #[serde(flatten)]
+    pub payments: Option<PaymentFigures>,
     /// Attempts by answer.
     pub outcomes: Outcomes,
+    /// Of the rush; with payments, of the first.
     pub elapsed_ms: f64,
     pub orders_per_s: f64,
     pub answers_per_s: f64,
     /// Of all answers.
     pub latency_ms: Option<LatencyMs>,
+    /// Where vouchers cost something.
+    #[serde(flatten)]
+    pub waves: Option<WaveFigures>,
     /// Each voucher on sale.
     pub vouchers: Vec<VoucherVerdict>,
     /// Whether every promise was kept.
@@ -119,16 +224,25 @@ pub struct DemoVerdict {
 
 impl DemoVerdict {
     /// Sums up the verdicts on all `vouchers`.
-    pub fn new(terms: Terms, vouchers: Vec<VoucherVerdict>, crowd: CrowdReport) -> Self {
+    pub fn new(
+        terms: Terms,
+        vouchers: Vec<VoucherVerdict>,
+        crowd: CrowdReport,
+        waves: Option<WaveFigures>,
+    ) -> Self {
         let mut figures = Figures::default();
+        let mut payments = PaymentFigures::default();
         for voucher in &vouchers {
             figures += voucher.figures;
+            payments += voucher.payments.unwrap_or_default();
         }
-        let Terms { attempts, nodes, strategy } = terms;
+        let Terms { attempts, nodes, strategy, pay } = terms;
         Self {
             attempts,
             nodes,
             strategy,
+            pay,
+            payments: pay.map(|_| payments),
             voucher_id: if let [only] = &vouchers[..] { Some(only.voucher_id) } else { None },
             figures,
             orders_per_s: crowd.orders_per_s(figures.orders),
@@ -136,6 +250,7 @@ impl DemoVerdict {
             answers_per_s: crowd.answers_per_s,
             outcomes: crowd.told().outcomes,
             latency_ms: crowd.latency_ms,
+            waves,
             holds: vouchers.iter().all(|voucher| voucher.holds),
             vouchers,
         }
@@ -175,8 +290,8 @@ mod tests {
             latency_ms: None,
             latency_ordered_ms: None,
         };
-        let terms = Terms { attempts: 1, nodes: 1, strategy: "locked" };
-        DemoVerdict::new(terms, vouchers.to_vec(), crowd)
+        let terms = Terms { attempts: 1, nodes: 1, strategy: "locked", pay: None };
+        DemoVerdict::new(terms, vouchers.to_vec(), crowd, None)
     }
 
     /// One voucher too many here and one too few there are two mistakes, and not none.
@@ -191,6 +306,54 @@ mod tests {
         assert!(!all.holds);
         let Figures { orders, found, .. } = all.figures;
         assert_eq!((orders, found.oversold, found.undersold), (30, 1, 1));
+    }
+
+    #[test]
+    fn in_the_end_every_voucher_is_paid_for_once_by_a_buyer_who_has_it() {
+        let life =
+            OrderLives { paid: 10, payments: 10, expired: 4, cancelled: 4, ..Default::default() };
+        let (none, failures) = (Outcomes::new(), Outcomes::from([("http_500".to_owned(), 2)]));
+        let (lost, most_oversold, withheld) = (0, 0, 0);
+        let good =
+            PaymentBooks { life, lost, failures: &none, most_oversold, withheld, stuck: None };
+        let verdict = sold(10, 0).with_payments(good);
+        assert!(verdict.holds, "{:?}", verdict.sentences);
+        let paid = |paid| OrderLives { paid, payments: paid, ..life };
+        for (books, sentence) in [
+            (PaymentBooks { life: paid(9), ..good }, "9 paid orders for a stock of 10"),
+            (PaymentBooks { life: paid(11), ..good }, "11 paid orders for a stock of 10"),
+            (
+                PaymentBooks { life: OrderLives { unpaid: 1, ..life }, ..good },
+                "1 orders are unpaid",
+            ),
+            (
+                PaymentBooks { life: OrderLives { payments: 11, ..life }, ..good },
+                "11 payments, less 0 given back, of 10 paid orders",
+            ),
+            (
+                PaymentBooks { lost: 2, ..good },
+                "2 payments that buyers were told of paid for no order of theirs",
+            ),
+            (
+                PaymentBooks { failures: &failures, ..good },
+                "payments without a proper answer: 2 http_500",
+            ),
+            (
+                PaymentBooks { most_oversold: 3, ..good },
+                "3 sold that did not exist, before the end",
+            ),
+            (PaymentBooks { withheld: 3, ..good }, "3 left while buyers were told that nothing is"),
+            (PaymentBooks { stuck: Some("it hangs"), ..good }, "it hangs"),
+        ] {
+            let verdict = sold(10, 0).with_payments(books);
+            assert!(!verdict.holds);
+            assert_eq!(verdict.sentences, [sentence]);
+            let Findings { oversold, undersold, .. } = verdict.figures.found;
+            assert_eq!((oversold, undersold), (books.most_oversold, books.withheld));
+        }
+        // Money that went back is no payment of an order.
+        let returned = OrderLives { payments: 11, refunds: 1, ..life };
+        assert!(sold(10, 0).with_payments(PaymentBooks { life: returned, ..good }).holds);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod board;
 mod broken;
 mod left_behind;
+mod paid;
 mod sale;
 
 use std::path::Path;
@@ -30,6 +31,18 @@ const FIELDS: [&str; 16] = [
     "orders_per_s",
     "latency_ms",
     "holds",
+];
+/// What is there with `--pay`, and only then.
+const PAYMENT_FIELDS: [&str; 9] = [
+    "pay",
+    "paid",
+    "expired",
+    "cancelled",
+    "payments",
+    "refunds",
+    "lost_payments",
+    "waves",
+    "all_waves_ms",
 ];
 /// Everything that a buyer in a demo may be told.
 const CODES: [&str; 4] = ["ordered", "sold_out", "already_bought", "order_in_progress"];

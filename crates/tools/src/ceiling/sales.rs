@@ -73,6 +73,7 @@ impl Testbed {
             burst: DEFAULT_BURST,
             listen: None,
             admin_phone: None,
+            has_sandbox: false,
         })
         .await
     }

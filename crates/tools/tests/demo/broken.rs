@@ -78,7 +78,7 @@ async fn second_orders_are_duplicates_and_oversold() {
         after_every_tenth_order!(
             "drop index orders_one_live_per_user;",
             "insert into orders (id, user_id, voucher_id)
-         values (-new.id, new.user_id, new.voucher_id);"
+         values (new.id - 1000000000000, new.user_id, new.voucher_id);"
         ),
         &[],
     )
@@ -133,4 +133,106 @@ async fn one_broken_sale_of_three_is_named_and_breaks_the_whole() {
     let lost = number(&verdict, "lost");
     assert!(lost > 0 && lost == number(&vouchers[2], "lost"), "{verdict}");
     assert_eq!(number(&verdict, "orders"), 300 - lost, "{verdict}");
+}
+
+/// What happens after every tenth order that is paid, in time or just after it. `$action` knows the order
+/// as `new`.
+macro_rules! after_every_tenth_payment {
+    ($action:literal) => {
+        concat!(
+            "create sequence payments_seen;
+             create function sabotage() returns trigger language plpgsql as $$
+             begin
+               if nextval('payments_seen') % 10 = 0 then ",
+            $action,
+            " end if;
+               return null;
+             end $$;
+             create constraint trigger sabotage after update on orders initially deferred
+               for each row when (old.status in (1, 4) and new.status = 2) execute function sabotage();"
+        )
+    };
+}
+
+/// Everybody pays, so that no wave waits.
+const ALL_PAY: [&str; 2] = ["--pay", "1"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn payments_that_vanish_are_lost() {
+    let sabotage = after_every_tenth_payment!("delete from payments where order_id = new.id;");
+    let (output, verdict) = demo_on(sabotage, &ALL_PAY).await;
+    is_broken(
+        &output,
+        &verdict,
+        "10 payments that buyers were told of paid for no order of theirs",
+    );
+    is_broken(&output, &verdict, "no_lost_payment: 10 orders are paid or used without one payment");
+    for (field, figure) in [("paid", 100), ("payments", 90), ("lost_payments", 10), ("lost", 0)] {
+        assert_eq!(number(&verdict, field), figure, "{field}: {verdict}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn paid_orders_that_are_cancelled_and_sold_again_took_money_for_nothing() {
+    let sabotage = after_every_tenth_payment!(
+        "update orders set status = 4, cancelled_at = now(), cancelled_by = 3 where id = new.id;
+         update seckill_vouchers set stock = stock + 1, revision = revision + 1
+         where voucher_id = new.voucher_id;"
+    );
+    let (output, verdict) = demo_on(sabotage, &ALL_PAY).await;
+    // Of 110 payments 11 are a tenth one.
+    is_broken(
+        &output,
+        &verdict,
+        "11 payments that buyers were told of paid for no order of theirs",
+    );
+    is_broken(&output, &verdict, "no_lost_payment: 11 orders took a payment and are not paid");
+    let figures = [("paid", 100), ("payments", 111), ("lost_payments", 11), ("oversold", 0)];
+    for (field, figure) in figures {
+        assert_eq!(number(&verdict, field), figure, "{field}: {verdict}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn paid_orders_that_are_cancelled_and_not_sold_again_are_undersold_as_well() {
+    let sabotage = after_every_tenth_payment!(
+        "update orders set status = 4, cancelled_at = now(), cancelled_by = 3 where id = new.id;"
+    );
+    let (output, verdict) = demo_on(sabotage, &ALL_PAY).await;
+    is_broken(&output, &verdict, "90 paid orders for a stock of 100");
+    let figures = [("paid", 90), ("lost_payments", 10), ("undersold", 10), ("lost", 0)];
+    for (field, figure) in figures {
+        assert_eq!(number(&verdict, field), figure, "{field}: {verdict}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_that_are_paid_twice_are_found() {
+    let sabotage = after_every_tenth_payment!(
+        "insert into payments (voucher_id, order_id, number, amount, status, transaction_id,
+                               paid_amount, created_at)
+         values (new.voucher_id, new.id, 2, new.amount, 2, 'again-' || new.id, new.amount, now());"
+    );
+    let (output, verdict) = demo_on(sabotage, &ALL_PAY).await;
+    is_broken(&output, &verdict, "110 payments, less 0 given back, of 100 paid orders");
+    assert_eq!(number(&verdict, "lost_payments"), 0, "{verdict}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stock_that_does_not_come_back_from_expired_orders_is_undersold() {
+    let sabotage = "
+        create function sabotage() returns trigger language plpgsql as $$
+        begin
+          new.stock := old.stock;
+          return new;
+        end $$;
+        create trigger sabotage before update on seckill_vouchers
+          for each row when (new.stock > old.stock) execute function sabotage();";
+    let (output, verdict) = demo_on(sabotage, &["--pay", "0.9"]).await;
+    is_broken(&output, &verdict, "left unsold while buyers wanted them");
+    let expired = number(&verdict, "expired");
+    assert!(expired > 0, "{verdict}");
+    assert_eq!(number(&verdict, "undersold"), expired, "{verdict}");
+    assert_eq!(number(&verdict, "paid"), 100 - expired, "{verdict}");
+    assert_eq!(number(&verdict, "waves"), 1, "{verdict}");
 }

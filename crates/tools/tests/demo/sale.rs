@@ -2,7 +2,7 @@
 
 use private_stores::{Home, Plan, Servers};
 
-use super::{CODES, FIELDS, demo, number, told};
+use super::{CODES, FIELDS, PAYMENT_FIELDS, demo, number, told};
 use testkit::processes::{living_in, place, seckill};
 
 /// A demo as its arguments say.
@@ -25,6 +25,10 @@ async fn holds(arguments: &[&str], shape: Shape, urls: Option<(&str, &str)>) -> 
 
     for field in FIELDS {
         assert!(!verdict[field].is_null(), "{field}: {verdict}");
+    }
+    for field in PAYMENT_FIELDS {
+        assert!(verdict.get(field).is_none(), "{field}: {verdict}");
+        assert!(verdict["vouchers"][0].get(field).is_none(), "{field}: {verdict}");
     }
     let Shape { stock, users, attempts, nodes } = shape;
     let sold = stock.min(users);
