@@ -44,5 +44,6 @@ mod scale;
 mod smoke;
 mod sms;
 mod storefront;
+mod storefront_payments;
 mod tidy;
 mod worlds;

@@ -11,8 +11,8 @@ use testkit::shop::web_driver::{Browser, DESKTOP, ENTER, PHONE, TAB};
 use testkit::shop::world::{World, midnight};
 use testkit::wait::eventually;
 
-const BUY: &str = "#vouchers .buy";
-const MESSAGE: &str = "#vouchers .message";
+pub const BUY: &str = "#vouchers .buy";
+pub const MESSAGE: &str = "#vouchers .message";
 
 /// A shop with a voucher on sale and users 1 to 3.
 async fn shop(world: World) -> (Api, Voucher) {
@@ -23,11 +23,11 @@ async fn shop(world: World) -> (Api, Voucher) {
 }
 
 /// The shop as somebody sees it who has come before, as this user; as a stranger for 0.
-async fn visited(api: &Api, user: i64) -> Browser {
+pub async fn visited(api: &Api, user: i64) -> Browser {
     visited_at(&api.address.to_string(), api, user).await
 }
 
-async fn visited_at(address: &str, api: &Api, user: i64) -> Browser {
+pub async fn visited_at(address: &str, api: &Api, user: i64) -> Browser {
     let browser = Browser::new("en", PHONE).await;
     browser.open(&format!("http://{address}/")).await;
     if user > 0 {
@@ -367,7 +367,7 @@ async fn what_can_be_pressed_has_a_name_and_what_is_read_has_contrast() {
 }
 
 /// The texts whose contrast to what is behind them is below 4.5 (WCAG 2.1, AA).
-const POOR_CONTRAST: &str = "(() => {
+pub const POOR_CONTRAST: &str = "(() => {
     const channels = (color) => color.match(/[\\d.]+/g).map(Number);
     const luminance = ([r, g, b]) => [r, g, b].map((value) => value / 255)
         .map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)

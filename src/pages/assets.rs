@@ -36,9 +36,13 @@ macro_rules! web {
 const ASSETS: &[Asset] = &[
     web!("style.css", STYLE),
     web!("page.js", SCRIPT),
+    web!("format.js", SCRIPT),
     web!("live.js", SCRIPT),
     web!("session.js", SCRIPT),
+    web!("my_orders.js", SCRIPT),
+    web!("order_actions.js", SCRIPT),
     web!("orders.js", SCRIPT),
+    web!("card.js", SCRIPT),
     web!("storefront.js", SCRIPT),
     web!("sandbox.js", SCRIPT),
     web!("board.css", STYLE),
