@@ -3,6 +3,7 @@
 use chrono::TimeDelta;
 use faults::{Fault, Proxy};
 use seckill::model::Voucher;
+use seckill::store::vouchers::{self, NewVoucher};
 use serde_json::json;
 use sqlx::{Connection, Executor, PgConnection};
 
@@ -398,25 +399,29 @@ async fn write_screenshots() {
     let world = World::new().await;
     let (api, voucher) = shop(world).await;
     let begin = midnight() + TimeDelta::minutes(12) + TimeDelta::seconds(34);
-    for (title, stock, begin) in [
-        ("Dinner for two at the harbour / 海港双人晚餐", 500, begin),
-        ("Cinema ticket, any film / 电影通兑券", 0, midnight() - TimeDelta::hours(1)),
-        ("100 for 80 / 100元代金券", 80, midnight() - TimeDelta::hours(1)),
-        ("New year's concert / 新年音乐会", 50, midnight() + TimeDelta::days(3)),
+    let mut priced = voucher.id;
+    for (title, stock, begin, price) in [
+        ("Dinner for two at the harbour / 海港双人晚餐", 500, begin, 12_800),
+        ("Cinema ticket, any film / 电影通兑券", 0, midnight() - TimeDelta::hours(1), 3_990),
+        ("100 for 80 / 100元代金券", 80, midnight() - TimeDelta::hours(1), 8_000),
+        ("New year's concert / 新年音乐会", 50, midnight() + TimeDelta::days(3), 0),
     ] {
-        let id = api.world.voucher_between(stock, begin, begin + TimeDelta::hours(20)).await.id;
-        sqlx::query("update vouchers set title = $1 where id = $2")
-            .bind(title)
-            .bind(id.get())
-            .execute(api.world.database.pool())
-            .await
-            .unwrap();
+        let new = NewVoucher {
+            price,
+            value: Some(price * 5 / 4).filter(|_| price > 0),
+            subtitle: "Any branch, weekdays / 全国门店工作日通用".to_owned(),
+            terms: "One a table. / 每桌限用一张。\n".repeat(30),
+            ..NewVoucher::free(title, stock, begin, begin + TimeDelta::hours(20))
+        };
+        let id = vouchers::create(api.world.database.pool(), &new, midnight()).await.unwrap().id;
+        priced = if price == 8_000 { id } else { priced };
     }
     sqlx::query("update seckill_vouchers set initial_stock = 100, stock = least(stock, 37)")
         .execute(api.world.database.pool())
         .await
         .unwrap();
     api.buy(1, voucher.id).await.is(201);
+    api.buy(1, priced).await.is(201);
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots");
     std::fs::create_dir_all(&directory).unwrap();
     for (language, size, size_name) in [
@@ -440,8 +445,16 @@ async fn write_screenshots() {
             browser.value("location.hash = '#orders'").await;
             browser.until_shown("#order-list .order").await;
             shot("orders").await;
+            browser.click("#order-list .cancel").await;
+            shot("question").await;
+            browser.click("#cancel-order [value=no]").await;
             browser.value("location.hash = '#all'").await;
             browser.until_shown(".card").await;
+            browser.click("[data-owned=true] .pay").await;
+            browser.until_shown("[data-action=pay]").await;
+            shot("sandbox").await;
+            browser.back().await;
+            browser.until_shown("[data-owned=true] .pay").await;
         }
         browser.click("#log-out").await;
         browser.click("#log-in").await;

@@ -37,8 +37,12 @@ export class Card {
     this.node = element(
       "li",
       { class: "card" },
-      element("div", { class: "card-head" }, this.title, this.badge),
-      this.subtitle,
+      element(
+        "div",
+        { class: "card-top" },
+        element("div", { class: "card-head" }, this.title, this.badge),
+        this.subtitle,
+      ),
       element("p", { class: "price" }, this.price, this.value),
       element("div", { class: "stock-line" }, this.meter, this.stock),
       this.action,

@@ -86,7 +86,8 @@ export class OrderActions {
     const answer = await apiAsUser("POST", `/api/orders/${this.order.order_id}/payments`, { timeout: 30_000 });
     if (!answer.ok) return this.refused(answer, texts.pay_unknown);
     location.assign(answer.body.pay_url);
-    await sleep(LEAVES_WITHIN_MS);
+    const isBack = new Promise((resolve) => addEventListener("pageshow", resolve, { once: true }));
+    await Promise.race([isBack, sleep(LEAVES_WITHIN_MS)]);
   }
 
   async cancel() {
