@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use faults::{Fault, Proxy};
-use seckill::model::Voucher;
+use seckill::model::{Voucher, VoucherId};
 use seckill::store::vouchers::{self, NewVoucher};
 use serde_json::json;
 use sqlx::{Connection, Executor, PgConnection};
@@ -391,15 +391,10 @@ pub const POOR_CONTRAST: &str = "(() => {
     return poor;
 })()";
 
-/// Not a test: `cargo test write_screenshots -- --ignored` writes what the shop looks like into
-/// `target/screenshots`.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "no test: it writes pictures"]
-async fn write_screenshots() {
-    let world = World::new().await;
-    let (api, voucher) = shop(world).await;
+/// Vouchers that are upcoming, sold out and on sale, with and without a price. Returns one that can be bought.
+async fn vouchers_of_every_kind(world: &World) -> VoucherId {
     let begin = midnight() + TimeDelta::minutes(12) + TimeDelta::seconds(34);
-    let mut priced = voucher.id;
+    let mut priced = None;
     for (title, stock, begin, price) in [
         ("Dinner for two at the harbour / 海港双人晚餐", 500, begin, 12_800),
         ("Cinema ticket, any film / 电影通兑券", 0, midnight() - TimeDelta::hours(1), 3_990),
@@ -413,13 +408,24 @@ async fn write_screenshots() {
             terms: "One a table. / 每桌限用一张。\n".repeat(30),
             ..NewVoucher::free(title, stock, begin, begin + TimeDelta::hours(20))
         };
-        let id = vouchers::create(api.world.database.pool(), &new, midnight()).await.unwrap().id;
-        priced = if price == 8_000 { id } else { priced };
+        let id = vouchers::create(world.database.pool(), &new, midnight()).await.unwrap().id;
+        priced = if price == 8_000 { Some(id) } else { priced };
     }
     sqlx::query("update seckill_vouchers set initial_stock = 100, stock = least(stock, 37)")
-        .execute(api.world.database.pool())
+        .execute(world.database.pool())
         .await
         .unwrap();
+    priced.unwrap()
+}
+
+/// Not a test: `cargo test write_screenshots -- --ignored` writes what the shop looks like into
+/// `target/screenshots`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "no test: it writes pictures"]
+async fn write_screenshots() {
+    let world = World::new().await;
+    let (api, voucher) = shop(world).await;
+    let priced = vouchers_of_every_kind(&api.world).await;
     api.buy(1, voucher.id).await.is(201);
     api.buy(1, priced).await.is(201);
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots");
