@@ -7,8 +7,10 @@ import { apiAsUser, onSession, session } from "./session.js";
 const ASK_EVERY_MS = 4_000;
 const orders = new Map(); // by id
 const listeners = [];
-// Whether the orders were read since somebody logged in, came back, or lost an answer.
-let isRead = false;
+// How often there was reason to read all orders (somebody logged in, came back, or lost an answer), and how
+// often there had been when they were asked for that are known.
+let doubts = 0;
+let settled = -1;
 let timer = 0;
 let user = null;
 
@@ -57,9 +59,10 @@ export async function ask(id) {
 }
 
 async function readAll() {
-  isRead = true;
-  isRead = await question("/api/orders?limit=100", (list) => list);
-  if (!isRead) return;
+  const before = doubts;
+  if (!(await question("/api/orders?limit=100", (list) => list))) return;
+  settled = before;
+  if (settled !== doubts) return;
   for (const { read } of listeners) read?.();
 }
 
@@ -68,7 +71,7 @@ async function askOn() {
   clearTimeout(timer);
   if (session() && !document.hidden) {
     const waiting = [...orders.values()].filter(isWaiting);
-    await (isRead ? Promise.all(waiting.map((order) => ask(order.order_id))) : readAll());
+    await (settled === doubts ? Promise.all(waiting.map((order) => ask(order.order_id))) : readAll());
   }
   clearTimeout(timer);
   timer = setTimeout(askOn, ASK_EVERY_MS * (0.8 + 0.4 * Math.random()));
@@ -76,7 +79,7 @@ async function askOn() {
 
 // An answer was lost: there may be an order that this page does not know.
 export function doubt() {
-  isRead = false;
+  doubts += 1;
 }
 
 function comeBack() {

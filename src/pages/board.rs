@@ -29,10 +29,10 @@ pub(super) fn render(site: &Site, language: Language) -> String {
             (figures(texts))
             (plots(texts))
             (board_orders::orders(texts))
+            (board_orders::money(texts))
             div.columns {
                 (refusals(texts))
                 (audit(texts))
-                (board_orders::money(texts))
                 @if let Some(added) = added { ((added.panel)(language)) }
                 (nodes(texts))
             }

@@ -22,8 +22,8 @@ pub(super) fn sale(texts: &Board) -> Markup {
                 summary { (texts.edit_sale) }
                 form #edit-form novalidate {
                     (fields("edit-", texts, [texts.total_stock, texts.begin_edit, texts.end_edit]))
+                    p.note.whole-line { (texts.edit_note) }
                     button.primary #save-sale type="submit" { (texts.save) }
-                    p.note { (texts.edit_note) }
                     p #edit-state.state role="status" {}
                 }
             }
@@ -41,13 +41,15 @@ pub(super) fn sale(texts: &Board) -> Markup {
 
 /// The fields of a sale, whose ids begin with `prefix`.
 fn fields(prefix: &str, texts: &Board, [stock, begin, end]: [&str; 3]) -> Markup {
-    let text = |name: &str, label: &str, mode: Option<&str>, longest: u32| {
+    // What an empty field means, of a number, stands in it.
+    let text = |name: &str, label: &str, empty: Option<&str>, longest: u32| {
         let id = format!("{prefix}{name}");
         field(
             &id,
             label,
             html! {
-                input id=(id) name=(name) maxlength=(longest) inputmode=[mode]
+                input id=(id) name=(name) maxlength=(longest) placeholder=[empty]
+                inputmode=[empty.map(|_| "decimal")]
                     aria-describedby={ (id) "-error" };
             },
         )
@@ -71,9 +73,9 @@ fn fields(prefix: &str, texts: &Board, [stock, begin, end]: [&str; 3]) -> Markup
             input id=(stock_id) name="stock" type="number" min="0" max="2147483647" step="1"
                 required value="100" aria-describedby={ (stock_id) "-error" };
         }))
-        (text("price", texts.price, Some("decimal"), 14))
-        (text("value", texts.value, Some("decimal"), 14))
-        (text("pay-within", texts.pay_within, Some("decimal"), 14))
+        (text("price", texts.price, Some(texts.free), 14))
+        (text("value", texts.value, Some("–"), 14))
+        (text("pay-within", texts.pay_within, Some("15"), 14))
         (time("begin", begin))
         (time("end", end))
         div.whole-line {

@@ -45,7 +45,7 @@ texts! {
         bought: "Bought", "已购买";
         has_used: "Redeemed", "已使用";
         has_refunding: "Refund under way", "退款中";
-        buy_paused: "Paused", "暂停抢购";
+        buy_paused: "Paused", "已暂停";
         buy_sold_out: "Sold out", "已售罄";
         buy_ended: "Over", "已结束";
         your_order: "It is yours. Order {order}", "抢购成功，订单号 {order}";
