@@ -7,8 +7,8 @@ import { apiAsUser, onSession, session } from "./session.js";
 const ASK_EVERY_MS = 4_000;
 const orders = new Map(); // by id
 const listeners = [];
-// How often there was reason to read all orders (somebody logged in, came back, or lost an answer), and how
-// often there had been when they were asked for that are known.
+// Reasons to read all orders so far (somebody came, came back, or lost an answer), and how many of them the
+// last reading has answered: one that comes while the orders are read needs another reading.
 let doubts = 0;
 let settled = -1;
 let timer = 0;
