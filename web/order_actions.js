@@ -64,9 +64,8 @@ export class OrderActions {
     setText(this.message, text);
   }
 
-  // A button that is pressed twice does its work once.
+  // Meanwhile the buttons are disabled: one that is pressed twice does its work once.
   async press(button, work) {
-    if (this.isBusy) return;
     this.isBusy = true;
     this.render();
     try {

@@ -59,8 +59,8 @@ async function look() {
   render();
 }
 
+// Meanwhile the buttons are disabled: one that is pressed twice does its work once.
 async function press(action) {
-  if (isBusy || isPromised) return;
   isBusy = true;
   isLost = false;
   say("");
