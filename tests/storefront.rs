@@ -2,7 +2,8 @@
 
 use chrono::TimeDelta;
 use faults::{Fault, Proxy};
-use seckill::model::Voucher;
+use seckill::model::{Voucher, VoucherId};
+use seckill::store::vouchers::{self, NewVoucher};
 use serde_json::json;
 use sqlx::{Connection, Executor, PgConnection};
 
@@ -11,8 +12,8 @@ use testkit::shop::web_driver::{Browser, DESKTOP, ENTER, PHONE, TAB};
 use testkit::shop::world::{World, midnight};
 use testkit::wait::eventually;
 
-const BUY: &str = "#vouchers .buy";
-const MESSAGE: &str = "#vouchers .message";
+pub const BUY: &str = "#vouchers .buy";
+pub const MESSAGE: &str = "#vouchers .message";
 
 /// A shop with a voucher on sale and users 1 to 3.
 async fn shop(world: World) -> (Api, Voucher) {
@@ -23,11 +24,11 @@ async fn shop(world: World) -> (Api, Voucher) {
 }
 
 /// The shop as somebody sees it who has come before, as this user; as a stranger for 0.
-async fn visited(api: &Api, user: i64) -> Browser {
+pub async fn visited(api: &Api, user: i64) -> Browser {
     visited_at(&api.address.to_string(), api, user).await
 }
 
-async fn visited_at(address: &str, api: &Api, user: i64) -> Browser {
+pub async fn visited_at(address: &str, api: &Api, user: i64) -> Browser {
     let browser = Browser::new("en", PHONE).await;
     browser.open(&format!("http://{address}/")).await;
     if user > 0 {
@@ -367,7 +368,7 @@ async fn what_can_be_pressed_has_a_name_and_what_is_read_has_contrast() {
 }
 
 /// The texts whose contrast to what is behind them is below 4.5 (WCAG 2.1, AA).
-const POOR_CONTRAST: &str = "(() => {
+pub const POOR_CONTRAST: &str = "(() => {
     const channels = (color) => color.match(/[\\d.]+/g).map(Number);
     const luminance = ([r, g, b]) => [r, g, b].map((value) => value / 255)
         .map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
@@ -390,6 +391,33 @@ const POOR_CONTRAST: &str = "(() => {
     return poor;
 })()";
 
+/// Vouchers that are upcoming, sold out and on sale, with and without a price. Returns one that can be bought.
+async fn vouchers_of_every_kind(world: &World) -> VoucherId {
+    let begin = midnight() + TimeDelta::minutes(12) + TimeDelta::seconds(34);
+    let mut priced = None;
+    for (title, stock, begin, price) in [
+        ("Dinner for two at the harbour / 海港双人晚餐", 500, begin, 12_800),
+        ("Cinema ticket, any film / 电影通兑券", 0, midnight() - TimeDelta::hours(1), 3_990),
+        ("100 for 80 / 100元代金券", 80, midnight() - TimeDelta::hours(1), 8_000),
+        ("New year's concert / 新年音乐会", 50, midnight() + TimeDelta::days(3), 0),
+    ] {
+        let new = NewVoucher {
+            price,
+            value: Some(price * 5 / 4).filter(|_| price > 0),
+            subtitle: "Any branch, weekdays / 全国门店工作日通用".to_owned(),
+            terms: "One a table. / 每桌限用一张。\n".repeat(30),
+            ..NewVoucher::free(title, stock, begin, begin + TimeDelta::hours(20))
+        };
+        let id = vouchers::create(world.database.pool(), &new, midnight()).await.unwrap().id;
+        priced = if price == 8_000 { Some(id) } else { priced };
+    }
+    sqlx::query("update seckill_vouchers set initial_stock = 100, stock = least(stock, 37)")
+        .execute(world.database.pool())
+        .await
+        .unwrap();
+    priced.unwrap()
+}
+
 /// Not a test: `cargo test write_screenshots -- --ignored` writes what the shop looks like into
 /// `target/screenshots`.
 #[tokio::test(flavor = "multi_thread")]
@@ -397,26 +425,9 @@ const POOR_CONTRAST: &str = "(() => {
 async fn write_screenshots() {
     let world = World::new().await;
     let (api, voucher) = shop(world).await;
-    let begin = midnight() + TimeDelta::minutes(12) + TimeDelta::seconds(34);
-    for (title, stock, begin) in [
-        ("Dinner for two at the harbour / 海港双人晚餐", 500, begin),
-        ("Cinema ticket, any film / 电影通兑券", 0, midnight() - TimeDelta::hours(1)),
-        ("100 for 80 / 100元代金券", 80, midnight() - TimeDelta::hours(1)),
-        ("New year's concert / 新年音乐会", 50, midnight() + TimeDelta::days(3)),
-    ] {
-        let id = api.world.voucher_between(stock, begin, begin + TimeDelta::hours(20)).await.id;
-        sqlx::query("update vouchers set title = $1 where id = $2")
-            .bind(title)
-            .bind(id.get())
-            .execute(api.world.database.pool())
-            .await
-            .unwrap();
-    }
-    sqlx::query("update seckill_vouchers set initial_stock = 100, stock = least(stock, 37)")
-        .execute(api.world.database.pool())
-        .await
-        .unwrap();
+    let priced = vouchers_of_every_kind(&api.world).await;
     api.buy(1, voucher.id).await.is(201);
+    api.buy(1, priced).await.is(201);
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots");
     std::fs::create_dir_all(&directory).unwrap();
     for (language, size, size_name) in [
@@ -440,8 +451,16 @@ async fn write_screenshots() {
             browser.value("location.hash = '#orders'").await;
             browser.until_shown("#order-list .order").await;
             shot("orders").await;
+            browser.click("#order-list .cancel").await;
+            shot("question").await;
+            browser.click("#cancel-order [value=no]").await;
             browser.value("location.hash = '#all'").await;
             browser.until_shown(".card").await;
+            browser.click("[data-owned=true] .pay").await;
+            browser.until_shown("[data-action=pay]").await;
+            shot("sandbox").await;
+            browser.back().await;
+            browser.until_shown("[data-owned=true] .pay").await;
         }
         browser.click("#log-out").await;
         browser.click("#log-in").await;

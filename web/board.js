@@ -26,6 +26,8 @@ let turn = 0;
 let ahead = 0;
 // What another module of this page does once a second.
 const everySecond = [];
+// What another module does with the sale that is watched.
+const saleListeners = [];
 // The figures are read for the session that has this number.
 let watching = 0;
 // The processes whose figures were read.
@@ -159,7 +161,8 @@ function showOutcomes(now, all, seconds) {
   byId("outcomes").replaceChildren(...(cells.length > 0 ? cells : [empty]));
 }
 
-function showSale(voucher) {
+export function showSale(voucher) {
+  for (const listener of saleListeners) listener(voucher);
   const { status, stock, initial_stock: initial } = voucher;
   const at = { upcoming: voucher.begin_time, on_sale: voucher.end_time, ended: voucher.end_time }[status];
   const state = byId("sale-state");
@@ -194,6 +197,7 @@ function showVouchers() {
 function choose(id) {
   if (chosen && chosen !== id) plots.forgetStock();
   chosen = id;
+  for (const listener of saleListeners) listener(null);
   tabStorage.set(CHOSEN, id);
   const url = new URL(location.href);
   url.searchParams.set("voucher", id);
@@ -235,6 +239,19 @@ export function alsoEverySecond(more) {
   everySecond.push(more);
 }
 
+// For another module: calls `listener` with the voucher of the sale that is watched, at each reading; with
+// null when another sale was chosen, of which nothing is known yet.
+export function onSale(listener) {
+  saleListeners.push(listener);
+}
+
+// For another module: asks as the administrator, whose session may have ended.
+export async function ask(method, path, body) {
+  const answer = await api(method, path, { body, token: login.token() });
+  if (answer.status === 401 || answer.status === 403) leave(answer);
+  return answer;
+}
+
 // For another module: the sale that is watched, and the server's time.
 export const chosenSale = () => chosen;
 export const serverNow = () => Date.now() + ahead;
@@ -257,8 +274,7 @@ export async function watch() {
 }
 
 export async function createSale(sale) {
-  const created = await api("POST", "/api/vouchers", { body: sale, token: login.token() });
-  if (created.status === 401 || created.status === 403) leave(created);
+  const created = await ask("POST", "/api/vouchers", sale);
   if (!created.ok) return created;
   choose(created.body.id);
   vouchers.unshift(created.body);

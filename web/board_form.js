@@ -33,18 +33,97 @@ function instant(id) {
   return time >= 0 && time <= LAST_TIME ? time : null;
 }
 
-// The sale that the form describes, as the API takes it; null when it says what is wrong.
-export function newSale() {
-  const title = byId("title").value.trim();
-  const stock = wholeNumber("stock", 0, 2_147_483_647);
-  const [begin, end] = [instant("begin"), instant("end")];
-  const wrong = [];
-  if (title.length < 1 || [...title].length > 200) wrong.push(["title", texts.title_wrong]);
-  if (stock === null) wrong.push(["stock", texts.stock_wrong]);
-  if (begin === null) wrong.push(["begin", texts.time_wrong]);
-  if (end === null) wrong.push(["end", texts.time_wrong]);
-  if (end && end <= (begin ?? Date.now())) wrong.push(["end", texts.end_wrong]);
-  if (!show(["title", "stock", "begin", "end"], wrong)) return null;
+// The text in a field, without the space around it; null when it is shorter or longer.
+function textIn(id, least, most) {
+  const text = byId(id).value.trim();
+  const length = [...text].length;
+  return length >= least && length <= most ? text : null;
+}
+
+// The amount of yuan in a field, in hundredths; undefined when it is empty, null when it is none.
+function amount(id) {
+  const text = byId(id).value.trim();
+  if (text === "") return undefined;
+  return /^[0-9]{1,10}([.][0-9]{1,2})?$/.test(text) ? Math.round(Number(text) * 100) : null;
+}
+
+// The minutes in a field, in seconds; undefined when it is empty, null when it is no time to pay.
+function seconds(id) {
+  const text = byId(id).value.trim();
+  if (text === "") return undefined;
+  const value = /^[0-9]{1,5}([.][0-9]+)?$/.test(text) ? Math.round(Number(text) * 60) : 0;
+  return value >= 1 && value <= 2_592_000 ? value : null;
+}
+
+// The fields of a sale: [id, name in the API, what to say when it is wrong, how it is read].
+const FIELDS = [
+  ["title", "title", texts.title_wrong, (id) => textIn(id, 1, 200)],
+  ["subtitle", "subtitle", texts.subtitle_wrong, (id) => textIn(id, 0, 200)],
+  ["price", "price", texts.amount_wrong, amount],
+  ["value", "value", texts.amount_wrong, amount],
+  ["pay-within", "pay_within_s", texts.pay_within_wrong, seconds],
+  ["stock", "stock", texts.stock_wrong, (id) => wholeNumber(id, 0, 2_147_483_647)],
+  ["begin", "begin_time", texts.time_wrong, instant],
+  ["end", "end_time", texts.time_wrong, instant],
+  ["terms", "terms", texts.terms_wrong, (id) => textIn(id, 0, 2_000)],
+];
+
+// The sale in the form whose ids begin so; null when it says what is wrong. `isNew`: what is empty has a
+// default.
+function saleIn(prefix, isNew) {
+  const [sale, wrong] = [{}, []];
+  for (const [id, name, sentence, read] of FIELDS) {
+    let value = read(prefix + id);
+    if (value === undefined && !isNew) value = read === amount ? 0 : null;
+    if (value === null) wrong.push([prefix + id, sentence]);
+    sale[name] = value;
+  }
+  const { begin_time: begin, end_time: end } = sale;
+  if (end && end <= (begin ?? Date.now())) wrong.push([`${prefix}end`, texts.end_wrong]);
+  const ids = FIELDS.map(([id]) => prefix + id);
+  if (!show(ids, wrong)) return null;
   const at = (time) => (time === undefined ? undefined : new Date(time).toISOString());
-  return { title, stock, begin_time: at(begin), end_time: at(end) };
+  return { ...sale, begin_time: at(begin), end_time: at(end) };
+}
+
+// The sale that the form for a new one describes, as the API takes it; null when it says what is wrong.
+export const newSale = () => saleIn("", true);
+
+const raw = () => Object.fromEntries(FIELDS.map(([id]) => [id, byId(`edit-${id}`).value]));
+
+// An instant as a field for a local time has it.
+function local(time) {
+  const at = new Date(time);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
+const yuan = (hundredths) => (hundredths === null ? "" : (hundredths / 100).toFixed(2));
+
+// Fills the form that edits a sale. Returns what it holds now.
+export function fillEdited(voucher) {
+  const values = {
+    ...voucher,
+    price: yuan(voucher.price),
+    value: yuan(voucher.value),
+    pay_within_s: String(voucher.pay_within_s / 60),
+    stock: String(voucher.initial_stock),
+    begin_time: local(voucher.begin_time),
+    end_time: local(voucher.end_time),
+  };
+  for (const [id, name] of FIELDS) byId(`edit-${id}`).value = values[name];
+  show(
+    FIELDS.map(([id]) => `edit-${id}`),
+    [],
+  );
+  return raw();
+}
+
+// What was changed since the form held `before`, as the API takes it; null when it says what is wrong. What
+// was not touched is left out: another administrator may have changed it meanwhile.
+export function editedSale(before) {
+  const sale = saleIn("edit-", false);
+  if (!sale) return null;
+  const now = raw();
+  const changed = FIELDS.filter(([id]) => now[id] !== before[id]);
+  return Object.fromEntries(changed.map(([, name]) => [name === "stock" ? "initial_stock" : name, sale[name]]));
 }

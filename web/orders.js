@@ -1,5 +1,8 @@
 // The user's own orders, newest first, page by page.
 
+import { money, setText } from "./format.js";
+import { learn, onOrders } from "./my_orders.js";
+import { OrderActions } from "./order_actions.js";
 import { api, byId, element, language, texts } from "./page.js";
 import { apiAsUser, onSession, session } from "./session.js";
 
@@ -8,6 +11,7 @@ const more = byId("more-orders");
 const empty = byId("no-orders");
 const titles = new Map();
 const dates = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
+const rows = new Map(); // by order
 // Of several loads under way the last one counts.
 let loads = 0;
 let oldest = null;
@@ -23,15 +27,30 @@ async function title(id) {
   return titles.get(id) ?? "";
 }
 
-function row(order, name) {
-  return element(
-    "li",
-    { class: "order" },
-    element("strong", {}, name || `№ ${order.voucher_id}`),
-    element("span", { class: "order-id" }, order.order_id),
-    element("time", { dateTime: order.created_at }, dates.format(new Date(order.created_at))),
-    element("span", { class: "order-status" }, texts[`order_${order.status}`] ?? order.status),
-  );
+class Row {
+  constructor(order, name) {
+    this.status = element("span", { class: "order-status" });
+    this.message = element("p", { class: "message", role: "status", tabIndex: -1 });
+    this.actions = new OrderActions(this.message);
+    this.node = element(
+      "li",
+      { class: "order" },
+      element("strong", {}, name || `№ ${order.voucher_id}`),
+      this.status,
+      element("span", { class: "order-amount" }, order.amount ? money(order.amount) : texts.free),
+      element("span", { class: "order-id" }, order.order_id),
+      element("time", { dateTime: order.created_at }, dates.format(new Date(order.created_at))),
+      this.actions.node,
+      this.message,
+    );
+    this.show(order);
+  }
+
+  show(order) {
+    this.node.dataset.order = order.status;
+    setText(this.status, texts[`order_${order.status}`] ?? order.status);
+    this.actions.show(order);
+  }
 }
 
 async function load(before) {
@@ -46,11 +65,21 @@ async function load(before) {
   const names = await Promise.all(answer.body.map((order) => title(order.voucher_id)));
   if (load !== loads) return;
   byId("orders-notice").textContent = "";
-  if (!before) list.replaceChildren();
-  list.append(...answer.body.map((order, at) => row(order, names[at])));
+  if (!before) clear();
+  answer.body.forEach((order, at) => {
+    const row = new Row(order, names[at]);
+    rows.set(order.order_id, row);
+    list.append(row.node);
+    learn(order);
+  });
   oldest = answer.body.at(-1)?.order_id ?? null;
   more.hidden = !answer.headers.get("link");
   empty.hidden = list.childElementCount > 0;
+}
+
+function clear() {
+  rows.clear();
+  list.replaceChildren();
 }
 
 // Shows the newest orders.
@@ -59,12 +88,27 @@ export function showOrders() {
   if (session()) load(null);
 }
 
+export function renderOrders() {
+  for (const row of rows.values()) row.actions.render();
+}
+
 more.addEventListener("click", () => oldest && load(oldest));
+
+onOrders({
+  learnt(order) {
+    const row = rows.get(order.order_id);
+    if (row) return row.show(order);
+    // Bought in another window.
+    const [newest] = rows.keys();
+    const isNew = newest ? BigInt(order.order_id) > BigInt(newest) : !empty.hidden;
+    if (isNew && list.checkVisibility()) load(null);
+  },
+});
 
 onSession((user) => {
   byId("orders-login").hidden = Boolean(user);
   if (user) return;
   loads += 1;
-  list.replaceChildren();
+  clear();
   more.hidden = empty.hidden = true;
 });

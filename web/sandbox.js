@@ -1,1 +1,86 @@
-// The sandbox: pay, decline, or pay too late.
+// The sandbox: pays, declines, or pays too late, and says what became of the payment.
+
+import { money, setText, shortClock } from "./format.js";
+import { api, byId, fill, texts } from "./page.js";
+
+const LOOK_EVERY_MS = 1_000;
+const id = decodeURIComponent(location.pathname.split("/").at(-1));
+const path = `/api/sandbox/payments/${encodeURIComponent(id)}`;
+const buttons = [...document.querySelectorAll("[data-action]")];
+let payment = null;
+// What to add to `performance.now()` for the time by the clock that payments go by.
+let offset = 0;
+let isBusy = false;
+let isPromised = false; // it is paid later
+let isLost = false; // whether the answer to a press was lost
+
+function say(text, kind = "") {
+  const place = byId("result");
+  place.dataset.kind = kind;
+  setText(place, text);
+}
+
+// What became of the payment: [text, kind]; null while nothing has.
+function outcome({ status, order_status: order }) {
+  const state = texts[`order_${order}`] ?? order;
+  if (status === "applied" && order === "paid") return [texts.applied, "good"];
+  if (status === "applied") return [fill(texts.applied_before, { state }), "good"];
+  if (status === "failed") return [texts.failed, "bad"];
+  if (status === "given_back")
+    return [order === "cancelled" ? texts.back_cancelled : fill(texts.back, { state }), "bad"];
+  return null;
+}
+
+function render() {
+  const over = outcome(payment);
+  const isUnpaid = payment.order_status === "unpaid";
+  setText(byId("order-state"), texts[`order_${payment.order_status}`] ?? payment.order_status);
+  const left = Date.parse(payment.pay_by) - (performance.now() + offset);
+  byId("left-line").hidden = !isUnpaid;
+  setText(byId("left"), left > 0 ? shortClock(left) : texts.time_is_over);
+  byId("choices").hidden = Boolean(over);
+  for (const button of buttons) button.disabled = isBusy || isPromised;
+  if (over) say(...over);
+  else if (isLost) say(texts.not_paid, "wait");
+  else if (isPromised) say(texts.will_pay, "wait");
+  else if (!isUnpaid) say(fill(texts.too_late, { state: byId("order-state").textContent }), "wait");
+}
+
+async function look() {
+  const answer = await api("GET", path);
+  byId("away").hidden = answer.status === 404 || answer.ok;
+  byId("missing").hidden = answer.status !== 404;
+  byId("payment").hidden = answer.status === 404 || (!answer.ok && payment === null);
+  if (!answer.ok) return;
+  payment = answer.body;
+  offset = Date.parse(payment.now) - performance.now();
+  setText(byId("amount"), money(payment.amount));
+  setText(byId("order"), payment.payment_id.split(".")[1]);
+  render();
+}
+
+// Meanwhile the buttons are disabled: one that is pressed twice does its work once.
+async function press(action) {
+  isBusy = true;
+  isLost = false;
+  say("");
+  render();
+  const answer = await api("POST", path, { body: { action } });
+  isBusy = false;
+  isPromised = answer.status === 202;
+  if (!answer.ok) say(answer.status === 0 ? texts.lost : `${answer.body?.title} ${texts.try_again}`, "bad");
+  await look();
+  isLost = answer.status === 0;
+  if (!byId("result").checkVisibility()) return;
+  byId("result").focus();
+}
+
+for (const button of buttons) button.addEventListener("click", () => press(button.dataset.action));
+
+async function lookOn() {
+  if (!document.hidden && !isBusy) await look();
+  setTimeout(lookOn, LOOK_EVERY_MS);
+}
+document.addEventListener("visibilitychange", () => document.hidden || look());
+setInterval(() => payment && render(), 250);
+lookOn();

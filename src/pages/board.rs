@@ -7,7 +7,11 @@ use serde_json::{Value, json};
 use super::board_texts::Board;
 use super::page::HtmlPage;
 use super::site::{BoardAdditions, Site};
+use super::{board_orders, board_sale};
 use crate::http::Language;
+
+/// What runs on every board.
+const MODULES: [&str; 4] = ["board.js", "board_edit.js", "board_orders.js", "board_money.js"];
 
 /// The page of this site.
 pub(super) fn render(site: &Site, language: Language) -> String {
@@ -21,9 +25,11 @@ pub(super) fn render(site: &Site, language: Language) -> String {
         @if let Some(added) = added { ((added.top)(language)) }
         (login(texts, added))
         div #board hidden {
-            (sale(texts))
+            (board_sale::sale(texts))
             (figures(texts))
             (plots(texts))
+            (board_orders::orders(texts))
+            (board_orders::money(texts))
             div.columns {
                 (refusals(texts))
                 (audit(texts))
@@ -31,9 +37,9 @@ pub(super) fn render(site: &Site, language: Language) -> String {
                 (nodes(texts))
             }
         }
+        (board_orders::question(texts))
     };
-    let modules: Vec<_> =
-        [Some("board.js"), added.map(|added| added.module)].into_iter().flatten().collect();
+    let modules: Vec<_> = MODULES.into_iter().chain(added.map(|added| added.module)).collect();
     let page = HtmlPage {
         language,
         title: texts.title,
@@ -89,43 +95,6 @@ pub fn field(id: &str, label: &str, input: Markup) -> Markup {
             label for=(id) { (label) }
             (input)
             p.error id={ (id) "-error" } {}
-        }
-    }
-}
-
-fn sale(texts: &Board) -> Markup {
-    html! {
-        section.panel.sale aria-label=(texts.sale) {
-            div.choice {
-                (field("voucher", texts.sale, html! {
-                    select #voucher aria-describedby="voucher-error" {}
-                }))
-                p #sale-state.state {}
-                button.quiet #logout type="button" { (texts.log_out) }
-            }
-            details #new-sale {
-                summary { (texts.new_sale) }
-                form #sale-form novalidate {
-                    (field("title", texts.voucher_title, html! {
-                        input #title name="title" maxlength="200" required
-                            aria-describedby="title-error";
-                    }))
-                    (field("stock", texts.stock, html! {
-                        input #stock name="stock" type="number" min="0" max="2147483647" step="1"
-                            required value="100" aria-describedby="stock-error";
-                    }))
-                    (field("begin", texts.begin, html! {
-                        input #begin name="begin" type="datetime-local" step="1"
-                            aria-describedby="begin-error";
-                    }))
-                    (field("end", texts.end, html! {
-                        input #end name="end" type="datetime-local" step="1"
-                            aria-describedby="end-error";
-                    }))
-                    button.primary type="submit" { (texts.create) }
-                    p #sale-form-state.state role="status" {}
-                }
-            }
         }
     }
 }

@@ -5,6 +5,8 @@
 
 mod assets;
 mod board;
+mod board_orders;
+mod board_sale;
 mod board_texts;
 pub mod page;
 pub mod sandbox;

@@ -26,8 +26,12 @@ texts! {
 
         upcoming: "Coming soon", "即将开始";
         on_sale: "On sale", "抢购中";
+        paused: "Paused", "已暂停";
         sold_out: "Sold out", "已售罄";
         ended: "Over", "已结束";
+        free: "Free", "免费";
+        worth: "worth {value}", "价值 {value}";
+        terms: "Terms", "使用规则";
         left: "{left} of {all} left", "剩余 {left} / {all}";
         begins_in: "Begins in", "距开始";
         begins_at: "Begins {at}", "{at} 开始";
@@ -39,9 +43,36 @@ texts! {
         buy: "Buy now", "立即抢购";
         buying: "Buying …", "正在抢购……";
         bought: "Bought", "已购买";
+        has_used: "Redeemed", "已使用";
+        has_refunding: "Refund under way", "退款中";
+        buy_paused: "Paused", "已暂停";
         buy_sold_out: "Sold out", "已售罄";
         buy_ended: "Over", "已结束";
         your_order: "It is yours. Order {order}", "抢购成功，订单号 {order}";
+        your_unpaid: "Reserved for you. Order {order}", "下单成功，请尽快支付。订单号 {order}";
+        your_used: "You have redeemed it. Order {order}", "已使用，订单号 {order}";
+        your_refunding: "Your money is on its way back. Order {order}", "退款中，订单号 {order}";
+        your_cancelled: "Your order is cancelled. Order {order}", "订单已取消，订单号 {order}";
+        your_refunded: "Your money was given back. Order {order}", "已退款，订单号 {order}";
+
+        pay_within: "Pay within {time}", "请在 {time} 内支付";
+        time_is_over: "The time to pay is over.", "支付时间已过。";
+        pay: "Pay", "立即支付";
+        cancel_order: "Cancel order", "取消订单";
+        cancel_title: "Cancel this order?", "确定取消订单？";
+        cancel_about: "The voucher goes back on sale. You may buy again while there are any.",
+            "取消后优惠券将重新开售；如有剩余，您可以再次抢购。";
+        cancel_yes: "Yes, cancel it", "确定取消";
+        cancel_no: "Keep the order", "再想想";
+        pay_unknown: "The connection was lost before the payment page could be opened. Asking the server again …",
+            "连接中断，未能打开支付页面，正在重新查询……";
+        cancel_unknown: "The connection was lost. It is not known whether the order is cancelled. Asking the server again …",
+            "连接中断，暂时不知道订单是否已取消，正在重新查询……";
+        still_unpaid: "The order is still unpaid and not cancelled. You can try again.",
+            "订单仍为待支付状态，可以重试。";
+        order_is_now: "That is not possible any more. The order is now: {state}.",
+            "操作无法完成，订单当前状态：{state}。";
+
         lost: "The connection was lost. Asking whether you have the voucher:",
             "连接中断，正在确认您是否已抢到：";
         next_try: "Next try in {seconds} s ({number} of {all}).",
@@ -133,6 +164,15 @@ fn content(texts: &Storefront) -> Markup {
             p.more { button.quiet #more-orders type="button" hidden { (texts.more) } }
         }
         (login(texts))
+        dialog #cancel-order aria-labelledby="cancel-title" aria-describedby="cancel-about" {
+            h2 #cancel-title { (texts.cancel_title) }
+            p #cancel-about { (texts.cancel_about) }
+            // A dialog's form sends nothing: it closes the dialog with the value of the button.
+            form method="dialog" {
+                button.primary value="no" { (texts.cancel_no) }
+                button.quiet value="yes" { (texts.cancel_yes) }
+            }
+        }
     }
 }
 

@@ -307,7 +307,8 @@ impl World {
         options: PurchasesOptions,
         trusted_proxies: Vec<IpNet>,
     ) -> SocketAddr {
-        let site = Arc::new(Site::with(SiteAdditions::default()));
+        let site =
+            Arc::new(Site::with(SiteAdditions { has_sandbox: true, ..SiteAdditions::default() }));
         self.serve_site(site, more, options, trusted_proxies).await
     }
 
@@ -324,7 +325,9 @@ impl World {
         let app = self.app_with(options, trusted_proxies).await;
         let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        let added = Additions { routes: pages::routes(site).merge(more), ..Additions::default() };
+        let sandbox = pages::sandbox::api(app.clone());
+        let routes = pages::routes(site).merge(sandbox).merge(more);
+        let added = Additions { routes, ..Additions::default() };
         tokio::spawn(server::serve(
             listener,
             router_with(app, added),

@@ -1,0 +1,322 @@
+//! What an operator does with a sale on the board: changes it, and looks after its orders and its money. In a
+//! real browser.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::TimeDelta;
+use seckill::model::{Clock, Voucher};
+use seckill::orders::refunds::Refunds;
+use seckill::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
+use seckill::pages::sandbox::SandboxGateway;
+use seckill::store::vouchers::{self, NewVoucher};
+use serde_json::{Value, json};
+
+use crate::storefront::POOR_CONTRAST;
+use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
+use testkit::shop::world::World;
+use testkit::wait::eventually;
+
+const ADMIN: i64 = 99;
+
+/// Takes payments, and says no to every refund.
+#[derive(Debug)]
+struct KeepsTheMoney;
+
+#[async_trait]
+impl PaymentGateway for KeepsTheMoney {
+    async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
+        SandboxGateway.request_payment(request).await
+    }
+
+    async fn refund(&self, _: &RefundRequest) -> Result<(), GatewayError> {
+        Err(GatewayError("the bank is <b>closed</b>".to_owned()))
+    }
+}
+
+/// A server, 30 users, and a voucher at 80 yuan.
+async fn server(world: World) -> (Api, Voucher) {
+    world.users(30).await;
+    let begin = world.clock.now() - TimeDelta::hours(1);
+    let new = NewVoucher {
+        price: 8_000,
+        ..NewVoucher::free("100 for 80", 40, begin, begin + TimeDelta::days(1))
+    };
+    let now = world.clock.now();
+    let voucher = vouchers::create(world.database.pool(), &new, now).await.unwrap();
+    let address = world.serve().await;
+    (Api::at(world, address), voucher)
+}
+
+/// The board with its administrator logged in.
+async fn board(api: &Api, language: &str, size: (u32, u32)) -> Browser {
+    let token = api.world.admin_token(ADMIN).await;
+    let browser = Browser::new(language, size).await;
+    browser.open(&format!("http://{}/board#token={token}", api.address)).await;
+    browser.until_shown("#sale-state").await;
+    browser
+}
+
+async fn as_admin(api: &Api, method: &str, path: &str, body: &Value) -> Answer {
+    let token = api.world.admin_token(ADMIN).await;
+    api.send(api.request(method, path).bearer_auth(token).json(body)).await
+}
+
+/// Buys as `user`. Returns the order.
+async fn order_of(api: &Api, user: i64, voucher: &Voucher) -> String {
+    api.buy(user, voucher.id).await.is(201).text_of("order_id").to_owned()
+}
+
+async fn pay(api: &Api, user: i64, order: &str) {
+    let path = format!("/api/orders/{order}/payments");
+    let request = api.request("POST", &path).bearer_auth(api.world.token(user));
+    let payment = api.send(request).await.is(201).text_of("payment_id").to_owned();
+    let path = format!("/api/sandbox/payments/{payment}");
+    api.post(&path, &json!({ "action": "pay" })).await.is(204);
+}
+
+/// Presses the button of this name in the row of `order`, and is sure.
+async fn act(browser: &Browser, order: &str, action: &str) {
+    browser.click(&format!("[data-order='{order}'] button[aria-label^='{action}']")).await;
+    browser.until_text("#order-question-text", order).await;
+    browser.click("#order-yes").await;
+}
+
+async fn until_state(browser: &Browser, order: &str, state: &str) {
+    browser.until_text(&format!("[data-order='{order}'] td:nth-child(3)"), state).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_is_made_with_all_that_buyers_read() {
+    let (api, _) = server(World::new().await).await;
+    let browser = board(&api, "en", PHONE).await;
+    browser.click("#new-sale summary").await;
+    browser.fill("#title", "Dinner").await;
+    browser.fill("#subtitle", "For two").await;
+    browser.fill("#terms", "One a table.").await;
+    for (field, wrong, right, said) in [
+        ("#price", "79,9", "79.9", "such as 80 or 79.90"),
+        ("#value", "-1", "100", "such as 80 or 79.90"),
+        ("#pay-within", "0", "30", "a second to 43,200 minutes"),
+    ] {
+        browser.fill(field, wrong).await;
+        browser.click("#sale-form button").await;
+        browser.until_text(&format!("{field}-error"), said).await;
+        browser.fill(field, right).await;
+    }
+    browser.click("#sale-form button").await;
+    browser.until_text("#sale-form-state", "created").await;
+    let made = &api.get("/api/vouchers").await.body[0];
+    let expected = json!({ "title": "Dinner", "subtitle": "For two", "terms": "One a table.",
+        "price": 7_990, "value": 10_000, "pay_within_s": 1_800, "initial_stock": 100 });
+    for (member, value) in expected.as_object().unwrap() {
+        assert_eq!(&made[member], value, "{member}");
+    }
+    browser.close_quietly().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_is_changed_where_its_form_was_changed_and_nowhere_else() {
+    let (api, voucher) = server(World::new().await).await;
+    order_of(&api, 1, &voucher).await;
+    let browser = board(&api, "en", DESKTOP).await;
+    browser.until_text("#sale-state", "on sale until").await;
+    browser.click("#edit-sale summary").await;
+    let held = "['title', 'price', 'pay-within', 'stock', 'value'].map(id => document.querySelector(`#edit-${id}`).value)";
+    assert_eq!(browser.value(held).await, json!(["100 for 80", "80.00", "15", "40", ""]));
+    // Another administrator was here meanwhile.
+    let path = format!("/api/vouchers/{}", voucher.id);
+    as_admin(&api, "PATCH", &path, &json!({ "title": "Lunch" })).await.is(200);
+    browser.fill("#edit-price", "60").await;
+    browser.fill("#edit-stock", "50").await;
+    browser.fill("#edit-terms", "Not on holidays.").await;
+    browser.click("#save-sale").await;
+    browser.until_text("#edit-state", "Saved").await;
+    let changed = api.get(&path).await.body;
+    for (member, value) in [
+        ("title", json!("Lunch")),
+        ("price", json!(6_000)),
+        ("initial_stock", json!(50)),
+        ("stock", json!(49)),
+        ("terms", json!("Not on holidays.")),
+        ("begin_time", json!(voucher.begin_time)),
+        ("pay_within_s", json!(900)),
+    ] {
+        assert_eq!(changed[member], value, "{member}");
+    }
+    browser.until_text("#figure-left", "49 of 50").await;
+    browser.click("#save-sale").await;
+    browser.until_text("#edit-state", "Nothing was changed").await;
+    browser.fill("#edit-stock", "0").await;
+    browser.click("#save-sale").await;
+    browser.until_text("#edit-state", "More are sold than there would be").await;
+    browser.fill("#edit-stock", "50").await;
+    browser.value("(document.querySelector('#edit-end').value = '2001-01-01T00:00')").await;
+    browser.click("#save-sale").await;
+    browser.until_text("#edit-end-error", "end after it begins").await;
+    browser.close_quietly().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_is_paused_and_goes_on() {
+    let (api, voucher) = server(World::new().await).await;
+    let browser = board(&api, "zh-CN", PHONE).await;
+    browser.until_text("#pause", "暂停活动").await;
+    browser.click("#pause").await;
+    browser.until_text("#sale-state", "已暂停").await;
+    api.buy(1, voucher.id).await.problem(409, "sale_paused");
+    browser.until_text("#pause", "恢复活动").await;
+    browser.click("#pause").await;
+    browser.until_text("#sale-state", "进行中").await;
+    order_of(&api, 1, &voucher).await;
+    browser.close_quietly().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_are_shown_by_state_and_page_by_page_and_saved_as_csv() {
+    let (api, voucher) = server(World::new().await).await;
+    let mut orders = Vec::new();
+    for user in 1..=25 {
+        orders.push(order_of(&api, user, &voucher).await);
+    }
+    pay(&api, 3, &orders[2]).await;
+    let browser = board(&api, "en", DESKTOP).await;
+    let rows = |count: usize| {
+        format!("document.querySelectorAll('#order-rows [data-order]').length === {count}")
+    };
+    browser.until(&rows(20)).await;
+    browser.click("#older-orders").await;
+    browser.until(&rows(5)).await;
+    until_state(&browser, &orders[2], "Paid").await;
+    until_state(&browser, &orders[0], "To be paid").await;
+    assert_eq!(browser.value("document.querySelector('#older-orders').disabled").await, true);
+    browser.click("#newer-orders").await;
+    browser.until(&rows(20)).await;
+    browser.value("(select => { select.value = 'paid'; select.dispatchEvent(new Event('change')) })(document.querySelector('#order-status'))").await;
+    browser.until(&rows(1)).await;
+    until_state(&browser, &orders[2], "Paid").await;
+
+    let directory = tempfile::tempdir().unwrap();
+    let download = json!({ "behavior": "allow", "downloadPath": directory.path() });
+    browser.devtools("Browser.setDownloadBehavior", download).await;
+    let saved = directory.path().join(format!("orders-of-{}.csv", voucher.id));
+    browser.click("#orders-csv").await;
+    eventually("the paid orders are saved", async || saved.exists()).await;
+    let text = std::fs::read_to_string(&saved).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].starts_with("order_id,voucher_id,user_id,phone,status,amount,"), "{text}");
+    assert!(lines.len() == 2 && lines[1].starts_with(&orders[2]), "{text}");
+    assert!(lines[1].contains(",paid,8000,"), "{text}");
+    std::fs::remove_file(&saved).unwrap();
+    browser.value("(select => { select.value = ''; select.dispatchEvent(new Event('change')) })(document.querySelector('#order-status'))").await;
+    browser.until(&rows(20)).await;
+    browser.click("#orders-csv").await;
+    eventually("all orders are saved", async || saved.exists()).await;
+    let text = std::fs::read_to_string(&saved).unwrap();
+    assert_eq!(text.lines().count(), 26, "{text}");
+    browser.close_quietly().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_refunds_redeems_and_cancels() {
+    let (api, voucher) = server(World::new().await).await;
+    let mut orders = Vec::new();
+    for user in 1..=4 {
+        orders.push(order_of(&api, user, &voucher).await);
+    }
+    pay(&api, 1, &orders[0]).await;
+    pay(&api, 2, &orders[1]).await;
+    let browser = board(&api, "en", PHONE).await;
+
+    act(&browser, &orders[0], "Refund").await;
+    browser.until_text("#orders-state", &format!("Order {}: Refund under way", orders[0])).await;
+    until_state(&browser, &orders[0], "Refund under way").await;
+    let buttons =
+        format!("document.querySelectorAll(\"[data-order='{}'] button\").length", orders[0]);
+    assert_eq!(browser.value(&buttons).await, 0);
+    let purchases = api.world.purchases(api.world.options()).await;
+    let (database, gateway) = (api.world.database.clone(), Arc::new(SandboxGateway));
+    let refunds = Refunds::new(database, purchases, gateway);
+    assert_eq!(refunds.step().await.unwrap(), (1, 1));
+    until_state(&browser, &orders[0], "Refunded").await;
+
+    act(&browser, &orders[1], "Redeem").await;
+    until_state(&browser, &orders[1], "Redeemed").await;
+    act(&browser, &orders[2], "Cancel").await;
+    until_state(&browser, &orders[2], "Cancelled").await;
+    browser.until_text("#figure-left", "38 of 40").await;
+
+    // Paid while the question was open; and nothing is done to one about whom somebody is not sure.
+    browser.click(&format!("[data-order='{}'] button", orders[3])).await;
+    browser.until_text("#order-question-text", &orders[3]).await;
+    pay(&api, 4, &orders[3]).await;
+    browser.click("#order-yes").await;
+    browser
+        .until_text(
+            "#orders-state",
+            &format!("Not possible: order {} is in the state “Paid”", orders[3]),
+        )
+        .await;
+    until_state(&browser, &orders[3], "Paid").await;
+    browser.click(&format!("[data-order='{}'] button[aria-label^='Refund']", orders[3])).await;
+    browser.click("#order-question [value=no]").await;
+    browser.until("!document.querySelector('#order-question').open").await;
+    let path = format!("/api/orders/{}", orders[3]);
+    assert_eq!(api.get_as(4, &path).await.text_of("status"), "paid");
+    browser.close_quietly().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn money_that_waits_for_somebody_is_shown() {
+    let world = World { payments: Some(Arc::new(KeepsTheMoney)), ..World::new().await };
+    let (api, voucher) = server(world).await;
+    let order = order_of(&api, 1, &voucher).await;
+    pay(&api, 1, &order).await;
+    let browser = board(&api, "en", DESKTOP).await;
+    browser.until_text("#refunds-none", "No refund waits").await;
+    browser.until_text("#unmatched-none", "There is none").await;
+
+    as_admin(&api, "POST", &format!("/api/orders/{order}/refund"), &json!({})).await.is(202);
+    let purchases = api.world.purchases(api.world.options()).await;
+    let refunds = Refunds::new(api.world.database.clone(), purchases, Arc::new(KeepsTheMoney));
+    assert_eq!(refunds.step().await.unwrap(), (1, 0));
+    for said in
+        [order.as_str(), "¥80.00", "refunded by an administrator", "the bank is <b>closed</b>"]
+    {
+        browser.until_text("#refunds", said).await;
+    }
+    browser.until("document.querySelector('#refunds td:nth-child(4)').innerText === '1'").await;
+
+    let body = json!({ "payment_id": "somebody else's", "status": "succeeded",
+        "transaction_id": "t-77", "amount": 1_234 });
+    let bytes = serde_json::to_vec(&body).unwrap();
+    let signature = api.world.payment_key().sign(api.world.clock.now().timestamp(), &bytes);
+    let notify = api.request("POST", "/api/payments/notifications").body(bytes);
+    let notify = notify.header("seckill-signature", signature);
+    api.send(notify.header("content-type", "application/json")).await.is(204);
+    for said in ["t-77", "somebody else's", "¥12.34"] {
+        browser.until_text("#unmatched", said).await;
+    }
+    look(&browser).await;
+    browser.close_quietly().await;
+}
+
+/// What is read has contrast, what is pressed has a name, and nothing is wider than the page.
+async fn look(browser: &Browser) {
+    for summary in ["#edit-sale summary", "#new-sale summary"] {
+        browser.click(summary).await;
+    }
+    for scheme in ["light", "dark"] {
+        browser.prefers(scheme).await;
+        assert_eq!(browser.value(POOR_CONTRAST).await, json!([]), "{scheme}");
+    }
+    for size in [PHONE, DESKTOP, (320, 640)] {
+        browser.resize(size).await;
+        browser.until("document.documentElement.scrollWidth <= innerWidth").await;
+    }
+    let unnamed =
+        "[...document.querySelectorAll('button, a, input, select, textarea')].filter(element =>
+        element.checkVisibility() && !(element.innerText || element.labels?.length)).length";
+    assert_eq!(browser.value(unnamed).await, 0);
+}

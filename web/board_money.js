@@ -1,0 +1,40 @@
+// Money that waits to be given back, and money that belongs to no payment.
+
+import * as board from "./board.js";
+import { money } from "./format.js";
+import { byId, element, language, texts } from "./page.js";
+
+const EVERY_TURNS = 5;
+const time = new Intl.DateTimeFormat(language, { dateStyle: "short", timeStyle: "medium" });
+const at = (instant) => time.format(new Date(instant));
+let turns = 0;
+
+function cells(labels, values) {
+  return values.map((value, at) => element("td", { "data-label": labels[at] }, value));
+}
+
+function refund({ order_id: order, amount, reason, attempts, last_error: error, next_attempt_at: next }) {
+  const labels = [texts.order, texts.amount, texts.reason, texts.tries, texts.next_attempt, texts.last_error];
+  const why = texts[`reason_${reason}`] ?? reason;
+  return cells(labels, [order, money(amount), why, String(attempts), at(next), error ?? "–"]);
+}
+
+function unmatched({ transaction_id: transaction, payment_id: payment, amount, received_at: received }) {
+  const labels = [texts.transaction, texts.payment, texts.amount, texts.received];
+  return cells(labels, [transaction, payment, money(amount), at(received)]);
+}
+
+async function read(path, id, cellsOf, none) {
+  const answer = await board.ask("GET", path);
+  if (!answer.ok) return;
+  byId(id).parentElement.hidden = answer.body.length === 0;
+  byId(id).replaceChildren(...answer.body.map((one) => element("tr", {}, ...cellsOf(one))));
+  byId(`${id}-none`).textContent = answer.body.length === 0 ? none : "";
+}
+
+board.alsoEverySecond(async () => {
+  turns += 1;
+  if (turns % EVERY_TURNS !== 1) return;
+  await read("/api/refunds", "refunds", refund, texts.no_refunds);
+  await read("/api/payments/unmatched", "unmatched", unmatched, texts.no_unmatched);
+});

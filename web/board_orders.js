@@ -1,0 +1,141 @@
+// The orders of the sale that is watched: by state, page by page, as CSV; and what is done with one.
+
+import * as board from "./board.js";
+import * as login from "./board_login.js";
+import { money } from "./format.js";
+import { byId, element, fill, language, texts } from "./page.js";
+
+const EVERY_TURNS = 5;
+const CSV_WITHIN_MS = 120_000;
+// What can be done with an order in this state: [name, path].
+const ACTIONS = {
+  unpaid: [["cancel", "cancellation"]],
+  paid: [
+    ["redeem", "redemption"],
+    ["refund", "refund"],
+  ],
+};
+const time = new Intl.DateTimeFormat(language, { dateStyle: "short", timeStyle: "medium" });
+const rows = byId("order-rows");
+const dialog = byId("order-question");
+const say = (text) => (byId("orders-state").textContent = text);
+
+// The last order of the page before, for each page that was turned.
+let turned = [];
+let last = null;
+// Of several questions under way the answer to the last counts.
+let asked = 0;
+let turns = 0;
+
+function path() {
+  const query = new URLSearchParams();
+  if (byId("order-status").value) query.set("status", byId("order-status").value);
+  return { query, of: `/api/vouchers/${board.chosenSale()}/orders` };
+}
+
+async function load() {
+  if (!board.chosenSale()) return;
+  const question = ++asked;
+  const { query, of } = path();
+  if (turned.length > 0) query.set("before", turned.at(-1));
+  const answer = await board.ask("GET", `${of}?${query}`);
+  if (question !== asked) return;
+  if (!answer.ok) return say(login.refusal(answer));
+  show(answer.body);
+  byId("newer-orders").disabled = turned.length === 0;
+  byId("older-orders").disabled = !answer.headers.get("link");
+}
+
+function show(orders) {
+  last = orders.at(-1)?.order_id ?? null;
+  const empty = element("tr", {}, element("td", { colSpan: 6 }, texts.no_orders));
+  rows.replaceChildren(...(orders.length > 0 ? orders.map(row) : [empty]));
+}
+
+function row(order) {
+  const cell = (label, ...children) => element("td", { "data-label": label }, ...children);
+  const buttons = (ACTIONS[order.status] ?? []).map(([action, path]) => {
+    const button = element("button", { class: "quiet", type: "button" }, texts[action]);
+    button.setAttribute("aria-label", fill(texts.action_on, { action: texts[action], order: order.order_id }));
+    button.addEventListener("click", () => act(order, action, path));
+    return button;
+  });
+  return element(
+    "tr",
+    { "data-order": order.order_id, "data-state": order.status },
+    cell(texts.order, order.order_id),
+    cell(texts.buyer, order.phone ?? order.user_id),
+    cell(texts.order_state, texts[`order_${order.status}`] ?? order.status),
+    cell(texts.amount, money(order.amount)),
+    cell(texts.placed, time.format(new Date(order.created_at))),
+    element("td", { class: "actions" }, ...buttons),
+  );
+}
+
+function isSure(order, action) {
+  const { order_id: id, phone, user_id: user, amount } = order;
+  const values = { order: id, buyer: phone ?? user, amount: money(amount) };
+  byId("order-question-text").textContent = fill(texts[`${action}_question`], values);
+  byId("order-yes").textContent = texts[action];
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+  });
+}
+
+async function act(order, action, step) {
+  if (!(await isSure(order, action))) return;
+  const done = await board.ask("POST", `/api/orders/${order.order_id}/${step}`);
+  const state = texts[`order_${done.body?.status}`] ?? texts[`order_${done.body?.order_status}`];
+  if (done.ok) say(fill(texts.order_is_now, { order: order.order_id, state }));
+  else if (done.body?.code === "order_state") say(fill(texts.order_refused, { order: order.order_id, state }));
+  else say(done.status === 0 ? texts.order_unknown : login.refusal(done));
+  await load();
+  byId("orders-state").focus();
+}
+
+function turnTo(pages) {
+  turned = pages;
+  say("");
+  load();
+}
+
+byId("order-status").addEventListener("change", () => turnTo([]));
+byId("newer-orders").addEventListener("click", () => turnTo(turned.slice(0, -1)));
+byId("older-orders").addEventListener("click", () => last && turnTo([...turned, last]));
+
+// The address alone would not do: the download needs the session.
+byId("orders-csv").addEventListener("click", async () => {
+  const button = byId("orders-csv");
+  button.disabled = true;
+  say("");
+  const { query, of } = path();
+  try {
+    const answer = await fetch(`${of}?${query}`, {
+      headers: { accept: "text/csv", authorization: `Bearer ${login.token()}`, "accept-language": language },
+      signal: AbortSignal.timeout(CSV_WITHIN_MS),
+    });
+    if (answer.ok) save(await answer.blob(), `orders-of-${board.chosenSale()}.csv`);
+    else say(login.refusal({ status: answer.status, body: await answer.json() }));
+  } catch {
+    say(texts.csv_lost);
+  }
+  button.disabled = false;
+});
+
+function save(blob, name) {
+  const address = URL.createObjectURL(blob);
+  element("a", { href: address, download: name }).click();
+  // The browser has begun to read it by then.
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}
+
+board.onSale((voucher) => voucher === null && turnTo([]));
+
+// The newest orders come by themselves, unless somebody is about to press something.
+board.alsoEverySecond(async () => {
+  turns += 1;
+  const isBusy = turned.length > 0 || dialog.open || rows.contains(document.activeElement);
+  if (turns % EVERY_TURNS === 1 && !isBusy) await load();
+});

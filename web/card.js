@@ -1,0 +1,252 @@
+// A voucher: counts down, sells, and says what became of the user's order.
+
+import { clock, money, setText } from "./format.js";
+import { serverNow } from "./live.js";
+import { ask, doubt, isLive, learn, orderOf } from "./my_orders.js";
+import { OrderActions } from "./order_actions.js";
+import { element, fill, language, retryAfter, texts } from "./page.js";
+import { apiAsUser, logIn, session } from "./session.js";
+
+const MAX_TRIES = 4;
+const dates = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
+const numbers = new Intl.NumberFormat(language);
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export class Card {
+  constructor(voucher) {
+    const id = `voucher-${voucher.id}`;
+    this.title = element("h2", { id });
+    this.badge = element("span", { class: "badge" });
+    this.subtitle = element("p", { class: "subtitle" });
+    this.price = element("strong", {});
+    this.value = element("span", { class: "value" });
+    this.stock = element("span", { class: "stock" });
+    this.meter = element("progress", { "aria-labelledby": id });
+    this.countdown = element("p", { class: "countdown" });
+    this.label = element("span", { class: "countdown-label" });
+    this.digits = element("span", { class: "digits", role: "timer" });
+    this.countdown.append(this.label, this.digits);
+    this.button = element("button", { class: "buy", type: "button", "aria-describedby": id });
+    this.when = element("p", { class: "when" });
+    this.message = element("p", { class: "message", role: "status", tabIndex: -1 });
+    this.actions = new OrderActions(this.message);
+    this.action = element("div", { class: "action" }, this.countdown, this.button);
+    this.termsText = element("p");
+    this.terms = element("details", { class: "terms" }, element("summary", {}, texts.terms), this.termsText);
+    this.node = element(
+      "li",
+      { class: "card" },
+      element(
+        "div",
+        { class: "card-top" },
+        element("div", { class: "card-head" }, this.title, this.badge),
+        this.subtitle,
+      ),
+      element("p", { class: "price" }, this.price, this.value),
+      element("div", { class: "stock-line" }, this.meter, this.stock),
+      this.action,
+      this.actions.node,
+      this.when,
+      this.message,
+      this.terms,
+    );
+    this.button.addEventListener("click", () => this.buy());
+    this.isBusy = false;
+    this.order = null; // the user's, of this voucher
+    this.isUnknown = false; // whether the answer to a purchase was lost
+    this.update(voucher);
+    this.learn();
+  }
+
+  update(voucher) {
+    this.voucher = voucher;
+    this.begin = Date.parse(voucher.begin_time);
+    this.end = Date.parse(voucher.end_time);
+    setText(this.title, voucher.title);
+    this.describe(voucher);
+    this.meter.max = Math.max(voucher.initial_stock, 1);
+    this.meter.value = voucher.stock;
+    const [left, all] = [voucher.stock, voucher.initial_stock].map((n) => numbers.format(n));
+    setText(this.stock, fill(texts.left, { left, all }));
+    this.render();
+  }
+
+  describe({ subtitle, price, value, terms }) {
+    setText(this.subtitle, subtitle);
+    this.subtitle.hidden = !subtitle;
+    setText(this.price, price ? money(price) : texts.free);
+    setText(this.value, value ? fill(texts.worth, { value: money(value) }) : "");
+    setText(this.termsText, terms);
+    this.terms.hidden = !terms;
+  }
+
+  // Where the sale stands by the server's clock, now.
+  status() {
+    const now = serverNow();
+    if (now === null) return this.voucher.status;
+    if (now < this.begin) return "upcoming";
+    if (now >= this.end) return "ended";
+    if (this.voucher.status === "paused") return "paused";
+    return this.voucher.stock > 0 ? "on_sale" : "sold_out";
+  }
+
+  isOwned() {
+    return this.order !== null && isLive(this.order);
+  }
+
+  render() {
+    const status = this.status();
+    const now = serverNow() ?? this.begin;
+    this.node.dataset.status = status;
+    this.node.dataset.owned = String(this.isOwned());
+    setText(this.badge, texts[status]);
+    this.action.hidden = this.order?.status === "unpaid";
+    this.actions.render();
+    const counts = status === "upcoming";
+    this.countdown.hidden = !counts;
+    this.button.hidden = counts;
+    setText(this.label, texts.begins_in);
+    setText(this.digits, clock(this.begin - now));
+    this.button.disabled = this.isBusy || this.isOwned() || status !== "on_sale";
+    setText(this.button, this.buttonText(status));
+    setText(this.when, this.whenText(status, now));
+  }
+
+  buttonText(status) {
+    if (this.isBusy) return texts.buying;
+    if (this.isOwned()) return texts[`has_${this.order.status}`] ?? texts.bought;
+    return texts[`buy_${status}`] ?? texts.buy;
+  }
+
+  whenText(status, now) {
+    const at = (instant) => dates.format(new Date(instant));
+    if (status === "upcoming") return fill(texts.begins_at, { at: at(this.begin) });
+    if (status === "ended") return fill(texts.ended_at, { at: at(this.end) });
+    const soon = this.end - now < 86_400_000;
+    return soon ? fill(texts.ends_in, { time: clock(this.end - now) }) : fill(texts.ends_at, { at: at(this.end) });
+  }
+
+  say(text, kind = "") {
+    this.message.dataset.kind = kind;
+    setText(this.message, text);
+  }
+
+  // Looks what became of the user's order. While a purchase is under way, that has the word.
+  learn() {
+    const before = this.order;
+    this.order = orderOf(this.voucher.id);
+    if (this.order) this.isUnknown = false;
+    this.actions.show(this.order);
+    const isSame = before?.order_id === this.order?.order_id && before?.status === this.order?.status;
+    // An order that was over before anybody looked is no news.
+    const isNews = !isSame && (this.isOwned() || before !== null);
+    if (isNews && !this.isBusy) this.sayOrder();
+    this.render();
+  }
+
+  sayOrder() {
+    const { order_id: order, status } = this.order;
+    const text = texts[`your_${status}`] ?? texts.your_order;
+    this.say(fill(text, { order }), this.isOwned() ? "good" : "");
+  }
+
+  forget() {
+    this.order = null;
+    this.isUnknown = false;
+    this.actions.show(null);
+    if (!this.isBusy) this.say("");
+    this.render();
+  }
+
+  // All orders are known: there is none of a purchase whose answer was lost.
+  stopDoubting() {
+    if (!this.isUnknown || this.isBusy) return;
+    this.isUnknown = false;
+    this.say(texts.not_bought);
+  }
+
+  async buy() {
+    if (this.isBusy || this.isOwned()) return;
+    if (!session()) return logIn(() => this.buy());
+    this.isBusy = true;
+    this.say("");
+    this.render();
+    try {
+      await this.tries();
+    } finally {
+      this.isBusy = false;
+      this.render();
+    }
+    // A button that is disabled loses the focus; a buyer who has gone on keeps it.
+    const hasFocus = [document.body, this.button].includes(document.activeElement);
+    if (hasFocus && (this.button.disabled || this.action.hidden)) this.message.focus();
+  }
+
+  // A purchase that is sent again is made once: the server names the order that there is.
+  async tries() {
+    const buyer = session()?.token;
+    for (let number = 1; ; number += 1) {
+      // Somebody else has logged in meanwhile, in this window or another one.
+      if (session()?.token !== buyer) return this.say("");
+      const answer = await apiAsUser("POST", `/api/vouchers/${this.voucher.id}/orders`);
+      if (answer.status !== 401 && session()?.token !== buyer) return this.say("");
+      if (answer.status === 201) {
+        learn(answer.body);
+        return this.sayOrder();
+      }
+      const { code, title } = answer.body ?? {};
+      if (code === "already_bought") {
+        // After a lost answer it is news that the order exists, not a refusal.
+        return this.alreadyBought(answer.body.order_id, buyer, number === 1 ? `${title} ` : "");
+      }
+      const isLost = answer.status === 0;
+      // After a lost answer the purchase may still be under way.
+      const isUnderWay = number > 1 && code === "order_in_progress";
+      const mayHelp = isLost || isUnderWay || [429, 502, 503, 504].includes(answer.status);
+      if (!mayHelp || number === MAX_TRIES) return this.refused(answer, title);
+      await this.wait(isLost ? texts.lost : (title ?? texts.no_connection), retryAfter(answer), number + 1);
+    }
+  }
+
+  async alreadyBought(id, buyer, refusal) {
+    const order = await ask(id);
+    if (session()?.token !== buyer) return this.say("");
+    if (!order) learn({ order_id: id, voucher_id: this.voucher.id, status: "" });
+    this.sayOrder();
+    this.say(refusal + this.message.textContent, this.message.dataset.kind);
+  }
+
+  refused(answer, title) {
+    const code = answer.body?.code;
+    if (answer.status === 401) {
+      this.say("");
+      return logIn(() => this.buy(), title);
+    }
+    if (code === "sold_out") this.update({ ...this.voucher, stock: 0 });
+    if (code === "sale_paused") this.update({ ...this.voucher, status: "paused" });
+    if (code === "sale_not_started") this.update({ ...this.voucher, begin_time: answer.body.begin_time });
+    const text = title ?? texts.no_connection;
+    if (answer.status === 0) {
+      // There may be an order all the same: asked when the server is there again.
+      this.isUnknown = true;
+      doubt();
+      return this.say(texts.unknown, "bad");
+    }
+    const gaveUp = answer.status >= 429;
+    this.say(gaveUp ? `${text} ${texts.try_again}` : text, "bad");
+  }
+
+  // Not before the server says, and not all at one moment.
+  async wait(why, seconds, number) {
+    const until = performance.now() + seconds * 1000 + Math.random() * (500 + seconds * 500);
+    for (;;) {
+      const left = until - performance.now();
+      if (left <= 0) break;
+      const values = { seconds: Math.ceil(left / 1000), number, all: MAX_TRIES };
+      this.say(`${why} ${fill(texts.next_try, values)}`, "wait");
+      await sleep(Math.min(left, 250));
+    }
+    this.say("");
+  }
+}

@@ -1,0 +1,24 @@
+// How amounts and times are written, in the language of the page.
+
+import { fill, language, texts } from "./page.js";
+
+// Prices are in yuan. The API counts in hundredths of it.
+const yuan = new Intl.NumberFormat(language, { style: "currency", currency: "CNY", currencyDisplay: "narrowSymbol" });
+
+export const money = (amount) => yuan.format(amount / 100);
+
+// What is left, as a clock: `00:12:34`, with the days before it where there are any.
+export function clock(ms) {
+  const seconds = Math.max(0, Math.ceil(ms / 1000));
+  const two = (number) => String(number).padStart(2, "0");
+  const days = Math.floor(seconds / 86_400);
+  const rest = `${two(Math.floor(seconds / 3600) % 24)}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+  return days ? fill(texts.days, { days, rest }) : rest;
+}
+
+// The same without hours where there are none: `12:34`.
+export const shortClock = (ms) => clock(ms).replace(/^00:/, "");
+
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
