@@ -86,7 +86,7 @@ async fn send_one(
                 let body = body.unwrap_or_default();
                 return Some(CallAnswer { status: status.as_u16(), body });
             }
-            Ok(Exchange::Unsent(unsent)) => request = unsent,
+            Ok(Exchange::Unsent(unsent)) => request = *unsent,
             Ok(Exchange::Lost) | Err(_) => return None,
         }
     }

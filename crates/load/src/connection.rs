@@ -45,7 +45,7 @@ pub(super) enum Exchange {
     },
     /// The connection was closed before a byte of the request was written. The request comes back, and
     /// may go over another connection: it has not been sent yet.
-    Unsent(WholeRequest),
+    Unsent(Box<WholeRequest>),
     /// The connection broke after it had taken the request, whose outcome is unknown.
     Lost,
 }
@@ -73,16 +73,16 @@ impl Connection {
     pub(super) async fn exchange(&mut self, request: WholeRequest) -> Exchange {
         let Self { sender, driver, ended } = self;
         if *ended {
-            return Exchange::Unsent(request);
+            return Exchange::Unsent(request.into());
         }
         let mut talk = pin!(async {
             if sender.ready().await.is_err() {
-                return Exchange::Unsent(request);
+                return Exchange::Unsent(request.into());
             }
             match sender.try_send_request(request).await {
                 Ok(response) => read(response).await,
                 Err(mut error) => match error.take_message() {
-                    Some(request) => Exchange::Unsent(request),
+                    Some(request) => Exchange::Unsent(request.into()),
                     None => Exchange::Lost,
                 },
             }

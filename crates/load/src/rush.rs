@@ -262,7 +262,7 @@ impl RushWorker {
                     }
                     return outcome::read(status, is_problem, &body.unwrap_or_default());
                 }
-                Ok(Exchange::Unsent(unsent)) => http_request = unsent,
+                Ok(Exchange::Unsent(unsent)) => http_request = *unsent,
                 Ok(Exchange::Lost) | Err(_) => return (NO_ANSWER.into(), None),
             }
         }
