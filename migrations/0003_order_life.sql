@@ -45,9 +45,12 @@ alter table orders
     add column cancelled_at timestamptz,
     -- 1 the buyer, 2 an administrator, 3 time
     add column cancelled_by smallint;
+alter table orders add constraint ids_are_positive check (id > 0);
 alter table orders add constraint cancelled_by_is_known check (cancelled_by between 1 and 3);
 
--- Until now every voucher was free, and no order was ever marked as paid.
+-- Until now every voucher was free, and no order was ever marked as paid. Servers of 0.1.0, which write no
+-- state, write this one until the next file gives them another function.
+alter table orders alter column status set default 2;
 update orders set status = 2, paid_at = created_at where status = 1;
 
 -- The last line of defence: one live order (not cancelled, not refunded) a user and voucher. It begins
@@ -109,6 +112,9 @@ create table refunds (
     done_at          timestamptz,
     primary key (order_id, number, voucher_id)
 );
+-- The same money is applied once, and given back once.
+create unique index payments_one_per_transaction on payments (transaction_id, voucher_id)
+    where transaction_id is not null;
 create index refunds_waiting on refunds (next_attempt_at) where status = 1;
 
 -- Money that the gateway confirmed for a payment that is not ours: kept, and shown to administrators.

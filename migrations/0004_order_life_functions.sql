@@ -311,19 +311,28 @@ begin
         where order_id = own and number = payment_number and voucher_id = voucher and status = 1;
         return case when found then 'failed' else 'repeated' end;
     end if;
+    -- Also where the same money was said to be for another order of the voucher: it pays for one.
     if exists (select from payments p
-               where p.order_id = own and p.voucher_id = voucher and p.transaction_id = transaction) then
+               where p.transaction_id = transaction and p.voucher_id = voucher) then
         return 'repeated';
     end if;
 
     if paid <> asked.amount then
         verdict := 'wrong_amount';
     else
-        update orders set status = 2, paid_at = at, updated_at = at
-        where id = own and voucher_id = voucher and status = 1;
-        if found then
+        -- Where the update had to wait for another change of the order, it keeps the order locked though it
+        -- changed nothing. The exception takes the lock back, before the voucher's row is asked for.
+        begin
+            update orders set status = 2, paid_at = at, updated_at = at
+            where id = own and voucher_id = voucher and status = 1;
+            if not found then
+                raise sqlstate 'SK002';
+            end if;
             verdict := 'applied';
-        else
+        exception
+            when sqlstate 'SK002' then null;
+        end;
+        if verdict is null then
             perform from seckill_vouchers where voucher_id = voucher for no key update;
             update orders late
             set status = 2, paid_at = at, updated_at = at,
@@ -345,7 +354,6 @@ begin
         end if;
     end if;
 
-    -- The money is recorded last: `open_payment` inserts while it holds the order.
     if asked.status in (1, 3) then
         update payments
         set status = case when verdict in ('applied', 'revived') then 2 else 4 end,
@@ -353,7 +361,9 @@ begin
             reason = case when verdict not in ('applied', 'revived') then verdict end
         where order_id = own and number = payment_number and voucher_id = voucher;
     else
-        -- The gateway took money twice for one payment: the second is a payment of its own.
+        -- The gateway took money twice for one payment: the second is a payment of its own. Its number is
+        -- the next one: `open_payment` takes numbers, too, while it holds the order.
+        perform from orders o where o.id = own and o.voucher_id = voucher for no key update;
         insert into payments (voucher_id, order_id, number, amount, status, transaction_id,
                               paid_amount, confirmed_at, reason, created_at)
         select voucher, own, max(p.number) + 1, asked.amount,
@@ -454,3 +464,6 @@ begin
     return (select status from orders where id = own and voucher_id = voucher);
 end
 $$;
+
+-- Orders that servers of 0.1.0 placed since the file before.
+update orders set paid_at = created_at where status = 2 and paid_at is null;

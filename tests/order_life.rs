@@ -378,13 +378,7 @@ async fn what_the_gateway_says_wrongly_changes_nothing() {
         json!({ "payment_id": payment, "status": "succeeded", "transaction_id": "t1", "amount": 1e30 }),
         succeeded("", "t1", PRICE),
     ] {
-        let answer = till.notify(&wrong).await;
-        if answer.status == 204 {
-            // 1e30 is a whole number and saturates: it is not what was asked for.
-            assert_eq!(till.refunds().await.step().await.unwrap().0, 1, "{wrong}");
-            continue;
-        }
-        answer.problem(422, "invalid_request");
+        till.notify(&wrong).await.problem(422, "invalid_request");
     }
     let large = vec![b' '; 10 * 1024 * 1024];
     let signature = key.sign(1, &large);

@@ -55,7 +55,7 @@ pub impl World {
 
     async fn order(&self, user_number: i64, id: i64) -> Option<Order> {
         let id = OrderId::new(id).unwrap();
-        orders::find(self.database.pool(), id)
+        orders::find(self.database.pool(), id, None)
             .await
             .unwrap()
             .filter(|order| order.user_id == user(user_number))
@@ -227,7 +227,7 @@ async fn batches_beside_batches_keep_the_books() {
     let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
     assert!(audits.iter().all(|audit| audit.holds && audit.orders > 0), "{audits:?}");
     for (user, id) in told {
-        let kept = orders::find(world.database.pool(), id)
+        let kept = orders::find(world.database.pool(), id, None)
             .await
             .unwrap()
             .filter(|order| order.user_id == user);

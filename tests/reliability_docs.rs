@@ -8,11 +8,13 @@ use std::path::Path;
 use crate::chaos::plan::Round;
 
 /// What is promised, by name.
-const PROMISES: [&str; 7] = [
+const PROMISES: [&str; 9] = [
     "no_oversell",
     "one_per_user",
     "no_undersell",
     "no_lost_order",
+    "no_stuck_stock",
+    "no_lost_payment",
     "no_lockout",
     "no_deadlock",
     "no_broken_promise",

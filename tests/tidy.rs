@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The modules of the server in the order of their dependencies: each may use those before it.
 /// `config` and `cli` join everything.
-const ORDER: [&str; 6] = ["telemetry", "model", "store", "purchase", "http", "pages"];
+const ORDER: [&str; 7] = ["telemetry", "model", "store", "purchase", "orders", "http", "pages"];
 
 const MAX_LINES: usize = 400;
 

@@ -66,8 +66,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     let settings = args.sms.settings(args.stores.database_url.is_none())?;
     let sms = sms_gateway(&settings)?;
-    let settings = args.payments.settings(args.stores.database_url.is_none())?;
-    let payments = Payments::with(&settings)?;
+    let is_private = args.stores.database_url.is_none();
+    let payments = Payments::with(&args.payments.settings(is_private)?, is_private)?;
     let has_sandbox = matches!(payments, Payments::Sandbox);
     let options = ServerOptions {
         server: args.server,
@@ -112,7 +112,7 @@ pub enum Payments {
 }
 
 impl Payments {
-    fn with(settings: &PaymentSettings<'_>) -> anyhow::Result<Self> {
+    fn with(settings: &PaymentSettings<'_>, is_private: bool) -> anyhow::Result<Self> {
         match settings {
             PaymentSettings::Nothing => {
                 tracing::warn!(
@@ -121,7 +121,15 @@ impl Payments {
                 );
                 Ok(Self::Nothing)
             }
-            PaymentSettings::Sandbox => Ok(Self::Sandbox),
+            PaymentSettings::Sandbox => {
+                if !is_private {
+                    tracing::warn!(
+                        "SECKILL_PAYMENTS=sandbox: everybody who reaches this server can say that an \
+                         order is paid"
+                    );
+                }
+                Ok(Self::Sandbox)
+            }
             PaymentSettings::Http { url, secret } => {
                 let (url, secret) = ((*url).clone(), secret.as_bytes());
                 let webhook = WebhookPayments::new(url, secret, Arc::new(SystemClock));

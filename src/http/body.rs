@@ -100,6 +100,9 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
         .map_err(|error| ApiError::invalid(format!("the body is not the JSON expected: {error}")))
 }
 
+/// 2^53: up to here a number of 64 bits with a point is exact.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+
 /// A whole number however it is written: `100.0` is an integer to JSON Schema.
 pub fn whole_number<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
     deserializer: D,
@@ -107,7 +110,10 @@ pub fn whole_number<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
     let number = Number::deserialize(deserializer)?;
     let whole = match (number.as_i64(), number.as_f64()) {
         (Some(number), _) => Some(number),
-        (None, Some(number)) if number.fract() == 0.0 => Some(number as i64),
+        // Beyond, a number with a point does not tell neighbours apart.
+        (None, Some(number)) if number.fract() == 0.0 && number.abs() <= MAX_EXACT => {
+            Some(number as i64)
+        }
         _ => None,
     };
     let bits = 8 * size_of::<T>();

@@ -174,8 +174,7 @@ pub async fn find(
     session: Session,
     PathId(id): PathId<OrderId>,
 ) -> Result<Json<OrderBody>, ApiError> {
-    let order = orders::find(app.database.pool(), id).await?;
-    let order = order.filter(|order| order.user_id == session.user);
+    let order = orders::find(app.database.pool(), id, Some(session.user)).await?;
     order.map(|order| Json(order.into())).ok_or(ApiError::new(Code::OrderNotFound))
 }
 

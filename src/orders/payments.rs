@@ -25,8 +25,8 @@ pub enum PayError {
 impl Orders {
     /// Begins a payment of `buyer`'s order, or finds the one that is pending. The `pay_url` is there.
     pub async fn pay(&self, id: OrderId, buyer: UserId) -> Result<OpenPayment, PayError> {
-        let order = orders::find(self.database.pool(), id).await?;
-        let order = order.filter(|order| order.user_id == buyer).ok_or(PayError::NotFound)?;
+        let order = orders::find(self.database.pool(), id, Some(buyer)).await?;
+        let order = order.ok_or(PayError::NotFound)?;
         if order.status != OrderStatus::Unpaid {
             return Err(PayError::Refused(order.status));
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::stream::{self, StreamExt};
 use rand::RngExt;
+use tokio::time::Instant;
 
 use super::worker::{Work, Worker};
 use super::{PaymentGateway, RefundRequest};
@@ -60,7 +61,8 @@ impl Refunds {
         let now = order_steps::time(pool).await?;
         let due = refunds::list_due(pool, now, LOOK_FOR).await?;
         let found = due.len();
-        let tries = stream::iter(due).map(async |payment| self.try_one(payment, now).await);
+        let begun = Instant::now();
+        let tries = stream::iter(due).map(async |payment| self.try_one(payment, now, begun).await);
         let tried: Vec<_> = tries.buffer_unordered(AT_ONCE).collect().await;
         let mut done = 0;
         for is_done in tried {
@@ -70,9 +72,17 @@ impl Refunds {
     }
 
     /// Whether this call finished the refund.
-    async fn try_one(&self, payment: PaymentId, now: DateTime<Utc>) -> Result<bool, StoreError> {
+    ///
+    /// The database's clock showed `then` when this machine's showed `begun`.
+    async fn try_one(
+        &self,
+        payment: PaymentId,
+        then: DateTime<Utc>,
+        begun: Instant,
+    ) -> Result<bool, StoreError> {
         let pool = self.database.pool();
-        let Some(refund) = refunds::claim(pool, payment, now, CLAIM).await? else {
+        let now = || then + TimeDelta::from_std(begun.elapsed()).unwrap_or(TimeDelta::MAX);
+        let Some(refund) = refunds::claim(pool, payment, now(), CLAIM).await? else {
             return Ok(false);
         };
         let request =
@@ -81,7 +91,7 @@ impl Refunds {
             let pause = pause_after(refund.attempts);
             tracing::warn!(%payment, attempts = refund.attempts, %error, ?pause, "a refund waits");
             let error: String = error.to_string().chars().take(MAX_ERROR).collect();
-            let next = now + TimeDelta::from_std(pause).unwrap_or(TimeDelta::MAX);
+            let next = now() + TimeDelta::from_std(pause).unwrap_or(TimeDelta::MAX);
             refunds::postpone(pool, payment, &error, next).await?;
             telemetry::refund_tried("failed");
             return Ok(false);

@@ -56,9 +56,7 @@ impl Orders {
     /// Cancels an unpaid order: its buyer's own, or anybody's for an administrator (`buyer` is `None`).
     pub async fn cancel(&self, id: OrderId, buyer: Option<UserId>) -> Result<Taken, StoreError> {
         let canceller = buyer.map_or(Canceller::Administrator, |_| Canceller::Buyer);
-        let order = orders::find(self.database.pool(), id).await?;
-        let Some(order) = order.filter(|order| buyer.is_none_or(|buyer| order.user_id == buyer))
-        else {
+        let Some(order) = orders::find(self.database.pool(), id, buyer).await? else {
             return Ok(Taken::NotFound);
         };
         let step = order_steps::cancel(self.database.pool(), &order, canceller).await?;
@@ -67,7 +65,7 @@ impl Orders {
 
     /// Begins to give the money of a paid order back.
     pub async fn refund(&self, id: OrderId) -> Result<Taken, StoreError> {
-        let Some(order) = orders::find(self.database.pool(), id).await? else {
+        let Some(order) = orders::find(self.database.pool(), id, None).await? else {
             return Ok(Taken::NotFound);
         };
         let step = order_steps::refund(self.database.pool(), &order).await?;
@@ -76,7 +74,7 @@ impl Orders {
 
     /// Redeems a paid order.
     pub async fn redeem(&self, id: OrderId) -> Result<Taken, StoreError> {
-        let Some(order) = orders::find(self.database.pool(), id).await? else {
+        let Some(order) = orders::find(self.database.pool(), id, None).await? else {
             return Ok(Taken::NotFound);
         };
         let step = order_steps::redeem(self.database.pool(), &order).await?;
@@ -91,7 +89,8 @@ impl Orders {
         if step == Step::Taken {
             self.purchases.order_ended(before.user_id, before.voucher_id);
         }
-        let order = orders::find(self.database.pool(), before.id).await;
+        let (pool, voucher) = (self.database.pool(), before.voucher_id);
+        let order = orders::find_of_voucher(pool, voucher, before.id).await;
         // The step was taken, whatever becomes of this look.
         let order = order.map_err(StoreError::into_read_error)?;
         Ok(match (step, order) {

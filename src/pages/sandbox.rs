@@ -170,7 +170,9 @@ async fn look(app: &App, text: &str) -> Result<(PaymentId, SandboxPayment), ApiE
     let id: PaymentId = text.parse().map_err(|_| ApiError::new(Code::NotFound))?;
     let pool = app.database.pool();
     let payment = payments::find(pool, id).await?.ok_or(ApiError::new(Code::NotFound))?;
-    let order = orders::find(pool, id.order).await?.ok_or(ApiError::new(Code::NotFound))?;
+    let order = orders::find_of_voucher(pool, id.voucher, id.order)
+        .await?
+        .ok_or(ApiError::new(Code::NotFound))?;
     let shown = SandboxPayment {
         payment_id: id.to_string(),
         amount: payment.amount,
@@ -257,7 +259,8 @@ async fn tell(app: &App, notification: &NotificationBody) -> Result<(), ApiError
 async fn until_late(app: &App, id: PaymentId) {
     let mut deadline = Instant::now() + LOOK_FOR;
     loop {
-        let order: Result<_, StoreError> = orders::find(app.database.pool(), id.order).await;
+        let order: Result<_, StoreError> =
+            orders::find_of_voucher(app.database.pool(), id.voucher, id.order).await;
         match order {
             Ok(Some(order)) if order.status == OrderStatus::Unpaid => {
                 // The longest time to pay is 30 days: only what comes after it is bounded.

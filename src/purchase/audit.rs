@@ -221,12 +221,12 @@ const BROKEN_ORDERS: &str = "
       select o.voucher_id, o.id,
              case
                when u.id is null then 'orphans'
-               when o.status = 1 and o.pay_by < $2 - interval '1 minute' then 'no_stuck_stock'
+               when o.status = 1 and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute' then 'no_stuck_stock'
                else 'sale_window'
              end as promise,
              case
                when u.id is null then 'orders of users unknown'
-               when o.status = 1 and o.pay_by < $2 - interval '1 minute'
+               when o.status = 1 and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute'
                  then 'orders are unpaid a minute after their time was over'
                else 'orders before the sale began or after it ended'
              end as what
@@ -236,7 +236,7 @@ const BROKEN_ORDERS: &str = "
       left join seckill_vouchers s on s.voucher_id = o.voucher_id
       where ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
         and (u.id is null
-             or (o.status = 1 and o.pay_by < $2 - interval '1 minute')
+             or (o.status = 1 and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute')
              or o.created_at < least(s.begin_time, v.earliest_begin_time)
              or o.created_at >= greatest(s.end_time, v.latest_end_time))
     ) broken
@@ -298,10 +298,10 @@ const BROKEN_MONEY: &str = "
         on p.order_id = r.order_id and p.number = r.number and p.voucher_id = r.voucher_id
       where p.paid_amount is distinct from r.amount and ($1::bigint is null or r.voucher_id = $1)
       union all
-      select voucher_id, min(order_id), 'transactions of the gateway were applied twice'
+      select min(voucher_id), min(order_id), 'transactions of the gateway were applied twice'
       from payments
       where transaction_id is not null and ($1::bigint is null or voucher_id = $1)
-      group by voucher_id, transaction_id
+      group by transaction_id
       having count(*) > 1
     ) broken
     group by voucher_id, what

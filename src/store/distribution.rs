@@ -1,7 +1,7 @@
 //! Spreads the data over the workers of Citus, once (`seckill migrate --distribute`, docs/scaling.md).
 //!
 //! All that belongs to one voucher is distributed by its id and lies together on one worker: the voucher,
-//! its sale, its orders. A purchase is one call of `sell`, which runs there as a whole. The
+//! its sale, its orders, their payments and refunds. A purchase is one call of `sell`, which runs there as a whole. The
 //! users are a reference table, a copy on every server: a phone is unique among all of them, which no
 //! distributed table can promise but of its distribution column, and an audit joins them to the orders
 //! of every shard. The list of migrations stays on the coordinator, where the workers can read it: a node

@@ -7,7 +7,7 @@ use sqlx::postgres::{PgConnection, PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
 use super::postgres::in_time;
-use super::{Database, StoreError};
+use super::{Database, Service, StoreError};
 use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
 
 impl FromRow<'_, PgRow> for Order {
@@ -28,14 +28,40 @@ impl FromRow<'_, PgRow> for Order {
     }
 }
 
-/// The order with this id.
-pub async fn find(pool: &PgPool, id: OrderId) -> Result<Option<Order>, StoreError> {
+/// The order with this id; of `buyer`, or of anybody.
+///
+/// # Errors
+/// `Defect` where two vouchers have an order by this id, because Redis had lost its counter, and nothing
+/// says which of them is meant.
+pub async fn find(
+    pool: &PgPool,
+    id: OrderId,
+    buyer: Option<UserId>,
+) -> Result<Option<Order>, StoreError> {
     let query = sqlx::query_as(
         "select id, user_id, voucher_id, status, amount, created_at, pay_by, paid_at, used_at,
                 cancelled_at, refunded_at
-         from orders where id = $1",
+         from orders where id = $1 and ($2::bigint is null or user_id = $2) limit 2",
     )
-    .bind(id.get());
+    .bind(id.get())
+    .bind(buyer.map(UserId::get));
+    let mut found: Vec<Order> =
+        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    if found.len() > 1 {
+        return Err(StoreError::defect(Service::Postgres, format!("two orders have the id {id}")));
+    }
+    Ok(found.pop())
+}
+
+/// The order of a payment.
+pub async fn find_of_voucher(
+    pool: &PgPool,
+    voucher: VoucherId,
+    id: OrderId,
+) -> Result<Option<Order>, StoreError> {
+    let query = sqlx::query_as("select * from orders where id = $1 and voucher_id = $2")
+        .bind(id.get())
+        .bind(voucher.get());
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
