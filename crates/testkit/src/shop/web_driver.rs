@@ -52,9 +52,14 @@ impl WebDriverCompatibleCommand for ChromeCommand {
     }
 }
 
-impl Browser {
-    /// A browser whose user prefers `language`, a tag such as `zh-CN`, with a page of this size.
-    pub async fn new(language: &str, size: (u32, u32)) -> Self {
+/// How often chromedriver is started that ends before it says its port.
+const STARTS: u32 = 5;
+
+/// A chromedriver, and its port. Where very many connections are about, it may end at once: with `--port=0`
+/// it needs one free port for both families of addresses.
+async fn start_driver() -> (Child, String) {
+    let mut said = Vec::new();
+    for _ in 0..STARTS {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
             .stdin(Stdio::null())
@@ -65,16 +70,27 @@ impl Browser {
             .expect("this test needs chromedriver on the PATH: run scripts/setup.sh browser");
         let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
         let port = must("chromedriver says its port", async {
-            loop {
-                let line = lines.next_line().await.unwrap().expect("chromedriver ended");
+            while let Some(line) = lines.next_line().await.unwrap() {
                 if let Some((_, port)) = line.split_once("started successfully on port ") {
-                    return port.trim_end_matches('.').to_owned();
+                    return Some(port.trim_end_matches('.').to_owned());
                 }
+                said.push(line);
             }
+            None
         });
-        let port = port.await;
-        // What it says later is nobody's, but must not be a broken pipe.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        if let Some(port) = port.await {
+            // What it says later is nobody's, but must not be a broken pipe.
+            tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+            return (driver, port);
+        }
+    }
+    panic!("chromedriver ended {STARTS} times: {said:?}");
+}
+
+impl Browser {
+    /// A browser whose user prefers `language`, a tag such as `zh-CN`, with a page of this size.
+    pub async fn new(language: &str, size: (u32, u32)) -> Self {
+        let (driver, port) = start_driver().await;
         let profile = tempfile::tempdir().unwrap();
         let capabilities = json!({
             "goog:loggingPrefs": { "browser": "ALL" },
