@@ -523,7 +523,8 @@ async fn the_audit_names_what_is_wrong_with_the_money() {
         ("update payments set status = 4, reason = 'order_paid'", &[promise, promise]),
         ("insert into refunds select voucher_id, id, 1, 't1', 8000, 'x', 1, 0, now(), null, now() from orders",
             &[promise]),
-        ("insert into payments select voucher_id, order_id, 2, amount, 4, null, 't1', paid_amount, now(),
+        ("drop index payments_one_per_transaction;
+             insert into payments select voucher_id, order_id, 2, amount, 4, null, 't1', paid_amount, now(),
             'order_paid', now() from payments", &[promise, promise]),
     ] {
         let till = Till::open(1).await;

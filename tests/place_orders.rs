@@ -55,10 +55,7 @@ pub impl World {
 
     async fn order(&self, user_number: i64, id: i64) -> Option<Order> {
         let id = OrderId::new(id).unwrap();
-        orders::find(self.database.pool(), id, None)
-            .await
-            .unwrap()
-            .filter(|order| order.user_id == user(user_number))
+        orders::find(self.database.pool(), id, Some(user(user_number))).await.unwrap()
     }
 }
 
@@ -227,10 +224,7 @@ async fn batches_beside_batches_keep_the_books() {
     let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
     assert!(audits.iter().all(|audit| audit.holds && audit.orders > 0), "{audits:?}");
     for (user, id) in told {
-        let kept = orders::find(world.database.pool(), id, None)
-            .await
-            .unwrap()
-            .filter(|order| order.user_id == user);
+        let kept = orders::find(world.database.pool(), id, Some(user)).await.unwrap();
         assert!(kept.is_some(), "{user} was told of {id}");
     }
 }

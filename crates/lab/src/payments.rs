@@ -28,7 +28,7 @@ pub(super) const PAID_TOO_LATE: &str = "paid too late, and nobody gives the mone
 /// Money that the gateway has taken.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TakenMoney {
-    /// Whose it was.
+    /// The user who paid.
     pub(super) payer: &'static str,
     /// What for.
     order: i64,

@@ -126,7 +126,7 @@ impl Design for ExpireByCondition {
     }
 }
 
-/// Whatever changes the stock locks the voucher's row before it touches an order, as a purchase does:
+/// All steps that change the stock lock the voucher's row before they touch an order, as a purchase does:
 /// so no two wait for each other.
 async fn lock_voucher(transaction: &mut PgConnection, voucher: i64) -> Result<(), RungError> {
     sqlx::query("select from seckill_vouchers where voucher_id = $1 for no key update")

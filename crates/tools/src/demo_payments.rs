@@ -25,7 +25,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// An order that its buyer means to pay.
 #[derive(Clone)]
 pub struct OrderToPay {
-    /// Whose it is.
+    /// The user who bought.
     pub buyer: Buyer,
     /// As the purchase named it.
     pub order_id: String,
