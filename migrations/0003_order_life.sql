@@ -14,7 +14,7 @@ alter table vouchers
     add column terms text not null default '',
     -- What the voucher is worth, in the currency's smallest unit, for people. Null: not said.
     add column value bigint,
-    -- Once the window of the sale was edited: the earliest beginning and the latest end that it ever had.
+    -- Once the voucher was edited: the earliest beginning and the latest end that its sale ever had.
     -- An audit holds the orders of before the edit against them.
     add column earliest_begin_time timestamptz,
     add column latest_end_time timestamptz;

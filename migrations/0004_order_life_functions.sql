@@ -10,7 +10,9 @@
 --
 -- The clock is read into a variable: Citus takes no function that may change its answer in an `update`.
 --
--- The settings are those of 0002_functions.sql, for the reasons given there.
+-- The settings are those of 0002_functions.sql, for the reasons given there. The steps after the purchase wait
+-- for a row half as long, because it may be twice: for the session that waits before them, and for the one
+-- that holds the row.
 
 -- Places an order of `voucher` for each of `users`, one or many, with the id and the time at the same
 -- place of the other arrays. All of them are one transaction. Every strategy calls it.
@@ -190,7 +192,7 @@ $$;
 create function cancel_order(voucher bigint, own bigint, canceller smallint) returns smallint
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '600ms'
+set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz;
@@ -212,7 +214,7 @@ $$;
 create function expire_orders(voucher bigint, ids bigint[]) returns bigint
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '600ms'
+set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz;
@@ -243,7 +245,7 @@ returns table (
 )
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '600ms'
+set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz;
@@ -291,7 +293,7 @@ create function settle_payment(
 returns text
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '600ms'
+set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz := sale_time();
@@ -388,7 +390,7 @@ $$;
 create function refund_order(voucher bigint, own bigint) returns smallint
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '600ms'
+set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz := sale_time();
@@ -404,6 +406,10 @@ begin
         values (voucher, own, money.number, money.transaction_id, money.paid_amount, 'refund',
                 at, at);
         return 2;
+    end if;
+    -- Not further with an order that costs something: the update may have locked it.
+    if exists (select from orders where id = own and voucher_id = voucher and amount > 0) then
+        return (select status from orders where id = own and voucher_id = voucher);
     end if;
     perform from seckill_vouchers where voucher_id = voucher for no key update;
     update orders set status = 6, refunded_at = at, updated_at = at
@@ -422,7 +428,7 @@ $$;
 create function finish_refund(voucher bigint, own bigint, payment_number integer) returns boolean
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '600ms'
+set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz := sale_time();
@@ -451,7 +457,7 @@ $$;
 create function redeem_order(voucher bigint, own bigint) returns smallint
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '600ms'
+set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz := sale_time();

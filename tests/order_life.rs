@@ -3,10 +3,12 @@
 
 #[allow(unused_imports)]
 use crate::worlds::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chrono::TimeDelta;
+use futures_util::future::join_all;
 use seckill::http::webhook::SIGNATURE;
 use seckill::model::{Clock, OrderStatus, Voucher};
 use seckill::orders::expiry::Expiry;
@@ -23,12 +25,19 @@ use testkit::wait::eventually;
 #[derive(Debug, Default)]
 struct Gateway {
     is_away: Mutex<bool>,
+    is_silent: Mutex<bool>,
+    /// Payments that it was asked for.
+    asked: AtomicUsize,
     refunded: Mutex<Vec<RefundRequest>>,
 }
 
 #[async_trait]
 impl PaymentGateway for Gateway {
     async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if *self.is_silent.lock().unwrap() {
+            std::future::pending::<()>().await;
+        }
         self.answer()?;
         Ok(format!("https://pay.example/{}", request.payment))
     }
@@ -266,24 +275,27 @@ async fn more_overdue_orders_than_one_step_takes_are_cancelled_in_the_next_and_a
     assert!(audits.iter().all(|audit| audit.holds && audit.orders == 0), "{audits:?}");
 }
 
-#[tokio::test]
-async fn money_that_comes_too_late_revives_the_order_or_goes_back() {
-    // Nobody else has the voucher: the order lives again.
-    let till = Till::open(1).await;
+/// An order of user 1 that time has cancelled, of a voucher with this stock, and its payment.
+async fn expired(stock: i32) -> (Till, String, String) {
+    let till = Till::open(stock).await;
     let order = till.buy(1).await;
     let payment = till.own_step(1, &order, "payments").await.text_of("payment_id").to_owned();
     till.api.world.set_time(till.api.world.clock.now() + TimeDelta::hours(1)).await;
     assert_eq!(till.expire().await, 1);
+    (till, order, payment)
+}
+
+#[tokio::test]
+async fn money_that_comes_too_late_revives_an_order_whose_voucher_is_left() {
+    let (till, order, payment) = expired(1).await;
     till.notify(&succeeded(&payment, "t1", PRICE)).await.is(204);
     assert_eq!(till.status(1, &order).await, "paid");
     assert_eq!(till.holds().await.stock, 0);
+}
 
-    // Somebody else has it: the money goes back.
-    let till = Till::open(1).await;
-    let order = till.buy(1).await;
-    let payment = till.own_step(1, &order, "payments").await.text_of("payment_id").to_owned();
-    till.api.world.set_time(till.api.world.clock.now() + TimeDelta::hours(1)).await;
-    assert_eq!(till.expire().await, 1);
+#[tokio::test]
+async fn money_that_comes_too_late_for_a_voucher_that_somebody_else_has_goes_back() {
+    let (till, order, payment) = expired(1).await;
     till.buy(2).await;
     till.notify(&succeeded(&payment, "t1", PRICE)).await.is(204);
     assert_eq!(till.status(1, &order).await, "cancelled");
@@ -292,13 +304,12 @@ async fn money_that_comes_too_late_revives_the_order_or_goes_back() {
     assert_eq!(till.refunds().await.step().await.unwrap(), (1, 1));
     assert_eq!(till.gateway.refunded.lock().unwrap()[0].transaction_id, "t1");
     assert_eq!(till.holds().await.life.refunds, 1);
+}
 
-    // The buyer has bought again meanwhile: one order of a user lives, and the money of the first goes back.
-    let till = Till::open(2).await;
-    let order = till.buy(1).await;
-    let payment = till.own_step(1, &order, "payments").await.text_of("payment_id").to_owned();
-    till.api.world.set_time(till.api.world.clock.now() + TimeDelta::hours(1)).await;
-    assert_eq!(till.expire().await, 1);
+/// One order of a user lives, and the money of the first goes back.
+#[tokio::test]
+async fn money_that_comes_too_late_for_a_buyer_who_bought_again_goes_back() {
+    let (till, order, payment) = expired(2).await;
     eventually("its buyer buys again", async || {
         till.api.buy(1, till.voucher.id).await.status == 201
     })
@@ -449,6 +460,69 @@ async fn a_gateway_that_is_away_for_an_hour_loses_nothing() {
     till.api.buy(1, till.voucher.id).await.is(201);
     let audit = till.holds().await;
     assert_eq!((audit.life.refunded, audit.life.refunds, audit.orders), (1, 1, 1));
+}
+
+/// As many payments as may be begun at once wait for a gateway that says nothing. One more is refused, and
+/// whatever is no payment goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_is_silent_holds_up_no_other_request() {
+    let till = Till::open(70).await;
+    till.api.world.users(70).await;
+    let orders = join_all((1..=66).map(|number| till.buy(number))).await;
+    *till.gateway.is_silent.lock().unwrap() = true;
+    let pay =
+        async |number: i64| till.own_step(number, &orders[number as usize - 1], "payments").await;
+    let waiting = join_all((1..=64).map(pay));
+    let others = async {
+        eventually("64 payments wait for the gateway", async || {
+            till.gateway.asked.load(Ordering::Relaxed) == 64
+        })
+        .await;
+        pay(65).await.problem(503, "unavailable");
+        till.api.get_as(1, "/api/me").await.is(200);
+        assert_eq!(till.status(1, &orders[0]).await, "unpaid");
+        till.own_step(66, &orders[65], "cancellation").await.is(200);
+        till.api.buy(67, till.voucher.id).await.is(201);
+    };
+    tokio::select! {
+        _ = waiting => panic!("the gateway is silent"),
+        () = others => {}
+    }
+}
+
+/// The row of a voucher is held, and steps of its orders wait for it: they are refused in time, and nobody
+/// who reads, or takes a step of another voucher's order after that, waits behind them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_is_held_delays_no_reader() {
+    let till = Till::open(10).await;
+    let orders = join_all((1..=5).map(|number| till.buy(number))).await;
+    let mut holder = PgConnection::connect(&till.api.world.database_url).await.unwrap();
+    let hold = "begin; select from seckill_vouchers for update";
+    sqlx::raw_sql(hold).execute(&mut holder).await.unwrap();
+    let cancelling = join_all((1..=5).map(|number| {
+        let order = &orders[number as usize - 1];
+        till.own_step(number, order, "cancellation")
+    }));
+    let reading = async {
+        eventually("a step waits for the row", async || {
+            let waiting = sqlx::query_scalar::<_, i64>(
+                "select count(*) from pg_stat_activity
+                 where datname = current_database() and wait_event_type = 'Lock'",
+            );
+            waiting.fetch_one(till.api.world.database.pool()).await.unwrap() == 2
+        })
+        .await;
+        join_all((1..=5).map(|number| till.status(number, &orders[number as usize - 1]))).await
+    };
+    let (refused, read) = tokio::join!(cancelling, reading);
+    assert_eq!(read, ["unpaid"; 5]);
+    for answer in refused {
+        // Nothing was done: it does not say that the outcome is unknown.
+        answer.problem(503, "unavailable");
+        assert!(answer.body.get("detail").is_none(), "{answer:?}");
+    }
+    sqlx::raw_sql("rollback").execute(&mut holder).await.unwrap();
+    till.own_step(1, &orders[0], "cancellation").await.is(200);
 }
 
 #[tokio::test]

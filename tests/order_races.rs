@@ -151,7 +151,8 @@ async fn behind<T>(world: &World, first: &str, second: impl Future<Output = T>) 
                 "select count(*) from pg_stat_activity
                  where datname = current_database() and wait_event_type = 'Lock'",
             );
-            waiting.fetch_one(&mut holder).await.unwrap() > 0
+            // Not on the holder's connection: a transaction sees this view as it first saw it.
+            waiting.fetch_one(world.database.pool()).await.unwrap() > 0
         })
         .await;
         sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();

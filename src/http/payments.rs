@@ -62,12 +62,11 @@ impl PaymentGateway for WebhookPayments {
         let answer = self.0.send(&message).await.map_err(GatewayError)?;
         let answer: Result<Announced, _> = serde_json::from_slice(&answer);
         let answer = answer.map_err(|error| GatewayError(format!("no pay_url: {error}")))?;
-        let url = url::Url::parse(&answer.pay_url);
         // Browsers go there: a script must not hide in it.
-        if !url.is_ok_and(|url| ["http", "https"].contains(&url.scheme())) {
-            return Err(GatewayError("pay_url does not begin with http:// or https://".to_owned()));
+        match url::Url::parse(&answer.pay_url) {
+            Ok(url) if ["http", "https"].contains(&url.scheme()) => Ok(url.into()),
+            _ => Err(GatewayError("pay_url does not begin with http:// or https://".to_owned())),
         }
-        Ok(answer.pay_url)
     }
 
     async fn refund(&self, request: &RefundRequest) -> Result<(), GatewayError> {

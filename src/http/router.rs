@@ -10,6 +10,7 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch, post};
 use futures_util::FutureExt as _;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tower_http::trace::TraceLayer;
 
@@ -46,7 +47,6 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .route("/api/vouchers/{id}", patch(vouchers::change))
         .route("/api/vouchers/{id}/audit", post(audits::create))
         .route("/api/vouchers/{id}/orders", get(voucher_orders::list))
-        .route("/api/orders/{id}/payments", post(payments::create))
         .route("/api/orders/{id}/cancellation", post(orders::cancel))
         .route("/api/orders/{id}/refund", post(orders::refund))
         .route("/api/orders/{id}/redemption", post(orders::redeem))
@@ -55,6 +55,11 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .route("/api/nodes", get(nodes::list))
         .route("/api/orders", get(orders::list))
         .route("/api/orders/{id}", get(orders::find));
+    // It waits for the payment gateway: so it has permits of its own.
+    let permits = Arc::clone(&app.memory().payments);
+    let paying = Router::new()
+        .route("/api/orders/{id}/payments", post(payments::create))
+        .route_layer(from_fn_with_state(permits, limit));
     let api = Router::new()
         .route("/api/login-codes", post(sessions::send_code))
         .route("/api/vouchers", get(vouchers::list))
@@ -64,6 +69,7 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .route("/api/vouchers/{id}/orders", post(orders::buy))
         .route("/api/payments/notifications", post(payments::notify))
         .merge(self::limited(app.clone(), limited))
+        .merge(paying)
         .route("/healthz", get(operations::healthz))
         .route("/readyz", get(operations::readyz))
         .route("/metrics", get(operations::metrics))
@@ -82,7 +88,7 @@ pub fn router_with(app: App, added: Additions) -> Router {
 
 /// `routes` within the limit on requests that ask the database.
 pub fn limited<S: Clone + Send + Sync + 'static>(app: App, routes: Router<S>) -> Router<S> {
-    routes.route_layer(from_fn_with_state(app, limit_reads))
+    routes.route_layer(from_fn_with_state(Arc::clone(&app.memory().reads), limit))
 }
 
 /// Clients and proxies keep connections to a process that is to end. The next answer tells each of them
@@ -98,8 +104,8 @@ async fn close_while_draining(State(app): State<App>, request: Request, next: Ne
 /// Load shedding: beyond the limit a request is refused at once, so that it does not queue for the few
 /// connections of these routes. A request that was let in runs to its end, also if its client leaves: a
 /// connection on which a statement was broken off would be lost to the pool for a while.
-async fn limit_reads(State(app): State<App>, request: Request, next: Next) -> Response {
-    let Ok(permit) = Arc::clone(&app.memory().reads).try_acquire_owned() else {
+async fn limit(State(permits): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
+    let Ok(permit) = permits.try_acquire_owned() else {
         return ApiError::unavailable().into_response();
     };
     let answering = tokio::spawn(async move {

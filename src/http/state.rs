@@ -28,6 +28,10 @@ const MAX_READS: usize = 64;
 /// Notifications of the payment gateway that may be settled at once; one more is to be sent again.
 const MAX_NOTIFICATIONS: usize = 16;
 
+/// Payments that buyers may begin at once, each of which may wait seconds for the gateway; one more is
+/// refused.
+const MAX_PAYMENTS: usize = 64;
+
 /// The state of the API. Its parts are reached as `app.database`, `app.purchases` and so on. Each request
 /// clones it several times, on every core: so it is one `Arc`.
 #[derive(Debug, Clone)]
@@ -76,6 +80,8 @@ pub struct AppMemory {
     pub audits: Semaphore,
     /// A permit for each notification of the payment gateway.
     pub notifications: Arc<Semaphore>,
+    /// A permit for each payment that a buyer begins.
+    pub payments: Arc<Semaphore>,
     /// A permit for each read of users and orders.
     pub reads: Arc<Semaphore>,
     draining: AtomicBool,
@@ -95,6 +101,7 @@ impl App {
             metrics: health::metrics_text(&parts.purchases, &parts.database),
             nodes: health::nodes(&parts.database),
             audits: Semaphore::new(1),
+            payments: Arc::new(Semaphore::new(MAX_PAYMENTS)),
             notifications: Arc::new(Semaphore::new(MAX_NOTIFICATIONS)),
             reads: Arc::new(Semaphore::new(MAX_READS)),
             draining: AtomicBool::new(false),

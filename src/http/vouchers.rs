@@ -282,7 +282,7 @@ pub async fn change(
 ) -> Result<Json<VoucherBody>, ApiError> {
     let change = VoucherChange::from(body);
     change.check().map_err(ApiError::invalid)?;
-    let changed = vouchers::change(app.database.pool(), id, &change).await?;
+    let changed = vouchers::change(app.database.steps(), id, &change).await?;
     match changed {
         Changed::Voucher(voucher) => {
             app.purchases.voucher_changed(id);

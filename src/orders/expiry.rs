@@ -88,7 +88,7 @@ impl Expiry {
         let mut batches = orders.chunks(BATCH).peekable();
         while let Some(batch) = batches.next() {
             let begun = Instant::now();
-            let count = order_steps::expire(self.database.pool(), voucher, batch).await?;
+            let count = order_steps::expire(self.database.steps(), voucher, batch).await?;
             if count > 0 {
                 self.purchases.voucher_changed(voucher);
                 telemetry::orders_expired(count);

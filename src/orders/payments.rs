@@ -52,7 +52,7 @@ impl Orders {
         let pool = self.database.pool();
         let settled = match payment.parse::<PaymentId>() {
             Ok(id) => {
-                let settled = payments::settle(pool, id, verdict).await?;
+                let settled = payments::settle(self.database.steps(), id, verdict).await?;
                 if settled == Settled::Revived {
                     self.purchases.voucher_changed(id.voucher);
                 }

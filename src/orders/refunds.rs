@@ -96,7 +96,7 @@ impl Refunds {
             telemetry::refund_tried("failed");
             return Ok(false);
         }
-        let is_done = refunds::finish(pool, payment).await?;
+        let is_done = refunds::finish(self.database.steps(), payment).await?;
         if is_done {
             self.purchases.voucher_changed(payment.voucher);
             telemetry::refund_tried("done");

@@ -59,7 +59,7 @@ impl Orders {
         let Some(order) = orders::find(self.database.pool(), id, buyer).await? else {
             return Ok(Taken::NotFound);
         };
-        let step = order_steps::cancel(self.database.pool(), &order, canceller).await?;
+        let step = order_steps::cancel(self.database.steps(), &order, canceller).await?;
         self.after(&order, step).await
     }
 
@@ -68,7 +68,7 @@ impl Orders {
         let Some(order) = orders::find(self.database.pool(), id, None).await? else {
             return Ok(Taken::NotFound);
         };
-        let step = order_steps::refund(self.database.pool(), &order).await?;
+        let step = order_steps::refund(self.database.steps(), &order).await?;
         self.after(&order, step).await
     }
 
@@ -77,7 +77,7 @@ impl Orders {
         let Some(order) = orders::find(self.database.pool(), id, None).await? else {
             return Ok(Taken::NotFound);
         };
-        let step = order_steps::redeem(self.database.pool(), &order).await?;
+        let step = order_steps::redeem(self.database.steps(), &order).await?;
         self.after(&order, step).await
     }
 

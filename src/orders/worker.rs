@@ -1,7 +1,9 @@
 //! Work that nobody asks for, taken in steps by a task that lives as long as its handle.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use rand::RngExt;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
@@ -26,7 +28,14 @@ impl Worker {
     pub(super) fn start(mut work: impl Work) -> Self {
         let task = tokio::spawn(async move {
             loop {
-                match work.step().await {
+                let step = AssertUnwindSafe(work.step()).catch_unwind().await;
+                // The panic's own message is on standard error. The next step may go well.
+                let Ok(step) = step else {
+                    tracing::error!("a step of a worker panicked");
+                    sleep(next_look()).await;
+                    continue;
+                };
+                match step {
                     Ok(true) => {}
                     Ok(false) => sleep(next_look()).await,
                     Err(error) => {

@@ -11,6 +11,7 @@ use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use super::page::HtmlPage;
@@ -131,6 +132,8 @@ const MAX_DELAY: Duration = Duration::from_secs(60);
 /// How often a late payment looks whether it is late, and for how long after the time to pay is over.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const LOOK_FOR: Duration = Duration::from_secs(120);
+/// Notifications that may be on their way at once; one more is refused.
+const MAX_LATER: usize = 256;
 /// How often it tells the server again that did not take the notification.
 const TRIES: u32 = 30;
 
@@ -231,7 +234,10 @@ async fn press(
         tell(&app, &notification).await?;
         return Ok(StatusCode::NO_CONTENT);
     }
+    static LATER: Semaphore = Semaphore::const_new(MAX_LATER);
+    let permit = LATER.try_acquire().map_err(|_| ApiError::unavailable())?;
     tokio::spawn(async move {
+        let _permit = permit;
         sleep(delay).await;
         if press.action == Action::PayLate {
             until_late(&app, id).await;
@@ -259,13 +265,16 @@ async fn tell(app: &App, notification: &NotificationBody) -> Result<(), ApiError
 async fn until_late(app: &App, id: PaymentId) {
     let mut deadline = Instant::now() + LOOK_FOR;
     loop {
+        let mut pause = LOOK_EVERY;
         let order: Result<_, StoreError> =
             orders::find_of_voucher(app.database.pool(), id.voucher, id.order).await;
         match order {
             Ok(Some(order)) if order.status == OrderStatus::Unpaid => {
                 // The longest time to pay is 30 days: only what comes after it is bounded.
-                if order.pay_by.is_some_and(|pay_by| app.purchases.clock().now() < pay_by) {
-                    deadline = Instant::now() + LOOK_FOR;
+                let left = order.pay_by.map(|pay_by| pay_by - app.purchases.clock().now());
+                if let Some(left) = left.and_then(|left| left.to_std().ok()) {
+                    pause = left.max(LOOK_EVERY);
+                    deadline = Instant::now() + pause + LOOK_FOR;
                 }
             }
             Ok(_) => return,
@@ -274,6 +283,6 @@ async fn until_late(app: &App, id: PaymentId) {
         if Instant::now() >= deadline {
             return;
         }
-        sleep(LOOK_EVERY).await;
+        sleep(pause).await;
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::in_flight::{InFlight, UnderWay};
@@ -188,16 +189,17 @@ impl Purchases {
     ) -> Result<Outcome, PurchaseError> {
         let voucher = sale.voucher.id;
         for _ in 0..MAX_IDS {
+            let asked_at = Instant::now();
             let placed = self.order_writer.place(voucher, NewOrder { id, user, at }).await;
             let placed = placed.map_err(PurchaseError::Order);
             sale.breaker.record(&placed);
             let outcome = match placed? {
                 Placement::Ordered(due) => {
-                    self.recent_orders.remember(user, voucher, id);
+                    self.recent_orders.remember(user, voucher, id, asked_at);
                     Outcome::Ordered(Order::placed(id, user, voucher, at, due))
                 }
                 Placement::AlreadyBought(order_id) => {
-                    self.recent_orders.remember(user, voucher, order_id);
+                    self.recent_orders.remember(user, voucher, order_id, asked_at);
                     Outcome::Refused(Refusal::AlreadyBought { order_id })
                 }
                 Placement::SoldOut => {

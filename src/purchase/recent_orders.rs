@@ -18,9 +18,9 @@ impl RecentOrders {
         Self(Cache::new(MAX_REMEMBERED))
     }
 
-    /// `user` has `order` of `voucher`.
-    pub fn remember(&self, user: UserId, voucher: VoucherId, order: OrderId) {
-        self.0.insert((user, voucher), (order, Instant::now()));
+    /// The database, asked `at` this instant, said that `user` has `order` of `voucher`.
+    pub fn remember(&self, user: UserId, voucher: VoucherId, order: OrderId, at: Instant) {
+        self.0.insert((user, voucher), (order, at));
     }
 
     /// `user` may have no live order of `voucher` any more.
@@ -48,7 +48,7 @@ mod tests {
         let Some(order) = OrderId::new(9) else { return };
         for _ in 0..2 {
             assert_eq!(orders.find(user, voucher), None);
-            orders.remember(user, voucher, order);
+            orders.remember(user, voucher, order, Instant::now());
             tokio::time::advance(FRESH_FOR).await;
             assert_eq!(orders.find(user, voucher), Some(order));
             tokio::time::advance(Duration::from_millis(1)).await;

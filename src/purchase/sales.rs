@@ -90,6 +90,8 @@ struct RecentSale {
     sale: Arc<Sale>,
     /// `None`: it has changed since.
     read_at: Option<Instant>,
+    /// When it was known to have changed.
+    changed_at: Option<Instant>,
 }
 
 impl RecentSale {
@@ -132,7 +134,8 @@ impl Sales {
     pub fn forget(&self, id: VoucherId) {
         // Not removed: its circuit breaker stays, and those who wait for it are no look-ups of an unknown id.
         if let Some(RecentSale { sale, .. }) = self.memory.get(&id) {
-            self.memory.insert(id, RecentSale { sale, read_at: None });
+            let changed_at = Some(Instant::now());
+            self.memory.insert(id, RecentSale { sale, read_at: None, changed_at });
         }
     }
 
@@ -178,9 +181,13 @@ async fn read(
         }
         for (id, voucher) in found {
             let sale = voucher.map(|voucher| {
-                let earlier = memory.get(&id).map(|remembered| remembered.sale);
+                let earlier = memory.get(&id);
+                let changed_at = earlier.as_ref().and_then(|earlier| earlier.changed_at);
+                // What was read before a change is of no use after it.
+                let read_at = read_at.filter(|_| changed_at <= read_at);
+                let earlier = earlier.map(|earlier| earlier.sale);
                 let sale = Arc::new(Sale::new(voucher, earlier.as_deref()));
-                memory.insert(id, RecentSale { sale: Arc::clone(&sale), read_at });
+                memory.insert(id, RecentSale { sale: Arc::clone(&sale), read_at, changed_at });
                 Some(sale)
             });
             sales.insert(id, sale);

@@ -108,6 +108,13 @@ impl StoreError {
         matches!(self, Self::Unknown { .. })
     }
 
+    /// Whether a live server took the request back: another session held what it needed for too long.
+    pub fn is_turned_away(&self) -> bool {
+        let Self::Unavailable { cause, .. } = self else { return false };
+        let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
+        matches!(answer.code().as_deref(), Some("57014" | "55P03" | "40001" | "40P01"))
+    }
+
     /// Whether a live coordinator of Citus says that one of its workers is away. A server that itself goes
     /// away ends the session with `FATAL`, or with `SHUT_DOWN`.
     pub fn is_about_one_worker(&self) -> bool {

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use sqlx::postgres::PgPool;
 
 use super::StoreError;
-use super::postgres::in_time;
+use super::postgres::{in_time, step_in_time};
 use crate::model::{Order, OrderId, OrderStatus, VoucherId};
 
 /// What became of a step.
@@ -49,7 +49,7 @@ pub async fn cancel(
         .bind(order.voucher_id.get())
         .bind(order.id.get())
         .bind(canceller as i16);
-    let found = in_time(pool, async |connection| query.fetch_one(connection).await).await?;
+    let found = step_in_time(pool, async |connection| query.fetch_one(connection).await).await?;
     Ok(Step::leaving(OrderStatus::Unpaid, found))
 }
 
@@ -58,7 +58,7 @@ pub async fn refund(pool: &PgPool, order: &Order) -> Result<Step, StoreError> {
     let query = sqlx::query_scalar("select refund_order($1, $2)")
         .bind(order.voucher_id.get())
         .bind(order.id.get());
-    let found = in_time(pool, async |connection| query.fetch_one(connection).await).await?;
+    let found = step_in_time(pool, async |connection| query.fetch_one(connection).await).await?;
     Ok(Step::leaving(OrderStatus::Paid, found))
 }
 
@@ -67,7 +67,7 @@ pub async fn redeem(pool: &PgPool, order: &Order) -> Result<Step, StoreError> {
     let query = sqlx::query_scalar("select redeem_order($1, $2)")
         .bind(order.voucher_id.get())
         .bind(order.id.get());
-    let found = in_time(pool, async |connection| query.fetch_one(connection).await).await?;
+    let found = step_in_time(pool, async |connection| query.fetch_one(connection).await).await?;
     Ok(Step::leaving(OrderStatus::Paid, found))
 }
 
@@ -100,7 +100,7 @@ pub async fn expire(
     let query = sqlx::query_scalar("select expire_orders($1, $2)")
         .bind(voucher.get())
         .bind(orders.iter().map(|order| order.get()).collect::<Vec<_>>());
-    in_time(pool, async |connection| query.fetch_one(connection).await).await
+    step_in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
 /// The time by which sales begin and end and payments are late.

@@ -53,7 +53,7 @@ pub async fn find(
     Ok(found.pop())
 }
 
-/// The order of a payment.
+/// The order with this id of `voucher`.
 pub async fn find_of_voucher(
     pool: &PgPool,
     voucher: VoucherId,

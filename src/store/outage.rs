@@ -25,6 +25,10 @@ impl DatabaseOutage {
         if answer.as_ref().is_err_and(StoreError::is_about_one_worker) {
             return;
         }
+        // It waited for a row, or for a lock: the server is there.
+        if answer.as_ref().is_err_and(StoreError::is_turned_away) {
+            return self.is_over();
+        }
         self.observe_failure(answer);
         if answer.as_ref().err().is_none_or(|error| !error.retry_may_help()) {
             self.is_over();

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use sqlx::postgres::PgPool;
 
-use super::postgres::in_time;
+use super::postgres::{in_time, step_in_time};
 use super::{Service, StoreError};
 use crate::model::{InvalidId, Order, OrderId, OrderStatus, UserId, VoucherId};
 
@@ -219,14 +219,25 @@ pub async fn settle(
         Verdict::Succeeded { transaction, amount } => (Some(transaction), Some(*amount)),
         Verdict::Failed => (None, None),
     };
-    let query = sqlx::query_scalar("select settle_payment($1, $2, $3, $4, $5, $6)")
-        .bind(id.voucher.get())
-        .bind(id.order.get())
-        .bind(id.number)
-        .bind(transaction)
-        .bind(amount)
-        .bind(transaction.is_some());
-    let said: String = in_time(pool, async |connection| query.fetch_one(connection).await).await?;
+    let call = || {
+        sqlx::query_scalar("select settle_payment($1, $2, $3, $4, $5, $6)")
+            .bind(id.voucher.get())
+            .bind(id.order.get())
+            .bind(id.number)
+            .bind(transaction)
+            .bind(amount)
+            .bind(transaction.is_some())
+    };
+    let said: String = step_in_time(pool, async |connection| {
+        match call().fetch_one(&mut *connection).await {
+            // The same money was said to be for another order at the same moment: the second call finds it.
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
+                call().fetch_one(connection).await
+            }
+            said => said,
+        }
+    })
+    .await?;
     let settled = Settled::ALL.into_iter().find(|settled| settled.as_str() == said);
     settled.ok_or_else(|| {
         StoreError::defect(Service::Postgres, format!("settle_payment says {said:?}"))

@@ -34,6 +34,10 @@ const PURCHASE_CONNECTIONS: u32 = 8;
 /// Connections of one process for everything else.
 const OTHER_CONNECTIONS: u32 = 4;
 
+/// Connections of one process for the steps of an order's life, and for changes of a voucher. They may wait
+/// for the row of a voucher that sells fast, or that somebody holds: no reader waits behind them.
+const STEP_CONNECTIONS: u32 = 2;
+
 /// Shared by all handles of the process: it is about the log.
 static OUTAGE: DatabaseOutage = DatabaseOutage::new();
 
@@ -56,6 +60,43 @@ pub(super) async fn in_time<T>(
     answer
 }
 
+/// Runs one statement that may wait for the row of a voucher. Its time begins when it has a connection: so a
+/// row that is held is told as "nothing was done", however long the wait for the connection was.
+///
+/// # Errors
+/// As those of [`in_time`].
+pub(super) async fn step_in_time<T>(
+    pool: &PgPool,
+    statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
+) -> Result<T, StoreError> {
+    let answer = async {
+        let mut connection = ClosedUnlessKept::new(acquire(pool).await?);
+        match within(ANSWER_WITHIN, statement(connection.get())).await {
+            Ok(answer) => {
+                let answer = answer?;
+                connection.keep();
+                Ok(answer)
+            }
+            Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
+        }
+    };
+    let answer = answer.await;
+    OUTAGE.observe(&answer);
+    answer
+}
+
+/// A connection of `pool`.
+///
+/// # Errors
+/// `Unavailable` when none was to be had in time: nothing was sent.
+async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, StoreError> {
+    // In a box: making a connection is a large future, and the callers of this are deep already.
+    match Box::pin(within(CONNECTION_WITHIN, pool.acquire())).await {
+        Ok(acquired) => acquired.map_err(|error| StoreError::unavailable(Service::Postgres, error)),
+        Err(timed_out) => Err(StoreError::unavailable(Service::Postgres, timed_out)),
+    }
+}
+
 /// [`in_time`] with another limit. `closing` is for work after which the connection is of no other use.
 async fn bounded<T>(
     limit: Duration,
@@ -64,9 +105,7 @@ async fn bounded<T>(
     statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
     let answer = async {
-        let acquired = pool.acquire().await;
-        let acquired =
-            acquired.map_err(|error| StoreError::unavailable(Service::Postgres, error))?;
+        let acquired = acquire(pool).await?;
         // It is also closed when time is over or the caller drops this future.
         let mut connection = ClosedUnlessKept::new(acquired);
         let answer = statement(connection.get()).await?;
@@ -86,6 +125,7 @@ async fn bounded<T>(
 pub struct Database {
     purchases: PgPool,
     others: PgPool,
+    steps: PgPool,
     durability: DurabilityCheck,
     node: Option<NodeName>,
 }
@@ -143,8 +183,9 @@ impl Database {
             .log_slow_statements(tracing::log::LevelFilter::Off, Duration::ZERO);
         let durability = DurabilityCheck::default();
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
-        let others = pool(OTHER_CONNECTIONS, options, &durability);
-        Ok(Self { purchases, others, durability, node })
+        let others = pool(OTHER_CONNECTIONS, options.clone(), &durability);
+        let steps = pool(STEP_CONNECTIONS, options, &durability);
+        Ok(Self { purchases, others, steps, durability, node })
     }
 
     /// From now on warns of a server that runs with `fsync` or `full_page_writes` off, and with
@@ -187,6 +228,11 @@ impl Database {
         &self.others
     }
 
+    /// The pool for what may wait for the row of a voucher, outside a purchase.
+    pub fn steps(&self) -> &PgPool {
+        &self.steps
+    }
+
     /// The pool that purchases have to themselves.
     pub fn purchases(&self) -> &PgPool {
         &self.purchases
@@ -197,12 +243,7 @@ impl Database {
     /// # Errors
     /// `Unavailable` when none was to be had in time: nothing was sent.
     async fn acquire(&self) -> Result<PoolConnection<Postgres>, StoreError> {
-        match within(CONNECTION_WITHIN, self.purchases.acquire()).await {
-            Ok(acquired) => {
-                acquired.map_err(|error| StoreError::unavailable(Service::Postgres, error))
-            }
-            Err(timed_out) => Err(StoreError::unavailable(Service::Postgres, timed_out)),
-        }
+        acquire(&self.purchases).await
     }
 
     /// Runs `work` of a purchase, whole statements, on a connection of its own. When `work` fails or is
@@ -267,7 +308,8 @@ impl Database {
     /// Closes the connections, waiting a moment for those in use.
     pub async fn close(&self) {
         // Without a limit it would wait, for minutes, for its own attempts to reach a server that is gone.
-        let all = async { tokio::join!(self.purchases.close(), self.others.close()) };
+        let all =
+            async { tokio::join!(self.purchases.close(), self.others.close(), self.steps.close()) };
         let _ = timeout(CLOSE_TIMEOUT, all).await;
     }
 }

@@ -8,7 +8,7 @@ use sqlx::{FromRow, Row};
 
 use super::StoreError;
 use super::payments::PaymentId;
-use super::postgres::in_time;
+use super::postgres::{in_time, step_in_time};
 use crate::model::{OrderId, VoucherId};
 
 /// A refund.
@@ -95,7 +95,7 @@ pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<bool, StoreErro
         .bind(payment.voucher.get())
         .bind(payment.order.get())
         .bind(payment.number);
-    in_time(pool, async |connection| query.fetch_one(connection).await).await
+    step_in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
 /// The gateway has not given the money back, because of `error`: it is tried again at `next`.
