@@ -91,5 +91,6 @@ async fn an_order_outside_the_sale_is_a_violation_of_the_books() {
         .await
         .unwrap();
     let audit = world.audit().await;
-    assert_eq!(audit.violations, ["sale_window: 1 orders before the sale began or after it ended"]);
+    let expected = ["sale_window: 1 orders before the sale began or after it ended: 2"];
+    assert_eq!(audit.violations, expected);
 }

@@ -22,8 +22,8 @@ use crate::http::problem::Code;
 use crate::http::{ApiError, App, Language};
 use crate::model::{Clock, OrderStatus};
 use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
+use crate::store::orders;
 use crate::store::payments::{self, PaymentId, PaymentStatus};
-use crate::store::{StoreError, orders};
 use crate::texts;
 
 texts! {
@@ -219,6 +219,7 @@ async fn press(
     JsonBody(press): JsonBody<Press>,
 ) -> Result<StatusCode, ApiError> {
     let (id, shown) = look(&app, &id).await?;
+    let pay_by = shown.pay_by;
     let notification = NotificationBody {
         payment_id: shown.payment_id,
         status: match press.action {
@@ -240,7 +241,7 @@ async fn press(
         let _permit = permit;
         sleep(delay).await;
         if press.action == Action::PayLate {
-            until_late(&app, id).await;
+            until_late(&app, id, pay_by).await;
         }
         for attempt in 1..=TRIES {
             match tell(&app, &notification).await {
@@ -261,28 +262,18 @@ async fn tell(app: &App, notification: &NotificationBody) -> Result<(), ApiError
     accept(app, Some(&signature), &body).await
 }
 
-/// Waits until the order is not unpaid any more, or nobody cancels it.
-async fn until_late(app: &App, id: PaymentId) {
-    let mut deadline = Instant::now() + LOOK_FOR;
-    loop {
-        let mut pause = LOOK_EVERY;
-        let order: Result<_, StoreError> =
-            orders::find_of_voucher(app.database.pool(), id.voucher, id.order).await;
-        match order {
-            Ok(Some(order)) if order.status == OrderStatus::Unpaid => {
-                // The longest time to pay is 30 days: only what comes after it is bounded.
-                let left = order.pay_by.map(|pay_by| pay_by - app.purchases.clock().now());
-                if let Some(left) = left.and_then(|left| left.to_std().ok()) {
-                    pause = left.max(LOOK_EVERY);
-                    deadline = Instant::now() + pause + LOOK_FOR;
-                }
-            }
-            Ok(_) => return,
-            Err(_) => {}
-        }
-        if Instant::now() >= deadline {
+/// Waits until the time to pay is over, and then until the order is not unpaid any more, or nobody cancels it.
+async fn until_late(app: &App, id: PaymentId, pay_by: Option<DateTime<Utc>>) {
+    // The database is not asked before that: it may be 30 days.
+    while pay_by.is_some_and(|pay_by| app.purchases.clock().now() < pay_by) {
+        sleep(LOOK_EVERY).await;
+    }
+    let deadline = Instant::now() + LOOK_FOR;
+    while Instant::now() < deadline {
+        let order = orders::find_of_voucher(app.database.pool(), id.voucher, id.order).await;
+        if order.is_ok_and(|order| order.is_none_or(|it| it.status != OrderStatus::Unpaid)) {
             return;
         }
-        sleep(pause).await;
+        sleep(LOOK_EVERY).await;
     }
 }

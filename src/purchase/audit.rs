@@ -217,9 +217,9 @@ const COUNTED: &str = "
 
 /// Whether there is anything to hold together: most sales are free.
 const HAS_MONEY: &str = "
-    select exists (select from payments where $1::bigint is null or voucher_id = $1)
-        or exists (select from refunds where $1::bigint is null or voucher_id = $1)
-        or exists (select from orders
+    select exists (select 1 from payments where $1::bigint is null or voucher_id = $1)
+        or exists (select 1 from refunds where $1::bigint is null or voucher_id = $1)
+        or exists (select 1 from orders
                    where amount > 0 and ($1::bigint is null or (voucher_id = $1 and id > 0)))";
 
 /// Orders that should not be there, or not be there any more. The window is the widest that the sale ever
