@@ -38,8 +38,8 @@ impl Design for ExpireByCondition {
         .await?;
         let Some((price, pay_within_s)) = taken else { return Ok(Answer::SoldOut) };
         let written = sqlx::query_scalar(
-            "insert into orders (user_id, voucher_id, amount, pay_by)
-             values ($1, $2, $3, now() + $4 * interval '1 second')
+            "insert into orders (user_id, voucher_id, status, amount, pay_by)
+             values ($1, $2, 1, $3, now() + $4 * interval '1 second')
              on conflict do nothing returning id",
         )
         .bind(purchase.user.get())
