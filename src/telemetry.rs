@@ -33,6 +33,7 @@ pub mod name {
     pub const PAYMENTS: &str = "seckill_payments_total";
     pub const REFUNDS: &str = "seckill_refunds_total";
     pub const CLOCK_OFFSET: &str = "seckill_database_clock_offset_seconds";
+    pub const CLOCK_ERROR: &str = "seckill_database_clock_error_seconds";
     pub const DATABASE_DURABLE: &str = "seckill_database_durable";
 }
 
@@ -153,9 +154,10 @@ pub fn refund_tried(answer: &'static str) {
     metrics::counter!(name::REFUNDS, "answer" => answer).increment(1);
 }
 
-/// The difference between the database's clock and this machine's was learnt.
-pub fn clock_offset(offset: TimeDelta) {
+/// The difference between the database's clock and this machine's was learnt, and how wrong it may be.
+pub fn clock_offset(offset: TimeDelta, error: TimeDelta) {
     metrics::gauge!(name::CLOCK_OFFSET).set(offset.as_seconds_f64());
+    metrics::gauge!(name::CLOCK_ERROR).set(error.as_seconds_f64());
 }
 
 /// A connection was told whether the database is durable.

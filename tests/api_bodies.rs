@@ -144,6 +144,36 @@ async fn a_body_that_breaks_off_buys_nothing() {
     assert_eq!(api.world.audit().await.orders, 0);
 }
 
+/// A server that waits for a body holds nothing that others need. `100 Continue` tells that it waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_never_send_their_body_take_nobodys_place() {
+    let (api, ..) = shop().await;
+    let admin = api.world.admin_token(1).await;
+    let mut stalled = Vec::new();
+    let posts =
+        ["/api/sessions", "/api/login-codes", "/api/vouchers", "/api/payments/notifications"];
+    for path in posts.iter().flat_map(|path| [path; 65]) {
+        let mut raw = Raw::connect(api.address).await;
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: s\r\nauthorization: Bearer {admin}\r\n\
+             content-type: application/json\r\ncontent-length: 50\r\nexpect: 100-continue\r\n\r\n",
+        );
+        raw.send(head).await;
+        assert_eq!(raw.answer().await.unwrap().status, 100);
+        stalled.push(raw);
+    }
+    api.get_as(1, "/api/orders").await.is(200);
+    let phone = "13800138000";
+    api.post("/api/login-codes", &json!({ "phone": phone })).await.is(202);
+    let code = api.world.sms.0.lock().unwrap().last().unwrap().1.clone();
+    let session = api.post("/api/sessions", &json!({ "phone": phone, "code": code })).await;
+    let token = session.is(201).text_of("token").to_owned();
+    api.send(api.request("DELETE", "/api/sessions").bearer_auth(token)).await.is(204);
+    let voucher = json!({ "title": "100 for 80", "stock": 1 });
+    let creating = api.request("POST", "/api/vouchers").json(&voucher);
+    api.send(creating.bearer_auth(admin)).await.is(201);
+}
+
 #[tokio::test]
 async fn bodies_that_contradict_themselves_buy_nothing() {
     let (api, voucher, _) = shop().await;

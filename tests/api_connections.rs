@@ -253,6 +253,51 @@ async fn connections_beyond_the_limit_wait_for_their_turn() {
     }
 }
 
+/// Two addresses have as many connections as they may, and all there are is taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_probe_gets_through_when_all_connections_are_taken() {
+    let world = World::new().await;
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = router(world.app().await);
+    let limits = ServerLimits { connections_of_a_peer: 4, reserve: 1, ..ServerLimits::of(8) };
+    tokio::spawn(server::serve(listener, app, limits, std::future::pending()));
+    let from = async |last: u8| {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, last], 0).into()).unwrap();
+        Raw(tokio::io::BufReader::new(socket.connect(address).await.unwrap()))
+    };
+    let mut taken = Vec::new();
+    for last in [2, 2, 2, 2, 3, 3, 3, 3] {
+        let mut raw = from(last).await;
+        raw.send(HEALTHZ).await;
+        assert_eq!(raw.answer().await.unwrap().status, 200);
+        taken.push(raw);
+    }
+    // Those two get no more.
+    assert!(from(2).await.answer().await.is_none());
+    // Of the reserve one is silent: it is closed, and the next probe is answered.
+    let _silent = from(4).await;
+    for _ in 0..3 {
+        let mut probe = from(5).await;
+        probe.send(HEALTHZ).await;
+        let answer = probe.answer().await.unwrap();
+        assert_eq!(answer.status, 200);
+        assert!(answer.head.contains("connection: close"), "{answer:?}");
+        assert!(probe.answer().await.is_none());
+    }
+    // Where there is room a connection is kept as ever.
+    drop(taken);
+    eventually("a connection is kept", async || {
+        let mut raw = from(5).await;
+        raw.send(HEALTHZ).await;
+        let kept = !raw.answer().await.unwrap().head.contains("connection: close");
+        raw.send(HEALTHZ).await;
+        kept && raw.answer().await.is_some()
+    })
+    .await;
+}
+
 /// As the time in the test above. The only connection there may be is that of a client which reads
 /// nothing of a large answer.
 #[tokio::test(start_paused = true)]

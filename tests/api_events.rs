@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use chrono::TimeDelta;
 use futures_util::future::join_all;
 use reqwest::Response;
+use seckill::http::event_hub::StreamLimits;
 use seckill::http::server::{self, ServerLimits};
 use seckill::http::{App, router};
 use seckill::model::VoucherId;
@@ -144,7 +145,8 @@ async fn a_voucher_that_does_not_exist_has_no_events() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_stream_more_than_there_may_be_is_refused_until_one_ends() {
-    let world = World { max_event_streams: 2, ..World::new().await };
+    let world =
+        World { event_streams: StreamLimits { all: 2, of_an_address: 2 }, ..World::new().await };
     let address = world.serve().await;
     let api = Api::at(world, address);
     let id = api.world.voucher(1).await.id;
@@ -160,6 +162,32 @@ async fn one_stream_more_than_there_may_be_is_refused_until_one_ends() {
     drop(first);
     let has_room = async || api.get("/api/events").await.status == 200;
     eventually("the place of the reader who left is free", has_room).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_has_its_share_of_the_streams() {
+    let event_streams = StreamLimits { all: 3, of_an_address: 2 };
+    let world = World { event_streams, ..World::new().await };
+    let proxies = vec!["127.0.0.1/32".parse().unwrap()];
+    let address = world.serve_with(world.options(), proxies).await;
+    let api = Api::at(world, address);
+    let watch = async |from: &str| {
+        let request = api.request("GET", "/api/events").header("x-forwarded-for", from);
+        request.send().await.unwrap()
+    };
+    // One /64 is one address.
+    let first = watch("2001:db8::1").await;
+    let second = watch("2001:db8::2").await;
+    assert_eq!((first.status().as_u16(), second.status().as_u16()), (200, 200));
+    assert_eq!(watch("2001:db8::3").await.status().as_u16(), 503);
+    let other = watch("192.0.2.1").await;
+    assert_eq!(other.status().as_u16(), 200);
+    assert_eq!(watch("192.0.2.2").await.status().as_u16(), 503, "there are three in all");
+    drop(first);
+    eventually("the share is given back", async || {
+        watch("2001:db8::3").await.status().as_u16() == 200
+    })
+    .await;
 }
 
 /// (That no backlog is kept for a reader who missed much is `event_hub`'s own test.)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use seckill::http::revocations::Revocations;
 use seckill::model::{Clock, SystemClock};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -11,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use testkit::program::Program;
 use testkit::servers::urls;
 use testkit::shop::api_client::{Answer, Api};
-use testkit::shop::world::{ADMIN_PHONE, World, run_sql, with_database};
+use testkit::shop::world::{ADMIN_PHONE, World, run_sql, user, with_database};
 use testkit::wait::eventually;
 
 const PHONE: &str = "13800138000";
@@ -228,4 +229,18 @@ async fn while_the_database_is_away_ended_sessions_stay_ended_and_the_log_says_s
     assert_eq!(said.iter().filter(|line| line.contains(away)).count(), 1, "{said:#?}");
     me(&api, &ended).await.problem(401, "unauthenticated");
     me(&api, &good).await.is(200);
+}
+
+/// A commit has no time limit. The row says when its statement began.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revocation_that_is_committed_long_after_it_was_written_is_read() {
+    let world = World::new().await;
+    world.users(1).await;
+    let every = Duration::from_millis(2);
+    let known = Revocations::polling(world.database.clone(), every).await.unwrap();
+    let issued = SystemClock.now() - TimeDelta::hours(1);
+    // Committed an hour late, which is far beyond the overlap of two polls.
+    let write = "update users set tokens_not_before = clock_timestamp() - interval '59 minutes'";
+    sqlx::query(write).execute(world.database.pool()).await.unwrap();
+    eventually("the revocation is read", async || known.is_void(user(1), issued)).await;
 }

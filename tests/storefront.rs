@@ -2,6 +2,7 @@
 
 use chrono::TimeDelta;
 use faults::{Fault, Proxy};
+use seckill::http::event_hub::StreamLimits;
 use seckill::model::{Voucher, VoucherId};
 use seckill::store::vouchers::{self, NewVoucher};
 use serde_json::json;
@@ -273,7 +274,8 @@ async fn a_lost_connection_is_followed_by_the_order_that_was_placed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_is_refused_a_stream_asks_every_few_seconds() {
-    let world = World { max_event_streams: 0, ..World::new().await };
+    let world =
+        World { event_streams: StreamLimits { all: 0, of_an_address: 0 }, ..World::new().await };
     let (api, voucher) = shop(world).await;
     let browser = visited(&api, 1).await;
     browser.until_text("#connection", "Updated every 5 seconds").await;

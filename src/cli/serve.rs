@@ -17,6 +17,7 @@ use crate::config::{
     ConfigError, HomeArgs, MAX_BURST, PaymentArgs, PaymentSettings, SecretArgs, ServerArgs,
     SmsArgs, SmsSettings, StoreArgs,
 };
+use crate::http::event_hub::StreamLimits;
 use crate::http::payments::WebhookPayments;
 use crate::http::revocations::Revocations;
 use crate::http::server::ServerLimits;
@@ -33,7 +34,9 @@ use crate::store::{self, Database, DatabaseDurability, Keys, MAX_INSTANCE, NodeN
 use crate::telemetry;
 
 /// Files that are not connections of clients.
-const OTHER_FILES: u64 = 128;
+const OTHER_FILES: u64 = 192;
+/// Connections beyond the limit, for probes: each for one request.
+const RESERVED_CONNECTIONS: usize = 64;
 /// One connection in so many may be a stream of events.
 const CONNECTIONS_PER_STREAM: usize = 4;
 /// Connections at once, where the system allows that many open files.
@@ -192,7 +195,7 @@ impl ReadyServer {
         database.watch_durability(args.require_durable);
         let limits = limits(&args)?;
         let mut parts = app_parts(&args, &stores, &secret, database, (sms, payments)).await?;
-        parts.max_event_streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
+        parts.event_streams.all = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
         let app = App::new(parts);
         let drain_delay = args.drain_delay;
         Ok(Self { app, address, limits, secret, drain_delay, listener, stores, http, stop })
@@ -238,6 +241,8 @@ fn limits(args: &ServerArgs) -> anyhow::Result<ServerLimits> {
         connections,
         connections_of_a_peer: (args.connections_per_address as usize).min(connections / 2),
         exempt: args.trusted_proxies.0.clone(),
+        reserve: RESERVED_CONNECTIONS,
+        idle: args.keep_alive,
     })
 }
 
@@ -335,9 +340,10 @@ async fn app_parts(
         clock,
         purchases,
         sms,
-        max_event_streams: 0,
+        event_streams: StreamLimits { all: 0, of_an_address: args.streams_per_address as usize },
         login_limits: args.login_limits,
         admin_phones: args.admin_phones.0.clone(),
         trusted_proxies: args.trusted_proxies.0.clone(),
+        allowed_origins: args.allowed_origins.0.clone(),
     })
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::http::Uri;
 use clap::{Args, ValueEnum};
 
-pub use lists::{Networks, Phones};
+pub use lists::{Networks, Origins, Phones};
 pub use program::ConfigError;
 
 use crate::purchase::{DEFAULT_BURST, Strategy};
@@ -233,6 +233,10 @@ pub const MAX_BURST: u32 = 16_384;
 /// The longest delay: longer than any balancer takes to notice.
 const MAX_DRAIN_DELAY: Duration = Duration::from_secs(300);
 
+/// How long connections may be idle at least, and at most.
+const MIN_KEEP_ALIVE: Duration = Duration::from_secs(1);
+const MAX_KEEP_ALIVE: Duration = Duration::from_secs(3600);
+
 /// How the API is served.
 #[derive(Debug, Clone, Args)]
 pub struct ServerArgs {
@@ -256,9 +260,25 @@ pub struct ServerArgs {
 
     /// Connections that one address may have at once; those of trusted proxies are not limited
     #[arg(long, env = "SECKILL_CONNECTIONS_PER_ADDRESS", value_name = "N",
-        default_value_t = MAX_BURST / 2,
+        default_value_t = MAX_BURST / 8,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BURST)))]
     pub connections_per_address: u32,
+
+    /// Streams of events that one address may have at once, also behind a trusted proxy
+    #[arg(long, env = "SECKILL_STREAMS_PER_ADDRESS", value_name = "N",
+        default_value_t = MAX_BURST / 32,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BURST)))]
+    pub streams_per_address: u32,
+
+    /// How long a connection may be idle: longer than a load balancer keeps it; 1s to 1h. Those of trusted proxies
+    /// may be for an hour
+    #[arg(long, env = "SECKILL_KEEP_ALIVE", value_name = "TIME", default_value = "75s",
+        value_parser = keep_alive)]
+    pub keep_alive: Duration,
+
+    /// Origins of web pages that may use the API beside the server's own, separated by commas
+    #[arg(long, env = "SECKILL_ALLOWED_ORIGINS", value_name = "ORIGINS", default_value = "")]
+    pub allowed_origins: Origins,
 
     /// Phones whose users may put vouchers on sale, separated by commas
     #[arg(long, env = "SECKILL_ADMIN_PHONES", value_name = "PHONES", default_value = "")]
@@ -266,7 +286,8 @@ pub struct ServerArgs {
 
     /// Login limits that differ from the defaults, separated by commas: name=count/duration
     ///
-    /// codes-per-phone=5/10m, codes-per-phone-day=20/24h, codes-per-address=300/10m (an IPv4 address
+    /// codes-per-phone=5/10m and codes-per-phone-day=20/24h (from one address, or one IPv6 /48),
+    /// codes-per-phone-in-all=60/24h, codes-per-address=300/10m (an IPv4 address
     /// or an IPv6 /64), codes-per-network=1200/10m (an IPv6 /48), codes-in-all=200000/24h,
     /// tries-per-address=600/10m, tries-per-network=2400/10m, wrong-tries-per-phone=50/24h
     #[arg(long, env = "SECKILL_LOGIN_LIMITS", value_name = "LIMITS", default_value = "")]
@@ -322,6 +343,14 @@ fn drain_delay(text: &str) -> Result<Duration, String> {
     Ok(delay)
 }
 
+fn keep_alive(text: &str) -> Result<Duration, String> {
+    let idle = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if !(MIN_KEEP_ALIVE..=MAX_KEEP_ALIVE).contains(&idle) {
+        return Err("it must be from 1s to 1h".to_owned());
+    }
+    Ok(idle)
+}
+
 fn directory(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() {
         return Err("it is empty".to_owned());
@@ -346,6 +375,15 @@ mod tests {
         assert_eq!(drain_delay("5m"), Ok(MAX_DRAIN_DELAY));
         for wrong in ["5m 1ms", "10", "-1s", "soon", ""] {
             assert!(drain_delay(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn connections_are_kept_for_a_second_to_an_hour() {
+        assert_eq!(keep_alive("1s"), Ok(MIN_KEEP_ALIVE));
+        assert_eq!(keep_alive("1h"), Ok(MAX_KEEP_ALIVE));
+        for wrong in ["999ms", "1h 1ms", "0s", "75", ""] {
+            assert!(keep_alive(wrong).is_err(), "{wrong}");
         }
     }
 

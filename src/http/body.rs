@@ -21,24 +21,22 @@ const ARRIVES_WITHIN: Duration = Duration::from_secs(10);
 /// to read the answer instead of a reset connection.
 const MAX_DRAINED_BYTES: usize = 32 * 1024 * 1024;
 
-/// Refuses a body that is too large before any route sees it.
-pub async fn refuse_oversized(request: Request) -> Result<Request, ApiError> {
-    if request.body().size_hint().exact().is_none() {
-        return Box::pin(refuse_unannounced(request)).await;
-    }
-    if request.body().size_hint().lower() <= MAX_BODY_BYTES as u64 {
+/// `request` with its whole body, read before any route sees it: so no permit of a route, no lock and no
+/// connection of a store is held while a client is waited for.
+pub async fn arrived(request: Request) -> Result<Request, ApiError> {
+    if request.body().is_end_stream() {
         return Ok(request);
     }
-    // A client that waits for `100 Continue` has not sent the body yet and will not.
-    if !request.headers().contains_key(header::EXPECT) {
-        drain(request.into_body()).await;
-    }
-    Err(ApiError::body_too_large())
+    Box::pin(read_all(request)).await
 }
 
-/// The length of a body in chunks is known at its end: so it is read here.
-async fn refuse_unannounced(request: Request) -> Result<Request, ApiError> {
+async fn read_all(request: Request) -> Result<Request, ApiError> {
     let (parts, mut body) = request.into_parts();
+    // A client that waits for `100 Continue` has not sent the body yet, and need not send it to be refused.
+    let announced_too_much = body.size_hint().lower() > MAX_BODY_BYTES as u64;
+    if announced_too_much && parts.headers.contains_key(header::EXPECT) {
+        return Err(ApiError::body_too_large());
+    }
     match bytes(&mut body).await {
         Ok(bytes) => Ok(Request::from_parts(parts, bytes.into())),
         Err(unread) => {

@@ -14,6 +14,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{MissedTickBehavior, interval};
 use utoipa::ToSchema;
 
+use super::address::ClientAddress;
+use super::shares::{Share, Shares};
 use super::voucher_pages::{FIRST_PAGE, VoucherBody, VoucherPages};
 use crate::model::{Clock, VoucherId};
 use crate::purchase::Purchases;
@@ -103,6 +105,15 @@ struct Topics {
     is_closed: bool,
 }
 
+/// How many streams there may be at once.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)] // the names say it
+pub struct StreamLimits {
+    pub all: usize,
+    /// Of one IPv4 address or IPv6 /64, also behind a trusted proxy.
+    pub of_an_address: usize,
+}
+
 /// Tells listeners what changes. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct EventHub(Arc<Hub>);
@@ -112,12 +123,13 @@ struct Hub {
     pages: Arc<VoucherPages>,
     purchases: Arc<Purchases>,
     permits: Arc<Semaphore>,
+    by_address: Shares,
     topics: Mutex<Topics>,
 }
 
 /// Counts a stream, from its beginning to its end.
 #[derive(Debug)]
-pub(super) struct StreamPermit(#[expect(dead_code, reason = "held")] OwnedSemaphorePermit);
+pub(super) struct StreamPermit(#[expect(dead_code, reason = "held")] (OwnedSemaphorePermit, Share));
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
@@ -126,21 +138,27 @@ impl Drop for StreamPermit {
 }
 
 impl EventHub {
-    /// A hub for up to `streams` listeners at once.
-    pub fn new(pages: &Arc<VoucherPages>, purchases: &Arc<Purchases>, streams: usize) -> Self {
+    /// A hub for as many listeners at once as `limits` say.
+    pub fn new(
+        pages: &Arc<VoucherPages>,
+        purchases: &Arc<Purchases>,
+        limits: StreamLimits,
+    ) -> Self {
         Self(Arc::new(Hub {
             pages: Arc::clone(pages),
             purchases: Arc::clone(purchases),
-            permits: Arc::new(Semaphore::new(streams)),
+            permits: Arc::new(Semaphore::new(limits.all)),
+            by_address: Shares::new(limits.of_an_address, Vec::new()),
             topics: Mutex::default(),
         }))
     }
 
-    /// Room for one more stream; `None`: there are as many as there may be.
-    pub(super) fn admit(&self) -> Option<StreamPermit> {
+    /// Room for one more stream of `client`; `None`: there are as many as there may be.
+    pub(super) fn admit(&self, client: ClientAddress) -> Option<StreamPermit> {
+        let share = self.0.by_address.take(client.0)?;
         let permit = Arc::clone(&self.0.permits).try_acquire_owned().ok()?;
         telemetry::event_stream_opened();
-        Some(StreamPermit(permit))
+        Some(StreamPermit((permit, share)))
     }
 
     /// What is known of `topic` now, and then whatever changes, until the hub is closed. `Ok(None)`:

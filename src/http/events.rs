@@ -7,12 +7,14 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use chrono::SecondsFormat;
+use chrono::{DateTime, SecondsFormat, Utc};
 use futures_util::stream::unfold;
 use rand::RngExt;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use utoipa::ToSchema;
 
+use super::address::ClientAddress;
 use super::event_hub::{Newest, StreamPermit, Topic, VoucherEvent};
 use super::problem::Code;
 use super::schemas::Id;
@@ -36,6 +38,25 @@ const HEADERS: [(HeaderName, HeaderValue); 3] = [
     // Otherwise nginx keeps events back until it has a buffer full of them.
     (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
 ];
+
+/// The `data` of an event, as the description has it.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code)] // only described
+enum EventData {
+    /// Of `event: voucher`.
+    Voucher(VoucherEvent<'static>),
+    /// Of `event: time`.
+    Time(TimeEvent),
+}
+
+/// What time it is by the clock that sales go by.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code)] // only described
+struct TimeEvent {
+    now: DateTime<Utc>,
+}
 
 /// One listener's stream.
 struct EventStream {
@@ -76,9 +97,9 @@ impl EventStream {
     }
 }
 
-async fn stream(app: &App, topic: Topic) -> Result<Response, ApiError> {
+async fn stream(app: &App, client: ClientAddress, topic: Topic) -> Result<Response, ApiError> {
     let full = || ApiError::unavailable().retry_after(RETRY_WHEN_FULL);
-    let permit = app.memory().events.admit().ok_or_else(full)?;
+    let permit = app.memory().events.admit(client).ok_or_else(full)?;
     let newest = app.memory().events.subscribe(topic).await?;
     let newest = newest.ok_or(ApiError::new(Code::VoucherNotFound))?;
     let stream = EventStream { app: app.clone(), newest, sent: None, _permit: permit };
@@ -97,13 +118,13 @@ async fn stream(app: &App, topic: Topic) -> Result<Response, ApiError> {
 /// silence comes the time. The stream ends when the server stops; `retry` says when to open another one.
 #[utoipa::path(get, path = "/api/events", tag = "events", operation_id = "watch_vouchers",
     responses(
-        (status = 200, content_type = "text/event-stream", body = VoucherEvent,
-            description = "events, until the client leaves; the schema is that of `data` of a voucher"),
+        (status = 200, content_type = "text/event-stream", body = EventData,
+            description = "events, until the client leaves; the schema is that of each `data`"),
         (status = 503, description = "`unavailable`, with `Retry-After`: also when there are as many \
-            streams as there may be"),
+            streams, in all or of one address, as there may be"),
     ))]
-pub async fn of_all(State(app): State<App>) -> Result<Response, ApiError> {
-    stream(&app, Topic::FirstPage).await
+pub async fn of_all(State(app): State<App>, client: ClientAddress) -> Result<Response, ApiError> {
+    stream(&app, client, Topic::FirstPage).await
 }
 
 /// Events of one voucher.
@@ -112,16 +133,17 @@ pub async fn of_all(State(app): State<App>) -> Result<Response, ApiError> {
 #[utoipa::path(get, path = "/api/vouchers/{id}/events", tag = "events", operation_id = "watch_voucher",
     params(("id" = Id, Path, description = "the voucher")),
     responses(
-        (status = 200, content_type = "text/event-stream", body = VoucherEvent,
-            description = "events, until the client leaves; the schema is that of `data` of a voucher"),
+        (status = 200, content_type = "text/event-stream", body = EventData,
+            description = "events, until the client leaves; the schema is that of each `data`"),
         (status = 404, description = "`voucher_not_found`"),
         (status = 422, description = "`invalid_request`: the id is not a number"),
         (status = 503, description = "`unavailable`, with `Retry-After`: also when there are as many \
-            streams as there may be"),
+            streams, in all or of one address, as there may be"),
     ))]
 pub async fn of_voucher(
     State(app): State<App>,
+    client: ClientAddress,
     PathId(id): PathId<VoucherId>,
 ) -> Result<Response, ApiError> {
-    stream(&app, Topic::Voucher(id)).await
+    stream(&app, client, Topic::Voucher(id)).await
 }

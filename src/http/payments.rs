@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tracing::Level;
 use utoipa::ToSchema;
 
 use super::auth::{AdminSession, Session};
@@ -104,8 +105,9 @@ impl From<PayError> for ApiError {
                 Self::new(Code::Unavailable).detail("nothing takes payments here: SECKILL_PAYMENTS")
             }
             PayError::Gateway(error) => {
-                tracing::warn!(%error, "a payment could not be announced");
-                Self::unavailable().detail("the payment gateway does not answer: try again")
+                let error = format!("a payment could not be announced: {error}");
+                let detail = "the payment gateway does not answer: try again";
+                Self::unavailable().detail(detail).caused_by(Level::WARN, error)
             }
             PayError::Store(error) => error.into(),
         }

@@ -2,14 +2,16 @@
 //! `application/problem+json`, with a stable `code`.
 //!
 //! A handler makes an [`ApiError`]. The layer around all routes calls [`write`], which knows the language
-//! that the request prefers. Causes are logged here, once, and never sent.
+//! that the request prefers, and the request's id. Causes are logged there, once, and never sent.
 
+use std::fmt::{self, Debug, Display};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
+use tracing::Level;
 
 use super::language::Language;
 use crate::model::{OrderStatus, Refusal};
@@ -180,12 +182,46 @@ pub struct ApiError {
     detail: Option<String>,
     retry_after: Option<Duration>,
     members: Map<String, Value>,
+    cause: Option<Cause>,
+}
+
+/// Why a request failed: for the log.
+#[derive(Clone)]
+struct Cause {
+    level: Level,
+    error: Arc<dyn Display + Send + Sync>,
+}
+
+impl Debug for Cause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.level, self.error)
+    }
+}
+
+impl Cause {
+    /// What happens by the thousand when it happens is `DEBUG`: the metrics count it, and what changed is logged
+    /// once, by the store's handle or the circuit breaker.
+    fn log(&self, code: &str, request_id: &str) {
+        let error = &self.error;
+        match self.level {
+            Level::ERROR => tracing::error!(%error, code, request_id, "a request failed"),
+            Level::WARN => tracing::warn!(%error, code, request_id, "a request failed"),
+            _ => tracing::debug!(%error, code, request_id, "a request failed"),
+        }
+    }
 }
 
 impl ApiError {
     /// A problem with no more to say than its code.
     pub fn new(code: Code) -> Self {
-        Self { code, status: code.status(), detail: None, retry_after: None, members: Map::new() }
+        Self {
+            code,
+            status: code.status(),
+            detail: None,
+            retry_after: None,
+            members: Map::new(),
+            cause: None,
+        }
     }
 
     /// With a sentence about this occurrence.
@@ -193,6 +229,12 @@ impl ApiError {
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
+    }
+
+    /// With the cause, for the log alone. It is logged with the id of the request.
+    #[must_use]
+    pub fn caused_by(self, level: Level, error: impl Display + Send + Sync + 'static) -> Self {
+        Self { cause: Some(Cause { level, error: Arc::new(error) }), ..self }
     }
 
     /// A request that makes no sense, and why.
@@ -232,12 +274,13 @@ impl ApiError {
         self
     }
 
-    fn to_json(&self, language: Language) -> Vec<u8> {
+    fn to_json(&self, language: Language, request_id: &str) -> Vec<u8> {
         let mut document = json!({
             "type": format!("urn:seckill:problem:{}", self.code.as_str()),
             "title": self.code.title(language),
             "status": self.status.as_u16(),
             "code": self.code.as_str(),
+            "request_id": request_id,
         });
         if let Value::Object(members) = &mut document {
             if let Some(detail) = &self.detail {
@@ -269,18 +312,17 @@ impl From<Refusal> for ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        if error.retry_may_help() {
-            // The store's handle has logged that it is away, once and not for each request.
-            tracing::debug!(%error, "answered 503");
-            if error.outcome_unknown() {
-                let detail = "it is not known whether what was asked for was done: look before \
-                              asking again";
-                return Self::unavailable().detail(detail);
-            }
-            return Self::unavailable();
+        if !error.retry_may_help() {
+            return Self::new(Code::Internal).caused_by(Level::ERROR, error);
         }
-        tracing::error!(%error, "answered 500");
-        Self::new(Code::Internal)
+        let answer = if error.outcome_unknown() {
+            let detail = "it is not known whether what was asked for was done: look before asking \
+                          again";
+            Self::unavailable().detail(detail)
+        } else {
+            Self::unavailable()
+        };
+        answer.caused_by(Level::DEBUG, error)
     }
 }
 
@@ -289,17 +331,11 @@ impl From<PurchaseError> for ApiError {
     fn from(error: PurchaseError) -> Self {
         let failure = error.failure();
         let answer = failure.answer();
-        if failure.is_defect() {
-            tracing::error!(%error, status = answer.status, "a purchase met a defect");
-        } else {
-            // By the thousand when it happens: the metrics count them, and what changed is logged once,
-            // by the store's handle or the circuit breaker.
-            tracing::debug!(%error, "answered 503");
-        }
+        let level = if failure.is_defect() { Level::ERROR } else { Level::DEBUG };
         let code = Code::ALL.into_iter().find(|code| code.as_str() == answer.code);
         let code = code.unwrap_or_else(|| unreachable!("the API has no code {}", answer.code));
         let detail = answer.detail.map(str::to_owned);
-        Self { detail, retry_after: answer.retry_after, ..Self::new(code) }
+        Self { detail, retry_after: answer.retry_after, ..Self::new(code) }.caused_by(level, error)
     }
 }
 
@@ -318,8 +354,11 @@ impl ApiError {
         response
     }
 
-    fn write_into(&self, response: &mut Response, language: Language) {
-        *response.body_mut() = self.to_json(language).into();
+    fn write_into(&self, response: &mut Response, language: Language, request_id: &str) {
+        if let Some(cause) = &self.cause {
+            cause.log(self.code.as_str(), request_id);
+        }
+        *response.body_mut() = self.to_json(language, request_id).into();
         let headers = response.headers_mut();
         let problem = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, problem);
@@ -337,10 +376,14 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Writes the body of an [`ApiError`], if that is what `response` is made of.
-pub(super) fn write(mut response: Response, language: Language) -> Response {
+/// Writes the body of an [`ApiError`], if that is what `response` is made of, and logs its cause.
+pub(super) fn write(
+    mut response: Response,
+    language: Language,
+    request_id: &HeaderValue,
+) -> Response {
     if let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() {
-        error.write_into(&mut response, language);
+        error.write_into(&mut response, language, request_id.to_str().unwrap_or_default());
     }
     response
 }

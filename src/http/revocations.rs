@@ -14,8 +14,11 @@ use crate::store::{Database, StoreError, revocations};
 /// How often the database is asked: how long a token may outlive its session on another server.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// A revocation that was written before the last poll may be committed after it. A statement takes
-/// half of this time at most.
+/// half of this time, as a rule.
 const OVERLAP: TimeDelta = TimeDelta::seconds(10);
+/// Every so many polls everything is read that can concern a token. A commit has no time limit: one that waits for
+/// a standby, or a server that was paused, may come after any overlap.
+const POLLS_TO_READ_ALL: u32 = 60;
 /// How often a start asks before it gives up.
 const START_TRIES: usize = 5;
 /// Rows of one query.
@@ -72,9 +75,21 @@ pub struct Revocations {
 
 impl Revocations {
     /// Loads what `database` holds, and learns of changes from then on, about once a second.
+    ///
+    /// # Errors
+    /// When the database does not answer.
     pub async fn start(database: Database) -> Result<Self, StoreError> {
+        Self::polling(database, POLL_EVERY).await
+    }
+
+    /// As [`Revocations::start`], and asks `every` so often.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn polling(database: Database, every: Duration) -> Result<Self, StoreError> {
         let not_before = Arc::new(RwLock::new(NotBefore::new(MAX_USERS)));
-        let mut poll = Poll { database, not_before: Arc::clone(&not_before), polled: None };
+        let memory = Arc::clone(&not_before);
+        let mut poll = Poll { database, not_before: memory, every, polled: None, polls: 0 };
         let mut tries = 1;
         while let Err(error) = poll.step().await {
             // A database that has just started may be slow.
@@ -115,17 +130,21 @@ impl Drop for Revocations {
 struct Poll {
     database: Database,
     not_before: Arc<RwLock<NotBefore>>,
+    every: Duration,
     /// When it was asked last, by its own clock.
     polled: Option<DateTime<Utc>>,
+    /// How often it was asked since all was read.
+    polls: u32,
 }
 
 impl Poll {
-    /// Reads what has changed since the last time; the first time, all that can concern a token.
+    /// Reads what has changed since the last time; the first time, and now and then, all that can concern a token.
     async fn step(&mut self) -> Result<(), StoreError> {
         let pool = self.database.pool();
         let now = revocations::now(pool).await?;
         // The clock of a database that took over may be behind.
-        let since = self.polled.map(|polled| polled.min(now) - OVERLAP);
+        let polled = self.polled.filter(|_| self.polls < POLLS_TO_READ_ALL);
+        let since = polled.map(|polled| polled.min(now) - OVERLAP);
         let mut after = (since.unwrap_or(now - LONGEST_TOKEN_LIFE), 0);
         loop {
             let page = revocations::list_after(pool, after, PAGE).await?;
@@ -139,6 +158,7 @@ impl Poll {
                 break;
             }
         }
+        self.polls = if since.is_some() { self.polls + 1 } else { 0 };
         self.polled = Some(now);
         Ok(())
     }
@@ -146,7 +166,7 @@ impl Poll {
     async fn run(mut self) {
         let mut away = false;
         loop {
-            tokio::time::sleep(POLL_EVERY).await;
+            tokio::time::sleep(self.every).await;
             match self.step().await {
                 Ok(()) if away => {
                     tracing::info!("ended sessions are read from the database again");

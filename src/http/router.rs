@@ -2,23 +2,31 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CONNECTION, HeaderValue};
+use axum::http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, LINK, LOCATION};
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, patch, post};
+use axum::routing::{delete, get, patch, post};
 use futures_util::FutureExt as _;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tower_http::cors::CorsLayer;
 use tower_http::trace::TraceLayer;
 
 use super::language::Language;
 use super::problem::Code;
+use super::request_id::{self, X_REQUEST_ID};
 use super::{ApiError, App, audits, body, docs_page, events, nodes, openapi, operations};
 use super::{orders, payments, problem, security_headers, sessions, voucher_orders, vouchers};
 use crate::telemetry;
+
+/// How long a browser may remember what a page of another origin may do.
+const PREFLIGHT_FOR: Duration = Duration::from_secs(3600);
 
 /// What stands beside the API.
 #[derive(Default)]
@@ -41,7 +49,7 @@ pub fn router(app: App) -> Router {
 pub fn router_with(app: App, added: Additions) -> Router {
     // These routes ask the database at each request; the other ones answer from memory, or sell.
     let limited = Router::new()
-        .route("/api/sessions", post(sessions::create).delete(sessions::end_all))
+        .route("/api/sessions", delete(sessions::end_all))
         .route("/api/me", get(sessions::me))
         .route("/api/vouchers", post(vouchers::create))
         .route("/api/vouchers/{id}", patch(vouchers::change))
@@ -55,13 +63,21 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .route("/api/nodes", get(nodes::list))
         .route("/api/orders", get(orders::list))
         .route("/api/orders/{id}", get(orders::find));
-    // It waits for the payment gateway: so it has permits of its own.
+    // Strangers may use these: whatever they send, it takes nothing from the routes above.
+    let logins = Arc::clone(&app.memory().logins);
+    let logging_in = Router::new()
+        .route("/api/sessions", post(sessions::create))
+        .route_layer(from_fn_with_state(logins, limit));
+    // These wait for a gateway: so they have permits of their own.
+    let login_codes = Arc::clone(&app.memory().login_codes);
+    let asking = Router::new()
+        .route("/api/login-codes", post(sessions::send_code))
+        .route_layer(from_fn_with_state(login_codes, limit));
     let permits = Arc::clone(&app.memory().payments);
     let paying = Router::new()
         .route("/api/orders/{id}/payments", post(payments::create))
         .route_layer(from_fn_with_state(permits, limit));
     let api = Router::new()
-        .route("/api/login-codes", post(sessions::send_code))
         .route("/api/vouchers", get(vouchers::list))
         .route("/api/vouchers/{id}", get(vouchers::find))
         .route("/api/vouchers/{id}/events", get(events::of_voucher))
@@ -69,6 +85,8 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .route("/api/vouchers/{id}/orders", post(orders::buy))
         .route("/api/payments/notifications", post(payments::notify))
         .merge(self::limited(app.clone(), limited))
+        .merge(logging_in)
+        .merge(asking)
         .merge(paying)
         .route("/healthz", get(operations::healthz))
         .route("/readyz", get(operations::readyz))
@@ -83,7 +101,20 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .fallback(|| async { ApiError::new(Code::NotFound) })
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
     let api = if let Some(around) = added.around { around(api) } else { api };
-    with_common_layers(api).layer(from_fn_with_state(app, close_while_draining))
+    let origins = app.allowed_origins.clone();
+    let routes = with_common_layers(api).layer(from_fn_with_state(app, close_while_draining));
+    if origins.is_empty() { routes } else { routes.layer(cross_origin(origins)) }
+}
+
+/// Lets pages of other origins use the API. Tokens go into a header and not into a cookie: so a page has no rights
+/// that its user did not give it, and no credentials are allowed.
+fn cross_origin(origins: Vec<HeaderValue>) -> CorsLayer {
+    CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE])
+        .allow_headers([AUTHORIZATION, CONTENT_TYPE, X_REQUEST_ID])
+        .expose_headers([LOCATION, LINK, RETRY_AFTER, WWW_AUTHENTICATE, X_REQUEST_ID])
+        .max_age(PREFLIGHT_FOR)
 }
 
 /// `routes` within the limit on requests that ask the database.
@@ -120,15 +151,18 @@ pub fn with_common_layers(routes: Router) -> Router {
     routes.layer(from_fn(answer))
 }
 
-/// Refuses an oversized body, makes a panic a problem, writes a problem in the client's language, tells
-/// browsers their limits, and measures. It is one function, without a layer for each: with the panic layer
+/// Waits for the body and refuses one that is too large, makes a panic a problem, writes a problem in the client's language, names
+/// the request, tells browsers their limits, and measures. It is one function, without a layer for each: with the panic layer
 /// of tower-http, which boxes each answer's body once more, `/healthz` took 7 % more time of the processor.
-async fn answer(request: Request, next: Next) -> Response {
+async fn answer(mut request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let language = Language::preferred(request.headers());
+    let request_id = request_id::of(request.headers());
+    // For the span of the request.
+    request.headers_mut().insert(X_REQUEST_ID, request_id.clone());
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let answered = async {
-        match body::refuse_oversized(request).await {
+        match body::arrived(request).await {
             Ok(request) => next.run(request).await,
             Err(error) => error.into_response(),
         }
@@ -138,7 +172,8 @@ async fn answer(request: Request, next: Next) -> Response {
         .catch_unwind()
         .await
         .unwrap_or_else(|_panic| ApiError::new(Code::Internal).into_response());
-    let mut response = problem::write(response, language);
+    let mut response = problem::write(response, language, &request_id);
+    response.headers_mut().insert(X_REQUEST_ID, request_id);
     security_headers::add(response.headers_mut());
     let route = matched.as_ref().map_or("none", MatchedPath::as_str);
     telemetry::request_answered(route, response.status(), begun.elapsed());

@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,19 +18,26 @@ use ipnet::IpNet;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_io_timeout::TimeoutStream;
 use tower::{Service, ServiceExt};
 
-use super::address::Peer;
-use super::connections::ConnectionsByPeer;
+use super::address::{Peer, is_trusted};
+use super::shares::Shares;
 
 /// Connections that may wait to be accepted: a rush arrives within a moment.
 const BACKLOG: u32 = 8192;
-/// How long a connection may be idle, and a request's head take. Longer than load balancers keep idle
-/// connections, so that they close first.
-const HEAD_WITHIN: Duration = Duration::from_secs(75);
-/// [`HEAD_WITHIN`] of a connection that comes when more than half of all connections are taken.
-const HEAD_WITHIN_WHEN_CROWDED: Duration = Duration::from_secs(10);
+/// How long a connection may be idle, and a request's head take, unless a setting says otherwise.
+pub const IDLE: Duration = Duration::from_secs(75);
+/// [`IDLE`] of a connection that comes when more than half of all connections are taken.
+const IDLE_WHEN_CROWDED: Duration = Duration::from_secs(10);
+/// How long a connection of a load balancer may be idle: the balancer closes it first. (A request that is sent
+/// while the server closes is lost.) The system finds those whose balancer is gone.
+const IDLE_OF_BALANCER: Duration = Duration::from_secs(3600);
+/// How long a connection of the reserve may take: one request that is answered at once.
+const RESERVED_FOR: Duration = Duration::from_secs(3);
+/// How often the log says that an address has too many connections.
+const WARN_EVERY: Duration = Duration::from_secs(60);
 /// The server closes a connection whose client reads nothing of an answer for so long.
 const WRITE_WITHIN: Duration = Duration::from_secs(20);
 /// After so much silence the system asks whether the client is still there.
@@ -50,12 +57,33 @@ pub struct ServerLimits {
     pub connections_of_a_peer: usize,
     /// Networks of load balancers, whose connections are not limited.
     pub exempt: Vec<IpNet>,
+    /// Connections beyond these, each for one request: probes get through when all others are taken.
+    pub reserve: usize,
+    /// How long a connection may be idle, and a request's head take.
+    pub idle: Duration,
 }
 
 impl ServerLimits {
     /// `connections` in all, however many of them one peer has.
     pub const fn of(connections: usize) -> Self {
-        Self { connections, connections_of_a_peer: connections, exempt: Vec::new() }
+        Self {
+            connections,
+            connections_of_a_peer: connections,
+            exempt: Vec::new(),
+            reserve: 0,
+            idle: IDLE,
+        }
+    }
+
+    /// How long a connection of `peer` may be idle.
+    fn idle_of(&self, peer: IpAddr, is_crowded: bool) -> Duration {
+        if is_trusted(peer, &self.exempt) {
+            self.idle.max(IDLE_OF_BALANCER)
+        } else if is_crowded {
+            self.idle.min(IDLE_WHEN_CROWDED)
+        } else {
+            self.idle
+        }
     }
 }
 
@@ -80,17 +108,23 @@ pub async fn serve<S>(
 {
     let graceful = GracefulShutdown::new();
     let permits = Arc::new(Semaphore::new(limits.connections));
-    let peers = ConnectionsByPeer::new(limits.connections_of_a_peer, limits.exempt);
+    let reserve = Arc::new(Semaphore::new(limits.reserve));
+    let peers = Shares::new(limits.connections_of_a_peer, limits.exempt.clone());
+    let mut warned: Option<Instant> = None;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).max_buf_size(MAX_BUFFER_BYTES);
     tokio::pin!(stop);
     loop {
         // At the limit no connection is accepted; the kernel's queue holds them meanwhile.
         let accepted = async {
-            let permit = Arc::clone(&permits).acquire_owned().await;
-            (listener.accept().await, permit)
+            let (permit, is_reserved) = tokio::select! {
+                biased;
+                permit = Arc::clone(&permits).acquire_owned() => (permit, false),
+                permit = Arc::clone(&reserve).acquire_owned() => (permit, true),
+            };
+            (listener.accept().await, permit, is_reserved)
         };
-        let (accepted, permit) = tokio::select! {
+        let (accepted, permit, is_reserved) = tokio::select! {
             accepted = accepted => accepted,
             () = &mut stop => break,
         };
@@ -105,20 +139,36 @@ pub async fn serve<S>(
         };
         let peer = Peer(address);
         // Dropping the stream closes the connection: an answer would cost what the limit is to save.
-        let Some(of_peer) = peers.open(peer.ip()) else { continue };
+        let Some(of_peer) = peers.take(peer.ip()) else {
+            if warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+                warned = Some(Instant::now());
+                tracing::warn!(
+                    address = %peer.ip(),
+                    limit = limits.connections_of_a_peer,
+                    "an address has as many connections as it may have, one more was closed \
+                     (SECKILL_CONNECTIONS_PER_ADDRESS; SECKILL_TRUSTED_PROXIES for a balancer)"
+                );
+            }
+            continue;
+        };
         let service = service.clone().map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             request
         });
         let is_crowded = permits.available_permits() < limits.connections / 2;
-        http.header_read_timeout(if is_crowded { HEAD_WITHIN_WHEN_CROWDED } else { HEAD_WITHIN });
+        http.header_read_timeout(limits.idle_of(peer.ip(), is_crowded));
+        http.keep_alive(!is_reserved);
         let stream = Box::pin(with_time_outs(stream));
         let connection =
             http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             // A client that breaks off is no error of the server.
-            let _ = connection.await;
+            if is_reserved {
+                let _ = tokio::time::timeout(RESERVED_FOR, connection).await;
+            } else {
+                let _ = connection.await;
+            }
             drop((permit, of_peer));
         });
     }

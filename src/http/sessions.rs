@@ -1,13 +1,12 @@
 //! Logging in by phone: a code is sent, the code is exchanged for a token.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, TimeDelta, Utc};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
+use tracing::Level;
 use utoipa::ToSchema;
 
 use super::address::ClientAddress;
@@ -18,9 +17,9 @@ use super::schemas::{LoginCode, Phone};
 use super::tokens::SESSION_LASTS;
 use super::{ApiError, App};
 use crate::model::{User, UserId, normalized_phone};
-use crate::store::login_codes::{self, Redemption};
-use crate::store::login_limits::{self, Rate};
-use crate::store::{revocations, users};
+use crate::store::login_codes::{self, Check, LoginCodes};
+use crate::store::login_limits::{self, Counted, Rate, UsedUp};
+use crate::store::{LoginLimits, revocations, users};
 use crate::telemetry;
 
 /// Asks for a login code.
@@ -88,40 +87,34 @@ fn phone_of(text: &str) -> Result<String, ApiError> {
     normalized_phone(text).ok_or_else(wrong)
 }
 
-async fn admit(app: &App, rate: Rate, who: &str) -> Result<(), ApiError> {
-    match login_limits::count_request(&app.redis, &app.keys, rate, who).await? {
-        None => Ok(()),
-        Some(wait) => Err(refused(rate, wait)),
-    }
-}
-
-fn refused(rate: Rate, wait: Duration) -> ApiError {
+fn refused((rate, wait): UsedUp) -> ApiError {
     telemetry::login_refused(rate.name);
     ApiError::too_many_requests(wait)
 }
 
-/// Counts a request for a code. The limits that a stranger can use up for others come last: a request
-/// that is refused for where it comes from does not count against the phone, and one that is
-/// refused for its phone does not count against everybody.
-async fn admit_request(app: &App, address: ClientAddress, phone: &str) -> Result<(), ApiError> {
-    let limits = &app.login_limits;
-    admit(app, limits.codes_per_address, &address.customer()).await?;
-    if let Some(network) = address.network() {
-        admit(app, limits.codes_per_network, &network).await?;
-    }
-    admit(app, limits.codes_per_phone, phone).await?;
-    admit(app, limits.codes_per_phone_day, phone).await?;
-    admit(app, limits.codes_in_all, "all").await
+/// The address, as the limits of one phone count it: the neighbours in an IPv6 /48 are one.
+fn asker(address: ClientAddress) -> String {
+    address.network().unwrap_or_else(|| address.customer())
 }
 
-/// Counts a try of a code.
-async fn admit_try(app: &App, address: ClientAddress) -> Result<(), ApiError> {
-    let limits = &app.login_limits;
-    admit(app, limits.tries_per_address, &address.customer()).await?;
-    match address.network() {
-        Some(network) => admit(app, limits.tries_per_network, &network).await,
-        None => Ok(()),
-    }
+/// What a request for a code counts against. The limits that a stranger can use up for others come last.
+fn limits_of_request(limits: &LoginLimits, address: ClientAddress, phone: &str) -> Vec<Counted> {
+    let phone_and_asker = format!("{phone}:{}", asker(address));
+    let mut counted =
+        limits_of_address((limits.codes_per_address, limits.codes_per_network), address);
+    counted.extend([
+        (limits.codes_per_phone, phone_and_asker.clone()),
+        (limits.codes_per_phone_day, phone_and_asker),
+        (limits.codes_per_phone_in_all, phone.to_owned()),
+        (limits.codes_in_all, "all".to_owned()),
+    ]);
+    counted
+}
+
+fn limits_of_address((of_one, of_network): (Rate, Rate), address: ClientAddress) -> Vec<Counted> {
+    let one = (of_one, address.customer());
+    let network = address.network().map(|network| (of_network, network));
+    [Some(one), network].into_iter().flatten().collect()
 }
 
 /// Sends a login code.
@@ -145,16 +138,51 @@ pub async fn send_code(
             "no SMS gateway is configured: nobody can log in until the operator sets one up";
         return Err(ApiError::unavailable().detail(detail));
     };
-    admit_request(&app, address, &phone).await?;
+    let counted = limits_of_request(&app.login_limits, address, &phone);
+    if let Some(used_up) = login_limits::admit(&app.redis, &app.keys, &counted).await? {
+        return Err(refused(used_up));
+    }
     // The thread's generator is a cryptographic one, seeded by the operating system.
     let fresh = format!("{:06}", rand::rng().random_range(0..1_000_000));
-    let code = login_codes::issue(&app.redis, &app.keys, &phone, &fresh).await?;
+    let code = codes(&app, &phone, &asker(address)).issue(&fresh).await?;
     if let Err(error) = sms.send_login_code(&phone, &code).await {
-        tracing::error!(%error, "the SMS gateway did not take a login code");
-        return Err(ApiError::unavailable());
+        let error = format!("the SMS gateway did not take a login code: {error}");
+        return Err(ApiError::unavailable().caused_by(Level::ERROR, error));
     }
     let sent = LoginCodeSent { expires_in_s: login_codes::CODE_TTL.as_secs() };
     Ok((StatusCode::ACCEPTED, Json(sent)))
+}
+
+fn codes<'a>(app: &'a App, phone: &'a str, address: &'a str) -> LoginCodes<'a> {
+    LoginCodes { redis: &app.redis, keys: &app.keys, phone, address }
+}
+
+fn wrong_code() -> ApiError {
+    let detail = "the code is wrong, used or too old; ask for a new one";
+    ApiError::new(Code::Unauthenticated).detail(detail)
+}
+
+/// Whether `code` is right. A wrong one counts against the address.
+async fn check(
+    app: &App,
+    codes: &LoginCodes<'_>,
+    address: ClientAddress,
+    code: &str,
+) -> Result<(), ApiError> {
+    let limits = &app.login_limits;
+    let tries = limits_of_address((limits.tries_per_address, limits.tries_per_network), address);
+    if let Some(used_up) = login_limits::first_used_up(&app.redis, &app.keys, &tries).await? {
+        return Err(refused(used_up));
+    }
+    match codes.check(limits, code).await? {
+        Check::Right => Ok(()),
+        Check::NoCode => Err(wrong_code()),
+        Check::Refused(rate, wait) => Err(refused((rate, wait))),
+        Check::Wrong => {
+            login_limits::admit(&app.redis, &app.keys, &tries).await?;
+            Err(wrong_code())
+        }
+    }
 }
 
 /// Logs in; the first login makes the user.
@@ -177,25 +205,22 @@ pub async fn create(
     if body.code.len() != 6 || !body.code.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ApiError::invalid("code must have six digits"));
     }
-    admit_try(&app, address).await?;
-    let wrong_tries = app.login_limits.wrong_tries_per_phone;
-    match login_codes::redeem(&app.redis, &app.keys, wrong_tries, &phone, &body.code).await? {
-        Redemption::Right => {}
-        Redemption::Wrong => {
-            let detail = "the code is wrong, used or too old; ask for a new one";
-            return Err(ApiError::new(Code::Unauthenticated).detail(detail));
-        }
-        Redemption::Refused(wait) => return Err(refused(wrong_tries, wait)),
-    }
+    let asker = asker(address);
+    let codes = codes(&app, &phone, &asker);
+    check(&app, &codes, address, &body.code).await?;
     let now = app.clock.now();
     let tail = &phone[phone.len() - 4..];
     let nickname = format!("user_{tail}");
     let user = users::find_or_create(app.database.pool(), &phone, &nickname, now).await?;
+    // Only now: a database that did not answer would have cost the code.
+    if !codes.use_up(&body.code).await? {
+        return Err(wrong_code());
+    }
     // A user who has just ended all sessions, perhaps on a server whose clock is ahead, begins a new one.
     let issued = user.tokens_not_before.map_or(now, |not_before| not_before.max(now));
     let token = app.tokens.mint(user.id, issued, now + SESSION_LASTS).map_err(|error| {
-        tracing::error!(%error, "a token could not be signed");
-        ApiError::new(Code::Internal)
+        let error = format!("a token could not be signed: {error}");
+        ApiError::new(Code::Internal).caused_by(Level::ERROR, error)
     })?;
     Ok((StatusCode::CREATED, Json(SessionCreated { token, user: user.into() })))
 }

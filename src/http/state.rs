@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Bytes;
+use axum::http::HeaderValue;
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
-use super::event_hub::EventHub;
+use super::event_hub::{EventHub, StreamLimits};
 use super::health::{self, Readiness};
 use super::revocations::Revocations;
 use super::sms::SmsGateway;
@@ -27,6 +28,13 @@ const MAX_READS: usize = 64;
 
 /// Notifications of the payment gateway that may be settled at once; one more is to be sent again.
 const MAX_NOTIFICATIONS: usize = 16;
+
+/// Logins that may be under way at once; one more is refused.
+const MAX_LOGINS: usize = 64;
+
+/// Login codes that may be on their way to the SMS gateway at once, each of which may take seconds; one more is
+/// refused.
+const MAX_LOGIN_CODES: usize = 256;
 
 /// Payments that buyers may begin at once, each of which may wait seconds for the gateway; one more is
 /// refused.
@@ -60,7 +68,9 @@ pub struct AppParts {
     pub admin_phones: HashSet<String>,
     /// The proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
-    pub max_event_streams: usize,
+    /// The origins whose pages may use the API, beside its own.
+    pub allowed_origins: Vec<HeaderValue>,
+    pub event_streams: StreamLimits,
 }
 
 /// Answers that serve many requests, and permits for those that ask a store.
@@ -80,6 +90,10 @@ pub struct AppMemory {
     pub audits: Semaphore,
     /// A permit for each notification of the payment gateway.
     pub notifications: Arc<Semaphore>,
+    /// A permit for each login.
+    pub logins: Arc<Semaphore>,
+    /// A permit for each login code that is being sent.
+    pub login_codes: Arc<Semaphore>,
     /// A permit for each payment that a buyer begins.
     pub payments: Arc<Semaphore>,
     /// A permit for each read of users and orders.
@@ -95,12 +109,14 @@ impl App {
     pub fn new(parts: AppParts) -> Self {
         let voucher_pages = Arc::new(VoucherPages::new(&parts.database, &parts.purchases));
         let memory = AppMemory {
-            events: EventHub::new(&voucher_pages, &parts.purchases, parts.max_event_streams),
+            events: EventHub::new(&voucher_pages, &parts.purchases, parts.event_streams),
             voucher_pages,
             readiness: health::readiness(&parts.database, &parts.redis),
             metrics: health::metrics_text(&parts.purchases, &parts.database),
             nodes: health::nodes(&parts.database),
             audits: Semaphore::new(1),
+            logins: Arc::new(Semaphore::new(MAX_LOGINS)),
+            login_codes: Arc::new(Semaphore::new(MAX_LOGIN_CODES)),
             payments: Arc::new(Semaphore::new(MAX_PAYMENTS)),
             notifications: Arc::new(Semaphore::new(MAX_NOTIFICATIONS)),
             reads: Arc::new(Semaphore::new(MAX_READS)),

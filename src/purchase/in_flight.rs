@@ -1,7 +1,7 @@
 //! The buyers who have a purchase under way in this process. A flood of one user's requests ends here,
-//! before Redis is asked for the lock.
+//! before it takes the permits of others, and before Redis is asked for the lock.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::model::UserId;
@@ -9,8 +9,8 @@ use crate::model::UserId;
 /// Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct InFlight {
-    is_limited: bool,
-    users: Arc<Mutex<HashSet<UserId>>>,
+    limit: usize,
+    users: Arc<Mutex<HashMap<UserId, usize>>>,
 }
 
 /// One buyer's purchase, under way until this is dropped.
@@ -21,27 +21,55 @@ pub(super) struct UnderWay {
 }
 
 impl InFlight {
-    /// With `is_limited`, one purchase of a buyer at a time. Without (the strategy has no buyer's lock
-    /// either), any number: the database's constraint decides.
-    pub(super) fn new(is_limited: bool) -> Self {
-        Self { is_limited, users: Arc::default() }
+    /// Up to `limit` purchases of a buyer at a time.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, users: Arc::default() }
     }
 
-    /// `None`: another purchase of `user` is under way.
+    /// `None`: as many purchases of `user` as there may be are under way.
     pub(super) fn begin(&self, user: UserId) -> Option<UnderWay> {
-        let may_begin = !self.is_limited || self.users().insert(user);
-        may_begin.then(|| UnderWay { user, all: self.clone() })
+        let mut users = self.users();
+        let count = users.entry(user).or_default();
+        if *count == self.limit {
+            return None;
+        }
+        *count += 1;
+        Some(UnderWay { user, all: self.clone() })
     }
 
-    fn users(&self) -> MutexGuard<'_, HashSet<UserId>> {
+    fn users(&self) -> MutexGuard<'_, HashMap<UserId, usize>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        if self.all.is_limited {
-            self.all.users().remove(&self.user);
+        let mut users = self.all.users();
+        let Some(count) = users.get_mut(&self.user) else {
+            unreachable!("a purchase of {} is not counted", self.user)
+        };
+        *count -= 1;
+        if *count == 0 {
+            users.remove(&self.user);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_buyer_has_so_many_purchases_under_way_and_another_has_as_many() {
+        let user = |number| UserId::new(number).unwrap_or_else(|| unreachable!("positive"));
+        let buyers = InFlight::new(2);
+        let held = [buyers.begin(user(1)), buyers.begin(user(1))];
+        assert!(held.iter().all(Option::is_some) && buyers.begin(user(1)).is_none());
+        assert!(buyers.begin(user(2)).is_some());
+        let [first, second] = held;
+        drop(first);
+        assert!(buyers.begin(user(1)).is_some());
+        drop(second);
+        assert!(buyers.users().is_empty());
     }
 }

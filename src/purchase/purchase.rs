@@ -105,7 +105,7 @@ impl Purchases {
             recent_orders: RecentOrders::new(),
             owners: OrderOwners::new(&database),
             permits: Arc::new(Semaphore::new(options.burst)),
-            buyers: InFlight::new(options.strategy.takes_lock()),
+            buyers: InFlight::new(options.strategy.purchases_of_a_buyer()),
             locks,
             keys,
             order_ids,
@@ -139,7 +139,7 @@ impl Purchases {
             let owned = self.owned(user, &sale, at).await.map_err(PurchaseError::Read)?;
             return Ok(refused(owned, refusal));
         }
-        // Is it the buyer's only purchase? Is there room for one more? Does the database write orders of
+        // Has the buyer too many purchases under way? Is there room for one more? Does the database write orders of
         // this voucher?
         let Some(under_way) = self.buyers.begin(user) else {
             return Ok(self.in_progress(user, voucher).await);

@@ -44,6 +44,12 @@ impl Strategy {
         !matches!(self, Self::GroupCommitUnlocked)
     }
 
+    /// How many purchases of one buyer may be under way in a process. With the lock one could succeed at most.
+    /// Without it the constraint decides between a few clicks; a flood must not take everybody's permits.
+    pub(super) const fn purchases_of_a_buyer(self) -> usize {
+        if self.takes_lock() { 1 } else { 8 }
+    }
+
     /// How many orders of a voucher go into a transaction, and how many transactions are in flight.
     /// A second group commit would only wait for the row that the first one has locked. A second single
     /// order keeps the database busy while the answer to the first is on its way.

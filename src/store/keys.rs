@@ -40,8 +40,8 @@ impl Keys {
         self.name(format_args!("icr:order:{}", day.format("%Y:%m:%d")))
     }
 
-    /// A login code and the number of wrong tries at it. The braces put it into one slot of a cluster
-    /// with [`Keys::wrong_tries`]: one script has both.
+    /// A login code and who asked for it. The braces put it into one slot of a cluster with the counters of
+    /// wrong tries: one script has them all.
     pub fn login_code(&self, phone: &str) -> String {
         self.name(format_args!("login:code:{{{phone}}}"))
     }
@@ -49,6 +49,11 @@ impl Keys {
     /// The number of wrong tries at all login codes of a phone.
     pub fn wrong_tries(&self, phone: &str) -> String {
         self.name(format_args!("login:wrong-tries:{{{phone}}}"))
+    }
+
+    /// The number of those that one address made.
+    pub fn wrong_tries_from(&self, phone: &str, address: &str) -> String {
+        self.name(format_args!("login:wrong-tries:{{{phone}}}:{address}"))
     }
 
     /// The number of requests of one kind and one sender within a window.

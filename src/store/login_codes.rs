@@ -6,67 +6,88 @@ use std::time::Duration;
 use redis::Script;
 
 use super::login_limits::Rate;
-use super::{Keys, StoreError};
+use super::{Keys, LoginLimits, StoreError};
 use redisson_lock::connection::{Redis, ScriptCall};
 
 /// How long a code is good for.
 pub const CODE_TTL: Duration = Duration::from_secs(120);
 
-/// A code that was guessed wrongly this often is void.
-pub const MAX_WRONG_TRIES: u32 = 5;
-
 static ISSUE_CODE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../../lua/login/issue_code.lua")));
-static REDEEM_CODE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../../lua/login/redeem_code.lua")));
+static CHECK_CODE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../lua/login/check_code.lua")));
+static USE_CODE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../../lua/login/use_code.lua")));
 
-/// The code that is to be sent to `phone`: the one that is good already, so that nobody can void
-/// another person's code by asking for one, or else `fresh`.
-pub async fn issue(
-    redis: &Redis,
-    keys: &Keys,
-    phone: &str,
-    fresh: &str,
-) -> Result<String, StoreError> {
-    let key = keys.login_code(phone);
-    let ttl_ms = CODE_TTL.as_millis() as u64;
-    Ok(redis.invoke(&ScriptCall::new(&ISSUE_CODE).key(key).arg(fresh).arg(ttl_ms)).await?)
+/// The login codes of one phone, for who asks from one address.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)] // the names say it
+pub struct LoginCodes<'a> {
+    pub redis: &'a Redis,
+    pub keys: &'a Keys,
+    pub phone: &'a str,
+    pub address: &'a str,
 }
 
-/// What became of a code that was tried.
+/// What a code that was tried is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Redemption {
-    /// It was the one kept for the phone, and is used up.
+pub enum Check {
+    /// The one kept for the phone.
     Right,
-    /// It was not, or there is none.
+    /// Another one: the try is counted.
     Wrong,
-    /// It was not looked at: too many wrong ones were tried before. When to come again.
-    Refused(Duration),
+    /// There is nothing to guess: the phone has no code.
+    NoCode,
+    /// It was not looked at, for this limit. When to come again.
+    Refused(Rate, Duration),
 }
 
-/// Uses up `code` if it is the one kept for `phone`. `wrong_tries` limits how many wrong ones may be
-/// tried; a try counts only while there is a code to guess.
-///
-/// # Errors
-/// When Redis does not answer; the code may then be used up.
-pub async fn redeem(
-    redis: &Redis,
-    keys: &Keys,
-    wrong_tries: Rate,
-    phone: &str,
-    code: &str,
-) -> Result<Redemption, StoreError> {
-    let call = ScriptCall::new(&REDEEM_CODE)
-        .key(keys.login_code(phone))
-        .key(keys.wrong_tries(phone))
-        .arg(code)
-        .arg(MAX_WRONG_TRIES)
-        .arg(wrong_tries.limit)
-        .arg(wrong_tries.window.as_millis() as u64);
-    let answer: i64 = redis.invoke(&call).await?;
-    Ok(match answer {
-        1 => Redemption::Right,
-        0 => Redemption::Wrong,
-        wait_ms => Redemption::Refused(Duration::from_millis(wait_ms.unsigned_abs())),
-    })
+impl LoginCodes<'_> {
+    /// The code that is to be sent to the phone: the one that is good already, so that nobody can void
+    /// another person's code by asking for one, or else `fresh`.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub async fn issue(&self, fresh: &str) -> Result<String, StoreError> {
+        let ttl_ms = CODE_TTL.as_millis() as u64;
+        let key = self.keys.login_code(self.phone);
+        let call = ScriptCall::new(&ISSUE_CODE).key(key).arg(fresh).arg(ttl_ms).arg(self.address);
+        Ok(self.redis.invoke(&call).await?)
+    }
+
+    /// Compares `code` with the one kept for the phone, which stays. Wrong tries count against the address,
+    /// then against the phone: the owner, who asked for the code, is let in whatever strangers have tried.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub async fn check(&self, limits: &LoginLimits, code: &str) -> Result<Check, StoreError> {
+        let Self { redis, keys, phone, address } = self;
+        let (all, own) = (limits.wrong_tries_per_phone, limits.wrong_tries_per_phone_and_address);
+        let call = ScriptCall::new(&CHECK_CODE)
+            .key(keys.login_code(phone))
+            .key(keys.wrong_tries(phone))
+            .key(keys.wrong_tries_from(phone, address))
+            .arg(code)
+            .arg(*address)
+            .arg(all.limit)
+            .arg(all.window.as_millis() as u64)
+            .arg(own.limit)
+            .arg(own.window.as_millis() as u64);
+        let answer: i64 = redis.invoke(&call).await?;
+        Ok(match answer {
+            1 => Check::Right,
+            0 => Check::Wrong,
+            2 => Check::NoCode,
+            wait_ms => Check::Refused(all, Duration::from_millis(wait_ms.unsigned_abs())),
+        })
+    }
+
+    /// Uses up `code`, once. Whether it was still there.
+    ///
+    /// # Errors
+    /// When Redis does not answer; the code may then be used up.
+    pub async fn use_up(&self, code: &str) -> Result<bool, StoreError> {
+        let call = ScriptCall::new(&USE_CODE).key(self.keys.login_code(self.phone)).arg(code);
+        Ok(self.redis.invoke::<i64>(&call).await? == 1)
+    }
 }

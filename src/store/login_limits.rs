@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use redis::Script;
 
 use super::{Keys, StoreError};
@@ -39,10 +40,12 @@ const DAY_MINUTES: u64 = 24 * 60;
 /// commas between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoginLimits {
-    /// Codes sent to one phone.
+    /// Codes sent to one phone that one address asked for: a stranger who asks takes none from its owner.
     pub codes_per_phone: Rate,
-    /// Codes sent to one phone in the long run.
+    /// The same in the long run.
     pub codes_per_phone_day: Rate,
+    /// Codes sent to one phone, whoever asked for them.
+    pub codes_per_phone_in_all: Rate,
     /// Codes asked for from one IPv4 address, which a carrier may share out among thousands of
     /// people, or from one IPv6 /64, which is the least that a customer gets.
     pub codes_per_address: Rate,
@@ -50,12 +53,15 @@ pub struct LoginLimits {
     pub codes_per_network: Rate,
     /// Codes sent at all: what the text messages of a day may cost.
     pub codes_in_all: Rate,
-    /// Codes tried from one address: guessing at many phones is no better than at one.
+    /// Wrong tries from one address: guessing at many phones is no better than at one.
     pub tries_per_address: Rate,
-    /// Codes tried from one IPv6 /48.
+    /// Wrong tries from one IPv6 /48.
     pub tries_per_network: Rate,
-    /// Wrong tries at the codes of one phone, however many codes there were.
+    /// Wrong tries at the codes of one phone, however many codes there were. Beyond it, an address that asked
+    /// for the code has one try.
     pub wrong_tries_per_phone: Rate,
+    /// Those that one address may make.
+    pub wrong_tries_per_phone_and_address: Rate,
 }
 
 impl Default for LoginLimits {
@@ -63,27 +69,35 @@ impl Default for LoginLimits {
         Self {
             codes_per_phone: Rate::minutes("codes-per-phone", 5, 10),
             codes_per_phone_day: Rate::minutes("codes-per-phone-day", 20, DAY_MINUTES),
+            codes_per_phone_in_all: Rate::minutes("codes-per-phone-in-all", 60, DAY_MINUTES),
             codes_per_address: Rate::minutes("codes-per-address", 300, 10),
             codes_per_network: Rate::minutes("codes-per-network", 1_200, 10),
             codes_in_all: Rate::minutes("codes-in-all", 200_000, DAY_MINUTES),
             tries_per_address: Rate::minutes("tries-per-address", 600, 10),
             tries_per_network: Rate::minutes("tries-per-network", 2_400, 10),
             wrong_tries_per_phone: Rate::minutes("wrong-tries-per-phone", 50, DAY_MINUTES),
+            wrong_tries_per_phone_and_address: Rate::minutes(
+                "wrong-tries-per-phone-and-address",
+                10,
+                60,
+            ),
         }
     }
 }
 
 impl LoginLimits {
-    fn rates_mut(&mut self) -> [&mut Rate; 8] {
+    fn rates_mut(&mut self) -> [&mut Rate; 10] {
         [
             &mut self.codes_per_phone,
             &mut self.codes_per_phone_day,
+            &mut self.codes_per_phone_in_all,
             &mut self.codes_per_address,
             &mut self.codes_per_network,
             &mut self.codes_in_all,
             &mut self.tries_per_address,
             &mut self.tries_per_network,
             &mut self.wrong_tries_per_phone,
+            &mut self.wrong_tries_per_phone_and_address,
         ]
     }
 }
@@ -122,18 +136,58 @@ impl FromStr for LoginLimits {
     }
 }
 
-/// Counts one request of `who`. `Some(wait)` when it is one too many.
-pub async fn count_request(
+/// One requester, as a limit counts it: what it may, and who it is.
+pub type Counted = (Rate, String);
+
+/// A limit that is used up, and when it is not any more.
+pub type UsedUp = (Rate, Duration);
+
+/// Counts a request against each of `limits`, in their order, unless one of them is used up: then nothing is
+/// written. So the keys in Redis are as many as the requests that were let in.
+///
+/// # Errors
+/// When Redis does not answer.
+pub async fn admit(
     redis: &Redis,
     keys: &Keys,
-    rate: Rate,
-    who: &str,
-) -> Result<Option<Duration>, StoreError> {
+    limits: &[Counted],
+) -> Result<Option<UsedUp>, StoreError> {
+    if let Some(used_up) = first_used_up(redis, keys, limits).await? {
+        return Ok(Some(used_up));
+    }
+    for counted in limits {
+        // Others may have asked meanwhile.
+        if let Some(used_up) = ask(redis, keys, counted, 1).await? {
+            return Ok(Some(used_up));
+        }
+    }
+    Ok(None)
+}
+
+/// The first of `limits` that is used up. It writes nothing.
+///
+/// # Errors
+/// When Redis does not answer.
+pub async fn first_used_up(
+    redis: &Redis,
+    keys: &Keys,
+    limits: &[Counted],
+) -> Result<Option<UsedUp>, StoreError> {
+    let looks = limits.iter().map(|counted| ask(redis, keys, counted, 0));
+    Ok(try_join_all(looks).await?.into_iter().flatten().next())
+}
+
+async fn ask(
+    redis: &Redis,
+    keys: &Keys,
+    (rate, who): &Counted,
+    count: u32,
+) -> Result<Option<UsedUp>, StoreError> {
     let key = keys.rate(rate.name, who);
     let window_ms = rate.window.as_millis() as u64;
-    let call = ScriptCall::new(&RATE_LIMIT).key(key).arg(rate.limit).arg(window_ms);
+    let call = ScriptCall::new(&RATE_LIMIT).key(key).arg(rate.limit).arg(window_ms).arg(count);
     let wait_ms: u64 = redis.invoke(&call).await?;
-    Ok((wait_ms > 0).then(|| Duration::from_millis(wait_ms)))
+    Ok((wait_ms > 0).then(|| (*rate, Duration::from_millis(wait_ms))))
 }
 
 #[cfg(test)]

@@ -112,3 +112,27 @@ async fn with_code(response: Response, code: String) -> Response {
     parts.headers.remove(header::CONTENT_LENGTH);
     Response::from_parts(parts, Body::from(bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[test]
+    fn the_address_of_the_other_end_decides_and_no_header_makes_it_local() {
+        let here = |peer: &str| {
+            let peer = peer.parse::<IpAddr>().map(|ip| Peer((ip, 50_000).into())).ok();
+            let headers = HeaderMap::from_iter([(
+                header::HOST,
+                header::HeaderValue::from_static("localhost:8080"),
+            )]);
+            is_here(peer.as_ref(), &headers)
+        };
+        assert!(["127.0.0.1", "::1", "::ffff:127.0.0.1"].into_iter().all(here));
+        assert!(
+            !["192.0.2.1", "10.0.0.1", "2001:db8::1", "::ffff:192.0.2.1"].into_iter().any(here)
+        );
+        assert!(!is_here(None, &HeaderMap::new()));
+    }
+}

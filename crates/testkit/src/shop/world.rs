@@ -10,6 +10,7 @@ use axum::Router;
 use chrono::{DateTime, TimeDelta, Utc};
 use ipnet::IpNet;
 use redisson_lock::{LockClient, LockOptions};
+use seckill::http::event_hub::StreamLimits;
 use seckill::http::revocations::Revocations;
 use seckill::http::server::{self, ServerLimits};
 use seckill::http::sms::{SmsGateway, WebhookSms};
@@ -103,7 +104,7 @@ pub struct World {
     pub secret: String,
     pub login_limits: LoginLimits,
     pub admin_phones: HashSet<String>,
-    pub max_event_streams: usize,
+    pub event_streams: StreamLimits,
     /// How this world's shops sell.
     pub strategy: Strategy,
 }
@@ -138,7 +139,7 @@ impl World {
             secret: "a secret of the tests, long enough".to_owned(),
             login_limits: LoginLimits::default(),
             admin_phones: [ADMIN_PHONE.to_owned()].into(),
-            max_event_streams: 64,
+            event_streams: StreamLimits { all: 64, of_an_address: 64 },
             strategy: Strategy::default(),
             database_url,
             redis_url,
@@ -260,7 +261,8 @@ impl World {
             login_limits: self.login_limits,
             admin_phones: self.admin_phones.clone(),
             trusted_proxies,
-            max_event_streams: self.max_event_streams,
+            event_streams: self.event_streams,
+            allowed_origins: Vec::new(),
         })
     }
 

@@ -1,4 +1,4 @@
-//! How many connections each peer address has, so that one address cannot take them all.
+//! How many connections or streams each address has, so that one address cannot take them all.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,31 +8,31 @@ use ipnet::IpNet;
 
 use super::address::is_trusted;
 
-/// Counts connections by peer address. Cheap to clone.
+/// Counts by address. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct ConnectionsByPeer(Arc<ByPeer>);
+pub(super) struct Shares(Arc<ByAddress>);
 
 #[derive(Debug)]
-struct ByPeer {
+struct ByAddress {
     limit: usize,
     exempt: Vec<IpNet>,
-    open: Mutex<HashMap<IpAddr, usize>>,
+    taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// One connection, open until this is dropped.
+/// One of what is counted, until this is dropped.
 #[derive(Debug)]
-pub(super) struct OpenConnection {
+pub(super) struct Share {
     address: IpAddr,
-    all: ConnectionsByPeer,
+    all: Shares,
 }
 
-impl ConnectionsByPeer {
+impl Shares {
     pub(super) fn new(limit: usize, exempt: Vec<IpNet>) -> Self {
-        Self(Arc::new(ByPeer { limit, exempt, open: Mutex::default() }))
+        Self(Arc::new(ByAddress { limit, exempt, taken: Mutex::default() }))
     }
 
-    /// `None`: the address has as many connections as it may have.
-    pub(super) fn open(&self, address: IpAddr) -> Option<OpenConnection> {
+    /// `None`: the address has as many as it may have.
+    pub(super) fn take(&self, address: IpAddr) -> Option<Share> {
         let is_limited = !is_trusted(address, &self.0.exempt);
         let address = counted_as(address);
         let mut counts = self.counts();
@@ -41,11 +41,11 @@ impl ConnectionsByPeer {
             return None;
         }
         *count += 1;
-        Some(OpenConnection { address, all: self.clone() })
+        Some(Share { address, all: self.clone() })
     }
 
     fn counts(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -60,11 +60,11 @@ fn counted_as(address: IpAddr) -> IpAddr {
     }
 }
 
-impl Drop for OpenConnection {
+impl Drop for Share {
     fn drop(&mut self) {
         let mut counts = self.all.counts();
         let Some(count) = counts.get_mut(&self.address) else {
-            unreachable!("an open connection of {} is not counted", self.address)
+            unreachable!("what {} has is not counted", self.address)
         };
         *count -= 1;
         if *count == 0 {
@@ -78,20 +78,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_may_have_so_many_connections_and_a_load_balancer_any_number() {
+    fn an_address_may_have_so_many_and_a_load_balancer_any_number() {
         let balancers: Vec<IpNet> = "10.0.0.0/8".parse().into_iter().collect();
-        let peers = ConnectionsByPeer::new(2, balancers);
+        let peers = Shares::new(2, balancers);
         let (client, balancer) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([10, 0, 0, 1]));
-        let held = [peers.open(client), peers.open(client)];
-        assert!(held.iter().all(Option::is_some) && peers.open(client).is_none());
-        let many: Vec<_> = (0..10).map(|_| peers.open(balancer)).collect();
+        let held = [peers.take(client), peers.take(client)];
+        assert!(held.iter().all(Option::is_some) && peers.take(client).is_none());
+        let many: Vec<_> = (0..10).map(|_| peers.take(balancer)).collect();
         assert!(many.iter().all(Option::is_some));
         let [one, other]: [IpAddr; 2] =
             [IpAddr::from([1, 2, 3, 4, 5, 6, 7, 8]), IpAddr::from([1, 2, 3, 4, 8, 7, 6, 5])];
-        let of_network = [peers.open(one), peers.open(other)];
-        assert!(of_network.iter().all(Option::is_some) && peers.open(one).is_none());
+        let of_network = [peers.take(one), peers.take(other)];
+        assert!(of_network.iter().all(Option::is_some) && peers.take(one).is_none());
         drop((held, many, of_network));
-        assert!(peers.open(client).is_some());
+        assert!(peers.take(client).is_some());
         assert!(peers.counts().is_empty());
     }
 }

@@ -1,0 +1,34 @@
+-- Purpose: compare what was typed with a login code. Wrong tries count against the address that tries and against
+-- the phone. However many others have tried, the first try of an address that asked for the code is looked at.
+-- KEYS[1]: the code of one phone, a hash
+-- KEYS[2]: the counter of all wrong tries at the codes of this phone
+-- KEYS[3]: the counter of the wrong tries that this address made at them
+-- ARGV[1]: the code that was typed
+-- ARGV[2]: the address that tries
+-- ARGV[3]: wrong tries allowed in a window, whoever makes them
+-- ARGV[4]: that window, in milliseconds
+-- ARGV[5]: wrong tries allowed to one address in a window
+-- ARGV[6]: that window, in milliseconds
+-- RETURNS: 1: right; 0: wrong; 2: there is no code; -ms: not looked at, until the window ends
+local code = redis.call('hget', KEYS[1], 'code')
+if not code then
+  return 2
+end
+local tries = tonumber(redis.call('get', KEYS[3]) or 0)
+if tries >= tonumber(ARGV[5]) then
+  return -math.max(redis.call('pttl', KEYS[3]), 1)
+end
+local is_first_of_asker = tries == 0 and redis.call('hexists', KEYS[1], 'asked:' .. ARGV[2]) == 1
+if not is_first_of_asker and tonumber(redis.call('get', KEYS[2]) or 0) >= tonumber(ARGV[3]) then
+  return -math.max(redis.call('pttl', KEYS[2]), 1)
+end
+if code == ARGV[1] then
+  return 1
+end
+if redis.call('incr', KEYS[2]) == 1 then
+  redis.call('pexpire', KEYS[2], ARGV[4])
+end
+if redis.call('incr', KEYS[3]) == 1 then
+  redis.call('pexpire', KEYS[3], ARGV[6])
+end
+return 0
