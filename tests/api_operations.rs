@@ -11,11 +11,18 @@ use tower::ServiceExt;
 
 use testkit::raw_http::Raw;
 use testkit::shop::api_client::{Api, DOCUMENT};
+use testkit::wait::eventually;
 
 /// The servers of the tests may lose the last moments before they are killed.
 fn readiness(database: &str) -> serde_json::Value {
     let durability = "unsafe: fsync or full_page_writes is off";
-    json!({ "database": database, "redis": "ok", "durability": durability, "draining": false })
+    json!({
+        "database": database,
+        "redis": "ok",
+        "durability": durability,
+        "cut_off": false,
+        "draining": false,
+    })
 }
 
 #[tokio::test]
@@ -28,12 +35,16 @@ async fn the_process_is_alive_and_ready() {
 }
 
 #[tokio::test]
-async fn a_process_without_its_database_is_alive_and_not_ready() {
+async fn a_process_whose_database_is_away_says_so_and_goes_on_refusing() {
     let api = Api::new().await;
     api.world.database.close().await;
     api.get("/healthz").await.is(200);
-    let ready = api.get("/readyz").await;
-    assert_eq!((ready.status, &ready.body), (503, &readiness("unavailable")));
+    eventually("the process notices", async || {
+        let ready = api.get("/readyz").await;
+        assert_eq!(ready.status, 200, "nobody else does better: {ready:?}");
+        ready.body == readiness("unavailable")
+    })
+    .await;
     for path in ["/api/vouchers", "/api/vouchers/1", "/api/me", "/api/orders", "/api/orders/1"] {
         let answer = api.get_as(1, path).await;
         assert!(answer.problem(503, "unavailable").header("retry-after").is_some());

@@ -10,6 +10,7 @@ mod kept_home;
 mod nodes;
 mod postgres;
 mod postgres_node;
+mod readiness;
 mod redis;
 mod rolling;
 pub mod sale;

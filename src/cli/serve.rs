@@ -18,6 +18,7 @@ use crate::config::{
     SmsArgs, SmsSettings, StoreArgs,
 };
 use crate::http::event_hub::StreamLimits;
+use crate::http::health::Health;
 use crate::http::payments::WebhookPayments;
 use crate::http::revocations::Revocations;
 use crate::http::server::ServerLimits;
@@ -302,8 +303,6 @@ async fn app_parts(
     (sms, payments): (Option<Box<dyn SmsGateway>>, Payments),
 ) -> anyhow::Result<AppParts> {
     let redis = store::redis(&stores.redis_url)?;
-    // Says so in the log where Redis does not answer yet.
-    let _ = redis.ping().await;
     let clock: SharedClock = Arc::new(SystemClock);
     let keys = Keys::default();
     let options = PurchasesOptions {
@@ -320,6 +319,7 @@ async fn app_parts(
     )
     .await?;
     let revocations = Revocations::start(database.clone()).await?;
+    let health = Health::start(database.clone(), redis.clone(), keys.clone()).await;
     let has_sandbox = matches!(payments, Payments::Sandbox);
     let (gateway, payment_key): (Option<Arc<dyn PaymentGateway>>, _) = match payments {
         Payments::Nothing => (None, None),
@@ -337,6 +337,7 @@ async fn app_parts(
         keys,
         tokens: Tokens::new(secret.as_bytes(), Arc::clone(&clock)),
         revocations,
+        health,
         clock,
         purchases,
         sms,

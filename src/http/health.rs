@@ -1,25 +1,34 @@
-//! Readiness, the connected servers and the text of the metrics, each read at most about once a second.
+//! Whether the server should get requests, the connected servers, and the text of the metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
 use serde::Serialize;
-use tokio::time::timeout;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, timeout};
 use utoipa::ToSchema;
 
 use super::schemas::StoreStatus;
 use crate::purchase::Purchases;
 use crate::store::nodes::{self, ConnectedNode};
-use crate::store::{Database, NodeName, ReadCache, Service};
+use crate::store::{Database, Keys, NodeName, ReadCache, Service};
 use crate::telemetry;
-use redisson_lock::connection::Redis;
+use redisson_lock::connection::{Redis, RedisError};
 
-/// A store that needs longer to answer is not ready.
-const READY_WITHIN: Duration = Duration::from_millis(900);
+/// How often the stores are asked.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// A store that needs longer to answer is away.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(900);
+/// How long a server that reaches the database says so in Redis: a moment more than it takes to say it again.
+const SEEN_FOR: Duration = Duration::from_millis(2500);
+/// A server that has not reached the database for so long believes those that still do. Longer than [`SEEN_FOR`] by
+/// what servers may differ in noticing that it went away for all of them.
+const BELIEVES_AFTER: Duration = Duration::from_secs(5);
 
-/// Whether the stores answer, and whether the process is draining.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+/// What the process can reach, and whether it should get requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Readiness {
     /// PostgreSQL.
     #[schema(value_type = StoreStatus)]
@@ -29,28 +38,113 @@ pub struct Readiness {
     pub redis: &'static str,
     /// Whether a crash of the database's machine loses nothing: `durable`, `unsafe: …` or `unknown`.
     pub durability: &'static str,
+    /// Whether other servers can do what this one cannot: it reaches neither store, or they reach the database and
+    /// it does not.
+    pub cut_off: bool,
     /// Whether the process was told to end, and new requests should go elsewhere.
     pub draining: bool,
 }
 
-/// Asks `database` and `redis`.
-pub fn readiness(database: &Database, redis: &Redis) -> ReadCache<(), Readiness> {
-    let (database, redis) = (database.clone(), redis.clone());
-    ReadCache::new(Service::Postgres, 1, usize::MAX, move |()| {
-        let (database, redis) = (database.clone(), redis.clone());
-        async move {
-            let (database_word, redis) = tokio::join!(word(database.ping()), word(redis.ping()));
-            let durability = database.durability().as_str();
-            Ok(Readiness { database: database_word, redis, durability, draining: false })
-        }
-    })
+impl Readiness {
+    /// Whether the process should get requests. A store that is away for all servers is no reason against it: no other
+    /// server could do better, and this one still refuses rightly, answers reads and says when to come again.
+    pub fn is_ready(&self) -> bool {
+        !self.cut_off && !self.draining
+    }
 }
 
-async fn word<E>(ping: impl Future<Output = Result<(), E>>) -> &'static str {
-    match timeout(READY_WITHIN, ping).await {
-        Ok(Ok(())) => "ok",
-        _ => "unavailable",
+/// Asks the stores once a second, as long as it lives.
+#[derive(Debug)]
+pub struct Health {
+    latest: watch::Receiver<Reached>,
+    task: AbortHandle,
+}
+
+/// What was reached last.
+#[derive(Debug, Clone, Copy)]
+struct Reached {
+    database: bool,
+    redis: bool,
+    cut_off: bool,
+}
+
+impl Health {
+    /// Asks for the first time, then in the background.
+    pub async fn start(database: Database, redis: Redis, keys: Keys) -> Self {
+        let mut asking = Asking { database, redis, keys, away_since: None };
+        let (sender, latest) = watch::channel(asking.ask().await);
+        let task = tokio::spawn(async move {
+            loop {
+                sleep(ASK_EVERY).await;
+                sender.send_replace(asking.ask().await);
+            }
+        });
+        Self { latest, task: task.abort_handle() }
     }
+
+    /// What the stores answered last.
+    pub fn readiness(&self, durability: &'static str, draining: bool) -> Readiness {
+        let word = |reached| if reached { "ok" } else { "unavailable" };
+        let Reached { database, redis, cut_off } = *self.latest.borrow();
+        Readiness { database: word(database), redis: word(redis), durability, cut_off, draining }
+    }
+}
+
+impl Drop for Health {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[derive(Debug)]
+struct Asking {
+    database: Database,
+    redis: Redis,
+    keys: Keys,
+    /// Since when the database has not answered.
+    away_since: Option<Instant>,
+}
+
+impl Asking {
+    async fn ask(&mut self) -> Reached {
+        let (database, redis) =
+            tokio::join!(answers(self.database.ping()), answers(self.redis.ping()));
+        self.away_since = if database { None } else { self.away_since.or(Some(Instant::now())) };
+        let cut_off = match (database, redis) {
+            (true, false) => false,
+            // A server whose network is gone reaches neither.
+            (false, false) => true,
+            (true, true) => {
+                // Where it cannot be said, the others go on as if the database were away for all.
+                let _ = answers(self.say_that_it_is_seen()).await;
+                false
+            }
+            (false, true) => self.is_believed_away() && self.others_see_it().await,
+        };
+        Reached { database, redis, cut_off }
+    }
+
+    fn is_believed_away(&self) -> bool {
+        self.away_since.is_some_and(|since| since.elapsed() >= BELIEVES_AFTER)
+    }
+
+    async fn say_that_it_is_seen(&self) -> Result<(), RedisError> {
+        let mut set = redis::cmd("SET");
+        set.arg(self.keys.database_is_seen()).arg(1).arg("PX").arg(SEEN_FOR.as_millis() as u64);
+        self.redis.query::<()>(&set).await
+    }
+
+    async fn others_see_it(&self) -> bool {
+        let mut exists = redis::cmd("EXISTS");
+        exists.arg(self.keys.database_is_seen());
+        let seen = timeout(ANSWERS_WITHIN, self.redis.query::<i64>(&exists)).await;
+        matches!(seen, Ok(Ok(1)))
+    }
+}
+
+/// Whether `ask` succeeds in time.
+async fn answers<E>(ask: impl Future<Output = Result<(), E>>) -> bool {
+    matches!(timeout(ANSWERS_WITHIN, ask).await, Ok(Ok(())))
 }
 
 /// Writes the metrics: the text of many histograms is long.

@@ -15,19 +15,19 @@ pub async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether the process can do its work: database and Redis answer, at most a second ago, and it was not
-/// told to end.
+/// Whether the process should get requests: not while it ends, and not while other servers can do what it cannot,
+/// because it is cut off from the stores. A store that is away for all servers makes none of them unready.
 #[utoipa::path(get, path = "/readyz", tag = "operations",
     responses(
         (status = 200, body = Readiness, description = "ready"),
-        (status = 503, body = Readiness, description = "a store does not answer, or the process ends"),
+        (status = 503, body = Readiness, description = "the process is cut off, or it ends"),
     ))]
-pub async fn readyz(State(app): State<App>) -> Result<(StatusCode, Json<Readiness>), ApiError> {
-    let readiness =
-        Readiness { draining: app.is_draining(), ..app.memory().readiness.get(()).await? };
-    let ready = readiness.database == "ok" && readiness.redis == "ok" && !readiness.draining;
-    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok((status, Json(readiness)))
+pub async fn readyz(State(app): State<App>) -> (StatusCode, Json<Readiness>) {
+    let durability = app.database.durability().as_str();
+    let readiness = app.health.readiness(durability, app.is_draining());
+    let status =
+        if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(readiness))
 }
 
 /// Counters and histograms, in the text format of Prometheus. At most a second old.

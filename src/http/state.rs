@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
 use super::event_hub::{EventHub, StreamLimits};
-use super::health::{self, Readiness};
+use super::health::{self, Health};
 use super::revocations::Revocations;
 use super::sms::SmsGateway;
 use super::tokens::Tokens;
@@ -61,6 +61,8 @@ pub struct AppParts {
     pub has_sandbox: bool,
     pub tokens: Tokens,
     pub revocations: Revocations,
+    /// What the process can reach.
+    pub health: Health,
     /// Sends login codes; without it nobody can log in.
     pub sms: Option<Box<dyn SmsGateway>>,
     pub login_limits: LoginLimits,
@@ -80,8 +82,6 @@ pub struct AppMemory {
     pub voucher_pages: Arc<VoucherPages>,
     /// What is sent to all who watch the sales.
     pub events: EventHub,
-    /// Whether the stores answer.
-    pub readiness: ReadCache<(), Readiness>,
     /// The metrics as text.
     pub metrics: ReadCache<(), Bytes>,
     /// The server processes that use the database.
@@ -111,7 +111,6 @@ impl App {
         let memory = AppMemory {
             events: EventHub::new(&voucher_pages, &parts.purchases, parts.event_streams),
             voucher_pages,
-            readiness: health::readiness(&parts.database, &parts.redis),
             metrics: health::metrics_text(&parts.purchases, &parts.database),
             nodes: health::nodes(&parts.database),
             audits: Semaphore::new(1),

@@ -56,6 +56,11 @@ impl Keys {
         self.name(format_args!("login:wrong-tries:{{{phone}}}:{address}"))
     }
 
+    /// It exists while a server reaches the database.
+    pub fn database_is_seen(&self) -> String {
+        self.name("health:database")
+    }
+
     /// The number of requests of one kind and one sender within a window.
     pub fn rate(&self, what: &str, who: &str) -> String {
         self.name(format_args!("rate:{what}:{who}"))

@@ -18,8 +18,9 @@ const ENDED: usize = 20;
 /// What needs the database says 503, and nothing hangs.
 async fn the_rest_of_the_api_says_so(stage: &Stage, node: &Node) {
     assert_eq!(stage.get(node.address, "/healthz").await.0, 200);
+    // No other node could do better.
     let (status, ready) = stage.get(node.address, "/readyz").await;
-    assert_eq!(status, 503, "{ready:?}");
+    assert_eq!(status, 200, "{ready:?}");
     let voucher = format!("/api/vouchers/{}", stage.voucher);
     for path in ["/api/vouchers", "/api/orders", "/api/orders/1", "/api/me", &voucher] {
         // What is remembered of the voucher may be answered for a second.

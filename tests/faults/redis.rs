@@ -18,8 +18,9 @@ async fn the_rest_of_the_api_tells_the_truth(stage: &Stage, node: &Node) {
     for path in ["/healthz", "/api/vouchers", &voucher, "/api/orders"] {
         assert_eq!(stage.get(node.address, path).await.0, 200, "{path}");
     }
+    // No other node could do better.
     let (status, ready) = stage.get(node.address, "/readyz").await;
-    assert_eq!(status, 503, "{ready:?}");
+    assert_eq!(status, 200, "{ready:?}");
     let phone = serde_json::json!({"phone": "13800000000"});
     let url = format!("http://{}/api/login-codes", node.address);
     let code = stage.client.post(url).json(&phone).send().await;

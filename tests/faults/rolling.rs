@@ -32,21 +32,21 @@ const PACE: Duration = Duration::from_millis(40);
 const PROBE_EVERY: Duration = Duration::from_millis(20);
 const DRAIN_DELAY: &str = "2s";
 
-struct Backend {
+pub(super) struct Backend {
     address: SocketAddr,
     is_ready: AtomicBool,
 }
 
 /// What a load balancer does: it asks each node for its readiness, and deals requests to those that are
 /// ready, in turn.
-struct Balancer {
+pub(super) struct Balancer {
     client: Client,
     backends: Mutex<Vec<Arc<Backend>>>,
     turn: AtomicUsize,
 }
 
 impl Balancer {
-    fn start(client: Client) -> (Arc<Self>, JoinSet<()>) {
+    pub(super) fn start(client: Client) -> (Arc<Self>, JoinSet<()>) {
         let (backends, turn) = (Mutex::default(), AtomicUsize::new(0));
         let balancer = Arc::new(Self { client, backends, turn });
         let mut probing = JoinSet::new();
@@ -67,13 +67,13 @@ impl Balancer {
         self.backends.lock().unwrap().clone()
     }
 
-    fn ready(&self) -> Vec<Arc<Backend>> {
+    pub(super) fn ready(&self) -> Vec<Arc<Backend>> {
         let mut backends = self.backends();
         backends.retain(|backend| backend.is_ready.load(Ordering::Relaxed));
         backends
     }
 
-    async fn add(&self, address: SocketAddr) {
+    pub(super) async fn add(&self, address: SocketAddr) {
         let backend = Arc::new(Backend { address, is_ready: AtomicBool::new(false) });
         self.backends.lock().unwrap().push(Arc::clone(&backend));
         eventually("a node is ready", async || backend.is_ready.load(Ordering::Relaxed)).await;
@@ -84,7 +84,7 @@ impl Balancer {
     }
 
     /// Sends one purchase, to another node when the first one cannot be reached at all.
-    async fn buy(&self, path: &str, token: &str) -> (SocketAddr, What) {
+    pub(super) async fn buy(&self, path: &str, token: &str) -> (SocketAddr, What) {
         loop {
             let ready = self.ready();
             let turn = self.turn.fetch_add(1, Ordering::Relaxed);

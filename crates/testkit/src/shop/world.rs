@@ -11,6 +11,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use ipnet::IpNet;
 use redisson_lock::{LockClient, LockOptions};
 use seckill::http::event_hub::StreamLimits;
+use seckill::http::health::Health;
 use seckill::http::revocations::Revocations;
 use seckill::http::server::{self, ServerLimits};
 use seckill::http::sms::{SmsGateway, WebhookSms};
@@ -257,6 +258,7 @@ impl World {
             purchases,
             tokens: self.tokens(),
             revocations: Revocations::start(self.database.clone()).await.unwrap(),
+            health: self.health().await,
             sms: self.gateway(),
             login_limits: self.login_limits,
             admin_phones: self.admin_phones.clone(),
@@ -270,6 +272,11 @@ impl World {
     pub fn orders(&self, purchases: &Arc<Purchases>) -> Orders {
         let gateway = self.payments.clone();
         Orders::new(self.database.clone(), Arc::clone(purchases), gateway)
+    }
+
+    /// What this world's servers reach.
+    pub async fn health(&self) -> Health {
+        Health::start(self.database.clone(), self.redis.clone(), self.keys.clone()).await
     }
 
     /// What the payment gateway signs with.

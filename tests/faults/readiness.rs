@@ -1,0 +1,158 @@
+//! Which of three servers behind a balancer get requests, when a store is away for all of them, and when one server
+//! alone is cut off.
+
+use std::time::{Duration, Instant};
+
+use faults::{Fault, Proxy};
+use nix::sys::signal::Signal;
+use private_stores::Server;
+use seckill::purchase::Strategy;
+use serde_json::Value;
+use url::Url;
+
+use super::crowd::What;
+use super::rolling::Balancer;
+use super::stage::Stage;
+use testkit::processes::Node;
+use testkit::wait::eventually;
+
+/// What a node says of itself.
+async fn says(stage: &Stage, node: &Node) -> (u16, Value) {
+    let url = format!("http://{}/readyz", node.address);
+    let answer = stage.client.get(url).send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap())
+}
+
+/// Waits until `node` has noticed that `store` is away.
+async fn notices(stage: &Stage, node: &Node, store: &str) {
+    eventually("a node notices", async || says(stage, node).await.1[store] == "unavailable").await;
+}
+
+async fn three_nodes(stage: &Stage, balancer: &Balancer) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    for _ in 0..3 {
+        let node = stage.node().await;
+        balancer.add(node.address).await;
+        nodes.push(node);
+    }
+    nodes
+}
+
+/// As the newest buyer hears it, through the balancer.
+async fn buy(stage: &Stage, balancer: &Balancer, path: &str, buyer: i64) -> What {
+    balancer.buy(path, &stage.token(buyer)).await.1
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_of_redis_empties_no_service() {
+    let stage = Stage::new(Strategy::GroupCommit).await;
+    let (balancer, _probing) = Balancer::start(stage.client.clone());
+    let nodes = three_nodes(&stage, &balancer).await;
+    let sold_out = stage.another_of(1).await;
+    // Each node hears that it is sold out.
+    let mut heard = 0;
+    eventually("it is sold out everywhere", async || {
+        heard += 1;
+        buy(&stage, &balancer, &sold_out.path(), heard).await;
+        heard > 20
+    })
+    .await;
+
+    stage.signal(Server::Redis, Signal::SIGSTOP);
+    for node in &nodes {
+        notices(&stage, node, "redis").await;
+        let (status, said) = says(&stage, node).await;
+        assert_eq!(
+            (status, &said["cut_off"], &said["database"]),
+            (200, &false.into(), &"ok".into())
+        );
+    }
+    assert_eq!(balancer.ready().len(), 3);
+    for turn in 0..6 {
+        // Memory refuses rightly, reads answer, and a purchase hears when to come again.
+        let refused = buy(&stage, &balancer, &sold_out.path(), 100 + turn).await;
+        assert_eq!(refused, What::Else("sold_out".to_owned()));
+        assert_eq!(buy(&stage, &balancer, &stage.path(), 200 + turn).await, What::Unavailable);
+        let node = &nodes[turn as usize % 3];
+        for path in ["/api/vouchers", "/api/orders"] {
+            assert_eq!(stage.get(node.address, path).await.0, 200, "{path}");
+        }
+    }
+    stage.signal(Server::Redis, Signal::SIGCONT);
+    eventually("buyers are served again", async || {
+        matches!(buy(&stage, &balancer, &stage.path(), 300).await, What::Ordered(_))
+    })
+    .await;
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_away_for_all_empties_no_service() {
+    let stage = Stage::new(Strategy::GroupCommit).await;
+    let (balancer, _probing) = Balancer::start(stage.client.clone());
+    let nodes = three_nodes(&stage, &balancer).await;
+    stage.signal(Server::Postgres, Signal::SIGSTOP);
+    for node in &nodes {
+        notices(&stage, node, "database").await;
+    }
+    // For longer than a node takes to believe others that reach the database.
+    let since = Instant::now();
+    eventually("the nodes have made up their minds", async || {
+        for node in &nodes {
+            let (status, said) = says(&stage, node).await;
+            assert_eq!((status, &said["cut_off"]), (200, &false.into()), "{:?}", since.elapsed());
+        }
+        since.elapsed() > Duration::from_secs(8)
+    })
+    .await;
+    assert_eq!(buy(&stage, &balancer, &stage.path(), 1).await, What::Unavailable);
+    stage.signal(Server::Postgres, Signal::SIGCONT);
+    eventually("buyers are served again", async || {
+        matches!(buy(&stage, &balancer, &stage.path(), 2).await, What::Ordered(_))
+    })
+    .await;
+    stage.end().await;
+}
+
+/// One of three nodes reaches its stores through `proxies`, and through them the world is `broken` for it.
+async fn one_is_cut_off(with_redis: bool) {
+    let stage = Stage::new(Strategy::GroupCommit).await;
+    let (balancer, _probing) = Balancer::start(stage.client.clone());
+    let others = [stage.node().await, stage.node().await];
+    let url = Url::parse(&stage.database_url).unwrap();
+    let host = url.query_pairs().find(|(name, _)| name == "host").unwrap().1.into_owned();
+    let socket = std::path::Path::new(&host).join(".s.PGSQL.5432");
+    let postgres = Proxy::before_socket(socket).await.unwrap();
+    let redis = Proxy::start(&stage.redis_url).await.unwrap();
+    let url = format!("postgres://postgres@{}/seckill?sslmode=disable", postgres.address());
+    let listen = ([127, 0, 0, 1], 0).into();
+    let lonely = Node::start(&mut stage.serve(listen, &url, redis.url())).await;
+    for node in others.iter().chain([&lonely]) {
+        balancer.add(node.address).await;
+    }
+    postgres.break_by(Fault::Down);
+    if with_redis {
+        redis.break_by(Fault::Down);
+    }
+    eventually("the others get its requests", async || says(&stage, &lonely).await.0 == 503).await;
+    assert_eq!(says(&stage, &lonely).await.1["cut_off"], true);
+    eventually("the balancer knows", async || balancer.ready().len() == 2).await;
+    for buyer in 1..=9 {
+        let bought = buy(&stage, &balancer, &stage.path(), buyer).await;
+        assert!(matches!(bought, What::Ordered(_)), "{bought:?}");
+    }
+    postgres.break_by(Fault::None);
+    redis.break_by(Fault::None);
+    eventually("it is back", async || balancer.ready().len() == 3).await;
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_alone_does_not_reach_the_database_gets_no_requests() {
+    one_is_cut_off(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_reaches_no_store_gets_no_requests() {
+    one_is_cut_off(true).await;
+}
