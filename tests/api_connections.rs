@@ -3,10 +3,12 @@
 #[allow(unused_imports)]
 use crate::worlds::*;
 use std::io::ErrorKind;
+use std::time::Duration;
 
 use seckill::http::router;
 use seckill::http::server::{self, ServerLimits};
 use sqlx::{Connection, Executor, PgConnection};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -296,6 +298,39 @@ async fn a_probe_gets_through_when_all_connections_are_taken() {
         kept && raw.answer().await.is_some()
     })
     .await;
+}
+
+/// A request that is sent while the server closes an idle connection is lost: so a balancer closes first, however
+/// crowded the server is. Time is tokio's, as above.
+#[tokio::test(start_paused = true)]
+async fn a_balancer_keeps_its_idle_connections_and_a_crowd_of_others_does_not() {
+    let network: ipnet::IpNet = "127.0.0.2/32".parse().unwrap();
+    let idle = Duration::from_secs(600);
+    let limits = ServerLimits { exempt: vec![network], idle, ..ServerLimits::of(4) };
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(server::serve(listener, axum::Router::new(), limits, std::future::pending()));
+    let from = async |last: u8| {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, last], 0).into()).unwrap();
+        let mut raw = Raw(tokio::io::BufReader::new(socket.connect(address).await.unwrap()));
+        raw.send(HEALTHZ).await;
+        assert_eq!(raw.answer().await.unwrap().status, 404);
+        raw
+    };
+    let (mut first, _second) = (from(3).await, from(3).await);
+    let mut balancer = from(2).await;
+    let mut crowded = from(3).await;
+    // The one that came when three of four were there has ten seconds, the first has the setting, the balancer an hour.
+    let is_open = async |raw: &mut Raw, after_s: u64| {
+        let silence = timeout(Duration::from_secs(after_s), raw.0.read_u8()).await;
+        silence.is_err()
+    };
+    assert!(is_open(&mut crowded, 9).await && !is_open(&mut crowded, 2).await);
+    assert!(is_open(&mut first, 585).await && !is_open(&mut first, 10).await);
+    assert!(is_open(&mut balancer, 2_900).await);
+    balancer.send(HEALTHZ).await;
+    assert_eq!(balancer.answer().await.unwrap().status, 404);
 }
 
 /// As the time in the test above. The only connection there may be is that of a client which reads

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::Request;
+use axum::http::{Request, StatusCode};
 use axum::routing::get;
 use seckill::http::with_common_layers;
 use seckill::telemetry;
@@ -11,6 +11,7 @@ use tower::ServiceExt;
 
 use testkit::raw_http::Raw;
 use testkit::shop::api_client::{Api, DOCUMENT};
+use testkit::shop::world::World;
 use testkit::wait::eventually;
 
 /// The servers of the tests may lose the last moments before they are killed.
@@ -242,4 +243,65 @@ async fn a_handler_that_panics_is_answered_with_a_problem_and_counted() {
     assert_eq!((&problem["code"], &problem["status"]), (&json!("internal_error"), &json!(500)));
     let counted = "seckill_http_request_seconds_count{route=\"/panics\",status=\"500\"} 1";
     assert!(telemetry::metrics_text().contains(counted), "{}", telemetry::metrics_text());
+}
+
+#[tokio::test]
+async fn a_request_has_an_id_that_its_answer_and_its_problem_name() {
+    let api = Api::new().await;
+    let given = api.request("GET", "/api/orders").header("x-request-id", "of-the-balancer.1");
+    let refused = api.send(given).await;
+    refused.problem(401, "unauthenticated");
+    assert_eq!(refused.header("x-request-id"), Some("of-the-balancer.1"));
+    assert_eq!(refused.body["request_id"], "of-the-balancer.1");
+    // What a log could not show is not taken over.
+    for bad in ["a b".to_owned(), "x".repeat(129)] {
+        let answer = api.send(api.request("GET", "/healthz").header("x-request-id", &bad)).await;
+        let made = answer.header("x-request-id").unwrap();
+        assert!(made.len() == 32 && made.bytes().all(|byte| byte.is_ascii_hexdigit()), "{made}");
+    }
+    let ids = [api.get("/nothing").await, api.get("/nothing").await];
+    assert_ne!(ids[0].header("x-request-id"), ids[1].header("x-request-id"));
+    assert_eq!(ids[0].header("x-request-id"), ids[0].body["request_id"].as_str());
+}
+
+#[tokio::test]
+async fn a_page_of_an_allowed_origin_may_use_the_api_and_one_of_another_may_not() {
+    let allowed_origins = vec!["https://shop.example".parse().unwrap()];
+    let world = World { allowed_origins, ..World::new().await };
+    let address = world.serve().await;
+    let api = Api::at(world, address);
+    let allows = "access-control-allow-origin";
+    let asked = async |origin: &str| {
+        let preflight = api.request("OPTIONS", "/api/vouchers/1/orders").header("origin", origin);
+        let preflight = preflight
+            .header("access-control-request-method", "POST")
+            .header("access-control-request-headers", "authorization,content-type");
+        preflight.send().await.unwrap()
+    };
+    let allowed = asked("https://shop.example").await;
+    assert_eq!(
+        (allowed.status(), allowed.headers()[allows].to_str().unwrap()),
+        (StatusCode::OK, "https://shop.example")
+    );
+    let headers = allowed.headers()["access-control-allow-headers"].to_str().unwrap();
+    assert!(headers.contains("authorization") && headers.contains("content-type"), "{headers}");
+    assert!(!allowed.headers().contains_key("access-control-allow-credentials"));
+    for other in ["https://shop.example.evil.example", "http://shop.example", "null"] {
+        assert!(!asked(other).await.headers().contains_key(allows), "{other}");
+    }
+    // Also what is refused before it has a route can be read.
+    let too_large = api.request("POST", "/api/sessions").header("origin", "https://shop.example");
+    let refused = too_large.body(vec![b' '; 20_000]).send().await.unwrap();
+    assert_eq!(
+        (refused.status().as_u16(), refused.headers()[allows].to_str().unwrap()),
+        (413, "https://shop.example")
+    );
+    let exposed = refused.headers()["access-control-expose-headers"].to_str().unwrap();
+    assert!(exposed.contains("retry-after") && exposed.contains("x-request-id"), "{exposed}");
+
+    // Off by default.
+    let api = Api::new().await;
+    let answer =
+        api.send(api.request("GET", "/api/vouchers").header("origin", "https://shop.example"));
+    assert_eq!(answer.await.header(allows), None);
 }

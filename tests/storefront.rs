@@ -113,7 +113,14 @@ async fn a_stranger_logs_in_buys_and_finds_the_order_after_a_reload() {
     browser.until_text(MESSAGE, &order).await;
     assert_eq!(browser.value("document.querySelector('.buy').disabled").await, true);
 
+    let kept = browser.value("JSON.parse(localStorage.getItem('session')).token").await;
+    let token = kept.as_str().unwrap();
+    api.send(api.request("GET", "/api/me").bearer_auth(token)).await.is(200);
     browser.click("#log-out").await;
+    browser.until_text("#account-notice", "You are logged out, on all devices").await;
+    api.send(api.request("GET", "/api/me").bearer_auth(token))
+        .await
+        .problem(401, "unauthenticated");
     browser.until_text(BUY, "Buy now").await;
     browser.until_text(MESSAGE, "").await;
     assert_eq!(browser.value("localStorage.getItem('session')").await, json!(null));
@@ -269,6 +276,20 @@ async fn a_lost_connection_is_followed_by_the_order_that_was_placed() {
     network.break_by(Fault::None);
     browser.until_text(MESSAGE, "It is yours. Order").await;
     browser.until_text("#connection", "Live").await;
+    browser.close_after_cuts().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_logs_out_while_the_server_is_away_is_told_so() {
+    let (api, _) = shop(World::new().await).await;
+    let network = Proxy::before(&api.address.to_string()).await.unwrap();
+    let browser = visited_at(&network.address(), &api, 1).await;
+    browser.until_shown("#log-out").await;
+    network.break_by(Fault::Down);
+    browser.click("#log-out").await;
+    browser.until_shown("#log-in").await;
+    browser.until_text("#account-notice", "The server could not be told").await;
+    assert_eq!(browser.value("localStorage.getItem('session')").await, json!(null));
     browser.close_after_cuts().await;
 }
 

@@ -298,7 +298,7 @@ byId("voucher").addEventListener("change", (event) => event.target.value && choo
 byId("logout").addEventListener("click", () => {
   watching += 1;
   byId("board").hidden = true;
-  login.forget();
+  login.logOut();
   login.show();
 });
 

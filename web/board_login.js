@@ -30,6 +30,15 @@ export function token() {
   }
 }
 
+// Ends the administrator's sessions at the server, and here. A token that a demonstration gave this window is only
+// forgotten: its link stays good.
+export async function logOut() {
+  const given = tabStorage.get(GIVEN) !== null;
+  const ended = token();
+  forget();
+  if (!given) await api("DELETE", "/api/sessions", { token: ended });
+}
+
 export function forget() {
   const kept = tabStorage.get(GIVEN) === null ? storage : tabStorage;
   kept.set(kept === storage ? KEPT_AS : GIVEN, null);

@@ -33,13 +33,21 @@ function tell() {
 
 addEventListener("storage", (event) => event.key === KEY && tell());
 
-export const logOut = () => keep(null);
+const forget = () => keep(null);
+
+// Logs out here at once, and ends the user's sessions at the server: on all devices. Returns what there is to say.
+export async function logOut() {
+  const token = session()?.token;
+  forget();
+  const answer = await api("DELETE", "/api/sessions", { token });
+  return answer.ok || answer.status === 401 ? texts.logged_out : texts.logged_out_here;
+}
 
 // As `api`, as the user. A token that is no good any more is forgotten.
 export async function apiAsUser(method, path, options = {}) {
   const token = session()?.token;
   const answer = await api(method, path, { ...options, token });
-  if (answer.status === 401 && session()?.token === token) logOut();
+  if (answer.status === 401 && session()?.token === token) forget();
   return answer;
 }
 

@@ -46,6 +46,7 @@ let shownUser = null;
 onSession((user) => {
   byId("log-in").hidden = Boolean(user);
   byId("user").hidden = !user;
+  setText(byId("account-notice"), "");
   setText(byId("user-phone"), user ? user.phone.replace(/^(.*\d{0,3})\d{4}(\d{4})$/, "$1****$2") : "");
   if (user?.phone === shownUser) return;
   shownUser = user?.phone ?? null;
@@ -54,9 +55,10 @@ onSession((user) => {
 
 byId("log-in").addEventListener("click", () => logIn());
 byId("orders-log-in").addEventListener("click", () => logIn());
-byId("log-out").addEventListener("click", () => {
-  logOut();
+byId("log-out").addEventListener("click", async () => {
+  const ended = logOut();
   byId("log-in").focus();
+  setText(byId("account-notice"), await ended);
 });
 
 more.addEventListener("click", async () => {

@@ -86,6 +86,9 @@ texts! {
 
         log_in: "Log in", "登录";
         log_out: "Log out", "退出登录";
+        logged_out: "You are logged out, on all devices.", "已在所有设备上退出登录。";
+        logged_out_here: "You are logged out in this browser. The server could not be told: log in and out again to end the session there, too.",
+            "已在本浏览器退出，但未能通知服务器；请稍后重新登录并退出一次，使登录状态在服务器上失效。";
         logged_in_as: "Logged in as", "当前用户";
         phone: "Phone number", "手机号";
         phone_hint: "11 digits, or with + and the country code. The first login makes an account.",
@@ -138,6 +141,7 @@ fn content(texts: &Storefront) -> Markup {
                     span #user-phone {}
                     button.link #log-out type="button" { (texts.log_out) }
                 }
+                p.quiet #account-notice role="status" {}
             }
             p.lead { (texts.lead) }
         }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use axum::Router;
+use axum::http::HeaderValue;
 use chrono::{DateTime, TimeDelta, Utc};
 use ipnet::IpNet;
 use redisson_lock::{LockClient, LockOptions};
@@ -106,6 +107,8 @@ pub struct World {
     pub login_limits: LoginLimits,
     pub admin_phones: HashSet<String>,
     pub event_streams: StreamLimits,
+    /// Origins whose pages may use the API.
+    pub allowed_origins: Vec<HeaderValue>,
     /// How this world's shops sell.
     pub strategy: Strategy,
 }
@@ -141,6 +144,7 @@ impl World {
             login_limits: LoginLimits::default(),
             admin_phones: [ADMIN_PHONE.to_owned()].into(),
             event_streams: StreamLimits { all: 64, of_an_address: 64 },
+            allowed_origins: Vec::new(),
             strategy: Strategy::default(),
             database_url,
             redis_url,
@@ -264,7 +268,7 @@ impl World {
             admin_phones: self.admin_phones.clone(),
             trusted_proxies,
             event_streams: self.event_streams,
-            allowed_origins: Vec::new(),
+            allowed_origins: self.allowed_origins.clone(),
         })
     }
 
