@@ -53,6 +53,10 @@ export RUST_TEST_THREADS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN)))
 test: setup-test ## all tests, against real PostgreSQL and Redis that they start themselves
 	$(CARGO) test --locked --workspace $(ARGS)
 
+.PHONY: test-otlp
+test-otlp: setup-test ## traces by OTLP, which only a build with the feature has; 2 minutes
+	$(CARGO) test --locked -p seckill --features otlp --test otlp -- $(ARGS)
+
 .PHONY: test-lock-model
 test-lock-model: setup-test ## 10,000 random sequences of lock operations against a model; minutes
 	$(CARGO) test --locked -p redisson-lock --all-features --test integration lock_model:: -- --ignored --nocapture $(ARGS)

@@ -42,6 +42,9 @@ pub const UNAVAILABLE: &str = "unavailable";
 /// The outcome of a purchase that met a defect.
 pub const INTERNAL_ERROR: &str = "internal_error";
 
+/// The target of the spans of a request and of the steps of a purchase.
+pub const SPANS: &str = "seckill::request";
+
 /// How often histograms are tidied.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 

@@ -92,6 +92,13 @@ async fn variables_that_make_no_sense_are_refused() {
         ("SECKILL_PAYMENTS_SECRET", "fifteen bytes..", "at least 16 bytes"),
         ("SECKILL_LOGIN_LIMITS", "codes-per-phone=0/10m", "--login-limits"),
         ("RUST_LOG", "a=b=c", "RUST_LOG is malformed"),
+        ("SECKILL_LOG", "xml", "SECKILL_LOG is text or json, not \"xml\""),
+        ("SECKILL_KEEP_ALIVE", "500ms", "from 1s to 1h"),
+        (
+            "SECKILL_ALLOWED_ORIGINS",
+            "https://shop.example/",
+            "is no origin like https://shop.example",
+        ),
         ("RUST_LOG", "info,seckill=loud", "RUST_LOG is malformed"),
     ];
     for (name, value, words) in wrong {

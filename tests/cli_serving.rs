@@ -53,9 +53,11 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
     // Every variable that `--help` names may be set.
     let program = Program::on(&world)
         .with("SECKILL_ADMIN_PHONES", "")
+        .with("SECKILL_ALLOWED_ORIGINS", "")
         .with("SECKILL_BURST", "100")
         .with("SECKILL_CONNECTIONS_PER_ADDRESS", "100")
         .with("SECKILL_DRAIN_DELAY", "10ms")
+        .with("SECKILL_KEEP_ALIVE", "1m")
         .with("SECKILL_LISTEN", "127.0.0.1:0")
         .with("SECKILL_LOGIN_LIMITS", "")
         .with("SECKILL_PAYMENTS", "http")
@@ -66,6 +68,7 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
         .with("SECKILL_SMS_SECRET", "a secret of the gateway")
         .with("SECKILL_SMS_URL", "https://sms.example/send")
         .with("SECKILL_STRATEGY", "locked")
+        .with("SECKILL_STREAMS_PER_ADDRESS", "100")
         .with("SECKILL_TRUSTED_PROXIES", "");
     let help = program.says(&["serve", "--help"]).await;
     let named = help.split("[env:").skip(1).map(|from| from.trim().split(['=', ']']).next());
@@ -198,4 +201,36 @@ async fn a_redis_that_is_away_is_one_warning() {
     let of_redis = warnings.iter().filter(|line| line.contains("Redis does not answer")).count();
     assert_eq!(of_redis, 1, "{log}");
     assert!(!warnings.iter().any(|line| line.contains("answered 503")), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_in_json_names_the_request_that_failed() {
+    let world = World::new().await;
+    world.at_present().await;
+    let program = Program::on(&world)
+        // Some clusters set it for all programs. This build has no traces.
+        .with("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+        .with("SECKILL_LOG", "json")
+        .with("SECKILL_SMS", "http")
+        .with("SECKILL_SMS_SECRET", "a secret of the gateway")
+        // Nobody listens there.
+        .with("SECKILL_SMS_URL", "http://127.0.0.1:9/send");
+    let server = Serving::start(&program).await;
+    let asked = reqwest::Client::new()
+        .post(format!("http://{}/api/login-codes", server.address))
+        .header("x-request-id", "of-the-balancer")
+        .json(&serde_json::json!({ "phone": "13800138000" }));
+    assert_eq!(asked.send().await.unwrap().status(), 503);
+    let log = server.stop().await;
+    let lines: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let failed = lines.iter().find(|line| line["level"] == "ERROR").expect(&log);
+    assert_eq!(
+        (&failed["request_id"], &failed["code"]),
+        (&"of-the-balancer".into(), &"unavailable".into())
+    );
+    assert!(failed["error"].as_str().unwrap().contains("SMS gateway"), "{failed}");
+    assert!(failed["timestamp"].is_string());
+    let warned = lines.iter().find(|line| line["level"] == "WARN").expect(&log);
+    assert!(warned["message"].as_str().unwrap().contains("built without traces"), "{warned}");
 }

@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tower_http::cors::CorsLayer;
 use tower_http::trace::TraceLayer;
+use tracing::Span;
 
 use super::language::Language;
 use super::problem::Code;
@@ -91,9 +92,9 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .route("/healthz", get(operations::healthz))
         .route("/readyz", get(operations::readyz))
         .route("/metrics", get(operations::metrics))
-        // `RUST_LOG=tower_http=debug` shows each request. Failures are logged where they
+        // `RUST_LOG=seckill::request=debug,tower_http=debug` shows each request. Failures are logged where they
         // become a problem, with their cause, and not a second time here.
-        .layer(TraceLayer::new_for_http().on_failure(()))
+        .layer(TraceLayer::new_for_http().make_span_with(request_span).on_failure(()))
         .with_state(app.clone())
         .merge(openapi::routes(added.api))
         .merge(docs_page::routes())
@@ -104,6 +105,23 @@ pub fn router_with(app: App, added: Additions) -> Router {
     let origins = app.allowed_origins.clone();
     let routes = with_common_layers(api).layer(from_fn_with_state(app, close_while_draining));
     if origins.is_empty() { routes } else { routes.layer(cross_origin(origins)) }
+}
+
+/// The span of a request. It is off as long as no log and no trace wants it.
+fn request_span(request: &Request) -> Span {
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str);
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let span = tracing::debug_span!(
+        target: telemetry::SPANS,
+        "request",
+        otel.name = format!("{} {route}", request.method()),
+        otel.kind = "server",
+        http.request.method = %request.method(),
+        http.route = route,
+        request_id = header(X_REQUEST_ID.as_str()),
+    );
+    program::continue_trace(&span, header("traceparent"));
+    span
 }
 
 /// Lets pages of other origins use the API. Tokens go into a header and not into a cookie: so a page has no rights

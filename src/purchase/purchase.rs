@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument, instrument};
 
 use super::in_flight::{InFlight, UnderWay};
 use super::owners::OrderOwners;
@@ -21,6 +22,7 @@ use crate::store::{
     Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placement, StoreError, orders,
     vouchers,
 };
+use crate::telemetry::SPANS;
 use redisson_lock::connection::Redis;
 use redisson_lock::{Guard, Lease, LockClient, LockError, LockOptions};
 
@@ -149,7 +151,7 @@ impl Purchases {
         sale.breaker.check()?;
         // From here on the purchase runs to its end, whether its buyer waits for it or not.
         let purchase = Arc::clone(self).purchase(user, sale, at, (under_way, permit));
-        let task = self.tasks.spawn_on(purchase, &self.runtime);
+        let task = self.tasks.spawn_on(purchase.in_current_span(), &self.runtime);
         task.await.unwrap_or(Err(PurchaseError::Panicked))
     }
 
@@ -180,6 +182,7 @@ impl Purchases {
         outcome
     }
 
+    #[instrument(target = SPANS, level = "debug", skip_all)]
     async fn place_order(
         &self,
         user: UserId,
@@ -227,6 +230,7 @@ impl Purchases {
     /// Tries to take the lock under which `user` buys, whatever the voucher. It keeps a second click
     /// out while the first is under way. That nobody buys twice does not depend on it: the database's
     /// constraints see to that, also when a lease is lost.
+    #[instrument(target = SPANS, level = "debug", skip_all)]
     async fn lock(&self, user: UserId) -> Result<BuyerLock, LockError> {
         if !self.strategy.takes_lock() {
             return Ok(BuyerLock::NotTaken);

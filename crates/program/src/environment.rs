@@ -7,13 +7,17 @@ use tracing_subscriber::EnvFilter;
 
 use crate::ConfigError;
 
-/// Variables that no argument is read from: for what `seckill lock run` runs, which may be this
-/// program.
-const OF_NO_ARGUMENT: [&str; 2] = ["SECKILL_LOCK_FENCE", "SECKILL_LOCK_NAME"];
+/// Variables that no argument is read from: how logs look, and those for what `seckill lock run` runs, which
+/// may be this program.
+const OF_NO_ARGUMENT: [&str; 3] = ["SECKILL_LOCK_FENCE", "SECKILL_LOCK_NAME", "SECKILL_LOG"];
 
 /// Those that may be empty: compose files set them whether there is a value or not.
-const LISTS: [&str; 3] =
-    ["SECKILL_ADMIN_PHONES", "SECKILL_LOGIN_LIMITS", "SECKILL_TRUSTED_PROXIES"];
+const LISTS: [&str; 4] = [
+    "SECKILL_ADMIN_PHONES",
+    "SECKILL_ALLOWED_ORIGINS",
+    "SECKILL_LOGIN_LIMITS",
+    "SECKILL_TRUSTED_PROXIES",
+];
 
 /// Checks the environment before anything starts. Returns a warning for each `SECKILL_` variable that
 /// none of `commands` has: it may be misspelt, or somebody else's (Kubernetes sets `SECKILL_PORT` for
@@ -66,8 +70,40 @@ fn collect_variables<'a>(command: &'a clap::Command, variables: &mut BTreeSet<&'
 /// # Errors
 /// When `RUST_LOG` is malformed.
 pub fn log_filter(default: &str) -> Result<EnvFilter, ConfigError> {
-    #[allow(clippy::disallowed_methods)] // this module reads the environment
-    let text = std::env::var("RUST_LOG").ok().filter(|value| !value.is_empty());
+    let text = variable("RUST_LOG");
     EnvFilter::from_str(text.as_deref().unwrap_or(default))
         .map_err(|error| ConfigError(format!("RUST_LOG is malformed: {error}")))
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// An object a line.
+    Json,
+}
+
+/// How log lines look: `SECKILL_LOG`, `text` (the default) or `json`.
+///
+/// # Errors
+/// When it is neither.
+pub fn log_format() -> Result<LogFormat, ConfigError> {
+    match variable("SECKILL_LOG").as_deref() {
+        None | Some("text") => Ok(LogFormat::Text),
+        Some("json") => Ok(LogFormat::Json),
+        Some(other) => Err(ConfigError(format!("SECKILL_LOG is text or json, not {other:?}"))),
+    }
+}
+
+/// Whether the environment names a collector of traces, as the specification of OpenTelemetry has it.
+pub(crate) fn wants_traces() -> bool {
+    ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]
+        .into_iter()
+        .any(|name| variable(name).is_some())
+}
+
+#[allow(clippy::disallowed_methods)] // this module reads the environment
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }

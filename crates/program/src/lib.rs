@@ -2,19 +2,18 @@
 //! exit statuses mean, where results and logs go, how a program is asked to stop, and how one program
 //! starts another one of them.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
-
 mod environment;
+mod logs;
 mod output;
 mod revision;
 pub mod sibling;
 pub mod stop;
 
-pub use environment::{check_environment, log_filter};
+pub use environment::{LogFormat, check_environment, log_filter, log_format};
+pub use logs::continue_trace;
 pub use output::{check_writable, say, write_json, write_text};
 pub use revision::revision;
 
@@ -57,12 +56,9 @@ impl<C: Parser> Program<C> {
         let mut known = self.also_known;
         known.push(C::command());
         let started = check_environment(&known)
-            .and_then(|warnings| Ok((warnings, log_filter((self.log_filter)(&cli))?)));
-        let warnings = match started {
-            Ok((warnings, filter)) => {
-                start_logs(filter);
-                warnings
-            }
+            .and_then(|warnings| Ok((warnings, logs::start((self.log_filter)(&cli))?)));
+        let (warnings, _traces) = match started {
+            Ok(started) => started,
             Err(error) => return unusable(&error.to_string()),
         };
         for warning in warnings {
@@ -77,16 +73,6 @@ impl<C: Parser> Program<C> {
         runtime.shutdown_background();
         done.unwrap_or_else(|error| report(&error, self.is_unusable))
     }
-}
-
-/// Writes logs to standard error, so that standard output is for results.
-fn start_logs(filter: EnvFilter) {
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
 }
 
 /// An error as one line, and the exit status that says whose turn it is.
