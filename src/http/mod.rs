@@ -8,6 +8,7 @@ pub mod body;
 mod docs_page;
 pub mod event_hub;
 pub mod events;
+mod failure_cause;
 pub mod health;
 mod language;
 pub mod nodes;

@@ -4,7 +4,7 @@
 //! A handler makes an [`ApiError`]. The layer around all routes calls [`write`], which knows the language
 //! that the request prefers, and the request's id. Causes are logged there, once, and never sent.
 
-use std::fmt::{self, Debug, Display};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tracing::Level;
 
+use super::failure_cause::FailureCause;
 use super::language::Language;
 use crate::model::{OrderStatus, Refusal};
 use crate::purchase::PurchaseError;
@@ -182,33 +183,7 @@ pub struct ApiError {
     detail: Option<String>,
     retry_after: Option<Duration>,
     members: Map<String, Value>,
-    cause: Option<Cause>,
-}
-
-/// Why a request failed: for the log.
-#[derive(Clone)]
-struct Cause {
-    level: Level,
-    error: Arc<dyn Display + Send + Sync>,
-}
-
-impl Debug for Cause {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.level, self.error)
-    }
-}
-
-impl Cause {
-    /// What happens by the thousand when it happens is `DEBUG`: the metrics count it, and what changed is logged
-    /// once, by the store's handle or the circuit breaker.
-    fn log(&self, code: &str, request_id: &str) {
-        let error = &self.error;
-        match self.level {
-            Level::ERROR => tracing::error!(%error, code, request_id, "a request failed"),
-            Level::WARN => tracing::warn!(%error, code, request_id, "a request failed"),
-            _ => tracing::debug!(%error, code, request_id, "a request failed"),
-        }
-    }
+    cause: Option<FailureCause>,
 }
 
 impl ApiError {
@@ -234,7 +209,7 @@ impl ApiError {
     /// With the cause, for the log alone. It is logged with the id of the request.
     #[must_use]
     pub fn caused_by(self, level: Level, error: impl Display + Send + Sync + 'static) -> Self {
-        Self { cause: Some(Cause { level, error: Arc::new(error) }), ..self }
+        Self { cause: Some(FailureCause { level, error: Arc::new(error) }), ..self }
     }
 
     /// A request that makes no sense, and why.

@@ -1,5 +1,6 @@
 //! Logs and traces of a program.
 
+use std::any::Any;
 use std::io::IsTerminal;
 
 use tracing_subscriber::layer::SubscriberExt;
@@ -10,8 +11,9 @@ use crate::environment::wants_traces;
 use crate::{ConfigError, LogFormat, log_filter, log_format};
 
 /// Writes logs to standard error, so that standard output is for results, and sends traces where the build and the
-/// environment have them. Traces are sent to their end when the answer is dropped.
-pub(crate) fn start(default_filter: &str) -> Result<Option<Traces>, ConfigError> {
+/// environment have them. The last traces are sent
+/// when the answer is dropped.
+pub(crate) fn start(default_filter: &str) -> Result<Option<Box<dyn Any>>, ConfigError> {
     let filter = log_filter(default_filter)?;
     let lines = fmt::layer()
         .with_writer(std::io::stderr)
@@ -31,11 +33,11 @@ pub(crate) fn start(default_filter: &str) -> Result<Option<Traces>, ConfigError>
     Ok(traces)
 }
 
-pub(crate) use otlp::Traces;
 pub use otlp::continue_trace;
 
 #[cfg(feature = "otlp")]
 mod otlp {
+    use std::any::Any;
     use std::collections::HashMap;
 
     use opentelemetry::propagation::TextMapPropagator;
@@ -63,7 +65,7 @@ mod otlp {
     }
 
     /// What sends traces.
-    pub(crate) struct Traces(SdkTracerProvider);
+    struct Traces(SdkTracerProvider);
 
     impl Drop for Traces {
         fn drop(&mut self) {
@@ -75,7 +77,7 @@ mod otlp {
 
     /// The settings are those of the specification: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_SERVICE_NAME`,
     /// `OTEL_TRACES_SAMPLER` and the others.
-    pub(super) fn start<S>() -> Result<(Option<impl Layer<S>>, Option<Traces>), ConfigError>
+    pub(super) fn start<S>() -> Result<(Option<impl Layer<S>>, Option<Box<dyn Any>>), ConfigError>
     where
         S: tracing::Subscriber + for<'span> tracing_subscriber::registry::LookupSpan<'span>,
     {
@@ -91,12 +93,14 @@ mod otlp {
         let layer = tracing_opentelemetry::layer()
             .with_tracer(provider.tracer("seckill"))
             .with_filter(spans);
-        Ok((Some(layer), Some(Traces(provider))))
+        Ok((Some(layer), Some(Box::new(Traces(provider)))))
     }
 }
 
 #[cfg(not(feature = "otlp"))]
 mod otlp {
+    use std::any::Any;
+
     use tracing::Span;
     use tracing_subscriber::layer::Identity;
 
@@ -105,11 +109,8 @@ mod otlp {
     /// Makes `span` part of the trace that a client's `traceparent` names: not in this build.
     pub const fn continue_trace(_: &Span, _: Option<&str>) {}
 
-    /// What sends traces: nothing, in this build.
-    pub(crate) enum Traces {}
-
     #[expect(clippy::unnecessary_wraps, reason = "as in the other build")]
-    pub(super) const fn start() -> Result<(Option<Identity>, Option<Traces>), ConfigError> {
+    pub(super) const fn start() -> Result<(Option<Identity>, Option<Box<dyn Any>>), ConfigError> {
         Ok((None, None))
     }
 }
