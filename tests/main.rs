@@ -38,6 +38,7 @@ mod order_races;
 mod owners;
 mod pages;
 mod place_orders;
+mod pooler;
 mod purchase;
 mod purchase_faults;
 mod purchases_on_topologies;

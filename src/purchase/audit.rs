@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use sqlx::postgres::{PgConnection, PgPool, PgRow};
-use sqlx::{Connection, FromRow, Row};
+use sqlx::postgres::{PgPool, PgRow};
+use sqlx::{FromRow, Row};
 use utoipa::ToSchema;
 
 use crate::model::{UserId, VoucherId};
-use crate::store::{Database, StoreError};
+use crate::store::postgres::snapshot_within;
+use crate::store::{Database, Session, StoreError};
 
 /// The books of a voucher, as `seckill audit --json` writes them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -115,8 +116,7 @@ impl VoucherAudit {
 /// Orders of a voucher that does not exist are reported as a voucher with an initial
 /// stock of 0, so that they cannot hide.
 pub async fn run(pool: &PgPool, only: Option<VoucherId>) -> Result<Vec<VoucherAudit>, StoreError> {
-    let mut connection = pool.acquire().await?;
-    Ok(count(&mut connection, only, OFFLINE_WITHIN).await?)
+    count(pool, only, OFFLINE_WITHIN).await
 }
 
 /// Counts one voucher while it may be on sale, in at most `limit`; `None`: there is no such voucher.
@@ -128,41 +128,35 @@ pub async fn run_within(
     database: &Database,
     voucher: VoucherId,
 ) -> Result<Option<VoucherAudit>, StoreError> {
-    let count = async |connection: &mut PgConnection| count(connection, Some(voucher), limit).await;
-    Ok(database.read_within(limit, count).await?.pop())
+    Ok(count(database.pool(), Some(voucher), limit).await?.pop())
 }
 
-/// Reads only: the right to read is enough.
+/// Reads only: the right to read is enough. Counting a large sale may take longer than a purchase ever
+/// should.
 async fn count(
-    connection: &mut PgConnection,
+    pool: &PgPool,
     only: Option<VoucherId>,
     limit: Duration,
-) -> sqlx::Result<Vec<VoucherAudit>> {
+) -> Result<Vec<VoucherAudit>, StoreError> {
     let only = only.map(VoucherId::get);
-    let mut snapshot = connection.begin().await?;
-    sqlx::query("set transaction isolation level repeatable read, read only")
-        .execute(&mut *snapshot)
-        .await?;
-    // Counting a large sale may take longer than a purchase ever should.
-    sqlx::query("select set_config('statement_timeout', $1, true)")
-        .bind(limit.as_millis().to_string())
-        .execute(&mut *snapshot)
-        .await?;
-    let now: DateTime<Utc> =
-        sqlx::query_scalar("select sale_time()").fetch_one(&mut *snapshot).await?;
-    let mut audits: Vec<VoucherAudit> =
-        sqlx::query_as(COUNTED).bind(only).fetch_all(&mut *snapshot).await?;
-    let mut broken: Vec<Broken> =
-        sqlx::query_as(BROKEN_ORDERS).bind(only).bind(now).fetch_all(&mut *snapshot).await?;
-    if audits.iter().any(|audit| audit.duplicates() > 0) {
-        broken.extend(sqlx::query_as(BUYERS_TWICE).bind(only).fetch_all(&mut *snapshot).await?);
-    }
-    let has_money: bool =
-        sqlx::query_scalar(HAS_MONEY).bind(only).fetch_one(&mut *snapshot).await?;
-    if has_money {
-        broken.extend(sqlx::query_as(BROKEN_MONEY).bind(only).fetch_all(&mut *snapshot).await?);
-    }
-    snapshot.commit().await?;
+    let read = async |session: &mut Session| {
+        let now: DateTime<Utc> =
+            sqlx::query_scalar("select sale_time()").fetch_one(&mut *session).await?;
+        let audits: Vec<VoucherAudit> =
+            sqlx::query_as(COUNTED).bind(only).fetch_all(&mut *session).await?;
+        let mut broken: Vec<Broken> =
+            sqlx::query_as(BROKEN_ORDERS).bind(only).bind(now).fetch_all(&mut *session).await?;
+        if audits.iter().any(|audit| audit.duplicates() > 0) {
+            broken.extend(sqlx::query_as(BUYERS_TWICE).bind(only).fetch_all(&mut *session).await?);
+        }
+        let has_money: bool =
+            sqlx::query_scalar(HAS_MONEY).bind(only).fetch_one(&mut *session).await?;
+        if has_money {
+            broken.extend(sqlx::query_as(BROKEN_MONEY).bind(only).fetch_all(session).await?);
+        }
+        Ok((audits, broken))
+    };
+    let (mut audits, broken) = snapshot_within(limit, pool, read).await?;
     for audit in &mut audits {
         audit.judge(&broken);
     }
@@ -360,8 +354,11 @@ pub async fn count_orders_of(
     let count = sqlx::query_scalar(
         "select count(*) from orders
          where voucher_id = $1 and user_id between $2 and $3 and status in (1, 2, 3, 5)",
-    );
-    Ok(count.bind(voucher.get()).bind(first.get()).bind(last.get()).fetch_one(pool).await?)
+    )
+    .bind(voucher.get())
+    .bind(first.get())
+    .bind(last.get());
+    snapshot_within(OFFLINE_WITHIN, pool, async |session| count.fetch_one(session).await).await
 }
 
 /// How many of the orders that buyers were `told` of, as (user, order), are not in the database for that
@@ -380,8 +377,6 @@ pub async fn count_lost(
     )
     .bind(users)
     .bind(orders)
-    .bind(voucher.get())
-    .fetch_one(pool)
-    .await?;
-    Ok(lost)
+    .bind(voucher.get());
+    snapshot_within(OFFLINE_WITHIN, pool, async |session| lost.fetch_one(session).await).await
 }

@@ -4,15 +4,24 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use sqlx::PgConnection;
+use sqlx::{PgConnection, Row};
 
+use super::pooler::is_own_session;
 use crate::telemetry;
 
 /// Asks, and sees to it that our transactions are durable whatever the default of the role or the
-/// database is. A default that is stricter than `local` stays.
-const ASK: &str = "select current_setting('fsync'), current_setting('full_page_writes'),
-    set_config('synchronous_commit', case when current_setting('synchronous_commit') = 'off'
-        then 'on' else current_setting('synchronous_commit') end, false)";
+/// database is. A default that is stricter than `local` stays. Behind a pooler each transaction does that
+/// for itself: a setting of the session would be one of other clients.
+const ASK: &str = concat!(
+    "select current_setting('fsync') as fsync,
+        current_setting('full_page_writes') as full_page_writes, ",
+    is_own_session!(),
+    " as is_own,
+        set_config('synchronous_commit', case when current_setting('synchronous_commit') = 'off'
+            then 'on' else current_setting('synchronous_commit') end, not (",
+    is_own_session!(),
+    "))"
+);
 
 /// What is known of the database's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +53,7 @@ pub(super) struct DurabilityCheck(Arc<DurabilityState>);
 struct DurabilityState {
     is_watched: AtomicBool,
     is_required: AtomicBool,
+    is_pooled: AtomicBool,
     found: AtomicU8,
 }
 
@@ -57,6 +67,11 @@ impl DurabilityCheck {
         }
     }
 
+    /// From now on sessions may belong to a pooler.
+    pub(super) fn expect_pooler(&self) {
+        self.0.is_pooled.store(true, Ordering::Relaxed);
+    }
+
     pub(super) fn found(&self) -> DatabaseDurability {
         match self.0.found.load(Ordering::Relaxed) {
             0 => DatabaseDurability::Unknown,
@@ -67,8 +82,12 @@ impl DurabilityCheck {
 
     /// Asks the server of a new connection. Logs each change.
     pub(super) async fn ask(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        let (fsync, full_page_writes, _): (String, String, String) =
-            sqlx::query_as(ASK).fetch_one(connection).await?;
+        // Raw: behind a pooler no statement may have a name.
+        let row = sqlx::raw_sql(ASK).fetch_one(connection).await?;
+        let (fsync, full_page_writes): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+        if !row.try_get::<bool, _>(2)? && !self.0.is_pooled.load(Ordering::Relaxed) {
+            return Err(sqlx::Error::Configuration(POOLER.into()));
+        }
         let is_durable = fsync == "on" && full_page_writes == "on";
         telemetry::database_durable(is_durable);
         let found = if is_durable { 1 } else { 2 };
@@ -87,3 +106,5 @@ const WARNING: &str = "the database is not durable (fsync or full_page_writes is
                        machine can lose acknowledged orders";
 const REFUSED: &str = "the database is not durable (fsync or full_page_writes is off), and \
                        --require-durable is given";
+const POOLER: &str = "a connection pooler stands before the database, which was not there when this \
+                      process started: start it again";

@@ -7,10 +7,13 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
-use sqlx::{PgConnection, SqlSafeStr};
+use sqlx::SqlSafeStr;
+use sqlx::migrate::{MigrateError, Migration, MigrationType};
+use sqlx::postgres::PgPool;
+use tokio::time::Instant;
 
-use super::{Service, StoreError};
+use super::postgres::{snapshot_within, transaction_with};
+use super::{Service, Session, StoreError};
 
 const MIGRATIONS: [(i64, &str, &str); 4] = [
     (1, "schema", include_str!("../../migrations/0001_schema.sql")),
@@ -25,11 +28,25 @@ const LAST_OF_0_1_0: i64 = 2;
 
 /// A migration may take long on a large table. But while it waits for a lock, all who need the table
 /// queue behind it: so it waits a moment, gives way, and tries again.
-const SETTINGS: &str = "set statement_timeout = 0; set idle_in_transaction_session_timeout = 0;
-    set lock_timeout = '2s'";
-const LOCK_NOT_AVAILABLE: &str = "55P03";
+const SETTINGS: &str =
+    "set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;
+    set local lock_timeout = '2s'";
+/// Held by one transaction, not by a session: a pooler gives that to others. One that waits for it gives way,
+/// too, and tries again.
+const ONE_AT_A_TIME: &str = "select pg_advisory_xact_lock(hashtext('seckill migrate'))";
+/// As sqlx makes it, whose command line can read it.
+const LIST: &str = "create table if not exists _sqlx_migrations (
+    version bigint primary key,
+    description text not null,
+    installed_on timestamptz not null default now(),
+    success boolean not null,
+    checksum bytea not null,
+    execution_time bigint not null
+)";
 const ATTEMPTS: usize = 30;
 const PAUSE: Duration = Duration::from_millis(500);
+/// How long it may take to read which were applied.
+const READ_WITHIN: Duration = Duration::from_secs(5);
 
 /// The database was not migrated.
 #[derive(Debug, thiserror::Error)]
@@ -52,23 +69,31 @@ impl From<sqlx::Error> for MigrationError {
 }
 
 /// Whether all of them were applied. It only reads.
-pub(super) async fn are_applied(connection: &mut PgConnection) -> Result<bool, MigrationError> {
+pub(super) async fn are_applied(pool: &PgPool) -> Result<bool, MigrationError> {
+    let missing = async |session: &mut Session| first_missing(session).await;
+    Ok(snapshot_within(READ_WITHIN, pool, missing).await??.is_none())
+}
+
+/// The oldest migration that was not applied.
+async fn first_missing(
+    session: &mut Session,
+) -> sqlx::Result<Result<Option<Migration>, MigrationError>> {
     let there = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null");
-    if !there.fetch_one(&mut *connection).await? {
-        return Ok(false);
+    let mut applied: Vec<(i64, Vec<u8>)> = Vec::new();
+    if there.fetch_one(&mut *session).await? {
+        let list = sqlx::query_as("select version, checksum from _sqlx_migrations where success");
+        applied = list.fetch_all(session).await?;
     }
-    let applied = sqlx::query_as("select version, checksum from _sqlx_migrations where success");
-    let applied: Vec<(i64, Vec<u8>)> = applied.fetch_all(connection).await?;
     for migration in migrations() {
         match applied.iter().find(|(version, _)| *version == migration.version) {
-            None => return Ok(false),
+            None => return Ok(Ok(Some(migration))),
             Some((version, checksum)) if *checksum != *migration.checksum => {
-                return Err(mismatch(*version));
+                return Ok(Err(mismatch(*version)));
             }
             Some(_) => {}
         }
     }
-    Ok(true)
+    Ok(Ok(None))
 }
 
 fn migrations() -> [Migration; MIGRATIONS.len()] {
@@ -87,27 +112,50 @@ fn mismatch(version: i64) -> MigrationError {
     StoreError::defect(Service::Postgres, error.to_string()).into()
 }
 
-/// Applies the migrations that are missing. Migrations of a later release stay.
-pub(super) async fn run(connection: &mut PgConnection) -> Result<(), MigrationError> {
-    sqlx::raw_sql(SETTINGS).execute(&mut *connection).await?;
-    let mut migrator = Migrator::with_migrations(migrations().into());
-    migrator.set_ignore_missing(true);
+/// Applies the migrations that are missing, each in a transaction of its own. Migrations of a later release
+/// stay.
+pub(super) async fn run(pool: &PgPool) -> Result<(), MigrationError> {
     let mut attempt = 1;
     loop {
-        let error = match migrator.run(&mut *connection).await {
-            Ok(()) => return Ok(()),
-            Err(MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) => cause,
-            Err(MigrateError::VersionMismatch(version)) => return Err(mismatch(version)),
-            Err(other) => {
-                return Err(StoreError::defect(Service::Postgres, other.to_string()).into());
-            }
+        let error = match apply_one(pool).await {
+            Ok(true) => continue,
+            Ok(false) => return Ok(()),
+            Err(MigrationError::Store(error)) if error.is_turned_away() => error,
+            Err(error) => return Err(error),
         };
-        let code = error.as_database_error().and_then(|answer| answer.code());
-        if code.as_deref() != Some(LOCK_NOT_AVAILABLE) || attempt == ATTEMPTS {
+        if attempt == ATTEMPTS {
             return Err(error.into());
         }
         tracing::info!(attempt, "another session holds what a migration needs, trying again");
         attempt += 1;
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Applies the first that is missing. Whether there was one.
+async fn apply_one(pool: &PgPool) -> Result<bool, MigrationError> {
+    let apply = async |session: &mut Session| {
+        sqlx::query(ONE_AT_A_TIME).execute(&mut *session).await?;
+        sqlx::query(LIST).execute(&mut *session).await?;
+        let migration = match first_missing(session).await? {
+            Ok(Some(migration)) => migration,
+            Ok(None) => return Ok(Ok(false)),
+            Err(error) => return Ok(Err(error)),
+        };
+        let started = Instant::now();
+        sqlx::raw_sql(migration.sql.clone()).execute(&mut *session).await?;
+        sqlx::query(
+            "insert into _sqlx_migrations
+               (version, description, success, checksum, execution_time)
+             values ($1, $2, true, $3, $4)",
+        )
+        .bind(migration.version)
+        .bind(&*migration.description)
+        .bind(&*migration.checksum)
+        .bind(i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX))
+        .execute(session)
+        .await?;
+        Ok(Ok(true))
+    };
+    transaction_with(SETTINGS, pool, apply).await?
 }

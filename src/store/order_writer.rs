@@ -11,12 +11,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use quick_cache::sync::Cache;
-use sqlx::postgres::PgConnection;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use super::time_limits::ANSWER_WITHIN;
-use super::{Database, Service, StoreError};
+use super::{Database, Service, Session, StoreError};
 use crate::model::{Due, OrderId, UserId, VoucherId};
 use crate::telemetry;
 use group_commit::{Batcher, Limits};
@@ -171,7 +170,7 @@ async fn place_all(
     let mut first_unknown: Option<StoreError> = None;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let call = database.run(async |connection| sell(connection, voucher, orders).await);
+        let call = database.run(async |session| sell(session, voucher, orders).await);
         // A call that takes longer is dropped here, and its connection is closed. (`within` does not
         // count the time in which this process was too busy to read the answer.)
         let error = match within(left, call).await {
@@ -198,7 +197,7 @@ async fn place_all(
 /// The function returns the orders that it did not place, and why, and those that are to be paid for. All
 /// others are placed and cost nothing.
 async fn sell(
-    connection: &mut PgConnection,
+    session: &mut Session,
     voucher: VoucherId,
     orders: &[NewOrder],
 ) -> Result<Vec<Placement>, StoreError> {
@@ -207,7 +206,7 @@ async fn sell(
         .bind(orders.iter().map(|order| order.id.get()).collect::<Vec<_>>())
         .bind(orders.iter().map(|order| order.user.get()).collect::<Vec<_>>())
         .bind(orders.iter().map(|order| order.at).collect::<Vec<_>>())
-        .fetch_all(connection)
+        .fetch_all(session)
         .await?;
     let mut named = HashMap::new();
     for row in &rows {

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnection, PgPool, PgRow};
+use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
-use super::postgres::in_time;
-use super::{Database, Service, StoreError};
+use super::postgres::{in_time, snapshot_within, transaction_within};
+use super::{Database, Service, Session, StoreError};
 use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
 
 impl FromRow<'_, PgRow> for Order {
@@ -122,9 +122,13 @@ pub async fn list(
     Ok(rows.iter().map(of_row).collect::<sqlx::Result<_>>()?)
 }
 
+/// Nobody buys yet, and distributed orders may lie on many servers.
+const LAST_ID_WITHIN: Duration = Duration::from_secs(5);
+
 /// The greatest order id there is: where the order-id worker continues.
 pub async fn last_id(pool: &PgPool) -> Result<Option<OrderId>, StoreError> {
-    Ok(sqlx::query_scalar("select max(id) from orders").fetch_one(pool).await?)
+    let last = sqlx::query_scalar("select max(id) from orders");
+    snapshot_within(LAST_ID_WITHIN, pool, async |session| last.fetch_one(session).await).await
 }
 
 /// The live orders that `buyers` have of `voucher`, by buyer. One call, so that one server of a distributed
@@ -151,30 +155,31 @@ pub struct FinishedSale {
     pub owners: Vec<(UserId, OrderId)>,
 }
 
-/// The owners of live orders of `voucher`, read in at most `limit`; `None` where more may come: it is neither
-/// sold out nor paused nor past the end of its sale, or another session holds its row.
+/// The owners of live orders of `voucher`, each of two reads in at most `limit`; `None` where more may come:
+/// it is neither sold out nor paused nor past the end of its sale, or another session holds its row.
 pub async fn owners_of_finished(
     database: &Database,
     voucher: VoucherId,
     limit: Duration,
 ) -> Result<Option<FinishedSale>, StoreError> {
-    let read = async |connection: &mut PgConnection| {
-        // With the row locked nobody is between the check of the window and the commit. From here on no
-        // order comes in this revision: nobody has to wait while the owners are read.
-        let revision: Option<i64> = sqlx::query_scalar(
-            "select revision from seckill_vouchers
-             where voucher_id = $1 and (stock = 0 or paused or sale_time() >= end_time)
-             for share skip locked",
-        )
-        .bind(voucher.get())
-        .fetch_optional(&mut *connection)
-        .await?;
-        let Some(revision) = revision else { return Ok(None) };
-        let owners = sqlx::query_as(
-            "select user_id, id from orders where voucher_id = $1 and status in (1, 2, 3, 5)",
-        );
-        let owners = owners.bind(voucher.get()).fetch_all(connection).await?;
-        Ok(Some(FinishedSale { revision, owners }))
-    };
-    database.read_within(limit, read).await
+    // With the row locked nobody is between the check of the window and the commit. From here on no order
+    // comes in this revision: nobody has to wait while the owners are read, in a transaction of their own.
+    let revision = sqlx::query_scalar(
+        "select revision from seckill_vouchers
+         where voucher_id = $1 and (stock = 0 or paused or sale_time() >= end_time)
+         for share skip locked",
+    )
+    .bind(voucher.get());
+    let pool = database.pool();
+    let lock = async |session: &mut Session| revision.fetch_optional(session).await;
+    let revision: Option<i64> =
+        transaction_within(limit, pool, lock).await.map_err(StoreError::into_read_error)?;
+    let Some(revision) = revision else { return Ok(None) };
+    let owners = sqlx::query_as(
+        "select user_id, id from orders where voucher_id = $1 and status in (1, 2, 3, 5)",
+    )
+    .bind(voucher.get());
+    let read = async |session: &mut Session| owners.fetch_all(session).await;
+    let owners = snapshot_within(limit, pool, read).await?;
+    Ok(Some(FinishedSale { revision, owners }))
 }

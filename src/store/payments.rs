@@ -228,16 +228,19 @@ pub async fn settle(
             .bind(amount)
             .bind(transaction.is_some())
     };
-    let said: String = step_in_time(pool, async |connection| {
-        match call().fetch_one(&mut *connection).await {
-            // The same money was said to be for another order at the same moment: the second call finds it.
-            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
-                call().fetch_one(connection).await
-            }
-            said => said,
-        }
-    })
-    .await?;
+    // The same money may be said to be for another order at the same moment: a second call finds it.
+    let settle = async || {
+        step_in_time(pool, async |session| match call().fetch_one(session).await {
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Ok(None),
+            said => said.map(Some),
+        })
+        .await
+    };
+    let said: Option<String> = match settle().await? {
+        None => settle().await?,
+        said => said,
+    };
+    let said = said.unwrap_or_default();
     let settled = Settled::ALL.into_iter().find(|settled| settled.as_str() == said);
     settled.ok_or_else(|| {
         StoreError::defect(Service::Postgres, format!("settle_payment says {said:?}"))

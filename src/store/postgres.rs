@@ -2,19 +2,20 @@
 //! reader takes a connection from a buyer.
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, Postgres};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection};
 use tokio::time::timeout;
 
 use super::distribution::{self, Distribution, DistributionError};
 use super::durability::{DatabaseDurability, DurabilityCheck};
 use super::node_name::{NodeName, PROGRAM};
 use super::outage::DatabaseOutage;
+use super::session::Session;
 use super::time_limits::{ANSWER_WITHIN, CONNECTION_WITHIN};
-use super::{MigrationError, Service, StoreError, migrations};
+use super::{MigrationError, Service, StoreError, migrations, pooler};
 use redisson_lock::timeout::within;
 
 /// The pool's own time-out for a connection. It is longer, so that `CONNECTION_WITHIN` decides.
@@ -22,10 +23,6 @@ const POOL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a handle that is closed waits for what is under way. Purchases have ended before.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The server ends a statement after this long, whatever became of its client. (One that a paused
-/// server has not read yet runs when the server goes on.)
-const STATEMENT_TIMEOUT: &str = "5s";
 
 /// Connections of one process for purchases: four batches in flight, and the reads of vouchers and
 /// owners. Few on purpose: more transactions in flight than cores make a hot row slower, not faster.
@@ -53,9 +50,9 @@ const PING_TIMEOUT: Duration = Duration::from_millis(200);
 /// `Unavailable` without a connection, `Unknown` when no answer came in time; what `statement` returns.
 pub(super) async fn in_time<T>(
     pool: &PgPool,
-    statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
+    statement: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
-    let answer = bounded(ANSWER_WITHIN, pool, false, statement).await;
+    let answer = bounded(ANSWER_WITHIN, pool, None, statement).await;
     OUTAGE.observe(&answer);
     answer
 }
@@ -67,16 +64,29 @@ pub(super) async fn in_time<T>(
 /// As those of [`in_time`].
 pub(super) async fn step_in_time<T>(
     pool: &PgPool,
-    statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
+    statement: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
+) -> Result<T, StoreError> {
+    step(pool, None, statement).await
+}
+
+/// The same as a transaction with `settings`.
+pub(super) async fn step_with<T>(
+    settings: &str,
+    pool: &PgPool,
+    work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
+) -> Result<T, StoreError> {
+    step(pool, Some(pooler::begin("read committed", settings)), work).await
+}
+
+async fn step<T>(
+    pool: &PgPool,
+    begin: Option<String>,
+    work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
     let answer = async {
-        let mut connection = ClosedUnlessKept::new(acquire(pool).await?);
-        match within(ANSWER_WITHIN, statement(connection.get())).await {
-            Ok(answer) => {
-                let answer = answer?;
-                connection.keep();
-                Ok(answer)
-            }
+        let session = acquire(pool).await?;
+        match within(ANSWER_WITHIN, session.run(begin, work)).await {
+            Ok(answer) => Ok(answer?),
             Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
         }
     };
@@ -85,36 +95,69 @@ pub(super) async fn step_in_time<T>(
     answer
 }
 
+/// Runs `work`, which is nobody's purchase, as one transaction of at most `limit`.
+///
+/// # Errors
+/// `Unavailable` without a connection, `Unknown` when it takes longer; what `work` returns.
+pub async fn transaction_within<T>(
+    limit: Duration,
+    pool: &PgPool,
+    work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
+) -> Result<T, StoreError> {
+    bounded(limit, pool, Some(pooler::begin("read committed", &ends_after(limit))), work).await
+}
+
+/// Runs `work`, which is nobody's purchase, as one transaction with `settings`, however long it takes.
+///
+/// # Errors
+/// `Unavailable` without a connection; what `work` returns.
+pub(super) async fn transaction_with<T>(
+    settings: &str,
+    pool: &PgPool,
+    work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
+) -> Result<T, StoreError> {
+    let begin = pooler::begin("read committed", settings);
+    Ok(acquire(pool).await?.run(Some(begin), work).await?)
+}
+
+/// Runs `work`, which only reads, on one snapshot of the database, for at most `limit`.
+///
+/// # Errors
+/// `Unavailable` when it takes longer; what `work` returns.
+pub async fn snapshot_within<T>(
+    limit: Duration,
+    pool: &PgPool,
+    work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
+) -> Result<T, StoreError> {
+    let begin = pooler::begin("repeatable read, read only", &ends_after(limit));
+    bounded(limit, pool, Some(begin), work).await.map_err(StoreError::into_read_error)
+}
+
+fn ends_after(limit: Duration) -> String {
+    format!("set local statement_timeout = {}", limit.as_millis())
+}
+
 /// A connection of `pool`.
 ///
 /// # Errors
 /// `Unavailable` when none was to be had in time: nothing was sent.
-async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, StoreError> {
+async fn acquire(pool: &PgPool) -> Result<Session, StoreError> {
     // In a box: making a connection is a large future, and the callers of this are deep already.
     match Box::pin(within(CONNECTION_WITHIN, pool.acquire())).await {
-        Ok(acquired) => acquired.map_err(|error| StoreError::unavailable(Service::Postgres, error)),
+        Ok(Ok(connection)) => Ok(Session::on(connection, pooler::is_before(pool))),
+        Ok(Err(error)) => Err(StoreError::unavailable(Service::Postgres, error)),
         Err(timed_out) => Err(StoreError::unavailable(Service::Postgres, timed_out)),
     }
 }
 
-/// [`in_time`] with another limit. `closing` is for work after which the connection is of no other use.
 async fn bounded<T>(
     limit: Duration,
     pool: &PgPool,
-    closing: bool,
-    statement: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
+    begin: Option<String>,
+    work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
-    let answer = async {
-        let acquired = acquire(pool).await?;
-        // It is also closed when time is over or the caller drops this future.
-        let mut connection = ClosedUnlessKept::new(acquired);
-        let answer = statement(connection.get()).await?;
-        if !closing {
-            connection.keep();
-        }
-        Ok(answer)
-    };
-    match within(limit, answer).await {
+    // The connection is also closed when time is over or the caller drops this future.
+    match within(limit, async { Ok(acquire(pool).await?.run(begin, work).await?) }).await {
         Ok(answer) => answer,
         Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
     }
@@ -128,32 +171,8 @@ pub struct Database {
     steps: PgPool,
     durability: DurabilityCheck,
     node: Option<NodeName>,
-}
-
-/// A connection that is closed when this is dropped, for work on it failed or was broken off.
-struct ClosedUnlessKept(Option<PoolConnection<Postgres>>);
-
-impl ClosedUnlessKept {
-    fn new(connection: PoolConnection<Postgres>) -> Self {
-        Self(Some(connection))
-    }
-
-    fn get(&mut self) -> &mut PgConnection {
-        self.0.as_mut().unwrap_or_else(|| unreachable!("a connection is there until it is kept"))
-    }
-
-    /// The work is done: the connection goes back to its pool.
-    fn keep(mut self) {
-        drop(self.0.take());
-    }
-}
-
-impl Drop for ClosedUnlessKept {
-    fn drop(&mut self) {
-        if let Some(connection) = &mut self.0 {
-            connection.close_on_drop();
-        }
-    }
+    /// Where it connects to, without the settings of our sessions.
+    address: Arc<PgConnectOptions>,
 }
 
 impl Database {
@@ -172,20 +191,36 @@ impl Database {
 
     fn connecting(url: &str, node: Option<NodeName>) -> Result<Self, StoreError> {
         let name = node.map_or_else(|| PROGRAM.to_owned(), |node| node.to_string());
-        let options = PgConnectOptions::from_str(url)?
+        let address = PgConnectOptions::from_str(url)?
             .application_name(&name)
-            .options([
-                ("statement_timeout", STATEMENT_TIMEOUT),
-                ("idle_in_transaction_session_timeout", STATEMENT_TIMEOUT),
-            ])
-            // The planner's compilation never pays for statements this small.
-            .options([("jit", "off")])
+            // It is about floats in text, which we never read, and poolers refuse it.
+            .extra_float_digits(None)
             .log_slow_statements(tracing::log::LevelFilter::Off, Duration::ZERO);
         let durability = DurabilityCheck::default();
+        // Until `find_pooler` knows better.
+        let options = pooler::with_settings(address.clone());
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
         let others = pool(OTHER_CONNECTIONS, options.clone(), &durability);
         let steps = pool(STEP_CONNECTIONS, options, &durability);
-        Ok(Self { purchases, others, steps, durability, node })
+        Ok(Self { purchases, others, steps, durability, node, address: Arc::new(address) })
+    }
+
+    /// Finds out whether a connection pooler stands before the server: from then on, every piece of work is
+    /// a transaction with its own settings.
+    async fn find_pooler(&self) -> Result<(), StoreError> {
+        if pooler::is_at(&self.address).await? {
+            tracing::info!("PostgreSQL is behind a connection pooler");
+            self.durability.expect_pooler();
+            for pool in [&self.purchases, &self.others, &self.steps] {
+                pool.set_connect_options((*self.address).clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a connection pooler was found before the server.
+    pub fn is_behind_pooler(&self) -> bool {
+        pooler::is_before(&self.others)
     }
 
     /// From now on warns of a server that runs with `fsync` or `full_page_writes` off, and with
@@ -204,25 +239,6 @@ impl Database {
         self.node
     }
 
-    /// Runs `work`, which only reads and is nobody's purchase, on a connection of its own for at most
-    /// `limit`. Then the connection is closed: its settings are those of `work`.
-    ///
-    /// # Errors
-    /// `Unavailable` when it takes longer; what `work` returns.
-    pub async fn read_within<T>(
-        &self,
-        limit: Duration,
-        work: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
-    ) -> Result<T, StoreError> {
-        let work = async |connection: &mut PgConnection| {
-            let limit_ms = limit.as_millis().to_string();
-            let set = sqlx::query("select set_config('statement_timeout', $1, false)");
-            set.bind(limit_ms).execute(&mut *connection).await?;
-            work(connection).await
-        };
-        bounded(limit, &self.others, true, work).await.map_err(StoreError::into_read_error)
-    }
-
     /// The pool for statements outside a purchase.
     pub fn pool(&self) -> &PgPool {
         &self.others
@@ -238,14 +254,6 @@ impl Database {
         &self.purchases
     }
 
-    /// One connection for a purchase.
-    ///
-    /// # Errors
-    /// `Unavailable` when none was to be had in time: nothing was sent.
-    async fn acquire(&self) -> Result<PoolConnection<Postgres>, StoreError> {
-        acquire(&self.purchases).await
-    }
-
     /// Runs `work` of a purchase, whole statements, on a connection of its own. When `work` fails or is
     /// dropped half-way, the connection is closed: its state is unknown.
     ///
@@ -253,33 +261,30 @@ impl Database {
     /// `Unavailable` without a connection; what `work` returns.
     pub async fn run<T>(
         &self,
-        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, StoreError>,
+        work: impl AsyncFnOnce(&mut Session) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let acquired = self.acquire().await;
+        let acquired = acquire(&self.purchases).await;
         OUTAGE.observe_failure(&acquired);
-        let mut connection = ClosedUnlessKept::new(acquired?);
-        let done = work(connection.get()).await;
+        let done = acquired?.run(None, work).await;
         match &done {
             Err(error) if !error.outcome_unknown() => {}
             answer => OUTAGE.observe(answer),
         }
-        if done.is_ok() {
-            connection.keep();
-        }
         done
     }
 
-    /// Applies the migrations that are missing. Safe from several processes at once:
-    /// an advisory lock lets one in.
+    /// Applies the migrations that are missing; where none is, it only reads. Safe from several processes
+    /// at once: an advisory lock lets one in.
     ///
     /// # Errors
     /// `MadeBeforeRelease` when a version before 0.1.0 made the database. `Unavailable` also when another
     /// session keeps a lock that a migration needs. `Defect` when a migration fails, or differs from the
     /// one that was applied.
     pub async fn migrate(&self) -> Result<(), MigrationError> {
-        // Its settings are not for purchases: the connection is closed.
-        let mut connection = ClosedUnlessKept::new(self.acquire().await?);
-        migrations::run(connection.get()).await
+        if self.is_migrated().await? {
+            return Ok(());
+        }
+        migrations::run(&self.others).await
     }
 
     /// Whether every migration of this version was applied. It only reads.
@@ -287,8 +292,8 @@ impl Database {
     /// # Errors
     /// `MadeBeforeRelease` when a version before 0.1.0 made the database.
     pub async fn is_migrated(&self) -> Result<bool, MigrationError> {
-        let mut connection = ClosedUnlessKept::new(self.acquire().await?);
-        migrations::are_applied(connection.get()).await
+        self.find_pooler().await?;
+        migrations::are_applied(&self.others).await
     }
 
     /// Distributes the data over the workers of Citus. Safe from several processes at once.
@@ -296,13 +301,20 @@ impl Database {
     /// # Errors
     /// `NotPrepared` with what is missing.
     pub async fn distribute(&self) -> Result<Distribution, DistributionError> {
-        let mut connection = ClosedUnlessKept::new(self.acquire().await?);
-        distribution::run(connection.get()).await
+        if self.is_behind_pooler() {
+            return Err(DistributionError::NotPrepared(
+                "connect to the coordinator itself, not to a connection pooler before it"
+                    .to_owned(),
+            ));
+        }
+        // Its settings are not for others: the connection is closed.
+        let mut connection = self.others.acquire().await?.detach();
+        distribution::run(&mut connection).await
     }
 
     /// Whether the server answers, on a connection for purchases: readers cannot make it look away.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        in_time(&self.purchases, async |connection| connection.ping().await).await
+        in_time(&self.purchases, async |session| session.ping().await).await
     }
 
     /// Closes the connections, waiting a moment for those in use.

@@ -1,11 +1,13 @@
 //! Users.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
 use super::StoreError;
-use super::postgres::in_time;
+use super::postgres::{in_time, transaction_within};
 use crate::model::{User, UserId};
 
 impl FromRow<'_, PgRow> for User {
@@ -64,6 +66,9 @@ pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError>
 /// sequence of the coordinator must not go there.
 pub const LAST_ID_HERE: i64 = (1 << 48) - 1;
 
+/// A statement with very many users takes its time.
+const CREATED_WITHIN: Duration = Duration::from_secs(60);
+
 /// Creates the load testers' users `first .. first + count`, with phone numbers of a
 /// country code that is not assigned (+999). Those that exist are left as they are,
 /// and all others are created or none. Returns how many were created.
@@ -73,8 +78,7 @@ pub async fn create_range(
     count: u32,
     now: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
-    let mut transaction = pool.begin().await?;
-    let created = sqlx::query(
+    let create = sqlx::query(
         "insert into users (id, phone, nickname, created_at)
          select id, '+999' || lpad(id::text, 11, '0'), 'load-' || id, $3
          from generate_series($1::bigint, $1::bigint + $2::bigint - 1) as id
@@ -82,19 +86,18 @@ pub async fn create_range(
     )
     .bind(first.get())
     .bind(i64::from(count))
-    .bind(now)
-    .execute(&mut *transaction)
-    .await?
-    .rows_affected();
+    .bind(now);
     // Later logins take numbers after these; the sequence never goes back.
-    sqlx::query(
+    let set_sequence = sqlx::query(
         "select setval(pg_get_serial_sequence('users', 'id'),
                        greatest((select max(id) from users where id <= $1),
                                 nextval(pg_get_serial_sequence('users', 'id')) - 1))",
     )
-    .bind(LAST_ID_HERE)
-    .execute(&mut *transaction)
-    .await?;
-    transaction.commit().await?;
-    Ok(created)
+    .bind(LAST_ID_HERE);
+    transaction_within(CREATED_WITHIN, pool, async |session| {
+        let created = create.execute(&mut *session).await?.rows_affected();
+        set_sequence.execute(session).await?;
+        Ok(created)
+    })
+    .await
 }

@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgPool, PgRow};
-use sqlx::{Connection, FromRow, Row};
+use sqlx::{FromRow, Row};
 
-use super::postgres::{in_time, step_in_time};
+use super::postgres::{in_time, step_with};
 use super::{DatabaseClock, StoreError};
 use crate::model::{Voucher, VoucherId};
 
@@ -255,15 +255,10 @@ pub async fn change(
     .bind(&change.subtitle)
     .bind(&change.terms)
     .bind(change.value);
-    step_in_time(pool, async |connection| {
-        let mut transaction = connection.begin().await?;
-        // A change that was given up must not come after all: `By` would count twice when it is repeated.
-        sqlx::query("set local lock_timeout = '350ms'").execute(&mut *transaction).await?;
-        let refused = match query.fetch_optional(&mut *transaction).await {
-            Ok(found) => {
-                transaction.commit().await?;
-                return Ok(found.map_or(Changed::NotFound, Changed::Voucher));
-            }
+    // A change that was given up must not come after all: `By` would count twice when it is repeated.
+    step_with("set local lock_timeout = '350ms'", pool, async |session| {
+        let refused = match query.fetch_optional(session).await {
+            Ok(found) => return Ok(found.map_or(Changed::NotFound, Changed::Voucher)),
             Err(error) => error,
         };
         let error = refused.as_database_error();

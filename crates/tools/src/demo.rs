@@ -30,7 +30,8 @@ use seckill::config::{ConfigError, MAX_BURST, StoreArgs};
 use seckill::http::tokens::Tokens;
 use seckill::model::SystemClock;
 use seckill::purchase::{DEFAULT_BURST, Strategy};
-use seckill::store::Database;
+use seckill::store::postgres::snapshot_within;
+use seckill::store::{Database, Session};
 
 /// Connections of the crowd; more attempts than this share them.
 const MAX_CONNECTIONS: usize = 8_192;
@@ -301,9 +302,11 @@ async fn sell<'a>(
 }
 
 async fn versions(database: &Database, stores: &Stores) -> anyhow::Result<String> {
-    let postgres: String =
-        sqlx::query_scalar("show server_version").fetch_one(database.pool()).await?;
-    let durable: String = sqlx::query_scalar("show fsync").fetch_one(database.pool()).await?;
+    let settings =
+        sqlx::query_as("select current_setting('server_version'), current_setting('fsync')");
+    let read = async |session: &mut Session| settings.fetch_one(session).await;
+    let (postgres, durable): (String, String) =
+        snapshot_within(ANSWER_WITHIN, database.pool(), read).await?;
     let redis = redisson_lock::connection::Redis::new(&stores.redis_url)?;
     let info: String = redis.query(redis::cmd("INFO").arg("server")).await?;
     let redis = info.lines().find_map(|line| line.strip_prefix("redis_version:"));

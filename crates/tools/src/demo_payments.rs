@@ -12,6 +12,7 @@ use load::crowd::Buyer;
 use load::outcome::NO_ANSWER;
 use seckill::model::VoucherId;
 use seckill::store::payments::PaymentId;
+use seckill::store::postgres::snapshot_within;
 use seckill::store::{Database, StoreError};
 
 /// Requests at once. A node settles as many payments at once, and no more.
@@ -161,8 +162,7 @@ pub async fn count_lost(
     .bind(users)
     .bind(orders)
     .bind(numbers)
-    .bind(voucher.get())
-    .fetch_one(database.pool())
-    .await?;
-    Ok(lost)
+    .bind(voucher.get());
+    let pool = database.pool();
+    snapshot_within(ANSWER_WITHIN, pool, async |session| lost.fetch_one(session).await).await
 }

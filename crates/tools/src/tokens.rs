@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -13,7 +14,8 @@ use seckill::cli::stores::{Stores, secret_is_required};
 use seckill::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use seckill::http::tokens::{LONGEST_TOKEN_LIFE, Tokens};
 use seckill::model::{Clock, SystemClock, UserId};
-use seckill::store::{Database, StoreError, users};
+use seckill::store::postgres::{snapshot_within, transaction_within};
+use seckill::store::{Database, Session, StoreError, users};
 
 /// Users at once.
 const MAX_USERS: u32 = 5_000_000;
@@ -21,6 +23,8 @@ const MAX_USERS: u32 = 5_000_000;
 const MAX_ID: i64 = 99_999_999_999;
 /// Users created by one statement.
 const USERS_A_STATEMENT: u32 = 10_000;
+/// How long the database may take to set ids aside, or to look for a person among them.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// Create users for a load test and write a token for each: CSV `user_id,token`
 #[derive(Debug, Args)]
@@ -107,21 +111,22 @@ pub async fn mint(
 
 /// Sets aside `count` ids in a row that no user has and no login will draw. Returns the first.
 async fn reserve_ids(pool: &PgPool, count: u32) -> Result<i64, StoreError> {
-    let mut transaction = pool.begin().await?;
-    sqlx::query("lock table users in share row exclusive mode").execute(&mut *transaction).await?;
-    let first: i64 = sqlx::query_scalar(
-        "select greatest(nextval(pg_get_serial_sequence('users', 'id')),
-                         (select coalesce(max(id), 0) + 1 from users where id <= $1))",
-    )
-    .bind(users::LAST_ID_HERE)
-    .fetch_one(&mut *transaction)
-    .await?;
-    sqlx::query("select setval(pg_get_serial_sequence('users', 'id'), $1)")
-        .bind(first + i64::from(count) - 1)
-        .execute(&mut *transaction)
+    let reserve = async |session: &mut Session| {
+        sqlx::query("lock table users in share row exclusive mode").execute(&mut *session).await?;
+        let first: i64 = sqlx::query_scalar(
+            "select greatest(nextval(pg_get_serial_sequence('users', 'id')),
+                             (select coalesce(max(id), 0) + 1 from users where id <= $1))",
+        )
+        .bind(users::LAST_ID_HERE)
+        .fetch_one(&mut *session)
         .await?;
-    transaction.commit().await?;
-    Ok(first)
+        sqlx::query("select setval(pg_get_serial_sequence('users', 'id'), $1)")
+            .bind(first + i64::from(count) - 1)
+            .execute(session)
+            .await?;
+        Ok(first)
+    };
+    transaction_within(ANSWER_WITHIN, pool, reserve).await
 }
 
 /// The first user of `first .. first + count` who is a person: whose phone is not the one that
@@ -139,7 +144,7 @@ async fn find_person(
     )
     .bind(first.get())
     .bind(i64::from(count));
-    Ok(query.fetch_optional(pool).await?)
+    snapshot_within(ANSWER_WITHIN, pool, async |session| query.fetch_optional(session).await).await
 }
 
 /// A token of a person is more than a load test needs.

@@ -16,7 +16,7 @@ use clap::{Args, ValueEnum};
 use program::{FAILED, check_writable, say, write_json};
 use redisson_lock::connection::Redis;
 use seckill::cli::stores::{Stores, fresh_secret};
-use seckill::config::StoreArgs;
+use seckill::config::{ConfigError, StoreArgs};
 use seckill::http::tokens::Tokens;
 use seckill::model::{SystemClock, UserId, VoucherId};
 use seckill::purchase::{Strategy, audit};
@@ -159,6 +159,13 @@ pub async fn run(mut args: CeilingArgs) -> anyhow::Result<ExitCode> {
 async fn on_stores(args: &CeilingArgs, programs: Programs) -> anyhow::Result<ExitCode> {
     let stores = Stores::open(&args.stores, None).await?;
     let database = stores.migrated_database().await?;
+    if database.is_behind_pooler() {
+        return Err(ConfigError(
+            "the ceiling is that of PostgreSQL itself: DATABASE_URL leads to a connection pooler"
+                .to_owned(),
+        )
+        .into());
+    }
     let mut bench = Testbed::prepare(args, programs, database, stores).await?;
     let measured = bench.measure(args).await;
     // In any case: nothing may use the servers any more when they stop.

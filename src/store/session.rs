@@ -1,0 +1,132 @@
+//! A connection while one piece of work has it.
+//!
+//! Behind a connection pooler (PgBouncer, RDS Proxy) only a transaction is sure to stay on one server
+//! session. So every piece of work is a transaction there, which brings its settings with it; and no
+//! statement has a name, because names live as long as the session, which other clients get next. A
+//! connection of its own needs none of this: its settings came with the start packet, one statement is one
+//! transaction, and named statements are parsed once.
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use sqlx::error::BoxDynError;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{
+    PgArguments, PgConnection, PgQueryResult, PgRow, PgStatement, PgTypeInfo, Postgres,
+};
+use sqlx::{AssertSqlSafe, Connection, Either, Execute, Executor, SqlStr};
+
+use super::pooler;
+
+/// A connection of a pool. It is closed when this is dropped before the work is done: its state is unknown.
+#[derive(Debug)]
+pub struct Session {
+    connection: Option<PoolConnection<Postgres>>,
+    is_pooled: bool,
+}
+
+impl Session {
+    pub(super) fn on(connection: PoolConnection<Postgres>, is_pooled: bool) -> Self {
+        Self { connection: Some(connection), is_pooled }
+    }
+
+    /// Does `work`, as one transaction if `begin` or a pooler asks for it, and gives the connection back.
+    /// `Ok` from `work` commits. A statement that failed has taken the whole transaction back.
+    pub(super) async fn run<T, E: From<sqlx::Error>>(
+        mut self,
+        begin: Option<String>,
+        work: impl AsyncFnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let begin = begin.or_else(|| self.is_pooled.then(|| pooler::begin("read committed", "")));
+        let Some(begin) = begin else {
+            let answer = work(&mut self).await?;
+            drop(self.connection.take());
+            return Ok(answer);
+        };
+        sqlx::raw_sql(AssertSqlSafe(begin)).execute(&mut self).await?;
+        let answer = work(&mut self).await?;
+        sqlx::raw_sql("commit").execute(&mut self).await?;
+        drop(self.connection.take());
+        Ok(answer)
+    }
+
+    /// Whether a server answers.
+    ///
+    /// # Errors
+    /// When none does.
+    pub async fn ping(&mut self) -> sqlx::Result<()> {
+        self.connection().ping().await
+    }
+
+    fn connection(&mut self) -> &mut PgConnection {
+        self.connection
+            .as_mut()
+            .unwrap_or_else(|| unreachable!("a connection is there until the work is done"))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.close_on_drop();
+        }
+    }
+}
+
+impl<'c> Executor<'c> for &'c mut Session {
+    type Database = Postgres;
+
+    fn fetch_many<'e, 'q: 'e, E>(
+        self,
+        query: E,
+    ) -> BoxStream<'e, sqlx::Result<Either<PgQueryResult, PgRow>>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        let may_be_named = !self.is_pooled;
+        self.connection().fetch_many(Statement { query, may_be_named })
+    }
+
+    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, sqlx::Result<Option<PgRow>>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        let may_be_named = !self.is_pooled;
+        self.connection().fetch_optional(Statement { query, may_be_named })
+    }
+
+    fn prepare_with<'e>(
+        self,
+        sql: SqlStr,
+        parameters: &'e [PgTypeInfo],
+    ) -> BoxFuture<'e, sqlx::Result<PgStatement>>
+    where
+        'c: 'e,
+    {
+        self.connection().prepare_with(sql, parameters)
+    }
+}
+
+struct Statement<E> {
+    query: E,
+    may_be_named: bool,
+}
+
+impl<'q, E: Execute<'q, Postgres>> Execute<'q, Postgres> for Statement<E> {
+    fn sql(self) -> SqlStr {
+        self.query.sql()
+    }
+
+    fn statement(&self) -> Option<&PgStatement> {
+        self.query.statement()
+    }
+
+    fn take_arguments(&mut self) -> Result<Option<PgArguments>, BoxDynError> {
+        self.query.take_arguments()
+    }
+
+    fn persistent(&self) -> bool {
+        self.may_be_named && self.query.persistent()
+    }
+}

@@ -1,0 +1,108 @@
+//! Behind a connection pooler: PgBouncer gives its few server sessions to whoever asks next.
+
+mod pgbouncer;
+
+#[allow(unused_imports)]
+use crate::worlds::*;
+use seckill::model::{Clock, SystemClock, UserId};
+use serde_json::Value;
+use sqlx::{Connection, Executor, PgConnection};
+
+use pgbouncer::{PgBouncer, knows_prepared_statements};
+use testkit::program::Program;
+use testkit::shop::world::World;
+
+/// What another client of the pooler sees of a session that was ours before.
+const SETTINGS: &str = "select string_agg(name || '=' || setting, ' ' order by name)
+    from pg_settings
+    where name in ('statement_timeout', 'idle_in_transaction_session_timeout', 'jit', 'lock_timeout',
+        'default_transaction_isolation', 'default_transaction_read_only', 'synchronous_commit',
+        'enable_seqscan', 'search_path')
+       or name like 'seckill.%'";
+const LEFT: &str = "select (select count(*) from pg_prepared_statements)
+    + (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())";
+
+/// A program whose database is behind a pooler.
+fn behind(pooler: &PgBouncer, world: &World) -> Program {
+    Program::on(world).with("DATABASE_URL", &pooler.url(world))
+}
+
+/// A world in which nodes sell, of a database with settings of its own. Its users are of this world alone:
+/// the keys of locks in the shared Redis have no prefix here.
+async fn world_with_settings() -> World {
+    let world = World::new().await;
+    world.at_present().await;
+    // Settings that are neither ours nor PostgreSQL's own. (With this isolation, one that waited for a row
+    // fails.)
+    for setting in
+        ["jit = on", "statement_timeout = '1min'", "default_transaction_isolation = serializable"]
+    {
+        let database = world.database_url.rsplit_once('/').unwrap().1.split('?').next().unwrap();
+        let alter = format!("alter database {database} set {setting}");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(alter)).execute(world.database.pool()).await.unwrap();
+    }
+    let first = 1 + i64::from(uuid::Uuid::new_v4().as_fields().0);
+    let first = UserId::new(first).unwrap();
+    let now = SystemClock.now();
+    seckill::store::users::create_range(world.database.pool(), first, 1, now).await.unwrap();
+    world
+}
+
+/// Sells by nodes behind the pooler, free vouchers and paid ones, and runs every command there.
+async fn sells_through(pooler: &PgBouncer, world: &World) {
+    let program = behind(pooler, world);
+    for demo in [
+        "demo --stock 60 --users 200 --attempts 3 --nodes 2 --vouchers 3 --json -",
+        "demo --stock 20 --users 60 --attempts 2 --nodes 2 --pay 0.7 --json -",
+    ] {
+        let words: Vec<&str> = demo.split(' ').collect();
+        let verdict: Value = serde_json::from_str(&program.says(&words).await).unwrap();
+        assert_eq!(verdict["holds"], true, "{demo}: {verdict}");
+    }
+    for command in [&["migrate"][..], &["voucher", "list"], &["audit"]] {
+        program.says(command).await;
+    }
+}
+
+/// Nothing that we set, named or locked meets another client of the pooler in any of its sessions.
+async fn sessions_are_as_new(pooler: &PgBouncer, world: &World) {
+    let mut direct = PgConnection::connect(&world.database_url).await.unwrap();
+    let fresh: String = sqlx::query_scalar(SETTINGS).fetch_one(&mut direct).await.unwrap();
+    let options = pooler.options(world);
+    let mut held = Vec::new();
+    for _ in 0..pooler.sessions() {
+        let mut client = PgConnection::connect_with(&options).await.unwrap();
+        // Keeps the session to itself.
+        client.execute("begin").await.unwrap();
+        let left = sqlx::query_scalar(LEFT).persistent(false);
+        let left: i64 = left.fetch_one(&mut client).await.unwrap();
+        assert_eq!(left, 0);
+        let settings = sqlx::query_scalar(SETTINGS).persistent(false);
+        let settings: String = settings.fetch_one(&mut client).await.unwrap();
+        assert_eq!(settings, fresh);
+        held.push(client);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_sell_through_a_pooler_that_keeps_sessions() {
+    let world = world_with_settings().await;
+    let pooler = PgBouncer::start(&world, "session", 40, "").await;
+    sells_through(&pooler, &world).await;
+    sessions_are_as_new(&pooler, &world).await;
+}
+
+/// Three sessions for the 28 connections of two nodes. The pooler refuses our settings, or drops them.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_sell_through_a_pooler_that_lends_a_session_for_a_transaction() {
+    let mut settings = vec!["", "ignore_startup_parameters = options,extra_float_digits"];
+    if knows_prepared_statements() {
+        settings.extend(["max_prepared_statements = 0", "max_prepared_statements = 100"]);
+    }
+    for settings in settings {
+        let world = world_with_settings().await;
+        let pooler = PgBouncer::start(&world, "transaction", 3, settings).await;
+        sells_through(&pooler, &world).await;
+        sessions_are_as_new(&pooler, &world).await;
+    }
+}
