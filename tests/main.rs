@@ -24,6 +24,8 @@ mod cli_audit;
 mod cli_refusals;
 mod cli_serving;
 mod database;
+mod database_addresses;
+mod database_roles;
 mod docs_page;
 mod faults;
 mod fenced_store;

@@ -6,7 +6,7 @@ use crate::worlds::*;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
-use seckill::store::{Database, MigrationError};
+use seckill::store::{Database, MigrationError, orders};
 use sqlx::migrate::Migrator;
 use sqlx::{Connection, PgConnection};
 
@@ -149,4 +149,72 @@ async fn a_migration_that_has_to_wait_gives_way_and_tries_again() {
     let (migrated, ()) = tokio::join!(migrating, held_up);
     migrated.unwrap();
     sells(&world).await;
+}
+
+/// A migration that changes what `sell` returns, and what finds the orders of buyers.
+const REPLACED: &str = "begin;
+    alter function sell rename to sell_before;
+    create function sell(voucher bigint, ids bigint[], users bigint[], times timestamptz[])
+    returns table (order_id bigint, reason text, earlier_id bigint, to_pay bigint,
+                   until timestamptz, news text)
+    language sql as $$ select *, 'news' from sell_before(voucher, ids, users, times) $$;
+    alter function orders_of_buyers rename to orders_of_buyers_before;
+    create function orders_of_buyers(voucher bigint, buyers bigint[])
+    returns table (buyer_id bigint, order_id bigint, news text)
+    language sql as $$ select *, 'news' from orders_of_buyers_before(voucher, buyers) $$;
+    commit";
+
+/// All eight connections for purchases know both statements, so that whatever comes next meets one of them.
+async fn let_all_connections_know(world: &World) {
+    let all_have_one = tokio::sync::Barrier::new(8);
+    let nobody: Vec<i64> = Vec::new();
+    let learn = || {
+        world.database.run(async |session| {
+            let sell = sqlx::query("select * from sell($1, $2, $3, $4)").bind(0_i64);
+            let sell = sell.bind(&nobody).bind(&nobody).bind(Vec::<DateTime<Utc>>::new());
+            sell.execute(&mut *session).await?;
+            let owners = sqlx::query("select * from orders_of_buyers($1, $2)").bind(0_i64);
+            owners.bind(&nobody).execute(session).await?;
+            all_have_one.wait().await;
+            Ok(())
+        })
+    };
+    futures_util::future::try_join_all((0..8).map(|_| learn())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn functions_that_are_replaced_while_a_server_sells_cost_nobody_an_order() {
+    let world = World::new().await;
+    world.at_present().await;
+    world.users(60).await;
+    let voucher = world.voucher(60).await.id;
+    let shop = world.shop().await;
+    assert_eq!(shop.buy(user(1), voucher).await.unwrap().code(), "ordered");
+    let_all_connections_know(&world).await;
+    sqlx::raw_sql(REPLACED).execute(world.database.pool()).await.unwrap();
+    let buying = (2..=60).map(|number| shop.buy(user(number), voucher));
+    for bought in futures_util::future::join_all(buying).await {
+        assert_eq!(bought.unwrap().code(), "ordered");
+    }
+    assert!(world.audit().await.holds);
+}
+
+/// What only reads is not asked again by the server; whoever asks again is answered.
+#[tokio::test]
+async fn a_read_that_meets_a_replaced_function_fails_at_most_once() {
+    let world = World::new().await;
+    let voucher = world.voucher(1).await.id;
+    let_all_connections_know(&world).await;
+    sqlx::raw_sql(REPLACED).execute(world.database.pool()).await.unwrap();
+    let buyers = [user(1)];
+    let ask = || orders::find_owned(world.database.purchases(), voucher, &buyers);
+    let mut failures = 0;
+    for _ in 0..20 {
+        if let Err(error) = ask().await {
+            assert!(error.retry_may_help() && !error.outcome_unknown(), "{error}");
+            failures += 1;
+        }
+    }
+    // Not once a connection. (None where another test's handle has met one just before.)
+    assert!(failures <= 1, "{failures}");
 }

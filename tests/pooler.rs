@@ -27,18 +27,14 @@ fn behind(pooler: &PgBouncer, world: &World) -> Program {
     Program::on(world).with("DATABASE_URL", &pooler.url(world))
 }
 
-/// A world in which nodes sell, of a database with settings of its own. Its users are of this world alone:
-/// the keys of locks in the shared Redis have no prefix here.
-async fn world_with_settings() -> World {
+/// A world in which demos sell, whose database has these settings. Its users are of this world alone: the
+/// keys of locks in the shared Redis have no prefix here.
+pub async fn world_of_demos(settings: &[(&str, &str)]) -> World {
     let world = World::new().await;
     world.at_present().await;
-    // Settings that are neither ours nor PostgreSQL's own. (With this isolation, one that waited for a row
-    // fails.)
-    for setting in
-        ["jit = on", "statement_timeout = '1min'", "default_transaction_isolation = serializable"]
-    {
-        let database = world.database_url.rsplit_once('/').unwrap().1.split('?').next().unwrap();
-        let alter = format!("alter database {database} set {setting}");
+    let name = url::Url::parse(&world.database_url).unwrap().path()[1..].to_owned();
+    for (setting, value) in settings {
+        let alter = format!("alter database {name} set {setting} = {value}");
         sqlx::raw_sql(sqlx::AssertSqlSafe(alter)).execute(world.database.pool()).await.unwrap();
     }
     let first = 1 + i64::from(uuid::Uuid::new_v4().as_fields().0);
@@ -47,6 +43,13 @@ async fn world_with_settings() -> World {
     seckill::store::users::create_range(world.database.pool(), first, 1, now).await.unwrap();
     world
 }
+
+/// Settings of the database that are neither ours nor PostgreSQL's own.
+const OTHER_SETTINGS: [(&str, &str); 3] = [
+    ("jit", "on"),
+    ("statement_timeout", "'1min'"),
+    ("default_transaction_isolation", "serializable"),
+];
 
 /// Sells by nodes behind the pooler, free vouchers and paid ones, and runs every command there.
 async fn sells_through(pooler: &PgBouncer, world: &World) {
@@ -86,7 +89,7 @@ async fn sessions_are_as_new(pooler: &PgBouncer, world: &World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_sell_through_a_pooler_that_keeps_sessions() {
-    let world = world_with_settings().await;
+    let world = world_of_demos(&OTHER_SETTINGS).await;
     let pooler = PgBouncer::start(&world, "session", 40, "").await;
     sells_through(&pooler, &world).await;
     sessions_are_as_new(&pooler, &world).await;
@@ -100,7 +103,7 @@ async fn nodes_sell_through_a_pooler_that_lends_a_session_for_a_transaction() {
         settings.extend(["max_prepared_statements = 0", "max_prepared_statements = 100"]);
     }
     for settings in settings {
-        let world = world_with_settings().await;
+        let world = world_of_demos(&OTHER_SETTINGS).await;
         let pooler = PgBouncer::start(&world, "transaction", 3, settings).await;
         sells_through(&pooler, &world).await;
         sessions_are_as_new(&pooler, &world).await;

@@ -71,7 +71,7 @@ pub fn command() -> clap::Command {
 pub fn is_unusable(error: &anyhow::Error) -> bool {
     let no_server = matches!(
         error.downcast_ref::<StoresError>(),
-        Some(StoresError::MissingBinaries(_) | StoresError::Directory(_))
+        Some(StoresError::MissingBinaries(_) | StoresError::Account(_) | StoresError::Directory(_),)
     );
     no_server || error.is::<lock::Unusable>()
 }

@@ -103,11 +103,7 @@ impl Stores {
             }
             Err(error) => return Err(error).context("the database could not be read"),
         }
-        Err(ConfigError(
-            "the database lacks tables of this version: run seckill migrate, with the right to make them"
-                .to_owned(),
-        )
-        .into())
+        Err(needs_migration().into())
     }
 
     /// A handle on the database, migrated. It waits for a database that is only just coming up.
@@ -177,11 +173,22 @@ async fn migrated(database: Database) -> anyhow::Result<Database> {
                 tracing::info!(%error, "waiting for the database");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
+            Err(MigrationError::Store(error)) if error.is_forbidden() => {
+                return Err(needs_migration().into());
+            }
             Err(error) => {
                 return Err(error).context("the database could not be reached and migrated");
             }
         }
     }
+}
+
+fn needs_migration() -> ConfigError {
+    ConfigError(
+        "the database lacks tables of this version, or its role may not read them: run seckill migrate as \
+         the owner of the tables, and deploy/postgres/roles.sql for the role"
+            .to_owned(),
+    )
 }
 
 /// Without it every node of a named database would sign with another secret.

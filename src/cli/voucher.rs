@@ -261,7 +261,7 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
 
 async fn list(args: ListArgs) -> anyhow::Result<()> {
     let stores = Stores::open_database(&args.stores, &args.home).await?;
-    let database = stores.migrated_database().await?;
+    let database = stores.readable_database().await?;
     let mut table = table();
     let (mut before, now): (Option<VoucherId>, _) = (None, SystemClock.now());
     loop {

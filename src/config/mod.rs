@@ -1,15 +1,16 @@
 //! The configuration: what flags and the environment say. One struct per concern; flags win over variables.
 //! A value that is malformed ends the program with one sentence and status 2 before anything starts.
 
+mod database_url;
 mod lists;
 mod server;
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use axum::http::Uri;
 use clap::{Args, ValueEnum};
 
+use database_url::postgres_url;
 pub use lists::{Networks, Origins, Phones};
 pub use program::ConfigError;
 pub use server::{MAX_BURST, ServerArgs};
@@ -228,16 +229,6 @@ impl PaymentArgs {
 #[allow(clippy::disallowed_methods)] // this module reads the environment
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-fn postgres_url(text: &str) -> Result<String, String> {
-    // The parser's own words could repeat a password.
-    if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
-        return Err("it must begin with postgres://".to_owned());
-    }
-    sqlx::postgres::PgConnectOptions::from_str(text)
-        .map(|_| text.to_owned())
-        .map_err(|_| "it is not of the form postgres://user:password@host:port/database".to_owned())
 }
 
 fn redis_url(text: &str) -> Result<String, String> {

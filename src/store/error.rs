@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 use group_commit::BatchError;
@@ -45,6 +46,10 @@ pub enum StoreError {
     #[error("{service} answered unexpectedly: {cause}")]
     Defect { service: Service, cause: Cause },
 }
+
+/// How PostgreSQL refuses a named statement of a session after a migration changed what it returns. The
+/// words are part of no promise, but its code says no more than "not supported".
+const STALE_PLAN: &str = "cached plan must not change result type";
 
 type BoxedCause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -113,6 +118,22 @@ impl StoreError {
         let Self::Unavailable { cause, .. } = self else { return false };
         let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
         matches!(answer.code().as_deref(), Some("57014" | "55P03" | "40001" | "40P01"))
+            || is_stale_plan(answer.as_ref())
+    }
+
+    /// Whether the role may not do it.
+    pub fn is_forbidden(&self) -> bool {
+        let Self::Defect { cause, .. } = self else { return false };
+        let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
+        answer.code().as_deref() == Some("42501")
+    }
+
+    /// Whether the session knows the statement as it was before a migration. Nothing was done, and a new
+    /// session does it.
+    pub fn is_stale_plan(&self) -> bool {
+        let Self::Unavailable { cause, .. } = self else { return false };
+        let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
+        is_stale_plan(answer.as_ref())
     }
 
     /// Whether a live coordinator of Citus says that one of its workers is away. A server that itself goes
@@ -127,6 +148,10 @@ impl StoreError {
     }
 }
 
+fn is_stale_plan(answer: &dyn DatabaseError) -> bool {
+    answer.code().as_deref() == Some("0A000") && answer.message() == STALE_PLAN
+}
+
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         let service = Service::Postgres;
@@ -137,6 +162,9 @@ impl From<sqlx::Error> for StoreError {
             // `Protocol` also where a server was cut off in the middle of a message.
             sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => {
                 Self::Unknown { service, cause: cause(error) }
+            }
+            sqlx::Error::Database(answer) if is_stale_plan(answer.as_ref()) => {
+                Self::Unavailable { service, cause: cause(error) }
             }
             sqlx::Error::Database(answer) => match answer.code().as_deref() {
                 // Cancelled or rolled back by the server: certainly not done.

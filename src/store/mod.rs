@@ -24,6 +24,7 @@ mod redis;
 pub mod refunds;
 pub mod revocations;
 mod session;
+mod stale_plans;
 pub mod time_limits;
 pub mod users;
 pub mod vouchers;

@@ -178,6 +178,10 @@ async fn place_all(
             Ok(Err(error)) => error,
             Err(timed_out) => StoreError::unknown(Service::Postgres, timed_out),
         };
+        // Each session meets it once, and is closed.
+        if error.is_stale_plan() && Instant::now() < deadline {
+            continue;
+        }
         // Once an answer was lost, an error of a later call does not tell what the first one did.
         let nothing_was_done = first_unknown.is_none() && !error.outcome_unknown();
         if nothing_was_done {

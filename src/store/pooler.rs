@@ -97,17 +97,32 @@ fn may_be_about_settings(error: &sqlx::Error) -> bool {
     code.is_some_and(|code| !["57", "53", "28", "3D"].iter().any(|class| code.starts_with(class)))
 }
 
+/// What keeps a first connection from being made, in words for the person who wrote the address.
 fn in_words(error: sqlx::Error, options: &PgConnectOptions) -> StoreError {
-    let sqlx::Error::Io(cause) = &error else { return error.into() };
+    let cause = match &error {
+        sqlx::Error::Io(cause) => cause,
+        sqlx::Error::Tls(cause) | sqlx::Error::Configuration(cause) => {
+            return StoreError::defect(Service::Postgres, cause.to_string());
+        }
+        _ => return error.into(),
+    };
     let place = match options.get_socket() {
         Some(directory) => format!("{}:{}", directory.display(), options.get_port()),
         None => format!("{}:{}", options.get_host(), options.get_port()),
     };
-    if cause.kind() == ErrorKind::ConnectionRefused {
-        return StoreError::unavailable(
-            Service::Postgres,
-            format!("connection refused by {place}"),
-        );
+    let words = if cause.kind() == ErrorKind::ConnectionRefused {
+        format!("connection refused by {place}")
+    } else if cause.to_string().contains("UnsupportedCertVersion") {
+        format!(
+            "{place} has a certificate of X.509 version 1, which cannot be checked: give it one of version 3, \
+             or add sslmode=disable to DATABASE_URL on a network that is yours alone"
+        )
+    } else {
+        format!("{place}: {cause}")
+    };
+    match cause.kind() {
+        // TLS: nobody has to wait for another answer.
+        ErrorKind::InvalidData => StoreError::defect(Service::Postgres, words),
+        _ => StoreError::unavailable(Service::Postgres, words),
     }
-    StoreError::unavailable(Service::Postgres, format!("{place}: {cause}"))
 }

@@ -15,7 +15,7 @@ use super::node_name::{NodeName, PROGRAM};
 use super::outage::DatabaseOutage;
 use super::session::Session;
 use super::time_limits::{ANSWER_WITHIN, CONNECTION_WITHIN};
-use super::{MigrationError, Service, StoreError, migrations, pooler};
+use super::{MigrationError, Service, StoreError, migrations, pooler, stale_plans};
 use redisson_lock::timeout::within;
 
 /// The pool's own time-out for a connection. It is longer, so that `CONNECTION_WITHIN` decides.
@@ -86,7 +86,7 @@ async fn step<T>(
     let answer = async {
         let session = acquire(pool).await?;
         match within(ANSWER_WITHIN, session.run(begin, work)).await {
-            Ok(answer) => Ok(answer?),
+            Ok(answer) => answer,
             Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
         }
     };
@@ -117,7 +117,7 @@ pub(super) async fn transaction_with<T>(
     work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
     let begin = pooler::begin("read committed", settings);
-    Ok(acquire(pool).await?.run(Some(begin), work).await?)
+    acquire(pool).await?.run(Some(begin), work).await
 }
 
 /// Runs `work`, which only reads, on one snapshot of the database, for at most `limit`.
@@ -157,7 +157,7 @@ async fn bounded<T>(
     work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
     // The connection is also closed when time is over or the caller drops this future.
-    match within(limit, async { Ok(acquire(pool).await?.run(begin, work).await?) }).await {
+    match within(limit, async { acquire(pool).await?.run(begin, work).await }).await {
         Ok(answer) => answer,
         Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
     }
@@ -340,6 +340,9 @@ fn pool(connections: u32, options: PgConnectOptions, durability: &DurabilityChec
         // After a pause a connection may be dead, and nobody has noticed.
         .before_acquire(|connection, state| {
             Box::pin(async move {
+                if stale_plans::may_be_in_session_of(state.age) {
+                    return Ok(false);
+                }
                 if state.idle_for < TRUSTED_FOR {
                     return Ok(true);
                 }

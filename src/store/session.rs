@@ -15,7 +15,7 @@ use sqlx::postgres::{
 };
 use sqlx::{AssertSqlSafe, Connection, Either, Execute, Executor, SqlStr};
 
-use super::pooler;
+use super::{StoreError, pooler, stale_plans};
 
 /// A connection of a pool. It is closed when this is dropped before the work is done: its state is unknown.
 #[derive(Debug)]
@@ -29,9 +29,23 @@ impl Session {
         Self { connection: Some(connection), is_pooled }
     }
 
+    /// Does `work`, as [`Session::work`] does. A session that knows a statement as it was before a migration
+    /// is no better than those that are as old: all are replaced when they are next asked for.
+    pub(super) async fn run<T, E: Into<StoreError> + From<sqlx::Error>>(
+        self,
+        begin: Option<String>,
+        work: impl AsyncFnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, StoreError> {
+        let done = self.work(begin, work).await.map_err(Into::into);
+        if done.as_ref().is_err_and(StoreError::is_stale_plan) {
+            stale_plans::found();
+        }
+        done
+    }
+
     /// Does `work`, as one transaction if `begin` or a pooler asks for it, and gives the connection back.
     /// `Ok` from `work` commits. A statement that failed has taken the whole transaction back.
-    pub(super) async fn run<T, E: From<sqlx::Error>>(
+    async fn work<T, E: From<sqlx::Error>>(
         mut self,
         begin: Option<String>,
         work: impl AsyncFnOnce(&mut Self) -> Result<T, E>,

@@ -10,6 +10,9 @@ pub enum StoresError {
     /// installs what is missing. The command line exits 2 on it.
     #[error("{0}")]
     MissingBinaries(String),
+    /// The user is one that PostgreSQL does not run as. The command line exits 2 on it.
+    #[error("{0}")]
+    Account(String),
     /// A directory cannot be used: not accessible to the servers' user, written
     /// by another version of PostgreSQL, a socket path too long, a full disk.
     #[error("{0}")]

@@ -59,6 +59,7 @@ pub(super) struct Running {
 #[serde(rename_all = "snake_case")]
 pub(super) enum FailureCode {
     MissingBinaries,
+    Account,
     Directory,
     Busy,
     Server,
@@ -69,6 +70,7 @@ impl From<&StoresError> for SupervisorReply {
     fn from(error: &StoresError) -> Self {
         let code = match error {
             StoresError::MissingBinaries(_) => FailureCode::MissingBinaries,
+            StoresError::Account(_) => FailureCode::Account,
             StoresError::Directory(_) => FailureCode::Directory,
             StoresError::Busy(_) => FailureCode::Busy,
             StoresError::Server(_) => FailureCode::Server,
@@ -83,6 +85,7 @@ impl FailureCode {
     pub(super) fn into_error(self, message: String) -> StoresError {
         match self {
             Self::MissingBinaries => StoresError::MissingBinaries(message),
+            Self::Account => StoresError::Account(message),
             Self::Directory => StoresError::Directory(message),
             Self::Busy => StoresError::Busy(message),
             Self::Server => StoresError::Server(message),

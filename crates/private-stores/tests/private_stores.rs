@@ -569,3 +569,35 @@ fn an_ordinary_user_keeps_servers_too() {
     other.kill().unwrap();
     other.wait().unwrap();
 }
+
+/// As OpenShift runs containers. PostgreSQL's own words for it come after it has made files.
+#[test]
+fn a_user_without_a_name_is_told_before_anything_starts() {
+    if !geteuid().is_root() {
+        eprintln!("left out: only root can run a program as another user");
+        return;
+    }
+    let place = place();
+    let (uid, home) = (54_321, place.path().join("home"));
+    assert!(User::from_uid(uid.into()).unwrap().is_none());
+    std::os::unix::fs::chown(place.path(), Some(uid), Some(uid)).unwrap();
+    let supervisor = child_program::beside("private-stores").unwrap();
+    let answer = |plan: &Plan| {
+        let mut command = Command::new(&supervisor);
+        command.uid(uid).gid(uid).current_dir("/").env("TMPDIR", place.path());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut orders = child.stdin.take().unwrap();
+        writeln!(orders, "{}", serde_json::to_string(plan).unwrap()).unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        drop(orders);
+        child.wait().unwrap();
+        line
+    };
+    let refused = answer(&kept(&home));
+    assert!(refused.contains("account") && refused.contains("54321"), "{refused}");
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "something was made");
+    // Redis asks for no name.
+    let redis = answer(&Plan { postgres: false, ..kept(&home) });
+    assert!(redis.contains("redis_url"), "{redis}");
+}

@@ -51,6 +51,19 @@ impl Account {
             })
     }
 
+    /// Whether PostgreSQL can run as this user: it looks up the name of its own user, and a container that
+    /// runs under a random id has none.
+    pub(super) fn check_name(&self) -> Result<(), StoresError> {
+        if matches!(User::from_uid(self.uid), Ok(Some(_))) {
+            return Ok(());
+        }
+        Err(StoresError::Account(format!(
+            "PostgreSQL does not run as user {}, who has no entry in /etc/passwd: name a PostgreSQL that runs \
+             elsewhere (DATABASE_URL), or run seckill as a user who has one",
+            self.uid
+        )))
+    }
+
     /// Makes `command` run as this user, with no supplementary groups.
     pub(super) fn apply(&self, command: &mut Command) {
         if self.dropped {

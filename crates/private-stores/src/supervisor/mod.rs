@@ -99,16 +99,22 @@ struct Supervisor {
 
 impl Supervisor {
     fn start(plan: &Plan, events: &Events) -> Result<Started, StoresError> {
-        let (account, kept) = match &plan.home {
-            Home::Throwaway => (Account::choose(&[])?, None),
+        let data = match &plan.home {
+            Home::Throwaway => Vec::new(),
             Home::Kept(directory) => {
-                let account =
-                    Account::choose(&["postgres", "redis"].map(|name| directory.join(name)))?;
-                match KeptHome::claim(directory, plan, &account, events)? {
-                    HomeClaim::Attached(running) => return Ok(Started::Guest(running)),
-                    HomeClaim::Owned(home) => (account, Some((home, directory))),
-                }
+                ["postgres", "redis"].map(|name| directory.join(name)).to_vec()
             }
+        };
+        let account = Account::choose(&data)?;
+        if plan.postgres {
+            account.check_name()?;
+        }
+        let (account, kept) = match &plan.home {
+            Home::Throwaway => (account, None),
+            Home::Kept(directory) => match KeptHome::claim(directory, plan, &account, events)? {
+                HomeClaim::Attached(running) => return Ok(Started::Guest(running)),
+                HomeClaim::Owned(home) => (account, Some((home, directory))),
+            },
         };
         let data_major = kept
             .as_ref()
