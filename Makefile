@@ -137,7 +137,7 @@ release-all: setup
 
 .PHONY: setup-test
 setup-test:
-	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh runtime browser lab ceiling
+	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh runtime browser lab ceiling pooler
 
 .PHONY: setup-lab
 setup-lab:

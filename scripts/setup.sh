@@ -13,6 +13,7 @@
 #   scripts/setup.sh fuzz-api   runtime + curl and schemathesis
 #   scripts/setup.sh deploy-check  what checks compose files and manifests
 #   scripts/setup.sh redisson   build + Redis, a JDK and Maven
+#   scripts/setup.sh pooler     PgBouncer, and the openssl by which tests make certificates
 #   scripts/setup.sh faketime   libfaketime, by which the clock of one process jumps
 #   scripts/setup.sh scale      runtime + Citus, from the package file that CITUS_PACKAGE names
 #
@@ -123,6 +124,10 @@ look_for() {
         need jdk have_jdk
         need maven have mvn
         ;;
+    pooler)
+        need pgbouncer have_pgbouncer
+        need openssl have openssl
+        ;;
     faketime)
         need faketime have_faketime
         ;;
@@ -131,7 +136,7 @@ look_for() {
         need citus have_citus
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, ceiling, bench, loadtest, fuzz-api, deploy-check, redisson, faketime, scale."
+        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, ceiling, bench, loadtest, fuzz-api, deploy-check, redisson, pooler, faketime, scale."
         ;;
     esac
 }
@@ -141,6 +146,14 @@ have_chromium() { have chromium || have chromium-browser || have google-chrome; 
 
 # On macOS there is a `javac` that only says that there is none.
 have_jdk() { javac -version >/dev/null 2>&1; }
+
+# Debian keeps it where only root looks. The tests look in the same places.
+have_pgbouncer() {
+    for dir in /usr/sbin /usr/bin /usr/local/bin /opt/homebrew/bin; do
+        [ ! -x "$dir/pgbouncer" ] || return 0
+    done
+    return 1
+}
 
 # The tests look in the same places.
 have_faketime() {
@@ -256,6 +269,8 @@ packages_for() { # packages_for MANAGER NAME
     pacman:chromedriver) echo chromium ;; # which carries it
     *:chromedriver) echo chromedriver ;;
 
+    *:pgbouncer) echo pgbouncer ;;
+    *:openssl) echo openssl ;;
     *:faketime) echo libfaketime ;;
 
     # And the newest minor release of its PostgreSQL: the extension asks for functions of the release
@@ -499,7 +514,7 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|ceiling|bench|loadtest|fuzz-api|deploy-check|redisson|faketime|scale ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|ceiling|bench|loadtest|fuzz-api|deploy-check|redisson|pooler|faketime|scale ...'
 look "$@"
 [ -n "$missing" ] || exit 0
 install_missing

@@ -8,8 +8,10 @@ use seckill::model::{Clock, SystemClock, UserId};
 use serde_json::Value;
 use sqlx::{Connection, Executor, PgConnection};
 
+use crate::api_nodes::node;
 use pgbouncer::{PgBouncer, knows_prepared_statements};
 use testkit::program::Program;
+use testkit::shop::api_client::Api;
 use testkit::shop::world::World;
 
 /// What another client of the pooler sees of a session that was ours before.
@@ -108,4 +110,39 @@ async fn nodes_sell_through_a_pooler_that_lends_a_session_for_a_transaction() {
         sells_through(&pooler, &world).await;
         sessions_are_as_new(&pooler, &world).await;
     }
+}
+
+/// Behind a pooler a node is known by the sessions that it used last: the one that answers always is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_behind_a_pooler_is_listed_when_it_has_asked_lately() {
+    let world = World::new().await;
+    world.at_present().await;
+    let pooler = PgBouncer::start(&world, "transaction", 3, "").await;
+    let token = world.admin_token(100).await;
+    let behind = World { database_url: pooler.url(&world), ..world };
+    let (first, second) = tokio::join!(node(&behind, &[]), node(&behind, &[]));
+    for node in [&first, &second, &first] {
+        let api = Api::at(World::new().await, node.address);
+        let listed = api.send(api.request("GET", "/api/nodes").bearer_auth(&token)).await;
+        let nodes = listed.is(200).body["nodes"].as_array().unwrap().clone();
+        let own = nodes.iter().find(|listed| listed["answers"] == true).unwrap();
+        assert_eq!(own["address"], node.address.to_string(), "{nodes:?}");
+        // Of the three sessions that the pooler has to the database.
+        assert!(own["connections"].as_i64().unwrap() <= 3, "{nodes:?}");
+    }
+}
+
+/// One that keeps sessions needs one for each of the 14 connections of a server; with fewer, the last
+/// connections would wait for ever, and buyers hear 503.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pooler_that_keeps_too_few_sessions_is_refused() {
+    let world = World::new().await;
+    world.at_present().await;
+    let pooler = PgBouncer::start(&world, "session", 13, "").await;
+    let program = behind(&pooler, &world).with("RUST_LOG", "error");
+    let refused = program.run(&["serve", "--listen", "127.0.0.1:0"]).await;
+    refused.refused(2, "give it 14 sessions for each server process");
+    let pooler = PgBouncer::start(&world, "session", 14, "").await;
+    let enough = World { database_url: pooler.url(&world), ..world };
+    drop(node(&enough, &[]).await);
 }

@@ -11,6 +11,7 @@ use rand::RngExt;
 use tokio::time::Instant;
 
 use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
+use crate::store::postgres::CONNECTIONS;
 use crate::store::{Database, MigrationError, NodeName};
 use private_stores::{Home, Plan, Servers};
 
@@ -113,7 +114,15 @@ impl Stores {
 
     /// [`Stores::migrated_database`] for a server process, whose connections carry the name of `node`.
     pub async fn migrated_database_of(&self, node: NodeName) -> anyhow::Result<Database> {
-        migrated(Database::of_node(&self.database_url, node)?).await
+        let database = migrated(Database::of_node(&self.database_url, node)?).await?;
+        if database.is_behind_pooler() && !database.has_all_connections().await {
+            return Err(ConfigError(format!(
+                "the connection pooler does not give each of the {CONNECTIONS} connections of this server a \
+                 session: let it pool by transaction, or give it {CONNECTIONS} sessions for each server process"
+            ))
+            .into());
+        }
+        Ok(database)
     }
 
     /// The secret that signs tokens: the one given, or the one kept beside the private

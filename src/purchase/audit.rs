@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::model::{UserId, VoucherId};
 use crate::store::postgres::snapshot_within;
-use crate::store::{Database, Session, StoreError};
+use crate::store::{Database, DatabaseSession, StoreError};
 
 /// The books of a voucher, as `seckill audit --json` writes them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -139,7 +139,7 @@ async fn count(
     limit: Duration,
 ) -> Result<Vec<VoucherAudit>, StoreError> {
     let only = only.map(VoucherId::get);
-    let read = async |session: &mut Session| {
+    let read = async |session: &mut DatabaseSession| {
         let now: DateTime<Utc> =
             sqlx::query_scalar("select sale_time()").fetch_one(&mut *session).await?;
         let audits: Vec<VoucherAudit> =

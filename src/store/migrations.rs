@@ -13,7 +13,7 @@ use sqlx::postgres::PgPool;
 use tokio::time::Instant;
 
 use super::postgres::{snapshot_within, transaction_with};
-use super::{Service, Session, StoreError};
+use super::{DatabaseSession, Service, StoreError};
 
 const MIGRATIONS: [(i64, &str, &str); 4] = [
     (1, "schema", include_str!("../../migrations/0001_schema.sql")),
@@ -70,13 +70,13 @@ impl From<sqlx::Error> for MigrationError {
 
 /// Whether all of them were applied. It only reads.
 pub(super) async fn are_applied(pool: &PgPool) -> Result<bool, MigrationError> {
-    let missing = async |session: &mut Session| first_missing(session).await;
+    let missing = async |session: &mut DatabaseSession| first_missing(session).await;
     Ok(snapshot_within(READ_WITHIN, pool, missing).await??.is_none())
 }
 
 /// The oldest migration that was not applied.
 async fn first_missing(
-    session: &mut Session,
+    session: &mut DatabaseSession,
 ) -> sqlx::Result<Result<Option<Migration>, MigrationError>> {
     let there = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null");
     let mut applied: Vec<(i64, Vec<u8>)> = Vec::new();
@@ -134,7 +134,7 @@ pub(super) async fn run(pool: &PgPool) -> Result<(), MigrationError> {
 
 /// Applies the first that is missing. Whether there was one.
 async fn apply_one(pool: &PgPool) -> Result<bool, MigrationError> {
-    let apply = async |session: &mut Session| {
+    let apply = async |session: &mut DatabaseSession| {
         sqlx::query(ONE_AT_A_TIME).execute(&mut *session).await?;
         sqlx::query(LIST).execute(&mut *session).await?;
         let migration = match first_missing(session).await? {

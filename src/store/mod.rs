@@ -42,5 +42,5 @@ pub use order_writer::{NewOrder, OrderWriter, Placement};
 pub use postgres::Database;
 pub use read_cache::ReadCache;
 pub use redis::{Redis, redis};
-pub use session::Session;
+pub use session::DatabaseSession;
 pub use time_limits::FRESH_FOR;

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use super::time_limits::ANSWER_WITHIN;
-use super::{Database, Service, Session, StoreError};
+use super::{Database, DatabaseSession, Service, StoreError};
 use crate::model::{Due, OrderId, UserId, VoucherId};
 use crate::telemetry;
 use group_commit::{Batcher, Limits};
@@ -201,7 +201,7 @@ async fn place_all(
 /// The function returns the orders that it did not place, and why, and those that are to be paid for. All
 /// others are placed and cost nothing.
 async fn sell(
-    session: &mut Session,
+    session: &mut DatabaseSession,
     voucher: VoucherId,
     orders: &[NewOrder],
 ) -> Result<Vec<Placement>, StoreError> {

@@ -7,7 +7,7 @@ use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
 use super::postgres::{in_time, snapshot_within, transaction_within};
-use super::{Database, Service, Session, StoreError};
+use super::{Database, DatabaseSession, Service, StoreError};
 use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
 
 impl FromRow<'_, PgRow> for Order {
@@ -171,7 +171,7 @@ pub async fn owners_of_finished(
     )
     .bind(voucher.get());
     let pool = database.pool();
-    let lock = async |session: &mut Session| revision.fetch_optional(session).await;
+    let lock = async |session: &mut DatabaseSession| revision.fetch_optional(session).await;
     let revision: Option<i64> =
         transaction_within(limit, pool, lock).await.map_err(StoreError::into_read_error)?;
     let Some(revision) = revision else { return Ok(None) };
@@ -179,7 +179,7 @@ pub async fn owners_of_finished(
         "select user_id, id from orders where voucher_id = $1 and status in (1, 2, 3, 5)",
     )
     .bind(voucher.get());
-    let read = async |session: &mut Session| owners.fetch_all(session).await;
+    let read = async |session: &mut DatabaseSession| owners.fetch_all(session).await;
     let owners = snapshot_within(limit, pool, read).await?;
     Ok(Some(FinishedSale { revision, owners }))
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
 use tokio::time::timeout;
@@ -13,7 +14,7 @@ use super::distribution::{self, Distribution, DistributionError};
 use super::durability::{DatabaseDurability, DurabilityCheck};
 use super::node_name::{NodeName, PROGRAM};
 use super::outage::DatabaseOutage;
-use super::session::Session;
+use super::session::DatabaseSession;
 use super::time_limits::{ANSWER_WITHIN, CONNECTION_WITHIN};
 use super::{MigrationError, Service, StoreError, migrations, pooler, stale_plans};
 use redisson_lock::timeout::within;
@@ -35,6 +36,12 @@ const OTHER_CONNECTIONS: u32 = 4;
 /// for the row of a voucher that sells fast, or that somebody holds: no reader waits behind them.
 const STEP_CONNECTIONS: u32 = 2;
 
+/// How many these are.
+pub const CONNECTIONS: u32 = PURCHASE_CONNECTIONS + OTHER_CONNECTIONS + STEP_CONNECTIONS;
+
+/// How long it may take at the start to make all of them.
+const ALL_CONNECTIONS_WITHIN: Duration = Duration::from_secs(5);
+
 /// Shared by all handles of the process: it is about the log.
 static OUTAGE: DatabaseOutage = DatabaseOutage::new();
 
@@ -50,7 +57,7 @@ const PING_TIMEOUT: Duration = Duration::from_millis(200);
 /// `Unavailable` without a connection, `Unknown` when no answer came in time; what `statement` returns.
 pub(super) async fn in_time<T>(
     pool: &PgPool,
-    statement: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
+    statement: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
     let answer = bounded(ANSWER_WITHIN, pool, None, statement).await;
     OUTAGE.observe(&answer);
@@ -64,7 +71,7 @@ pub(super) async fn in_time<T>(
 /// As those of [`in_time`].
 pub(super) async fn step_in_time<T>(
     pool: &PgPool,
-    statement: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
+    statement: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
     step(pool, None, statement).await
 }
@@ -73,7 +80,7 @@ pub(super) async fn step_in_time<T>(
 pub(super) async fn step_with<T>(
     settings: &str,
     pool: &PgPool,
-    work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
+    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
     step(pool, Some(pooler::begin("read committed", settings)), work).await
 }
@@ -81,7 +88,7 @@ pub(super) async fn step_with<T>(
 async fn step<T>(
     pool: &PgPool,
     begin: Option<String>,
-    work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
+    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
     let answer = async {
         let session = acquire(pool).await?;
@@ -102,7 +109,7 @@ async fn step<T>(
 pub async fn transaction_within<T>(
     limit: Duration,
     pool: &PgPool,
-    work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
+    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
     bounded(limit, pool, Some(pooler::begin("read committed", &ends_after(limit))), work).await
 }
@@ -114,7 +121,7 @@ pub async fn transaction_within<T>(
 pub(super) async fn transaction_with<T>(
     settings: &str,
     pool: &PgPool,
-    work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
+    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
     let begin = pooler::begin("read committed", settings);
     acquire(pool).await?.run(Some(begin), work).await
@@ -127,7 +134,7 @@ pub(super) async fn transaction_with<T>(
 pub async fn snapshot_within<T>(
     limit: Duration,
     pool: &PgPool,
-    work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
+    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
     let begin = pooler::begin("repeatable read, read only", &ends_after(limit));
     bounded(limit, pool, Some(begin), work).await.map_err(StoreError::into_read_error)
@@ -141,10 +148,10 @@ fn ends_after(limit: Duration) -> String {
 ///
 /// # Errors
 /// `Unavailable` when none was to be had in time: nothing was sent.
-async fn acquire(pool: &PgPool) -> Result<Session, StoreError> {
+async fn acquire(pool: &PgPool) -> Result<DatabaseSession, StoreError> {
     // In a box: making a connection is a large future, and the callers of this are deep already.
     match Box::pin(within(CONNECTION_WITHIN, pool.acquire())).await {
-        Ok(Ok(connection)) => Ok(Session::on(connection, pooler::is_before(pool))),
+        Ok(Ok(connection)) => Ok(DatabaseSession::on(connection, pooler::is_before(pool))),
         Ok(Err(error)) => Err(StoreError::unavailable(Service::Postgres, error)),
         Err(timed_out) => Err(StoreError::unavailable(Service::Postgres, timed_out)),
     }
@@ -154,7 +161,7 @@ async fn bounded<T>(
     limit: Duration,
     pool: &PgPool,
     begin: Option<String>,
-    work: impl AsyncFnOnce(&mut Session) -> sqlx::Result<T>,
+    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
     // The connection is also closed when time is over or the caller drops this future.
     match within(limit, async { acquire(pool).await?.run(begin, work).await }).await {
@@ -223,6 +230,19 @@ impl Database {
         pooler::is_before(&self.others)
     }
 
+    /// Whether all connections of this process can be had at once. Behind a pooler that keeps a session for
+    /// each, and has fewer, the last ones would wait for ever.
+    pub async fn has_all_connections(&self) -> bool {
+        let all_of = async |pool: &PgPool| {
+            let count = pool.options().get_max_connections();
+            try_join_all((0..count).map(|_| pool.acquire())).await
+        };
+        let all = async {
+            tokio::try_join!(all_of(&self.purchases), all_of(&self.others), all_of(&self.steps))
+        };
+        matches!(within(ALL_CONNECTIONS_WITHIN, all).await, Ok(Ok(_)))
+    }
+
     /// From now on warns of a server that runs with `fsync` or `full_page_writes` off, and with
     /// `required` does not connect to one.
     pub fn watch_durability(&self, required: bool) {
@@ -261,7 +281,7 @@ impl Database {
     /// `Unavailable` without a connection; what `work` returns.
     pub async fn run<T>(
         &self,
-        work: impl AsyncFnOnce(&mut Session) -> Result<T, StoreError>,
+        work: impl AsyncFnOnce(&mut DatabaseSession) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let acquired = acquire(&self.purchases).await;
         OUTAGE.observe_failure(&acquired);

@@ -19,17 +19,17 @@ use super::{StoreError, pooler, stale_plans};
 
 /// A connection of a pool. It is closed when this is dropped before the work is done: its state is unknown.
 #[derive(Debug)]
-pub struct Session {
+pub struct DatabaseSession {
     connection: Option<PoolConnection<Postgres>>,
     is_pooled: bool,
 }
 
-impl Session {
+impl DatabaseSession {
     pub(super) fn on(connection: PoolConnection<Postgres>, is_pooled: bool) -> Self {
         Self { connection: Some(connection), is_pooled }
     }
 
-    /// Does `work`, as [`Session::work`] does. A session that knows a statement as it was before a migration
+    /// Does `work`, as [`DatabaseSession::work`] does. A session that knows a statement as it was before a migration
     /// is no better than those that are as old: all are replaced when they are next asked for.
     pub(super) async fn run<T, E: Into<StoreError> + From<sqlx::Error>>(
         self,
@@ -78,7 +78,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for DatabaseSession {
     fn drop(&mut self) {
         if let Some(connection) = &mut self.connection {
             connection.close_on_drop();
@@ -86,7 +86,7 @@ impl Drop for Session {
     }
 }
 
-impl<'c> Executor<'c> for &'c mut Session {
+impl<'c> Executor<'c> for &'c mut DatabaseSession {
     type Database = Postgres;
 
     fn fetch_many<'e, 'q: 'e, E>(

@@ -31,7 +31,7 @@ use seckill::http::tokens::Tokens;
 use seckill::model::SystemClock;
 use seckill::purchase::{DEFAULT_BURST, Strategy};
 use seckill::store::postgres::snapshot_within;
-use seckill::store::{Database, Session};
+use seckill::store::{Database, DatabaseSession};
 
 /// Connections of the crowd; more attempts than this share them.
 const MAX_CONNECTIONS: usize = 8_192;
@@ -304,7 +304,7 @@ async fn sell<'a>(
 async fn versions(database: &Database, stores: &Stores) -> anyhow::Result<String> {
     let settings =
         sqlx::query_as("select current_setting('server_version'), current_setting('fsync')");
-    let read = async |session: &mut Session| settings.fetch_one(session).await;
+    let read = async |session: &mut DatabaseSession| settings.fetch_one(session).await;
     let (postgres, durable): (String, String) =
         snapshot_within(ANSWER_WITHIN, database.pool(), read).await?;
     let redis = redisson_lock::connection::Redis::new(&stores.redis_url)?;

@@ -15,7 +15,7 @@ use seckill::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use seckill::http::tokens::{LONGEST_TOKEN_LIFE, Tokens};
 use seckill::model::{Clock, SystemClock, UserId};
 use seckill::store::postgres::{snapshot_within, transaction_within};
-use seckill::store::{Database, Session, StoreError, users};
+use seckill::store::{Database, DatabaseSession, StoreError, users};
 
 /// Users at once.
 const MAX_USERS: u32 = 5_000_000;
@@ -111,7 +111,7 @@ pub async fn mint(
 
 /// Sets aside `count` ids in a row that no user has and no login will draw. Returns the first.
 async fn reserve_ids(pool: &PgPool, count: u32) -> Result<i64, StoreError> {
-    let reserve = async |session: &mut Session| {
+    let reserve = async |session: &mut DatabaseSession| {
         sqlx::query("lock table users in share row exclusive mode").execute(&mut *session).await?;
         let first: i64 = sqlx::query_scalar(
             "select greatest(nextval(pg_get_serial_sequence('users', 'id')),
