@@ -4,11 +4,12 @@
 #[allow(unused_imports)]
 use crate::worlds::*;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Utc};
 use seckill::store::{Database, MigrationError, orders};
 use sqlx::migrate::Migrator;
-use sqlx::{Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use testkit::program::Program;
 use testkit::shop::world::{World, user};
@@ -197,6 +198,55 @@ async fn functions_that_are_replaced_while_a_server_sells_cost_nobody_an_order()
         assert_eq!(bought.unwrap().code(), "ordered");
     }
     assert!(world.audit().await.holds);
+}
+
+/// Removed and made anew, with one column more or less, again and again in the rush. What fails then has done
+/// nothing, and is not taken for a defect.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_that_is_made_anew_again_and_again_is_no_defect() {
+    let world = World::new().await;
+    world.at_present().await;
+    world.users(400).await;
+    let voucher = world.voucher(400).await.id;
+    let shop = world.shop().await;
+    sqlx::raw_sql(REPLACED).execute(world.database.pool()).await.unwrap();
+    let is_over = AtomicBool::new(false);
+    let replace = async {
+        for number in 1.. {
+            let (column, value) =
+                if number % 2 == 0 { (", news text", ", 'news'") } else { ("", "") };
+            let anew = format!(
+                "begin; drop function sell;
+                 create function sell(voucher bigint, ids bigint[], users bigint[], times timestamptz[])
+                 returns table (order_id bigint, reason text, earlier_id bigint, to_pay bigint,
+                                until timestamptz{column})
+                 language sql as $$ select *{value} from sell_before(voucher, ids, users, times) $$;
+                 commit"
+            );
+            sqlx::raw_sql(AssertSqlSafe(anew)).execute(world.database.pool()).await.unwrap();
+            if is_over.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+    };
+    let buy = async {
+        let mut ordered = 0;
+        for number in 1..=400 {
+            match shop.buy(user(number), voucher).await {
+                Ok(bought) => {
+                    assert_eq!(bought.code(), "ordered");
+                    ordered += 1;
+                }
+                Err(error) => assert!(error.retry_may_help(), "{error}"),
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        ordered
+    };
+    let (ordered, ()) = tokio::join!(buy, replace);
+    assert!(ordered >= 350, "{ordered}");
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.orders == ordered, "{audit:?}");
 }
 
 /// What only reads is not asked again by the server; whoever asks again is answered.

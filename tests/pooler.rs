@@ -4,7 +4,11 @@ mod pgbouncer;
 
 #[allow(unused_imports)]
 use crate::worlds::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::future::join_all;
 use seckill::model::{Clock, SystemClock, UserId};
+use seckill::store::Database;
 use serde_json::Value;
 use sqlx::{Connection, Executor, PgConnection};
 
@@ -12,7 +16,7 @@ use crate::api_nodes::node;
 use pgbouncer::{PgBouncer, knows_prepared_statements};
 use testkit::program::Program;
 use testkit::shop::api_client::Api;
-use testkit::shop::world::World;
+use testkit::shop::world::{World, user};
 
 /// What another client of the pooler sees of a session that was ours before.
 const SETTINGS: &str = "select string_agg(name || '=' || setting, ' ' order by name)
@@ -145,4 +149,69 @@ async fn a_pooler_that_keeps_too_few_sessions_is_refused() {
     let pooler = PgBouncer::start(&world, "session", 14, "").await;
     let enough = World { database_url: pooler.url(&world), ..world };
     drop(node(&enough, &[]).await);
+}
+
+/// What a client that knows nothing of poolers leaves in their sessions: a statement by the name that sqlx
+/// gives its first one.
+async fn leave_names(pooler: &PgBouncer, world: &World) {
+    let mut held = Vec::new();
+    for _ in 0..pooler.sessions() {
+        let mut client = PgConnection::connect_with(&pooler.options(world)).await.unwrap();
+        client.execute("begin").await.unwrap();
+        sqlx::query("select 'another'").execute(&mut client).await.unwrap();
+        held.push(client);
+    }
+    for mut client in held {
+        client.execute("commit").await.unwrap();
+    }
+}
+
+/// Sessions that have names of others, and that end in the middle of a sale: what buyers were told is so.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_end_behind_a_pooler_cost_buyers_a_503_and_no_order() {
+    let world = World::new().await;
+    world.at_present().await;
+    world.users(300).await;
+    let voucher = world.voucher(300).await.id;
+    let pooler = PgBouncer::start(&world, "transaction", 3, "").await;
+    leave_names(&pooler, &world).await;
+    let direct = world.database.clone();
+    let database = Database::new(&pooler.url(&world)).unwrap();
+    database.migrate().await.unwrap();
+    let ours = database.run(async |session| {
+        let settings = "select current_setting('statement_timeout') || ' ' ||
+            current_setting('transaction_isolation') || ' ' || current_setting('jit')";
+        Ok(sqlx::query_scalar::<_, String>(settings).fetch_one(session).await?)
+    });
+    assert_eq!(ours.await.unwrap(), "5s read committed off");
+    let world = World { database, ..world };
+    let shop = world.shop().await;
+    let is_over = AtomicBool::new(false);
+    let end_sessions = async {
+        while !is_over.load(Ordering::Relaxed) {
+            let end = "select pg_terminate_backend(pid) from pg_stat_activity
+                where datname = current_database() and pid <> pg_backend_pid() and state <> 'idle'";
+            sqlx::raw_sql(end).execute(direct.pool()).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+    };
+    let buy = async {
+        let mut ordered = Vec::new();
+        for first in (1..=300).step_by(10) {
+            let buying = (first..first + 10).map(|number| shop.buy(user(number), voucher));
+            for bought in join_all(buying).await {
+                match bought {
+                    Ok(bought) => ordered.push(bought),
+                    Err(error) => assert!(error.retry_may_help(), "{error}"),
+                }
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        ordered
+    };
+    let (ordered, ()) = tokio::join!(buy, end_sessions);
+    let told = ordered.iter().filter(|bought| bought.code() == "ordered").count();
+    let audit = seckill::purchase::audit::run(direct.pool(), Some(voucher)).await.unwrap();
+    assert!(audit[0].holds && audit[0].orders >= i64::try_from(told).unwrap(), "{told}: {audit:?}");
+    assert!(told > 0);
 }

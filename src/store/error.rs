@@ -47,9 +47,12 @@ pub enum StoreError {
     Defect { service: Service, cause: Cause },
 }
 
-/// How PostgreSQL refuses a named statement of a session after a migration changed what it returns. The
-/// words are part of no promise, but its code says no more than "not supported".
-const STALE_PLAN: &str = "cached plan must not change result type";
+/// Where PostgreSQL refuses a named statement of a session after a migration changed what it returns. The
+/// code says no more than "not supported", and the words are in the server's language.
+const STALE_PLAN: &str = "RevalidateCachedQuery";
+
+/// The internal error, in no language but English, of a call that met the removal of its function.
+const STALE_FUNCTION: &str = "cache lookup failed for function";
 
 type BoxedCause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -149,7 +152,12 @@ impl StoreError {
 }
 
 fn is_stale_plan(answer: &dyn DatabaseError) -> bool {
-    answer.code().as_deref() == Some("0A000") && answer.message() == STALE_PLAN
+    let routine = answer.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::routine);
+    match answer.code().as_deref() {
+        Some("0A000") => routine == Some(STALE_PLAN),
+        Some("XX000") => answer.message().starts_with(STALE_FUNCTION),
+        _ => false,
+    }
 }
 
 impl From<sqlx::Error> for StoreError {
