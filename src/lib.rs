@@ -11,8 +11,8 @@
 //! 5. [`http`]: the JSON API; `http/router.rs` lists every route.
 //! 6. [`pages`]: pages for people; their scripts and styles are in `web/`.
 //!
-//! Beside them: [`config`] (what flags and the environment say), [`telemetry`] (every metric name) and
-//! [`cli`] (one file a subcommand).
+//! Beside them: [`config`] (what flags and the environment say), [`telemetry`] (every metric name),
+//! [`doctor`] (what is wrong with the surroundings) and [`cli`] (one file a subcommand).
 //!
 //! Two libraries of this workspace do what is not about vouchers, and their READMEs say all that a
 //! reader of this crate needs to know: `group-commit`, the batcher, and `redisson-lock`, the lock with
@@ -20,6 +20,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod doctor;
 pub mod http;
 pub mod model;
 pub mod orders;

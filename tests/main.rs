@@ -27,6 +27,7 @@ mod database;
 mod database_addresses;
 mod database_roles;
 mod docs_page;
+mod doctor;
 mod faults;
 mod fenced_store;
 mod group_commit;

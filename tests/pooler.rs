@@ -1,6 +1,6 @@
 //! Behind a connection pooler: PgBouncer gives its few server sessions to whoever asks next.
 
-mod pgbouncer;
+pub mod pgbouncer;
 
 #[allow(unused_imports)]
 use crate::worlds::*;

@@ -9,6 +9,7 @@ use program::sibling::{self, COMMANDS};
 use redisson_lock::cli::{self as lock, LockCommand};
 
 pub mod audit;
+pub mod doctor;
 pub mod migrate;
 pub mod orders;
 pub mod serve;
@@ -38,6 +39,7 @@ pub enum Command {
     #[command(subcommand)]
     Orders(orders::OrdersCommand),
     Audit(audit::AuditArgs),
+    Doctor(Box<doctor::DoctorArgs>),
     #[command(subcommand)]
     Lock(LockCommand),
 }
@@ -98,6 +100,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Voucher(command) => voucher::run(command).await.map(|()| ExitCode::SUCCESS),
         Command::Orders(command) => orders::run(command).await.map(|()| ExitCode::SUCCESS),
         Command::Audit(args) => audit::run(args).await,
+        Command::Doctor(args) => doctor::run(*args).await,
         Command::Lock(command) => lock::run(command, "seckill").await,
     }
 }

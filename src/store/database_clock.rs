@@ -79,6 +79,12 @@ impl DatabaseClock {
         self.apply(sample);
     }
 
+    /// How far the database's clock is ahead, and how wrong that may be by now. `None`: nothing was learnt yet.
+    pub fn offset(&self) -> Option<(TimeDelta, TimeDelta)> {
+        let best = *self.best.lock().unwrap_or_else(PoisonError::into_inner);
+        best.map(|sample| (sample.offset, sample.error_at(self.local.now())))
+    }
+
     fn apply(&self, Sample { offset, error, .. }: Sample) {
         let Some(offset_us) = offset.num_microseconds() else { return };
         let before = self.offset_us.swap(offset_us, Ordering::Relaxed);
