@@ -307,3 +307,20 @@ fn every_script_is_part_of_a_program() {
     }
     assert!(unused.is_empty(), "no source embeds {unused:?}");
 }
+
+/// A statement on a pool itself has a name, and behind a connection pooler that is one of other clients, too
+/// (`src/store/session.rs`).
+#[test]
+fn statements_of_the_server_run_on_sessions() {
+    let calls = [".execute(", ".fetch_one(", ".fetch_all(", ".fetch_optional("];
+    let mut wrong = Vec::new();
+    for (file, text) in files("src", "rs") {
+        for (number, line) in (1..).zip(text.lines()) {
+            let arguments = calls.iter().filter_map(|call| Some(line.split_once(call)?.1));
+            if arguments.into_iter().any(|argument| argument.contains("pool")) {
+                wrong.push(format!("{file}:{number}: {}", line.trim()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
