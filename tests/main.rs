@@ -43,6 +43,7 @@ mod pages;
 mod place_orders;
 mod pooler;
 mod purchase;
+mod purchase_after_idleness;
 mod purchase_faults;
 mod purchases_on_topologies;
 mod reliability_docs;

@@ -17,5 +17,6 @@ mod lock_redlock;
 mod lock_timelines;
 mod lock_waiting;
 mod lock_wire;
+mod redis_closed;
 mod redis_topologies;
 mod world;

@@ -6,9 +6,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::select_ok;
 use rand::seq::IndexedRandom;
-use redis::{Client, ConnectionAddr, ConnectionInfo, FromRedisValue};
+use redis::FromRedisValue;
 
 use super::error::RedisError;
+use super::link::ServerLogin;
 use super::node::{Acknowledgement, RedisServer, ServerAddress};
 use super::request::{CONNECT_TIMEOUT, Request, unavailable};
 use super::slots::{Address, Range, Redirect, SLOTS, slot_of};
@@ -24,7 +25,7 @@ const MAX_ASKED: usize = 3;
 pub(super) struct Cluster {
     /// The nodes that the configuration names.
     seeds: Vec<Arc<Member>>,
-    login: ConnectionInfo,
+    login: ServerLogin,
     table: RwLock<Table>,
     /// Whether something went wrong since the table was asked for.
     doubted: AtomicBool,
@@ -53,13 +54,10 @@ struct Way {
 
 impl Cluster {
     /// `None` when there are no seeds, or they have no address on a network.
-    pub(super) fn new(seeds: &[ConnectionInfo]) -> Option<Self> {
-        let member = |info: &ConnectionInfo| match info.addr() {
-            ConnectionAddr::Tcp(host, port) => member(info, &Address::new(host, *port)),
-            _ => None,
-        };
+    pub(super) fn new(seeds: &[ServerLogin]) -> Option<Self> {
         let login = seeds.first()?.clone();
-        let seeds = seeds.iter().map(member).collect::<Option<_>>()?;
+        let seed = |seed: &ServerLogin| Some(member(seed, &seed.address()?));
+        let seeds = seeds.iter().map(seed).collect::<Option<_>>()?;
         let (table, doubted, asking) = Default::default();
         Some(Self { seeds, login, table, doubted, asking })
     }
@@ -106,14 +104,13 @@ impl Cluster {
 
     /// A subscriber of both kinds of messages, at this node.
     pub(super) async fn subscriber(&self, address: &Address) -> Result<Subscriber, RedisError> {
-        self.member_at(address)?.node.shard_subscriber().await
+        self.member_at(address).node.shard_subscriber().await
     }
 
     /// A subscription at this node was refused or lost: learns where the slots are now.
     pub(super) async fn subscription_lost(&self, address: &Address) {
-        if let Ok(member) = self.member_at(address)
-            // A node that has lost a slot knows its new owner.
-            && let Ok((speaker, ranges)) = slots_of(&[member]).await
+        // A node that has lost a slot knows its new owner.
+        if let Ok((speaker, ranges)) = slots_of(&[self.member_at(address)]).await
             && !ranges.is_empty()
         {
             return self.note(&speaker, ranges);
@@ -123,13 +120,9 @@ impl Cluster {
         let _ = self.learn().await;
     }
 
-    fn member_at(&self, address: &Address) -> Result<Arc<Member>, RedisError> {
-        let known = {
-            let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-            table.members.get(address).cloned()
-        };
-        let nobody = || unavailable(format!("{}:{} is no node", address.host, address.port));
-        known.or_else(|| member(&self.login, address)).ok_or_else(nobody)
+    fn member_at(&self, address: &Address) -> Arc<Member> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.members.get(address).cloned().unwrap_or_else(|| member(&self.login, address))
     }
 
     fn doubt(&self) {
@@ -161,9 +154,9 @@ impl Cluster {
                 .and_then(|cause| Redirect::from_error(cause, &way.member.address.host)),
             _ => None,
         };
-        let next = redirect.filter(|_| way.redirects < MAX_REDIRECTS).and_then(|redirect| {
+        let next = redirect.filter(|_| way.redirects < MAX_REDIRECTS).map(|redirect| {
             let (asking, redirects) = (!redirect.moved, way.redirects + 1);
-            Some(Way { member: self.follow(&redirect)?, asking, redirects })
+            Way { member: self.follow(&redirect), asking, redirects }
         });
         next.ok_or_else(|| {
             if error.retry_may_help() {
@@ -174,11 +167,11 @@ impl Cluster {
     }
 
     /// The member that a redirect names; notes what it says about the slot.
-    fn follow(&self, redirect: &Redirect) -> Option<Arc<Member>> {
+    fn follow(&self, redirect: &Redirect) -> Arc<Member> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let member = match table.members.get(&redirect.address) {
             Some(member) => Arc::clone(member),
-            None => member(&self.login, &redirect.address)?,
+            None => member(&self.login, &redirect.address),
         };
         table.members.insert(redirect.address.clone(), Arc::clone(&member));
         if let Some(owner) = table.owners.get_mut(usize::from(redirect.slot))
@@ -186,7 +179,7 @@ impl Cluster {
         {
             *owner = Some(Arc::clone(&member));
         }
-        Some(member)
+        member
     }
 
     fn is_unknown(&self) -> bool {
@@ -241,9 +234,7 @@ impl Cluster {
             let address = Address { host, port: range.port };
             let seed = self.seeds.iter().find(|seed| seed.address == address);
             let known = new.members.get(&address).or(table.members.get(&address)).or(seed);
-            let Some(owner) = known.cloned().or_else(|| member(&self.login, &address)) else {
-                continue;
-            };
+            let owner = known.cloned().unwrap_or_else(|| member(&self.login, &address));
             for slot in range.first..=range.last {
                 if let Some(place) = new.owners.get_mut(usize::from(slot)) {
                     *place = Some(Arc::clone(&owner));
@@ -273,8 +264,7 @@ async fn slots_of(members: &[Arc<Member>]) -> Result<(Address, Vec<Range>), Redi
 }
 
 /// A node at this address, with the login of the others.
-fn member(login: &ConnectionInfo, address: &Address) -> Option<Arc<Member>> {
-    let info = login.clone().set_addr(ConnectionAddr::Tcp(address.host.clone(), address.port));
-    let node = RedisServer::new(ServerAddress::Fixed(Client::open(info).ok()?));
-    Some(Arc::new(Member { address: address.clone(), node }))
+fn member(login: &ServerLogin, address: &Address) -> Arc<Member> {
+    let node = RedisServer::new(ServerAddress::Fixed(login.at(address)));
+    Arc::new(Member { address: address.clone(), node })
 }

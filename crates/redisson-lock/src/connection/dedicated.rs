@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deadpool_redis::{Connection, Manager, Pool};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::BoxedCause;
 use super::error::RedisError;
+use super::link::{Link, in_time};
 use super::request::{CONNECT_TIMEOUT, unavailable};
 use crate::timeout::within;
 
@@ -16,88 +15,86 @@ use crate::timeout::within;
 /// take.
 const MAX_CONNECTIONS: usize = 32;
 
-/// A pool per server: of one that was left, for another master, nothing is used again.
+/// Those of one server at a time: of one that was left, for another master, nothing is used again.
 pub(super) struct DedicatedConnections {
-    pool: Mutex<Option<Pool>>,
-    /// Of all pools together. In a pool nobody waits, so that what takes long there is the
-    /// server.
+    idle: Arc<Mutex<Idle>>,
     places: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+struct Idle {
+    links: Vec<Link>,
+    /// Of which server they are, counted.
+    server: u64,
 }
 
 impl Default for DedicatedConnections {
     fn default() -> Self {
-        Self { pool: Mutex::default(), places: Arc::new(Semaphore::new(MAX_CONNECTIONS)) }
+        Self { idle: Arc::default(), places: Arc::new(Semaphore::new(MAX_CONNECTIONS)) }
     }
 }
 
-/// One connection. It goes back into the pool by [`DedicatedConnection::done`]; dropped before,
+/// One connection. [`DedicatedConnection::done`] keeps it for the next one; dropped before,
 /// with an answer outstanding perhaps, it is closed.
 pub(super) struct DedicatedConnection {
-    connection: Option<Connection>,
+    link: Link,
+    server: u64,
+    idle: Arc<Mutex<Idle>>,
     _place: OwnedSemaphorePermit,
 }
 
 impl DedicatedConnections {
-    /// The pool in use, if there is one.
-    pub(super) fn pool(&self) -> Option<Pool> {
-        self.current().clone()
-    }
-
-    /// A pool for this server from now on.
-    pub(super) fn found(
-        &self,
-        server: Client,
-        config: AsyncConnectionConfig,
-    ) -> Result<Pool, BoxedCause> {
-        let manager = Manager::new_with_config(server.get_connection_info().clone(), config)?;
-        let pool = Pool::builder(manager).max_size(MAX_CONNECTIONS).build()?;
-        *self.current() = Some(pool.clone());
-        Ok(pool)
-    }
-
     /// The server is not what it was.
     pub(super) fn leave(&self) {
-        *self.current() = None;
+        let mut idle = locked(&self.idle);
+        idle.links.clear();
+        idle.server += 1;
     }
 
-    /// One connection of `pool`. It was asked whether it lives: nothing was sent yet, so a
-    /// broken one costs nothing here. Where the server is silent the pool is left.
-    pub(super) async fn take(&self, pool: &Pool) -> Result<DedicatedConnection, RedisError> {
+    /// A connection that lives. One that was used before is asked first: nothing was sent yet, so a
+    /// broken one costs nothing here. Where the server is silent it is left.
+    pub(super) async fn take(
+        &self,
+        connect: impl Future<Output = Result<Link, BoxedCause>>,
+    ) -> Result<DedicatedConnection, RedisError> {
         let place = within(CONNECT_TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(_place) = place.map_err(unavailable)? else {
             unreachable!("nobody closes the semaphore of the dedicated connections");
         };
-        let connection = match within(CONNECT_TIMEOUT, pool.get()).await {
-            Ok(connection) => connection.map_err(unavailable),
-            Err(silence) => Err(unavailable(silence)),
+        let idle = Arc::clone(&self.idle);
+        let (used, server) = {
+            let mut idle = locked(&idle);
+            idle.links.retain(|link| !link.has_ended());
+            (idle.links.pop(), idle.server)
         };
-        let connection = Some(connection.inspect_err(|_| self.leave())?);
-        Ok(DedicatedConnection { connection, _place })
-    }
-
-    fn current(&self) -> MutexGuard<'_, Option<Pool>> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+        if let Some(mut link) = used {
+            let ping = redis::cmd("PING");
+            let answer = within(CONNECT_TIMEOUT, ping.exec_async(&mut link.connection)).await;
+            match answer.map_err(unavailable).inspect_err(|_| self.leave())? {
+                Ok(()) => return Ok(DedicatedConnection { link, server, idle, _place }),
+                Err(_) => self.leave(),
+            }
+        }
+        let server = locked(&idle).server;
+        let link = in_time(connect).await.inspect_err(|_| self.leave())?;
+        Ok(DedicatedConnection { link, server, idle, _place })
     }
 }
 
 impl DedicatedConnection {
     pub(super) fn get(&mut self) -> &mut MultiplexedConnection {
-        match self.connection.as_deref_mut() {
-            Some(connection) => connection,
-            None => unreachable!("a connection is there until it is done with or dropped"),
-        }
+        &mut self.link.connection
     }
 
     /// Everything that was asked is answered.
-    pub(super) fn done(mut self) {
-        drop(self.connection.take());
+    pub(super) fn done(self) {
+        let mut idle = locked(&self.idle);
+        if idle.server == self.server {
+            idle.links.push(self.link.clone());
+        }
     }
 }
 
-impl Drop for DedicatedConnection {
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            drop(Connection::take(connection));
-        }
-    }
+fn locked(idle: &Mutex<Idle>) -> MutexGuard<'_, Idle> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,17 +8,20 @@ use redis::{Cmd, FromRedisValue, Value};
 use super::RedisUrl;
 use super::cluster::Cluster;
 use super::error::RedisError;
+use super::link::ServerLogin;
 use super::node::{Acknowledgement, RedisServer, ServerAddress};
 use super::outage::{OutageListener, OutageWatch};
 use super::request::{Request, ScriptCall, is_no_script, unavailable};
+use super::sentinels::Sentinels;
 use super::slots::Address;
 use super::subscriber::Subscriber;
+use super::tls::Tls;
 use super::url::Place;
 
 /// A handle on one Redis: a server, the master that sentinels watch, or a cluster. Cheap to clone. A
-/// connection that breaks is replaced by the next command. Commands are never sent twice by this handle, except
-/// where the first time surely did nothing: to another node of a cluster after one that refused them, and to a
-/// server that lacked the script.
+/// connection that breaks, or that the server has closed, is replaced by the next command. Commands are never sent
+/// twice by this handle, except where the first time surely did nothing: on a connection that was closed before
+/// they were written, to another node of a cluster after one that refused them, to a server that lacked the script.
 #[derive(Clone)]
 pub struct Redis {
     topology: Arc<Topology>,
@@ -44,18 +47,26 @@ impl Redis {
     /// A handle that connects when it is first used.
     ///
     /// # Errors
-    /// `Defect` when `url` is not a Redis URL; see [`RedisUrl`] for the forms it has.
+    /// `Defect` when `url` is not a Redis URL (see [`RedisUrl`] for the forms it has), or names a file of TLS that
+    /// is of no use. Its words are fit for whoever wrote the URL, and do not repeat it.
     pub fn new(url: &str) -> Result<Self, RedisError> {
         let malformed = |cause: super::MalformedUrl| {
             RedisError::defect(format!("the Redis URL is malformed: {cause}"))
         };
         let url: RedisUrl = url.parse().map_err(malformed)?;
+        let tls = url.tls.as_ref().map(Tls::load).transpose().map_err(RedisError::defect)?;
+        let server = |info| ServerLogin { info, tls: tls.clone() };
         let topology = match url.place {
-            Place::Server(client) => Topology::One(RedisServer::new(ServerAddress::Fixed(client))),
-            Place::Sentinels(sentinels) => {
+            Place::Server(info) => {
+                Topology::One(RedisServer::new(ServerAddress::Fixed(server(*info))))
+            }
+            Place::Sentinels { servers, name, login } => {
+                let servers = servers.into_iter().map(server).collect();
+                let sentinels = Sentinels::new(servers, name, login);
                 Topology::One(RedisServer::new(ServerAddress::Elected(sentinels)))
             }
             Place::Cluster(seeds) => {
+                let seeds: Vec<_> = seeds.into_iter().map(server).collect();
                 Topology::Many(Cluster::new(&seeds).ok_or_else(|| {
                     RedisError::defect("the Redis URL names no node of a cluster")
                 })?)

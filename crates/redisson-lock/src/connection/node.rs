@@ -5,14 +5,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, ProtocolVersion, RedisResult,
-    ServerErrorKind, Value,
-};
+use redis::{Cmd, ErrorKind, FromRedisValue, ProtocolVersion, RedisResult, ServerErrorKind, Value};
 
 use super::dedicated::{DedicatedConnection, DedicatedConnections};
 use super::error::BoxedCause;
 use super::error::RedisError;
+use super::link::{Link, ServerLogin, config, in_time};
 use super::request::{Asking, CONNECT_TIMEOUT, Request, ScriptCall, unavailable, unknown};
 use super::sentinels::Sentinels;
 use super::subscriber::Subscriber;
@@ -24,7 +22,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 /// Where a server is.
 pub(super) enum ServerAddress {
     /// This one.
-    Fixed(Client),
+    Fixed(ServerLogin),
     /// Wherever the master is: the sentinels are asked anew for each connection.
     Elected(Sentinels),
 }
@@ -42,7 +40,7 @@ pub(super) struct RedisServer {
 struct SharedConnection {
     /// Its number, so that a request that saw it break discards this connection and not the next one.
     generation: u64,
-    connection: MultiplexedConnection,
+    link: Link,
     /// How many commands it answered, to tell a long queue from a silent server.
     answers: Arc<AtomicU64>,
 }
@@ -70,28 +68,51 @@ impl RedisServer {
         Self { address, shared, connecting, dedicated }
     }
 
-    /// Asks on the shared connection; tells `sending` its generation, just before.
+    /// Asks on the shared connection; tells `sending` its generation, just before. Where the server closed the
+    /// connection before the request was sent, it is asked once more, on a new one.
     pub(super) async fn ask<T: FromRedisValue>(
         &self,
         request: impl Request,
         asking: bool,
         sending: impl FnOnce(u64),
     ) -> Result<T, RedisError> {
-        let mut shared = self.connection().await?;
+        match self.ask_once(request, asking, sending).await {
+            Err(Failure::Unsent(_)) => {
+                // Boxed: it is rare, and every command under way would carry it.
+                let again = Box::pin(self.ask_once(request, asking, |_| ())).await;
+                again.map_err(Failure::into_error)
+            }
+            answer => answer.map_err(Failure::into_error),
+        }
+    }
+
+    async fn ask_once<T: FromRedisValue>(
+        &self,
+        request: impl Request,
+        asking: bool,
+        sending: impl FnOnce(u64),
+    ) -> Result<T, Failure> {
+        let mut shared = self.connection().await.map_err(Failure::Told)?;
         sending(shared.generation);
-        let answer = send(request, &mut shared.connection, asking);
+        let before = shared.link.written();
+        let answer = send(request, &mut shared.link.connection, asking);
         let so_far = || shared.answers.load(Ordering::Relaxed);
         // Waits for an answer as long as others get theirs on the same connection.
         match unless_silent(ANSWER_TIMEOUT, so_far, answer).await {
             Ok(answer) => {
                 shared.answers.fetch_add(1, Ordering::Relaxed);
-                answer.map_err(|error| self.failed(shared.generation, error))
+                answer.map_err(|error| {
+                    let unsent = is_broken(&error) && shared.link.written() == before;
+                    let error = self.failed(shared.generation, error);
+                    // A broken connection writes no more.
+                    if unsent { Failure::Unsent(error) } else { Failure::Told(error) }
+                })
             }
             Err(silence) => {
                 // Its other end may be gone: TCP finds that out after a quarter of an hour. A
                 // new connection costs a round trip.
                 self.discard(shared.generation);
-                Err(unknown(silence))
+                Err(Failure::Told(unknown(silence)))
             }
         }
     }
@@ -148,25 +169,20 @@ impl RedisServer {
 
     /// A fresh connection that hears what is published.
     pub(super) async fn subscriber(&self) -> Result<Subscriber, RedisError> {
-        let connecting = async {
-            let connection = self.client().await?.get_async_pubsub().await?;
-            Ok::<_, BoxedCause>(Subscriber::plain(connection))
-        };
-        within(CONNECT_TIMEOUT, connecting).await.map_err(unavailable)?.map_err(unavailable)
+        in_time(async { Ok(Subscriber::plain(self.login().await?.pubsub().await?)) }).await
     }
 
     /// The same at a node of a cluster, where it hears sharded messages, too. That needs RESP3.
     pub(super) async fn shard_subscriber(&self) -> Result<Subscriber, RedisError> {
-        let connecting = async {
-            let info = self.client().await?.get_connection_info().clone();
-            let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-            let client = Client::open(info.set_redis_settings(settings))?;
+        in_time(async {
+            let login = self.login().await?;
+            let settings = login.info.redis_settings().clone();
+            let login = login.with(settings.set_protocol(ProtocolVersion::RESP3));
             let (told, pushes) = tokio::sync::mpsc::unbounded_channel();
-            let config = config().set_push_sender(told);
-            let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-            Ok::<_, BoxedCause>(Subscriber::sharded(connection, pushes))
-        };
-        within(CONNECT_TIMEOUT, connecting).await.map_err(unavailable)?.map_err(unavailable)
+            let link = login.link_with(config().set_push_sender(told)).await?;
+            Ok(Subscriber::sharded(link, pushes))
+        })
+        .await
     }
 
     /// Which shared connection is in use, if one is.
@@ -188,8 +204,11 @@ impl RedisServer {
         }
     }
 
+    /// `None` also when the server has closed it, which it does to one that was idle for long, or when it
+    /// was restarted.
     fn shared(&self) -> Option<SharedConnection> {
-        self.shared.read().unwrap_or_else(PoisonError::into_inner).clone()
+        let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
+        shared.as_ref().filter(|shared| !shared.link.has_ended()).cloned()
     }
 
     async fn connection(&self) -> Result<SharedConnection, RedisError> {
@@ -208,41 +227,41 @@ impl RedisServer {
         if let Some(shared) = self.shared() {
             return Ok(shared);
         }
-        let connection = self.fresh_connection().await?;
+        let link = in_time(async { self.login().await?.link().await }).await?;
         static GENERATIONS: AtomicU64 = AtomicU64::new(0);
         let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
-        let fresh = SharedConnection { generation, connection, answers: Arc::default() };
+        let fresh = SharedConnection { generation, link, answers: Arc::default() };
         let mut shared = self.shared.write().unwrap_or_else(PoisonError::into_inner);
         *shared = Some(fresh.clone());
         Ok(fresh)
     }
 
     async fn dedicated_connection(&self) -> Result<DedicatedConnection, RedisError> {
-        let pool = match self.dedicated.pool() {
-            Some(pool) => pool,
-            None => {
-                let client = within(CONNECT_TIMEOUT, self.client()).await.map_err(unavailable)?;
-                let found = client.and_then(|client| self.dedicated.found(client, config()));
-                found.map_err(unavailable)?
-            }
-        };
-        self.dedicated.take(&pool).await
+        self.dedicated.take(async { self.login().await?.link().await }).await
     }
 
-    async fn fresh_connection(&self) -> Result<MultiplexedConnection, RedisError> {
-        let config = config();
-        let connecting = async {
-            let client = self.client().await?;
-            let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-            Ok::<_, BoxedCause>(connection)
-        };
-        within(CONNECT_TIMEOUT, connecting).await.map_err(unavailable)?.map_err(unavailable)
-    }
-
-    async fn client(&self) -> Result<Client, BoxedCause> {
+    async fn login(&self) -> Result<ServerLogin, BoxedCause> {
         match &self.address {
-            ServerAddress::Fixed(client) => Ok(client.clone()),
-            ServerAddress::Elected(sentinels) => sentinels.master(&config()).await,
+            ServerAddress::Fixed(login) => Ok(login.clone()),
+            ServerAddress::Elected(sentinels) => sentinels.master().await,
+        }
+    }
+}
+
+/// A request without an answer.
+enum Failure {
+    /// Surely nothing of it was sent.
+    Unsent(RedisError),
+    /// What became of it, the error says.
+    Told(RedisError),
+}
+
+impl Failure {
+    fn into_error(self) -> RedisError {
+        match self {
+            // Also the second time: nothing was done.
+            Self::Unsent(error) => RedisError::unsent_after(&error),
+            Self::Told(error) => error,
         }
     }
 }
@@ -251,7 +270,11 @@ impl RedisServer {
 /// stays one that answers.
 fn is_of_the_past(error: &redis::RedisError) -> bool {
     let read_only = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
-    read_only || error.is_unrecoverable_error() || error.is_connection_dropped()
+    read_only || is_broken(error)
+}
+
+fn is_broken(error: &redis::RedisError) -> bool {
+    error.is_unrecoverable_error() || error.is_connection_dropped()
 }
 
 async fn send<T: FromRedisValue>(
@@ -264,9 +287,4 @@ async fn send<T: FromRedisValue>(
         return Box::pin(request.send(&mut Asking(connection))).await;
     }
     request.send(connection).await
-}
-
-/// Without the library's own time-outs, which are plain ones.
-fn config() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
 }

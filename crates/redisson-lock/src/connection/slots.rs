@@ -40,12 +40,16 @@ impl Address {
         Self { host: host.to_owned(), port }
     }
 
-    /// `host:port`; without a host it is the one of the node that said so.
+    /// `host:port`; without a host (`?`: it is not known) it is the one of the node that said so.
     pub(super) fn parse(text: &str, speaker: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
-        let host = if host.is_empty() { speaker } else { host };
+        let host = if names_nobody(host) { speaker } else { host };
         Some(Self { host: host.to_owned(), port: port.parse().ok()? })
     }
+}
+
+fn names_nobody(host: &str) -> bool {
+    host.is_empty() || host == "?"
 }
 
 /// Slots from the first to the last, and their master; its host is `None` when it is the
@@ -72,7 +76,7 @@ impl FromRedisValue for Range {
         Ok(Self {
             first: from_redis_value(first)?,
             last: from_redis_value(last)?,
-            host: host.filter(|host| !host.is_empty() && host != "?"),
+            host: host.filter(|host| !names_nobody(host)),
             port: from_redis_value(port.unwrap_or(Value::Nil))?,
         })
     }
@@ -131,6 +135,7 @@ mod tests {
         let parse = |text| Address::parse(text, "h").map(|address| (address.host, address.port));
         assert_eq!(parse("10.0.0.1:7000"), Some(("10.0.0.1".to_owned(), 7000)));
         assert_eq!(parse(":7000"), Some(("h".to_owned(), 7000)));
+        assert_eq!(parse("?:7000"), Some(("h".to_owned(), 7000)));
         assert_eq!(parse("::1:7000"), Some(("::1".to_owned(), 7000)));
         assert_eq!(parse("h"), None);
     }
@@ -139,7 +144,8 @@ mod tests {
     fn a_range_names_its_master_and_perhaps_no_host() {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         let server = |host| Value::Array(vec![host, Value::Int(7000), text("id")]);
-        for (host, read) in [(text("h"), Some("h")), (Value::Nil, None), (text(""), None)] {
+        let unknown = [(Value::Nil, None), (text(""), None), (text("?"), None)];
+        for (host, read) in [(text("h"), Some("h"))].into_iter().chain(unknown) {
             let replica = server(text("replica"));
             let value =
                 Value::Array(vec![Value::Int(0), Value::Int(16_383), server(host), replica]);

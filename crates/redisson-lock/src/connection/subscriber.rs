@@ -8,9 +8,11 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt;
-use redis::aio::{MultiplexedConnection, PubSub, PubSubSink, PubSubStream};
+use redis::aio::{PubSub, PubSubSink, PubSubStream};
 use redis::{ErrorKind, Msg, PushInfo, PushKind, RedisResult, ServerErrorKind, Value};
 use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::link::Link;
 
 /// Both halves of such a connection.
 pub struct Subscriber {
@@ -35,7 +37,7 @@ enum Stream {
 }
 
 struct ShardedSink {
-    connection: MultiplexedConnection,
+    link: Link,
     given_up: GivenUp,
 }
 
@@ -58,12 +60,9 @@ impl Subscriber {
     }
 
     /// Of both kinds, through a connection that has `pushes` told.
-    pub(super) fn sharded(
-        connection: MultiplexedConnection,
-        pushes: UnboundedReceiver<PushInfo>,
-    ) -> Self {
+    pub(super) fn sharded(link: Link, pushes: UnboundedReceiver<PushInfo>) -> Self {
         let given_up = GivenUp::default();
-        let sink = Sink::Sharded(ShardedSink { connection, given_up: given_up.clone() });
+        let sink = Sink::Sharded(ShardedSink { link, given_up: given_up.clone() });
         let stream = Stream::Sharded { pushes, given_up };
         Self { sink: SubscriberSink(sink), stream: SubscriberStream(stream) }
     }
@@ -85,7 +84,7 @@ impl SubscriberSink {
         match &mut self.0 {
             Sink::Plain(sink) => sink.subscribe(channels).await,
             Sink::Sharded(sink) => {
-                sink.connection.subscribe(channels).await?;
+                sink.link.connection.subscribe(channels).await?;
                 sink.send_each("SSUBSCRIBE", channels).await.map(drop)
             }
         }
@@ -99,7 +98,7 @@ impl SubscriberSink {
         match &mut self.0 {
             Sink::Plain(sink) => sink.unsubscribe(channels).await,
             Sink::Sharded(sink) => {
-                sink.connection.unsubscribe(channels).await?;
+                sink.link.connection.unsubscribe(channels).await?;
                 let names = channels.iter().map(|name| name.as_bytes().to_vec());
                 sink.given_up.channels().extend(names);
                 if !sink.send_each("SUNSUBSCRIBE", channels).await? {
@@ -119,7 +118,7 @@ impl SubscriberSink {
         match &mut self.0 {
             Sink::Plain(sink) => sink.ping::<Value>().await.map(|_| ()),
             Sink::Sharded(sink) => {
-                redis::cmd("PING").query_async::<Value>(&mut sink.connection).await.map(|_| ())
+                redis::cmd("PING").query_async::<Value>(&mut sink.link.connection).await.map(|_| ())
             }
         }
     }
@@ -134,7 +133,8 @@ impl ShardedSink {
         for channel in channels {
             pipeline.cmd(command).arg(channel);
         }
-        let answers: Vec<RedisResult<Value>> = pipeline.query_async(&mut self.connection).await?;
+        let answers: Vec<RedisResult<Value>> =
+            pipeline.query_async(&mut self.link.connection).await?;
         let mut is_known = true;
         for error in answers.into_iter().filter_map(Result::err) {
             if !knows_no_shards(&error) {

@@ -1,0 +1,97 @@
+//! One connection to one server, and how it is made.
+
+use std::sync::Arc;
+
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::error::{BoxedCause, RedisError};
+use super::request::{CONNECT_TIMEOUT, unavailable};
+use super::slots::Address;
+use super::stream::{Written, connect};
+use super::tls::Tls;
+use crate::timeout::within;
+
+/// Where a server is, and how one gets in there.
+#[derive(Debug, Clone)]
+pub(super) struct ServerLogin {
+    pub(super) info: ConnectionInfo,
+    pub(super) tls: Option<Tls>,
+}
+
+/// A connection. Its clones are one: it ends with the last of them.
+#[derive(Clone)]
+pub(super) struct Link {
+    pub(super) connection: MultiplexedConnection,
+    written: Written,
+    /// Reads and writes. It ends when the server closes the connection, whether anybody asks or not.
+    driver: Arc<AbortOnDropHandle<()>>,
+}
+
+impl Link {
+    /// Whether the server has closed it.
+    pub(super) fn has_ended(&self) -> bool {
+        self.driver.is_finished()
+    }
+
+    /// Grows with everything that is sent, by whomever.
+    pub(super) fn written(&self) -> u64 {
+        self.written.bytes()
+    }
+}
+
+impl ServerLogin {
+    /// Another server with the same login.
+    pub(super) fn at(&self, address: &Address) -> Self {
+        let address = ConnectionAddr::Tcp(address.host.clone(), address.port);
+        Self { info: self.info.clone().set_addr(address), tls: self.tls.clone() }
+    }
+
+    /// The same server, by another login.
+    pub(super) fn with(&self, settings: RedisConnectionInfo) -> Self {
+        Self { info: self.info.clone().set_redis_settings(settings), tls: self.tls.clone() }
+    }
+
+    /// `None`: it is no address on a network.
+    pub(super) fn address(&self) -> Option<Address> {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) => Some(Address::new(host, *port)),
+            _ => None,
+        }
+    }
+
+    pub(super) async fn link(&self) -> Result<Link, BoxedCause> {
+        self.link_with(config()).await
+    }
+
+    pub(super) async fn link_with(
+        &self,
+        config: AsyncConnectionConfig,
+    ) -> Result<Link, BoxedCause> {
+        let written = Written::default();
+        let stream = connect(self.info.addr(), self.tls.as_ref(), &written).await?;
+        let settings = self.info.redis_settings();
+        let made = MultiplexedConnection::new_with_config(settings, stream, config).await;
+        let (connection, driver) = made?;
+        let driver = Arc::new(AbortOnDropHandle::new(tokio::spawn(driver)));
+        Ok(Link { connection, written, driver })
+    }
+
+    pub(super) async fn pubsub(&self) -> Result<PubSub, BoxedCause> {
+        let stream = connect(self.info.addr(), self.tls.as_ref(), &Written::default()).await?;
+        Ok(PubSub::new(self.info.redis_settings(), stream).await?)
+    }
+}
+
+/// What `connecting` makes, unless it takes too long. Nothing was asked for yet.
+pub(super) async fn in_time<T>(
+    connecting: impl Future<Output = Result<T, BoxedCause>>,
+) -> Result<T, RedisError> {
+    within(CONNECT_TIMEOUT, connecting).await.map_err(unavailable)?.map_err(unavailable)
+}
+
+/// Without the library's own time-outs, which are plain ones.
+pub(super) fn config() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
+}
