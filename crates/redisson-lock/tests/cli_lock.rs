@@ -235,7 +235,7 @@ async fn what_cannot_be_a_lock_is_refused() {
     Program::alone().run(&["lock", "run", "n", "--", "true"]).await.refused(2, "--redis-url");
     let nobody = Program::alone().with("REDIS_URL", "redis://127.0.0.1:1");
     let run = ["lock", "run", "n", "--wait", "0s", "--", "true"];
-    nobody.run(&run).await.refused(69, "Redis is unavailable");
+    nobody.run(&run).await.refused(69, "connection refused by 127.0.0.1:1");
     nobody.run(&["lock", "inspect", "n"]).await.refused(1, "Redis is unavailable");
     let name = world.lock_name();
     world.ask::<()>(&["SET", &name, "a string"]).await;

@@ -3,6 +3,7 @@
 
 mod cli_lock;
 mod cli_lock_operators;
+mod cli_lock_patience;
 mod lock;
 mod lock_batches;
 mod lock_cancelled;

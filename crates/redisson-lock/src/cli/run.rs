@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio::process::Command;
+use tokio::time::Instant;
 
 use super::child::{ChildCommand, Signals, exit_code};
 use super::inspect::in_words;
@@ -46,7 +47,8 @@ pub struct RunArgs {
     /// Do not renew the lease: the command is ended when it is over
     #[arg(long)]
     no_renew: bool,
-    /// How long to wait for the lock, such as 10s or 5min; 0s tries once [default: without limit]
+    /// How long to wait for the lock, such as 10s or 5min, also for a Redis that is away; 0s tries once
+    /// [default: without limit, but only for a Redis that answers the first try]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
     /// Between SIGTERM and SIGKILL, when the lock is lost
@@ -64,7 +66,7 @@ pub struct RunArgs {
 
 pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
-    let locks = LockClient::new(Redis::new(&args.redis.redis_url)?, LockOptions::default());
+    let locks = LockClient::new(Redis::new(&args.redis.redis_url)?, options(args.wait));
     let lease = if args.no_renew { Lease::Fixed(args.lease) } else { Lease::Renewed(args.lease) };
     let mut lock = locks.lock(&args.name).lease(lease);
     if args.fair {
@@ -90,7 +92,13 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
             return Err(Unusable(error.to_string()).into());
         }
         Err(error) => {
-            tell(format_args!("the lock {:?} could not be taken: {error}", args.name));
+            let within = match args.wait {
+                Some(wait) if error.retry_may_help() && !wait.is_zero() => {
+                    format!(" within {}", humantime::format_duration(wait))
+                }
+                _ => String::new(),
+            };
+            tell(format_args!("the lock {:?} could not be taken{within}: {error}", args.name));
             Ok(EX_UNAVAILABLE)
         }
     };
@@ -99,20 +107,40 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code?))
 }
 
+/// A wait outlives every outage that is shorter than it.
+fn options(wait: Option<Duration>) -> LockOptions {
+    let usual = LockOptions::default();
+    let outage_patience = usual.outage_patience.max(wait.unwrap_or_default());
+    LockOptions { outage_patience, ..usual }
+}
+
 async fn enter(lock: &Lock, args: &RunArgs) -> Result<Option<Guard>, LockError> {
-    if let Some(guard) = lock.try_acquire().await? {
+    let begun = Instant::now();
+    let tried = lock.try_acquire().await;
+    if let Ok(Some(guard)) = tried {
         return Ok(Some(guard));
     }
-    if args.wait.is_some_and(|wait| wait.is_zero()) {
-        return Ok(None);
+    // A limit is patience with Redis, too. What the failed try may have been granted is given back.
+    let is_patient = args.wait.is_some_and(|wait| !wait.is_zero());
+    match &tried {
+        Err(error) if is_patient && error.retry_may_help() => {}
+        Ok(_) if is_patient || args.wait.is_none() => {}
+        _ => return tried,
     }
     if std::io::stderr().is_terminal() {
         // A person at a terminal who sees nothing happen asks why.
-        let state = lock.state().await?;
-        tell(format_args!("waiting; {}", in_words(&args.name, state.as_ref())));
+        let why = match tried {
+            Err(error) => error.to_string(),
+            Ok(_) => match lock.state().await {
+                Ok(state) => in_words(&args.name, state.as_ref()),
+                Err(error) => error.to_string(),
+            },
+        };
+        tell(format_args!("waiting; {why}"));
     }
     match args.wait {
-        Some(wait) => lock.acquire_within(wait).await,
+        // The first try was part of it.
+        Some(wait) => lock.acquire_within(wait.saturating_sub(begun.elapsed())).await,
         None => lock.acquire().await.map(Some),
     }
 }
@@ -163,4 +191,24 @@ async fn work(guard: Guard, args: &RunArgs, signals: &mut Signals) -> anyhow::Re
 
 fn exit_status_of(signal: nix::sys::signal::Signal) -> u8 {
     u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_patience_with_an_outage_is_the_wait_and_never_less_than_usual() {
+        let usual = LockOptions::default().outage_patience;
+        let second = Duration::from_secs(1);
+        for (wait, patience) in [
+            (None, usual),
+            (Some(Duration::ZERO), usual),
+            (Some(usual - second), usual),
+            (Some(usual), usual),
+            (Some(usual + second), usual + second),
+        ] {
+            assert_eq!(options(wait).outage_patience, patience, "{wait:?}");
+        }
+    }
 }
