@@ -58,6 +58,7 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
         .with("SECKILL_CONNECTIONS_PER_ADDRESS", "100")
         .with("SECKILL_DRAIN_DELAY", "10ms")
         .with("SECKILL_KEEP_ALIVE", "1m")
+        .with("SECKILL_KEY_PREFIX", "shop1:")
         .with("SECKILL_LISTEN", "127.0.0.1:0")
         .with("SECKILL_LOGIN_LIMITS", "")
         .with("SECKILL_PAYMENTS", "http")
@@ -72,7 +73,9 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
         .with("SECKILL_TRUSTED_PROXIES", "");
     let help = program.says(&["serve", "--help"]).await;
     let named = help.split("[env:").skip(1).map(|from| from.trim().split(['=', ']']).next());
-    let set: HashSet<_> = program.variables().chain(["SECKILL_DATA_DIR"]).collect();
+    // Of a Redis with TLS.
+    let files = ["SECKILL_REDIS_CA", "SECKILL_REDIS_CERT", "SECKILL_REDIS_KEY"];
+    let set: HashSet<_> = program.variables().chain(["SECKILL_DATA_DIR"]).chain(files).collect();
     assert_eq!(named.flatten().collect::<HashSet<_>>(), set, "{help}");
     let mut command = program.command(&["serve"]);
     let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

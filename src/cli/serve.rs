@@ -68,6 +68,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if args.stores.database_url.is_some() && args.secret.secret.is_none() {
         return Err(secret_is_required().into());
     }
+    args.stores.named_redis()?;
     let settings = args.sms.settings(args.stores.database_url.is_none())?;
     let sms = sms_gateway(&settings)?;
     let is_private = args.stores.database_url.is_none();
@@ -304,7 +305,7 @@ async fn app_parts(
 ) -> anyhow::Result<AppParts> {
     let redis = store::redis(&stores.redis_url)?;
     let clock: SharedClock = Arc::new(SystemClock);
-    let keys = Keys::default();
+    let keys = Keys::with_prefix(stores.key_prefix.as_str());
     let options = PurchasesOptions {
         strategy: args.strategy,
         burst: args.burst as usize,

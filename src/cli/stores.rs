@@ -14,6 +14,7 @@ use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use crate::store::postgres::CONNECTIONS;
 use crate::store::{Database, MigrationError, NodeName};
 use private_stores::{Home, Plan, Servers};
+use redisson_lock::cli::KeyPrefix;
 
 /// How long the database may take to come up beside us.
 const DATABASE_WITHIN: Duration = Duration::from_secs(5);
@@ -25,6 +26,8 @@ pub struct Stores {
     pub database_url: String,
     /// Redis; empty after [`Stores::open_database`] where none is named.
     pub redis_url: String,
+    /// What all names in Redis begin with.
+    pub key_prefix: KeyPrefix,
     servers: Option<Servers>,
     home: Option<PathBuf>,
 }
@@ -33,20 +36,18 @@ impl Stores {
     /// The stores that `args` name. In place of those it does not name it starts private ones, which keep
     /// their data in `home`; without a `home` they keep nothing.
     pub async fn open(args: &StoreArgs, home: Option<&HomeArgs>) -> anyhow::Result<Self> {
-        if let (Some(database_url), Some(redis_url)) = (&args.database_url, &args.redis_url) {
-            return Ok(Self {
-                database_url: database_url.clone(),
-                redis_url: redis_url.clone(),
-                servers: None,
-                home: None,
-            });
+        let named_redis = args.named_redis()?;
+        let key_prefix = args.redis.key_prefix.clone();
+        if let (Some(database_url), Some(redis_url)) = (&args.database_url, &named_redis) {
+            let (database_url, redis_url) = (database_url.clone(), redis_url.clone());
+            return Ok(Self { database_url, redis_url, key_prefix, servers: None, home: None });
         }
         // Not before: with both URLs there need not be a home directory.
         let home = home.map(HomeArgs::directory).transpose()?;
         let plan = Plan {
             home: home.clone().map_or(Home::Throwaway, Home::Kept),
             postgres: args.database_url.is_none(),
-            redis: args.redis_url.is_none(),
+            redis: named_redis.is_none(),
             durable: true,
         };
         let servers = tokio::task::spawn_blocking(move || Servers::start(&plan)).await??;
@@ -54,7 +55,7 @@ impl Stores {
             named.clone().or_else(|| private.map(str::to_owned))
         };
         let database_url = url(&args.database_url, servers.database_url());
-        let redis_url = url(&args.redis_url, servers.redis_url());
+        let redis_url = url(&named_redis, servers.redis_url());
         let (Some(database_url), Some(redis_url)) = (database_url, redis_url) else {
             bail!(
                 "another seckill uses the data directory {} with other settings: \
@@ -62,7 +63,7 @@ impl Stores {
                 servers.directory().display()
             );
         };
-        Ok(Self { database_url, redis_url, servers: Some(servers), home })
+        Ok(Self { database_url, redis_url, key_prefix, servers: Some(servers), home })
     }
 
     /// As [`Stores::open`], for commands that need PostgreSQL alone: where it is named, nothing is
@@ -71,8 +72,9 @@ impl Stores {
         let Some(database_url) = args.database_url.clone() else {
             return Self::open(args, Some(home)).await;
         };
-        let redis_url = args.redis_url.clone().unwrap_or_default();
-        Ok(Self { database_url, redis_url, servers: None, home: None })
+        let redis_url = args.named_redis()?.unwrap_or_default();
+        let key_prefix = args.redis.key_prefix.clone();
+        Ok(Self { database_url, redis_url, key_prefix, servers: None, home: None })
     }
 
     /// Whether the servers are private and another process's.

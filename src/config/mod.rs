@@ -4,35 +4,21 @@
 mod database_url;
 mod lists;
 mod server;
+mod stores;
 
 use std::path::PathBuf;
 
 use axum::http::Uri;
 use clap::{Args, ValueEnum};
 
-use database_url::postgres_url;
 pub use lists::{Networks, Origins, Phones};
 pub use program::ConfigError;
+pub use redisson_lock::cli::RedisSettings;
 pub use server::{MAX_BURST, ServerArgs};
-
-use redisson_lock::connection::RedisUrl;
+pub use stores::StoreArgs;
 
 /// Shorter secrets can be guessed.
 const MIN_SECRET_BYTES: usize = 16;
-
-/// Where the data is. Without a URL the program starts a private server of its own.
-#[derive(Debug, Clone, Args)]
-pub struct StoreArgs {
-    /// PostgreSQL to use; a private one is started when this is unset
-    #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL",
-        value_parser = postgres_url, help_heading = "Stores")]
-    pub database_url: Option<String>,
-
-    /// Redis to use; a private one is started when this is unset
-    #[arg(long, env = "REDIS_URL", hide_env_values = true, value_name = "URL",
-        value_parser = redis_url, help_heading = "Stores")]
-    pub redis_url: Option<String>,
-}
 
 /// Where a program that keeps its data keeps it.
 #[derive(Debug, Clone, Args)]
@@ -229,10 +215,6 @@ impl PaymentArgs {
 #[allow(clippy::disallowed_methods)] // this module reads the environment
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-fn redis_url(text: &str) -> Result<String, String> {
-    text.parse::<RedisUrl>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn webhook_url(text: &str) -> Result<Uri, String> {

@@ -7,8 +7,8 @@ use chrono::NaiveDate;
 
 use crate::model::UserId;
 
-/// Names keys. The prefix is empty in production; tests that share a Redis take
-/// a random one each.
+/// Names keys. The prefix is `SECKILL_KEY_PREFIX`, empty unless installations share a Redis; tests that share one
+/// take a random one each.
 #[derive(Debug, Clone)]
 pub struct Keys {
     prefix: Arc<str>,

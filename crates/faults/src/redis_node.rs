@@ -37,6 +37,7 @@ pub struct RedisNode {
     directory: TempDir,
     port: u16,
     bus_port: u16,
+    tls_port: u16,
     arguments: Vec<String>,
 }
 
@@ -85,6 +86,7 @@ impl RedisNode {
                 directory: directory("seckill-redis-", home)?,
                 port: free_port()?,
                 bus_port: free_port()?,
+                tls_port: free_port()?,
                 arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
             };
             fs::write(node.configuration(), configuration)
@@ -125,6 +127,9 @@ impl RedisNode {
             command.args(["--save", "", "--repl-diskless-sync-delay", "0"]);
             command.args(["--cluster-port", &self.bus_port.to_string()]);
         }
+        if self.arguments.iter().any(|argument| argument == "--tls-cert-file") {
+            command.args(["--tls-port", &self.tls_port.to_string()]);
+        }
         command.args(&self.arguments);
         Ok(command)
     }
@@ -162,6 +167,12 @@ impl RedisNode {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The port for clients with TLS, on 127.0.0.1, where its arguments name a certificate.
+    #[must_use]
+    pub fn tls_port(&self) -> u16 {
+        self.tls_port
     }
 
     /// The port on which members of a cluster talk to it.

@@ -11,6 +11,7 @@ use faults::{FaultError, ZooKeeperNode};
 use ladder::Tables;
 use private_stores::{Home, Plan, Servers};
 use redisson_lock::connection::Redis;
+use seckill::config::StoreArgs;
 use seckill::store::Database;
 
 /// What is done to the lab's databases, and to those of the rungs without a safety net.
@@ -28,6 +29,8 @@ pub struct World {
     redis_url: String,
     /// Begins every name of this run.
     run: String,
+    /// What the names in Redis begin with.
+    key_prefix: String,
     zookeeper: OnceCell<ZooKeeperNode>,
     cells: std::sync::atomic::AtomicI64,
 }
@@ -61,6 +64,7 @@ impl World {
             redis_url: redis_url.context("there is no Redis")?,
             servers,
             run: format!("seckill_lab_{}", &Uuid::new_v4().simple().to_string()[..12]),
+            key_prefix: String::new(),
             zookeeper: OnceCell::new(),
             cells: std::sync::atomic::AtomicI64::new(0),
         };
@@ -133,6 +137,16 @@ impl World {
         Ok(url.into())
     }
 
+    /// The same on the stores that a command names.
+    ///
+    /// # Errors
+    /// As [`World::open`], and when a file of certificates is of no use.
+    pub async fn on(stores: StoreArgs) -> anyhow::Result<Self> {
+        let redis_url = stores.named_redis()?;
+        let world = Self::open(stores.database_url, redis_url).await?;
+        Ok(Self { key_prefix: stores.redis.key_prefix.to_string(), ..world })
+    }
+
     /// The ordinary Redis.
     pub fn redis_url(&self) -> &str {
         &self.redis_url
@@ -156,7 +170,7 @@ impl World {
     /// A range of users, and the beginning of Redis names, that no other cell has.
     pub fn next_cell(&self) -> (i64, String) {
         let cell = self.cells.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        (1 + cell * USERS_PER_CELL, format!("{}:{cell}:", self.run))
+        (1 + cell * USERS_PER_CELL, format!("{}{}:{cell}:", self.key_prefix, self.run))
     }
 
     /// The version of that ZooKeeper, where it was asked for.

@@ -11,10 +11,11 @@ use crate::ConfigError;
 /// may be this program.
 const OF_NO_ARGUMENT: [&str; 3] = ["SECKILL_LOCK_FENCE", "SECKILL_LOCK_NAME", "SECKILL_LOG"];
 
-/// Those that may be empty: compose files set them whether there is a value or not.
-const LISTS: [&str; 4] = [
+/// Those that may be empty, mostly lists: compose files set them whether there is a value or not.
+const LISTS: [&str; 5] = [
     "SECKILL_ADMIN_PHONES",
     "SECKILL_ALLOWED_ORIGINS",
+    "SECKILL_KEY_PREFIX",
     "SECKILL_LOGIN_LIMITS",
     "SECKILL_TRUSTED_PROXIES",
 ];

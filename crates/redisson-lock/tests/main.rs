@@ -18,6 +18,8 @@ mod lock_redlock;
 mod lock_timelines;
 mod lock_waiting;
 mod lock_wire;
+mod redis_addresses;
 mod redis_closed;
+mod redis_tls;
 mod redis_topologies;
 mod world;

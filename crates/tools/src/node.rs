@@ -24,6 +24,8 @@ pub struct NodeOptions<'a> {
     pub database_url: &'a str,
     /// Redis.
     pub redis_url: &'a str,
+    /// What its names there begin with.
+    pub key_prefix: &'a str,
     /// Signs and checks the tokens.
     pub secret: &'a str,
     /// Name of the strategy: how it sells.
@@ -65,6 +67,11 @@ impl Node {
             // In the environment, where other users of the machine cannot read them.
             .env("DATABASE_URL", options.database_url)
             .env("REDIS_URL", options.redis_url)
+            .env("SECKILL_KEY_PREFIX", options.key_prefix)
+            // The URL names the files.
+            .env_remove("SECKILL_REDIS_CA")
+            .env_remove("SECKILL_REDIS_CERT")
+            .env_remove("SECKILL_REDIS_KEY")
             .env("SECKILL_SECRET", options.secret)
             // The users have their tokens already; at this level the log shows no code.
             .env("SECKILL_SMS", "log")

@@ -40,7 +40,7 @@ pub async fn run(args: LabServeArgs) -> anyhow::Result<()> {
     let listener =
         server::listen(args.listen).with_context(|| format!("cannot listen at {}", args.listen))?;
     let address = listener.local_addr()?;
-    let world = World::open(args.stores.database_url, args.stores.redis_url).await?;
+    let world = World::on(args.stores).await?;
     let world = Arc::new(world);
     let served = async {
         let server = LabServer::open(&world, address).await?;

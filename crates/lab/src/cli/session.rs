@@ -17,7 +17,7 @@ pub(super) async fn in_world<T>(
 ) -> anyhow::Result<T> {
     let stop = stop::requested(false)?;
     // Not left in the middle: half a world is nobody's to close.
-    let world = World::open(stores.database_url, stores.redis_url).await?;
+    let world = World::on(stores).await?;
     let done = tokio::select! {
         biased;
         // Its processes are killed by being dropped.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use axum::middleware::from_fn_with_state;
 use clap::Args;
 use seckill::cli::serve::{Payments, ReadyServer, ServerOptions};
-use seckill::config::{HomeArgs, SecretArgs, ServerArgs, StoreArgs};
+use seckill::config::{HomeArgs, RedisSettings, SecretArgs, ServerArgs, StoreArgs};
 use seckill::http::Additions;
 use seckill::http::address::reachable;
 use seckill::http::tokens::Tokens;
@@ -82,7 +82,7 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
     let options = ServerOptions {
         server,
         secret: SecretArgs { secret: None },
-        stores: StoreArgs { database_url: None, redis_url: None },
+        stores: StoreArgs { database_url: None, redis_url: None, redis: RedisSettings::default() },
         home,
         until_stdin_closes,
         sms: Some(Box::new(ShownSms)),

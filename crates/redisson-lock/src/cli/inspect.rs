@@ -7,7 +7,6 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{RedisArgs, Unusable, say};
-use crate::connection::Redis;
 use crate::{LockClient, LockError, LockOptions, LockState};
 
 /// Say who holds a lock, how often, and for how long yet
@@ -55,8 +54,8 @@ pub(super) fn named<T>(answer: Result<T, LockError>, name: &str) -> anyhow::Resu
 }
 
 pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
-    let locks = LockClient::new(Redis::new(&args.redis.redis_url)?, LockOptions::default());
-    let state = named(locks.lock(&args.name).state().await, &args.name)?;
+    let locks = LockClient::new(args.redis.open()?, LockOptions::default());
+    let state = named(locks.lock(args.redis.name(&args.name)).state().await, &args.name)?;
     locks.shutdown().await;
     let holder = state.as_ref();
     if args.json {

@@ -12,8 +12,13 @@ mod consent;
 mod force_release;
 mod inspect;
 mod list;
+mod redis;
 mod run;
 mod tokens;
+
+pub use redis::{KeyPrefix, RedisSettings};
+
+use crate::connection::Redis;
 
 /// Exit status of a command that ran and found something wrong.
 const FAILED: u8 = 1;
@@ -30,6 +35,26 @@ struct RedisArgs {
     #[arg(long, env = "REDIS_URL", hide_env_values = true, value_name = "URL",
         value_parser = redis_url, help_heading = "Stores")]
     redis_url: String,
+    #[command(flatten)]
+    settings: RedisSettings,
+}
+
+impl RedisArgs {
+    fn open(&self) -> Result<Redis, Unusable> {
+        let url = self.settings.url(&self.redis_url)?;
+        Redis::new(&url).map_err(|error| Unusable(error.to_string()))
+    }
+
+    /// The name in Redis of what the user calls so.
+    fn name(&self, name: &str) -> String {
+        // An empty one is refused, with a prefix, too.
+        if name.is_empty() { String::new() } else { format!("{}{name}", self.settings.key_prefix) }
+    }
+
+    /// What the user calls the lock of this name in Redis.
+    fn without_prefix<'a>(&self, name: &'a str) -> &'a str {
+        name.strip_prefix(self.settings.key_prefix.as_str()).unwrap_or(name)
+    }
 }
 
 fn redis_url(text: &str) -> Result<String, String> {

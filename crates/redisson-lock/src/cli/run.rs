@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use super::child::{ChildCommand, Signals, exit_code};
 use super::inspect::in_words;
 use super::{RedisArgs, Unusable, tell};
-use crate::connection::Redis;
 use crate::{Guard, Lease, Lock, LockClient, LockError, LockOptions};
 
 /// sysexits.h: Redis cannot be reached, or is no place for locks.
@@ -66,9 +65,9 @@ pub struct RunArgs {
 
 pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
-    let locks = LockClient::new(Redis::new(&args.redis.redis_url)?, options(args.wait));
+    let locks = LockClient::new(args.redis.open()?, options(args.wait));
     let lease = if args.no_renew { Lease::Fixed(args.lease) } else { Lease::Renewed(args.lease) };
-    let mut lock = locks.lock(&args.name).lease(lease);
+    let mut lock = locks.lock(args.redis.name(&args.name)).lease(lease);
     if args.fair {
         lock = lock.fair();
     }

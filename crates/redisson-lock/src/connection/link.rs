@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
+use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisConnectionInfo, Value};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::error::{BoxedCause, RedisError};
@@ -71,17 +71,40 @@ impl ServerLogin {
     ) -> Result<Link, BoxedCause> {
         let written = Written::default();
         let stream = connect(self.info.addr(), self.tls.as_ref(), &written).await?;
-        let settings = self.info.redis_settings();
-        let made = MultiplexedConnection::new_with_config(settings, stream, config).await;
+        let made = MultiplexedConnection::new_with_config(&self.settings(), stream, config).await;
         let (connection, driver) = made?;
         let driver = Arc::new(AbortOnDropHandle::new(tokio::spawn(driver)));
-        Ok(Link { connection, written, driver })
+        let mut link = Link { connection, written, driver };
+        taken(redis::cmd("PING").exec_async(&mut link.connection).await)?;
+        Ok(link)
     }
 
     pub(super) async fn pubsub(&self) -> Result<PubSub, BoxedCause> {
         let stream = connect(self.info.addr(), self.tls.as_ref(), &Written::default()).await?;
-        Ok(PubSub::new(self.info.redis_settings(), stream).await?)
+        let mut pubsub = PubSub::new(&self.settings(), stream).await?;
+        taken(pubsub.ping::<Value>().await.map(drop))?;
+        Ok(pubsub)
     }
+
+    /// Without CLIENT SETINFO, which would be one more thing that a user must be allowed to do.
+    fn settings(&self) -> RedisConnectionInfo {
+        self.info.redis_settings().clone().set_skip_set_lib_name()
+    }
+}
+
+/// Whether the server took the client in, by the answer to a first PING. With TLS 1.3 it turns a client away after the
+/// client thinks that it is in: the first request would meet that, and its outcome be unknown. Any answer will do,
+/// also that this user may not ask.
+fn taken(answer: redis::RedisResult<()>) -> redis::RedisResult<()> {
+    match answer {
+        Err(error) if is_broken(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a connection that brought this is of no use any more.
+pub(super) fn is_broken(error: &redis::RedisError) -> bool {
+    error.is_unrecoverable_error() || error.is_connection_dropped()
 }
 
 /// What `connecting` makes, unless it takes too long. Nothing was asked for yet.

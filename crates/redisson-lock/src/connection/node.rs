@@ -10,7 +10,7 @@ use redis::{Cmd, ErrorKind, FromRedisValue, ProtocolVersion, RedisResult, Server
 use super::dedicated::{DedicatedConnection, DedicatedConnections};
 use super::error::BoxedCause;
 use super::error::RedisError;
-use super::link::{Link, ServerLogin, config, in_time};
+use super::link::{Link, ServerLogin, config, in_time, is_broken};
 use super::request::{Asking, CONNECT_TIMEOUT, Request, ScriptCall, unavailable, unknown};
 use super::sentinels::Sentinels;
 use super::subscriber::Subscriber;
@@ -271,10 +271,6 @@ impl Failure {
 fn is_of_the_past(error: &redis::RedisError) -> bool {
     let read_only = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
     read_only || is_broken(error)
-}
-
-fn is_broken(error: &redis::RedisError) -> bool {
-    error.is_unrecoverable_error() || error.is_connection_dropped()
 }
 
 async fn send<T: FromRedisValue>(

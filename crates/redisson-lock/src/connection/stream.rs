@@ -1,6 +1,7 @@
 //! The way to one server: TCP, TLS over it, or a UNIX socket, and what was written on it.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +37,7 @@ pub(super) async fn connect(
     match address {
         ConnectionAddr::Tcp(host, port) => {
             let connected = tcp(host, *port).await;
-            let stream = connected.map_err(|error| told_of(&error, &format!("{host}:{port}")))?;
+            let stream = connected.map_err(|error| told_of(&error, &shown(host, *port)))?;
             let stream = Counted { stream, written: written.clone() };
             match tls {
                 None => Ok(Box::new(stream)),
@@ -53,15 +54,23 @@ pub(super) async fn connect(
 }
 
 async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let addresses = lookup_host((host, port)).await?;
+    let stream = first_of(lookup_host((host, port)).await?).await?;
+    // Requests are small, and a task waits for each.
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+async fn first_of(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
     let mut tried = addresses.map(|address| Box::pin(TcpStream::connect(address))).peekable();
     if tried.peek().is_none() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
     }
-    let (stream, _) = select_ok(tried).await?;
-    // Requests are small, and a task waits for each.
-    stream.set_nodelay(true)?;
-    Ok(stream)
+    Ok(select_ok(tried).await?.0)
+}
+
+/// As in a URL.
+fn shown(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// The error, with the server's address: several may be in use.
@@ -109,5 +118,42 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use tokio::net::{TcpListener, TcpSocket};
+
+    use super::*;
+
+    /// An address behind which nothing answers: its queue of connections that wait is full.
+    async fn silent() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        // On Linux one more than the queue is long.
+        while let Ok(connected) =
+            tokio::time::timeout(std::time::Duration::from_millis(200), TcpStream::connect(address))
+                .await
+        {
+            waiting.push(connected.unwrap());
+        }
+        (address, listener, waiting)
+    }
+
+    #[tokio::test]
+    async fn a_dead_address_of_a_name_does_not_keep_the_living_one_waiting() {
+        let (dead, _listener, _waiting) = silent().await;
+        let living = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let living = living.local_addr().map(|address| (address, living)).unwrap();
+        for addresses in [[dead, living.0], [living.0, dead]] {
+            let stream = first_of(addresses.into_iter()).await.unwrap();
+            assert_eq!(stream.peer_addr().unwrap(), living.0);
+        }
+        assert!(first_of(std::iter::empty()).await.is_err());
     }
 }

@@ -3,12 +3,14 @@
 //!
 //! They are the lab's; here what fails ends the test.
 
+mod certificates;
 mod cluster;
 mod sentinels;
 
 use faults::{FaultError, RedisNode};
 use redis::FromRedisValue;
 
+pub use certificates::Certificates;
 pub use cluster::{Cluster, migrate};
 pub use sentinels::Sentinels;
 
@@ -29,6 +31,15 @@ impl Node {
 
     pub fn port(&self) -> u16 {
         self.0.port()
+    }
+
+    /// Where it speaks TLS, with [`Certificates::arguments`].
+    pub fn tls_address(&self) -> String {
+        format!("127.0.0.1:{}", self.0.tls_port())
+    }
+
+    pub fn tls_port(&self) -> u16 {
+        self.0.tls_port()
     }
 
     pub fn pid(&self) -> u32 {

@@ -18,9 +18,19 @@ impl Sentinels {
     /// Starts `count` sentinels of `master`, which has its replicas already, and waits until
     /// they know them and each other. `quorum` of them make a master dead.
     pub async fn start(master: &Node, count: usize, quorum: usize) -> Self {
+        Self::start_with(master, master.port(), (count, quorum), &[]).await
+    }
+
+    /// As [`Sentinels::start`], of the master's other port, with more arguments for each.
+    pub async fn start_with(
+        master: &Node,
+        port: u16,
+        (count, quorum): (usize, usize),
+        more: &[&str],
+    ) -> Self {
         let mut nodes = Vec::new();
         for _ in 0..count {
-            nodes.push(Self::one(master, quorum).await);
+            nodes.push(Self::one(port, quorum, more).await);
         }
         let replicas = master.field(&["INFO", "replication"], "connected_slaves").await;
         let sentinels = Self { nodes, quorum };
@@ -39,15 +49,18 @@ impl Sentinels {
         sentinels
     }
 
-    async fn one(master: &Node, quorum: usize) -> Node {
+    async fn one(port: u16, quorum: usize, more: &[&str]) -> Node {
         // A sentinel wants a file, in which it writes what it learns.
-        let port = master.port();
         let configuration = format!(
             "sentinel monitor {NAME} 127.0.0.1 {port} {quorum}\n\
              sentinel down-after-milliseconds {NAME} 500\n\
              sentinel failover-timeout {NAME} 2000\n"
         );
-        Node(RedisNode::start_configured(&configuration, &["--sentinel"]).await.unwrap())
+        Node(
+            RedisNode::start_configured(&configuration, &[&["--sentinel"], more].concat())
+                .await
+                .unwrap(),
+        )
     }
 
     /// For `store::Redis`.

@@ -37,6 +37,10 @@ impl Testbed {
         }
     }
 
+    fn lock_name(&self, rest: impl std::fmt::Display) -> String {
+        format!("{}seckill:ceiling:{rest}", self.stores.key_prefix)
+    }
+
     /// Calls of the script a second.
     pub(super) async fn lock_script(&self) -> anyhow::Result<Readings> {
         let trial = self.redis_benchmark(TRIAL_CALLS).await?;
@@ -45,7 +49,7 @@ impl Testbed {
     }
 
     async fn redis_benchmark(&self, calls: u64) -> anyhow::Result<Readings> {
-        let prefix = format!("seckill:ceiling:{}:", uuid::Uuid::new_v4().simple());
+        let prefix = self.lock_name(format_args!("{}:", uuid::Uuid::new_v4().simple()));
         let hash: String =
             self.redis.query(redis::cmd("SCRIPT").arg("LOAD").arg(ACQUIRE_LUA)).await?;
         let mut command = Command::new(&self.programs.redis_benchmark);
@@ -90,7 +94,7 @@ impl Testbed {
         let (begun, time) = (Instant::now(), self.duration);
         let mut tasks: JoinSet<anyhow::Result<u64>> = JoinSet::new();
         for task in 0..AT_ONCE {
-            let lock = locks.lock(format!("seckill:ceiling:pairs:{task}"));
+            let lock = locks.lock(self.lock_name(format_args!("pairs:{task}")));
             tasks.spawn(async move {
                 let mut pairs = 0;
                 while begun.elapsed() < time {
@@ -115,7 +119,7 @@ impl Testbed {
     /// From just before a release until the one who waits has entered.
     pub(super) async fn lock_hand_offs(&self) -> anyhow::Result<Readings> {
         let locks = LockClient::new(self.redis.clone(), LockOptions::default());
-        let lock = locks.lock(format!("seckill:ceiling:{}", uuid::Uuid::new_v4()));
+        let lock = locks.lock(self.lock_name(uuid::Uuid::new_v4()));
         let mut held = lock.acquire().await?;
         let mut took_ms = Vec::new();
         for _ in 0..HAND_OFFS {

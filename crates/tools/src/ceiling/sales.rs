@@ -68,6 +68,7 @@ impl Testbed {
         Node::start(NodeOptions {
             database_url: &self.stores.database_url,
             redis_url: &self.stores.redis_url,
+            key_prefix: self.stores.key_prefix.as_str(),
             secret: &self.secret,
             strategy: strategy.as_str(),
             burst: DEFAULT_BURST,
