@@ -49,6 +49,7 @@ mod purchases_on_topologies;
 mod reliability_docs;
 mod sale_time;
 mod scale;
+mod shared_redis;
 mod smoke;
 mod sms;
 mod storefront;

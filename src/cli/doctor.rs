@@ -53,7 +53,10 @@ pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let clock = DatabaseClock::new(Arc::new(SystemClock));
     tell(postgres::look(&database, &clock, is_private).await)?;
     let redis = store::redis(&stores.redis_url)?;
-    tell(redis::look(&redis, &stores.redis_url, &Keys::default()).await)?;
+    tell(
+        redis::look(&redis, &stores.redis_url, &Keys::with_prefix(stores.key_prefix.as_str()))
+            .await,
+    )?;
     tell(vec![
         settings::of_sms(&sms, is_private).await,
         settings::of_payments(&payments, is_private).await,

@@ -2,6 +2,10 @@
 
 use crate::connection::RedisError;
 
+/// What a Redis user must be allowed to do for plain locks.
+const PERMISSIONS: &str = "+ping +evalsha +script|load +exists +del +type +strlen +pttl +pexpire +get +set +time \
+                           +hget +hset +hdel +hexists +hincrby +hlen +hgetall +publish +subscribe +unsubscribe";
+
 /// A lock operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
@@ -36,8 +40,8 @@ pub enum LockError {
     TooManyWaiters(usize),
     /// The Redis user may not do what a lock needs.
     #[error(
-        "this Redis user may not take locks, it needs the permissions \
-         `+@hash +@keyspace +@scripting +@pubsub +@connection +get +set +time +wait` and its keys and channels: {0}"
+        "this Redis user may not take locks, it needs the permissions `{PERMISSIONS}` (for fair locks, \
+         replicas and clusters more) and its keys and channels: {0}"
     )]
     NotPermitted(String),
     /// A multi-lock of no locks, or a RedLock of no nodes.

@@ -4,6 +4,7 @@
 mod cli_lock;
 mod cli_lock_operators;
 mod cli_lock_patience;
+mod cli_lock_shared;
 mod lock;
 mod lock_batches;
 mod lock_cancelled;
