@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use anyhow::{Context, ensure};
 use program::sibling::Sibling;
+use seckill::config::MAX_BURST;
 
 /// A node is ready within this time, or it counts as failed.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -62,6 +63,8 @@ impl Node {
             .args(["serve", "--listen", &listen.to_string(), "--until-stdin-closes"])
             .args(["--strategy", options.strategy])
             .args(["--burst", &options.burst.to_string()])
+            // The whole crowd comes from one address.
+            .args(["--connections-per-address", &MAX_BURST.to_string()])
             // No balancer has to notice that it ends.
             .args(["--drain-delay", "0s"])
             // In the environment, where other users of the machine cannot read them.

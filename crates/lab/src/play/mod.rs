@@ -14,7 +14,7 @@ use std::sync::Arc;
 use axum::middleware::from_fn_with_state;
 use clap::Args;
 use seckill::cli::serve::{Payments, ReadyServer, ServerOptions};
-use seckill::config::{HomeArgs, RedisSettings, SecretArgs, ServerArgs, StoreArgs};
+use seckill::config::{HomeArgs, MAX_BURST, RedisSettings, SecretArgs, ServerArgs, StoreArgs};
 use seckill::http::Additions;
 use seckill::http::address::reachable;
 use seckill::http::tokens::Tokens;
@@ -78,6 +78,8 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
     if has_demo_admin {
         server.admin_phones.0.insert(DEMO_ADMIN_PHONE.to_owned());
     }
+    // The crowds come from one address.
+    server.connections_per_address = server.connections_per_address.max(MAX_BURST / 2);
     let burst = server.burst as usize;
     let options = ServerOptions {
         server,
