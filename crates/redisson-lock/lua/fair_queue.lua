@@ -122,6 +122,13 @@ function fair.leave()
   redis.call('lrem', queue, 0, owner)
 end
 
+function fair.wake(waiter)
+  redis.pcall('publish', channel .. ':' .. waiter, '0')
+  if sharded then
+    redis.pcall('spublish', channel .. ':' .. waiter, '0')
+  end
+end
+
 -- Tells the first in the queue that the lock is free, if it is; `unless_told`: and if nobody did yet.
 function fair.tell(unless_told)
   local waiter = redis.call('exists', KEYS[1]) == 0 and fair.first()
@@ -133,8 +140,13 @@ function fair.tell(unless_told)
     redis.call('hset', told, 'owner', waiter, 'place', place, 'until', now + TURN)
     redis.call('pexpire', told, PLACE)
   end
-  redis.pcall('publish', channel .. ':' .. waiter, '0')
-  if sharded then
-    redis.pcall('spublish', channel .. ':' .. waiter, '0')
+  fair.wake(waiter)
+end
+
+-- Has the first in the queue look how long the lock is held yet.
+function fair.look()
+  local waiter = redis.call('lindex', queue, 0)
+  if waiter then
+    fair.wake(waiter)
   end
 end

@@ -1,5 +1,6 @@
 -- Purpose: release a fair lock, or leave its queue, or both, and tell the first in the queue if the
---   lock is free then. `fair` is fair_queue.lua, `plain` release.lua or force_release.lua.
+--   lock is free then, or held by nobody for a while. `fair` is fair_queue.lua, `plain` release.lua or
+--   force_release.lua.
 -- RETURNS: as the plain script
 
 -- luacheck: read globals fair plain
@@ -9,4 +10,7 @@ end
 local answer = plain()
 -- Free it is, whether this user may look at the queue or not.
 pcall(fair.tell)
+if redis.call('hexists', KEYS[1], (ARGV[2]:gsub(':', ':-'))) == 1 then
+  pcall(fair.look)
+end
 return answer

@@ -1,8 +1,10 @@
 //! A claim: a lock name, the owner that wants or has it, and the grant.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::owner::Owner;
 use super::scripts;
@@ -36,6 +38,8 @@ pub(super) struct Claim {
     /// Whether a fencing token is wanted. It stands in the record.
     pub(super) fenced: bool,
     pub(super) admission: Admission,
+    /// Until when nobody may enter, however early the last hold is given back.
+    pub(super) kept_until: OnceLock<Instant>,
 }
 
 impl Claim {
@@ -53,11 +57,19 @@ impl Claim {
             owner.share();
         }
         let recorded = owner.is_shared();
-        Self { name: name.to_owned(), owner, lease, grant, recorded, fenced, admission }
+        let (name, kept_until) = (name.to_owned(), OnceLock::new());
+        Self { name, owner, lease, grant, recorded, fenced, admission, kept_until }
     }
 
     pub(super) fn lease_ms(&self) -> u64 {
         self.lease.as_millis() as u64
+    }
+
+    /// For how long nobody may enter after a release that is sent now. Less than a millisecond is one.
+    pub(super) fn kept_ms(&self) -> u128 {
+        let until = self.kept_until.get();
+        let kept = until.map(|until| until.saturating_duration_since(Instant::now()));
+        kept.unwrap_or_default().as_nanos().div_ceil(1_000_000)
     }
 
     /// Whether a place in the queue of a fair lock may stand in Redis because of it.

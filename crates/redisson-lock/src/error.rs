@@ -1,5 +1,7 @@
 //! What can go wrong with a lock. That somebody else holds it is not an error.
 
+use std::time::Duration;
+
 use crate::connection::RedisError;
 
 /// What a Redis user must be allowed to do for plain locks.
@@ -15,6 +17,17 @@ pub enum LockError {
     /// The lease is shorter than a millisecond or longer than a day.
     #[error("a lease lasts from 1 ms to 24 h")]
     InvalidLease,
+    /// A lock was to be kept for longer than its lease.
+    #[error(
+        "a lock is kept for no longer than its lease, {lease:?}, which is all that is left where a program \
+         dies: {time:?} needs a lease as long"
+    )]
+    TooLongToKeep {
+        /// How long it was to be kept.
+        time: Duration,
+        /// Its lease.
+        lease: Duration,
+    },
     /// The key exists and is not a lock of this kind. It was not changed.
     #[error("the Redis key {name:?} is not a lock of this kind{}", it_looks_like(*.found))]
     NotALock {

@@ -100,6 +100,37 @@ impl Guard {
         self.watchdog.validity()
     }
 
+    /// From now on the lock stays held for at least so long, however early this guard gives it back, and in
+    /// whatever way: then it is held by nobody, its own owner included, until the time is over. For a job that
+    /// ends in a moment and must not run again on a machine whose clock is a second behind. (ShedLock calls it
+    /// `lockAtLeastFor`.) A second call changes nothing. Where the owner holds the lock more than once, only the
+    /// guard that gives back the last hold counts.
+    ///
+    /// ```no_run
+    /// # async fn example(locks: redisson_lock::LockClient) -> Result<(), redisson_lock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// if let Some(guard) = locks.lock("report:2026-11-11").try_acquire().await? {
+    ///     guard.keep_at_least(Duration::from_secs(10))?;
+    ///     guard.release().await?; // nobody enters before the ten seconds are over
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `TooLongToKeep` when it is longer than the lease: a program that dies would leave the lock for less.
+    pub fn keep_at_least(&self, time: Duration) -> Result<(), LockError> {
+        let Some(claim) = &self.claim else {
+            unreachable!("a guard has its claim until it is released or dropped");
+        };
+        if time > claim.lease {
+            return Err(LockError::TooLongToKeep { time, lease: claim.lease });
+        }
+        claim.kept_until.get_or_init(|| Instant::now() + time);
+        Ok(())
+    }
+
     /// Gives back this hold and waits for Redis to say so. Cancellation-safe: dropped at any point, it
     /// goes on in the background.
     ///

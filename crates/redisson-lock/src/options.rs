@@ -75,3 +75,12 @@ pub struct LockState {
     /// How many stand in the queue, if the lock is a fair one.
     pub queued: u64,
 }
+
+impl LockState {
+    /// Whether it is held by nobody any more, and only kept for a while: see
+    /// [`Guard::keep_at_least`](super::Guard::keep_at_least).
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.owner.contains(":-")
+    }
+}

@@ -200,8 +200,8 @@ pub(super) fn release_call(claim: &Claim, leaves: bool, sharded: bool) -> Script
     let call = claim.keys(claim.script(&RELEASE, &FAIR_RELEASE));
     let call = call.arg(claim.lease_ms()).arg(claim.owner.field());
     let call = call.arg(channel(&claim.name, None)).arg(claim.grant).arg(u8::from(claim.recorded));
-    let call = telling_shard(call.arg(RECORD_MARGIN.as_millis()), sharded);
-    claim.end(call, leaves, sharded)
+    let call = call.arg(RECORD_MARGIN.as_millis()).arg(claim.kept_ms());
+    claim.end(telling_shard(call, sharded), leaves, sharded)
 }
 
 /// Has a release in a cluster told as a sharded message, too (the last argument): Redisson 3.19 and

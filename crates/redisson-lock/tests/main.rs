@@ -6,6 +6,7 @@ mod cli_lock_operators;
 mod cli_lock_patience;
 mod cli_lock_shared;
 mod lock;
+mod lock_at_least;
 mod lock_batches;
 mod lock_cancelled;
 mod lock_cancelled_waiting;

@@ -69,6 +69,10 @@ pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
 /// For a person.
 pub(super) fn in_words(name: &str, state: Option<&LockState>) -> String {
     let Some(state) = state else { return format!("{name}: free") };
+    if state.is_kept() {
+        let left = state.remaining.unwrap_or_default().as_secs_f64();
+        return format!("{name}: held by nobody, and kept for {left:.1} s yet by {}", state.owner);
+    }
     let left = match state.remaining {
         Some(left) => format!("{:.1} s left unless it is renewed", left.as_secs_f64()),
         None => "without an end".to_owned(),

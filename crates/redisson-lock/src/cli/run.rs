@@ -50,6 +50,10 @@ pub struct RunArgs {
     /// [default: without limit, but only for a Redis that answers the first try]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
+    /// Let nobody in before so long, however early the command ends; at most the lease. For a job that ends in
+    /// a moment, and must not run again on a machine whose clock is behind
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    at_least: Option<Duration>,
     /// Between SIGTERM and SIGKILL, when the lock is lost
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     grace: Duration,
@@ -64,6 +68,7 @@ pub struct RunArgs {
 }
 
 pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
+    check_at_least(&args)?;
     let mut signals = Signals::listen()?;
     let locks = LockClient::new(args.redis.open()?, options(args.wait));
     let lease = if args.no_renew { Lease::Fixed(args.lease) } else { Lease::Renewed(args.lease) };
@@ -104,6 +109,18 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     // Gives back what a signal or an error left half-way.
     locks.shutdown().await;
     Ok(ExitCode::from(code?))
+}
+
+fn check_at_least(args: &RunArgs) -> Result<(), Unusable> {
+    let (at_least, lease) = (args.at_least.unwrap_or_default(), args.lease);
+    if at_least <= lease {
+        return Ok(());
+    }
+    let [at_least, lease] = [at_least, lease].map(humantime::format_duration);
+    Err(Unusable(format!(
+        "--at-least {at_least} is longer than the lease of {lease}, which is all that is left where this program \
+         dies: give --lease {at_least} or more"
+    )))
 }
 
 /// A wait outlives every outage that is shorter than it.
@@ -163,6 +180,9 @@ async fn work(guard: Guard, args: &RunArgs, signals: &mut Signals) -> anyhow::Re
             return Ok(if missing { NOT_FOUND } else { NOT_EXECUTABLE });
         }
     };
+    if let Some(at_least) = args.at_least {
+        guard.keep_at_least(at_least)?;
+    }
     let code = loop {
         tokio::select! {
             biased;

@@ -1,0 +1,199 @@
+//! Locks that stay held, by nobody, for a while after they were given back early.
+
+use std::time::Duration;
+
+use faults::{Fault, Proxy};
+use futures_util::StreamExt;
+use redisson_lock::connection::Redis;
+use redisson_lock::{Lease, LockClient, LockError, LockOptions};
+use testkit::program::Program;
+use testkit::redis_nodes::Cluster;
+use testkit::wait::{eventually, must};
+
+use crate::lock::LONG;
+use crate::world::World;
+
+const HALF: Duration = Duration::from_secs(30);
+/// Over before anything is sent.
+const NOTHING: Duration = Duration::from_nanos(1);
+/// So short that a test waits for its end.
+const SHORT: Duration = Duration::from_millis(300);
+
+#[tokio::test]
+async fn a_lock_that_is_given_back_early_is_kept_and_held_by_nobody() {
+    let world = World::new().await;
+    let locks = world.lock_client(Lease::Renewed(LONG));
+    for (fair, fenced, dropped) in
+        [(false, false, false), (false, true, true), (true, false, false), (true, true, true)]
+    {
+        let name = format!("{}:{fair}{fenced}", world.lock_name());
+        let owner = locks.owner();
+        let lock = || {
+            let lock = locks.lock(&name);
+            let lock = if fair { lock.fair() } else { lock };
+            if fenced { lock.fenced().owned_by(&owner) } else { lock }
+        };
+        let guard = lock().try_acquire().await.unwrap().unwrap();
+        let field = guard.owner().field().to_owned();
+        guard.keep_at_least(HALF).unwrap();
+        // A second one changes nothing.
+        guard.keep_at_least(LONG).unwrap();
+        if dropped {
+            drop(guard);
+            eventually("it is given back", async || world.holds(&name, &field).await.is_none())
+                .await;
+        } else {
+            guard.release().await.unwrap();
+        }
+        let left = world.pttl(&name).await;
+        assert!((1..=30_000).contains(&left), "{left}");
+        let state = lock().state().await.unwrap().unwrap();
+        assert!(state.is_kept() && state.holds == 1, "{state:?}");
+        assert_eq!(state.owner, field.replace(':', ":-"));
+        // Its own owner included, and others who take the lock in another way.
+        assert!(lock().try_acquire().await.unwrap().is_none());
+        assert!(locks.lock(&name).try_acquire().await.unwrap().is_none());
+        assert!(locks.held_locks(&name, 1).await.unwrap().found.contains_key(&name));
+        assert!(lock().force_release().await.unwrap());
+        lock().try_acquire().await.unwrap().unwrap().release().await.unwrap();
+        assert!(!world.exists(&name).await);
+    }
+}
+
+#[tokio::test]
+async fn a_lock_is_kept_for_its_lease_at_most_and_not_at_all_when_the_time_is_over() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Fixed(LONG)));
+    let millisecond = Duration::from_millis(1);
+    for (time, kept) in
+        [(Duration::ZERO, false), (NOTHING, false), (LONG - millisecond, true), (LONG, true)]
+    {
+        let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
+        guard.keep_at_least(time).unwrap();
+        guard.release().await.unwrap();
+        assert_eq!(world.exists(&name).await, kept, "{time:?}");
+        locks.lock(&name).force_release().await.unwrap();
+    }
+    let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
+    let error = guard.keep_at_least(LONG + millisecond).unwrap_err();
+    assert!(matches!(error, LockError::TooLongToKeep { lease: LONG, .. }), "{error}");
+    guard.release().await.unwrap();
+    assert!(!world.exists(&name).await, "what was refused has no effect");
+}
+
+#[tokio::test]
+async fn only_the_last_hold_of_an_owner_leaves_it_kept() {
+    let world = World::new().await;
+    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let lock = locks.lock(&name).owned_by(&locks.owner());
+    for inner_keeps in [true, false] {
+        let outer = lock.try_acquire().await.unwrap().unwrap();
+        let inner = lock.try_acquire().await.unwrap().unwrap();
+        if inner_keeps { &inner } else { &outer }.keep_at_least(HALF).unwrap();
+        inner.release().await.unwrap();
+        assert_eq!(world.holds(&name, outer.owner().field()).await.as_deref(), Some("1"));
+        outer.release().await.unwrap();
+        assert_eq!(world.exists(&name).await, !inner_keeps);
+        lock.force_release().await.unwrap();
+    }
+}
+
+/// A release that is sent again finds no hold, and does not lengthen the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_is_sent_again_keeps_no_longer() {
+    let world = World::new().await;
+    for fault in [Fault::LoseAnswer, Fault::LoseRequest] {
+        let proxy = Proxy::start(&world.redis_url).await.unwrap();
+        let redis = Redis::new(proxy.url()).unwrap();
+        let lease = Lease::Renewed(LONG);
+        let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
+        let name = format!("{}:{fault:?}", world.lock_name());
+        // Both scripts are known afterwards: a call is one request.
+        locks.lock(&name).try_acquire().await.unwrap().unwrap().release().await.unwrap();
+        let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
+        let field = guard.owner().field().to_owned();
+        guard.keep_at_least(HALF).unwrap();
+        proxy.break_by(fault);
+        assert!(guard.release().await.unwrap_err().outcome_unknown());
+        locks.shutdown().await;
+        assert_eq!(world.holds(&name, &field).await, None);
+        assert_eq!(world.holds(&name, &field.replace(':', ":-")).await.as_deref(), Some("1"));
+        assert!((1..=30_000).contains(&world.pttl(&name).await));
+    }
+}
+
+/// They slept for the whole of the lease, and are told that it is shorter now; Redisson's in the same way.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_learns_of_the_time_and_enters_after_it() {
+    let world = World::new().await;
+    let locks = world.lock_client(Lease::Renewed(LONG));
+    for fair in [false, true] {
+        let name = format!("{}:{fair}", world.lock_name());
+        let lock = || if fair { locks.lock(&name).fair() } else { locks.lock(&name) };
+        let held = lock().try_acquire().await.unwrap().unwrap();
+        let waiting = tokio::spawn(lock().acquire());
+        let channels = format!("redisson_lock__channel:{{{name}}}*");
+        eventually("it listens", async || {
+            let heard: Vec<String> = world.ask(&["PUBSUB", "CHANNELS", &channels]).await;
+            !heard.is_empty()
+        })
+        .await;
+        let client = redis::Client::open(&*world.redis_url).unwrap();
+        let mut messages = client.get_async_pubsub().await.unwrap();
+        messages.psubscribe(&channels).await.unwrap();
+        held.keep_at_least(SHORT).unwrap();
+        held.release().await.unwrap();
+        let told = must("it is told", messages.on_message().next()).await.unwrap();
+        assert_eq!(told.get_payload::<String>().unwrap(), "0");
+        must("it enters", waiting).await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_lock_of_a_cluster_is_kept_too() {
+    let cluster = Cluster::start(3).await;
+    let redis = Redis::new(&cluster.url()).unwrap();
+    let locks = LockClient::new(redis, LockOptions::default());
+    for name in ["a", "b", "c"] {
+        let guard = locks.lock(name).fair().try_acquire().await.unwrap().unwrap();
+        guard.keep_at_least(HALF).unwrap();
+        guard.release().await.unwrap();
+        assert!(locks.lock(name).state().await.unwrap().unwrap().is_kept());
+    }
+}
+
+#[tokio::test]
+async fn the_command_line_keeps_a_lock_and_ends_at_once() {
+    let world = World::new().await;
+    let program =
+        Program::alone().with("REDIS_URL", &world.redis_url).with("PATH", "/usr/bin:/bin");
+    let name = world.lock_name();
+    let run = |more: &[&'static str], command: &'static str| {
+        let all = [&["lock", "run", &name, "--wait", "0s"], more, &["--", "sh", "-c", command]];
+        all.concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let ran = async |words: Vec<String>| {
+        program.run(&words.iter().map(String::as_str).collect::<Vec<_>>()).await
+    };
+    let free = async || assert!(!world.exists(&name).await);
+    for at_least in [&[][..], &["--at-least", "0s"], &["--at-least", "1ms"]] {
+        assert_eq!(ran(run(at_least, "sleep 0.01")).await.status, 0);
+        free().await;
+    }
+    // The lease itself is the most; the status is the command's own.
+    for (more, status) in [(&["--at-least", "30s"][..], 0), (&["--at-least=7s", "--no-renew"], 3)] {
+        let command = if status == 0 { "exit 0" } else { "exit 3" };
+        assert_eq!(ran(run(more, command)).await.status, status);
+        assert!((1..=30_000).contains(&world.pttl(&name).await));
+        ran(run(&[], "exit 0")).await.refused(75, "somebody else holds the lock");
+        let said = program.says(&["lock", "inspect", &name]).await;
+        assert!(said.contains("held by nobody, and kept for"), "{said}");
+        program.says(&["lock", "force-release", &name, "--yes"]).await;
+    }
+    for more in [&["--at-least", "31s"][..], &["--at-least", "25h", "--lease", "24h"]] {
+        ran(run(more, "exit 0")).await.refused(2, "is longer than the lease of");
+    }
+    let words = ["lock", "run", &name, "--at-least", "5s", "--", "/no/such/file"];
+    program.run(&words).await.refused(127, "/no/such/file");
+    free().await;
+}
