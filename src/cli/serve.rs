@@ -184,7 +184,9 @@ impl ReadyServer {
             tracing::info!("using {whose} {private}");
         }
         let secret = stores.secret(&secret)?;
-        let node = NodeName { address, instance: rand::rng().random_range(0..=MAX_INSTANCE) };
+        let host = nix::unistd::gethostname().unwrap_or_default();
+        let instance = rand::rng().random_range(0..=MAX_INSTANCE);
+        let node = NodeName::new(address, &host.to_string_lossy(), instance);
         let database = stores.migrated_database_of(node).await?;
         if args.require_durable && database.durability() == DatabaseDurability::Unsafe {
             return Err(ConfigError(

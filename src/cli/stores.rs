@@ -18,6 +18,10 @@ use redisson_lock::cli::KeyPrefix;
 
 /// How long the database may take to come up beside us.
 const DATABASE_WITHIN: Duration = Duration::from_secs(5);
+/// How often it is tried meanwhile.
+const DATABASE_AGAIN: Duration = Duration::from_millis(100);
+/// How often the log says what is waited for.
+const WAITING_SAID_EVERY: Duration = Duration::from_secs(2);
 
 /// Where PostgreSQL and Redis are. Private servers run as long as this lives.
 #[derive(Debug)]
@@ -172,6 +176,7 @@ impl Stores {
 
 async fn migrated(database: Database) -> anyhow::Result<Database> {
     let deadline = Instant::now() + DATABASE_WITHIN;
+    let mut said_until = Instant::now();
     loop {
         match database.migrate().await {
             Ok(()) => return Ok(database),
@@ -181,8 +186,11 @@ async fn migrated(database: Database) -> anyhow::Result<Database> {
             Err(MigrationError::Store(error))
                 if error.retry_may_help() && Instant::now() < deadline =>
             {
-                tracing::info!(%error, "waiting for the database");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                if said_until <= Instant::now() {
+                    tracing::info!(%error, "waiting for the database");
+                    said_until = Instant::now() + WAITING_SAID_EVERY;
+                }
+                tokio::time::sleep(DATABASE_AGAIN).await;
             }
             Err(MigrationError::Store(error)) if error.is_forbidden() => {
                 return Err(needs_migration().into());

@@ -1,7 +1,5 @@
 //! The server processes that sell from this database.
 
-use std::net::SocketAddr;
-
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
@@ -14,9 +12,9 @@ use crate::store::nodes::ConnectedNode;
 /// A server process.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct NodeBody {
-    /// Where it listens, as it was told.
-    #[schema(value_type = String, example = "127.0.0.1:8080")]
-    pub address: SocketAddr,
+    /// Where it listens, as it was told; the host's name and the port where it listens at all addresses.
+    #[schema(example = "127.0.0.1:8080")]
+    pub address: String,
     /// Seven hexadecimal digits, drawn when the process started.
     #[schema(pattern = "^[0-9a-f]{7}$", example = "3f9a21c")]
     pub instance: String,
@@ -47,10 +45,10 @@ pub struct NodesBody {
 pub async fn list(State(app): State<App>, _: AdminSession) -> Result<Json<NodesBody>, ApiError> {
     let this = app.database.node();
     let body = |node: &ConnectedNode| NodeBody {
-        address: node.name.address,
+        address: node.name.address().to_owned(),
         instance: node.name.instance_text(),
         connections: node.connections,
-        answers: Some(node.name) == this,
+        answers: Some(&node.name) == this,
     };
     let nodes = app.memory().nodes.get(()).await?;
     Ok(Json(NodesBody { nodes: nodes.iter().map(body).collect() }))

@@ -11,7 +11,7 @@ use super::postgres::in_time;
 const MAX_NODES: i64 = 256;
 
 /// A server process and how many connections it has to the database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectedNode {
     /// The process.
     pub name: NodeName,

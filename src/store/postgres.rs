@@ -177,7 +177,7 @@ pub struct Database {
     others: PgPool,
     steps: PgPool,
     durability: DurabilityCheck,
-    node: Option<NodeName>,
+    node: Option<Arc<NodeName>>,
     /// Where it connects to, without the settings of our sessions.
     address: Arc<PgConnectOptions>,
 }
@@ -197,7 +197,7 @@ impl Database {
     }
 
     fn connecting(url: &str, node: Option<NodeName>) -> Result<Self, StoreError> {
-        let name = node.map_or_else(|| PROGRAM.to_owned(), |node| node.to_string());
+        let name = node.as_ref().map_or_else(|| PROGRAM.to_owned(), NodeName::to_string);
         let address = PgConnectOptions::from_str(url)?
             .application_name(&name)
             // It is about floats in text, which we never read, and poolers refuse it.
@@ -209,7 +209,7 @@ impl Database {
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
         let others = pool(OTHER_CONNECTIONS, options.clone(), &durability);
         let steps = pool(STEP_CONNECTIONS, options, &durability);
-        Ok(Self { purchases, others, steps, durability, node, address: Arc::new(address) })
+        Ok(Self { purchases, others, steps, durability, node: node.map(Arc::new), address: Arc::new(address) })
     }
 
     /// Finds out whether a connection pooler stands before the server: from then on, every piece of work is
@@ -255,8 +255,8 @@ impl Database {
     }
 
     /// The name of the server process whose handle this is.
-    pub fn node(&self) -> Option<NodeName> {
-        self.node
+    pub fn node(&self) -> Option<&NodeName> {
+        self.node.as_deref()
     }
 
     /// The pool for statements outside a purchase.
