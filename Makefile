@@ -117,6 +117,11 @@ deploy-check: ## are docker-compose.yml, the balancer's file and the manifests o
 	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh deploy-check || true
 	@CARGO_TARGET_DIR=$(TARGET_DIR) deploy/check.sh
 
+# ARGS='plain': one of plain, scale and kubernetes, or several.
+.PHONY: containers
+containers: ## what is deployed, in real containers (Docker or podman): sales while servers and stores die; minutes
+	@CARGO_TARGET_DIR=$(TARGET_DIR) deploy/containers/run.sh $(ARGS)
+
 .PHONY: setup
 setup: ## what building and running need: compiler, PostgreSQL, Redis; only what is missing
 	@scripts/setup.sh runtime

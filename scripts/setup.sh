@@ -11,11 +11,14 @@
 #   scripts/setup.sh bench      ceiling + k6, which measures the overload
 #   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
 #   scripts/setup.sh fuzz-api   runtime + curl and schemathesis
-#   scripts/setup.sh deploy-check  what checks compose files and manifests
+#   scripts/setup.sh deploy-check  what checks compose files, manifests, HAProxy's file and Prometheus' rules
+#   scripts/setup.sh containers podman and what makes images without a registry, where Docker is not
 #   scripts/setup.sh redisson   build + Redis, a JDK and Maven
 #   scripts/setup.sh pooler     PgBouncer, and the openssl by which tests make certificates
 #   scripts/setup.sh faketime   libfaketime, by which the clock of one process jumps
 #   scripts/setup.sh scale      runtime + Citus, from the package file that CITUS_PACKAGE names
+#
+#   scripts/setup.sh citus-package  prints where that file is, and installs nothing
 #
 # Several names may be given. When everything is there it looks, says nothing and takes a few
 # milliseconds: no package manager is asked, no list is refreshed. POSIX sh, because Alpine has
@@ -118,6 +121,14 @@ look_for() {
         need compose have_compose
         { have_kubernetes_validate && have_compose; } || need venv have_venv
         ;;
+    containers)
+        need podman have podman
+        need runc have runc
+        need debootstrap have debootstrap
+        need netavark have_netavark
+        need python3 have python3
+        need curl have curl
+        ;;
     redisson)
         look_for build
         need redis have redis-server
@@ -136,9 +147,17 @@ look_for() {
         need citus have_citus
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, ceiling, bench, loadtest, fuzz-api, deploy-check, redisson, pooler, faketime, scale."
+        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, ceiling, bench, loadtest, fuzz-api, deploy-check, containers, redisson, pooler, faketime, scale."
         ;;
     esac
+}
+
+# podman's networks and the DNS in them; both lie out of PATH.
+have_netavark() {
+    for dir in /usr/lib/podman /usr/libexec/podman /usr/local/lib/podman /usr/local/libexec/podman; do
+        [ ! -x "$dir/netavark" ] || [ ! -x "$dir/aardvark-dns" ] || return 0
+    done
+    return 1
 }
 
 # The names under which the test looks for it.
@@ -280,6 +299,12 @@ packages_for() { # packages_for MANAGER NAME
         [ -z "$file" ] || echo "$(basename "${file%%-citus_*}") $file"
         ;;
     *:citus) ;; # see `install_missing`
+
+    *:podman) echo podman ;;
+    *:runc) echo runc ;;
+    *:debootstrap) echo debootstrap ;;
+    *:netavark) echo netavark aardvark-dns ;;
+    *:python3) echo python3 ;;
 
     apt-get:jdk) echo default-jdk-headless ;;
     dnf:jdk) echo java-latest-openjdk-devel ;;
@@ -514,7 +539,11 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|ceiling|bench|loadtest|fuzz-api|deploy-check|redisson|pooler|faketime|scale ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|ceiling|bench|loadtest|fuzz-api|deploy-check|containers|redisson|pooler|faketime|scale ...'
+if [ "$1" = citus-package ]; then
+    citus_package
+    exit
+fi
 look "$@"
 [ -n "$missing" ] || exit 0
 install_missing

@@ -1,0 +1,200 @@
+# Sourced by run.sh: docker-compose.yml, without and with its profile.
+
+# Not the project's usual name: somebody may have the stack running.
+export COMPOSE_PROJECT_NAME=seckill-check
+port=18080 scale_port=18081
+settings=$home/env
+crowd=''
+
+compose() { "${compose_program[@]}" --env-file "$settings" "$@"; }
+quietly() { # quietly COMMAND...: its output goes to the log, whose end a failure shows
+    printf '$ %s\n' "$*" >>"$home/log"
+    "$@" >>"$home/log" 2>&1
+}
+
+# .env as a person makes it.
+write_settings() {
+    sed -e "s/^SECKILL_SECRET=\$/&$(hex 32)/" -e "s/^\([A-Z]*_PASSWORD\)=\$/\1=$(hex 24)/" \
+        -e "s/^SECKILL_ADMIN_PHONES=\$/&13900000000/" \
+        -e "s/^SECKILL_PORT=.*/SECKILL_PORT=$port/" -e "s/^SECKILL_SCALE_PORT=.*/SECKILL_SCALE_PORT=$scale_port/" \
+        .env.example >"$settings"
+    SECKILL_SECRET=$(sed -n 's/^SECKILL_SECRET=//p' "$settings")
+    export SECKILL_SECRET
+}
+hex() { od -An -N "$1" -tx1 /dev/urandom | tr -d ' \n'; }
+
+make_images() {
+    : >"$home/log"
+    write_settings
+    if [ "$engine" = podman ] && ! reaches_a_registry; then
+        CITUS_PACKAGE=$(scripts/setup.sh citus-package)
+        export CITUS_PACKAGE
+        local wanted
+        # The images that the files name, but the one that is built here.
+        mapfile -t wanted < <({
+            compose --profile '*' config --images | grep -v '^seckill$'
+            sed -n 's/^FROM \([^ ]*\).*/\1/p' Dockerfile
+        } | sort -u)
+        "$here/stand-ins/make.sh" "$home" "${OPT_LEVEL:-3}" "${wanted[@]}"
+        done_with 'stand-ins for the base images'
+    fi
+    quietly compose build app
+    done_with 'the Dockerfile builds the image'
+}
+
+take_down() { [ ! -e "$settings" ] || quietly compose --profile '*' down --volumes --remove-orphans --timeout 5; }
+
+tell_what_was() {
+    tail -n 15 "$home/log"
+    compose --profile '*' ps --all 2>/dev/null
+    compose --profile '*' logs --no-color --tail 15 2>/dev/null
+}
+
+# --- What both stacks are asked ---------------------------------------------------------------
+
+up() { # up WHAT...: brings the stack up by the command that users are told
+    quietly compose "${profile[@]}" up --wait --wait-timeout 180 "$@"
+    forget_addresses
+}
+seckill() { compose "${profile[@]}" exec -T "$server" seckill "$@"; }
+# As the superuser, whom only the socket in the container lets in.
+sql() { compose "${profile[@]}" exec -T "$database" psql --no-psqlrc --set=ON_ERROR_STOP=1 -AtF ' ' --username=postgres seckill --command "$1"; }
+containers_of() { compose "${profile[@]}" ps --quiet "$1"; }
+kill_one() { # kill_one SERVICE: as a crash or the kernel would
+    quietly "${runtime[@]}" kill --signal KILL "$(containers_of "$1" | head -n 1)"
+}
+scale_to() { # scale_to NUMBER
+    quietly compose "${profile[@]}" up --detach --no-recreate --no-deps --scale "$server=$1" "$server"
+    forget_addresses
+}
+answers() { curl --silent --fail --max-time 2 --output /dev/null "http://127.0.0.1:$at/healthz"; }
+
+users_made=0
+sale() { sale_at "127.0.0.1:$at" "$@"; }
+sale_at() { # sale_at HOST:PORT BUYERS STOCK SECONDS: a voucher and its crowd, which comes in the background
+    local target=$1 buyers
+    shift
+    buyers=$1 stock=$2
+    first=$((1000000 + users_made))
+    users_made=$((users_made + buyers))
+    voucher=$(seckill voucher add --title "containers $first" --stock "$stock")
+    sql "insert into users (id, phone, nickname, created_at)
+        select id, '+999' || id, 'buyer', now() from generate_series($first, $first + $buyers - 1) id" >/dev/null
+    python3 "$here/buyers.py" "http://$target" "$voucher" "$first" "$buyers" "$3" "$home/told.json" &
+    crowd=$!
+}
+is_settled() { # is_settled: all buyers have their answer, the audit holds, and the books say what buyers were told
+    wait "$crowd" || die 'the crowd did not come to its end'
+    crowd=''
+    within 30 'an audit' seckill audit
+    sql "select user_id, id from orders where voucher_id = $voucher" | python3 "$here/settle.py" "$home/told.json" "$stock" ||
+        die 'the books do not say what buyers were told'
+}
+# An audit that cannot say no would prove nothing.
+audit_notices() {
+    sql "update seckill_vouchers set stock = stock + 1 where voucher_id = $voucher" >/dev/null
+    if seckill audit >/dev/null 2>&1; then die 'the audit does not see a voucher too many'; fi
+    sql "update seckill_vouchers set stock = stock - 1 where voucher_id = $voucher" >/dev/null
+    seckill audit >/dev/null || die 'the audit does not hold any more'
+}
+
+servers_are_no_superusers() {
+    [ "$(sql "select string_agg(distinct rolname || ' ' || rolsuper, ',') from pg_stat_activity
+        join pg_roles on rolname = usename where application_name like 'seckill %'")" = 'seckill false' ] ||
+        die 'the servers do not log in as seckill, or it is a superuser'
+    # Where superusers may log in from outside, they have a password of their own.
+    if compose "${profile[@]}" exec -T --env PGPASSWORD="$(sed -n 's/^POSTGRES_PASSWORD=//p' "$settings")" "$database" \
+        psql --host="$database" --username=postgres seckill --command 'select 1' >/dev/null 2>&1; then
+        die "the superuser logs in with the servers' password"
+    fi
+}
+servers_are_told_apart() { # servers_are_told_apart NUMBER: all listen at 0.0.0.0:8080
+    sql "insert into users (id, phone, nickname, created_at) values (7, '13900000000', 'admin', now())" >/dev/null
+    [ "$(curl --silent --fail --header "Authorization: Bearer $(python3 "$here/buyers.py" token 7)" \
+        "http://127.0.0.1:$at/api/nodes" | grep -o '"address":"[0-9a-f]*:8080"' | sort -u | wc -l)" = "$1" ] ||
+        die "/api/nodes does not tell $1 servers apart"
+}
+
+# --- The plain stack --------------------------------------------------------------------------
+
+try_plain() {
+    profile=() server=app database=postgres at=$port
+    up
+    done_with 'up'
+    servers_are_no_superusers
+    servers_are_told_apart 2
+    sale 200 150 2
+    is_settled
+    audit_notices
+    done_with 'a sale through nginx, and an audit that also says no'
+
+    sale 1200 1000 30
+    sleep 3
+    kill_one app
+    sleep 3
+    scale_to 2
+    quietly compose restart redis
+    forget_addresses
+    sleep 3
+    quietly compose restart postgres
+    forget_addresses
+    sleep 2
+    scale_to 4
+    sleep 3
+    scale_to 2
+    is_settled
+    done_with 'a sale while a server is killed, Redis and PostgreSQL restarted, servers added'
+
+    quietly compose down
+    up
+    within 30 'an audit' seckill audit
+    sale 10 10 1
+    is_settled
+    [ "$(sql 'select count(*) from orders')" = 1160 ] || die 'orders are missing after down and up'
+    done_with 'down and up again, with its data kept'
+    take_down
+}
+# --- The profile `scale` ------------------------------------------------------------------------
+
+try_scale() {
+    if [ "$engine" = podman ] && ! podman image exists docker.io/citusdata/citus:13.0.3; then
+        say 'there is neither a registry nor a package of Citus (CITUS_PACKAGE): scale is left out.'
+        return
+    fi
+    profile=(--profile scale) server=node database=coordinator at=$scale_port
+    up balancer
+    done_with 'up: Citus, a Redis Cluster of six, two servers, HAProxy'
+    servers_are_no_superusers
+    servers_are_told_apart 2
+    sale 200 150 2
+    is_settled
+    audit_notices
+    done_with 'a sale through HAProxy, and an audit that also says no'
+
+    sale 1200 1000 40
+    sleep 3
+    kill_one node
+    sleep 3
+    scale_to 2
+    kill_one redis-1
+    sleep 10 # its replica takes its place
+    quietly compose "${profile[@]}" up --detach --no-recreate --no-deps redis-1
+    forget_addresses
+    scale_to 4
+    sleep 5
+    quietly compose "${profile[@]}" restart coordinator
+    forget_addresses
+    sleep 3
+    scale_to 2
+    is_settled
+    done_with 'a sale while a server and a Redis master are killed, Citus restarted'
+
+    quietly compose "${profile[@]}" down
+    up balancer
+    within 30 'an audit' seckill audit
+    sale 10 10 1
+    is_settled
+    [ "$(sql 'select count(*) from orders')" = 1160 ] || die 'orders are missing after down and up'
+    done_with 'down and up again, with its data kept'
+    take_down
+}
