@@ -30,6 +30,47 @@ else
     say 'there is no haproxy here: haproxy.cfg is not checked.'
 fi
 
+# A name that stands in .env.example twice has the value of the last one, whatever a person uncomments.
+twice=$(sed -n 's/^#\{0,1\} \{0,1\}\([A-Z_]*\)=.*/\1/p' .env.example | sort | uniq -d)
+[ -z "$twice" ] || {
+    say ".env.example names $twice twice."
+    exit 1
+}
+# And what compose takes from .env stands there.
+for name in $(grep -v '^ *#' docker-compose.yml | grep -o '\${[A-Z_]*' | cut -c3- | sort -u); do
+    grep -q "^#\{0,1\}$name=" .env.example || [ "$name" = RUST_LOG ] || {
+        say "docker-compose.yml wants $name, which .env.example does not name."
+        exit 1
+    }
+done
+say '.env.example names every variable of docker-compose.yml, and each once.'
+
+python3 deploy/observability/make_dashboard.py | cmp - deploy/observability/dashboard.json || {
+    say 'dashboard.json is not what make_dashboard.py makes: run it again.'
+    exit 1
+}
+say 'dashboard.json is what make_dashboard.py makes.'
+if command -v promtool >/dev/null; then
+    promtool check config deploy/observability/prometheus.yml >/dev/null
+    promtool test rules deploy/observability/alerts_test.yml >/dev/null || {
+        promtool test rules deploy/observability/alerts_test.yml
+        exit 1
+    }
+    # Expressions of the dashboard, as rules.
+    mkdir -p "$home"
+    python3 - deploy/observability/dashboard.json >"$home/dashboard-rules.yml" <<'EOF'
+import json, sys
+panels = json.load(open(sys.argv[1]))["panels"]
+expressions = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(expressions)]
+print(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+EOF
+    promtool check rules "$home/dashboard-rules.yml" >/dev/null
+    say 'promtool takes the scrape configuration and the expressions of the dashboard, and each alert fires when it must.'
+else
+    say 'there is no promtool here (the package prometheus): alerts are not checked.'
+fi
+
 kustomize=()
 if command -v kubectl >/dev/null; then kustomize=(kubectl kustomize); fi
 if command -v kustomize >/dev/null; then kustomize=(kustomize build); fi

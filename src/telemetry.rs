@@ -65,6 +65,7 @@ pub fn start_metrics() {
             tracing::warn!("another recorder counts the metrics already");
         }
         describe();
+        count_from_zero();
         let upkeep = handle.clone();
         tokio::spawn(async move {
             let mut ticks = tokio::time::interval(UPKEEP_EVERY);
@@ -105,6 +106,24 @@ fn describe() {
     );
     describe_gauge!(name::DATABASE_DURABLE, "Whether fsync and full_page_writes are on.");
     redisson_lock::metric::describe();
+}
+
+/// What alerts wait for the first increase of (deploy/observability): a counter that is not there before it
+/// is 1 has not increased, as Prometheus sees it.
+fn count_from_zero() {
+    for outcome in [UNAVAILABLE, INTERNAL_ERROR] {
+        metrics::counter!(name::PURCHASES, "outcome" => outcome).increment(0);
+    }
+    for answer in ["failed", "done"] {
+        metrics::counter!(name::REFUNDS, "answer" => answer).increment(0);
+    }
+    for settled in ["unknown", "wrong_amount"] {
+        metrics::counter!(name::PAYMENTS, "settled" => settled).increment(0);
+    }
+    metrics::counter!(name::BREAKER_TRIPPED).increment(0);
+    metrics::counter!(name::ORDER_BATCH_RESENT).increment(0);
+    metrics::counter!(redisson_lock::metric::LOST).increment(0);
+    metrics::counter!(redisson_lock::metric::CLEANUP_SKIPPED).increment(0);
 }
 
 /// One attempt to buy is over, with this outcome's code.

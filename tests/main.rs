@@ -34,6 +34,7 @@ mod group_commit;
 mod group_commit_faults;
 mod load_tools;
 mod migrations;
+mod observability;
 mod order_ids;
 mod order_ids_lost;
 mod order_life;
