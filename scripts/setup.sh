@@ -124,6 +124,7 @@ look_for() {
     containers)
         need podman have podman
         need runc have runc
+        need catatonit have_catatonit
         need debootstrap have debootstrap
         need netavark have_netavark
         need python3 have python3
@@ -153,6 +154,7 @@ look_for() {
 }
 
 # podman's networks and the DNS in them; both lie out of PATH.
+have_catatonit() { have catatonit || [ -x /usr/libexec/podman/catatonit ]; }
 have_netavark() {
     for dir in /usr/lib/podman /usr/libexec/podman /usr/local/lib/podman /usr/local/libexec/podman; do
         [ ! -x "$dir/netavark" ] || [ ! -x "$dir/aardvark-dns" ] || return 0
@@ -302,6 +304,7 @@ packages_for() { # packages_for MANAGER NAME
 
     *:podman) echo podman ;;
     *:runc) echo runc ;;
+    *:catatonit) echo catatonit ;;
     *:debootstrap) echo debootstrap ;;
     *:netavark) echo netavark aardvark-dns ;;
     *:python3) echo python3 ;;

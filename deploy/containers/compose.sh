@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by run.sh: docker-compose.yml, without and with its profile.
 
 # Not the project's usual name: somebody may have the stack running.
@@ -99,14 +100,20 @@ audit_notices() {
 }
 
 servers_are_no_superusers() {
-    [ "$(sql "select string_agg(distinct rolname || ' ' || rolsuper, ',') from pg_stat_activity
-        join pg_roles on rolname = usename where application_name like 'seckill %'")" = 'seckill false' ] ||
-        die 'the servers do not log in as seckill, or it is a superuser'
+    local roles
+    roles=$(sql "select distinct rolname, rolsuper from pg_stat_activity
+        join pg_roles on rolname = usename where application_name like 'seckill %'")
+    [ "$roles" = 'seckill f' ] || die "the servers log in as '$roles', expected 'seckill f'"
     # Where superusers may log in from outside, they have a password of their own.
     if compose "${profile[@]}" exec -T --env PGPASSWORD="$(sed -n 's/^POSTGRES_PASSWORD=//p' "$settings")" "$database" \
         psql --host="$database" --username=postgres seckill --command 'select 1' >/dev/null 2>&1; then
         die "the superuser logs in with the servers' password"
     fi
+}
+# The balancer's id, not the client's, stands in the answer.
+ids_are_the_balancers() {
+    curl --silent --head --header 'X-Request-Id: mine' "http://127.0.0.1:$at/healthz" | tr -d '\r' |
+        grep -iqE '^x-request-id: [0-9a-f-]{32,36}$' || die 'answers have no X-Request-Id of the balancer'
 }
 servers_are_told_apart() { # servers_are_told_apart NUMBER: all listen at 0.0.0.0:8080
     sql "insert into users (id, phone, nickname, created_at) values (7, '13900000000', 'admin', now())" >/dev/null
@@ -123,6 +130,7 @@ try_plain() {
     done_with 'up'
     servers_are_no_superusers
     servers_are_told_apart 2
+    ids_are_the_balancers
     sale 200 150 2
     is_settled
     audit_notices
@@ -157,7 +165,7 @@ try_plain() {
 # --- The profile `scale` ------------------------------------------------------------------------
 
 try_scale() {
-    if [ "$engine" = podman ] && ! podman image exists docker.io/citusdata/citus:13.0.3; then
+    if [ "${CITUS_PACKAGE-from a registry}" = '' ]; then
         say 'there is neither a registry nor a package of Citus (CITUS_PACKAGE): scale is left out.'
         return
     fi
@@ -166,6 +174,7 @@ try_scale() {
     done_with 'up: Citus, a Redis Cluster of six, two servers, HAProxy'
     servers_are_no_superusers
     servers_are_told_apart 2
+    ids_are_the_balancers
     sale 200 150 2
     is_settled
     audit_notices

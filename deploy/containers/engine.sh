@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by run.sh: what runs the containers. Where a Docker daemon answers, that and the real images.
 # Else podman on Linux, as root, driven by the real Docker Compose, with a storage and networks of its own
 # below $home: nothing of the machine's own containers is seen or touched. What Docker does and podman

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by run.sh: the manifests of deploy/kubernetes, as pods of podman, beside a PostgreSQL and a Redis.
 
 network=seckill-check-pods
@@ -22,8 +23,9 @@ try_kubernetes() {
     local password
     password=$(hex 16)
     quietly podman network create "$network"
-    quietly podman run --detach --name database --network "$network" --env POSTGRES_USER=seckill \
-        --env POSTGRES_PASSWORD="$password" docker.io/library/postgres:17-bookworm
+    quietly podman run --detach --name database --network "$network" --env POSTGRES_DB=seckill \
+        --env POSTGRES_PASSWORD="$password" --env DATABASE_PASSWORD="$password" \
+        --volume "$PWD/deploy/postgres/role.sh:/docker-entrypoint-initdb.d/100-role.sh:ro" docker.io/library/postgres:17-bookworm
     quietly podman run --detach --name redis --network "$network" docker.io/library/redis:7.4-bookworm \
         redis-server --appendonly yes --maxmemory-policy noeviction
     python_with_yaml settings >"$home/settings.yaml"
@@ -54,7 +56,7 @@ try_kubernetes() {
 
     # Told to end: not ready any more, and it sells on; then status 0, before it would be killed.
     seckill() { podman exec server-2-seckill seckill "$@"; }
-    sql() { podman exec database psql -AtF ' ' --username=seckill seckill --command "$1"; }
+    sql() { podman exec database psql -AtF ' ' --username=postgres seckill --command "$1"; }
     local crowd_at=$first_at
     sale_at "$crowd_at:8080" 100 80 6
     sleep 1

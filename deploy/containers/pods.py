@@ -6,7 +6,8 @@ pods.py settings                                    the ConfigMap that kustomize
 pods.py pod NAME MANIFEST                           its template, as a Pod of this name
 pods.py probes MANIFEST                             the paths that are probed, one a line
 
-podman knows no Job and no controller, and asks HTTP probes at port 0: so it is a Pod, and run.sh probes.
+podman knows no Job and no controller, and asks HTTP probes at port 0: so it is a Pod, and run.sh probes. It
+also takes a port of a container for one of the machine.
 """
 
 import base64
@@ -29,6 +30,7 @@ else:
         template = yaml.safe_load(file)["spec"]["template"]
     container = template["spec"]["containers"][0]
     probes = [container.pop(name, None) for name in ("startupProbe", "readinessProbe", "livenessProbe")]
+    container.pop("ports", None)
     if word == "probes":
         print("\n".join(sorted({probe["httpGet"]["path"] for probe in probes})))
     else:

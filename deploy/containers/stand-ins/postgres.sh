@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # What of the official entrypoint is used here: POSTGRES_USER, POSTGRES_PASSWORD, POSTGRES_DB and
 # /docker-entrypoint-initdb.d, whose files run once, while the server listens on its socket alone.
 set -euo pipefail
@@ -5,6 +6,7 @@ if [ "$1" != postgres ]; then exec "$@"; fi
 user=${POSTGRES_USER:-postgres} database=${POSTGRES_DB:-${POSTGRES_USER:-postgres}}
 mkdir -p "$PGDATA" /var/run/postgresql
 chown -R postgres "$PGDATA" /var/run/postgresql
+export HOME=/var/lib/postgresql
 as_postgres() { setpriv --reuid=postgres --regid=postgres --init-groups "$@"; }
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
     password_file=$(as_postgres mktemp)
@@ -19,7 +21,7 @@ if [ ! -s "$PGDATA/PG_VERSION" ]; then
     export POSTGRES_USER=$user POSTGRES_DB=$database
     for file in /docker-entrypoint-initdb.d/*; do
         case $file in
-        *.sh) if [ -x "$file" ]; then as_postgres "$file"; else . "$file"; fi ;;
+        *.sh) as_postgres bash "$file" ;;
         *.sql) run --dbname="$database" --file="$file" ;;
         esac
     done

@@ -1,3 +1,4 @@
+#!/bin/sh
 # As the official image: not as root, data in /data, reachable from other containers.
 set -eu
 if [ "$1" = redis-server ]; then

@@ -1,3 +1,4 @@
+#!/bin/sh
 # Docker's containers ask 127.0.0.11; podman's have its resolver at another address. This forwards.
 set -eu
 server=$(sed -n 's/^nameserver //p' /etc/resolv.conf | head -n 1)
