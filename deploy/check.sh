@@ -11,7 +11,7 @@ kubernetes_versions=(1.29 1.37)
 say() { printf 'deploy-check: %s\n' "$*"; }
 
 # The values are stand-ins: compose reads the file only when those without a default are set.
-export POSTGRES_PASSWORD=none SECKILL_SECRET=none
+export POSTGRES_PASSWORD=none POSTGRES_SERVER_PASSWORD=none SECKILL_SECRET=none
 # Not its wrapper in `bin`, which hides the exit status.
 compose=("$(echo "$home"/compose/lib/python*/site-packages/compose/docker-compose)")
 if docker compose version >/dev/null 2>&1; then compose=(docker compose); fi

@@ -15,7 +15,8 @@ quietly() { # quietly COMMAND...: its output goes to the log, whose end a failur
 
 # .env as a person makes it.
 write_settings() {
-    sed -e "s/^SECKILL_SECRET=\$/&$(hex 32)/" -e "s/^\([A-Z]*_PASSWORD\)=\$/\1=$(hex 24)/" \
+    sed -e "s/^SECKILL_SECRET=\$/&$(hex 32)/" -e "s/^POSTGRES_PASSWORD=\$/&$(hex 24)/" \
+        -e "s/^POSTGRES_SERVER_PASSWORD=\$/&$(hex 24)/" -e "s/^CITUS_PASSWORD=\$/&$(hex 24)/" \
         -e "s/^SECKILL_ADMIN_PHONES=\$/&13900000000/" \
         -e "s/^SECKILL_PORT=.*/SECKILL_PORT=$port/" -e "s/^SECKILL_SCALE_PORT=.*/SECKILL_SCALE_PORT=$scale_port/" \
         .env.example >"$settings"
@@ -57,9 +58,10 @@ up() { # up WHAT...: brings the stack up by the command that users are told
     quietly compose "${profile[@]}" up --wait --wait-timeout 180 "$@"
     forget_addresses
 }
-seckill() { compose "${profile[@]}" exec -T "$server" seckill "$@"; }
+# in_server and in_database are commands that run what follows in a container.
+seckill() { "${in_server[@]}" seckill "$@"; }
 # As the superuser, whom only the socket in the container lets in.
-sql() { compose "${profile[@]}" exec -T "$database" psql --no-psqlrc --set=ON_ERROR_STOP=1 -AtF ' ' --username=postgres seckill --command "$1"; }
+sql() { "${in_database[@]}" psql --no-psqlrc --set=ON_ERROR_STOP=1 -AtF ' ' --username=postgres seckill --command "$1"; }
 containers_of() { compose "${profile[@]}" ps --quiet "$1"; }
 kill_one() { # kill_one SERVICE: as a crash or the kernel would
     quietly "${runtime[@]}" kill --signal KILL "$(containers_of "$1" | head -n 1)"
@@ -103,12 +105,14 @@ servers_are_no_superusers() {
     local roles
     roles=$(sql "select distinct rolname, rolsuper from pg_stat_activity
         join pg_roles on rolname = usename where application_name like 'seckill %'")
-    [ "$roles" = 'seckill f' ] || die "the servers log in as '$roles', expected 'seckill f'"
-    # Where superusers may log in from outside, they have a password of their own.
-    if compose "${profile[@]}" exec -T --env PGPASSWORD="$(sed -n 's/^POSTGRES_PASSWORD=//p' "$settings")" "$database" \
-        psql --host="$database" --username=postgres seckill --command 'select 1' >/dev/null 2>&1; then
-        die "the superuser logs in with the servers' password"
-    fi
+    [ "$roles" = 'seckill_server f' ] || die "the servers log in as '$roles', expected 'seckill_server f'"
+    local password
+    password=$(sed -n 's/^POSTGRES_SERVER_PASSWORD=//p' "$settings")
+    as() { compose "${profile[@]}" exec -T --env PGPASSWORD="$password" "$database" \
+        psql --no-psqlrc --host="$database" --username="$1" seckill --command "$2" >/dev/null 2>&1; }
+    as seckill_server 'select 1' || die 'the servers cannot log in'
+    if as seckill_server 'create table t (id int)'; then die 'a server may make tables'; fi
+    if as postgres 'select 1'; then die "the superuser logs in with the servers' password"; fi
 }
 # The balancer's id, not the client's, stands in the answer.
 ids_are_the_balancers() {
@@ -126,6 +130,7 @@ servers_are_told_apart() { # servers_are_told_apart NUMBER: all listen at 0.0.0.
 
 try_plain() {
     profile=() server=app database=postgres at=$port
+    in_server=(compose exec -T app) in_database=(compose exec -T postgres)
     up
     done_with 'up'
     servers_are_no_superusers
@@ -170,6 +175,7 @@ try_scale() {
         return
     fi
     profile=(--profile scale) server=node database=coordinator at=$scale_port
+    in_server=(compose --profile scale exec -T node) in_database=(compose --profile scale exec -T coordinator)
     up balancer
     done_with 'up: Citus, a Redis Cluster of six, two servers, HAProxy'
     servers_are_no_superusers

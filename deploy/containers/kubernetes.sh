@@ -24,19 +24,21 @@ try_kubernetes() {
     password=$(hex 16)
     quietly podman network create "$network"
     quietly podman run --detach --name database --network "$network" --env POSTGRES_DB=seckill \
-        --env POSTGRES_PASSWORD="$password" --env DATABASE_PASSWORD="$password" \
-        --volume "$PWD/deploy/postgres/role.sh:/docker-entrypoint-initdb.d/100-role.sh:ro" docker.io/library/postgres:17-bookworm
+        --env POSTGRES_PASSWORD="$password" --env OWNER_PASSWORD="$password" --env SERVER_PASSWORD="$password" \
+        --volume "$PWD/deploy/postgres/make-roles.sh:/docker-entrypoint-initdb.d/100-make-roles.sh:ro" docker.io/library/postgres:17-bookworm
     quietly podman run --detach --name redis --network "$network" docker.io/library/redis:7.4-bookworm \
         redis-server --appendonly yes --maxmemory-policy noeviction
     python_with_yaml settings >"$home/settings.yaml"
     podman secret rm seckill >/dev/null 2>&1 || true
-    python_with_yaml secret "postgres://seckill:$password@database/seckill" redis://redis:6379 "$SECKILL_SECRET" |
+    python_with_yaml secret "postgres://seckill:$password@database/seckill" \
+        "postgres://seckill_server:$password@database/seckill" redis://redis:6379 "$SECKILL_SECRET" |
         podman secret create seckill - >/dev/null
     within 30 'PostgreSQL' podman exec database pg_isready --quiet --host=127.0.0.1 --username=seckill
 
     play migration deploy/kubernetes/migration/job.yaml
     within 60 'the migration ends' has_ended migration-migrate
     [ "$(of_container migration-migrate '{{.State.ExitCode}}')" = 0 ] || die 'the migration failed'
+    podman exec --interactive database psql --quiet --username=seckill seckill <deploy/postgres/roles.sql
     done_with 'the job migrates'
 
     play server-1 deploy/kubernetes/deployment.yaml
@@ -55,10 +57,8 @@ try_kubernetes() {
     done_with 'two servers: probes, no capabilities, nothing to write on'
 
     # Told to end: not ready any more, and it sells on; then status 0, before it would be killed.
-    seckill() { podman exec server-2-seckill seckill "$@"; }
-    sql() { podman exec database psql -AtF ' ' --username=postgres seckill --command "$1"; }
-    local crowd_at=$first_at
-    sale_at "$crowd_at:8080" 100 80 6
+    in_server=(podman exec server-2-seckill) in_database=(podman exec database)
+    sale_at "$first_at:8080" 100 80 6
     sleep 1
     quietly podman kill --signal TERM server-1-seckill
     within 5 'a server that ends is not ready' is_draining "$first_at"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The manifests of deploy/kubernetes as podman can play them.
 
-pods.py secret DATABASE_URL REDIS_URL SECRET        the Secret, as `podman secret create` takes it
+pods.py secret OWNER_URL DATABASE_URL REDIS_URL SECRET  the Secret, as `podman secret create` takes it
 pods.py settings                                    the ConfigMap that kustomize makes of settings.env
 pods.py pod NAME MANIFEST                           its template, as a Pod of this name
 pods.py probes MANIFEST                             the paths that are probed, one a line
@@ -18,7 +18,7 @@ import yaml
 
 word, *arguments = sys.argv[1:]
 if word == "secret":
-    values = dict(zip(("database-url", "redis-url", "secret"), arguments), sms="log")
+    values = dict(zip(("owner-database-url", "database-url", "redis-url", "secret"), arguments), sms="log")
     print(json.dumps({key: base64.b64encode(value.encode()).decode() for key, value in values.items()}))
 elif word == "settings":
     with open("deploy/kubernetes/settings.env") as file:

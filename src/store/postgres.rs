@@ -209,7 +209,14 @@ impl Database {
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
         let others = pool(OTHER_CONNECTIONS, options.clone(), &durability);
         let steps = pool(STEP_CONNECTIONS, options, &durability);
-        Ok(Self { purchases, others, steps, durability, node: node.map(Arc::new), address: Arc::new(address) })
+        Ok(Self {
+            purchases,
+            others,
+            steps,
+            durability,
+            node: node.map(Arc::new),
+            address: Arc::new(address),
+        })
     }
 
     /// Finds out whether a connection pooler stands before the server: from then on, every piece of work is
