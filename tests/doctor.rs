@@ -64,6 +64,7 @@ async fn what_is_fine_and_what_is_in_danger_has_a_line_each() {
         ("Redis ", "7."),
         ("Redis memory", ""),
         ("Redis locks", "taken and released"),
+        ("Redis order ids", "can be drawn"),
         ("Redis login limits", "can be counted"),
     ] {
         says(&ran, "ok", about, words);

@@ -40,7 +40,7 @@ pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let mut worst = Level::Fine;
     let mut tell = |found: Vec<Finding>| {
         worst = found.iter().map(|finding| finding.level).chain([worst]).max().unwrap_or(worst);
-        found.iter().try_for_each(|finding| say(finding))
+        found.iter().try_for_each(say)
     };
     tell(settings::of_server(&args.server))?;
     tell(vec![secret(&args.secret, is_private)])?;

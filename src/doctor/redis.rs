@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use chrono::NaiveDate;
 use redisson_lock::connection::Redis;
 use redisson_lock::{Lease, LockClient, LockOptions};
 
@@ -29,6 +30,7 @@ pub async fn look(redis: &Redis, url: &str, keys: &Keys) -> Vec<Finding> {
     found.push(topology(url));
     found.push(tls(url));
     found.push(locks(redis, keys).await);
+    found.push(order_ids(redis, keys).await);
     found.push(limits(redis, keys).await);
     found
 }
@@ -153,6 +155,20 @@ async fn locks(redis: &Redis, keys: &Keys) -> Finding {
     };
     client.shutdown().await;
     finding
+}
+
+/// Counts nothing at the counter of a day that is long over, and lets it go.
+async fn order_ids(redis: &Redis, keys: &Keys) -> Finding {
+    let about = "Redis order ids";
+    let counter = keys.order_counter(NaiveDate::default());
+    let tried = async {
+        redis.query::<i64>(redis::cmd("INCRBY").arg(&counter).arg(0)).await?;
+        redis.query::<i64>(redis::cmd("PEXPIRE").arg(&counter).arg(1_000)).await
+    };
+    match tried.await {
+        Ok(_) => Finding::fine(about, "can be drawn"),
+        Err(error) => Finding::broken(about, format!("{error} (docs/reference.md has the ACL)")),
+    }
 }
 
 /// Asks whether a login would be let in; what is only asked writes nothing.

@@ -76,7 +76,7 @@ pub struct Cli {
 #[allow(missing_docs)] // each struct says what it is
 pub enum Command {
     #[command(subcommand)]
-    Lab(cli::LabCommand),
+    Lab(Box<cli::LabCommand>),
     Play(Box<play::PlayArgs>),
 }
 
@@ -92,7 +92,7 @@ pub fn main() -> ExitCode {
         is_unusable: seckill::cli::is_unusable,
     };
     program.main(async |cli: Cli| match cli.command {
-        Command::Lab(command) => cli::run(command).await,
+        Command::Lab(command) => cli::run(*command).await,
         Command::Play(args) => play::run(*args).await.map(|()| ExitCode::SUCCESS),
     })
 }

@@ -13,7 +13,7 @@ use crate::{ConfigError, LogFormat, log_filter, log_format};
 /// Writes logs to standard error, so that standard output is for results, and sends traces where the build and the
 /// environment have them. The last traces are sent
 /// when the answer is dropped.
-pub(crate) fn start(default_filter: &str) -> Result<Option<Box<dyn Any>>, ConfigError> {
+pub(crate) fn start(default_filter: &str) -> Result<EndOfTraces, ConfigError> {
     let filter = log_filter(default_filter)?;
     let lines = fmt::layer()
         .with_writer(std::io::stderr)
@@ -35,9 +35,11 @@ pub(crate) fn start(default_filter: &str) -> Result<Option<Box<dyn Any>>, Config
 
 pub use otlp::continue_trace;
 
+/// What sends the last traces when it is dropped.
+type EndOfTraces = Option<Box<dyn Any>>;
+
 #[cfg(feature = "otlp")]
 mod otlp {
-    use std::any::Any;
     use std::collections::HashMap;
 
     use opentelemetry::propagation::TextMapPropagator;
@@ -51,6 +53,7 @@ mod otlp {
     use tracing_subscriber::Layer;
     use tracing_subscriber::filter::{LevelFilter, Targets};
 
+    use super::EndOfTraces;
     use crate::ConfigError;
 
     /// The target of the spans that are sent.
@@ -77,7 +80,7 @@ mod otlp {
 
     /// The settings are those of the specification: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_SERVICE_NAME`,
     /// `OTEL_TRACES_SAMPLER` and the others.
-    pub(super) fn start<S>() -> Result<(Option<impl Layer<S>>, Option<Box<dyn Any>>), ConfigError>
+    pub(super) fn start<S>() -> Result<(Option<impl Layer<S>>, EndOfTraces), ConfigError>
     where
         S: tracing::Subscriber + for<'span> tracing_subscriber::registry::LookupSpan<'span>,
     {
@@ -99,18 +102,17 @@ mod otlp {
 
 #[cfg(not(feature = "otlp"))]
 mod otlp {
-    use std::any::Any;
-
     use tracing::Span;
     use tracing_subscriber::layer::Identity;
 
+    use super::EndOfTraces;
     use crate::ConfigError;
 
     /// Makes `span` part of the trace that a client's `traceparent` names: not in this build.
     pub const fn continue_trace(_: &Span, _: Option<&str>) {}
 
     #[expect(clippy::unnecessary_wraps, reason = "as in the other build")]
-    pub(super) const fn start() -> Result<(Option<Identity>, Option<Box<dyn Any>>), ConfigError> {
+    pub(super) const fn start() -> Result<(Option<Identity>, EndOfTraces), ConfigError> {
         Ok((None, None))
     }
 }
