@@ -151,7 +151,7 @@ async fn two_installations_share_a_redis() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_demo_needs_no_right_to_look_at_the_server() {
+async fn a_demo_and_a_doctor_need_no_right_to_look_at_the_server() {
     let node = Node::start(&[]).await;
     make_user(&node, &manuals_user("docs/reference.md"), &[]).await;
     let world = World::new().await;
@@ -160,6 +160,12 @@ async fn a_demo_needs_no_right_to_look_at_the_server() {
     let ran = on(&world, &node).run(&arguments).await;
     assert_eq!(ran.status, 0, "{ran:?}");
     assert!(ran.stderr.contains("Redis of unknown version"), "{ran:?}");
+    let said = on(&world, &node).run(&["doctor"]).await.stdout;
+    assert!(said.contains("INFO is not allowed"), "{said}");
+    assert!(
+        said.contains("one was taken and released") && said.contains("can be counted"),
+        "{said}"
+    );
 }
 
 #[tokio::test]

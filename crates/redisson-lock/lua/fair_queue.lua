@@ -143,9 +143,10 @@ function fair.tell(unless_told)
   fair.wake(waiter)
 end
 
--- Has the first in the queue look how long the lock is held yet.
+-- Has the first in the queue look how long the lock is held yet, if the owner has left it kept (release.lua).
 function fair.look()
-  local waiter = redis.call('lindex', queue, 0)
+  local is_kept = redis.call('hexists', KEYS[1], (owner:gsub(':', ':-'))) == 1
+  local waiter = is_kept and redis.call('lindex', queue, 0)
   if waiter then
     fair.wake(waiter)
   end

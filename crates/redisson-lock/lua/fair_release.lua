@@ -10,7 +10,5 @@ end
 local answer = plain()
 -- Free it is, whether this user may look at the queue or not.
 pcall(fair.tell)
-if redis.call('hexists', KEYS[1], (ARGV[2]:gsub(':', ':-'))) == 1 then
-  pcall(fair.look)
-end
+pcall(fair.look)
 return answer
