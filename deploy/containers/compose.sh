@@ -7,7 +7,8 @@ port=18080 scale_port=18081
 settings=$home/env
 crowd=''
 
-compose() { "${compose_program[@]}" --env-file "$settings" "$@"; }
+# Some of what compose waits for has no end of its own: a server that never becomes healthy.
+compose() { timeout --foreground "${patience:-300}" "${compose_program[@]}" --env-file "$settings" "$@"; }
 quietly() { # quietly COMMAND...: its output goes to the log, whose end a failure shows
     printf '$ %s\n' "$*" >>"$home/log"
     "$@" >>"$home/log" 2>&1
@@ -40,7 +41,7 @@ make_images() {
         "$here/stand-ins/make.sh" "$home" "${OPT_LEVEL:-3}" "${wanted[@]}"
         done_with 'stand-ins for the base images'
     fi
-    quietly compose build app
+    patience=3600 quietly compose build app
     done_with 'the Dockerfile builds the image'
 }
 
