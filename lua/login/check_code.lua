@@ -9,21 +9,26 @@
 -- ARGV[4]: that window, in milliseconds
 -- ARGV[5]: wrong tries allowed to one address in a window
 -- ARGV[6]: that window, in milliseconds
--- RETURNS: 1: right; 0: wrong; 2: there is no code; -ms: not looked at, until the window ends
+-- RETURNS: what it is (0: wrong; 1: right; 2: there is no code; 3: not looked at, for the limit of the address; 4: for
+--   that of the phone), and for 3 and 4 the milliseconds until it may be looked at
 local code = redis.call('hget', KEYS[1], 'code')
 if not code then
-  return 2
+  return {2, 0}
 end
 local tries = tonumber(redis.call('get', KEYS[3]) or 0)
 if tries >= tonumber(ARGV[5]) then
-  return -math.max(redis.call('pttl', KEYS[3]), 1)
+  return {3, math.max(redis.call('pttl', KEYS[3]), 1)}
 end
-local is_first_of_asker = tries == 0 and redis.call('hexists', KEYS[1], 'asked:' .. ARGV[2]) == 1
-if not is_first_of_asker and tonumber(redis.call('get', KEYS[2]) or 0) >= tonumber(ARGV[3]) then
-  return -math.max(redis.call('pttl', KEYS[2]), 1)
+local asked = redis.call('hexists', KEYS[1], 'asked:' .. ARGV[2]) == 1
+if not (asked and tries == 0) and tonumber(redis.call('get', KEYS[2]) or 0) >= tonumber(ARGV[3]) then
+  local wait = redis.call('pttl', KEYS[2])
+  if asked then
+    wait = math.min(wait, redis.call('pttl', KEYS[3])) -- then it is a first try again
+  end
+  return {4, math.max(wait, 1)}
 end
 if code == ARGV[1] then
-  return 1
+  return {1, 0}
 end
 if redis.call('incr', KEYS[2]) == 1 then
   redis.call('pexpire', KEYS[2], ARGV[4])
@@ -31,4 +36,4 @@ end
 if redis.call('incr', KEYS[3]) == 1 then
   redis.call('pexpire', KEYS[3], ARGV[6])
 end
-return 0
+return {0, 0}

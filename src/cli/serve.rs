@@ -34,7 +34,7 @@ use crate::purchase::{Purchases, PurchasesOptions};
 use crate::store::{self, Database, DatabaseDurability, Keys, MAX_INSTANCE, NodeName};
 use crate::telemetry;
 
-/// Files that are not connections of clients.
+/// Files that are not connections of clients, or those of the reserve.
 const OTHER_FILES: u64 = 192;
 /// Connections beyond the limit, for probes: each for one request.
 const RESERVED_CONNECTIONS: usize = 64;
@@ -243,7 +243,7 @@ fn limits(args: &ServerArgs) -> anyhow::Result<ServerLimits> {
     let connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS) as usize;
     Ok(ServerLimits {
         connections,
-        connections_of_a_peer: (args.connections_per_address as usize).min(connections / 2),
+        connections_of_a_peer: (args.connections_per_address as usize).min(connections / 2).max(1),
         exempt: args.trusted_proxies.0.clone(),
         reserve: RESERVED_CONNECTIONS,
         idle: args.keep_alive,

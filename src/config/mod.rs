@@ -123,6 +123,9 @@ impl SmsArgs {
     pub fn settings(&self, private_database: bool) -> Result<SmsSettings<'_>, ConfigError> {
         let missing = |name: &str| ConfigError(format!("{name} is required with SECKILL_SMS=http"));
         match self.sms {
+            Some(SmsKind::Log) if self.sms_url.is_some() => Err(ConfigError(
+                "SECKILL_SMS_URL is set and SECKILL_SMS is log: set SECKILL_SMS=http".to_owned(),
+            )),
             Some(SmsKind::Log) => Ok(SmsSettings::Log),
             Some(SmsKind::Http) => Ok(SmsSettings::Http {
                 url: self.sms_url.as_ref().ok_or_else(|| missing("SECKILL_SMS_URL"))?,
@@ -258,7 +261,7 @@ mod tests {
         assert_eq!(unset.settings(true), Ok(SmsSettings::Log));
         assert_eq!(unset.settings(false), Ok(SmsSettings::Nothing));
         let (url, secret) = ("https://sms.example/send?key=1", "0123456789abcdef");
-        let log = args(Some(SmsKind::Log), Some(url), None);
+        let log = args(Some(SmsKind::Log), None, None);
         assert_eq!(log.settings(false), Ok(SmsSettings::Log));
         let http = args(Some(SmsKind::Http), Some(url), Some(secret));
         let expected = &url.parse().unwrap_or_default();
@@ -268,6 +271,7 @@ mod tests {
             (args(Some(SmsKind::Http), None, Some(secret)), "SECKILL_SMS_URL is required"),
             (args(Some(SmsKind::Http), Some(url), None), "SECKILL_SMS_SECRET is required"),
             (args(None, Some(url), Some(secret)), "set SECKILL_SMS=http"),
+            (args(Some(SmsKind::Log), Some(url), None), "SECKILL_SMS is log"),
         ] {
             let error = incomplete.settings(true).err().map(|error| error.0).unwrap_or_default();
             assert!(error.contains(words), "{error}");

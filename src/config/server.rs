@@ -71,7 +71,8 @@ pub struct ServerArgs {
     /// codes-per-phone=5/10m and codes-per-phone-day=20/24h (from one address, or one IPv6 /48),
     /// codes-per-phone-in-all=60/24h, codes-per-address=300/10m (an IPv4 address
     /// or an IPv6 /64), codes-per-network=1200/10m (an IPv6 /48), codes-in-all=200000/24h,
-    /// tries-per-address=600/10m, tries-per-network=2400/10m, wrong-tries-per-phone=50/24h
+    /// tries-per-address=600/10m, tries-per-network=2400/10m, wrong-tries-per-phone=50/24h,
+    /// wrong-tries-per-phone-and-address=10/1h
     #[arg(long, env = "SECKILL_LOGIN_LIMITS", value_name = "LIMITS", default_value = "")]
     pub login_limits: LoginLimits,
 

@@ -59,8 +59,9 @@ const SETTINGS: &str =
        and s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
        and s.setrole in (0, (select oid from pg_roles where rolname = current_user))
      order by s.setrole desc, s.setdatabase desc limit 1) as role_isolation,
-    current_setting('max_connections')::int as max_connections,
-    (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections,
+    current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+        - coalesce(current_setting('reserved_connections', true), '0')::int as max_connections,
+    (select coalesce(sum(numbackends), 0) from pg_stat_database)::bigint as connections,
     nullif(current_setting('idle_session_timeout', true), '0') as idle_timeout,
     (select extversion from pg_extension where extname = 'citus') as citus,
     current_setting('server_encoding') as encoding) as settings";

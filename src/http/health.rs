@@ -23,9 +23,9 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 const ANSWERS_WITHIN: Duration = Duration::from_millis(900);
 /// How long a server that reaches the database says so in Redis: a moment more than it takes to say it again.
 const SEEN_FOR: Duration = Duration::from_millis(2500);
-/// A server that has not reached the database for so long believes those that still do. Longer than [`SEEN_FOR`] by
-/// what servers may differ in noticing that it went away for all of them.
-const BELIEVES_AFTER: Duration = Duration::from_secs(5);
+/// A server that has not reached the database for so long asks whether it is the only one. Longer than [`SEEN_FOR`] by
+/// what servers may differ in noticing that it went away for all of them; and longer than a restart of both stores.
+const ASKS_AFTER: Duration = Duration::from_secs(5);
 
 /// What the process can reach, and whether it should get requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -38,15 +38,15 @@ pub struct Readiness {
     pub redis: &'static str,
     /// Whether a crash of the database's machine loses nothing: `durable`, `unsafe: …` or `unknown`.
     pub durability: &'static str,
-    /// Whether other servers can do what this one cannot: it reaches neither store, or they reach the database and
-    /// it does not.
+    /// Whether other servers can do what this one cannot: for some seconds it has reached neither store, or they
+    /// reach the database and it does not.
     pub cut_off: bool,
     /// Whether the process was told to end, and new requests should go elsewhere.
     pub draining: bool,
 }
 
 impl Readiness {
-    /// Whether the process should get requests. A store that is away for all servers is no reason against it: no other
+    /// Whether the process should get requests. One store that is away for all servers is no reason against it: no other
     /// server could do better, and this one still refuses rightly, answers reads and says when to come again.
     pub fn is_ready(&self) -> bool {
         !self.cut_off && !self.draining
@@ -110,22 +110,17 @@ impl Asking {
         let (database, redis) =
             tokio::join!(answers(self.database.ping()), answers(self.redis.ping()));
         self.away_since = if database { None } else { self.away_since.or(Some(Instant::now())) };
-        let cut_off = match (database, redis) {
-            (true, false) => false,
-            // A server whose network is gone reaches neither.
-            (false, false) => true,
-            (true, true) => {
-                // Where it cannot be said, the others go on as if the database were away for all.
-                let _ = answers(self.say_that_it_is_seen()).await;
-                false
-            }
-            (false, true) => self.is_believed_away() && self.others_see_it().await,
-        };
+        if database && redis {
+            // Where it cannot be said, the others go on as if the database were away for all.
+            let _ = answers(self.say_that_it_is_seen()).await;
+        }
+        // A server whose network is gone reaches neither, and cannot ask.
+        let cut_off = self.is_long_away() && (!redis || self.others_see_it().await);
         Reached { database, redis, cut_off }
     }
 
-    fn is_believed_away(&self) -> bool {
-        self.away_since.is_some_and(|since| since.elapsed() >= BELIEVES_AFTER)
+    fn is_long_away(&self) -> bool {
+        self.away_since.is_some_and(|since| since.elapsed() >= ASKS_AFTER)
     }
 
     async fn say_that_it_is_seen(&self) -> Result<(), RedisError> {

@@ -34,8 +34,10 @@ const IDLE_WHEN_CROWDED: Duration = Duration::from_secs(10);
 /// How long a connection of a load balancer may be idle: the balancer closes it first. (A request that is sent
 /// while the server closes is lost.) The system finds those whose balancer is gone.
 const IDLE_OF_BALANCER: Duration = Duration::from_secs(3600);
-/// How long a connection of the reserve may take: one request that is answered at once.
-const RESERVED_FOR: Duration = Duration::from_secs(3);
+/// How long the head of the only request on a connection of the reserve may take: the next probe waits for it.
+const RESERVED_HEAD: Duration = Duration::from_millis(500);
+/// How long such a connection may take in all. It ends a stream; every other answer is there before.
+const RESERVED_FOR: Duration = Duration::from_secs(15);
 /// How often the log says that an address has too many connections.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 /// The server closes a connection whose client reads nothing of an answer for so long.
@@ -156,7 +158,8 @@ pub async fn serve<S>(
             request
         });
         let is_crowded = permits.available_permits() < limits.connections / 2;
-        http.header_read_timeout(limits.idle_of(peer.ip(), is_crowded));
+        let idle = limits.idle_of(peer.ip(), is_crowded);
+        http.header_read_timeout(if is_reserved { RESERVED_HEAD } else { idle });
         http.keep_alive(!is_reserved);
         let stream = Box::pin(with_time_outs(stream));
         let connection =

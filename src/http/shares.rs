@@ -36,11 +36,10 @@ impl Shares {
         let is_limited = !is_trusted(address, &self.0.exempt);
         let address = counted_as(address);
         let mut counts = self.counts();
-        let count = counts.entry(address).or_default();
-        if *count >= self.0.limit && is_limited {
+        if is_limited && counts.get(&address).copied().unwrap_or(0) >= self.0.limit {
             return None;
         }
-        *count += 1;
+        *counts.entry(address).or_default() += 1;
         Some(Share { address, all: self.clone() })
     }
 

@@ -31,6 +31,7 @@ impl InFlight {
         let mut users = self.users();
         let count = users.entry(user).or_default();
         if *count == self.limit {
+            // Not the first: nothing was added.
             return None;
         }
         *count += 1;

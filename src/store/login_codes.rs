@@ -73,12 +73,15 @@ impl LoginCodes<'_> {
             .arg(all.window.as_millis() as u64)
             .arg(own.limit)
             .arg(own.window.as_millis() as u64);
-        let answer: i64 = redis.invoke(&call).await?;
+        let (answer, wait_ms): (i64, u64) = redis.invoke(&call).await?;
+        let wait = Duration::from_millis(wait_ms);
         Ok(match answer {
-            1 => Check::Right,
             0 => Check::Wrong,
+            1 => Check::Right,
             2 => Check::NoCode,
-            wait_ms => Check::Refused(all, Duration::from_millis(wait_ms.unsigned_abs())),
+            3 => Check::Refused(own, wait),
+            4 => Check::Refused(all, wait),
+            other => unreachable!("check_code.lua answered {other}"),
         })
     }
 

@@ -161,6 +161,9 @@ async fn place_one_by_one(
 /// Where a connection breaks, it sends the same orders again, with the same ids, until the time is over:
 /// what an earlier call wrote counts as placed and is not written twice. A silent server uses up the
 /// time in one call.
+/// How many sessions a batch may meet that know a statement of before a migration.
+const MAX_STALE_SESSIONS: u32 = 8;
+
 async fn place_all(
     database: &Database,
     voucher: VoucherId,
@@ -168,6 +171,7 @@ async fn place_all(
 ) -> Result<Vec<Placement>, StoreError> {
     let deadline = Instant::now() + ANSWER_WITHIN;
     let mut first_unknown: Option<StoreError> = None;
+    let mut stale_sessions = 0;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let call = database.run(async |session| sell(session, voucher, orders).await);
@@ -179,7 +183,8 @@ async fn place_all(
             Err(timed_out) => StoreError::unknown(Service::Postgres, timed_out),
         };
         // Each session meets it once, and is closed.
-        if error.is_stale_plan() && Instant::now() < deadline {
+        if error.is_stale_plan() && stale_sessions < MAX_STALE_SESSIONS {
+            stale_sessions += 1;
             continue;
         }
         // Once an answer was lost, an error of a later call does not tell what the first one did.

@@ -118,6 +118,10 @@ impl<'c> Executor<'c> for &'c mut DatabaseSession {
     where
         'c: 'e,
     {
+        assert!(
+            !self.is_pooled,
+            "a prepared statement has a name, which the pooler's next client would meet"
+        );
         self.connection().prepare_with(sql, parameters)
     }
 }

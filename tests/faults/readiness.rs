@@ -114,6 +114,27 @@ async fn a_database_that_is_away_for_all_empties_no_service() {
     stage.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_pause_of_both_stores_empties_no_service() {
+    let stage = Stage::new(Strategy::GroupCommit).await;
+    let node = stage.node().await;
+    for server in [Server::Postgres, Server::Redis] {
+        stage.signal(server, Signal::SIGSTOP);
+    }
+    for store in ["database", "redis"] {
+        notices(&stage, &node, store).await;
+    }
+    assert_eq!(says(&stage, &node).await.0, 200);
+    for server in [Server::Postgres, Server::Redis] {
+        stage.signal(server, Signal::SIGCONT);
+    }
+    eventually("buyers are served again", async || {
+        matches!(stage.buy(node.address, 1).await, What::Ordered(_))
+    })
+    .await;
+    stage.end().await;
+}
+
 /// One of three nodes reaches its stores through `proxies`, and through them the world is `broken` for it.
 async fn one_is_cut_off(with_redis: bool) {
     let stage = Stage::new(Strategy::GroupCommit).await;

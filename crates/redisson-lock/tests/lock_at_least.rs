@@ -141,11 +141,14 @@ async fn who_waits_learns_of_the_time_and_enters_after_it() {
         let client = redis::Client::open(&*world.redis_url).unwrap();
         let mut messages = client.get_async_pubsub().await.unwrap();
         messages.psubscribe(&channels).await.unwrap();
+        let since = std::time::Instant::now();
         held.keep_at_least(SHORT).unwrap();
         held.release().await.unwrap();
         let told = must("it is told", messages.on_message().next()).await.unwrap();
         assert_eq!(told.get_payload::<String>().unwrap(), "0");
-        must("it enters", waiting).await.unwrap().unwrap().release().await.unwrap();
+        let entered = must("it enters", waiting).await.unwrap().unwrap();
+        assert!(since.elapsed() >= SHORT, "it entered after {:?}", since.elapsed());
+        entered.release().await.unwrap();
     }
 }
 
