@@ -40,6 +40,20 @@ async fn a_refused_connection_says_by_whom() {
     assert!(error.to_string().contains("no connection to no-such-host.invalid:6379"), "{error}");
 }
 
+/// It takes connections, and says nothing.
+#[tokio::test]
+async fn a_silent_server_is_told_by_its_address() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let redis = Redis::new(&format!("redis://{address}")).unwrap();
+    let error = redis.ping().await.unwrap_err();
+    assert!(
+        error.to_string().ends_with(&format!("no answer within 400ms from {address}")),
+        "{error}"
+    );
+    assert!(!error.outcome_unknown());
+}
+
 #[tokio::test]
 async fn several_hosts_where_one_is_wanted_are_told_apart() {
     for url in ["redis://:secret@a:1,b:2", "rediss://a,b:2"] {

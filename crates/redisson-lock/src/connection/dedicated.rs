@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::error::BoxedCause;
 use super::error::RedisError;
-use super::link::{Link, in_time};
+use super::link::Link;
 use super::request::{CONNECT_TIMEOUT, unavailable};
 use crate::timeout::within;
 
@@ -55,7 +54,7 @@ impl DedicatedConnections {
     /// broken one costs nothing here. Where the server is silent it is left.
     pub(super) async fn take(
         &self,
-        connect: impl Future<Output = Result<Link, BoxedCause>>,
+        connect: impl Future<Output = Result<Link, RedisError>>,
     ) -> Result<DedicatedConnection, RedisError> {
         let place = within(CONNECT_TIMEOUT, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(_place) = place.map_err(unavailable)? else {
@@ -76,7 +75,7 @@ impl DedicatedConnections {
             }
         }
         let server = locked(&idle).server;
-        let link = in_time(connect).await.inspect_err(|_| self.leave())?;
+        let link = connect.await.inspect_err(|_| self.leave())?;
         Ok(DedicatedConnection { link, server, idle, _place })
     }
 }

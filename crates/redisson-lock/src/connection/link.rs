@@ -6,12 +6,10 @@ use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisConnectionInfo, Value};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::error::{BoxedCause, RedisError};
-use super::request::{CONNECT_TIMEOUT, unavailable};
+use super::error::BoxedCause;
 use super::slots::Address;
 use super::stream::{Written, connect};
 use super::tls::Tls;
-use crate::timeout::within;
 
 /// Where a server is, and how one gets in there.
 #[derive(Debug, Clone)]
@@ -105,13 +103,6 @@ fn taken(answer: redis::RedisResult<()>) -> redis::RedisResult<()> {
 /// Whether a connection that brought this is of no use any more.
 pub(super) fn is_broken(error: &redis::RedisError) -> bool {
     error.is_unrecoverable_error() || error.is_connection_dropped()
-}
-
-/// What `connecting` makes, unless it takes too long. Nothing was asked for yet.
-pub(super) async fn in_time<T>(
-    connecting: impl Future<Output = Result<T, BoxedCause>>,
-) -> Result<T, RedisError> {
-    within(CONNECT_TIMEOUT, connecting).await.map_err(unavailable)?.map_err(unavailable)
 }
 
 /// Without the library's own time-outs, which are plain ones.

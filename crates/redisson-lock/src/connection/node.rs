@@ -10,7 +10,7 @@ use redis::{Cmd, ErrorKind, FromRedisValue, ProtocolVersion, RedisResult, Server
 use super::dedicated::{DedicatedConnection, DedicatedConnections};
 use super::error::BoxedCause;
 use super::error::RedisError;
-use super::link::{Link, ServerLogin, config, in_time, is_broken};
+use super::link::{Link, ServerLogin, config, is_broken};
 use super::request::{Asking, CONNECT_TIMEOUT, Request, ScriptCall, unavailable, unknown};
 use super::sentinels::Sentinels;
 use super::subscriber::Subscriber;
@@ -25,6 +25,15 @@ pub(super) enum ServerAddress {
     Fixed(ServerLogin),
     /// Wherever the master is: the sentinels are asked anew for each connection.
     Elected(Sentinels),
+}
+
+impl std::fmt::Display for ServerAddress {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fixed(login) => write!(formatter, "{}", login.info.addr()),
+            Self::Elected(_) => formatter.write_str("the sentinels, or the master that they name"),
+        }
+    }
 }
 
 /// One server at a time, and the connections to it.
@@ -169,12 +178,12 @@ impl RedisServer {
 
     /// A fresh connection that hears what is published.
     pub(super) async fn subscriber(&self) -> Result<Subscriber, RedisError> {
-        in_time(async { Ok(Subscriber::plain(self.login().await?.pubsub().await?)) }).await
+        self.in_time(async { Ok(Subscriber::plain(self.login().await?.pubsub().await?)) }).await
     }
 
     /// The same at a node of a cluster, where it hears sharded messages, too. That needs RESP3.
     pub(super) async fn shard_subscriber(&self) -> Result<Subscriber, RedisError> {
-        in_time(async {
+        self.in_time(async {
             let login = self.login().await?;
             let settings = login.info.redis_settings().clone();
             let login = login.with(settings.set_protocol(ProtocolVersion::RESP3));
@@ -227,7 +236,7 @@ impl RedisServer {
         if let Some(shared) = self.shared() {
             return Ok(shared);
         }
-        let link = in_time(async { self.login().await?.link().await }).await?;
+        let link = self.in_time(async { self.login().await?.link().await }).await?;
         static GENERATIONS: AtomicU64 = AtomicU64::new(0);
         let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
         let fresh = SharedConnection { generation, link, answers: Arc::default() };
@@ -237,7 +246,17 @@ impl RedisServer {
     }
 
     async fn dedicated_connection(&self) -> Result<DedicatedConnection, RedisError> {
-        self.dedicated.take(async { self.login().await?.link().await }).await
+        let link = self.in_time(async { self.login().await?.link().await });
+        self.dedicated.take(link).await
+    }
+
+    /// What `connecting` makes, unless it takes too long. Nothing was asked for yet.
+    async fn in_time<T>(
+        &self,
+        connecting: impl Future<Output = Result<T, BoxedCause>>,
+    ) -> Result<T, RedisError> {
+        let silent = |silence| unavailable(format!("{silence} from {}", self.address));
+        within(CONNECT_TIMEOUT, connecting).await.map_err(silent)?.map_err(unavailable)
     }
 
     async fn login(&self) -> Result<ServerLogin, BoxedCause> {
