@@ -5,7 +5,7 @@
 #
 #   OPT_LEVEL   how far the image is optimised where a stand-in compiles it (default 3; 0 builds fastest)
 #
-# Without Docker it takes podman, and without a registry stand-ins for the images (README.md says what those
+# Without Docker it takes podman, and without a registry stand-ins for the images (../README.md says what those
 # cannot show). Removes what it started, also when it fails; only base images and the compiler's cache stay
 # (`make clean`). Exit 0: all held. `--if-possible`: also where no containers can run, which it says.
 set -euo pipefail
