@@ -11,7 +11,7 @@
 #   scripts/setup.sh bench      ceiling + k6, which measures the overload
 #   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
 #   scripts/setup.sh fuzz-api   runtime + curl and schemathesis
-#   scripts/setup.sh deploy-check  what checks compose files, manifests, HAProxy's file and Prometheus' rules
+#   scripts/setup.sh deploy-check  what checks compose files, manifests and alerts
 #   scripts/setup.sh containers podman and what makes images without a registry, where Docker is not
 #   scripts/setup.sh redisson   build + Redis, a JDK and Maven
 #   scripts/setup.sh pooler     PgBouncer, and the openssl by which tests make certificates
@@ -119,6 +119,8 @@ look_for() {
     deploy-check)
         need kubernetes-validate have_kubernetes_validate
         need compose have_compose
+        # Where it is packaged; the check says when it is not there.
+        case $(manager) in apt-get | apk | pacman | brew) need promtool have promtool ;; esac
         { have_kubernetes_validate && have_compose; } || need venv have_venv
         ;;
     containers)
@@ -302,6 +304,7 @@ packages_for() { # packages_for MANAGER NAME
         ;;
     *:citus) ;; # see `install_missing`
 
+    *:promtool) echo prometheus ;;
     *:podman) echo podman ;;
     *:runc) echo runc ;;
     *:catatonit) echo catatonit ;;
@@ -522,7 +525,7 @@ install_packages() {
     fi
 
     services=''
-    for service in postgresql redis-server; do
+    for service in postgresql redis-server prometheus; do
         unit_exists "$service" || services="$services $service"
     done
 

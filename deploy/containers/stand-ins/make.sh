@@ -36,5 +36,6 @@ for image in "$@"; do
     podman build --quiet --network host --layers=true --target "$target" --tag "$image" "${options[@]}" \
         --build-arg OPT_LEVEL="$opt_level" \
         --volume "$(rustc --print sysroot):/toolchain:ro" \
-        --volume /etc/ssl/certs/ca-certificates.crt:/certificates.crt:ro "$here" >/dev/null
+        --volume /etc/ssl/certs/ca-certificates.crt:/certificates.crt:ro "$here" >"$work/stand-in.log" 2>&1 ||
+        { tail -n 20 "$work/stand-in.log" >&2; exit 1; }
 done
