@@ -5,10 +5,18 @@
 export COMPOSE_PROJECT_NAME=seckill-check
 port=18080 scale_port=18081
 settings=$home/env
-crowd=''
+crowd='' running=''
 
-# Some of what compose waits for has no end of its own: a server that never becomes healthy.
-compose() { timeout --foreground "${patience:-300}" "${compose_program[@]}" --env-file "$settings" "$@"; }
+# Some of what compose waits for has no end of its own: a server that never becomes healthy. In the background,
+# because the shell hears of a signal only while it waits.
+compose() {
+    timeout "${patience:-300}" "${compose_program[@]}" --env-file "$settings" "$@" &
+    running=$!
+    local status=0
+    wait "$running" || status=$?
+    running=''
+    return "$status"
+}
 quietly() { # quietly COMMAND...: its output goes to the log, whose end a failure shows
     printf '$ %s\n' "$*" >>"$home/log"
     "$@" >>"$home/log" 2>&1

@@ -74,7 +74,8 @@ clean_up() {
     local status=$?
     trap - EXIT INT TERM
     [ "$status" = 0 ] || [ "$status" = 130 ] || tell_what_was >&2 || true
-    [ -z "${crowd:-}" ] || kill "$crowd" 2>/dev/null || true
+    [ -z "$running" ] || kill "$running" 2>/dev/null || true
+    [ -z "$crowd" ] || kill "$crowd" 2>/dev/null || true
     take_down || true
     stop_engine || true
     [ "$status" = 0 ] || say "FAILED: $failure" >&2
