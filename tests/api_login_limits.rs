@@ -243,7 +243,7 @@ async fn twenty_codes_and_fifty_wrong_tries_of_a_stranger_do_not_keep_the_owner_
 async fn a_flood_of_logins_does_not_fill_redis() {
     let api = limited("codes-in-all=20/24h").await;
     let keys = async || {
-        let pattern = format!("{}*", api.world.keys.rate("", "").trim_end_matches("rate::"));
+        let pattern = format!("{}*", api.world.keys.prefix());
         let found: Vec<String> =
             api.world.redis.query(redis::cmd("KEYS").arg(pattern)).await.unwrap();
         found.len()

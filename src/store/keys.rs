@@ -26,6 +26,11 @@ impl Keys {
         Self { prefix: prefix.into() }
     }
 
+    /// What they all begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     fn name(&self, rest: impl Display) -> String {
         format!("{}{rest}", self.prefix)
     }

@@ -72,7 +72,11 @@ async fn a_wait_outlasts_a_redis_that_sleeps() {
 async fn a_wait_that_is_over_before_the_outage_says_so_and_no_wait_tries_once() {
     let world = World::new().await;
     for (more, words, tries) in [
-        (&["--wait", "300ms"][..], "could not be taken within 300ms: Redis is unavailable", 2..=usize::MAX),
+        (
+            &["--wait", "300ms"][..],
+            "could not be taken within 300ms: Redis is unavailable",
+            2..=usize::MAX,
+        ),
         (&["--wait", "0s"], "could not be taken: Redis is unavailable", 1..=1),
         (&[], "could not be taken: Redis is unavailable", 1..=1),
     ] {

@@ -32,12 +32,13 @@ impl Program {
         Self { place: tempfile::tempdir().unwrap(), variables: Vec::new() }
     }
 
-    /// On the stores of a test's world.
+    /// On the stores of a test's world, with names in Redis of its own.
     #[cfg(feature = "shop")]
     pub fn on(world: &World) -> Self {
         Self::alone()
             .with("DATABASE_URL", &world.database_url)
             .with("REDIS_URL", &world.redis_url)
+            .with("SECKILL_KEY_PREFIX", world.keys.prefix())
             .with("SECKILL_SECRET", &world.secret)
     }
 
