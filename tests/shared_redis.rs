@@ -57,7 +57,11 @@ async fn sells_and_lets_in(program: &Program, world: World, code: impl AsyncFnOn
 
 fn on(world: &World, node: &Node) -> Program {
     let url = node.url().replace("://", "://seckill:p@");
-    Program::on(world).with("REDIS_URL", &url).with("SECKILL_SMS", "log")
+    // The manual's user has no prefix.
+    Program::on(world)
+        .with("REDIS_URL", &url)
+        .with("SECKILL_KEY_PREFIX", "")
+        .with("SECKILL_SMS", "log")
 }
 
 async fn refused(node: &Node) -> Vec<Value> {

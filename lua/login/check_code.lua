@@ -9,8 +9,7 @@
 -- ARGV[4]: that window, in milliseconds
 -- ARGV[5]: wrong tries allowed to one address in a window
 -- ARGV[6]: that window, in milliseconds
--- RETURNS: what it is (0: wrong; 1: right; 2: there is no code; 3: not looked at, for the limit of the address; 4: for
---   that of the phone), and for 3 and 4 the milliseconds until it may be looked at
+-- RETURNS: 0: wrong; 1: right; 2: no code; 3: the address, 4: the phone has no tries left; and for how many milliseconds
 local code = redis.call('hget', KEYS[1], 'code')
 if not code then
   return {2, 0}
