@@ -21,6 +21,12 @@ fi
 
 # What was built before is in podman's cache of layers.
 for image in "$@"; do
+    # As Docker completes a name; podman would call it localhost's.
+    case $image in
+    */*/*) ;;
+    */*) image=docker.io/$image ;;
+    *) image=docker.io/library/$image ;;
+    esac
     name=${image##*/}
     target=${name%%:*}
     if [ "$target" = debian ]; then
