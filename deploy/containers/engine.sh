@@ -85,8 +85,15 @@ remove_containers() {
     [ "$engine" = podman ] || return 0
     podman pod rm --all --force >/dev/null 2>&1 || true
     podman rm --all --force --volumes --time 2 >/dev/null 2>&1 || true
+    # What a build that was broken off worked in.
+    podman ps --all --external --quiet | xargs --no-run-if-empty podman rm --force >/dev/null 2>&1 || true
     podman volume rm --all --force >/dev/null 2>&1 || true
     podman network prune --force >/dev/null 2>&1 || true
+    # The monitors of health checks whose containers went away; their arguments name our storage.
+    local pid
+    for pid in $(pgrep --full "conmon .*$home/storage"); do
+        kill "$pid" 2>/dev/null || true
+    done
 }
 
 stop_engine() {
