@@ -9,7 +9,7 @@
 -- ARGV[4]: that window, in milliseconds
 -- ARGV[5]: wrong tries allowed to one address in a window
 -- ARGV[6]: that window, in milliseconds
--- RETURNS: 0: wrong; 1: right; 2: no code; 3: the address, 4: the phone has no tries left; and for how many milliseconds
+-- RETURNS: 0: wrong; 1: right; 2: no code; 3: the address, 4: the phone has no tries left; and for how many ms
 local code = redis.call('hget', KEYS[1], 'code')
 if not code then
   return {2, 0}
