@@ -101,6 +101,8 @@ stop_engine() {
     [ -z "$service" ] || kill "$service" 2>/dev/null || true
     wait 2>/dev/null || true
     remove_containers
+    # podman mounts it on itself, and `make clean` could not remove it.
+    [ "$engine" != podman ] || umount "$home/storage/overlay" 2>/dev/null || true
 }
 
 # Whether a registry gives images; else stand-ins are made.
