@@ -38,7 +38,7 @@ try_kubernetes() {
     play migration deploy/kubernetes/migration/job.yaml
     within 60 'the migration ends' has_ended migration-migrate
     [ "$(of_container migration-migrate '{{.State.ExitCode}}')" = 0 ] || die 'the migration failed'
-    podman exec --interactive database psql --quiet --username=seckill seckill <deploy/postgres/roles.sql
+    podman exec --interactive database psql --quiet --set=ON_ERROR_STOP=1 --username=seckill seckill <deploy/postgres/roles.sql
     done_with 'the job migrates'
 
     play server-1 deploy/kubernetes/deployment.yaml

@@ -64,7 +64,15 @@ if [ -n "$reason" ]; then
     say "left out: $reason."
     $if_possible && exit 0 || exit 2
 fi
-exec 9>"$home/lock"
+# Images are large, and a full disk stops everybody's work.
+mkdir -p "$home"
+free_gb=$(($(df -Pk "$home" | awk 'NR == 2 { print $4 }') / 1048576))
+if [ "$free_gb" -lt "${NEEDS_GB:-10}" ]; then
+    say "left out: $home has $free_gb GB free, and ${NEEDS_GB:-10} are wanted (NEEDS_GB)."
+    $if_possible && exit 0 || exit 2
+fi
+# Ports, networks and the engine's socket are the machine's.
+exec 9>/tmp/seckill-containers.lock
 flock --nonblock 9 || {
     say 'another run is under way' >&2
     exit 2
