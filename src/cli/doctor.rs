@@ -6,8 +6,9 @@ use std::sync::Arc;
 use clap::Args;
 use program::{FAILED, UNUSABLE, say};
 
+use super::serve::Configuration;
 use super::stores::{Stores, secret_is_required};
-use crate::config::{HomeArgs, PaymentArgs, SecretArgs, ServerArgs, SmsArgs, StoreArgs};
+use crate::config::SecretArgs;
 use crate::doctor::{Finding, Level, postgres, redis, settings};
 use crate::model::SystemClock;
 use crate::store::{self, Database, DatabaseClock, Keys};
@@ -19,21 +20,11 @@ use crate::store::{self, Database, DatabaseClock, Keys};
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    sms: SmsArgs,
-    #[command(flatten)]
-    payments: PaymentArgs,
-    #[command(flatten)]
-    secret: SecretArgs,
-    #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    configuration: Configuration,
 }
 
 /// Runs the command.
-pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
+pub async fn run(DoctorArgs { configuration: args }: DoctorArgs) -> anyhow::Result<ExitCode> {
     let is_private = args.stores.database_url.is_none();
     let sms = args.sms.settings(is_private)?;
     let payments = args.payments.settings(is_private)?;

@@ -43,21 +43,29 @@ const CONNECTIONS_PER_STREAM: usize = 4;
 /// Connections at once, where the system allows that many open files.
 const MAX_CONNECTIONS: u64 = MAX_BURST as u64;
 
+/// What a server is configured by.
+#[derive(Debug, Args)]
+#[allow(missing_docs)] // the types say it
+pub struct Configuration {
+    #[command(flatten)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    pub sms: SmsArgs,
+    #[command(flatten)]
+    pub payments: PaymentArgs,
+    #[command(flatten)]
+    pub secret: SecretArgs,
+    #[command(flatten)]
+    pub stores: StoreArgs,
+    #[command(flatten)]
+    pub home: HomeArgs,
+}
+
 /// Serve the HTTP API
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    sms: SmsArgs,
-    #[command(flatten)]
-    payments: PaymentArgs,
-    #[command(flatten)]
-    secret: SecretArgs,
-    #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    configuration: Configuration,
     /// Stop when standard input ends, so that no node outlives the program that started it
     #[arg(long, hide = true)]
     until_stdin_closes: bool,
@@ -65,6 +73,7 @@ pub struct ServeArgs {
 
 /// Runs the command.
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
+    let ServeArgs { configuration: args, until_stdin_closes } = args;
     if args.stores.database_url.is_some() && args.secret.secret.is_none() {
         return Err(secret_is_required().into());
     }
@@ -79,7 +88,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         secret: args.secret,
         stores: args.stores,
         home: args.home,
-        until_stdin_closes: args.until_stdin_closes,
+        until_stdin_closes,
         sms,
         payments,
     };
