@@ -141,9 +141,9 @@ fn content(texts: &Storefront) -> Markup {
                     span #user-phone {}
                     button.link #log-out type="button" { (texts.log_out) }
                 }
-                p.quiet #account-notice role="status" {}
             }
             p.lead { (texts.lead) }
+            p.hint #account-notice role="status" {}
         }
         div.bar {
             nav.tabs aria-label=(texts.title) {
