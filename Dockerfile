@@ -2,6 +2,8 @@
 
 FROM rust:1.95-bookworm AS build
 WORKDIR /build
+# `docker build --build-arg FEATURES=otlp .`: with traces.
+ARG FEATURES=""
 COPY . .
 # The server alone: an image is for production. The caches live with the builder, not in
 # a layer: after a change only what it touches is compiled again, which the usual trick of
@@ -9,7 +11,7 @@ COPY . .
 # step ends, hence the copy. `locked`, because two builds at once would break each other's files.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/build/target,sharing=locked \
-    cargo build --locked --release -p seckill \
+    cargo build --locked --release -p seckill --features "$FEATURES" \
     && install -D target/release/seckill /out/seckill
 
 FROM debian:bookworm-slim
