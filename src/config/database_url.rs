@@ -13,8 +13,9 @@ pub(super) fn postgres_url(text: &str) -> Result<String, String> {
     };
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let hosts = authority.rsplit('@').next().unwrap_or_default();
+    let mut parameters = rest.split_once('?').map_or("", |(_, query)| query).split('&');
     let options = PgConnectOptions::from_str(text);
-    if hosts.contains(',') || options.as_ref().is_ok_and(|to| to.get_host().contains(',')) {
+    if hosts.contains(',') || parameters.any(|one| one.starts_with("host=") && one.contains(',')) {
         return Err(
             "it names several hosts: name one, an address that follows the primary".to_owned()
         );

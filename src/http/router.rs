@@ -73,7 +73,7 @@ pub fn router_with(app: App, added: Additions) -> Router {
     let login_codes = Arc::clone(&app.memory().login_codes);
     let asking = Router::new()
         .route("/api/login-codes", post(sessions::send_code))
-        .route_layer(from_fn_with_state(login_codes, limit));
+        .route_layer(from_fn_with_state(login_codes, limit_while_connected));
     let permits = Arc::clone(&app.memory().payments);
     let paying = Router::new()
         .route("/api/orders/{id}/payments", post(payments::create))
@@ -162,6 +162,19 @@ async fn limit(State(permits): State<Arc<Semaphore>>, request: Request, next: Ne
         next.run(request).await
     });
     answering.await.unwrap_or_else(|_panic| ApiError::new(Code::Internal).into_response())
+}
+
+/// The same in the task of the connection: a client who leaves breaks it off. For what takes no connection of a pool
+/// for longer than a command of Redis.
+async fn limit_while_connected(
+    State(permits): State<Arc<Semaphore>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match permits.try_acquire_owned() {
+        Ok(_permit) => next.run(request).await,
+        Err(_) => ApiError::unavailable().into_response(),
+    }
 }
 
 /// `routes` with what concerns every request.
