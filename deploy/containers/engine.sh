@@ -101,8 +101,13 @@ stop_engine() {
     [ -z "$service" ] || kill "$service" 2>/dev/null || true
     wait 2>/dev/null || true
     remove_containers
-    # podman mounts it on itself, and `make clean` could not remove it.
-    [ "$engine" != podman ] || umount "$home/storage/overlay" 2>/dev/null || true
+    [ "$engine" = podman ] || return 0
+    # podman mounts it on itself, also by a command that is just ending, and nobody could remove it.
+    local try
+    for try in 1 2 3 4 5; do
+        umount "$home/storage/overlay" 2>/dev/null || true
+        [ "$try" = 5 ] || sleep 1
+    done
 }
 
 # Whether a registry gives images; else stand-ins are made.
