@@ -10,6 +10,7 @@ use seckill::http::server::{self, ServerLimits};
 use seckill::model::VoucherId;
 use seckill::purchase::sales::Sales;
 use seckill::store::{DatabaseClock, StoreError};
+use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
 use testkit::shop::api_client::Api;
@@ -59,6 +60,36 @@ async fn one_read_too_many_is_refused() {
     }
     drop(all);
     api.get_as(1, "/api/me").await.is(200);
+}
+
+/// Logins and login codes have permits of their own: those that are held cost nobody else anything.
+#[tokio::test]
+async fn one_login_too_many_is_refused_and_takes_nothing_from_others() {
+    let world = World::new().await;
+    let app = world.app().await;
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let limits = ServerLimits::of(100);
+    tokio::spawn(server::serve(listener, router(app.clone()), limits, std::future::pending()));
+    let api = Api::at(world, address);
+    api.world.users(1).await;
+    let asking = json!({ "phone": "13800138000" });
+    let logging_in = json!({ "phone": "13800138000", "code": "000000" });
+    let memory = app.memory();
+    for (permits, path, body, status) in [
+        (&memory.logins, "/api/sessions", &logging_in, 401),
+        (&memory.login_codes, "/api/login-codes", &asking, 202),
+    ] {
+        let all_but_one = permits.available_permits() as u32 - 1;
+        let held = permits.acquire_many(all_but_one).await.unwrap();
+        api.post("/api/sessions", &logging_in).await.is(401);
+        let last = permits.acquire().await.unwrap();
+        let refused = api.post(path, body).await;
+        assert_eq!(refused.problem(503, "unavailable").header("retry-after"), Some("1"));
+        api.get_as(1, "/api/orders").await.is(200);
+        drop((held, last));
+        api.post(path, body).await.is(status);
+    }
 }
 
 /// Nobody can read the tables, and yet all read the list and a voucher: from memory.

@@ -15,8 +15,8 @@ use crate::store::{self, Database, DatabaseClock, Keys};
 
 /// Look at the configuration of serve and at the servers it names: what is fine, what is not, what to do
 ///
-/// Takes the flags and variables of serve, connects, and changes nothing that outlives it. Exit status 1 when a promise is in danger or
-/// people are kept from something, 2 when serve would not start or not sell.
+/// Takes the flags and variables of serve, connects, and changes nothing that outlives it. Exit status 1 when a
+/// promise is in danger or people are kept from something, 2 when serve would not start or not sell.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     #[command(flatten)]

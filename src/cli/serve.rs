@@ -34,8 +34,8 @@ use crate::purchase::{Purchases, PurchasesOptions};
 use crate::store::{self, Database, DatabaseDurability, Keys, MAX_INSTANCE, NodeName};
 use crate::telemetry;
 
-/// Files that are not connections of clients, or those of the reserve.
-const OTHER_FILES: u64 = 192;
+/// Files that are not connections of clients.
+const OTHER_FILES: u64 = 128;
 /// Connections beyond the limit, for probes: each for one request.
 const RESERVED_CONNECTIONS: usize = 64;
 /// One connection in so many may be a stream of events.
@@ -249,7 +249,8 @@ impl ReadyServer {
 /// As many connections as the system allows files.
 fn limits(args: &ServerArgs) -> anyhow::Result<ServerLimits> {
     let files = rlimit::increase_nofile_limit(u64::MAX)?;
-    let connections = files.saturating_sub(OTHER_FILES).clamp(1, MAX_CONNECTIONS) as usize;
+    let others = OTHER_FILES + RESERVED_CONNECTIONS as u64;
+    let connections = files.saturating_sub(others).clamp(1, MAX_CONNECTIONS) as usize;
     Ok(ServerLimits {
         connections,
         connections_of_a_peer: (args.connections_per_address as usize).min(connections / 2).max(1),

@@ -157,7 +157,7 @@ pub async fn admit(
     }
     for counted in limits {
         // Others may have asked meanwhile.
-        if let Some(used_up) = ask(redis, keys, counted, 1).await? {
+        if let Some(used_up) = ask(redis, keys, counted, true).await? {
             return Ok(Some(used_up));
         }
     }
@@ -173,7 +173,7 @@ pub async fn first_used_up(
     keys: &Keys,
     limits: &[Counted],
 ) -> Result<Option<UsedUp>, StoreError> {
-    let looks = limits.iter().map(|counted| ask(redis, keys, counted, 0));
+    let looks = limits.iter().map(|counted| ask(redis, keys, counted, false));
     Ok(try_join_all(looks).await?.into_iter().flatten().next())
 }
 
@@ -181,11 +181,12 @@ async fn ask(
     redis: &Redis,
     keys: &Keys,
     (rate, who): &Counted,
-    count: u32,
+    counts: bool,
 ) -> Result<Option<UsedUp>, StoreError> {
     let key = keys.rate(rate.name, who);
     let window_ms = rate.window.as_millis() as u64;
-    let call = ScriptCall::new(&RATE_LIMIT).key(key).arg(rate.limit).arg(window_ms).arg(count);
+    let call =
+        ScriptCall::new(&RATE_LIMIT).key(key).arg(rate.limit).arg(window_ms).arg(u8::from(counts));
     let wait_ms: u64 = redis.invoke(&call).await?;
     Ok((wait_ms > 0).then(|| (*rate, Duration::from_millis(wait_ms))))
 }

@@ -14,6 +14,7 @@ use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
+use super::postgres::PURCHASE_CONNECTIONS;
 use super::time_limits::ANSWER_WITHIN;
 use super::{Database, DatabaseSession, Service, StoreError};
 use crate::model::{Due, OrderId, UserId, VoucherId};
@@ -161,9 +162,6 @@ async fn place_one_by_one(
 /// Where a connection breaks, it sends the same orders again, with the same ids, until the time is over:
 /// what an earlier call wrote counts as placed and is not written twice. A silent server uses up the
 /// time in one call.
-/// How many sessions a batch may meet that know a statement of before a migration.
-const MAX_STALE_SESSIONS: u32 = 8;
-
 async fn place_all(
     database: &Database,
     voucher: VoucherId,
@@ -182,8 +180,8 @@ async fn place_all(
             Ok(Err(error)) => error,
             Err(timed_out) => StoreError::unknown(Service::Postgres, timed_out),
         };
-        // Each session meets it once, and is closed.
-        if error.is_stale_plan() && stale_sessions < MAX_STALE_SESSIONS {
+        // Each session of the pool meets it once, and is closed.
+        if error.is_stale_plan() && stale_sessions < PURCHASE_CONNECTIONS {
             stale_sessions += 1;
             continue;
         }

@@ -27,7 +27,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Connections of one process for purchases: four batches in flight, and the reads of vouchers and
 /// owners. Few on purpose: more transactions in flight than cores make a hot row slower, not faster.
-const PURCHASE_CONNECTIONS: u32 = 8;
+pub(super) const PURCHASE_CONNECTIONS: u32 = 8;
 
 /// Connections of one process for everything else.
 const OTHER_CONNECTIONS: u32 = 4;
