@@ -62,10 +62,17 @@ const SHARES: [(&str, &str, f64, Wanted); 12] = [
     ("group-commit-unlocked", "batches, best", 1.0, Nothing),
     ("group-commit, 64 vouchers", "group-commit", 1.0, AtLeast(0.45)),
     ("group-commit, overload", "group-commit", 1.0, AtLeast(0.7)),
-    ("group-commit, sold out", "do-nothing handler", 1.0, AtLeast(0.5)),
+    ("group-commit, sold out", DO_NOTHING, 1.0, AtLeast(0.5)),
     // Redis spends as long on a release.
     ("lock, pairs", "lock, the script", 2.0, AtLeast(0.75)),
 ];
+
+/// The row whose answer costs what every answer costs, and does nothing.
+pub(super) const DO_NOTHING: &str = "do-nothing handler";
+
+/// Processor time of the server for one order, or answer, of which row, as a multiple of a do-nothing answer's.
+const COSTS: [(&str, Wanted); 2] =
+    [("group-commit", Below(2.9)), ("group-commit, sold out", Below(1.6))];
 
 /// Other figures that tell something.
 const OTHERS: [(&str, &str, Wanted); 8] = [
@@ -127,18 +134,28 @@ impl Results {
 
     /// Every share, taken within each round, and every other figure of those rows that were measured.
     pub(super) fn shares(&self) -> Vec<Share> {
-        let shares = SHARES.iter().filter_map(|(above, below, calls, wanted)| {
-            let [rates, ceilings] = [above, below].map(|name| self.each_round(name, "per_s"));
-            let pairs = rates.iter().zip(&ceilings);
-            let rounds: Vec<f64> = pairs.map(|(rate, ceiling)| rate * calls / ceiling).collect();
-            let is_measured = !ceilings.is_empty();
-            is_measured.then(|| self.share(above, format!("{above} / {below}"), rounds, *wanted))?
+        let costs = COSTS.iter().filter_map(|(row, wanted)| {
+            let rounds = self.quotients((row, DO_NOTHING), "cpu_us_server")?;
+            let what = format!("{row} / {DO_NOTHING}, CPU of the server");
+            self.share(row, what, rounds, *wanted)
+        });
+        let rates = SHARES.iter().filter_map(|(above, below, calls, wanted)| {
+            let rounds = self.quotients((above, below), "per_s")?;
+            let rounds = rounds.into_iter().map(|share| share * calls).collect();
+            self.share(above, format!("{above} / {below}"), rounds, *wanted)
         });
         let others = OTHERS.iter().filter_map(|(row, figure, wanted)| {
             let what = format!("{row}: {}", figure.replace('_', " "));
             self.share(row, what, self.each_round(row, figure), *wanted)
         });
-        shares.chain(others).collect()
+        costs.chain(rates).chain(others).collect()
+    }
+
+    /// A figure of one row by that of another, round by round; `None` where the other was not measured.
+    fn quotients(&self, (above, below): (&str, &str), figure: &str) -> Option<Vec<f64>> {
+        let [above, below] = [above, below].map(|name| self.each_round(name, figure));
+        let quotients = above.iter().zip(&below).map(|(above, below)| above / below);
+        (!below.is_empty()).then(|| quotients.collect())
     }
 
     /// `None` where the row was not measured. What was to come in each of its rounds and did not (a
@@ -156,26 +173,36 @@ impl Results {
         Some(Share { what, rounds, spread, wanted, met })
     }
 
-    /// The tables, for people.
+    /// The tables, for people. What an answer costs comes first: it depends least on the machine's mood.
     pub(super) fn text(&self, shares: &[Share]) -> String {
-        let figures =
-            ["cpu_us_server", "cpu_us_postgresql", "cpu_us_redis", "p50_ms", "p99_ms", "memory_mb"];
+        let spread = |row: &Row, figure| Spread::of(&self.each_round(&row.name, figure));
+        let costs = self.0.iter().filter_map(|row| {
+            let server = spread(row, "cpu_us_server")?;
+            let multiple = self.quotients((&row.name, DO_NOTHING), "cpu_us_server");
+            let mut cells = vec![row.name.clone(), median(Some(server)), ends(Some(server))];
+            cells.push(median(multiple.and_then(|rounds| Spread::of(&rounds))));
+            let stores = ["cpu_us_postgresql", "cpu_us_redis"];
+            cells.extend(stores.map(|figure| median(spread(row, figure))));
+            Some(cells)
+        });
+        let header = "CPU µs OF ONE ORDER OR ANSWER|SERVER||x DO-NOTHING|POSTGRESQL|REDIS";
+        let costs = table(header, &[], costs.collect());
         let rows = self.0.iter().map(|row| {
-            let spread = |figure| Spread::of(&self.each_round(&row.name, figure));
-            let rate = spread("per_s");
+            let rate = spread(row, "per_s");
             let mut cells = vec![row.name.clone(), row.by.to_owned(), median(rate), ends(rate)];
-            cells.extend(figures.map(|figure| median(spread(figure))));
+            cells.extend(
+                ["p50_ms", "p99_ms", "memory_mb"].map(|figure| median(spread(row, figure))),
+            );
             cells
         });
-        let header = "|BY|A SECOND||CPU µs: SERVER|POSTGRESQL|REDIS|P50 MS|P99 MS|MB";
-        let rates = table(header, &[1], rows.collect());
+        let rates = table("|BY|A SECOND||P50 MS|P99 MS|MB", &[1], rows.collect());
         let rows = shares.iter().map(|share| {
             let met = share.met.map_or("", |met| if met { "met" } else { "MISSED" }).to_owned();
             let wanted = share.wanted.clone().unwrap_or_default();
             vec![share.what.clone(), median(share.spread), ends(share.spread), wanted, met]
         });
         let shares = table("|MEDIAN||FLOOR|", &[3, 4], rows.collect());
-        format!("{rates}\n\n{shares}")
+        format!("{costs}\n\n{rates}\n\n{shares}")
     }
 }
 
