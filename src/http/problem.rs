@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::Level;
 
@@ -250,21 +251,30 @@ impl ApiError {
     }
 
     fn to_json(&self, language: Language, request_id: &str) -> Vec<u8> {
-        let mut document = json!({
-            "type": format!("urn:seckill:problem:{}", self.code.as_str()),
-            "title": self.code.title(language),
-            "status": self.status.as_u16(),
-            "code": self.code.as_str(),
-            "request_id": request_id,
-        });
-        if let Value::Object(members) = &mut document {
-            if let Some(detail) = &self.detail {
-                members.insert("detail".to_owned(), json!(detail));
-            }
-            members.extend(self.members.clone());
-        }
-        document.to_string().into_bytes()
+        let document = ProblemDocument {
+            r#type: format!("urn:seckill:problem:{}", self.code.as_str()),
+            title: self.code.title(language),
+            status: self.status.as_u16(),
+            code: self.code.as_str(),
+            request_id,
+            detail: self.detail.as_deref(),
+            members: &self.members,
+        };
+        serde_json::to_vec(&document).unwrap_or_else(|error| unreachable!("only text: {error}"))
     }
+}
+
+#[derive(Serialize)]
+struct ProblemDocument<'a> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    code: &'static str,
+    request_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
+    #[serde(flatten)]
+    members: &'a Map<String, Value>,
 }
 
 impl From<Refusal> for ApiError {

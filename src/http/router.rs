@@ -192,17 +192,14 @@ async fn answer(mut request: Request, next: Next) -> Response {
     // For the span of the request.
     request.headers_mut().insert(X_REQUEST_ID, request_id.clone());
     let matched = request.extensions().get::<MatchedPath>().cloned();
-    let answered = async {
-        match body::arrived(request).await {
-            Ok(request) => next.run(request).await,
-            Err(error) => error.into_response(),
-        }
+    let response = match body::arrived(request).await {
+        // The panic's own message is on standard error.
+        Ok(request) => AssertUnwindSafe(next.run(request))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_panic| ApiError::new(Code::Internal).into_response()),
+        Err(error) => error.into_response(),
     };
-    // The panic's own message is on standard error.
-    let response = AssertUnwindSafe(answered)
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|_panic| ApiError::new(Code::Internal).into_response());
     let mut response = problem::write(response, language, &request_id);
     response.headers_mut().insert(X_REQUEST_ID, request_id);
     security_headers::add(response.headers_mut());

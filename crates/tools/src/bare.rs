@@ -16,7 +16,7 @@ const OTHER_FILES: u64 = 128;
 
 /// The API's answer when nothing is left, to the byte, headers included: a shorter answer would be
 /// faster. (The id is that of one request.)
-const SOLD_OUT: &str = r#"{"code":"sold_out","request_id":"00000000000000000000000000000000","status":409,"title":"The voucher is sold out","type":"urn:seckill:problem:sold_out"}"#;
+const SOLD_OUT: &str = r#"{"type":"urn:seckill:problem:sold_out","title":"The voucher is sold out","status":409,"code":"sold_out","request_id":"00000000000000000000000000000000"}"#;
 const HEADERS: [(HeaderName, &str); 3] = [
     (CONTENT_TYPE, "application/problem+json"),
     (CONTENT_LANGUAGE, "en"),
