@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRef, FromRequestParts};
 use axum::http::{HeaderMap, HeaderName, request::Parts};
 use ipnet::{IpNet, Ipv6Net};
 
@@ -67,9 +67,13 @@ fn prefix(address: Ipv6Addr, length: u8) -> String {
     Ipv6Net::new_assert(address, length).trunc().to_string()
 }
 
-impl FromRequestParts<App> for ClientAddress {
+impl<S: Sync> FromRequestParts<S> for ClientAddress
+where
+    App: FromRef<S>,
+{
     type Rejection = Infallible;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let app = App::from_ref(state);
         let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let peer = parts.extensions.get().map_or(unspecified, Peer::ip);
         Ok(Self(client_address(peer, &parts.headers, &app.trusted_proxies)))

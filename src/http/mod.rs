@@ -38,5 +38,6 @@ pub mod webhook;
 
 pub use language::Language;
 pub use problem::ApiError;
-pub use router::{Additions, limited, router, router_with, with_common_layers};
+pub use router::{Additions, limited, limited_login_codes, limited_logins};
+pub use router::{router, router_with, with_common_layers};
 pub use state::{App, AppParts};

@@ -17,6 +17,7 @@ use super::vouchers::{Page, PathId};
 use super::{ApiError, App};
 use crate::model::{Order, OrderId, OrderStatus, Outcome, UserId, VoucherId};
 use crate::orders::Taken;
+use crate::purchase::PurchaseError;
 use crate::store::orders;
 use crate::telemetry;
 
@@ -115,12 +116,7 @@ pub async fn buy(
     if body.and_then(|body| body.user_id).is_some_and(|user| user != session.user) {
         return Err(ApiError::new(Code::Forbidden).detail("you buy as the user of your token"));
     }
-    let bought = app.purchases.buy(session.user, voucher).await;
-    telemetry::purchase_ended(match &bought {
-        Ok(outcome) => outcome.code(),
-        Err(error) => error.failure().answer().code,
-    });
-    match bought? {
+    match purchase(&app, session.user, voucher).await? {
         Outcome::Ordered(order) => {
             let location = [(header::LOCATION, format!("/api/orders/{}", order.id))];
             Ok((StatusCode::CREATED, location, Json(OrderBody::from(order).ordered))
@@ -128,6 +124,23 @@ pub async fn buy(
         }
         Outcome::Refused(refusal) => Err(refusal.into()),
     }
+}
+
+/// One attempt of `user` to buy `voucher`, counted.
+///
+/// # Errors
+/// As [`Purchases::buy`](crate::purchase::Purchases::buy).
+pub async fn purchase(
+    app: &App,
+    user: UserId,
+    voucher: VoucherId,
+) -> Result<Outcome, PurchaseError> {
+    let bought = app.purchases.buy(user, voucher).await;
+    telemetry::purchase_ended(match &bought {
+        Ok(outcome) => outcome.code(),
+        Err(error) => error.failure().answer().code,
+    });
+    bought
 }
 
 /// One's own orders, newest first.

@@ -39,6 +39,9 @@ pub struct Additions {
     pub api: Option<utoipa::openapi::OpenApi>,
     /// A layer around all routes, the server's and the added ones.
     pub around: Option<Box<dyn FnOnce(Router) -> Router + Send>>,
+    /// A layer around everything: it sees requests first, and answers as they are sent. For clients that speak
+    /// another dialect of HTTP.
+    pub translation: Option<Box<dyn FnOnce(Router) -> Router + Send>>,
 }
 
 /// The API.
@@ -64,16 +67,8 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .route("/api/nodes", get(nodes::list))
         .route("/api/orders", get(orders::list))
         .route("/api/orders/{id}", get(orders::find));
-    // Strangers may use these: whatever they send, it takes nothing from the routes above.
-    let logins = Arc::clone(&app.memory().logins);
-    let logging_in = Router::new()
-        .route("/api/sessions", post(sessions::create))
-        .route_layer(from_fn_with_state(logins, limit));
-    // These wait for a gateway: so they have permits of their own.
-    let login_codes = Arc::clone(&app.memory().login_codes);
-    let asking = Router::new()
-        .route("/api/login-codes", post(sessions::send_code))
-        .route_layer(from_fn_with_state(login_codes, limit_while_connected));
+    let logging_in = Router::new().route("/api/sessions", post(sessions::create));
+    let asking = Router::new().route("/api/login-codes", post(sessions::send_code));
     let permits = Arc::clone(&app.memory().payments);
     let paying = Router::new()
         .route("/api/orders/{id}/payments", post(payments::create))
@@ -86,8 +81,8 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .route("/api/vouchers/{id}/orders", post(orders::buy))
         .route("/api/payments/notifications", post(payments::notify))
         .merge(self::limited(app.clone(), limited))
-        .merge(logging_in)
-        .merge(asking)
+        .merge(limited_logins(&app, logging_in))
+        .merge(limited_login_codes(&app, asking))
         .merge(paying)
         .route("/healthz", get(operations::healthz))
         .route("/readyz", get(operations::readyz))
@@ -104,7 +99,8 @@ pub fn router_with(app: App, added: Additions) -> Router {
     let api = if let Some(around) = added.around { around(api) } else { api };
     let origins = app.allowed_origins.clone();
     let routes = with_common_layers(api).layer(from_fn_with_state(app, close_while_draining));
-    if origins.is_empty() { routes } else { routes.layer(cross_origin(origins)) }
+    let routes = if origins.is_empty() { routes } else { routes.layer(cross_origin(origins)) };
+    if let Some(translation) = added.translation { translation(routes) } else { routes }
 }
 
 /// The span of a request. It is off as long as no log and no trace wants it.
@@ -138,6 +134,22 @@ fn cross_origin(origins: Vec<HeaderValue>) -> CorsLayer {
 /// `routes` within the limit on requests that ask the database.
 pub fn limited<S: Clone + Send + Sync + 'static>(app: App, routes: Router<S>) -> Router<S> {
     routes.route_layer(from_fn_with_state(Arc::clone(&app.memory().reads), limit))
+}
+
+/// `routes` within the limit on logins. Strangers may use them: whatever they send, it takes nothing from the routes
+/// of [`limited`].
+pub fn limited_logins<S: Clone + Send + Sync + 'static>(app: &App, routes: Router<S>) -> Router<S> {
+    routes.route_layer(from_fn_with_state(Arc::clone(&app.memory().logins), limit))
+}
+
+/// `routes` within the limit on login codes that are on their way. They wait for a gateway: so they have permits of
+/// their own.
+pub fn limited_login_codes<S: Clone + Send + Sync + 'static>(
+    app: &App,
+    routes: Router<S>,
+) -> Router<S> {
+    let permits = Arc::clone(&app.memory().login_codes);
+    routes.route_layer(from_fn_with_state(permits, limit_while_connected))
 }
 
 /// Clients and proxies keep connections to a process that is to end. The next answer tells each of them
