@@ -62,20 +62,28 @@ pub(super) async fn around(
     if !asks {
         return next.run(request).await;
     }
-    let answered = SENT.scope(RefCell::new(None), async {
-        let response = next.run(request).await;
-        (response, SENT.with(RefCell::take))
-    });
-    let (response, sent) = answered.await;
-    match sent {
-        Some((phone, code)) if is_local || !demonstration.is_admins(&phone) => {
-            with_code(response, code).await
-        }
-        _ => response,
+    match demonstration.shown(is_local, next.run(request)).await {
+        (response, Some(code)) => with_code(response, code).await,
+        (response, None) => response,
     }
 }
 
 impl Demonstration {
+    /// What `asking` answers, and the code that it sent, where the client may see it.
+    pub(super) async fn shown<T>(
+        &self,
+        is_local: bool,
+        asking: impl Future<Output = T>,
+    ) -> (T, Option<String>) {
+        let answered = SENT.scope(RefCell::new(None), async {
+            let answer = asking.await;
+            (answer, SENT.with(RefCell::take))
+        });
+        let (answer, sent) = answered.await;
+        let seen = sent.filter(|(phone, _)| is_local || !self.is_admins(phone));
+        (answer, seen.map(|(_, code)| code))
+    }
+
     fn is_admin(&self, headers: &HeaderMap) -> bool {
         let Some((_, admin)) = self.admin else { return false };
         self.app.tokens.verify(headers).is_ok_and(|token| token.user == admin)
@@ -87,7 +95,7 @@ impl Demonstration {
 }
 
 /// Whether the client is on this machine, and asked for it by a loopback name.
-fn is_here(peer: Option<&Peer>, headers: &HeaderMap) -> bool {
+pub(super) fn is_here(peer: Option<&Peer>, headers: &HeaderMap) -> bool {
     let is_loopback = peer
         .is_some_and(|Peer(address): &Peer| SocketAddr::ip(address).to_canonical().is_loopback());
     is_loopback && is_local(headers)

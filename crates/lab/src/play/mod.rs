@@ -5,6 +5,7 @@ mod board;
 mod crowd_sender;
 mod crowd_verdict;
 mod crowds;
+mod hmdp;
 mod local;
 mod local_crowds;
 mod login;
@@ -146,14 +147,16 @@ fn additions(
 ) -> Additions {
     let site = Arc::new(Site::with(site_additions(admin.map(|(phone, _)| phone))));
     let state = PlayState { app: ready.app.clone(), crowds };
+    let demonstration = Demonstration { app: ready.app.clone(), admin };
     let routes = pages::routes(Arc::clone(&site))
         .merge(page::routes(player, &site))
-        .merge(crowds::routes(state));
-    let demonstration = Demonstration { app: ready.app.clone(), admin };
+        .merge(crowds::routes(state))
+        .merge(hmdp::routes(demonstration.clone()));
     let around = from_fn_with_state(demonstration, login::around);
     Additions {
         routes,
         api: Some(CrowdsApi::openapi()),
         around: Some(Box::new(|all| all.layer(around))),
+        translation: Some(Box::new(hmdp::translated)),
     }
 }

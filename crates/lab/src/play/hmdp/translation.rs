@@ -1,0 +1,144 @@
+//! From the application's requests to the server's, and from the server's answers to the application's.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use serde::Deserialize;
+
+use super::PREFIX;
+use super::answer::failure_body;
+
+pub(super) const WRONG_CODE: &str = "验证码错误";
+
+/// The longest problem document, in bytes.
+const MAX_PROBLEM: usize = 64 * 1024;
+
+/// Translates what concerns a route of the application. The rest passes unseen.
+pub(super) async fn translate(mut request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let path = path.strip_prefix(PREFIX).unwrap_or(path);
+    if !["/user/", "/voucher/", "/voucher-order/"].iter().any(|root| path.starts_with(root)) {
+        return next.run(request).await;
+    }
+    let logs_in = path == "/user/login";
+    let headers = request.headers_mut();
+    add_scheme(headers);
+    headers.insert(header::ACCEPT_LANGUAGE, HeaderValue::from_static("zh-CN"));
+    translated(next.run(request).await, logs_in).await
+}
+
+/// The application takes its token bare; the server wants `Bearer` before it.
+fn add_scheme(headers: &mut HeaderMap) {
+    let said = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let bare = said.map(str::trim).filter(|token| !token.is_empty() && !token.contains(' '));
+    let with_scheme = bare.and_then(|token| HeaderValue::try_from(format!("Bearer {token}")).ok());
+    if let Some(value) = with_scheme {
+        headers.insert(header::AUTHORIZATION, value);
+    }
+}
+
+/// What is read of a problem document.
+#[derive(Debug, Deserialize)]
+struct TranslatedProblem {
+    code: String,
+    title: String,
+    detail: Option<String>,
+}
+
+async fn translated(response: Response, logs_in: bool) -> Response {
+    let content_type = response.headers().get(header::CONTENT_TYPE);
+    if content_type.is_none_or(|it| it != "application/problem+json") {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let bytes = to_bytes(body, MAX_PROBLEM).await.unwrap_or_default();
+    let Ok(problem) = serde_json::from_slice::<TranslatedProblem>(&bytes) else {
+        unreachable!("every problem document has a code and a title")
+    };
+    let (status, why) = told(parts.status, problem, logs_in);
+    parts.status = status;
+    if status != StatusCode::UNAUTHORIZED {
+        parts.headers.remove(header::WWW_AUTHENTICATE);
+    }
+    parts.headers.remove(header::CONTENT_LENGTH);
+    parts.headers.remove(header::CONTENT_TYPE);
+    let body = why.map_or_else(Body::empty, |why| {
+        let (content_type, body) = failure_body(&why);
+        parts.headers.insert(header::CONTENT_TYPE, content_type);
+        body
+    });
+    Response::from_parts(parts, body)
+}
+
+/// The status, and `errorMsg` where there is a body.
+///
+/// An expected "no" is 200. The status of what the sale did not decide stays: a load test that looks at nothing else
+/// must not take a server that is overloaded for one that has sold out.
+fn told(
+    status: StatusCode,
+    problem: TranslatedProblem,
+    logs_in: bool,
+) -> (StatusCode, Option<String>) {
+    let TranslatedProblem { code, title, detail } = problem;
+    let why = detail.map_or(title.clone(), |detail| format!("{title}：{detail}"));
+    match (status, code.as_str()) {
+        (StatusCode::UNAUTHORIZED, _) if logs_in => (StatusCode::OK, Some(WRONG_CODE.to_owned())),
+        // As the application's interceptor.
+        (StatusCode::UNAUTHORIZED, _) => (status, None),
+        (StatusCode::CONFLICT, _)
+        | (StatusCode::UNPROCESSABLE_ENTITY | StatusCode::PAYLOAD_TOO_LARGE, _)
+        | (_, "voucher_not_found") => (StatusCode::OK, Some(why)),
+        _ => (status, Some(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seckill::http::problem::Code;
+
+    use super::*;
+
+    #[test]
+    fn an_expected_no_is_200_and_what_the_sale_did_not_decide_keeps_its_status() {
+        let told = |code: Code, logs_in| {
+            let problem = TranslatedProblem {
+                code: code.as_str().to_owned(),
+                title: "题".to_owned(),
+                detail: Some("why".to_owned()),
+            };
+            let (status, why) = told(code.status(), problem, logs_in);
+            (status.as_u16(), why)
+        };
+        let why = Some("题：why".to_owned());
+        for code in Code::ALL {
+            let expected = match code {
+                Code::Unauthenticated => (401, None),
+                Code::Forbidden => (403, why.clone()),
+                Code::NotFound | Code::OrderNotFound => (404, why.clone()),
+                Code::MethodNotAllowed => (405, why.clone()),
+                Code::TooManyRequests => (429, why.clone()),
+                Code::Internal => (500, why.clone()),
+                Code::Unavailable => (503, why.clone()),
+                _ => (200, why.clone()),
+            };
+            assert_eq!(told(code, false), expected, "{code:?}");
+        }
+        assert_eq!(told(Code::Unauthenticated, true), (200, Some(WRONG_CODE.to_owned())));
+    }
+
+    #[test]
+    fn a_bare_token_gets_its_scheme_and_any_other_value_stays() {
+        let sent = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, HeaderValue::from_static(value));
+            add_scheme(&mut headers);
+            headers.remove(header::AUTHORIZATION)
+        };
+        assert_eq!(sent("a.b.c").as_ref(), Some(&HeaderValue::from_static("Bearer a.b.c")));
+        for other in ["Bearer a.b.c", "bearer a", "Basic a", "", "a b"] {
+            assert_eq!(sent(other).as_ref(), Some(&HeaderValue::from_static(other)), "{other}");
+        }
+    }
+}
