@@ -233,6 +233,25 @@ async fn tokens_work_and_a_second_run_makes_other_users() {
 }
 
 #[tokio::test]
+async fn tokens_for_plans_of_hm_dianping_are_bare_and_one_a_line() {
+    let api = Api::new().await;
+    api.world.at_present().await;
+    let program = Program::on(&api.world);
+    let file = program.file("tokens.txt");
+    let tokens = ["tokens", "--users", "3", "--out", file.to_str().unwrap(), "--format"];
+    program.says(&[&tokens[..], &["hmdp"]].concat()).await;
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.ends_with('\n') && !text.contains(','), "{text}");
+    for (token, user) in text.lines().zip(1..) {
+        let me = api.send(api.request("GET", "/api/me").bearer_auth(token)).await;
+        assert_eq!(me.is(200).text_of("id"), user.to_string());
+    }
+    assert_eq!(text.lines().count(), 3);
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    program.run(&[&tokens[..], &["xml"]].concat()).await.refused(2, "csv");
+}
+
+#[tokio::test]
 async fn tokens_may_begin_at_any_id_that_a_phone_has_room_for() {
     let api = Api::new().await;
     api.world.at_present().await;

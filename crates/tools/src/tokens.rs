@@ -1,13 +1,14 @@
 //! `seckill tokens`.
 
 use std::fs::OpenOptions;
+use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use sqlx::PgPool;
 
 use seckill::cli::stores::{Stores, secret_is_required};
@@ -26,7 +27,16 @@ const USERS_A_STATEMENT: u32 = 10_000;
 /// How long the database may take to set ids aside, or to look for a person among them.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// Create users for a load test and write a token for each: CSV `user_id,token`
+/// How tokens are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TokenFormat {
+    /// CSV with the head `user_id,token`
+    Csv,
+    /// One bare token a line, as plans for hm-dianping read them
+    Hmdp,
+}
+
+/// Create users for a load test and write a token for each
 #[derive(Debug, Args)]
 pub struct TokensArgs {
     /// How many
@@ -41,6 +51,9 @@ pub struct TokensArgs {
     /// Where to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// How to write
+    #[arg(long, value_enum, default_value_t = TokenFormat::Csv)]
+    format: TokenFormat,
     #[command(flatten)]
     secret: SecretArgs,
     #[command(flatten)]
@@ -68,7 +81,8 @@ pub async fn run(args: TokensArgs) -> anyhow::Result<()> {
     }
     let minted = mint(&database, &tokens, args.first, args.users).await?;
     database.close().await;
-    write(&args.out, &minted).with_context(|| format!("cannot write {}", args.out.display()))?;
+    write(&args.out, args.format, &minted)
+        .with_context(|| format!("cannot write {}", args.out.display()))?;
     if let (Some((first, _)), Some((last, _))) = (minted.first(), minted.last()) {
         eprintln!("users {first} to {last}, good for {} days", LONGEST_TOKEN_LIFE.num_days());
     }
@@ -166,14 +180,25 @@ fn check_range(first: UserId, count: u32) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn write(path: &Path, minted: &[(UserId, String)]) -> anyhow::Result<()> {
+fn write(path: &Path, format: TokenFormat, minted: &[(UserId, String)]) -> anyhow::Result<()> {
     // A reader of a token is its user.
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    let mut file = csv::Writer::from_writer(file);
-    file.write_record(["user_id", "token"])?;
-    for (user, token) in minted {
-        file.write_record([&user.to_string(), token])?;
+    match format {
+        TokenFormat::Csv => {
+            let mut file = csv::Writer::from_writer(file);
+            file.write_record(["user_id", "token"])?;
+            for (user, token) in minted {
+                file.write_record([&user.to_string(), token])?;
+            }
+            file.flush()?;
+        }
+        TokenFormat::Hmdp => {
+            let mut file = BufWriter::new(file);
+            for (_, token) in minted {
+                writeln!(file, "{token}")?;
+            }
+            file.flush()?;
+        }
     }
-    file.flush()?;
     Ok(())
 }

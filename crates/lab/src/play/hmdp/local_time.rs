@@ -13,13 +13,19 @@ pub(super) fn parse(text: &str) -> Option<NaiveDateTime> {
 
 /// The instant at which clocks in `zone` show `local`, by the rule of Java: of two instants the earlier one; in the gap
 /// of an hour that is left out, as much later as the gap is long.
+///
+/// It asks for the offsets of instants alone: where an hour comes twice, chrono's `from_local_datetime` takes its first
+/// second for the second time.
 pub(super) fn instant<Z: TimeZone>(zone: &Z, local: NaiveDateTime) -> Option<DateTime<Utc>> {
-    if let Some(at) = zone.from_local_datetime(&local).earliest() {
-        return Some(at.to_utc());
-    }
-    let day_before = local.checked_sub_signed(TimeDelta::days(1))?;
-    let before = zone.from_local_datetime(&day_before).earliest()?;
-    local.checked_sub_offset(before.offset().fix()).map(|at| at.and_utc())
+    let offset_at = |utc: &NaiveDateTime| zone.offset_from_utc_datetime(utc).fix();
+    // No zone is a day away from Universal Time, nor changes twice in two days.
+    let before = offset_at(&local.checked_sub_signed(TimeDelta::days(1))?);
+    let after = offset_at(&local.checked_add_signed(TimeDelta::days(1))?);
+    let instants = [before, after].map(|offset| (offset, local.checked_sub_offset(offset)));
+    let shows_local = |offset, utc: &NaiveDateTime| offset_at(utc) == offset;
+    let shown =
+        instants.iter().find_map(|(offset, utc)| utc.filter(|utc| shows_local(*offset, utc)));
+    shown.or(instants[0].1).map(|utc| utc.and_utc())
 }
 
 /// What clocks in `zone` show at `at`.
