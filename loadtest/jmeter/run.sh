@@ -7,11 +7,13 @@
 #   loadtest/jmeter/run.sh rush                    everyone at once
 #   loadtest/jmeter/run.sh double_click            each user clicks many times at once
 #   RUNG=r01 loadtest/jmeter/run.sh rush           a rung of the lab, see `seckill lab serve`
-#   loadtest/jmeter/run.sh my.jmx                  a plan of one's own that takes the same properties
+#   DIALECT=hmdp loadtest/jmeter/run.sh rush       a server that speaks as hm-dianping does, `seckill play`
+#   loadtest/jmeter/run.sh my.jmx [-Jname=value …] a plan of one's own, see below
 #
 #   BASE_URL       the server (default http://127.0.0.1:8080; for a rung http://127.0.0.1:8081)
+#   DIALECT        what it speaks: seckill, or hmdp as hm-dianping does (default seckill)
 #   VOUCHER        what is bought (default: the newest voucher)
-#   TOKENS         the CSV of `seckill tokens` (default tokens.csv)
+#   TOKENS         the file of `seckill tokens`, CSV or one token a line (default tokens.csv)
 #   USERS          how many come (default: rush 1000, on a rung 500; double_click 10)
 #   CLICKS         of each user in double_click (default 50)
 #   RUNG           buy at this rung of `seckill lab serve` instead, with a voucher of its own of
@@ -21,6 +23,11 @@
 #                  sample; .log, JMeter's own
 #   TIME_LIMIT     seconds after which JMeter is stopped (default 180)
 #   JMETER_HOME    JMeter 3 or later; without it the `jmeter` in PATH, Debian's 2.13 included
+#
+# A plan of one's own that reads the properties `path` and `tokens` is judged as ours are. Any other plan runs
+# as it is. What it lacks (a property without a default, a file, a variable that nothing defines) is said before
+# anything is sent; it gets the properties scheme, host and port of BASE_URL, and those that are given here. Then
+# its own assertions judge, and, with VOUCHER, the stock of that voucher at BASE_URL.
 #
 # Exit status 0: every check held. 1: one did not (an oversell among them). 2: could not run. The
 # users must not hold the voucher yet, and nobody else may buy it meanwhile.
@@ -35,11 +42,21 @@ die() {
 
 # --- What is asked for -----------------------------------------------------------------------
 
-[[ $# -eq 1 && $1 != -* ]] || die 'usage: loadtest/jmeter/run.sh rush|double_click|PLAN.jmx; what is set by variables stands at the top of this file.'
+[[ $# -ge 1 && $1 != -* ]] || die 'usage: loadtest/jmeter/run.sh rush|double_click|PLAN.jmx [-Jname=value ...]; what is set by variables stands at the top of this file.'
 plan=$1
-[[ -e $plan || $plan == *.jmx ]] || plan=$here/$1.jmx
-[[ -r $plan ]] || die "there is no plan '$plan'."
+shift
+for property in "$@"; do
+    [[ $property =~ ^-J[^=]+=. ]] || die "'$property' is not a property such as -Jname=value."
+done
+given=("$@")
+[[ -e $plan || $plan == *.jmx ]] || plan=$here/$plan.jmx
+[[ -f $plan && -r $plan ]] || die "there is no plan '$plan'."
+grep -q '<jmeterTestPlan' "$plan" || die "'$plan' is not a plan of JMeter's."
 name=$(basename "$plan" .jmx)
+foreign=''
+if ! grep -qE '__(P|property)\(path[,)]' "$plan" || ! grep -qE '__(P|property)\(tokens[,)]' "$plan"; then foreign=yes; fi
+dialect=${DIALECT:-seckill}
+[[ $dialect == seckill || $dialect == hmdp ]] || die "DIALECT='$dialect' is neither seckill nor hmdp."
 
 whole() { # whole NAME DEFAULT LEAST: the variable's value, a whole number
     local said=${!1:-$2}
@@ -70,6 +87,21 @@ scheme=${BASH_REMATCH[1]} host=${BASH_REMATCH[2]} port=${BASH_REMATCH[4]}
 report=${REPORT:-jmeter-$name}
 [[ ${VOUCHER:-0} =~ ^[0-9]+$ ]] || die "VOUCHER='${VOUCHER:-}' is not the number of a voucher."
 [[ $rung =~ ^[A-Za-z0-9_]*$ ]] || die "RUNG='$rung' is not the name of a rung."
+[[ -z $rung || $dialect == seckill ]] || die 'DIALECT: the rungs of the lab speak seckill alone.'
+
+# As JMeter will get them. An empty value would take the property away: a bare token comes after a space.
+properties=(-Jscheme="$scheme" -Jhost="$host" -Jport="$port")
+if [[ $dialect == hmdp ]]; then properties+=('-Jtoken_scheme= ' -Jstatuses=200); fi
+if [[ -n $foreign ]]; then
+    [[ -z $rung ]] || die "RUNG: '$plan' does not read the properties path and tokens, so it cannot buy at a rung."
+    [[ -z $expect_orders || -n ${VOUCHER:-} ]] || die 'EXPECT_ORDERS: set VOUCHER, too, whose stock is to be looked at.'
+    lacks=$(PLAN_DIR=$(dirname "$plan") GIVEN=$(printf '%s\n' "${properties[@]#-J}" ${given[@]+"${given[@]#-J}"}) \
+        awk -f "$here/lacking.awk" "$plan") || die "'$plan' cannot be read."
+    if [[ -n $lacks ]]; then
+        while IFS= read -r lack; do printf "jmeter: '%s' lacks %s.\n" "$plan" "$lack" >&2; done <<<"$lacks"
+        exit 2
+    fi
+fi
 
 command -v curl >/dev/null || die 'curl is missing: run scripts/setup.sh loadtest.'
 command -v java >/dev/null || [[ -n ${JAVA_HOME:-} ]] || die 'java is missing: run scripts/setup.sh loadtest.'
@@ -125,36 +157,64 @@ member() { # member NAME: the first such member of `answer` that is a number or 
     sed -En 's/.*[{,]"'"$1"'":("([^"\\]*)"|(-?[0-9]+)).*/\2\3/p' <<<"$answer" | head -n 1
 }
 add='"seckill voucher add --title T --stock 100" puts one on sale'
+if [[ $dialect == hmdp ]]; then add='POST /voucher/seckill puts one on sale'; fi
+
+look() { # look VOUCHER: asks for it, or for the newest one; `answer` is empty where there is none
+    if [[ $dialect == seckill ]]; then
+        ask "$url/api/vouchers${1:+/}${1:-?limit=1}"
+        [[ $status != 404 && $answer != '[]' ]] || answer=''
+        return
+    fi
+    ask "$url/voucher/list/1"
+    [[ $status == 200 ]] || die "$url/voucher/list/1 answered $status: is that hm-dianping, or 'seckill play'?"
+    # One voucher a line; the first member of each is its number.
+    answer=$(sed 's/{"id":/\n{"id":/g' <<<"$answer" | grep -E "^\{\"id\":${1:-[0-9]+}," | grep '"stock":' | sort -t : -k 2,2nr | head -n 1 || true)
+}
+first_token() { # of the file that JMeter is given
+    sed -n '2s/^[0-9]*,\([^,"[:space:]]*\).*/\1/p' "$tokens"
+}
+greet() { # asks who the first token's user is, and ends when nobody is
+    if [[ $dialect == seckill ]]; then ask -H "Authorization: Bearer $(first_token)" "$url/api/me"; else ask -H "authorization: $(first_token)" "$url/user/me"; fi
+    [[ $status == 200 ]] || die "$url does not take the first token ($(member code)$([[ $dialect == seckill ]] || echo "$status")): mint them with the same data directory or secret that the server has."
+}
 
 if [[ -n $rung ]]; then
     ask -X POST "$url/lab/$rung/vouchers" -d "{\"stock\":$lab_stock}"
     [[ $(member code) != rung_not_found ]] || die "there is no rung '$rung': seckill lab list shows them."
     [[ $status == 201 ]] || die "$url/lab/$rung/vouchers answered $status: is that 'seckill lab serve'?"
     voucher=$(member voucher_id) rung=$(member rung) before=$lab_stock
-    path=/lab/$rung/vouchers/$voucher books=$url/lab/$rung/vouchers/$voucher
+    path=/lab/$rung/vouchers/$voucher/orders
     what="$rung, voucher $voucher at $url"
     tokens=$work/tokens.csv
     awk -v n="$users" 'BEGIN { print "user_id,token"; for (i = 1; i <= n; i++) print i "," i }' >"$tokens"
+elif [[ -n $foreign && -z ${VOUCHER:-} ]]; then
+    what=$plan
 else
-    tokens=${TOKENS:-tokens.csv}
-    how="\"seckill tokens --users $users --out $tokens\" writes it"
-    [[ -r $tokens ]] || die "TOKENS: there is no '$tokens': $how."
-    [[ $(head -n 1 "$tokens" | tr -d '\r') == user_id,token ]] || die "TOKENS: the first line of '$tokens' is not user_id,token: $how."
-    lines=$(($(grep -c . "$tokens") - 1))
-    ((lines >= users)) || die "TOKENS: '$tokens' has $lines tokens, and this needs $users: $how."
-    tokens=$(cd "$(dirname "$tokens")" && pwd)/$(basename "$tokens") # JMeter would look beside the plan
-    if [[ -n ${VOUCHER:-} ]]; then ask "$url/api/vouchers/$VOUCHER"; else ask "$url/api/vouchers?limit=1"; fi
-    [[ $status != 404 && $answer != '[]' ]] || die "there is no voucher ${VOUCHER:+$VOUCHER }at $url: $add."
+    if [[ -z $foreign ]]; then
+        tokens=${TOKENS:-tokens.csv}
+        how="\"seckill tokens --users $users --out $tokens\" writes it"
+        [[ -r $tokens ]] || die "TOKENS: there is no '$tokens': $how."
+        if [[ $(head -n 1 "$tokens" | tr -d '\r') != user_id,token ]]; then
+            ! grep -qE '[,"[:space:]].*.' <(tr -d '\r' <"$tokens") ||
+                die "TOKENS: '$tokens' has neither the head user_id,token nor one token a line: $how."
+            awk 'BEGIN { print "user_id,token" } { sub(/\r$/, "") } $0 != "" { print NR "," $0 }' "$tokens" >"$work/tokens.csv"
+        fi
+        [[ -e $work/tokens.csv ]] && lines_in=$work/tokens.csv || lines_in=$tokens
+        lines=$(($(grep -c . "$lines_in") - 1))
+        ((lines >= users)) || die "TOKENS: '$tokens' has $lines tokens, and this needs $users: $how."
+        tokens=$(cd "$(dirname "$lines_in")" && pwd)/$(basename "$lines_in") # JMeter would look beside the plan
+    fi
+    look "${VOUCHER:-}"
+    [[ -n $answer ]] || die "there is no voucher ${VOUCHER:+$VOUCHER }at $url: $add."
     voucher=$(member id) before=$(member stock)
     [[ $status == 200 && -n $voucher && -n $before ]] || die "$url answered $status, and no voucher."
-    sale=$(member status)
+    sale=$([[ $dialect == hmdp ]] && echo on_sale || member status) # hm-dianping does not say
     [[ $sale == on_sale || $sale == sold_out ]] || die "voucher $voucher is not on sale ($sale): $add."
-    path=/api/vouchers/$voucher books=$url/api/vouchers/$voucher
+    path=$([[ $dialect == hmdp ]] && echo "/voucher-order/seckill/$voucher" || echo "/api/vouchers/$voucher/orders")
     what="voucher $voucher at $url"
-    ask -H "Authorization: Bearer $(sed -n '2s/^[0-9]*,\([^,"[:space:]]*\).*/\1/p' "$tokens")" "$url/api/me"
-    [[ $status == 200 ]] || die "$url does not take the first token ($(member code)): mint them with the same data directory or secret that the server has."
+    [[ -n $foreign ]] || greet
 fi
-if [[ $name == double_click ]] && ((before < users)); then
+if [[ -z $foreign && $name == double_click ]] && ((before < users)); then
     die "$what has $before left, too few for $users users: set USERS, or put another voucher on sale."
 fi
 
@@ -162,14 +222,19 @@ fi
 
 jtl=$report.jtl log=$report.log
 rm -f "$jtl" "$log" # JMeter would write behind what is there
-printf 'jmeter %s: %s\n  %s users, %s click(s) each, all at once; stock %s before' "$name" "$what" "$users" "$clicks" "$before"
+printf 'jmeter %s: %s\n' "$name" "$what"
+if [[ -z $foreign ]]; then
+    printf '  %s users, %s click(s) each, all at once; stock %s before' "$users" "$clicks" "$before"
+    properties+=(-Jpath="$path" -Jtokens="$tokens" -Jusers="$users" -Jclicks="$clicks" -Jsample_variables=user_id,code)
+elif [[ -n ${VOUCHER:-} ]]; then
+    printf '  stock %s before' "$before"
+fi
 save=jmeter.save.saveservice
 # In the background and waited for: bash handles no signal while it waits for a program in the
 # foreground. Nothing is sent twice: a purchase is not to be bought again by the client.
 timeout --signal TERM --kill-after 10 "$time_limit" "${jmeter[@]}" -n -t "$plan" -l "$jtl" -j "$log" \
-    -Jscheme="$scheme" -Jhost="$host" -Jport="$port" -Jpath="$path/orders" \
-    -Jtokens="$tokens" -Jusers="$users" -Jclicks="$clicks" \
-    -Jsample_variables=user_id,code -Jhttpclient4.retrycount=0 -Jjmeterengine.nongui.port=0 \
+    "${properties[@]}" ${given[@]+"${given[@]}"} -Jhttpclient4.retrycount=0 -Jjmeterengine.nongui.port=0 \
+    -Jsampleresult.default.encoding=UTF-8 \
     -J$save.output_format=csv -J$save.print_field_names=true -J$save.default_delimiter=, \
     -J$save.assertion_results_failure_message=false >"$work/jmeter.out" 2>&1 </dev/null &
 child=$!
@@ -185,15 +250,33 @@ fi
 
 # --- The verdict -----------------------------------------------------------------------------
 
-[[ -n $rung ]] || sleep 1.2 # what the API shows is at most a second old
-ask "$books"
-after=$(member stock)
-[[ $status == 200 && -n $after ]] || die "$books answered $status, and no stock."
-printf ', %s after\n\n' "$after"
+after=''
+if [[ -n ${voucher:-} ]]; then
+    [[ -n $rung ]] || sleep 1.2 # what the API shows is at most a second old
+    if [[ -n $rung ]]; then ask "$url/lab/$rung/vouchers/$voucher"; else look "$voucher"; fi
+    after=$(member stock)
+    [[ $status == 200 && -n $after ]] || die "$url answered $status, and no stock of voucher $voucher."
+    printf ', %s after\n' "$after"
+fi
+printf '\n'
+
+if [[ -n $foreign ]]; then
+    awk -v before="${before:-}" -v after="$after" -v expect="$expect_orders" -f "$here/foreign.awk" "$jtl" && status=0 || status=1
+    printf '  %s\n\n' "$jtl"
+    exit "$status"
+fi
 
 awk -v name="$name" -v users="$users" -v clicks="$clicks" -v before="$before" -v after="$after" \
-    -v expect="$expect_orders" -v rung="$rung" -v audit_orders="$(member orders)" \
+    -v expect="$expect_orders" -v rung="$rung" -v dialect="$dialect" -v audit_orders="$(member orders)" \
     -v audit_oversold="$(member oversold)" -v audit_duplicates="$(member duplicates)" '
+    # What hm-dianping says, in each wording that its copies have.
+    BEGIN {
+        code_of["库存不足"] = "sold_out"
+        code_of["用户已经购买过一次"] = code_of["禁止重复下单"] = code_of["一人一单"] = "already_bought"
+        code_of["不允许重复下单"] = "order_in_progress"
+        code_of["秒杀尚未开始"] = "sale_not_started"; code_of["秒杀已经结束"] = "sale_ended"
+        ordered = dialect == "hmdp" ? 200 : 201
+    }
     # Fields of a line of CSV: commas within quotation marks part nothing.
     function split_csv(line,    n, quoted, i, c) {
         n = 1; field[1] = ""; quoted = 0
@@ -214,7 +297,8 @@ awk -v name="$name" -v users="$users" -v clicks="$clicks" -v before="$before" -v
         samples++
         status = field[at["responseCode"]]; code = field[at["code"]]
         if (field[at["success"]] != "true") failed++
-        if (status == "201" && code == "none") {
+        if (dialect == "hmdp") { sub(/(!|！)+$/, "", code); if (code in code_of) code = code_of[code] }
+        if (status == ordered && code == "none") {
             code = "ordered"
             if (++orders_of[field[at["user_id"]]] > 1) twice++
         } else if (status !~ /^[0-9]+$/) code = "no_answer"

@@ -6,7 +6,7 @@
 //   k6 run -e RATE=1000 loadtest/k6/capacity.js              # one rate: must be kept
 //   k6 run -e RATES=500,1000,2000 loadtest/k6/capacity.js    # rising: where does it end?
 //
-//   BASE_URL, VOUCHER, TOKENS, EXPECT_ORDERS   as in rush.js
+//   BASE_URL, DIALECT, VOUCHER, TOKENS, EXPECT_ORDERS   as in rush.js
 //   RATE      purchases a second (default 500), for
 //   DURATION  seconds (default 10)
 //   RATES     instead of these two: a staircase, each rate for
@@ -22,7 +22,8 @@
 
 import exec from 'k6/execution';
 import { Counter, Trend } from 'k6/metrics';
-import { TREND_STATS, buy, closeSale, openSale, production, readTokens, stop, thresholds, whole, wholes } from './seckill.js';
+import { TREND_STATS, buy, closeSale, openSale, readTokens, stop, thresholds, whole, wholes } from './seckill.js';
+import { chosenServer } from './dialect.js';
 import { report } from './report.js';
 
 const RISING = wholes('RATES');
@@ -34,7 +35,7 @@ const EXPECTED = ['ordered', 'sold_out'];
 const PLANNED = RATES.reduce((sum, rate) => sum + rate * STEP_S, 0);
 // One or two more arrive where a staircase has its edges.
 const tokens = readTokens(PLANNED + 2 * RATES.length);
-const server = production(tokens);
+const server = chosenServer(tokens);
 
 const started = RATES.map((_, step) => new Counter(`step_${step + 1}_started`));
 const ordered = RATES.map((_, step) => new Counter(`step_${step + 1}_ordered`));

@@ -22,7 +22,7 @@ import exec from 'k6/execution';
 import http from 'k6/http';
 import { Counter } from 'k6/metrics';
 import {
-  TREND_STATS, bearer, buy, closeSale, openSale, orderEnded, production, readTokens, stop, thresholds, waitForBegin, whole,
+  TREND_STATS, bearer, buy, closeSale, openSale, orderEnded, production, readTokens, stop, text, thresholds, waitForBegin, whole,
 } from './seckill.js';
 import { report } from './report.js';
 
@@ -36,6 +36,7 @@ const EXPIRED_AFTER_MS = 30 * 1000;
 /** How often a payment is tried that the server has no room for. */
 const PAY_TRIES = 10;
 const tokens = readTokens(USERS);
+if (text('DIALECT', 'seckill') !== 'seckill') stop('DIALECT: hm-dianping has no payments; pay.js speaks to seckill alone.');
 const server = production(tokens);
 
 const paid = new Counter('paid');

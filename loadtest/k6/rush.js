@@ -6,8 +6,9 @@
 //   k6 run loadtest/k6/rush.js
 //
 //   BASE_URL       the server (default http://127.0.0.1:8080)
+//   DIALECT        what it speaks: seckill, or hmdp as hm-dianping does (default seckill)
 //   VOUCHER        what is bought (default: the newest voucher)
-//   TOKENS         the CSV of `seckill tokens` (default tokens.csv)
+//   TOKENS         the file of `seckill tokens` (default tokens.csv)
 //   USERS          how many come (default 1000)
 //   ATTEMPTS       clicks of each, all at once (default 1)
 //   LEAD_S         seconds in which all connect before the sale begins (default 2)
@@ -18,7 +19,8 @@
 // run. The users must not hold the voucher yet, and nobody else may buy it meanwhile.
 
 import exec from 'k6/execution';
-import { TREND_STATS, buy, closeSale, openSale, production, readTokens, thresholds, waitForBegin, whole } from './seckill.js';
+import { TREND_STATS, buy, closeSale, openSale, readTokens, thresholds, waitForBegin, whole } from './seckill.js';
+import { chosenServer } from './dialect.js';
 import { report } from './report.js';
 
 const USERS = whole('USERS', 1000);
@@ -26,7 +28,7 @@ const ATTEMPTS = whole('ATTEMPTS', 1);
 const LEAD_S = whole('LEAD_S', 2, 0);
 const EXPECTED = ['ordered', 'sold_out', 'already_bought', 'order_in_progress'];
 const tokens = readTokens(USERS);
-const server = production(tokens);
+const server = chosenServer(tokens);
 
 const OWN = { purchases: [`count==${USERS * ATTEMPTS}`, 'attempts made and answered'] };
 

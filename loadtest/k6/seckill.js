@@ -48,8 +48,8 @@ export function baseUrl(otherwise) {
 }
 
 /**
- * The tokens in the CSV that `seckill tokens` wrote: one copy for all VUs. Its name is taken
- * from the directory one is in, as everywhere, and not, as k6 would, from the script's.
+ * The tokens in the file that `seckill tokens` wrote, CSV or one a line: one copy for all VUs. Its
+ * name is taken from the directory one is in, as everywhere, and not, as k6 would, from the script's.
  */
 export function readTokens(atLeast) {
   const name = text('TOKENS', 'tokens.csv');
@@ -67,13 +67,15 @@ export function readTokens(atLeast) {
   return tokens;
 }
 
-function parseTokens(csv) {
-  const [head, ...lines] = csv.split(/\r?\n/);
-  if (head !== 'user_id,token') throw new Error('its first line is not user_id,token');
-  return lines.filter((line) => line !== '').map((line, at) => {
-    const [, token] = /^\d+,([^\s,"]+)$/.exec(line) || [];
-    if (!token) throw new Error(`line ${at + 2} is not a user's number, a comma and a token`);
-    return token;
+function parseTokens(file) {
+  const lines = file.split(/\r?\n/);
+  const isCsv = lines[0] === 'user_id,token';
+  const form = isCsv ? /^\d+,([^\s,"]+)$/ : /^([^\s,"]+)$/;
+  return lines.flatMap((line, at) => {
+    if (line === '' || (isCsv && at === 0)) return [];
+    const [, token] = form.exec(line) || [];
+    if (!token) throw new Error(`line ${at + 1} is not ${isCsv ? "a user's number, a comma and a token" : 'a token, nor the head user_id,token'}`);
+    return [token];
   });
 }
 
@@ -148,7 +150,7 @@ export const TREND_STATS = ['min', 'avg', 'med', 'p(90)', 'p(95)', 'p(99)', 'max
 
 const PATIENCE = { timeout: '10s', tags: { name: 'books' } };
 
-function ask(method, url, body, params = {}) {
+export function ask(method, url, body, params = {}) {
   const response = http.request(method, url, body, { ...PATIENCE, ...params });
   let document = null;
   try {
@@ -159,7 +161,7 @@ function ask(method, url, body, params = {}) {
   return { status: response.status, document: document || {}, error: response.error };
 }
 
-function demandAnswer(asked, url, how) {
+export function demandAnswer(asked, url, how) {
   if (asked.status === 0) stop(`nothing answers at ${url} (${asked.error}): start it with "${how}", or set BASE_URL.`);
   return asked;
 }
@@ -283,6 +285,14 @@ export function bearer(token) {
   return { headers: { Authorization: `Bearer ${token}` } };
 }
 
+/** How a purchase carries its token, and how its answer is read. */
+let dialect = { carry: bearer, read };
+
+/** From here on purchases are made in this dialect: see dialect.js. */
+export function speak(other) {
+  dialect = other;
+}
+
 /**
  * Opens a connection for each click, then waits for the moment at which the sale begins. Without
  * that the first click would be through before the second had a connection.
@@ -296,12 +306,12 @@ export function waitForBegin(sale, clicks) {
 
 /** One user's clicks, all at once; gives back each answer as `{ code, order }`. */
 export function buy(sale, token, clicks, expected) {
-  const params = { ...bearer(token), tags: { name: 'buy' }, timeout: '30s' };
+  const params = { ...dialect.carry(token), tags: { name: 'buy' }, timeout: '30s' };
   const responses = clicks === 1
     ? [http.post(sale.buy, null, params)]
     : http.batch(Array(clicks).fill(['POST', sale.buy, null, params]));
   const answers = responses.map((response) => {
-    const answer = read(response);
+    const answer = dialect.read(response);
     tries.add(1);
     latency.add(response.timings.duration);
     outcomes[answer.code].add(1);
