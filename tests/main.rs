@@ -30,6 +30,7 @@ mod docs_page;
 mod doctor;
 mod faults;
 mod fenced_store;
+mod foreign_plans;
 mod group_commit;
 mod group_commit_faults;
 mod load_tools;

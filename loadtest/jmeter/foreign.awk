@@ -40,7 +40,7 @@ END {
         printf "  %-40s %-12s %8d   %d failed\n", substr(parts[1], 1, 40), substr(parts[2], 1, 12), times[rows[i]], failed_of[rows[i]]
     }
     printf "\n  latency ms   mean %d   max %d\n\n", samples ? sum / samples : 0, slowest
-    check("samples", samples, ">=1", samples >= 1, "requests made")
+    check("samples", samples + 0, ">=1", samples >= 1, "requests made")
     check("no_answer", no_answer + 0, "=0", no_answer == 0, "requests without an answer of HTTP")
     check("failed_samples", failed + 0, "=0", failed == 0, "samples that an assertion of the plan did not like")
     if (after != "") check("stock_below_zero", after < 0 ? -after : 0, "=0", after >= 0, "vouchers sold that there were not")

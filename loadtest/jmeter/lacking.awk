@@ -80,7 +80,7 @@ function look_at(text,    at, rest, end, call, arguments, name, parts, n) {
         }
     }
 }
-function define_in_script(text) {
+function define_in_script(text,    name) {
     while (match(text, /vars\.put(Object)?\([ \t]*["'][^"']+["']/)) {
         name = substr(text, RSTART, RLENGTH)
         sub(/^[^"']*["']/, "", name); sub(/["']$/, "", name)

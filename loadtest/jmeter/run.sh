@@ -103,7 +103,7 @@ if [[ -n $foreign ]]; then
     fi
 fi
 
-command -v curl >/dev/null || die 'curl is missing: run scripts/setup.sh loadtest.'
+[[ -n $foreign && -z ${VOUCHER:-} ]] || command -v curl >/dev/null || die 'curl is missing: run scripts/setup.sh loadtest.'
 command -v java >/dev/null || [[ -n ${JAVA_HOME:-} ]] || die 'java is missing: run scripts/setup.sh loadtest.'
 
 # Debian's is known by what starts it; it needs help, see debian.bsh.
