@@ -13,8 +13,6 @@ mod origin;
 mod sales;
 mod translation;
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::extract::FromRef;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -31,7 +29,7 @@ const PREFIX: &str = "/api";
 #[derive(Debug, Clone)]
 pub(super) struct HmdpState {
     demonstration: Demonstration,
-    vouchers: Arc<ListedVouchers>,
+    vouchers: ListedVouchers,
 }
 
 impl FromRef<HmdpState> for App {
@@ -43,7 +41,7 @@ impl FromRef<HmdpState> for App {
 /// The routes, with the limits that the server's own have.
 pub(super) fn routes(demonstration: Demonstration) -> Router {
     let app = demonstration.app.clone();
-    let vouchers = Arc::new(sales::listed(&app.database));
+    let vouchers = sales::listed(&app.database);
     let reading = Router::new()
         .route("/user/me", get(login::me))
         .route("/user/logout", post(login::log_out))

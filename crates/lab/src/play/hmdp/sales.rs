@@ -6,13 +6,14 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::response::Response;
 use chrono::{DateTime, Local, Utc};
+use group_commit::{Batcher, Limits};
 use seckill::http::auth::{AdminSession, Session};
 use seckill::http::body::{JsonBody, maybe_whole_number};
 use seckill::http::vouchers::{NewVoucherBody, PathId};
 use seckill::http::{ApiError, App, orders};
 use seckill::model::{Clock, InvalidId, Outcome, Voucher, VoucherId};
 use seckill::store::vouchers::{self, MAX_PAY_WITHIN_S};
-use seckill::store::{Database, ReadCache, Service};
+use seckill::store::{Database, Service, StoreError};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -24,17 +25,24 @@ use super::{HmdpState, local_time};
 /// Vouchers in a list, the newest: the application's list has no pages.
 const MAX_LISTED: i64 = 100;
 
-/// The newest vouchers, at most a second old.
-pub(super) type ListedVouchers = ReadCache<(), Arc<[Voucher]>>;
+/// Requests for the list that one read serves.
+const READ_TOGETHER: usize = 4_096;
+
+/// The newest vouchers. One read serves all who asked before it began. So the list has what was put on sale a moment
+/// ago, as the application's has, and many who ask at once cost the database one read after the other.
+pub(super) type ListedVouchers = Batcher<(), Arc<[Voucher]>, StoreError>;
 
 /// The newest vouchers in `database`.
 pub(super) fn listed(database: &Database) -> ListedVouchers {
     let database = database.clone();
-    let read = move |()| {
+    let limits = Limits { batch: READ_TOGETHER, waiting: usize::MAX, leaders: 1 };
+    Batcher::new(limits, move |asked: Vec<()>| {
         let database = database.clone();
-        async move { Ok(vouchers::list(database.pool(), None, MAX_LISTED).await?.into()) }
-    };
-    ReadCache::new(Service::Postgres, 1, usize::MAX, read)
+        async move {
+            let vouchers = vouchers::list(database.pool(), None, MAX_LISTED).await?;
+            Ok(vec![vouchers.into(); asked.len()])
+        }
+    })
 }
 
 /// A client that may put vouchers on sale. The application asks nobody who it is. Here that holds for this machine,
@@ -151,7 +159,9 @@ pub(super) async fn list(
     State(state): State<HmdpState>,
     PathId(ShopId(shop_id)): PathId<ShopId>,
 ) -> Result<Response, ApiError> {
-    let vouchers = state.vouchers.get(()).await?;
+    let read = state.vouchers.submit(()).await;
+    let failed = |error| StoreError::from_batch(Service::Postgres, error).into_read_error();
+    let vouchers = read.map_err(failed)?;
     let listed = vouchers.iter().map(|voucher| HmdpVoucher {
         id: voucher.id.get(),
         shop_id,
