@@ -157,7 +157,7 @@ struct HmdpVoucher<'a> {
 /// The newest vouchers. There are no shops: each has them all.
 pub(super) async fn list(
     State(state): State<HmdpState>,
-    PathId(ShopId(shop_id)): PathId<ShopId>,
+    PathId(MerchantId(shop_id)): PathId<MerchantId>,
 ) -> Result<Response, ApiError> {
     let read = state.vouchers.submit(()).await;
     let failed = |error| StoreError::from_batch(Service::Postgres, error).into_read_error();
@@ -179,11 +179,11 @@ pub(super) async fn list(
     Ok(success(Some(listed.collect::<Vec<_>>())))
 }
 
-/// The number of a shop.
+/// The number of a shop, of which there are none.
 #[derive(Debug)]
-pub(super) struct ShopId(i64);
+pub(super) struct MerchantId(i64);
 
-impl std::str::FromStr for ShopId {
+impl std::str::FromStr for MerchantId {
     type Err = InvalidId;
     fn from_str(text: &str) -> Result<Self, InvalidId> {
         // Any id has the form of any other.
