@@ -156,6 +156,14 @@ fn a_file_is_looked_for_beside_the_plan_and_may_be_named_by_a_property_or_a_vari
         assert_eq!(lacks.len(), usize::from(lacking.is_some()), "{file}: {lacks:?}");
         assert!(expected.is_none_or(|expected| lacks[0].starts_with(&expected)), "{lacks:?}");
     }
+    // A name that leads back to itself is not followed for ever, and nothing is known of it.
+    for (value, given) in
+        [("${file}", "-Jx=1"), ("${__P(x)}", "-Jx=${__P(x)}"), ("a${file}", "-Jx=1")]
+    {
+        let variable = string("Argument.name", "file") + &string("Argument.value", value);
+        let plan = format!("{}{}", element("Arguments", true, &variable), csv("${file}", "a"));
+        assert_eq!(place.plan(&plan).lacks(&[given]), [""; 0], "{value}");
+    }
 }
 
 #[test]

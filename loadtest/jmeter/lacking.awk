@@ -40,8 +40,9 @@ function end_of_bracket(text,    depth, i, c) {
     return 0
 }
 # With the properties that are known put in, as far as the defaults are plain.
-function expanded(text,    at, rest, end, arguments, comma, name, value) {
-    while (match(text, /\$\{__(P|property)\([^()]*\)\}/)) {
+function expanded(text,    at, end, arguments, comma, name, value, steps) {
+    # A value may name itself: then it has no end.
+    while (++steps < 50 && match(text, /\$\{__(P|property)\([^()]*\)\}/)) {
         arguments = substr(text, RSTART, RLENGTH)
         at = RSTART; end = RSTART + RLENGTH
         sub(/^[^(]*\(/, "", arguments); sub(/\)\}$/, "", arguments)
@@ -52,7 +53,7 @@ function expanded(text,    at, rest, end, arguments, comma, name, value) {
         else if (!comma) return ""
         text = substr(text, 1, at - 1) value substr(text, end)
     }
-    while (match(text, /\$\{[^${}()]+\}/)) {
+    while (++steps < 100 && match(text, /\$\{[^${}()]+\}/)) {
         name = substr(text, RSTART + 2, RLENGTH - 3)
         if (!(name in literal)) return ""
         text = substr(text, 1, RSTART - 1) literal[name] substr(text, RSTART + RLENGTH)
