@@ -14,15 +14,17 @@ use rand::seq::SliceRandom;
 
 use super::LoadError;
 
-/// One attempt: a `POST` of `path` without a body, in the name of `token`.
+/// One attempt: the request of the plan's target, by one buyer.
 #[derive(Clone)]
 pub struct PlannedRequest {
     /// Index into the plan's nodes.
     pub node: usize,
     /// Path, with the query if there is one: `/api/vouchers/1/orders`.
     pub path: Arc<str>,
-    /// Sent as `authorization: Bearer <token>`.
+    /// In place of `{token}`.
     pub token: Arc<str>,
+    /// In place of `{user}`.
+    pub user: Arc<str>,
     /// The buyer. The attempts of one buyer are concurrent.
     pub buyer: u64,
 }
@@ -126,6 +128,7 @@ mod tests {
             node: (buyer + attempt) % nodes,
             path: "/".into(),
             token: "t".into(),
+            user: "u".into(),
             buyer: buyer as u64,
         };
         (0..buyers).flat_map(|buyer| (0..attempts).map(move |k| request(buyer, k))).collect()
@@ -209,6 +212,7 @@ mod tests {
             node: 2,
             path: "/".into(),
             token: "t".into(),
+            user: "u".into(),
             buyer,
         }));
         assert_eq!(widths(&requests, 3, 10).unwrap(), [9, 0, 1]);

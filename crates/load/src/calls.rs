@@ -9,10 +9,11 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::Full;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST};
-use hyper::{Method, Request};
+use hyper::{HeaderMap, Method, Request};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Connection, Exchange, WholeRequest};
+use super::target::TargetNode;
 
 /// Tries to open a connection.
 const OPEN_TRIES: u32 = 3;
@@ -23,14 +24,16 @@ const UNSENT_TRIES: u32 = 3;
 #[derive(Clone)]
 pub struct Call {
     /// The server.
-    pub node: SocketAddr,
+    pub node: TargetNode,
     /// `GET`, `POST`.
     pub method: Method,
     /// Path, with the query if there is one.
     pub path: String,
     /// Sent as `authorization: Bearer <token>`.
     pub token: Option<Arc<str>>,
-    /// JSON, or nothing.
+    /// Other headers.
+    pub headers: HeaderMap,
+    /// JSON, unless a header says otherwise; or nothing.
     pub body: Bytes,
 }
 
@@ -74,14 +77,14 @@ async fn send_one(
     let mut request = request(call)?;
     for _ in 0..UNSENT_TRIES {
         // The connection goes back only after a whole answer.
-        let mut connection = match connections.remove(&call.node) {
+        let mut connection = match connections.remove(&call.node.address) {
             Some(connection) => connection,
-            None => Connection::open(call.node, OPEN_TRIES, until).await.ok()?,
+            None => Connection::open(call.node.address, OPEN_TRIES, until).await.ok()?,
         };
         match timeout_at(until, connection.exchange(request)).await {
             Ok(Exchange::Answered { status, body, .. }) => {
                 if body.is_some() {
-                    connections.insert(call.node, connection);
+                    connections.insert(call.node.address, connection);
                 }
                 let body = body.unwrap_or_default();
                 return Some(CallAnswer { status: status.as_u16(), body });
@@ -94,16 +97,19 @@ async fn send_one(
 }
 
 fn request(call: &Call) -> Option<WholeRequest> {
-    let Call { node, method, path, token, body } = call;
+    let Call { node, method, path, token, headers, body } = call;
     let mut request = Request::builder()
         .method(method)
         .uri(path)
-        .header(HOST, node.to_string())
+        .header(HOST, &*node.host)
         .header(CONTENT_LENGTH, body.len());
     if let Some(token) = token {
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }
-    if !body.is_empty() {
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    if !body.is_empty() && !headers.contains_key(CONTENT_TYPE) {
         request = request.header(CONTENT_TYPE, "application/json");
     }
     request.body(Full::new(body.clone())).ok()

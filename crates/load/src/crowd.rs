@@ -14,6 +14,7 @@ use super::LoadError;
 use super::latency::{Latencies, LatencyMs};
 use super::outcome::{NOT_SENT, ORDERED};
 use super::rush::{MAX_REQUESTS, PlannedRequest, RushPlan, RushResult};
+use super::target::{Target, TargetNode};
 use super::told::Told;
 
 /// What a crowd is to do: the one JSON document that it reads.
@@ -93,10 +94,12 @@ impl CrowdPlan {
             node: (buyer + attempt) % nodes,
             path: Arc::clone(self.path_of(buyer)),
             token: Arc::clone(&self.buyers[buyer].token),
+            user: Arc::clone(&self.buyers[buyer].user_id),
             buyer: buyer as u64,
         };
         Ok(RushPlan {
-            nodes: self.nodes.clone(),
+            target: Target::own_api(),
+            nodes: self.nodes.iter().copied().map(TargetNode::from).collect(),
             requests: (0..self.buyers.len())
                 .flat_map(|buyer| (0..self.attempts_of(buyer)).map(move |k| request(buyer, k)))
                 .collect(),
@@ -230,7 +233,8 @@ mod tests {
     fn answer(request: usize, buyer: u64, outcome: &'static str, latency_ms: u64) -> RequestAnswer {
         let order_id = (outcome == ORDERED).then(|| format!("order-{request}"));
         let latency = Duration::from_millis(latency_ms);
-        RequestAnswer { request, buyer, outcome: outcome.into(), order_id, latency }
+        let outcome = outcome.into();
+        RequestAnswer { request, buyer, outcome, order_id, latency, at: latency }
     }
 
     #[test]
@@ -283,7 +287,8 @@ mod tests {
             answer(8, 4, "no_answer", 9_999),
             answer(9, 4, "not_sent", 9_999),
         ];
-        let result = RushResult { answers, connections: 8, elapsed: Duration::from_secs(2) };
+        let (elapsed, examples) = (Duration::from_secs(2), Vec::new());
+        let result = RushResult { answers, connections: 8, elapsed, examples };
         let mut plan = plan(5, 2);
         plan.buyers[2].path = Some("/q".into());
         let report = CrowdReport::new(&plan, result);
@@ -313,7 +318,8 @@ mod tests {
     fn the_lines_read_as_they_are_documented() {
         let line = CrowdLine::Progress { done: 1, total: 2 };
         assert_eq!(serde_json::to_string(&line).unwrap(), r#"{"progress":{"done":1,"total":2}}"#);
-        let result = RushResult { answers: vec![], connections: 0, elapsed: Duration::ZERO };
+        let (answers, examples) = (vec![], vec![]);
+        let result = RushResult { answers, connections: 0, elapsed: Duration::ZERO, examples };
         let line = CrowdLine::Report(CrowdReport::new(&plan(1, 1), result));
         let text = serde_json::to_string(&line).unwrap();
         assert!(text.starts_with(r#"{"report":{"sent":0,"#), "{text}");

@@ -9,24 +9,30 @@
 //!    brings back exactly one [`rush::RequestAnswer`] for every [`rush::PlannedRequest`].
 //! 2. `assignment`: which request goes over which connection; pure.
 //! 3. `connection`: one HTTP/1.1 connection, and what is known when it breaks.
-//! 4. [`outcome`]: the word under which an answer is counted, or its absence.
-//! 5. [`latency`]: the histogram and its summary.
-//! 6. [`crowd`]: the plan and the report of a rush as JSON, for the process that makes the load.
-//! 7. [`crowd_process`]: starts that process.
-//! 8. [`told`]: what the buyers were told, summed up.
-//! 9. [`verdict`]: the judge.
-//! 10. [`calls`]: single requests beside a rush, such as payments.
+//! 4. [`target`]: how an attempt is written; [`template`]: its texts; [`answer_rules`]: how its answers are
+//!    told apart. Our own server is the built-in target.
+//! 5. [`outcome`]: the word under which an answer is counted, or its absence.
+//! 6. [`latency`]: the histogram and its summary.
+//! 7. [`crowd`]: the plan and the report of a rush as JSON, for the process that makes the load.
+//! 8. [`crowd_process`]: starts that process.
+//! 9. [`told`]: what the buyers were told, summed up.
+//! 10. [`verdict`]: the judge.
+//! 11. [`calls`]: single requests beside a rush, such as payments.
 
+pub mod answer_rules;
 mod assignment;
 pub mod calls;
 mod connection;
 pub mod crowd;
 pub mod crowd_process;
 mod error;
+mod examples;
 pub mod latency;
 mod open_files;
 pub mod outcome;
 pub mod rush;
+pub mod target;
+pub mod template;
 pub mod told;
 pub mod verdict;
 

@@ -1,7 +1,8 @@
 //! What became of a request, in one word.
 //!
-//! [`ORDERED`] for a 201; [`ACCEPTED`] for a 202; the `code` of any `application/problem+json` (RFC 9457);
-//! `http_<status>` for any other answer; [`NO_ANSWER`]; [`NOT_SENT`].
+//! Of the server's own API: [`ORDERED`] for a 201; [`ACCEPTED`] for a 202; the `code` of any
+//! `application/problem+json` (RFC 9457). Of another server what its [rules](super::answer_rules) say. In
+//! both: `http_<status>` for an answer that is not known; [`NO_ANSWER`]; [`NOT_SENT`].
 
 use std::borrow::Cow;
 
@@ -46,8 +47,13 @@ const MAX_CODE_BYTES: usize = 64;
 /// An outcome's code and the order.
 pub(super) type CodeAndOrder = (Cow<'static, str>, Option<String>);
 
-/// Reads the outcome from an answer.
-pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> CodeAndOrder {
+/// The outcome of an answer that is not known.
+pub(super) fn of_status(status: StatusCode) -> Cow<'static, str> {
+    format!("http_{}", status.as_u16()).into()
+}
+
+/// Reads the outcome from an answer, and whether it is a known one.
+pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> (CodeAndOrder, bool) {
     #[derive(Deserialize)]
     struct OrderIdBody {
         order_id: String,
@@ -58,15 +64,15 @@ pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> CodeAnd
     }
     if status == StatusCode::CREATED {
         let ordered: Option<OrderIdBody> = serde_json::from_slice(body).ok();
-        return (ORDERED.into(), ordered.map(|ordered| ordered.order_id));
+        return ((ORDERED.into(), ordered.map(|ordered| ordered.order_id)), true);
     }
     if status == StatusCode::ACCEPTED {
-        return (ACCEPTED.into(), None);
+        return ((ACCEPTED.into(), None), true);
     }
     let problem = if is_problem { serde_json::from_slice::<ProblemBody>(body).ok() } else { None };
     match problem {
-        Some(problem) if is_code(&problem.code) => (problem.code.into(), None),
-        _ => (format!("http_{}", status.as_u16()).into(), None),
+        Some(problem) if is_code(&problem.code) => ((problem.code.into(), None), true),
+        _ => ((of_status(status), None), false),
     }
 }
 
@@ -84,7 +90,7 @@ mod tests {
 
     fn read(status: u16, is_problem: bool, body: &str) -> (String, Option<String>) {
         let status = StatusCode::from_u16(status).unwrap_or_default();
-        let (code, order_id) = super::read(status, is_problem, body.as_bytes());
+        let ((code, order_id), _) = super::read(status, is_problem, body.as_bytes());
         (code.into_owned(), order_id)
     }
 

@@ -11,15 +11,11 @@
 //! connections as there are requests.
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use http_body_util::Full;
-use hyper::Request;
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -27,9 +23,12 @@ use tokio::time::{Instant, timeout_at};
 use super::LoadError;
 pub use super::assignment::PlannedRequest;
 use super::assignment::{self, Assignment};
-use super::connection::{Connection, Exchange, WholeRequest};
+use super::connection::{Connection, Exchange};
+use super::examples::Examples;
+pub use super::examples::{AnswerExample, EXAMPLE_BYTES};
 use super::open_files::check_connections;
-use super::outcome::{self, CodeAndOrder, NO_ANSWER, NOT_SENT};
+use super::outcome::{CodeAndOrder, NO_ANSWER, NOT_SENT};
+use super::target::{Target, TargetNode};
 
 /// The most requests of one rush. They and their answers are held in memory.
 pub const MAX_REQUESTS: usize = 1_000_000;
@@ -52,8 +51,10 @@ const UNSENT_TRIES: u32 = 3;
 /// What to send.
 #[derive(Clone)]
 pub struct RushPlan {
+    /// How attempts are written, and how their answers are read.
+    pub target: Target,
     /// The servers.
-    pub nodes: Vec<SocketAddr>,
+    pub nodes: Vec<TargetNode>,
     /// The attempts, at most [`MAX_REQUESTS`], in any order.
     pub requests: Vec<PlannedRequest>,
     /// The most connections to open, over all nodes.
@@ -76,11 +77,12 @@ pub struct RequestAnswer {
     pub buyer: u64,
     /// The outcome's code: see the module.
     pub outcome: Cow<'static, str>,
-    /// The order, when the outcome is [`ORDERED`](outcome::ORDERED) and the body has an `order_id` that is
-    /// a string. A 201 without it is an acknowledgement all the same.
+    /// The order, where the answer names one. A yes without it is an acknowledgement all the same.
     pub order_id: Option<String>,
     /// See the module. Without an answer it is the time until the request was given up.
     pub latency: Duration,
+    /// From the opening of the barrier until then.
+    pub at: Duration,
 }
 
 impl RequestAnswer {
@@ -100,6 +102,8 @@ pub struct RushResult {
     pub connections: usize,
     /// From the opening of the barrier until the last request was answered or given up.
     pub elapsed: Duration,
+    /// Some of the answers that are not known, and why some did not come.
+    pub examples: Vec<AnswerExample>,
 }
 
 /// How far a load has come. It is an atomic, because a message for every answer would be work in the
@@ -132,7 +136,8 @@ pub async fn run(plan: RushPlan, progress: Arc<Progress>) -> Result<RushResult, 
     check_connections(connections)?;
 
     let answer_timeout = plan.answer_timeout.min(MAX_TIMEOUT);
-    let rush = Arc::new(RushShared { plan, answer_timeout, deadline, progress });
+    let examples = Examples::default();
+    let rush = Arc::new(RushShared { plan, answer_timeout, deadline, progress, examples });
     let workers: Vec<RushWorker> = stream::iter(assignments)
         .map(|assignment| RushWorker::open(Arc::clone(&rush), assignment))
         .buffered(OPENING_AT_ONCE)
@@ -155,7 +160,8 @@ pub async fn run(plan: RushPlan, progress: Arc<Progress>) -> Result<RushResult, 
         end = end.max(ended);
     }
     answers.sort_unstable_by_key(|answer| answer.request);
-    Ok(RushResult { answers, connections, elapsed: end - start })
+    let examples = rush.examples.take();
+    Ok(RushResult { answers, connections, elapsed: end - start, examples })
 }
 
 /// Refuses what could not be sent later, before any connection is open.
@@ -171,21 +177,11 @@ fn check(plan: &RushPlan) -> Result<(), LoadError> {
         let node = request.node;
         let address = plan.nodes.get(node);
         let address = address.ok_or(LoadError::NoSuchNode { request: index, node, nodes })?;
-        http_request(request, *address)
+        plan.target
+            .write(request, address)
             .map_err(|source| LoadError::MalformedRequest { request: index, source })?;
     }
     Ok(())
-}
-
-fn http_request(
-    request: &PlannedRequest,
-    node: SocketAddr,
-) -> Result<WholeRequest, hyper::http::Error> {
-    Request::post(&*request.path)
-        .header(HOST, node.to_string())
-        .header(AUTHORIZATION, format!("Bearer {}", request.token))
-        .header(CONTENT_LENGTH, 0)
-        .body(Full::default())
 }
 
 /// What all workers share.
@@ -194,12 +190,13 @@ struct RushShared {
     answer_timeout: Duration,
     deadline: Instant,
     progress: Arc<Progress>,
+    examples: Examples,
 }
 
 /// Sends one assignment over its connection.
 struct RushWorker {
     rush: Arc<RushShared>,
-    node: SocketAddr,
+    node: TargetNode,
     requests: Vec<usize>,
     /// `None`: the last one cannot be used any more.
     connection: Option<Connection>,
@@ -207,10 +204,10 @@ struct RushWorker {
 
 impl RushWorker {
     async fn open(rush: Arc<RushShared>, assignment: Assignment) -> Result<Self, LoadError> {
-        let node = rush.plan.nodes[assignment.node];
-        let connection = Connection::open(node, OPEN_TRIES, rush.deadline)
+        let node = rush.plan.nodes[assignment.node].clone();
+        let connection = Connection::open(node.address, OPEN_TRIES, rush.deadline)
             .await
-            .map_err(|source| LoadError::Connect { node, source })?;
+            .map_err(|source| LoadError::Connect { node: node.address, source })?;
         Ok(Self { rush, node, requests: assignment.requests, connection: Some(connection) })
     }
 
@@ -222,13 +219,15 @@ impl RushWorker {
     ) -> (Vec<RequestAnswer>, Instant) {
         let opened = barrier.wait_for(Option::is_some).await.ok().and_then(|start| *start);
         // A barrier that is gone and never opened means that the rush was dropped, and this task with it.
-        let mut due = opened.unwrap_or_else(Instant::now);
+        let start = opened.unwrap_or_else(Instant::now);
+        let mut due = start;
         let mut answers = Vec::with_capacity(self.requests.len());
         for request in std::mem::take(&mut self.requests) {
             let (outcome, order_id) = self.send(request, due).await;
             let ended = Instant::now();
             let buyer = self.rush.plan.requests[request].buyer;
-            answers.push(RequestAnswer { request, buyer, outcome, order_id, latency: ended - due });
+            let (latency, at) = (ended - due, ended - start);
+            answers.push(RequestAnswer { request, buyer, outcome, order_id, latency, at });
             self.rush.progress.done.fetch_add(1, Ordering::Relaxed);
             due = ended;
         }
@@ -237,9 +236,9 @@ impl RushWorker {
 
     /// Sends one request, at most once.
     async fn send(&mut self, request: usize, due: Instant) -> CodeAndOrder {
+        let RushShared { plan, examples, .. } = &*self.rush;
         let until = self.rush.deadline.min(due + self.rush.answer_timeout);
-        let Ok(mut http_request) = http_request(&self.rush.plan.requests[request], self.node)
-        else {
+        let Ok(mut http_request) = plan.target.write(&plan.requests[request], &self.node) else {
             return (NOT_SENT.into(), None);
         };
         for _ in 0..UNSENT_TRIES {
@@ -250,9 +249,12 @@ impl RushWorker {
             // The connection goes back only after a whole answer. In any other state it is dropped here.
             let mut connection = match self.connection.take() {
                 Some(connection) => connection,
-                None => match Connection::open(self.node, REOPEN_TRIES, until).await {
+                None => match Connection::open(self.node.address, REOPEN_TRIES, until).await {
                     Ok(connection) => connection,
-                    Err(_unreachable) => break,
+                    Err(why) => {
+                        examples.not_connected(request, &why);
+                        break;
+                    }
                 },
             };
             match timeout_at(until, connection.exchange(http_request)).await {
@@ -260,10 +262,16 @@ impl RushWorker {
                     if body.is_some() {
                         self.connection = Some(connection);
                     }
-                    return outcome::read(status, is_problem, &body.unwrap_or_default());
+                    let (read, is_known) =
+                        plan.target.answers.read(status, is_problem, body.as_deref());
+                    if !is_known {
+                        examples.unknown(request, &read.0, status, body.as_deref());
+                    }
+                    return read;
                 }
                 Ok(Exchange::Unsent(unsent)) => http_request = *unsent,
-                Ok(Exchange::Lost) | Err(_) => return (NO_ANSWER.into(), None),
+                Ok(Exchange::Lost) => return examples.no_answer(request, "the connection broke"),
+                Err(_) => return examples.no_answer(request, "no answer came in time"),
             }
         }
         (NOT_SENT.into(), None)

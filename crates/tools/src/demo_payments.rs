@@ -60,10 +60,11 @@ pub async fn pay(
 
 async fn pay_at_once(nodes: &[SocketAddr], orders: &[OrderToPay]) -> Vec<Paying> {
     let call = |turn: usize, path, body: &'static str, order: &OrderToPay| Call {
-        node: nodes[turn % nodes.len()],
+        node: nodes[turn % nodes.len()].into(),
         method: Method::POST,
         path,
         token: Some(order.buyer.token.clone()),
+        headers: Default::default(),
         body: body.into(),
     };
     let begin = |(turn, order): (usize, &OrderToPay)| {

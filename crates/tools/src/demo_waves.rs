@@ -271,10 +271,11 @@ impl SaleInWaves<'_> {
             return None;
         }
         let look = |node: &SocketAddr| Call {
-            node: *node,
+            node: (*node).into(),
             method: Method::GET,
             path: format!("/api/vouchers/{}", self.sale.voucher.id),
             token: None,
+            headers: Default::default(),
             body: Default::default(),
         };
         let looks: Vec<Call> = nodes.iter().map(look).collect();

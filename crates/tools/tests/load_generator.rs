@@ -10,6 +10,7 @@ use std::time::Duration;
 use load::LoadError;
 use load::crowd::{CrowdLine, CrowdPlan, CrowdReport};
 use load::rush::{self, PlannedRequest, Progress, RushPlan, RushResult};
+use load::target::{Target, TargetNode};
 use seckill_tools::crowd;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket};
@@ -27,12 +28,14 @@ fn plan(nodes: Vec<SocketAddr>, buyers: usize, attempts: usize, step: usize) -> 
         node: (i + k) % nodes.len(),
         path: format!("/buy/{i}/{k}").into(),
         token: format!("t{}", i * step).into(),
+        user: format!("{i}").into(),
         buyer: i as u64,
     };
     let requests = (0..buyers).flat_map(|i| (0..attempts).map(move |k| (i, k)));
     RushPlan {
+        target: Target::own_api(),
         requests: requests.map(|(i, k)| request(i, k)).collect(),
-        nodes,
+        nodes: nodes.into_iter().map(TargetNode::from).collect(),
         max_connections: buyers * attempts,
         answer_timeout: PATIENCE,
         total_timeout: PATIENCE * 2,

@@ -1,0 +1,89 @@
+//! Examples of the answers that no rule knows: enough to mend the rules, or the server.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hyper::StatusCode;
+
+use super::outcome::{CodeAndOrder, NO_ANSWER, NOT_SENT};
+
+/// So much of a body is kept, in bytes.
+pub const EXAMPLE_BYTES: usize = 200;
+/// So many examples are kept of one outcome.
+const OF_AN_OUTCOME: usize = 3;
+/// So many outcomes have examples.
+const OUTCOMES: usize = 16;
+
+/// An answer that is not known, or why none came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnswerExample {
+    /// The outcome under which it is counted.
+    pub outcome: String,
+    /// Index into [`RushPlan::requests`](super::rush::RushPlan::requests).
+    pub request: usize,
+    /// The status, where an answer came.
+    pub status: Option<u16>,
+    /// The first [`EXAMPLE_BYTES`] of the body, or why there is no answer.
+    pub said: String,
+}
+
+/// The examples of one rush, by outcome.
+#[derive(Debug, Default)]
+pub(super) struct Examples(Mutex<BTreeMap<String, Vec<AnswerExample>>>);
+
+impl Examples {
+    /// A rush that panics in one task may go on in the others.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<AnswerExample>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(
+        &self,
+        request: usize,
+        outcome: &str,
+        status: Option<u16>,
+        said: impl FnOnce() -> String,
+    ) {
+        let mut examples = self.lock();
+        if !examples.contains_key(outcome) && examples.len() == OUTCOMES {
+            return;
+        }
+        let of_outcome = examples.entry(outcome.to_owned()).or_default();
+        if of_outcome.len() < OF_AN_OUTCOME {
+            let outcome = outcome.to_owned();
+            of_outcome.push(AnswerExample { outcome, request, status, said: said() });
+        }
+    }
+
+    /// An answer came that is not known.
+    pub(super) fn unknown(
+        &self,
+        request: usize,
+        outcome: &str,
+        status: StatusCode,
+        body: Option<&[u8]>,
+    ) {
+        let said = || match body {
+            Some(body) => String::from_utf8_lossy(&body[..body.len().min(EXAMPLE_BYTES)]).into(),
+            None => "a body that is too long to read".to_owned(),
+        };
+        self.add(request, outcome, Some(status.as_u16()), said);
+    }
+
+    /// None came.
+    pub(super) fn no_answer(&self, request: usize, why: &str) -> CodeAndOrder {
+        self.add(request, NO_ANSWER, None, || why.to_owned());
+        (NO_ANSWER.into(), None)
+    }
+
+    /// The request was not sent.
+    pub(super) fn not_connected(&self, request: usize, why: &io::Error) {
+        self.add(request, NOT_SENT, None, || why.to_string());
+    }
+
+    /// All of them, by outcome.
+    pub(super) fn take(&self) -> Vec<AnswerExample> {
+        std::mem::take(&mut *self.lock()).into_values().flatten().collect()
+    }
+}
