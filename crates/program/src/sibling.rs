@@ -22,8 +22,9 @@ pub enum Sibling {
 }
 
 /// The commands that are not the server's own: the word, the program that knows it, and what it does.
-pub const COMMANDS: [(&str, Sibling, &str); 5] = [
+pub const COMMANDS: [(&str, Sibling, &str); 6] = [
     ("demo", Sibling::Tools, "Run a whole flash sale against real servers, and audit it"),
+    ("check", Sibling::Tools, "Judge any flash-sale backend by a file that says how to talk to it"),
     ("tokens", Sibling::Tools, "Make users and their tokens, for load tests"),
     ("ceiling", Sibling::Tools, "Measure the limits of this machine, and each strategy's share"),
     ("lab", Sibling::Lab, "Break every design of the ladder, and see the next one hold"),

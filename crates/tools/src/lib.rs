@@ -2,6 +2,7 @@
 //! database. `README.md` says what it promises.
 //!
 //! * [`demo`]: a whole flash sale, from the crowd to the verdict.
+//! * [`check`]: the judge for anybody's backend.
 //! * [`tokens`]: users and their tokens, for load tests.
 //! * [`ceiling`]: the limits of this machine, and how close the strategies come.
 //!
@@ -14,6 +15,7 @@ use program::Program;
 
 pub mod bare;
 pub mod ceiling;
+pub mod check;
 pub mod crowd;
 pub mod demo;
 pub mod demo_board;
@@ -47,6 +49,7 @@ pub enum Command {
     Demo(demo::DemoArgs),
     Tokens(tokens::TokensArgs),
     Ceiling(Box<ceiling::CeilingArgs>),
+    Check(Box<check::CheckArgs>),
     /// Send a crowd (started by the program itself)
     #[command(hide = true)]
     Crowd,
@@ -71,6 +74,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(args).await,
         Command::Tokens(args) => tokens::run(args).await.map(|()| ExitCode::SUCCESS),
         Command::Ceiling(args) => ceiling::run(*args).await,
+        Command::Check(args) => check::run(*args).await,
         Command::Crowd => crowd::run().await.map(|()| ExitCode::SUCCESS),
         Command::Bare => bare::run().await.map(|()| ExitCode::SUCCESS),
     }

@@ -1,0 +1,210 @@
+//! The books of a target: what its database says of a voucher.
+
+use std::time::Duration;
+
+use load::answer_rules::id;
+use load::calls;
+use program::ConfigError;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::command::{self, COMMAND_WITHIN, shorten};
+use super::target::{BooksReader, BooksSource, CheckTarget};
+
+/// Between two looks, at most; less where the file wants books that are quiet for less.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// What books say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BooksReading {
+    /// Orders.
+    pub orders: i64,
+    /// Different users among them, where that is told.
+    pub users: Option<i64>,
+    /// Stock that is left, where that is told.
+    pub stock: Option<i64>,
+    /// The orders one by one, where they are told.
+    pub list: Option<Vec<BookedOrder>>,
+}
+
+/// An order in the books.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BookedOrder {
+    /// Its id.
+    pub order: String,
+    /// Its user.
+    pub user: String,
+}
+
+/// Books that do not change any more.
+#[derive(Debug, Clone)]
+pub struct QuietBooks {
+    /// What they say.
+    pub reading: BooksReading,
+    /// From the beginning of the wait until they changed for the last time.
+    pub behind: Duration,
+    /// Whether they were quiet before the time was up.
+    pub is_quiet: bool,
+}
+
+/// Reads the books of `voucher`.
+///
+/// # Errors
+/// When the command or request fails, or its output is not what the file says.
+pub async fn read(
+    target: &CheckTarget,
+    source: &BooksSource,
+    voucher: &str,
+) -> Result<BooksReading, ConfigError> {
+    let within = COMMAND_WITHIN.min(source.within);
+    let (what, said) = match &source.how {
+        BooksReader::Command(command) => {
+            let environment = [("VOUCHER", voucher), ("ADDRESS", &target.nodes[0].url)];
+            let ran = command::run(command, &target.directory, &environment, within).await;
+            ("the books command", ran)
+        }
+        BooksReader::Request(request) => {
+            let call = request.for_voucher(voucher).call(&target.nodes[0], "", "");
+            let answer = match call {
+                Some(call) => calls::send(&[call], 1, within).await.pop().flatten(),
+                None => None,
+            };
+            let said = match answer {
+                Some(answer) if (200..300).contains(&answer.status) => {
+                    Ok(String::from_utf8_lossy(&answer.body).into_owned())
+                }
+                Some(answer) => {
+                    let said = shorten(&String::from_utf8_lossy(&answer.body));
+                    Err(format!("is answered with {}: {said}", answer.status))
+                }
+                None => Err("has no answer".to_owned()),
+            };
+            ("the books request", said)
+        }
+    };
+    let reading = said.and_then(|said| parse(source, &said));
+    reading.map_err(|why| (source.wrong)(format!("{what} {why}")))
+}
+
+fn parse(source: &BooksSource, said: &str) -> Result<BooksReading, String> {
+    let json: Value = serde_json::from_str(said.trim())
+        .map_err(|_| format!("prints no JSON: {:?}", shorten(said)))?;
+    let number = |pointer: &str| match json.pointer(pointer) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let text = id(value).and_then(|text| text.parse::<i64>().ok());
+            let why =
+                || format!("prints no whole number at {pointer}: {}", shorten(&value.to_string()));
+            text.map(Some).ok_or_else(why)
+        }
+    };
+    let count = |pointer: &str| match number(pointer)? {
+        Some(negative) if negative < 0 => Err(format!("prints {negative} at {pointer}")),
+        other => Ok(other),
+    };
+    let orders = count(&source.orders)?;
+    let orders =
+        orders.ok_or_else(|| format!("prints nothing at {}: {}", source.orders, shorten(said)))?;
+    let users = count(&source.users)?;
+    if let Some(users) = users.filter(|users| *users > orders) {
+        return Err(format!("prints {users} users of {orders} orders"));
+    }
+    let list = match json.pointer(&source.list) {
+        None | Some(Value::Null) => None,
+        Some(list) => Some(parse_list(list).ok_or_else(|| {
+            format!("prints no list of {{\"order\": …, \"user\": …}} at {}", source.list)
+        })?),
+    };
+    if let Some(list) = list.as_ref().filter(|list| list.len() as i64 != orders) {
+        return Err(format!("prints {orders} orders and a list of {}", list.len()));
+    }
+    Ok(BooksReading { orders, users, stock: number(&source.stock)?, list })
+}
+
+fn parse_list(list: &Value) -> Option<Vec<BookedOrder>> {
+    let order = |entry: &Value| {
+        let field = |name: &str| entry.get(name).and_then(id);
+        Some(BookedOrder { order: field("order")?, user: field("user")? })
+    };
+    list.as_array()?.iter().map(order).collect()
+}
+
+/// Reads the books until they have as many orders as were `promised`, and do not change any more; or until
+/// the file's time is up.
+///
+/// # Errors
+/// As [`read`].
+pub async fn until_quiet(
+    target: &CheckTarget,
+    source: &BooksSource,
+    voucher: &str,
+    promised: i64,
+) -> Result<QuietBooks, ConfigError> {
+    let begun = Instant::now();
+    let mut reading = read(target, source, voucher).await?;
+    let mut changed = begun;
+    let pause = LOOK_EVERY.min(source.quiet / 2);
+    loop {
+        let is_quiet = changed.elapsed() >= source.quiet && reading.orders >= promised;
+        if is_quiet || begun.elapsed() >= source.within {
+            let is_quiet = changed.elapsed() >= source.quiet;
+            return Ok(QuietBooks { reading, behind: changed - begun, is_quiet });
+        }
+        sleep(pause).await;
+        let now = read(target, source, voucher).await?;
+        if now != reading {
+            (reading, changed) = (now, Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    fn parsed(said: &str) -> Result<BooksReading, String> {
+        let pointer = |name: &str| format!("/{name}");
+        let source = BooksSource {
+            how: BooksReader::Command(String::new()),
+            orders: pointer("orders"),
+            users: pointer("users"),
+            stock: pointer("stock"),
+            list: pointer("list"),
+            quiet: Duration::ZERO,
+            within: Duration::ZERO,
+            wrong: Box::new(ConfigError),
+        };
+        parse(&source, said)
+    }
+
+    #[test]
+    fn books_are_numbers_and_what_is_missing_is_unknown() {
+        let reading = parsed("\n{\"orders\":3,\"users\":\"2\",\"stock\":-1}\n").unwrap();
+        assert_eq!((reading.orders, reading.users, reading.stock), (3, Some(2), Some(-1)));
+        let reading = parsed(r#"{"orders":1,"list":[{"order":18446744073709551615,"user":"a"}]}"#);
+        let list = reading.unwrap().list.unwrap();
+        assert_eq!((&*list[0].order, &*list[0].user), ("18446744073709551615", "a"));
+    }
+
+    #[test]
+    fn rubbish_is_refused_in_a_sentence() {
+        for (said, why) in [
+            ("", "prints no JSON"),
+            ("ERROR 1045 (28000): Access denied", "Access denied"),
+            ("{}", "prints nothing at /orders"),
+            ("[]", "prints nothing at /orders"),
+            (r#"{"orders":-1}"#, "prints -1 at /orders"),
+            (r#"{"orders":1.5}"#, "no whole number at /orders: 1.5"),
+            (r#"{"orders":"x"}"#, "no whole number"),
+            (r#"{"orders":9223372036854775808}"#, "no whole number"),
+            (r#"{"orders":1,"users":2}"#, "2 users of 1 orders"),
+            (r#"{"orders":1,"stock":{}}"#, "no whole number at /stock"),
+            (r#"{"orders":1,"list":[1]}"#, "no list of"),
+            (r#"{"orders":2,"list":[{"order":1,"user":1}]}"#, "2 orders and a list of 1"),
+        ] {
+            let refusal = parsed(said).unwrap_err();
+            assert!(refusal.contains(why), "{said}: {refusal}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Sends the crowds of a check, and lets the buyers ask later.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use load::LoadError;
+use load::latency::Latencies;
+use load::outcome::{ACCEPTED, NO_ANSWER, NOT_SENT};
+use load::rush::{self, AnswerExample, PlannedRequest, Progress, RushPlan, RushResult};
+use program::ConfigError;
+use tokio::time::{Instant, interval, sleep};
+
+use super::buyers::CheckBuyer;
+use super::own_cpu::OwnCpu;
+use super::sale_record::{HeardAnswer, SaleRecord};
+use super::target::{CheckRequest, CheckTarget};
+use crate::progress;
+
+/// How long all of one crowd may take.
+const CROWD_WITHIN: Duration = Duration::from_secs(600);
+/// Between two rounds of asking later: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Between two pictures of the progress.
+const TICK: Duration = Duration::from_millis(100);
+/// The most examples that are kept of one outcome.
+const EXAMPLES: usize = 3;
+
+/// Who sends the crowds.
+pub struct CrowdSender<'a> {
+    /// The target.
+    pub target: &'a CheckTarget,
+    /// The buyers.
+    pub buyers: &'a [CheckBuyer],
+    /// The most connections.
+    pub connections: usize,
+    /// Decides the order of the buyers.
+    pub seed: u64,
+    /// How long one answer may take.
+    pub answer_timeout: Duration,
+    /// What was counted so far.
+    pub totals: CrowdTotals,
+}
+
+/// What was counted over all crowds.
+#[derive(Default)]
+pub struct CrowdTotals {
+    /// Attempts by outcome, as they were first answered.
+    pub outcomes: BTreeMap<String, u64>,
+    /// Examples of what no rule knows, each with the crowd's name.
+    pub examples: Vec<(&'static str, AnswerExample)>,
+    /// Of all answers.
+    pub latencies: Latencies,
+    /// The last rush.
+    pub rush: Option<RushFigures>,
+}
+
+/// The rates of a rush.
+#[derive(Debug, Clone)]
+pub struct RushFigures {
+    /// Attempts.
+    pub attempts: u64,
+    /// Attempts that were answered.
+    pub answered: u64,
+    /// Connections.
+    pub connections: usize,
+    /// From the first attempt to the last answer.
+    pub elapsed: Duration,
+    /// What this program used meanwhile.
+    pub own_cpu: Option<OwnCpu>,
+}
+
+/// The name of the crowd whose rates are told.
+pub const RUSH: &str = "rush";
+/// The name of the crowds that want one voucher.
+pub const LAST_VOUCHER: &str = "last voucher";
+
+impl CrowdSender<'_> {
+    /// Sends a crowd: each of the `attempts` is a buyer and how often it tries, all of it at once. What they
+    /// hear is added to `sale`.
+    ///
+    /// # Errors
+    /// When it cannot be sent at all.
+    pub async fn send(
+        &mut self,
+        sale: &mut SaleRecord,
+        crowd: &'static str,
+        attempts: &[(usize, usize)],
+    ) -> Result<(), ConfigError> {
+        let nodes = self.target.nodes.len();
+        let aimed = attempts.iter().flat_map(|&(buyer, attempts)| {
+            (0..attempts).map(move |k| (buyer, (buyer + k) % nodes))
+        });
+        let plan = self.plan(&self.target.purchase, &sale.voucher, aimed.collect());
+        if plan.requests.is_empty() {
+            return Ok(());
+        }
+        let bar = match crowd {
+            // They are many, and each is over at once.
+            LAST_VOUCHER => ProgressBar::hidden(),
+            _ => progress::of_attempts(crowd, plan.requests.len() as u64),
+        };
+        let aims: Vec<usize> = plan.requests.iter().map(|request| request.node).collect();
+        let cpu = OwnCpu::begin();
+        let result = run(plan, |done| bar.set_position(done)).await;
+        bar.finish_and_clear();
+        let result = result?;
+        let own_cpu = cpu.and_then(|cpu| cpu.spent(result.elapsed));
+        self.count(crowd, &result, own_cpu);
+        let heard = result.answers.into_iter().map(|answer| HeardAnswer {
+            buyer: answer.buyer as usize,
+            user: Arc::clone(&self.buyers[answer.buyer as usize].user),
+            crowd,
+            node: aims[answer.request],
+            outcome: answer.outcome,
+            order: answer.order_id,
+            at: answer.at,
+            is_later: false,
+        });
+        let mut heard: Vec<_> = heard.collect();
+        heard.sort_by_key(|answer| answer.at);
+        sale.heard.extend(heard);
+        self.ask_later(sale).await
+    }
+
+    fn plan(&self, request: &CheckRequest, voucher: &str, aimed: Vec<(usize, usize)>) -> RushPlan {
+        let request = request.for_voucher(voucher);
+        let planned = |(buyer, node): (usize, usize)| {
+            let CheckBuyer { user, token } = &self.buyers[buyer];
+            PlannedRequest {
+                node,
+                path: request.path_at(&self.target.nodes[node], user, token).into(),
+                token: Arc::clone(token),
+                user: Arc::clone(user),
+                buyer: buyer as u64,
+            }
+        };
+        RushPlan {
+            nodes: self.target.servers(),
+            requests: aimed.into_iter().map(planned).collect(),
+            target: request.target,
+            max_connections: self.connections,
+            answer_timeout: self.answer_timeout,
+            total_timeout: CROWD_WITHIN,
+            seed: self.seed,
+        }
+    }
+
+    fn count(&mut self, crowd: &'static str, result: &RushResult, own_cpu: Option<OwnCpu>) {
+        let totals = &mut self.totals;
+        let mut answered = 0;
+        for answer in &result.answers {
+            *totals.outcomes.entry(answer.outcome.to_string()).or_default() += 1;
+            if answer.is_answered() {
+                answered += 1;
+                totals.latencies.record(answer.latency);
+            }
+        }
+        self.add_examples(crowd, &result.examples);
+        if crowd == RUSH {
+            self.totals.rush = Some(RushFigures {
+                attempts: result.answers.len() as u64,
+                answered,
+                connections: result.connections,
+                elapsed: result.elapsed,
+                own_cpu,
+            });
+        }
+    }
+
+    fn add_examples(&mut self, crowd: &'static str, examples: &[AnswerExample]) {
+        for example in examples {
+            let kept = &mut self.totals.examples;
+            let alike = kept.iter().filter(|(_, other)| other.outcome == example.outcome);
+            if alike.count() < EXAMPLES {
+                kept.push((crowd, example.clone()));
+            }
+        }
+    }
+
+    /// Lets the buyers who heard `accepted` ask, until they hear something else or the time is up.
+    async fn ask_later(&mut self, sale: &mut SaleRecord) -> Result<(), ConfigError> {
+        let Some(later) = &self.target.later else { return Ok(()) };
+        let begun = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let undecided = sale.undecided();
+            if undecided.is_empty() || begun.elapsed() >= later.within {
+                return Ok(());
+            }
+            let plan = self.plan(&later.request, &sale.voucher, undecided);
+            let result = run(plan, |_| {}).await?;
+            self.add_examples("asking later", &result.examples);
+            for answer in &result.answers {
+                let outcome = answer.outcome.as_ref();
+                let is_open = [ACCEPTED, NO_ANSWER, NOT_SENT].contains(&outcome)
+                    || outcome.starts_with("http_");
+                if !is_open {
+                    let order = answer.order_id.as_deref();
+                    let buyer = answer.buyer as usize;
+                    sale.decide(buyer, &answer.outcome, order, begun.elapsed());
+                }
+            }
+            if !sale.undecided().is_empty() {
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+/// Sends a plan, and tells how far it is.
+async fn run(plan: RushPlan, told: impl Fn(u64)) -> Result<RushResult, ConfigError> {
+    let progress = Arc::new(Progress::default());
+    let rush = rush::run(plan, Arc::clone(&progress));
+    let mut rush = std::pin::pin!(rush);
+    let mut tick = interval(TICK);
+    loop {
+        tokio::select! {
+            result = &mut rush => return result.map_err(|error| unsendable(&error)),
+            _ = tick.tick() => told(progress.done()),
+        }
+    }
+}
+
+/// Why nothing could be sent, in one sentence.
+fn unsendable(error: &LoadError) -> ConfigError {
+    let mut sentence = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        sentence += &format!(": {cause}");
+        source = cause.source();
+    }
+    ConfigError(sentence)
+}

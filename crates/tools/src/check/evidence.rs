@@ -1,0 +1,133 @@
+//! What the answers of one voucher show by themselves, and beside a list of orders: users, orders and
+//! times, as sentences.
+
+use std::collections::{HashMap, HashSet};
+
+use load::outcome::SOLD_OUT;
+
+use super::addresses::CheckNode;
+use super::sale_record::{HeardAnswer, SaleRecord};
+
+/// So many answers are shown of one kind.
+const SHOWN: usize = 3;
+
+/// Looks for witnesses in what happened to one voucher.
+pub struct Evidence<'a> {
+    /// The voucher.
+    pub sale: &'a SaleRecord,
+    /// The nodes, for their names.
+    pub nodes: &'a [CheckNode],
+}
+
+impl Evidence<'_> {
+    /// The yeses beyond the stock, and the last one within it.
+    #[must_use]
+    pub fn beyond(&self, capacity: i64) -> Vec<String> {
+        let yeses: Vec<_> = self.sale.yeses().collect();
+        let capacity = usize::try_from(capacity).unwrap_or(0);
+        if yeses.len() <= capacity {
+            return Vec::new();
+        }
+        let from = capacity.saturating_sub(1);
+        let shown = yeses[from..].iter().take(SHOWN);
+        shown.map(|answer| self.sentence(answer)).collect()
+    }
+
+    /// The answers to a buyer who was told of two orders.
+    #[must_use]
+    pub fn told_twice(&self) -> Option<Vec<String>> {
+        let mut of_buyers: HashMap<usize, Vec<&HeardAnswer>> = HashMap::new();
+        for answer in self.sale.yeses() {
+            of_buyers.entry(answer.buyer).or_default().push(answer);
+        }
+        let twice = of_buyers.into_iter().filter(|(_, answers)| answers.len() > 1);
+        let (_, answers) = twice.min_by_key(|(buyer, _)| *buyer)?;
+        Some(answers.iter().take(SHOWN).map(|answer| self.sentence(answer)).collect())
+    }
+
+    /// Two buyers who were told of one order.
+    #[must_use]
+    pub fn shared_order(&self) -> Option<Vec<String>> {
+        let mut owners: HashMap<&str, &HeardAnswer> = HashMap::new();
+        for answer in self.sale.yeses() {
+            let Some(order) = answer.order.as_deref() else { continue };
+            if let Some(other) = owners.insert(order, answer)
+                && other.buyer != answer.buyer
+            {
+                return Some(vec![self.sentence(other), self.sentence(answer)]);
+            }
+        }
+        None
+    }
+
+    /// A user with two orders in the books' list.
+    #[must_use]
+    pub fn booked_twice(&self) -> Option<String> {
+        let list = self.sale.after.as_ref()?.reading.list.as_ref()?;
+        let mut of_users: HashMap<&str, Vec<&str>> = HashMap::new();
+        for booked in list {
+            of_users.entry(&booked.user).or_default().push(&booked.order);
+        }
+        let twice = of_users.into_iter().filter(|(_, orders)| orders.len() > 1);
+        let (user, orders) = twice.min()?;
+        Some(format!("user {user} has the orders {} in the books", orders.join(" and ")))
+    }
+
+    /// The yeses whose orders are not in the books' list; `None` without a list.
+    #[must_use]
+    pub fn not_in_list(&self) -> Option<Vec<&HeardAnswer>> {
+        let list = self.sale.after.as_ref()?.reading.list.as_ref()?;
+        let booked: HashSet<&str> = list.iter().map(|booked| booked.order.as_str()).collect();
+        let missing = self
+            .sale
+            .yeses()
+            .filter(|answer| answer.order.as_deref().is_some_and(|order| !booked.contains(order)));
+        Some(missing.collect())
+    }
+
+    /// The orders in the books' list that nobody was told of.
+    #[must_use]
+    pub fn untold(&self) -> Vec<String> {
+        let after = self.sale.after.as_ref().and_then(|after| after.reading.list.as_ref());
+        let Some(list) = after else { return Vec::new() };
+        let before = self.sale.before.as_ref().and_then(|before| before.list.as_ref());
+        let old: HashSet<&str> = before.into_iter().flatten().map(|it| it.order.as_str()).collect();
+        let told: HashSet<&str> = self.sale.yeses().filter_map(|it| it.order.as_deref()).collect();
+        let is_untold = |order: &str| !told.contains(order) && !old.contains(order);
+        let untold = list.iter().filter(|booked| is_untold(&booked.order));
+        let sentence = |booked: &super::books::BookedOrder| {
+            format!("order {} of user {} is in the books", booked.order, booked.user)
+        };
+        untold.take(SHOWN).map(sentence).collect()
+    }
+
+    /// Buyers who heard "sold out".
+    #[must_use]
+    pub fn refused(&self) -> Vec<String> {
+        let refused = self.sale.heard.iter().filter(|answer| answer.outcome == SOLD_OUT);
+        // The last ones: the longer ago, the more may have come back since.
+        let mut refused: Vec<_> = refused.rev().take(SHOWN).collect();
+        refused.reverse();
+        refused.into_iter().map(|answer| self.sentence(answer)).collect()
+    }
+
+    /// Some answers as sentences.
+    #[must_use]
+    pub fn sentences(&self, answers: &[&HeardAnswer]) -> Vec<String> {
+        answers.iter().take(SHOWN).map(|answer| self.sentence(answer)).collect()
+    }
+
+    fn sentence(&self, answer: &HeardAnswer) -> String {
+        let HeardAnswer { user, crowd, node, outcome, order, at, is_later, .. } = answer;
+        let order = order.as_ref().map_or_else(String::new, |order| format!(", order {order}"));
+        let url = self.nodes.get(*node).map_or("", |node| &node.url);
+        let ms = at.as_secs_f64() * 1e3;
+        let since = match is_later {
+            true => "when asking later, after",
+            false => "after",
+        };
+        format!(
+            "user {user} heard {outcome}{order} {since} {ms:.1} ms of the crowd \"{crowd}\" from {url}"
+        )
+    }
+}

@@ -1,0 +1,291 @@
+//! The judge of a check: the counts are those of `load::verdict`, the witnesses those of the answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use load::outcome::{ACCEPTED, ALREADY_BOUGHT, NO_ANSWER, NOT_SENT, ORDERED};
+use load::told::{RefusedBuyers, Told};
+use load::verdict::{Books, Breach, Expectations, Verdict, judge};
+
+use super::addresses::CheckNode;
+use super::evidence::Evidence;
+use super::promises::{CheckedPromise, Ruling};
+use super::sale_record::SaleRecord;
+
+/// What a buyer has heard who was accepted and then nothing more: an order may come of it.
+const UNDECIDED: &str = "undecided";
+
+const NO_BOOKS: &str =
+    "the answers alone cannot say: give [books], a command that prints orders, users and stock";
+const NO_STOCK: &str = "the stock is not known: print \"stock\" in [books], or give [sale] stock";
+const NO_USERS: &str = "the users are not known: print \"users\" in [books]";
+const NO_STOCK_LEFT: &str = "the stock left is not known: print \"stock\" in [books]";
+const NO_LATER: &str = "what became of accepted buyers is not known: give [later]";
+
+/// One voucher, and how its crowd was counted.
+pub struct Judge<'a> {
+    evidence: Evidence<'a>,
+    /// `None` without books.
+    verdict: Option<Verdict>,
+    has_later: bool,
+}
+
+impl<'a> Judge<'a> {
+    /// Counts what happened to `sale`.
+    #[must_use]
+    pub fn new(sale: &'a SaleRecord, nodes: &'a [CheckNode], has_later: bool) -> Self {
+        let evidence = Evidence { sale, nodes };
+        let verdict = books(&evidence);
+        let expected = Expectations::BESIDE_OTHERS;
+        let verdict = verdict.map(|books| judge(&books, &told(sale), &expected));
+        Self { evidence, verdict, has_later }
+    }
+
+    /// What this voucher says of a promise.
+    #[must_use]
+    pub fn ruling(&self, promise: CheckedPromise) -> Ruling {
+        match promise {
+            CheckedPromise::NoOversell => self.oversold(),
+            CheckedPromise::OnePerUser => self.twice(),
+            CheckedPromise::NoUndersell => self.undersold(),
+            CheckedPromise::BooksAddUp => self.misbooked(),
+            CheckedPromise::NoLostOrder => self.lost(),
+            CheckedPromise::NoUntoldOrder => self.untold(),
+            CheckedPromise::EveryAttemptAnswered => self.unanswered(),
+        }
+    }
+
+    /// The sentence of a breach that was counted.
+    fn sentence(&self, breach: Breach) -> Option<String> {
+        let findings = &self.verdict.as_ref()?.findings;
+        let found = findings.iter().find(|finding| finding.breach == breach)?;
+        Some(found.sentence.clone())
+    }
+
+    fn stock_left(&self) -> Option<i64> {
+        self.evidence.sale.after.as_ref()?.reading.stock
+    }
+
+    /// Whether anybody bought.
+    fn untested(&self) -> Option<Ruling> {
+        let sale = self.evidence.sale;
+        let nobody = sale.promised() == 0 && sale.new_orders().unwrap_or(0) == 0;
+        nobody.then(|| Ruling::Untested("nobody was sold anything: look at the answers".to_owned()))
+    }
+
+    fn oversold(&self) -> Ruling {
+        let sale = self.evidence.sale;
+        let Some(capacity) = sale.capacity else { return Ruling::Unknown(NO_STOCK.to_owned()) };
+        let beyond = self.evidence.beyond(capacity);
+        match self.sentence(Breach::Oversold) {
+            Some(sentence) => return broken(sentence, beyond),
+            None if !beyond.is_empty() => {
+                let yeses = sale.promised();
+                return broken(
+                    format!("{yeses} buyers heard yes for a stock of {capacity}"),
+                    beyond,
+                );
+            }
+            None => {}
+        }
+        match sale.new_orders() {
+            None => Ruling::Unknown(NO_BOOKS.to_owned()),
+            Some(orders) if orders < capacity => Ruling::Untested(format!(
+                "the stock was not sold out, {orders} of {capacity}: give more --users, or less stock"
+            )),
+            Some(_) => Ruling::Holds,
+        }
+    }
+
+    fn twice(&self) -> Ruling {
+        let told = self.evidence.told_twice();
+        let booked = self.evidence.booked_twice();
+        let has_users = self.evidence.sale.after.as_ref().map(|it| it.reading.users.is_some());
+        match (self.sentence(Breach::Duplicates).filter(|_| has_users == Some(true)), told) {
+            (Some(sentence), told) => {
+                let witness = booked.into_iter().chain(told.into_iter().flatten());
+                broken(sentence, witness.collect())
+            }
+            (None, Some(told)) => broken("a buyer was told of two orders".to_owned(), told),
+            (None, None) => match has_users {
+                None => Ruling::Unknown(NO_BOOKS.to_owned()),
+                Some(false) => Ruling::Unknown(NO_USERS.to_owned()),
+                Some(true) => self.untested().unwrap_or(Ruling::Holds),
+            },
+        }
+    }
+
+    fn undersold(&self) -> Ruling {
+        if self.verdict.is_none() {
+            return Ruling::Unknown(NO_BOOKS.to_owned());
+        }
+        if self.evidence.sale.capacity.is_none() {
+            return Ruling::Unknown(NO_STOCK.to_owned());
+        }
+        if let Some(sentence) = self.sentence(Breach::Undersold) {
+            return broken(sentence, self.evidence.refused());
+        }
+        self.untested().unwrap_or(Ruling::Holds)
+    }
+
+    fn misbooked(&self) -> Ruling {
+        if self.verdict.is_none() {
+            return Ruling::Unknown(NO_BOOKS.to_owned());
+        }
+        match (self.evidence.sale.capacity, self.stock_left()) {
+            (None, _) => Ruling::Unknown(NO_STOCK.to_owned()),
+            (_, None) => Ruling::Unknown(NO_STOCK_LEFT.to_owned()),
+            _ => match self.sentence(Breach::Misbooked) {
+                Some(sentence) => broken(sentence, Vec::new()),
+                None => self.untested().unwrap_or(Ruling::Holds),
+            },
+        }
+    }
+
+    fn lost(&self) -> Ruling {
+        let sale = self.evidence.sale;
+        if let Some(shared) = self.evidence.shared_order() {
+            return broken("two buyers were told of one order".to_owned(), shared);
+        }
+        let Some(orders) = sale.new_orders() else { return Ruling::Unknown(NO_BOOKS.to_owned()) };
+        let promised = sale.promised();
+        if self.sentence(Breach::Lost).is_some() {
+            let missing = self.evidence.not_in_list().unwrap_or_default();
+            let lost = self.verdict.as_ref().map_or(0, |verdict| verdict.counts.lost);
+            let sentence =
+                format!("{lost} told and not in the books: {promised} told, {orders} new orders");
+            return broken(sentence, self.evidence.sentences(&missing));
+        }
+        let undecided = sale.undecided().len() as i64;
+        if undecided > 0 && !self.has_later && orders < promised + undecided {
+            return Ruling::Unknown(NO_LATER.to_owned());
+        }
+        self.untested().unwrap_or(Ruling::Holds)
+    }
+
+    fn untold(&self) -> Ruling {
+        let Some(verdict) = &self.verdict else { return Ruling::Unknown(NO_BOOKS.to_owned()) };
+        let untold = verdict.counts.untold;
+        if untold > 0 {
+            let sentence = format!(
+                "{untold} orders in the books that no buyer was told of, unless somebody else bought \
+                 meanwhile"
+            );
+            return broken(sentence, self.evidence.untold());
+        }
+        self.untested().unwrap_or(Ruling::Holds)
+    }
+
+    fn unanswered(&self) -> Ruling {
+        let sale = self.evidence.sale;
+        let mut failed: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut unread: BTreeMap<&str, u64> = BTreeMap::new();
+        for answer in &sale.heard {
+            let outcome = answer.outcome.as_ref();
+            if [NO_ANSWER, NOT_SENT].contains(&outcome) || outcome.starts_with("http_5") {
+                *failed.entry(outcome).or_default() += 1;
+            } else if outcome.starts_with("http_") {
+                *unread.entry(outcome).or_default() += 1;
+            }
+        }
+        let list = |counts: &BTreeMap<&str, u64>| {
+            counts
+                .iter()
+                .map(|(code, count)| format!("{count} {code}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        if !failed.is_empty() {
+            return broken(
+                format!("attempts without a proper answer: {}", list(&failed)),
+                Vec::new(),
+            );
+        }
+        let undecided = sale.undecided().len();
+        if undecided > 0 && self.has_later {
+            let sentence =
+                format!("{undecided} accepted buyers asked, and heard nothing more in time");
+            return broken(sentence, Vec::new());
+        }
+        if !unread.is_empty() {
+            let sentence = format!(
+                "answers that fit no rule: {}; give an [[answer]] for each, see the examples",
+                list(&unread)
+            );
+            return Ruling::Unknown(sentence);
+        }
+        Ruling::Holds
+    }
+}
+
+fn broken(sentence: String, witness: Vec<String>) -> Ruling {
+    Ruling::Broken([vec![sentence], witness].concat())
+}
+
+/// The books of what happened while the crowd was there.
+fn books(evidence: &Evidence<'_>) -> Option<Books> {
+    let sale = evidence.sale;
+    let after = &sale.after.as_ref()?.reading;
+    let orders = sale.new_orders()?;
+    let old_users = sale.before.as_ref().and_then(|before| before.users).unwrap_or(0);
+    // Without a capacity nothing is unsold, and without users nobody has two.
+    let initial_stock = sale.capacity.unwrap_or(orders);
+    let promised = sale.promised();
+    let lost = match evidence.not_in_list() {
+        Some(missing) => (missing.len() as i64).max(promised - orders),
+        None => promised - orders,
+    };
+    Some(Books {
+        initial_stock,
+        stock: after.stock.filter(|_| sale.capacity.is_some()).unwrap_or(initial_stock - orders),
+        orders,
+        distinct_users: after.users.map_or(orders, |users| users - old_users),
+        orders_of_crowd: orders_of_crowd(sale, orders),
+        lost: lost.max(0),
+        objections: Vec::new(),
+    })
+}
+
+/// Orders of the crowd's users, where the books name users of the crowd; otherwise all.
+fn orders_of_crowd(sale: &SaleRecord, orders: i64) -> i64 {
+    let Some(list) = sale.after.as_ref().and_then(|after| after.reading.list.as_ref()) else {
+        return orders;
+    };
+    let before = sale.before.as_ref().and_then(|before| before.list.as_ref());
+    let old: BTreeSet<&str> = before.into_iter().flatten().map(|it| it.order.as_str()).collect();
+    let crowd: BTreeSet<&str> = sale.heard.iter().map(|answer| &*answer.user).collect();
+    let of_crowd = list.iter().filter(|booked| crowd.contains(booked.user.as_str()));
+    match of_crowd.filter(|booked| !old.contains(booked.order.as_str())).count() {
+        // The file's users have other names than the books'.
+        0 => orders,
+        count => count as i64,
+    }
+}
+
+/// What buyers were told of a voucher.
+#[must_use]
+pub fn told(sale: &SaleRecord) -> Told {
+    let had_orders = sale.before.as_ref().is_some_and(|before| before.orders > 0);
+    let mut told = Told::default();
+    let mut of_buyers: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+    for answer in &sale.heard {
+        let code = match answer.outcome.as_ref() {
+            ACCEPTED => UNDECIDED,
+            code => code,
+        };
+        *told.outcomes.entry(code.to_owned()).or_default() += 1;
+        of_buyers.entry(answer.buyer).or_default().insert(code.to_owned());
+    }
+    for codes in of_buyers.into_values() {
+        if codes.contains(ORDERED) || codes.contains(ALREADY_BOUGHT) && !had_orders {
+            told.served += 1;
+        } else if codes.contains(ALREADY_BOUGHT) {
+            // The order may be one of those that were there before.
+        } else {
+            match told.refused_buyers.iter_mut().find(|group| group.codes == codes) {
+                Some(group) => group.buyers += 1,
+                None => told.refused_buyers.push(RefusedBuyers { codes, buyers: 1 }),
+            }
+        }
+    }
+    told
+}

@@ -1,0 +1,179 @@
+//! `seckill check`: the judge for anybody's backend.
+//!
+//! In reading order: [`file`] is the file as it is written, [`read`] reads it over a preset of [`presets`],
+//! [`target`] finds what is wrong with it; [`phases`] says which crowds come, [`crowds`] sends them, and
+//! [`sale_record`] keeps what they heard; [`books`] asks the database; [`judge`] judges by the counts and by
+//! the [`evidence`]; [`report`] is what [`terminal`] and [`html`] show.
+
+pub mod addresses;
+pub mod books;
+pub mod buyers;
+pub mod command;
+pub mod crowds;
+pub mod evidence;
+pub mod file;
+pub mod html;
+pub mod judge;
+pub mod own_cpu;
+pub mod phases;
+pub mod presets;
+pub mod promises;
+pub mod read;
+pub mod report;
+pub mod rules;
+pub mod sale_record;
+pub mod target;
+pub mod terminal;
+pub mod vouchers;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::Args;
+use load::rush::MAX_REQUESTS;
+use program::{ConfigError, FAILED, UNUSABLE, check_writable, write_json, write_text};
+use rand::RngExt;
+
+use self::crowds::{CrowdSender, CrowdTotals};
+use self::report::{CheckReport, CheckTerms};
+use self::target::CheckTarget;
+
+/// Judge any flash-sale backend: does it oversell, sell twice, lose orders?
+///
+/// TARGET.toml says how to talk to the backend: its addresses, the request of a purchase, where tokens come
+/// from, how answers are told apart, and a command that prints what the database says. Crowds buy: double
+/// clicks, a rush, the last voucher, repeats after the sell-out. Then promise by promise: holds, BROKEN with a
+/// witness, or unknown with what the file would have to give. Exit status 0: all hold; 1: one is broken; 2: the
+/// file cannot be used, nothing could be reached, or something is unknown.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The file that says how to talk to the backend
+    #[arg(value_name = "TARGET.toml", required_unless_present_any = ["example", "schema"])]
+    target: Option<PathBuf>,
+    /// Buyers
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=500_000))]
+    users: u32,
+    /// How often a buyer tries who clicks twice, all at once
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=100))]
+    attempts: u32,
+    /// Connections at most; more attempts than this share them
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=30_000))]
+    connections: u32,
+    /// How long one answer may take
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    answer_within: Duration,
+    /// Decides the order of the buyers [default: drawn]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Write the result as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the result as one page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print a commented file to begin with: of a backend of your own, or of seckill, hmdp or lab
+    #[arg(long, value_name = "PRESET", num_args = 0..=1, default_missing_value = "own", conflicts_with = "target")]
+    example: Option<String>,
+    /// Print the JSON schema of the file, for editors
+    #[arg(long, conflicts_with_all = ["target", "example"])]
+    schema: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When it could not be carried out; a broken promise is an exit status.
+pub async fn run(args: CheckArgs) -> anyhow::Result<ExitCode> {
+    if args.schema {
+        program::say(schema()?.trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(name) = &args.example {
+        let known = presets::NAMES;
+        let example = presets::example(name).ok_or_else(|| {
+            ConfigError(format!("there is no preset {name:?}{}", read::suggestion(name, &known)))
+        })?;
+        program::say(example.trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for file in [&args.json, &args.html].into_iter().flatten().filter(|it| *it != Path::new("-")) {
+        check_writable(file)?;
+    }
+    let requests = args.users as usize + self::phases::EXTRA_BUYERS * args.attempts as usize;
+    if requests > MAX_REQUESTS {
+        return Err(ConfigError(format!("{requests} attempts are more than {MAX_REQUESTS}")).into());
+    }
+    let report = tokio::select! {
+        report = check(&args) => report?,
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            bail!("interrupted: what was sent was sent, and there is no verdict");
+        }
+    };
+    show(&args, &report)?;
+    Ok(match (report.is_broken(), report.holds) {
+        (true, _) => ExitCode::from(FAILED),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(UNUSABLE),
+    })
+}
+
+async fn check(args: &CheckArgs) -> Result<CheckReport, ConfigError> {
+    let Some(file) = &args.target else { unreachable!("the parser wants the file") };
+    let target = CheckTarget::read(file).await?;
+    let wanted = args.users as usize;
+    let buyers = buyers::read(&target, wanted).await?;
+    let seed = args.seed.unwrap_or_else(|| rand::rng().random());
+    let urls: Vec<&str> = target.nodes.iter().map(|node| node.url.as_str()).collect();
+    eprintln!("Target: {}. Buyers: {}. Seed: {seed}.", urls.join(", "), buyers.len());
+    let mut sender = CrowdSender {
+        target: &target,
+        buyers: &buyers,
+        connections: args.connections as usize,
+        seed,
+        answer_timeout: args.answer_within,
+        totals: CrowdTotals::default(),
+    };
+    let attempts = args.attempts as usize;
+    let sales = sender.play(attempts).await?;
+    let name = file.display().to_string();
+    let users = buyers.len();
+    let terms = CheckTerms { file: name, target: &target, wanted, users, attempts, seed };
+    Ok(CheckReport::new(&terms, &sales, &sender.totals))
+}
+
+fn show(args: &CheckArgs, report: &CheckReport) -> anyhow::Result<()> {
+    eprint!("\n{}\n", terminal::text(report));
+    let is_stdout = |file: &Option<PathBuf>| file.as_deref() == Some(Path::new("-"));
+    // Standard output is the file's alone when it goes there.
+    if is_stdout(&args.json) || is_stdout(&args.html) {
+        eprintln!("{}", report.sentence());
+    } else {
+        program::say(report.sentence())?;
+    }
+    if let Some(file) = &args.json {
+        write_json(file, report)?;
+    }
+    if let Some(file) = &args.html {
+        write_text(file, &html::page(report))?;
+    }
+    Ok(())
+}
+
+/// The JSON schema of a target's file.
+///
+/// # Errors
+/// Never: it is of constants.
+pub fn schema() -> anyhow::Result<String> {
+    let settings = schemars::generate::SchemaSettings::draft07();
+    let mut schema = settings.into_generator().into_root_schema_for::<file::TargetFile>();
+    // A preset may give what is else required.
+    schema.insert("required".to_owned(), serde_json::json!(["addresses"]));
+    if let Some(request) = schema.pointer_mut("/definitions/RequestTable") {
+        *request.get_mut("required").unwrap_or(&mut serde_json::Value::Null) =
+            serde_json::json!([]);
+    }
+    Ok(serde_json::to_string_pretty(&schema)? + "\n")
+}

@@ -1,0 +1,148 @@
+//! Which crowds come, and in which order.
+
+use std::collections::BTreeSet;
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use program::ConfigError;
+
+use super::books;
+use super::crowds::{CrowdSender, LAST_VOUCHER, RUSH};
+use super::sale_record::SaleRecord;
+use super::target::VoucherSource;
+use super::vouchers;
+
+/// Buyers who click twice, at most.
+const DOUBLE_CLICKERS: usize = 50;
+/// Buyers of other crowds than the rush, at most: for a limit on what is sent at once.
+pub const EXTRA_BUYERS: usize = DOUBLE_CLICKERS + 2 * COME_AGAIN;
+/// Of the buyers of a voucher that is on sale already one in so many clicks twice.
+const CLICKS_TWICE: usize = 20;
+/// So many vouchers are on sale one by one, with a stock of one.
+const LAST_VOUCHERS: usize = 20;
+/// So many buyers want each of them.
+const RIVALS: usize = 32;
+/// So many buyers come where there is one for each.
+const ENOUGH: usize = 200;
+/// The stock in the rush, unless the file says another.
+const RUSH_STOCK: u32 = 100;
+/// Owners, and as many buyers without an order, who come again after the rush.
+const COME_AGAIN: usize = 20;
+/// How often each of them tries.
+const TRIES_AGAIN: usize = 2;
+/// Books that are waited for at once.
+const BOOKS_AT_ONCE: usize = 4;
+
+impl CrowdSender<'_> {
+    /// Sends all crowds, and reads the books when they are quiet.
+    ///
+    /// # Errors
+    /// When the target cannot be reached, or the file cannot be used.
+    pub async fn play(&mut self, attempts: usize) -> Result<Vec<SaleRecord>, ConfigError> {
+        let mut sales = match &self.target.vouchers {
+            VoucherSource::Fixed(voucher) => {
+                vec![self.one_voucher(voucher.clone(), attempts).await?]
+            }
+            VoucherSource::Command(_) | VoucherSource::Request { .. } => {
+                self.a_voucher_for_each_crowd(attempts).await?
+            }
+        };
+        for sale in &mut sales {
+            sale.count_repeated_yeses();
+        }
+        let Some(source) = &self.target.books else { return Ok(sales) };
+        let target = self.target;
+        let quiet = |mut sale: SaleRecord| async move {
+            let expected = sale.before.as_ref().map_or(0, |before| before.orders) + sale.promised();
+            sale.after = Some(books::until_quiet(target, source, &sale.voucher, expected).await?);
+            Ok(sale)
+        };
+        eprintln!("Waiting until the books are quiet.");
+        stream::iter(sales).map(quiet).buffered(BOOKS_AT_ONCE).try_collect().await
+    }
+
+    /// The voucher that is on sale meets all crowds, one after another.
+    async fn one_voucher(
+        &mut self,
+        voucher: String,
+        attempts: usize,
+    ) -> Result<SaleRecord, ConfigError> {
+        let mut sale = SaleRecord::new(format!("voucher {voucher}"), voucher);
+        if let Some(source) = &self.target.books {
+            sale.before = Some(books::read(self.target, source, &sale.voucher).await?);
+        }
+        let before = sale.before.as_ref();
+        let left = before.and_then(|before| before.stock);
+        let sold = before.map_or(0, |before| before.orders);
+        sale.capacity = left.or_else(|| self.target.stock.map(|stock| i64::from(stock) - sold));
+        if let Some(none) = sale.capacity.filter(|left| *left <= 0) {
+            return Err(ConfigError(format!(
+                "voucher {} has a stock of {none} left: put a new one on sale",
+                sale.voucher
+            )));
+        }
+        let users = self.buyers.len();
+        let half = sale.capacity.map_or(usize::MAX, |left| left as usize / 2);
+        let clickers = (users / CLICKS_TWICE).min(DOUBLE_CLICKERS).min(half).max(1);
+        let twice: Vec<_> = (0..clickers).map(|buyer| (buyer, attempts)).collect();
+        self.send(&mut sale, "double clicks", &twice).await?;
+        let once: Vec<_> = (clickers..users).map(|buyer| (buyer, 1)).collect();
+        self.send(&mut sale, RUSH, &once).await?;
+        self.come_again(&mut sale).await?;
+        Ok(sale)
+    }
+
+    async fn a_voucher_for_each_crowd(
+        &mut self,
+        attempts: usize,
+    ) -> Result<Vec<SaleRecord>, ConfigError> {
+        let users = self.buyers.len();
+        let mut sales = Vec::new();
+
+        let clickers = users.min(DOUBLE_CLICKERS);
+        let mut sale = self.new_sale("double clicks".to_owned(), clickers as u32).await?;
+        let twice: Vec<_> = (0..clickers).map(|buyer| (buyer, attempts)).collect();
+        self.send(&mut sale, "double clicks", &twice).await?;
+        sales.push(sale);
+
+        let rivals: Vec<_> = (0..users.min(RIVALS)).map(|buyer| (buyer, 1)).collect();
+        eprintln!("{LAST_VOUCHER}: {LAST_VOUCHERS} rounds of {} attempts", rivals.len());
+        for round in 1..=LAST_VOUCHERS {
+            let mut sale = self.new_sale(format!("last voucher, round {round}"), 1).await?;
+            self.send(&mut sale, LAST_VOUCHER, &rivals).await?;
+            sales.push(sale);
+        }
+
+        let enough = users.min(ENOUGH);
+        let mut sale = self.new_sale("enough for everybody".to_owned(), enough as u32).await?;
+        let once: Vec<_> = (0..enough).map(|buyer| (buyer, 1)).collect();
+        self.send(&mut sale, "enough for everybody", &once).await?;
+        sales.push(sale);
+
+        let stock = self.target.stock.unwrap_or(RUSH_STOCK).min((users / 2).max(1) as u32);
+        let mut sale = self.new_sale("rush".to_owned(), stock).await?;
+        let once: Vec<_> = (0..users).map(|buyer| (buyer, 1)).collect();
+        self.send(&mut sale, RUSH, &once).await?;
+        self.come_again(&mut sale).await?;
+        sales.push(sale);
+        Ok(sales)
+    }
+
+    async fn new_sale(&self, name: String, stock: u32) -> Result<SaleRecord, ConfigError> {
+        let voucher = vouchers::put_on_sale(self.target, stock).await?;
+        let Some(voucher) = voucher else { unreachable!("a fixed voucher meets all crowds") };
+        let mut sale = SaleRecord::new(name, voucher);
+        sale.capacity = Some(i64::from(stock));
+        Ok(sale)
+    }
+
+    /// After the sell-out owners and others come again.
+    async fn come_again(&mut self, sale: &mut SaleRecord) -> Result<(), ConfigError> {
+        let owners: BTreeSet<usize> = sale.yeses().map(|answer| answer.buyer).collect();
+        let all = sale.heard.iter().map(|answer| answer.buyer);
+        let others: BTreeSet<usize> =
+            all.filter(|buyer| !owners.contains(buyer)).take(COME_AGAIN).collect();
+        let again = owners.into_iter().take(COME_AGAIN).chain(others);
+        let again: Vec<_> = again.map(|buyer| (buyer, TRIES_AGAIN)).collect();
+        self.send(sale, "repeats", &again).await
+    }
+}

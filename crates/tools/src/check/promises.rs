@@ -1,0 +1,186 @@
+//! The promises that a check judges, and its three verdicts.
+
+use serde::Serialize;
+
+/// A promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckedPromise {
+    /// Orders never exceed the stock.
+    NoOversell,
+    /// One user has at most one order.
+    OnePerUser,
+    /// Nobody hears "sold out" while stock is left.
+    NoUndersell,
+    /// Orders and stock left are the stock that was put on sale.
+    BooksAddUp,
+    /// Each yes is in the books.
+    NoLostOrder,
+    /// Each order in the books was told to its buyer.
+    NoUntoldOrder,
+    /// Each attempt is answered, by an answer that says something.
+    EveryAttemptAnswered,
+}
+
+impl CheckedPromise {
+    /// All of them, in the order in which they are told.
+    pub const ALL: [Self; 7] = [
+        Self::NoOversell,
+        Self::OnePerUser,
+        Self::NoUndersell,
+        Self::BooksAddUp,
+        Self::NoLostOrder,
+        Self::NoUntoldOrder,
+        Self::EveryAttemptAnswered,
+    ];
+
+    /// Its name in JSON and in the documentation.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoOversell => "no_oversell",
+            Self::OnePerUser => "one_per_user",
+            Self::NoUndersell => "no_undersell",
+            Self::BooksAddUp => "books_add_up",
+            Self::NoLostOrder => "no_lost_order",
+            Self::NoUntoldOrder => "no_untold_order",
+            Self::EveryAttemptAnswered => "every_attempt_answered",
+        }
+    }
+
+    /// What it says.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::NoOversell => "nothing is sold that does not exist",
+            Self::OnePerUser => "nobody is sold two",
+            Self::NoUndersell => "nobody is refused while stock is left",
+            Self::BooksAddUp => "orders and stock left add up",
+            Self::NoLostOrder => "every yes is in the books",
+            Self::NoUntoldOrder => "every order was told to its buyer",
+            Self::EveryAttemptAnswered => "every attempt is answered",
+        }
+    }
+}
+
+/// What one crowd's voucher says of a promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ruling {
+    /// It was kept.
+    Holds,
+    /// It was not, and this is the witness, a sentence each.
+    Broken(Vec<String>),
+    /// The file gives nothing to judge by: what it would have to give.
+    Unknown(String),
+    /// This crowd did not put it to the test: why not.
+    Untested(String),
+}
+
+/// A verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ThreeValued {
+    /// The promise was kept.
+    Holds,
+    /// It was broken.
+    Broken,
+    /// Nobody can say.
+    Unknown,
+}
+
+impl ThreeValued {
+    /// The word in a table.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Broken => "BROKEN",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The verdict on a promise, over all crowds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PromiseVerdict {
+    /// The promise.
+    pub promise: CheckedPromise,
+    /// The verdict.
+    pub verdict: ThreeValued,
+    /// The witness, or what is missing, a sentence each.
+    pub sentences: Vec<String>,
+}
+
+/// So many crowds are told of that broke a promise.
+const TOLD_CROWDS: usize = 3;
+
+impl PromiseVerdict {
+    /// Of the rulings of all crowds, each with its name.
+    #[must_use]
+    pub fn over(promise: CheckedPromise, rulings: Vec<(&str, Ruling)>) -> Self {
+        let (mut broken, mut unknown, mut untested) = (Vec::new(), Vec::new(), Vec::new());
+        let mut holds = false;
+        for (name, ruling) in rulings {
+            match ruling {
+                Ruling::Holds => holds = true,
+                Ruling::Broken(witness) => broken.push((name, witness)),
+                Ruling::Unknown(why) => unknown.push(why),
+                Ruling::Untested(why) => untested.push(why),
+            }
+        }
+        let (verdict, mut sentences) = if !broken.is_empty() {
+            (ThreeValued::Broken, witnesses(broken))
+        } else if !unknown.is_empty() {
+            (ThreeValued::Unknown, unknown)
+        } else if holds {
+            (ThreeValued::Holds, Vec::new())
+        } else {
+            (ThreeValued::Unknown, untested)
+        };
+        sentences.dedup();
+        Self { promise, verdict, sentences }
+    }
+}
+
+fn witnesses(broken: Vec<(&str, Vec<String>)>) -> Vec<String> {
+    let more = broken.len().saturating_sub(TOLD_CROWDS);
+    let mut sentences = Vec::new();
+    for (name, witness) in broken.into_iter().take(TOLD_CROWDS) {
+        for (position, sentence) in witness.into_iter().enumerate() {
+            sentences.push(match position {
+                0 => format!("{name}: {sentence}"),
+                _ => sentence,
+            });
+        }
+    }
+    if more > 0 {
+        sentences.push(format!("and the same with {more} more vouchers"));
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn over(rulings: Vec<Ruling>) -> (ThreeValued, Vec<String>) {
+        let rulings = rulings.into_iter().map(|ruling| ("a", ruling)).collect();
+        let verdict = PromiseVerdict::over(CheckedPromise::NoOversell, rulings);
+        (verdict.verdict, verdict.sentences)
+    }
+
+    #[test]
+    fn broken_is_stronger_than_unknown_and_unknown_than_holds() {
+        let broken = || Ruling::Broken(vec!["b".to_owned(), "c".to_owned()]);
+        let unknown = || Ruling::Unknown("u".to_owned());
+        let untested = || Ruling::Untested("t".to_owned());
+        let text = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let found = over(vec![Ruling::Holds, unknown(), broken()]);
+        assert_eq!(found, (ThreeValued::Broken, text(&["a: b", "c"])));
+        assert_eq!(over(vec![Ruling::Holds, unknown()]), (ThreeValued::Unknown, text(&["u"])));
+        assert_eq!(over(vec![untested(), Ruling::Holds]), (ThreeValued::Holds, Vec::new()));
+        assert_eq!(over(vec![untested(), untested()]), (ThreeValued::Unknown, text(&["t"])));
+        let many = over(vec![broken(), broken(), broken(), broken()]).1;
+        assert_eq!(many.last().map(String::as_str), Some("and the same with 1 more vouchers"));
+    }
+}

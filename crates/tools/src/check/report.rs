@@ -1,0 +1,236 @@
+//! What came of a check, for programs and for the two who show it to people.
+
+use std::collections::BTreeMap;
+
+use load::latency::LatencyMs;
+use load::rush::AnswerExample;
+use serde::Serialize;
+
+use super::crowds::{CrowdTotals, RushFigures};
+use super::judge::Judge;
+use super::promises::{CheckedPromise, PromiseVerdict, ThreeValued};
+use super::sale_record::SaleRecord;
+use super::target::CheckTarget;
+
+/// What came of a check.
+#[derive(Debug, Serialize)]
+pub struct CheckReport {
+    /// The file.
+    pub target: String,
+    /// The nodes.
+    pub addresses: Vec<String>,
+    /// Buyers.
+    pub users: usize,
+    /// How often a buyer tries who clicks twice.
+    pub attempts: usize,
+    /// What the order of the buyers was drawn from.
+    pub seed: u64,
+    /// Whether every promise holds.
+    pub holds: bool,
+    /// The promises.
+    pub promises: Vec<PromiseVerdict>,
+    /// The vouchers, in the order of their crowds.
+    pub vouchers: Vec<VoucherFigures>,
+    /// Attempts by outcome, as they were first answered.
+    pub outcomes: BTreeMap<String, u64>,
+    /// Examples of answers that no rule knows, and why some did not come.
+    pub examples: Vec<ExampleText>,
+    /// The rush.
+    pub rush: Option<RushRates>,
+    /// Of all answers.
+    pub latency_ms: Option<LatencyMs>,
+    /// What the reader should know.
+    pub notes: Vec<String>,
+}
+
+/// What is known of a voucher in the end.
+#[derive(Debug, Serialize)]
+pub struct VoucherFigures {
+    /// What it was for.
+    pub crowd: String,
+    /// Its id.
+    pub voucher: String,
+    /// Stock when the crowd came.
+    pub stock: Option<i64>,
+    /// Yeses that told of an order.
+    pub told: i64,
+    /// New orders in the books.
+    pub orders: Option<i64>,
+    /// Stock left in the books.
+    pub remaining: Option<i64>,
+}
+
+/// An example.
+#[derive(Debug, Serialize)]
+pub struct ExampleText {
+    /// The outcome under which it is counted.
+    pub outcome: String,
+    /// The crowd.
+    pub crowd: &'static str,
+    /// The status, where there is one.
+    pub status: Option<u16>,
+    /// The beginning of the body, or why there is none.
+    pub said: String,
+}
+
+/// The rates of the rush.
+#[derive(Debug, Serialize)]
+pub struct RushRates {
+    /// Attempts.
+    pub attempts: u64,
+    /// Connections.
+    pub connections: usize,
+    /// From the first attempt to the last answer.
+    pub elapsed_ms: f64,
+    /// Answers a second.
+    pub answers_per_s: f64,
+    /// Orders in the books a second, from the first attempt to the last order.
+    pub durable_orders_per_s: Option<f64>,
+    /// From the last answer to the last order.
+    pub behind_ms: Option<f64>,
+}
+
+/// What was asked for.
+pub struct CheckTerms<'a> {
+    /// The file's name.
+    pub file: String,
+    /// The target.
+    pub target: &'a CheckTarget,
+    /// Buyers that were asked for.
+    pub wanted: usize,
+    /// Buyers that there are.
+    pub users: usize,
+    /// How often a buyer tries who clicks twice.
+    pub attempts: usize,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl CheckReport {
+    /// Judges what happened.
+    #[must_use]
+    pub fn new(terms: &CheckTerms<'_>, sales: &[SaleRecord], totals: &CrowdTotals) -> Self {
+        let CheckTerms { target, .. } = terms;
+        let judges: Vec<_> = sales
+            .iter()
+            .map(|sale| Judge::new(sale, &target.nodes, target.later.is_some()))
+            .collect();
+        let verdict = |promise: CheckedPromise| {
+            let rulings = sales.iter().zip(&judges);
+            let rulings = rulings.map(|(sale, judge)| (sale.name.as_str(), judge.ruling(promise)));
+            PromiseVerdict::over(promise, rulings.collect())
+        };
+        let promises: Vec<_> = CheckedPromise::ALL.into_iter().map(verdict).collect();
+        Self {
+            target: terms.file.clone(),
+            addresses: target.nodes.iter().map(|node| node.url.clone()).collect(),
+            users: terms.users,
+            attempts: terms.attempts,
+            seed: terms.seed,
+            holds: promises.iter().all(|promise| promise.verdict == ThreeValued::Holds),
+            promises,
+            vouchers: sales.iter().map(figures).collect(),
+            outcomes: totals.outcomes.clone(),
+            examples: totals.examples.iter().map(example).collect(),
+            rush: totals.rush.as_ref().map(|rush| rates(rush, sales)),
+            latency_ms: totals.latencies.summary(),
+            notes: notes(terms, sales, totals),
+        }
+    }
+
+    /// Whether some promise was broken.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.promises.iter().any(|promise| promise.verdict == ThreeValued::Broken)
+    }
+
+    /// The verdict in one sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let of = |verdict| -> Vec<&str> {
+            let all = self.promises.iter().filter(|promise| promise.verdict == verdict);
+            all.map(|promise| promise.promise.name()).collect()
+        };
+        let (broken, unknown) = (of(ThreeValued::Broken), of(ThreeValued::Unknown));
+        if !broken.is_empty() {
+            return format!("BROKEN: {}.", broken.join(", "));
+        }
+        if !unknown.is_empty() {
+            return format!("UNKNOWN: {}; nothing was found broken.", unknown.join(", "));
+        }
+        format!("HOLDS: all {} promises.", self.promises.len())
+    }
+}
+
+fn figures(sale: &SaleRecord) -> VoucherFigures {
+    VoucherFigures {
+        crowd: sale.name.clone(),
+        voucher: sale.voucher.clone(),
+        stock: sale.capacity,
+        told: sale.promised(),
+        orders: sale.new_orders(),
+        remaining: sale.after.as_ref().and_then(|after| after.reading.stock),
+    }
+}
+
+fn example((crowd, example): &(&'static str, AnswerExample)) -> ExampleText {
+    let AnswerExample { outcome, status, said, .. } = example;
+    ExampleText { outcome: outcome.clone(), crowd, status: *status, said: said.clone() }
+}
+
+/// The last voucher is that of the rush.
+fn rates(rush: &RushFigures, sales: &[SaleRecord]) -> RushRates {
+    let RushFigures { attempts, answered, connections, elapsed, .. } = *rush;
+    let elapsed_s = elapsed.as_secs_f64().max(1e-6);
+    let sale = sales.last().filter(|sale| sale.after.is_some());
+    let behind = sale.and_then(|sale| sale.after.as_ref()).map(|after| after.behind);
+    let orders = sale.and_then(SaleRecord::new_orders);
+    let rounded = |number: f64| (number * 10.0).round() / 10.0;
+    let durable = orders
+        .zip(behind)
+        .map(|(orders, behind)| rounded(orders as f64 / (elapsed_s + behind.as_secs_f64())));
+    RushRates {
+        attempts,
+        connections,
+        elapsed_ms: rounded(elapsed_s * 1e3),
+        answers_per_s: rounded(answered as f64 / elapsed_s),
+        durable_orders_per_s: durable,
+        behind_ms: behind.map(|behind| rounded(behind.as_secs_f64() * 1e3)),
+    }
+}
+
+fn notes(terms: &CheckTerms<'_>, sales: &[SaleRecord], totals: &CrowdTotals) -> Vec<String> {
+    let mut notes = Vec::new();
+    if terms.users < terms.wanted {
+        notes.push(format!(
+            "There are tokens for {} buyers, fewer than the {} that were asked for.",
+            terms.users, terms.wanted
+        ));
+    }
+    for sale in sales {
+        let Some(before) = sale.before.as_ref().filter(|before| before.orders > 0) else {
+            continue;
+        };
+        let users = before.users.map_or_else(String::new, |users| format!(" of {users} users"));
+        notes.push(format!(
+            "{} had {} orders{users} before the crowd came; only what came after is judged.",
+            sale.name, before.orders
+        ));
+    }
+    for sale in sales {
+        if sale.after.as_ref().is_some_and(|after| !after.is_quiet) {
+            notes.push(format!(
+                "The books of {} still changed when the time was up: give [books] within a longer one.",
+                sale.name
+            ));
+        }
+    }
+    if terms.target.nodes.len() == 1 {
+        notes.push(
+            "There is one address: what goes wrong between two nodes was not tried.".to_owned(),
+        );
+    }
+    let limit = totals.rush.as_ref().and_then(|rush| rush.own_cpu).and_then(|cpu| cpu.limit());
+    notes.extend(limit);
+    notes
+}

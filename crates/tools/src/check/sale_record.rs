@@ -1,0 +1,124 @@
+//! What happened to one voucher: everything that buyers heard, and the books before and after.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use load::outcome::{ACCEPTED, ALREADY_BOUGHT, ORDERED};
+
+use super::books::{BooksReading, QuietBooks};
+
+/// One answer to one attempt.
+#[derive(Debug, Clone)]
+pub struct HeardAnswer {
+    /// Index into the buyers.
+    pub buyer: usize,
+    /// The user's name.
+    pub user: Arc<str>,
+    /// The crowd that the attempt was part of.
+    pub crowd: &'static str,
+    /// The node that it was sent to.
+    pub node: usize,
+    /// The outcome.
+    pub outcome: Cow<'static, str>,
+    /// The order, where it was named.
+    pub order: Option<String>,
+    /// From the beginning of its crowd until the answer.
+    pub at: Duration,
+    /// Whether it was heard later, after `accepted`.
+    pub is_later: bool,
+}
+
+/// One voucher.
+#[derive(Debug)]
+pub struct SaleRecord {
+    /// What it was for.
+    pub name: String,
+    /// Its id.
+    pub voucher: String,
+    /// The stock that was there when the crowd came, where that is known.
+    pub capacity: Option<i64>,
+    /// The books before the crowd came, where the voucher was on sale already.
+    pub before: Option<BooksReading>,
+    /// The books in the end.
+    pub after: Option<QuietBooks>,
+    /// All that buyers heard.
+    pub heard: Vec<HeardAnswer>,
+}
+
+impl SaleRecord {
+    /// A voucher that nobody has heard of yet.
+    #[must_use]
+    pub fn new(name: String, voucher: String) -> Self {
+        Self { name, voucher, capacity: None, before: None, after: None, heard: Vec::new() }
+    }
+
+    /// Every yes that told of an order the buyer had not been told of before, in the order of the crowds.
+    pub fn yeses(&self) -> impl Iterator<Item = &HeardAnswer> {
+        self.heard.iter().filter(|answer| answer.outcome == ORDERED)
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn promised(&self) -> i64 {
+        i64::try_from(self.yeses().count()).unwrap_or(i64::MAX)
+    }
+
+    /// Orders in the books that were not there before the crowd; `None` without books.
+    #[must_use]
+    pub fn new_orders(&self) -> Option<i64> {
+        let after = &self.after.as_ref()?.reading;
+        Some(after.orders - self.before.as_ref().map_or(0, |before| before.orders))
+    }
+
+    /// Counts a yes that repeats what the same buyer was told before as "already bought": many servers
+    /// answer a repeated request as they answered the first.
+    pub fn count_repeated_yeses(&mut self) {
+        let mut told: HashMap<usize, Vec<Option<String>>> = HashMap::new();
+        for answer in &mut self.heard {
+            if answer.outcome != ORDERED {
+                continue;
+            }
+            let of_buyer = told.entry(answer.buyer).or_default();
+            match of_buyer.contains(&answer.order) {
+                true => answer.outcome = ALREADY_BOUGHT.into(),
+                false => of_buyer.push(answer.order.clone()),
+            }
+        }
+    }
+
+    /// Buyers who heard `accepted` and nothing more, each with the node that said it.
+    #[must_use]
+    pub fn undecided(&self) -> Vec<(usize, usize)> {
+        let accepted = self.heard.iter().filter(|answer| answer.outcome == ACCEPTED);
+        let mut undecided: Vec<_> = accepted.map(|answer| (answer.buyer, answer.node)).collect();
+        undecided.sort_unstable();
+        undecided.dedup_by_key(|(buyer, _)| *buyer);
+        undecided
+    }
+
+    /// Puts what a buyer heard later in the place of `accepted`.
+    pub fn decide(
+        &mut self,
+        buyer: usize,
+        outcome: &Cow<'static, str>,
+        order: Option<&str>,
+        at: Duration,
+    ) {
+        let mut is_first = true;
+        for answer in &mut self.heard {
+            if answer.buyer != buyer || answer.outcome != ACCEPTED {
+                continue;
+            }
+            answer.is_later = true;
+            answer.at = at;
+            answer.order = order.map(str::to_owned);
+            answer.outcome = match (is_first, outcome.as_ref()) {
+                (false, ORDERED) => ALREADY_BOUGHT.into(),
+                _ => outcome.clone(),
+            };
+            is_first = false;
+        }
+    }
+}
