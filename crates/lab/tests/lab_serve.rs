@@ -15,8 +15,8 @@ use testkit::shop::world::World;
 use testkit::wait::eventually;
 
 /// A running `lab serve`.
-struct Serving {
-    base: String,
+pub(crate) struct Serving {
+    pub(crate) base: String,
     /// All it said before anybody came.
     said: String,
     child: Child,
@@ -47,7 +47,7 @@ impl Serving {
         Self { base, said, child, _stdin: stdin, client: Client::new() }
     }
 
-    async fn on(world: &World) -> Self {
+    pub(crate) async fn on(world: &World) -> Self {
         let mut command = serve();
         command.env("DATABASE_URL", &world.database_url).env("REDIS_URL", &world.redis_url);
         Self::start(command).await

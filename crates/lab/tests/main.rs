@@ -4,6 +4,7 @@
 mod api_crowds;
 mod board;
 mod hmdp;
+mod lab_check;
 mod lab_cli;
 mod lab_explore;
 mod lab_explore_lock;

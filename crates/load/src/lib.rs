@@ -1,7 +1,7 @@
 //! Sends a crowd at a sale over HTTP, and judges the sale by what the buyers were told.
 //!
 //! The crate knows HTTP/1.1, clocks, and the words in which a sale answers. It does not know the
-//! server: no route, no database, no strategy. `README.md` says what it promises.
+//! server: no database, no strategy. `README.md` says what it promises.
 //!
 //! In reading order:
 //!

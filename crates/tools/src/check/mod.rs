@@ -58,6 +58,9 @@ pub struct CheckArgs {
     /// How often a buyer tries who clicks twice, all at once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=100))]
     attempts: u32,
+    /// Where each crowd gets a voucher of its own: how many have a stock of one, one after another
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: u32,
     /// Connections at most; more attempts than this share them
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=30_000))]
     connections: u32,
@@ -137,7 +140,7 @@ async fn check(args: &CheckArgs) -> Result<CheckReport, ConfigError> {
         totals: CrowdTotals::default(),
     };
     let attempts = args.attempts as usize;
-    let sales = sender.play(attempts).await?;
+    let sales = sender.play(attempts, args.rounds as usize).await?;
     let name = file.display().to_string();
     let users = buyers.len();
     let terms = CheckTerms { file: name, target: &target, wanted, users, attempts, seed };

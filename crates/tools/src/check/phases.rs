@@ -17,8 +17,6 @@ const DOUBLE_CLICKERS: usize = 50;
 pub const EXTRA_BUYERS: usize = DOUBLE_CLICKERS + 2 * COME_AGAIN;
 /// Of the buyers of a voucher that is on sale already one in so many clicks twice.
 const CLICKS_TWICE: usize = 20;
-/// So many vouchers are on sale one by one, with a stock of one.
-const LAST_VOUCHERS: usize = 20;
 /// So many buyers want each of them.
 const RIVALS: usize = 32;
 /// So many buyers come where there is one for each.
@@ -33,17 +31,22 @@ const TRIES_AGAIN: usize = 2;
 const BOOKS_AT_ONCE: usize = 4;
 
 impl CrowdSender<'_> {
-    /// Sends all crowds, and reads the books when they are quiet.
+    /// Sends all crowds, and reads the books when they are quiet. `attempts` is how often a buyer tries who
+    /// clicks twice; `rounds` is how many vouchers with a stock of one there are, where each crowd has its own.
     ///
     /// # Errors
     /// When the target cannot be reached, or the file cannot be used.
-    pub async fn play(&mut self, attempts: usize) -> Result<Vec<SaleRecord>, ConfigError> {
+    pub async fn play(
+        &mut self,
+        attempts: usize,
+        rounds: usize,
+    ) -> Result<Vec<SaleRecord>, ConfigError> {
         let mut sales = match &self.target.vouchers {
             VoucherSource::Fixed(voucher) => {
                 vec![self.one_voucher(voucher.clone(), attempts).await?]
             }
             VoucherSource::Command(_) | VoucherSource::Request { .. } => {
-                self.a_voucher_for_each_crowd(attempts).await?
+                self.a_voucher_for_each_crowd(attempts, rounds).await?
             }
         };
         for sale in &mut sales {
@@ -94,6 +97,7 @@ impl CrowdSender<'_> {
     async fn a_voucher_for_each_crowd(
         &mut self,
         attempts: usize,
+        rounds: usize,
     ) -> Result<Vec<SaleRecord>, ConfigError> {
         let users = self.buyers.len();
         let mut sales = Vec::new();
@@ -105,8 +109,8 @@ impl CrowdSender<'_> {
         sales.push(sale);
 
         let rivals: Vec<_> = (0..users.min(RIVALS)).map(|buyer| (buyer, 1)).collect();
-        eprintln!("{LAST_VOUCHER}: {LAST_VOUCHERS} rounds of {} attempts", rivals.len());
-        for round in 1..=LAST_VOUCHERS {
+        eprintln!("{LAST_VOUCHER}: {rounds} rounds of {} attempts", rivals.len());
+        for round in 1..=rounds {
             let mut sale = self.new_sale(format!("last voucher, round {round}"), 1).await?;
             self.send(&mut sale, LAST_VOUCHER, &rivals).await?;
             sales.push(sale);

@@ -1,0 +1,131 @@
+//! `seckill check` judges every rung over HTTP, as a stranger's backend: what the registry says breaks under a
+//! crowd is found broken, and what it says holds is found to hold.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Stdio;
+
+use faults::ZooKeeperNode;
+use ladder::{Invariant, LockKind, RUNGS, Rung, Scenario};
+use seckill_lab::World as Lab;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin};
+
+use super::lab_serve::Serving;
+use testkit::processes::{place, seckill};
+use testkit::shop::world::World;
+
+/// What a crowd over HTTP can judge.
+const JUDGED: [(Invariant, &str); 3] = [
+    (Invariant::NoOversell, "no_oversell"),
+    (Invariant::OnePerUser, "one_per_user"),
+    (Invariant::NoUndersell, "no_undersell"),
+];
+/// Scenarios that a crowd at one process plays by itself.
+const PLAYED: [Scenario; 3] = [Scenario::LastOne, Scenario::DoubleClick, Scenario::Herd];
+/// How often a crowd comes to a rung whose flaw is luck.
+const TRIES: usize = 20;
+
+fn names(scenarios: impl Iterator<Item = Scenario>) -> BTreeSet<&'static str> {
+    let invariants: Vec<_> = scenarios.map(Scenario::invariant).collect();
+    let judged = JUDGED.iter().filter(|(invariant, _)| invariants.contains(invariant));
+    judged.map(|(_, name)| *name).collect()
+}
+
+/// Checks what is sold at these addresses.
+async fn check(place: &Path, addresses: &[String]) -> Value {
+    let (file, result) = (place.join("target.toml"), place.join("result.json"));
+    let text = format!(
+        "preset = \"lab\"\naddresses = {addresses:?}\n[books]\nquiet = \"50ms\"\nwithin = \"100s\"\n\
+         request = {{ path = \"/vouchers/{{voucher}}\" }}\nusers = \"/distinct_users\"\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let (file, json) = (file.to_str().unwrap(), result.to_str().unwrap());
+    let arguments = ["--users", "40", "--rounds", "4", "--answer-within", "60s", "--json", json];
+    let output = seckill(&["check", file]).args(arguments).output().await.unwrap();
+    let text = std::fs::read_to_string(&result).unwrap_or_else(|_| panic!("{output:?}"));
+    std::fs::remove_file(&result).unwrap();
+    let result: Value = serde_json::from_str(&text).unwrap();
+    let status = match (with(&result, "broken").is_empty(), with(&result, "unknown").is_empty()) {
+        (false, _) => 1,
+        (true, false) => 2,
+        (true, true) => 0,
+    };
+    assert_eq!(output.status.code(), Some(status), "{output:?}");
+    result
+}
+
+/// The promises with this verdict.
+fn with<'a>(result: &'a Value, verdict: &str) -> BTreeSet<&'a str> {
+    let promises = result["promises"].as_array().unwrap();
+    let all = promises.iter().filter(|promise| promise["verdict"] == verdict);
+    all.map(|promise| promise["promise"].as_str().unwrap()).collect()
+}
+
+/// Checks until all is found that a crowd must find, and that nothing else is.
+async fn is_judged_as_claimed(rung: &Rung, addresses: &[String], must: &BTreeSet<&str>) {
+    let place = place();
+    let may = names(rung.breaks.iter().copied());
+    let mut found = BTreeSet::new();
+    for _ in 0..TRIES {
+        let result = check(place.path(), addresses).await;
+        let broken = with(&result, "broken");
+        assert!(broken.is_subset(&may), "{}: {result:#}", rung.id);
+        assert!(with(&result, "unknown").is_empty(), "{}: {result:#}", rung.id);
+        found.extend(broken.into_iter().map(str::to_owned));
+        if must.iter().all(|name| found.contains(*name)) {
+            return;
+        }
+    }
+    panic!("{}: only {found:?} of {must:?}", rung.id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_rung_is_judged_over_http_as_the_registry_claims() {
+    let world = World::new().await;
+    let serving = Serving::on(&world).await;
+    for rung in RUNGS {
+        if let (LockKind::ZooKeeper, Err(why)) = (rung.lock, ZooKeeperNode::find()) {
+            eprintln!("{} is left out: {why}", rung.id);
+            continue;
+        }
+        let played = rung.breaks.iter().copied().filter(|scenario| PLAYED.contains(scenario));
+        let address = format!("{}/lab/{}", serving.base, rung.id);
+        is_judged_as_claimed(rung, &[address], &names(played)).await;
+    }
+}
+
+/// A process of the lab that sells by one rung, as `lab rush` starts it.
+async fn node(plan: &Value) -> (String, Child, ChildStdin) {
+    let mut child = seckill(&["lab", "node"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(format!("{plan}\n").as_bytes()).await.unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = lines.next_line().await.unwrap().unwrap();
+    let report: Value = serde_json::from_str(&line).unwrap();
+    (report["ready"].as_str().unwrap_or_else(|| panic!("{line}")).to_owned(), child, stdin)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mutex_in_each_process_is_found_wanting_by_double_clicks_over_two_addresses() {
+    let world = World::new().await;
+    let urls = (Some(world.database_url.clone()), Some(world.redis_url.clone()));
+    let lab = Lab::open(urls.0, urls.1).await.unwrap();
+    for rung in RUNGS.iter().filter(|rung| rung.lock == LockKind::Mutex) {
+        let plan = json!({
+            "rung": rung.id, "database_url": lab.database_url(rung.tables).unwrap(),
+            "redis_urls": [], "zookeeper": null, "key_prefix": lab.next_cell().1,
+            "http": true, "consumer": false,
+        });
+        let nodes = [node(&plan).await, node(&plan).await];
+        let addresses = nodes.each_ref().map(|(at, ..)| format!("http://{at}/lab/{}", rung.id));
+        is_judged_as_claimed(rung, &addresses, &BTreeSet::from(["one_per_user"])).await;
+    }
+    lab.close().await.unwrap();
+}

@@ -1,0 +1,103 @@
+//! `seckill check`, the binary, against a small sale that can be wrong, and with files that cannot be used.
+
+mod files;
+mod hostile;
+mod promises;
+mod target_server;
+mod voucher_on_sale;
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+use target_server::TargetServer;
+use tokio::process::Command;
+
+/// The file of a target: new vouchers and books by requests, `{user}` in a header.
+fn file(target: &TargetServer, more: &str) -> String {
+    format!(
+        r#"
+addresses = ["http://{address}", "http://localhost:{port}/"]
+{more}
+[purchase]
+path = "/buy/{{voucher}}"
+headers = {{ user = "{{user}}" }}
+[[answer]]
+is = "ordered"
+status = 201
+order = "/id"
+[[answer]]
+is = "accepted"
+status = 202
+[[answer]]
+is = "sold_out"
+pointer = "/code"
+equals = "sold_out"
+[[answer]]
+is = "already_bought"
+pointer = "/code"
+equals = "already_bought"
+[later]
+request = {{ path = "/mine/{{voucher}}", headers = {{ user = "{{user}}" }} }}
+within = "200ms"
+[[later.answer]]
+is = "accepted"
+status = 202
+[[later.answer]]
+is = "ordered"
+status = 201
+order = "/id"
+[[later.answer]]
+is = "sold_out"
+pointer = "/code"
+equals = "sold_out"
+[[later.answer]]
+is = "already_bought"
+pointer = "/code"
+equals = "already_bought"
+[sale]
+request = {{ path = "/vouchers", body = '{{"stock": {{stock}}}}' }}
+"#,
+        address = target.address,
+        port = target.address.port(),
+    )
+}
+
+/// Books that are quiet soon, by a request.
+const BOOKS: &str = r#"
+[books]
+request = { path = "/books/{voucher}" }
+quiet = "20ms"
+within = "400ms"
+"#;
+
+/// Runs a check of `text` with these arguments.
+async fn check(place: &Path, text: &str, arguments: &[&str]) -> (Output, Option<Value>) {
+    let (file, json) = (place.join("target.toml"), place.join("result.json"));
+    std::fs::write(&file, text).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_seckill-tools"))
+        .arg("check")
+        .arg(&file)
+        .args(["--json", json.to_str().unwrap(), "--users", "40", "--seed", "1"])
+        .args(arguments)
+        .output()
+        .await
+        .unwrap();
+    let result = std::fs::read(&json).ok();
+    (output, result.map(|text| serde_json::from_slice(&text).unwrap()))
+}
+
+/// The names of the promises with this verdict.
+fn with(result: &Value, verdict: &str) -> Vec<String> {
+    let promises = result["promises"].as_array().unwrap();
+    let all = promises.iter().filter(|promise| promise["verdict"] == verdict);
+    all.map(|promise| promise["promise"].as_str().unwrap().to_owned()).collect()
+}
+
+/// What is said of a promise.
+fn said(result: &Value, promise: &str) -> String {
+    let promises = result["promises"].as_array().unwrap();
+    let found = promises.iter().find(|it| it["promise"] == promise).unwrap();
+    let sentences = found["sentences"].as_array().unwrap();
+    sentences.iter().map(|it| it.as_str().unwrap()).collect::<Vec<_>>().join("\n")
+}

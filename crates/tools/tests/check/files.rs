@@ -1,0 +1,157 @@
+//! Files that cannot be used: one sentence with the line. And those that ship.
+
+use std::path::Path;
+
+use seckill_tools::check::presets::{NAMES, example, find};
+use seckill_tools::check::read::SourceText;
+use seckill_tools::check::schema;
+use seckill_tools::check::target::CheckTarget;
+use testkit::processes::place;
+use tokio::process::Command;
+
+const GOOD: &str = r#"addresses = ["http://127.0.0.1:1"]
+voucher = "7"
+[purchase]
+path = "/buy/{voucher}"
+headers = { authorization = "Bearer {token}" }
+[tokens]
+lines = "tokens.txt"
+[[answer]]
+is = "ordered"
+status = 200
+[books]
+command = "true"
+"#;
+
+async fn refusal(text: &str) -> String {
+    match CheckTarget::compile(SourceText::of("target.toml", text)).await {
+        Ok(_) => panic!("it is taken: {text}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_is_refused_with_its_line() {
+    assert!(CheckTarget::compile(SourceText::of("target.toml", GOOD)).await.is_ok());
+    for (line, instead, at, why) in [
+        ("addresses =", "adresses =", 1, "unknown key \"adresses\", did you mean \"addresses\"?"),
+        ("voucher = \"7\"", "voucher = true", 2, "neither a text nor a whole number"),
+        ("voucher = \"7\"", "preset = \"hmpd\"", 2, "no preset \"hmpd\", did you mean \"hmdp\"?"),
+        ("voucher = \"7\"", "preset = 3", 2, "preset is not a text"),
+        ("voucher = \"7\"", "", 1, "neither a voucher nor a [sale]"),
+        ("http://127.0.0.1:1", "https://127.0.0.1:1", 1, "plain HTTP"),
+        ("http://127.0.0.1:1", "127.0.0.1", 1, "is no address"),
+        ("[\"http://127.0.0.1:1\"]", "[]", 1, "there is no address"),
+        ("\"/buy/{voucher}\"", "\"buy\"", 4, "does not begin with a slash"),
+        ("\"/buy/{voucher}\"", "\"/buy/{vouchr}\"", 4, "no placeholder {vouchr}"),
+        ("\"/buy/{voucher}\"", "\"/buy 1\"", 4, "percent-encoded"),
+        ("path =", "pth =", 4, "unknown key \"pth\", did you mean \"path\"?"),
+        ("path =", "method = \"B C\"\npath =", 4, "no method: \"B C\""),
+        ("authorization", "\"a b\"", 5, "no name of a header"),
+        ("lines = \"tokens.txt\"", "", 6, "one of csv, lines and login"),
+        ("[tokens]\nlines = \"tokens.txt\"", "", 3, "there is no [tokens]"),
+        ("is = \"ordered\"", "is = \"orderd\"", 9, "\"orderd\" is not known here, did you mean"),
+        ("is = \"ordered\"", "is = \"sold_out\"", 3, "nobody would ever hear yes"),
+        ("status = 200", "", 8, "a rule needs a status"),
+        ("status = 200", "status = 20", 8, "20 is no HTTP status"),
+        ("status = 200", "status = \"200\"", 10, "invalid type: string"),
+        ("status = 200", "equals = 1", 8, "need a pointer"),
+        ("status = 200", "pointer = \"/a\"", 8, "a pointer needs one of"),
+        ("status = 200", "pointer = \"a\"\nequals = 1", 8, "no JSON pointer"),
+        ("status = 200", "pointer = \"/a\"\nequals = 1\npresent = true", 8, "a rule has one of"),
+        ("status = 200", "pointer = \"/a\"\nequals = [1]", 8, "no text, number or boolean"),
+        ("command = \"true\"", "", 11, "one of command and request"),
+        ("command = \"true\"", "command = \"true\"\nquiet = \"soon\"", 13, "no duration such as"),
+        ("command = \"true\"", "command = \"true\"\nusers = \"n\"", 11, "no JSON pointer"),
+        ("command = \"true\"", "request = { path = \"/{user}\" }", 12, "of nobody"),
+        ("command = \"true\"", "command = \"true\"\n[sale]\nstock = 0", 14, "cannot be sold"),
+        ("command = \"true\"", "command =", 12, ""),
+    ] {
+        let text = GOOD.replacen(line, instead, 1);
+        assert_ne!(text, GOOD, "{line}");
+        let refusal = refusal(&text).await;
+        let begins = format!("target.toml:{at}: ");
+        assert!(refusal.starts_with(&begins) && refusal.contains(why), "{instead}: {refusal}");
+        assert_eq!(refusal.lines().count(), 1, "{refusal}");
+    }
+}
+
+#[tokio::test]
+async fn a_preset_lies_beneath_the_file_and_its_purchase_is_mixed_key_by_key() {
+    let text = "preset = \"hmdp\"\naddresses = [\"http://127.0.0.1:1\"]\nvoucher = 1\n\
+                [purchase]\nheaders = { x = \"{user}\" }\n";
+    // The token of the preset's header is missed where the purchase is.
+    let said = refusal(text).await;
+    assert!(said.starts_with("target.toml:4: {token} is used"), "{said}");
+    let text =
+        format!("{text}[tokens]\nlines = \"t\"\n[[answer]]\nis = \"ordered\"\nstatus = 201\n");
+    let target = CheckTarget::compile(SourceText::of("target.toml", &text)).await.unwrap();
+    let call = target.purchase.for_voucher("1").call(&target.nodes[0], "u", "t").unwrap();
+    assert_eq!(call.path, "/voucher-order/seckill/1");
+    assert_eq!(
+        (&call.headers["authorization"], &call.headers["x"]),
+        (&"t".parse().unwrap(), &"u".parse().unwrap())
+    );
+}
+
+#[tokio::test]
+async fn every_file_that_ships_can_be_used() {
+    for name in NAMES {
+        assert!(find(name).is_some(), "{name}");
+    }
+    for name in ["own", "seckill", "hmdp", "lab"] {
+        let text = example(name).unwrap();
+        let made = CheckTarget::compile(SourceText::of(name, text)).await;
+        assert!(made.is_ok(), "{:?}", made.err());
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for page in ["docs/check.md", "docs/check.zh-CN.md"] {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        let blocks = text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+        let blocks: Vec<_> = blocks.collect();
+        assert!(blocks.len() >= 3, "{page}");
+        for block in blocks.iter().filter(|block| block.contains("addresses")) {
+            let made = CheckTarget::compile(SourceText::of(page, block)).await;
+            assert!(made.is_ok(), "{:?}", made.err());
+        }
+    }
+}
+
+#[test]
+fn the_schema_for_editors_is_that_of_the_code() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/check.schema.json");
+    let written = std::fs::read_to_string(file).unwrap();
+    let renew = "renew it: seckill check --schema > docs/check.schema.json";
+    assert!(written == schema().unwrap(), "{renew}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_that_cannot_be_used_are_refused_before_anything_is_sent() {
+    let place = place();
+    let file = place.path().join("target.toml");
+    std::fs::write(&file, GOOD).unwrap();
+    let file = file.to_str().unwrap();
+    for (arguments, why) in [
+        (&[][..], "TARGET.toml"),
+        (&["nowhere.toml"], "cannot read nowhere.toml"),
+        (&["/"], "it is no file"),
+        (&[file], "cannot read"),
+        (&[file, "--users", "0"], "--users"),
+        (&[file, "--users", "500001"], "--users"),
+        (&[file, "--attempts", "1"], "--attempts"),
+        (&[file, "--json", "/no/such/directory/x"], "cannot write"),
+        (&[file, "--html", "/"], "cannot write"),
+        (&["--example", "hmpd"], "did you mean \"hmdp\"?"),
+        (&["--example", "--schema"], "--schema"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_seckill-tools"))
+            .arg("check")
+            .args(arguments)
+            .output()
+            .await
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(why), "{arguments:?}: {said}");
+    }
+}

@@ -1,0 +1,273 @@
+//! A small sale over plain TCP that can be wrong in many ways, each of them certain: what is wrong happens to
+//! user 7, at every voucher.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    Nothing,
+    Oversells,
+    SellsTwice,
+    Loses,
+    KeepsSecret,
+    RefusesEarly,
+    Misbooks,
+    SharesOrders,
+    Queues,
+    QueuesForever,
+    Fails,
+    FailsAfterwards,
+    Redirects,
+    SaysRubbish,
+    SaysTooMuch,
+    Closes,
+    Hangs,
+}
+
+/// How answers are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    KeepAlive,
+    Chunked,
+    /// HTTP/1.0 without a length: the end of the connection is the end of the answer.
+    Http10,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Sale {
+    pub(crate) stock: usize,
+    /// Order and user.
+    pub(crate) orders: Vec<(u64, String)>,
+    waiting: Vec<String>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Sales {
+    pub(crate) sales: HashMap<u64, Sale>,
+    last_id: u64,
+}
+
+impl Sales {
+    fn id(&mut self) -> u64 {
+        self.last_id += 1;
+        // Beyond what a double holds exactly.
+        (1 << 60) + self.last_id
+    }
+}
+
+/// The sale.
+pub(crate) struct TargetServer {
+    pub(crate) address: SocketAddr,
+    pub(crate) sales: Arc<Mutex<Sales>>,
+}
+
+enum Reply {
+    Answer(u16, String),
+    Close,
+    Never,
+}
+
+fn problem(status: u16, code: &str) -> Reply {
+    Reply::Answer(status, json!({ "code": code }).to_string())
+}
+
+impl TargetServer {
+    pub(crate) async fn start(wrong: Wrong, wire: Wire) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let sales: Arc<Mutex<Sales>> = Arc::default();
+        let shared = Arc::clone(&sales);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let sales = Arc::clone(&shared);
+                tokio::spawn(async move { serve(stream, &sales, wrong, wire).await });
+            }
+        });
+        Self { address, sales }
+    }
+
+    /// Puts a voucher with old orders on sale.
+    pub(crate) fn voucher(&self, stock: usize, old: &[&str]) -> u64 {
+        let mut sales = self.sales.lock().unwrap();
+        let orders = old.iter().map(|user| (sales.id(), (*user).to_owned())).collect();
+        let voucher = sales.id();
+        sales.sales.insert(voucher, Sale { stock: stock + old.len(), orders, waiting: Vec::new() });
+        voucher
+    }
+}
+
+async fn serve(
+    stream: TcpStream,
+    sales: &Mutex<Sales>,
+    wrong: Wrong,
+    wire: Wire,
+) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    while let Some((line, user, body)) = request(&mut stream).await {
+        match reply(sales, wrong, &line, &user, &body) {
+            Reply::Close => return Ok(()),
+            Reply::Never => std::future::pending().await,
+            Reply::Answer(status, body) => {
+                let length = body.len();
+                let text = match wire {
+                    Wire::KeepAlive => {
+                        format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n\r\n{body}")
+                    }
+                    Wire::Chunked => {
+                        let head =
+                            format!("HTTP/1.1 {status} X\r\ntransfer-encoding: chunked\r\n\r\n");
+                        let (first, rest) = body.split_at(body.len() / 2);
+                        let chunks = [first, rest].into_iter().filter(|it| !it.is_empty());
+                        let chunks = chunks.map(|it| format!("{:x}\r\n{it}\r\n", it.len()));
+                        head + &chunks.collect::<String>() + "0\r\n\r\n"
+                    }
+                    Wire::Http10 => format!("HTTP/1.0 {status} X\r\n\r\n{body}"),
+                };
+                stream.write_all(text.as_bytes()).await?;
+                if wire == Wire::Http10 {
+                    return stream.shutdown().await;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Method and path, the user, the body.
+async fn request(stream: &mut BufReader<TcpStream>) -> Option<(String, String, String)> {
+    let (mut first, mut user, mut length) = (String::new(), String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await.ok()? == 0 {
+            return None;
+        }
+        let line = line.trim_end().to_owned();
+        if let Some(name) = line.strip_prefix("user: ") {
+            name.clone_into(&mut user);
+        }
+        if let Some(number) = line.strip_prefix("content-length: ") {
+            length = number.parse().ok()?;
+        }
+        if first.is_empty() {
+            first = line;
+        } else if line.is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    Some((first, user, String::from_utf8(body).ok()?))
+}
+
+fn reply(sales: &Mutex<Sales>, wrong: Wrong, line: &str, user: &str, body: &str) -> Reply {
+    let mut sales = sales.lock().unwrap();
+    let path = line.split(' ').nth(1).unwrap_or_default();
+    let (what, voucher) = path.trim_start_matches('/').split_once('/').unwrap_or((path, ""));
+    let voucher: u64 = voucher.parse().unwrap_or(0);
+    let new_id = sales.id();
+    match what {
+        "/vouchers" => {
+            let body: Value = serde_json::from_str(body).unwrap();
+            let stock = body["stock"].as_u64().unwrap() as usize;
+            sales.sales.insert(new_id, Sale { stock, ..Sale::default() });
+            Reply::Answer(200, json!({ "data": new_id }).to_string())
+        }
+        "login" | "/login" => {
+            let body: Value = serde_json::from_str(body).unwrap();
+            Reply::Answer(
+                200,
+                json!({ "data": { "token": format!("t{}", body["user"]) } }).to_string(),
+            )
+        }
+        _ => match sales.sales.get_mut(&voucher) {
+            None => problem(404, "no_such_voucher"),
+            Some(sale) if what == "books" => Reply::Answer(200, sale.books(wrong)),
+            Some(sale) if what == "mine" => sale.ask(new_id, user, wrong),
+            Some(sale) => sale.buy(new_id, user, wrong),
+        },
+    }
+}
+
+impl Sale {
+    fn books(&self, wrong: Wrong) -> String {
+        let mut users: Vec<&str> = self.orders.iter().map(|(_, user)| user.as_str()).collect();
+        users.sort_unstable();
+        users.dedup();
+        let secret = i64::from(wrong == Wrong::Misbooks);
+        let list = self.orders.iter().map(|(order, user)| json!({ "order": order, "user": user }));
+        let stock = self.stock as i64 - self.orders.len() as i64 + secret;
+        json!({ "orders": self.orders.len(), "users": users.len(), "stock": stock,
+                "list": list.collect::<Vec<_>>() })
+        .to_string()
+    }
+
+    /// What a queued buyer hears.
+    fn ask(&mut self, id: u64, user: &str, wrong: Wrong) -> Reply {
+        if wrong == Wrong::QueuesForever && user == "7" {
+            return problem(202, "wait");
+        }
+        match self.waiting.iter().position(|waiting| waiting == user) {
+            // The first question comes too early.
+            Some(at) => {
+                self.waiting.remove(at);
+                problem(202, "wait")
+            }
+            None => self.sell(id, user, wrong),
+        }
+    }
+
+    fn buy(&mut self, id: u64, user: &str, wrong: Wrong) -> Reply {
+        match wrong {
+            Wrong::Queues => {
+                if !self.waiting.iter().any(|waiting| waiting == user) {
+                    self.waiting.push(user.to_owned());
+                }
+                problem(202, "wait")
+            }
+            _ if user != "7" => self.sell(id, user, wrong),
+            Wrong::QueuesForever => problem(202, "wait"),
+            Wrong::Fails => problem(500, "oops"),
+            Wrong::FailsAfterwards => {
+                self.sell(id, user, wrong);
+                problem(500, "oops")
+            }
+            Wrong::Redirects => Reply::Answer(302, String::new()),
+            Wrong::SaysRubbish => Reply::Answer(200, "{\"code\": <script>\u{1b}[2J".to_owned()),
+            Wrong::SaysTooMuch => Reply::Answer(200, "x".repeat(1024 * 1024)),
+            Wrong::Closes => Reply::Close,
+            Wrong::Hangs => Reply::Never,
+            Wrong::Loses => Reply::Answer(201, json!({ "id": id }).to_string()),
+            Wrong::KeepsSecret => {
+                self.sell(id, user, wrong);
+                problem(409, "sold_out")
+            }
+            _ => self.sell(id, user, wrong),
+        }
+    }
+
+    fn sell(&mut self, id: u64, user: &str, wrong: Wrong) -> Reply {
+        let own = self.orders.iter().filter(|(_, owner)| owner == user).count();
+        let most = if wrong == Wrong::SellsTwice && user == "7" { 2 } else { 1 };
+        let capacity = match wrong {
+            Wrong::Oversells => self.stock + 1,
+            Wrong::RefusesEarly => self.stock - 1,
+            _ => self.stock,
+        };
+        if own >= most {
+            return problem(409, "already_bought");
+        }
+        if self.orders.len() >= capacity {
+            return problem(409, "sold_out");
+        }
+        let id = if wrong == Wrong::SharesOrders { 5 } else { id };
+        self.orders.push((id, user.to_owned()));
+        Reply::Answer(201, json!({ "id": id }).to_string())
+    }
+}

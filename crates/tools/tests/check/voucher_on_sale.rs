@@ -1,0 +1,49 @@
+//! A voucher that is on sale already meets all crowds.
+
+use serde_json::Value;
+use testkit::processes::place;
+
+use super::target_server::{TargetServer, Wire, Wrong};
+use super::{BOOKS, check, file, said, with};
+
+async fn on_sale(wrong: Wrong, old: &[&str], stock: usize, more: &str) -> (Option<i32>, Value) {
+    let target = TargetServer::start(wrong, Wire::KeepAlive).await;
+    let voucher = target.voucher(stock, old);
+    let place = place();
+    let text = file(&target, &format!("voucher = {voucher}\n{more}"));
+    let (output, result) = check(place.path(), &text, &[]).await;
+    (output.status.code(), result.unwrap_or_else(|| panic!("{output:?}")))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_judged_by_what_came_after_the_crowd() {
+    // Users 1 and 2 bought before; user 1 and a stranger, too, whom no crowd knows.
+    let (status, result) = on_sale(Wrong::Nothing, &["1", "2", "stranger"], 10, BOOKS).await;
+    assert_eq!((status, &result["holds"]), (Some(0), &true.into()), "{result:#}");
+    let voucher = &result["vouchers"][0];
+    assert_eq!((&voucher["stock"], &voucher["orders"]), (&10.into(), &10.into()), "{voucher}");
+    assert!(result["notes"].to_string().contains("had 3 orders of 3 users before"), "{result:#}");
+    let (status, result) = on_sale(Wrong::Oversells, &["1"], 10, BOOKS).await;
+    assert_eq!((status, with(&result, "broken")), (Some(1), vec!["no_oversell".to_owned()]));
+    let (_, result) = on_sale(Wrong::SellsTwice, &["7"], 40, BOOKS).await;
+    assert_eq!(with(&result, "broken"), ["one_per_user"], "{result:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stock_that_was_not_sold_out_proves_nothing_of_overselling() {
+    let (status, result) = on_sale(Wrong::Nothing, &[], 1_000, BOOKS).await;
+    assert_eq!((status, with(&result, "unknown")), (Some(2), vec!["no_oversell".to_owned()]));
+    assert!(said(&result, "no_oversell").contains("more --users"), "{result:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voucher_that_is_sold_out_already_is_refused() {
+    let target = TargetServer::start(Wrong::Nothing, Wire::KeepAlive).await;
+    let voucher = target.voucher(0, &["1"]);
+    let place = place();
+    let text = file(&target, &format!("voucher = {voucher}\n{BOOKS}"));
+    let (output, _) = check(place.path(), &text, &[]).await;
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("has a stock of 0 left: put a new one on sale"), "{said}");
+}
