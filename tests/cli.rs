@@ -38,6 +38,7 @@ async fn every_command_explains_itself() {
         (vec!["voucher", "restock"], "Add stock, or take unsold stock away"),
         (vec!["orders"], "What an operator needs of the orders"),
         (vec!["orders", "export"], "Write orders and their buyers"),
+        (vec!["check"], "Judge any flash-sale backend"),
         (vec!["tokens"], "write a token for each"),
         (vec!["audit"], "Check the promises in the database"),
         (vec!["ceiling"], "Is my number normal?"),

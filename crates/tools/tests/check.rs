@@ -2,8 +2,10 @@
 
 mod files;
 mod hostile;
+mod presets;
 mod promises;
 mod target_server;
+mod tokens;
 mod voucher_on_sale;
 
 use std::path::Path;

@@ -200,7 +200,7 @@ impl CrowdSender<'_> {
                 if !is_open {
                     let order = answer.order_id.as_deref();
                     let buyer = answer.buyer as usize;
-                    sale.decide(buyer, &answer.outcome, order, begun.elapsed());
+                    sale.decide(buyer, outcome, order, begun.elapsed());
                 }
             }
             if !sale.undecided().is_empty() {

@@ -239,26 +239,10 @@ fn books(evidence: &Evidence<'_>) -> Option<Books> {
         stock: after.stock.filter(|_| sale.capacity.is_some()).unwrap_or(initial_stock - orders),
         orders,
         distinct_users: after.users.map_or(orders, |users| users - old_users),
-        orders_of_crowd: orders_of_crowd(sale, orders),
+        orders_of_crowd: sale.orders_of_crowd()?,
         lost: lost.max(0),
         objections: Vec::new(),
     })
-}
-
-/// Orders of the crowd's users, where the books name users of the crowd; otherwise all.
-fn orders_of_crowd(sale: &SaleRecord, orders: i64) -> i64 {
-    let Some(list) = sale.after.as_ref().and_then(|after| after.reading.list.as_ref()) else {
-        return orders;
-    };
-    let before = sale.before.as_ref().and_then(|before| before.list.as_ref());
-    let old: BTreeSet<&str> = before.into_iter().flatten().map(|it| it.order.as_str()).collect();
-    let crowd: BTreeSet<&str> = sale.heard.iter().map(|answer| &*answer.user).collect();
-    let of_crowd = list.iter().filter(|booked| crowd.contains(booked.user.as_str()));
-    match of_crowd.filter(|booked| !old.contains(booked.order.as_str())).count() {
-        // The file's users have other names than the books'.
-        0 => orders,
-        count => count as i64,
-    }
 }
 
 /// What buyers were told of a voucher.

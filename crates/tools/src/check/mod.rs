@@ -1,7 +1,7 @@
 //! `seckill check`: the judge for anybody's backend.
 //!
 //! In reading order: [`file`] is the file as it is written, [`read`] reads it over a preset of [`presets`],
-//! [`target`] finds what is wrong with it; [`phases`] says which crowds come, [`crowds`] sends them, and
+//! [`compile`] finds what is wrong with it and makes a [`target`] of it; [`phases`] says which crowds come, [`crowds`] sends them, and
 //! [`sale_record`] keeps what they heard; [`books`] asks the database; [`judge`] judges by the counts and by
 //! the [`evidence`]; [`report`] is what [`terminal`] and [`html`] show.
 
@@ -9,6 +9,7 @@ pub mod addresses;
 pub mod books;
 pub mod buyers;
 pub mod command;
+pub mod compile;
 pub mod crowds;
 pub mod evidence;
 pub mod file;

@@ -8,7 +8,7 @@ use program::ConfigError;
 use super::books;
 use super::crowds::{CrowdSender, LAST_VOUCHER, RUSH};
 use super::sale_record::SaleRecord;
-use super::target::VoucherSource;
+use super::target::{TokenSource, VoucherSource};
 use super::vouchers;
 
 /// Buyers who click twice, at most.
@@ -50,6 +50,8 @@ impl CrowdSender<'_> {
             }
         };
         for sale in &mut sales {
+            // The number of a line is nobody's id.
+            sale.knows_users = !matches!(self.target.tokens, TokenSource::Lines { .. });
             sale.count_repeated_yeses();
         }
         let Some(source) = &self.target.books else { return Ok(sales) };

@@ -14,6 +14,9 @@ const MAX_BYTES: u64 = 1024 * 1024;
 /// How far a wrong word may be from the right one to be taken for it.
 const ALIKE: f64 = 0.75;
 
+/// Makes a sentence of what is wrong, with the line.
+pub type Complaint = Box<dyn Fn(String) -> ConfigError + Send + Sync>;
+
 /// The text of a file, to say where in it something is wrong.
 #[derive(Debug)]
 pub struct SourceText {

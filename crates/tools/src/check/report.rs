@@ -217,6 +217,13 @@ fn notes(terms: &CheckTerms<'_>, sales: &[SaleRecord], totals: &CrowdTotals) -> 
             sale.name, before.orders
         ));
     }
+    let others = |sale: &SaleRecord| Some(sale.new_orders()? - sale.orders_of_crowd()?);
+    let others: i64 = sales.iter().filter_map(others).sum();
+    if others > 0 {
+        notes.push(format!(
+            "{others} new orders are of users who are not in the crowd: somebody else bought meanwhile."
+        ));
+    }
     for sale in sales {
         if sale.after.as_ref().is_some_and(|after| !after.is_quiet) {
             notes.push(format!(

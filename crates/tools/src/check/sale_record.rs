@@ -1,7 +1,7 @@
 //! What happened to one voucher: everything that buyers heard, and the books before and after.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ pub struct SaleRecord {
     pub before: Option<BooksReading>,
     /// The books in the end.
     pub after: Option<QuietBooks>,
+    /// Whether users have the same names here and in the books.
+    pub knows_users: bool,
     /// All that buyers heard.
     pub heard: Vec<HeardAnswer>,
 }
@@ -51,7 +53,9 @@ impl SaleRecord {
     /// A voucher that nobody has heard of yet.
     #[must_use]
     pub fn new(name: String, voucher: String) -> Self {
-        Self { name, voucher, capacity: None, before: None, after: None, heard: Vec::new() }
+        let heard = Vec::new();
+        let knows_users = true;
+        Self { name, voucher, capacity: None, before: None, after: None, knows_users, heard }
     }
 
     /// Every yes that told of an order the buyer had not been told of before, in the order of the crowds.
@@ -70,6 +74,29 @@ impl SaleRecord {
     pub fn new_orders(&self) -> Option<i64> {
         let after = &self.after.as_ref()?.reading;
         Some(after.orders - self.before.as_ref().map_or(0, |before| before.orders))
+    }
+
+    /// Those of them that are of the crowd's users, where the books tell users apart; otherwise all.
+    #[must_use]
+    pub fn orders_of_crowd(&self) -> Option<i64> {
+        let orders = self.new_orders()?;
+        let list = self.after.as_ref().and_then(|after| after.reading.list.as_ref());
+        let Some(list) = list.filter(|_| self.knows_users) else { return Some(orders) };
+        let users: HashMap<&str, &str> =
+            list.iter().map(|booked| (booked.order.as_str(), booked.user.as_str())).collect();
+        let has_other_name = |answer: &HeardAnswer| {
+            let user = answer.order.as_deref().and_then(|order| users.get(order));
+            user.is_some_and(|user| *user != &*answer.user)
+        };
+        if self.yeses().any(has_other_name) {
+            return Some(orders);
+        }
+        let before = self.before.as_ref().and_then(|before| before.list.as_ref());
+        let old: HashSet<&str> = before.into_iter().flatten().map(|it| it.order.as_str()).collect();
+        let crowd: HashSet<&str> = self.heard.iter().map(|answer| &*answer.user).collect();
+        let new = list.iter().filter(|booked| !old.contains(booked.order.as_str()));
+        let of_crowd = new.filter(|booked| crowd.contains(booked.user.as_str())).count();
+        i64::try_from(of_crowd).ok()
     }
 
     /// Counts a yes that repeats what the same buyer was told before as "already bought": many servers
@@ -99,13 +126,7 @@ impl SaleRecord {
     }
 
     /// Puts what a buyer heard later in the place of `accepted`.
-    pub fn decide(
-        &mut self,
-        buyer: usize,
-        outcome: &Cow<'static, str>,
-        order: Option<&str>,
-        at: Duration,
-    ) {
+    pub fn decide(&mut self, buyer: usize, outcome: &str, order: Option<&str>, at: Duration) {
         let mut is_first = true;
         for answer in &mut self.heard {
             if answer.buyer != buyer || answer.outcome != ACCEPTED {
@@ -114,9 +135,9 @@ impl SaleRecord {
             answer.is_later = true;
             answer.at = at;
             answer.order = order.map(str::to_owned);
-            answer.outcome = match (is_first, outcome.as_ref()) {
+            answer.outcome = match (is_first, outcome) {
                 (false, ORDERED) => ALREADY_BOUGHT.into(),
-                _ => outcome.clone(),
+                _ => outcome.to_owned().into(),
             };
             is_first = false;
         }

@@ -30,6 +30,14 @@ async fn it_is_judged_by_what_came_after_the_crowd() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn somebody_else_who_buys_meanwhile_is_seen_where_the_books_name_the_users() {
+    let (status, result) = on_sale(Wrong::SellsToStrangers, &[], 39, BOOKS).await;
+    assert_eq!((status, &result["holds"]), (Some(0), &true.into()), "{result:#}");
+    let notes = result["notes"].to_string();
+    assert!(notes.contains("1 new orders are of users who are not in the crowd"), "{notes}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stock_that_was_not_sold_out_proves_nothing_of_overselling() {
     let (status, result) = on_sale(Wrong::Nothing, &[], 1_000, BOOKS).await;
     assert_eq!((status, with(&result, "unknown")), (Some(2), vec!["no_oversell".to_owned()]));

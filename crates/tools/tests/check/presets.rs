@@ -1,0 +1,66 @@
+//! The examples that ship, on what they are for.
+
+use serde_json::Value;
+use testkit::processes::place;
+use testkit::shop::world::World;
+use tokio::process::Command;
+
+use seckill_tools::check::presets::example;
+
+use super::target_server::{TargetServer, Wire, Wrong};
+use super::{check, with};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_for_the_server_judges_the_server_itself_over_two_nodes() {
+    let world = World::new().await;
+    world.at_present().await;
+    world.users(60).await;
+    let voucher = world.voucher(10).await;
+    let nodes = [world.serve().await, world.serve().await];
+    let place = place();
+    let tokens: String = (1..=60).map(|user| format!("{user},{}\n", world.token(user))).collect();
+    std::fs::write(place.path().join("tokens.csv"), format!("user_id,token\n{tokens}")).unwrap();
+    let text = example("seckill")
+        .unwrap()
+        .replace(
+            "\"http://127.0.0.1:8080\"",
+            &format!("\"http://{}\", \"http://{}\"", nodes[0], nodes[1]),
+        )
+        .replace("voucher = \"1\"", &format!("voucher = \"{}\"", voucher.id));
+    let file = place.path().join("target.toml");
+    std::fs::write(&file, text).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_seckill-tools"))
+        .args(["check", "--users", "60", "--json", "-"])
+        .arg(&file)
+        .env("DATABASE_URL", &world.database_url)
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&result["holds"], &result["vouchers"][0]["orders"]), (&true.into(), &10.into()));
+    assert_eq!(world.audit().await.orders, 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_for_the_course_application_reads_its_answers() {
+    let target = TargetServer::start(Wrong::Nothing, Wire::KeepAlive).await;
+    let voucher = target.voucher(30, &[]);
+    let text = example("hmdp").unwrap();
+    let (text, _) = text.split_once("[books]").unwrap();
+    let text = text
+        .replace("127.0.0.1:8081", &target.address.to_string())
+        .replace("voucher = 7", &format!("voucher = {voucher}"))
+        + "[books]\nrequest = { path = \"/books/{voucher}\" }\nquiet = \"20ms\"\n";
+    let place = place();
+    let tokens: String = (1..=40).map(|user| format!("{user}\n")).collect();
+    std::fs::write(place.path().join("tokens.txt"), tokens).unwrap();
+    let (output, result) = check(place.path(), &text, &[]).await;
+    let result = result.unwrap_or_else(|| panic!("{output:?}"));
+    assert_eq!(with(&result, "broken"), [""; 0], "{result:#}");
+    assert_eq!(result["holds"], true, "{result:#}");
+    let outcomes = result["outcomes"].as_object().unwrap();
+    let codes: Vec<&str> = outcomes.keys().map(String::as_str).collect();
+    assert_eq!(codes, ["already_bought", "ordered", "sold_out"], "{result:#}");
+    assert_eq!(outcomes["ordered"], 30, "{result:#}");
+}
