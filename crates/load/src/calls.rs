@@ -15,6 +15,8 @@ use tokio::time::{Instant, timeout_at};
 use super::connection::{Connection, Exchange, WholeRequest};
 use super::target::TargetNode;
 
+/// The longest answer that is read, in bytes: an answer may be a list.
+const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 /// Tries to open a connection.
 const OPEN_TRIES: u32 = 3;
 /// How often one call may find its connection closed before it was written.
@@ -79,7 +81,10 @@ async fn send_one(
         // The connection goes back only after a whole answer.
         let mut connection = match connections.remove(&call.node.address) {
             Some(connection) => connection,
-            None => Connection::open(call.node.address, OPEN_TRIES, until).await.ok()?,
+            None => {
+                let opened = Connection::open(call.node.address, OPEN_TRIES, until).await;
+                opened.ok()?.reading_up_to(MAX_BODY_BYTES)
+            }
         };
         match timeout_at(until, connection.exchange(request)).await {
             Ok(Exchange::Answered { status, body, .. }) => {

@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// The longest answer that is read, in bytes.
+/// The longest answer to an attempt that is read, in bytes.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// How long one attempt to connect may take. With a full listen backlog Linux drops the
@@ -39,7 +39,7 @@ pub(super) enum Exchange {
         status: StatusCode,
         /// Whether it says that it is `application/problem+json`.
         is_problem: bool,
-        /// Its body; `None` when it was longer than [`MAX_BODY_BYTES`], and then the
+        /// Its body; `None` when it was longer than what is read, and then the
         /// connection cannot be used any more.
         body: Option<Bytes>,
     },
@@ -56,6 +56,8 @@ pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: http1::Connection<TokioIo<TcpStream>, Full<Bytes>>,
     ended: bool,
+    /// The longest answer that is read, in bytes.
+    longest_body: usize,
 }
 
 impl Connection {
@@ -65,13 +67,20 @@ impl Connection {
         let stream = open_stream(node, tries, deadline).await?;
         let (sender, driver) =
             http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        Ok(Self { sender, driver, ended: false })
+        Ok(Self { sender, driver, ended: false, longest_body: MAX_BODY_BYTES })
+    }
+
+    /// The same, for longer answers.
+    pub(super) fn reading_up_to(mut self, bytes: usize) -> Self {
+        self.longest_body = bytes;
+        self
     }
 
     /// Sends `request` and reads the whole answer. A caller that drops the future must drop the
     /// connection, too, because it may be in the middle of an answer.
     pub(super) async fn exchange(&mut self, request: WholeRequest) -> Exchange {
-        let Self { sender, driver, ended } = self;
+        let Self { sender, driver, ended, longest_body } = self;
+        let longest_body = *longest_body;
         if *ended {
             return Exchange::Unsent(request.into());
         }
@@ -80,7 +89,7 @@ impl Connection {
                 return Exchange::Unsent(request.into());
             }
             match sender.try_send_request(request).await {
-                Ok(response) => read(response).await,
+                Ok(response) => read(response, longest_body).await,
                 Err(mut error) => match error.take_message() {
                     Some(request) => Exchange::Unsent(request.into()),
                     None => Exchange::Lost,
@@ -125,12 +134,12 @@ async fn open_once(node: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-async fn read(response: Response<Incoming>) -> Exchange {
+async fn read(response: Response<Incoming>, longest_body: usize) -> Exchange {
     let status = response.status();
     let content_type = response.headers().get(CONTENT_TYPE);
     let is_problem = content_type.is_some_and(|value| is_problem(value.as_bytes()));
     let answered = |body| Exchange::Answered { status, is_problem, body };
-    match Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await {
+    match Limited::new(response.into_body(), longest_body).collect().await {
         Ok(body) => answered(Some(body.to_bytes())),
         Err(error) if error.is::<LengthLimitError>() => answered(None),
         Err(_broken) => Exchange::Lost,

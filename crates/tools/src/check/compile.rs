@@ -128,7 +128,7 @@ impl Compiler<'_> {
             return Err(self.source.wrong(table.at, why));
         }
         let request = self.request(request, Method::GET, answer)?;
-        Ok(AskingLater { request, within: duration(*within, WITHIN) })
+        Ok(AskingLater { request, within: self.bound(table.at, *within)? })
     }
 
     /// Whether somebody can hear yes.
@@ -227,7 +227,7 @@ impl Compiler<'_> {
             stock: pointer(&books.stock, "/stock")?,
             list: pointer(&books.list, "/list")?,
             quiet: duration(books.quiet, QUIET),
-            within: duration(books.within, WITHIN),
+            within: self.bound(at, books.within)?,
             wrong: self.wrong_at(at),
         })
     }
@@ -263,6 +263,14 @@ impl Compiler<'_> {
                 let why = "a new voucher comes from one of command and request";
                 Err(self.source.wrong(sale.at, why))
             }
+        }
+    }
+
+    /// How long something is waited for.
+    fn bound(&self, at: usize, given: Option<DurationText>) -> Result<Duration, ConfigError> {
+        match duration(given, WITHIN) {
+            Duration::ZERO => Err(self.source.wrong(at, "within no time nothing can be answered")),
+            within => Ok(within),
         }
     }
 

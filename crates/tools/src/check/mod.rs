@@ -41,6 +41,9 @@ use self::crowds::{CrowdSender, CrowdTotals};
 use self::report::{CheckReport, CheckTerms};
 use self::target::CheckTarget;
 
+/// The shortest time that an answer may be given.
+const SHORTEST_ANSWER: Duration = Duration::from_millis(1);
+
 /// Judge any flash-sale backend: does it oversell, sell twice, lose orders?
 ///
 /// TARGET.toml says how to talk to the backend: its addresses, the request of a purchase, where tokens come
@@ -66,7 +69,7 @@ pub struct CheckArgs {
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=30_000))]
     connections: u32,
     /// How long one answer may take
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = answer_within)]
     answer_within: Duration,
     /// Decides the order of the buyers [default: drawn]
     #[arg(long)]
@@ -83,6 +86,15 @@ pub struct CheckArgs {
     /// Print the JSON schema of the file, for editors
     #[arg(long, conflicts_with_all = ["target", "example"])]
     schema: bool,
+}
+
+/// How long an answer may take.
+fn answer_within(text: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    match duration < SHORTEST_ANSWER {
+        true => Err("in less than a millisecond nothing is answered".to_owned()),
+        false => Ok(duration),
+    }
 }
 
 /// Runs the command.

@@ -65,6 +65,7 @@ async fn a_file_that_cannot_be_used_is_refused_with_its_line() {
         ("command = \"true\"", "command = \"true\"\nusers = \"n\"", 11, "no JSON pointer"),
         ("command = \"true\"", "request = { path = \"/{user}\" }", 12, "of nobody"),
         ("command = \"true\"", "command = \"true\"\n[sale]\nstock = 0", 14, "cannot be sold"),
+        ("command = \"true\"", "command = \"true\"\nwithin = \"0s\"", 12, "within no time"),
         ("command = \"true\"", "command =", 12, ""),
     ] {
         let text = GOOD.replacen(line, instead, 1);
@@ -139,6 +140,8 @@ async fn arguments_that_cannot_be_used_are_refused_before_anything_is_sent() {
         (&[file, "--users", "0"], "--users"),
         (&[file, "--users", "500001"], "--users"),
         (&[file, "--attempts", "1"], "--attempts"),
+        (&[file, "--answer-within", "0s"], "nothing is answered"),
+        (&[file, "--answer-within", "999us"], "nothing is answered"),
         (&[file, "--json", "/no/such/directory/x"], "cannot write"),
         (&[file, "--html", "/"], "cannot write"),
         (&["--example", "hmpd"], "did you mean \"hmdp\"?"),

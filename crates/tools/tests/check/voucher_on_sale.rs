@@ -38,6 +38,15 @@ async fn somebody_else_who_buys_meanwhile_is_seen_where_the_books_name_the_users
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn books_may_be_longer_than_the_answer_to_a_purchase() {
+    // More than 64 KiB as a list.
+    let old: Vec<String> = (0..1_500).map(|user| format!("old{user}")).collect();
+    let old: Vec<&str> = old.iter().map(String::as_str).collect();
+    let (status, result) = on_sale(Wrong::Nothing, &old, 10, BOOKS).await;
+    assert_eq!((status, &result["vouchers"][0]["orders"]), (Some(0), &10.into()), "{result:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stock_that_was_not_sold_out_proves_nothing_of_overselling() {
     let (status, result) = on_sale(Wrong::Nothing, &[], 1_000, BOOKS).await;
     assert_eq!((status, with(&result, "unknown")), (Some(2), vec!["no_oversell".to_owned()]));
