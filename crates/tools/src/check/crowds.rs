@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// The most examples that are kept of one outcome.
 const EXAMPLES: usize = 3;
 
-/// Who sends the crowds.
+/// Sends the crowds, and counts what they hear.
 pub struct CrowdSender<'a> {
     /// The target.
     pub target: &'a CheckTarget,

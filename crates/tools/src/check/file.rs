@@ -2,12 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, SeqAccess, Visitor};
+use serde::de::{self, DeserializeOwned};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use toml::Spanned;
@@ -215,31 +213,14 @@ impl<T: JsonSchema> JsonSchema for Located<T> {
 #[derive(Debug, Clone)]
 pub struct OneOrMany<T>(pub Vec<T>);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
+impl<'de, T: DeserializeOwned> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrManyVisitor<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrManyVisitor<T> {
-            type Value = OneOrMany<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("one value or a list")
-            }
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
-                T::deserialize(de::value::I64Deserializer::new(number))
-                    .map(|one| OneOrMany(vec![one]))
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                T::deserialize(de::value::StrDeserializer::new(text))
-                    .map(|one| OneOrMany(vec![one]))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut all = Vec::new();
-                while let Some(one) = list.next_element()? {
-                    all.push(one);
-                }
-                Ok(OneOrMany(all))
-            }
-        }
-        deserializer.deserialize_any(OneOrManyVisitor(PhantomData))
+        let values = match Value::deserialize(deserializer)? {
+            Value::Array(values) => values,
+            one => vec![one],
+        };
+        let all = values.into_iter().map(serde_json::from_value).collect::<Result<_, _>>();
+        all.map(Self).map_err(de::Error::custom)
     }
 }
 

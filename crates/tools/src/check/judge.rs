@@ -36,7 +36,7 @@ impl<'a> Judge<'a> {
         let evidence = Evidence { sale, nodes };
         let verdict = books(&evidence);
         let expected = Expectations::BESIDE_OTHERS;
-        let verdict = verdict.map(|books| judge(&books, &told(sale), &expected));
+        let verdict = verdict.map(|books| judge(&books, &told(sale, &books), &expected));
         Self { evidence, verdict, has_later }
     }
 
@@ -246,8 +246,7 @@ fn books(evidence: &Evidence<'_>) -> Option<Books> {
 }
 
 /// What buyers were told of a voucher.
-#[must_use]
-pub fn told(sale: &SaleRecord) -> Told {
+fn told(sale: &SaleRecord, books: &Books) -> Told {
     let had_orders = sale.before.as_ref().is_some_and(|before| before.orders > 0);
     let mut told = Told::default();
     let mut of_buyers: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
@@ -270,6 +269,10 @@ pub fn told(sale: &SaleRecord) -> Told {
                 None => told.refused_buyers.push(RefusedBuyers { codes, buyers: 1 }),
             }
         }
+    }
+    if had_orders {
+        // A buyer who had an order before and was sold another one is no new user in the books.
+        told.served = told.served.min(u64::try_from(books.distinct_users).unwrap_or(0));
     }
     told
 }

@@ -1,5 +1,5 @@
-//! A small sale over plain TCP that can be wrong in many ways, each of them certain: what is wrong happens to
-//! user 7, at every voucher.
+//! A small sale over plain TCP that can be wrong in many ways, each of them certain: what is wrong happens at
+//! every voucher, mostly to user 7.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) enum Wrong {
     Nothing,
     Oversells,
+    /// To everybody: of a crowd of double clicks some come twice before the stock is gone.
     SellsTwice,
     Loses,
     KeepsSecret,
@@ -277,7 +278,7 @@ impl Sale {
 
     fn sell(&mut self, id: u64, user: &str, wrong: Wrong) -> Reply {
         let own = self.orders.iter().filter(|(_, owner)| owner == user).count();
-        let most = if wrong == Wrong::SellsTwice && user == "7" { 2 } else { 1 };
+        let most = if wrong == Wrong::SellsTwice { 2 } else { 1 };
         let capacity = match wrong {
             Wrong::Oversells => self.stock + 1,
             Wrong::RefusesEarly => self.stock - 1,
