@@ -41,7 +41,7 @@ pointer = "/code"
 equals = "already_bought"
 [later]
 request = {{ path = "/mine/{{voucher}}", headers = {{ user = "{{user}}" }} }}
-within = "200ms"
+within = "20s"
 [[later.answer]]
 is = "accepted"
 status = 202
@@ -70,7 +70,7 @@ const BOOKS: &str = r#"
 [books]
 request = { path = "/books/{voucher}" }
 quiet = "20ms"
-within = "400ms"
+within = "20s"
 "#;
 
 /// Runs a check of `text` with these arguments.

@@ -31,7 +31,7 @@ async fn it_is_judged_by_what_came_after_the_crowd() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn somebody_else_who_buys_meanwhile_is_seen_where_the_books_name_the_users() {
-    let (status, result) = on_sale(Wrong::SellsToStrangers, &[], 39, BOOKS).await;
+    let (status, result) = on_sale(Wrong::SellsToStrangers, &[], 41, BOOKS).await;
     assert_eq!((status, &result["holds"]), (Some(0), &true.into()), "{result:#}");
     let notes = result["notes"].to_string();
     assert!(notes.contains("1 new orders are of users who are not in the crowd"), "{notes}");
