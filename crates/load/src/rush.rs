@@ -1,5 +1,5 @@
 //! The rush: everybody at once. One barrier releases all connections, and each of them sends one
-//! request after another. A request is sent at most once, and has exactly one [outcome].
+//! request after another. A request is sent at most once, and has exactly one [outcome](super::outcome).
 //!
 //! **What a latency is.** A request's clock starts when the request is *due*, and stops when its answer
 //! has been read to the end or given up. The first request of a connection is due when the barrier opens,
