@@ -1,9 +1,9 @@
 //! `seckill check`: the judge for anybody's backend.
 //!
 //! In reading order: [`mod@file`] is the file as it is written, [`read`] reads it over a preset of [`presets`],
-//! [`compile`] finds what is wrong with it and makes a [`target`] of it; [`phases`] says which crowds come, [`crowds`] sends them, and
-//! [`sale_record`] keeps what they heard; [`books`] asks the database; [`judge`] judges by the counts and by
-//! the [`evidence`]; [`report`] is what [`terminal`] and [`html`] show.
+//! [`compile`] finds what is wrong with it and makes a [`target`] of it; [`phases`] says which crowds come,
+//! [`crowds`] sends them, and [`sale_record`] keeps what they heard; [`books`] asks the database; [`judge`]
+//! judges by the counts and by the [`evidence`]; [`report`] is what [`terminal`] and [`html`] show.
 
 pub mod addresses;
 pub mod books;
