@@ -1,11 +1,10 @@
 //! Requests: what is sent, for how long a connection is waited for, and how that fails.
 
-use std::fmt::Display;
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{
-    Arg, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisFuture, RedisResult, RedisWrite, Script,
+    Arg, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisFuture, RedisResult, Script,
     ServerErrorKind, Value,
 };
 
@@ -39,37 +38,33 @@ impl Request for &Cmd {
 #[derive(Debug, Clone)]
 pub struct ScriptCall {
     script: &'static Script,
-    /// Words, and no command yet: their number stands before them.
-    keys: Cmd,
-    args: Cmd,
+    keys: Vec<String>,
+    args: Vec<String>,
 }
 
 impl ScriptCall {
     /// A call without keys and arguments.
     pub fn new(script: &'static Script) -> Self {
-        Self { script, keys: Cmd::new(), args: Cmd::new() }
+        Self { script, keys: Vec::new(), args: Vec::new() }
     }
 
     /// With one more key.
     #[must_use]
-    pub fn key(mut self, key: impl Display) -> Self {
-        self.keys.write_arg_fmt(key);
+    pub fn key(mut self, key: impl ToString) -> Self {
+        self.keys.push(key.to_string());
         self
     }
 
     /// With one more argument.
     #[must_use]
-    pub fn arg(mut self, arg: impl Display) -> Self {
-        self.args.write_arg_fmt(arg);
+    pub fn arg(mut self, arg: impl ToString) -> Self {
+        self.args.push(arg.to_string());
         self
     }
 
     fn command(&self) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(self.script.get_hash()).arg(self.keys.args_iter().len());
-        for word in self.keys.args_iter().chain(self.args.args_iter()) {
-            command.arg(bytes_of(word));
-        }
+        command.arg(self.script.get_hash()).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
         command
     }
 }
@@ -92,7 +87,7 @@ impl Request for &ScriptCall {
     }
 
     fn slot(self) -> Option<u16> {
-        self.keys.args_iter().next().map(|key| slot_of(bytes_of(key)))
+        self.keys.first().map(|key| slot_of(key.as_bytes()))
     }
 }
 
@@ -112,18 +107,13 @@ impl Request for &[ScriptCall] {
     }
 }
 
-fn bytes_of(word: Arg<&[u8]>) -> &[u8] {
-    match word {
-        Arg::Simple(bytes) => bytes,
-        // The cursor of a scan.
-        _ => &[],
-    }
-}
-
 /// Where the first key most often is. Of a command that has it elsewhere this names some
 /// argument, and so the wrong node, which names the right one.
 fn first_key(command: &Cmd) -> Option<&[u8]> {
-    let mut words = command.args_iter().map(bytes_of);
+    let mut words = command.args_iter().map(|word| match word {
+        Arg::Simple(bytes) => bytes,
+        _ => &[],
+    });
     let name = words.next()?;
     let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
     if is("EVALSHA") || is("EVAL") {
