@@ -168,7 +168,8 @@ impl Code {
         self.row().1
     }
 
-    const fn title(self, language: Language) -> &'static str {
+    /// The `title` member.
+    pub const fn title(self, language: Language) -> &'static str {
         match language {
             Language::English => self.row().2,
             Language::Chinese => self.row().3,
@@ -179,9 +180,11 @@ impl Code {
 /// A problem on its way to the client.
 #[derive(Debug, Clone)]
 pub struct ApiError {
-    code: Code,
+    /// What kind of problem it is.
+    pub code: Code,
     status: StatusCode,
-    detail: Option<String>,
+    /// A sentence about this occurrence.
+    pub detail: Option<String>,
     retry_after: Option<Duration>,
     members: Map<String, Value>,
     cause: Option<FailureCause>,
@@ -361,13 +364,14 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Writes the body of an [`ApiError`], if that is what `response` is made of, and logs its cause.
+/// Writes the body of an [`ApiError`], if that is what `response` is made of, and logs its cause. The error stays in
+/// the extensions, for a layer outside that writes it otherwise.
 pub(super) fn write(
     mut response: Response,
     language: Language,
     request_id: &HeaderValue,
 ) -> Response {
-    if let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() {
+    if let Some(error) = response.extensions().get::<Arc<ApiError>>().cloned() {
         error.write_into(&mut response, language, request_id.to_str().unwrap_or_default());
     }
     response

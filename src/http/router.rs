@@ -67,12 +67,8 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .route("/api/nodes", get(nodes::list))
         .route("/api/orders", get(orders::list))
         .route("/api/orders/{id}", get(orders::find));
-    let logging_in = Router::new()
-        // Strangers may use this one and the next: whatever they send, it takes nothing from the routes above.
-        .route("/api/sessions", post(sessions::create));
-    let asking = Router::new()
-        // It waits for a gateway.
-        .route("/api/login-codes", post(sessions::send_code));
+    let logging_in = Router::new().route("/api/sessions", post(sessions::create));
+    let asking = Router::new().route("/api/login-codes", post(sessions::send_code));
     let permits = Arc::clone(&app.memory().payments);
     let paying = Router::new()
         .route("/api/orders/{id}/payments", post(payments::create))
@@ -140,12 +136,14 @@ pub fn limited<S: Clone + Send + Sync + 'static>(app: App, routes: Router<S>) ->
     routes.route_layer(from_fn_with_state(Arc::clone(&app.memory().reads), limit))
 }
 
-/// `routes` within the limit on logins, which is none of [`limited`].
+/// `routes` within the limit on logins. Strangers may use them: whatever they send, it takes nothing from the routes
+/// of [`limited`].
 pub fn limited_logins<S: Clone + Send + Sync + 'static>(app: &App, routes: Router<S>) -> Router<S> {
     routes.route_layer(from_fn_with_state(Arc::clone(&app.memory().logins), limit))
 }
 
-/// `routes` within the limit on login codes that are on their way.
+/// `routes` within the limit on login codes that are on their way. They wait for a gateway: so they have permits of
+/// their own.
 pub fn limited_login_codes<S: Clone + Send + Sync + 'static>(
     app: &App,
     routes: Router<S>,

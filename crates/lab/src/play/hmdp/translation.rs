@@ -1,19 +1,19 @@
 //! From the application's requests to the server's, and from the server's answers to the application's.
 
-use axum::body::{Body, to_bytes};
+use std::sync::Arc;
+
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use serde::Deserialize;
+use seckill::http::problem::Code;
+use seckill::http::{ApiError, Language};
 
 use super::PREFIX;
 use super::answer::failure_body;
 
 pub(super) const WRONG_CODE: &str = "验证码错误";
-
-/// The longest problem document, in bytes.
-const MAX_PROBLEM: usize = 64 * 1024;
 
 /// Translates what concerns a route of the application. The rest passes unseen.
 pub(super) async fn translate(mut request: Request, next: Next) -> Response {
@@ -26,7 +26,7 @@ pub(super) async fn translate(mut request: Request, next: Next) -> Response {
     let headers = request.headers_mut();
     add_scheme(headers);
     headers.insert(header::ACCEPT_LANGUAGE, HeaderValue::from_static("zh-CN"));
-    translated(next.run(request).await, logs_in).await
+    translated(next.run(request).await, logs_in)
 }
 
 /// The application takes its token bare; the server wants `Bearer` before it.
@@ -39,25 +39,10 @@ fn add_scheme(headers: &mut HeaderMap) {
     }
 }
 
-/// What is read of a problem document.
-#[derive(Debug, Deserialize)]
-struct TranslatedProblem {
-    code: String,
-    title: String,
-    detail: Option<String>,
-}
-
-async fn translated(response: Response, logs_in: bool) -> Response {
-    let content_type = response.headers().get(header::CONTENT_TYPE);
-    if content_type.is_none_or(|it| it != "application/problem+json") {
-        return response;
-    }
-    let (mut parts, body) = response.into_parts();
-    let bytes = to_bytes(body, MAX_PROBLEM).await.unwrap_or_default();
-    let Ok(problem) = serde_json::from_slice::<TranslatedProblem>(&bytes) else {
-        unreachable!("every problem document has a code and a title")
-    };
-    let (status, why) = told(parts.status, problem, logs_in);
+fn translated(mut response: Response, logs_in: bool) -> Response {
+    let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() else { return response };
+    let (status, why) = told(response.status(), &error, logs_in);
+    let (mut parts, _) = response.into_parts();
     parts.status = status;
     if status != StatusCode::UNAUTHORIZED {
         parts.headers.remove(header::WWW_AUTHENTICATE);
@@ -76,43 +61,35 @@ async fn translated(response: Response, logs_in: bool) -> Response {
 ///
 /// An expected "no" is 200. The status of what the sale did not decide stays: a load test that looks at nothing else
 /// must not take a server that is overloaded for one that has sold out.
-fn told(
-    status: StatusCode,
-    problem: TranslatedProblem,
-    logs_in: bool,
-) -> (StatusCode, Option<String>) {
-    let TranslatedProblem { code, title, detail } = problem;
-    let why = detail.map_or(title.clone(), |detail| format!("{title}：{detail}"));
-    match (status, code.as_str()) {
+fn told(status: StatusCode, error: &ApiError, logs_in: bool) -> (StatusCode, Option<String>) {
+    let title = error.code.title(Language::Chinese);
+    let why = error.detail.as_ref();
+    let why = why.map_or_else(|| title.to_owned(), |detail| format!("{title}：{detail}"));
+    match (status, error.code) {
         (StatusCode::UNAUTHORIZED, _) if logs_in => (StatusCode::OK, Some(WRONG_CODE.to_owned())),
         // As the application's interceptor.
         (StatusCode::UNAUTHORIZED, _) => (status, None),
-        (StatusCode::CONFLICT, _)
-        | (StatusCode::UNPROCESSABLE_ENTITY | StatusCode::PAYLOAD_TOO_LARGE, _)
-        | (_, "voucher_not_found") => (StatusCode::OK, Some(why)),
+        (
+            StatusCode::CONFLICT | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::PAYLOAD_TOO_LARGE,
+            _,
+        )
+        | (_, Code::VoucherNotFound) => (StatusCode::OK, Some(why)),
         _ => (status, Some(why)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use seckill::http::problem::Code;
-
     use super::*;
 
     #[test]
     fn an_expected_no_is_200_and_what_the_sale_did_not_decide_keeps_its_status() {
         let told = |code: Code, logs_in| {
-            let problem = TranslatedProblem {
-                code: code.as_str().to_owned(),
-                title: "题".to_owned(),
-                detail: Some("why".to_owned()),
-            };
-            let (status, why) = told(code.status(), problem, logs_in);
+            let (status, why) = told(code.status(), &ApiError::new(code).detail("why"), logs_in);
             (status.as_u16(), why)
         };
-        let why = Some("题：why".to_owned());
         for code in Code::ALL {
+            let why = Some(format!("{}：why", code.title(Language::Chinese)));
             let expected = match code {
                 Code::Unauthenticated => (401, None),
                 Code::Forbidden => (403, why.clone()),
