@@ -56,7 +56,9 @@ pub(super) async fn around(
 ) -> Response {
     let is_local = is_here(request.extensions().get(), request.headers());
     if !is_local && demonstration.is_admin(request.headers()) {
-        return ApiError::new(Code::Forbidden).into_response();
+        let detail = "the administrator of the demonstration is one on this machine alone; \
+                      SECKILL_ADMIN_PHONES names another";
+        return ApiError::new(Code::Forbidden).detail(detail).into_response();
     }
     let asks = request.method() == Method::POST && request.uri().path() == "/api/login-codes";
     if !asks {

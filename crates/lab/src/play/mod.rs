@@ -95,7 +95,7 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
     if !ready.address.ip().is_loopback() {
         tracing::warn!(
             "this is a demonstration: all who reach {} can log in as any buyer, because the server \
-             answers POST /api/login-codes with the code",
+             answers a request for a login code with the code",
             ready.address
         );
     }

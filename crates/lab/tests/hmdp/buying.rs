@@ -10,7 +10,7 @@ use testkit::shop::private_server::PrivateServer;
 use testkit::wait::eventually;
 
 use super::{
-    FAR_AWAY, LONG_AGO, ask, buy, data, error_of, log_in, minted, on_sale, refused, voucher,
+    FAR_AWAY, LONG_AGO, ask, buy, data, error_of, log_in, minted, on_sale, refused, sell, voucher,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,13 +34,19 @@ async fn the_whole_life_of_a_buyer() {
     assert!(order > 1 << 53 && bought.text.contains(&format!("\"data\":{order}")), "{bought:?}");
     refused(&buy(&server, id, &one).await, "用户已经购买过一次");
     refused(&buy(&server, id, &two).await, "库存不足");
+    // Counted as purchases of the server's own route are.
+    let metrics = server.api.get("/metrics").await;
+    for outcome in ["ordered", "already_bought", "sold_out"] {
+        let line = format!("seckill_purchases_total{{outcome=\"{outcome}\"}} 1\n");
+        assert!(metrics.is(200).text.contains(&line), "{outcome}: {}", metrics.text);
+    }
     refused(&buy(&server, id + 1, &two).await, "优惠券不存在");
     for (begin, end, why) in [
         ("2089-01-01T00:00:00", FAR_AWAY, "秒杀尚未开始"),
         (LONG_AGO, "2026-01-25T10:09:18", "秒杀已经结束"),
     ] {
         let new = voucher(1, begin, end);
-        let created = ask(&server, "POST", "/voucher/seckill", "", Some(&new)).await;
+        let created = sell(&server, &new).await;
         refused(&buy(&server, data(&created).as_i64().unwrap(), &two).await, why);
     }
 

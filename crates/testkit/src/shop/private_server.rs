@@ -7,6 +7,7 @@ use seckill::model::{Clock, SystemClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
+use tokio::sync::OnceCell;
 
 use crate::processes::{Node, place, seckill};
 use crate::shop::api_client::{Answer, Api};
@@ -21,6 +22,7 @@ pub struct PrivateServer {
     pub node: Node,
     pub api: Api,
     pub place: TempDir,
+    admin_token: OnceCell<String>,
 }
 
 fn play(place: &TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
@@ -42,7 +44,7 @@ impl PrivateServer {
         let node = Node::start(&mut play(&place, arguments, variables)).await;
         // The API checks answers against their description; its own world is not looked at.
         let api = Api::at(World::new().await, node.address);
-        Self { node, api, place }
+        Self { node, api, place, admin_token: OnceCell::new() }
     }
 
     /// Ends it and starts it again, at the same address and with the same data.
@@ -71,7 +73,7 @@ impl PrivateServer {
 
     /// The token of the administrator whom nobody configured.
     pub async fn admin(&self) -> String {
-        self.login(DEMO_ADMIN_PHONE).await
+        self.admin_token.get_or_init(|| self.login(DEMO_ADMIN_PHONE)).await.clone()
     }
 
     pub async fn send(

@@ -4,8 +4,8 @@
 //! regular expressions such as `"data":(.+?)}`. So they are left out here, too; `total` is never there, because
 //! no route of these pages its answer.
 
-use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ struct HmdpAnswer<'a, T> {
 }
 
 impl<T: Serialize> HmdpAnswer<'_, T> {
-    fn to_json(&self) -> Body {
+    fn to_json(&self) -> Bytes {
         let Ok(json) = serde_json::to_vec(self) else {
             unreachable!("texts and numbers are always JSON")
         };
@@ -30,19 +30,28 @@ impl<T: Serialize> HmdpAnswer<'_, T> {
     }
 }
 
-/// What was asked for is done.
+/// An answer with `success: true`.
 pub(super) fn success<T: Serialize>(data: Option<T>) -> Response {
-    let body = HmdpAnswer { success: true, error_msg: None, data }.to_json();
+    written(success_body(data))
+}
+
+/// The body of [`success`], for many answers.
+pub(super) fn success_body<T: Serialize>(data: Option<T>) -> Bytes {
+    HmdpAnswer { success: true, error_msg: None, data }.to_json()
+}
+
+/// An answer with this body.
+pub(super) fn written(body: Bytes) -> Response {
     ([(header::CONTENT_TYPE, JSON)], body).into_response()
 }
 
-/// The body of an answer to what was not done, and why.
+/// The content type and the body of [`failure`], for an answer with another status.
 pub(super) fn failure_body(why: &str) -> (HeaderValue, Body) {
-    (JSON, HmdpAnswer { success: false, error_msg: Some(why), data: None::<()> }.to_json())
+    (JSON, HmdpAnswer { success: false, error_msg: Some(why), data: None::<()> }.to_json().into())
 }
 
-/// What was asked for is not done.
+/// An answer with `success: false`.
 pub(super) fn failure(why: &str) -> Response {
     let (content_type, body) = failure_body(why);
-    (StatusCode::OK, [(header::CONTENT_TYPE, content_type)], body).into_response()
+    ([(header::CONTENT_TYPE, content_type)], body).into_response()
 }

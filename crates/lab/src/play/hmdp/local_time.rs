@@ -6,7 +6,6 @@ use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone, Utc};
 /// How a time may be written: as the application's JSON has it, and as its database shows it.
 const FORMS: [&str; 3] = ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M"];
 
-/// The local time that `text` is.
 pub(super) fn parse(text: &str) -> Option<NaiveDateTime> {
     FORMS.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok())
 }

@@ -1,5 +1,6 @@
 //! The HTTP of hm-dianping (黑马点评), the course application that many flash-sale projects began as, beside the
-//! server's own routes: front ends, JMeter plans and token files that were made for it work unchanged.
+//! server's own routes, as far as one logs in, looks and buys. The pages that its front end shows besides (`/shop`,
+//! `/shop-type`, `/blog`) are not served.
 //!
 //! It is a dialect and no second server: users, tokens, vouchers and orders are the same ones, and a purchase is
 //! [`orders::purchase`](seckill::http::orders::purchase). The handlers answer a failure as the server does, and
@@ -9,27 +10,25 @@
 mod answer;
 mod local_time;
 mod login;
-mod origin;
 mod sales;
 mod translation;
 
 use axum::Router;
 use axum::extract::FromRef;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use seckill::http::{App, limited, limited_login_codes, limited_logins};
 
-use self::sales::ListedVouchers;
+use self::sales::ShopLists;
 use super::login::Demonstration;
 
 /// The front end of the application asks for `/api/user/me`, and its nginx takes `/api` away. Both are served.
 const PREFIX: &str = "/api";
 
-/// What the handlers reach.
 #[derive(Debug, Clone)]
 pub(super) struct HmdpState {
     demonstration: Demonstration,
-    vouchers: ListedVouchers,
+    lists: ShopLists,
 }
 
 impl FromRef<HmdpState> for App {
@@ -41,23 +40,65 @@ impl FromRef<HmdpState> for App {
 /// The routes, with the limits that the server's own have.
 pub(super) fn routes(demonstration: Demonstration) -> Router {
     let app = demonstration.app.clone();
-    let vouchers = sales::listed(&app.database);
-    let reading = Router::new()
+    let lists = sales::shop_lists(&app.database);
+    let asking_database = Router::new()
         .route("/user/me", get(login::me))
         .route("/user/logout", post(login::log_out))
         .route("/voucher/seckill", post(sales::create));
     let routes = Router::new()
         .route("/voucher/list/{shop}", get(sales::list))
         .route("/voucher-order/seckill/{id}", post(sales::buy))
-        .merge(limited(app.clone(), reading))
+        .merge(limited(app.clone(), asking_database))
         .merge(limited_logins(&app, Router::new().route("/user/login", post(login::log_in))))
         .merge(limited_login_codes(&app, Router::new().route("/user/code", post(login::send_code))))
-        .route_layer(from_fn_with_state(app, origin::check))
-        .with_state(HmdpState { demonstration, vouchers });
+        .with_state(HmdpState { demonstration, lists });
     routes.clone().nest(PREFIX, routes)
 }
 
 /// The layer around everything that makes the server's answers those of the application, on these routes.
 pub(super) fn translated(all: Router) -> Router {
     all.layer(from_fn(translation::translate))
+}
+
+#[cfg(test)]
+mod tests {
+    use seckill::http::server::{self, ServerLimits};
+    use seckill::http::{Additions, router_with};
+    use testkit::shop::api_client::Api;
+    use testkit::shop::world::World;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[tokio::test]
+    #[allow(clippy::unwrap_used)]
+    async fn without_the_permits_of_the_servers_own_routes_these_refuse() {
+        let world = World::new().await;
+        let app = world.app().await;
+        let routes = routes(Demonstration { app: app.clone(), admin: None });
+        let translation = Some(Box::new(translated) as Box<_>);
+        let added = Additions { routes, translation, ..Additions::default() };
+        let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+        let api = Api::at(world, listener.local_addr().unwrap());
+        let (router, limits) = (router_with(app.clone(), added), ServerLimits::of(100));
+        tokio::spawn(server::serve(listener, router, limits, std::future::pending()));
+        let memory = app.memory();
+        let rows: [(&Semaphore, _, _, u16); 5] = [
+            (&memory.reads, "GET", "/user/me", 401),
+            (&memory.reads, "POST", "/user/logout", 401),
+            (&memory.reads, "POST", "/voucher/seckill", 401),
+            (&memory.logins, "POST", "/user/login", 200),
+            (&memory.login_codes, "POST", "/user/code", 200),
+        ];
+        for (permits, method, path, status) in rows {
+            let ask = || api.request(method, path).header("content-type", "application/json");
+            let all = u32::try_from(permits.available_permits()).unwrap();
+            let held = permits.acquire_many(all).await.unwrap();
+            let refused = api.send(ask()).await;
+            assert_eq!(refused.is(503).header("retry-after"), Some("1"), "{path}");
+            assert_eq!(refused.body["success"], false, "{path}");
+            drop(held);
+            api.send(ask()).await.is(status);
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! `/voucher` and `/voucher-order`: putting on sale, looking, buying.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
-use axum::extract::{FromRequestParts, State};
-use axum::http::request::Parts;
+use axum::body::Bytes;
+use axum::extract::State;
 use axum::response::Response;
 use chrono::{DateTime, Local, Utc};
 use group_commit::{Batcher, Limits};
@@ -11,54 +11,39 @@ use seckill::http::auth::{AdminSession, Session};
 use seckill::http::body::{JsonBody, maybe_whole_number};
 use seckill::http::vouchers::{NewVoucherBody, PathId};
 use seckill::http::{ApiError, App, orders};
-use seckill::model::{Clock, InvalidId, Outcome, Voucher, VoucherId};
+use seckill::model::{Clock, Outcome, Voucher, VoucherId};
 use seckill::store::vouchers::{self, MAX_PAY_WITHIN_S};
 use seckill::store::{Database, Service, StoreError};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
-use super::super::login::is_here;
-use super::answer::success;
+use super::answer::{success, success_body, written};
 use super::{HmdpState, local_time};
 
 /// Vouchers in a list, the newest: the application's list has no pages.
 const MAX_LISTED: i64 = 100;
 
 /// Requests for the list that one read serves.
-const READ_TOGETHER: usize = 4_096;
+const READ_TOGETHER: usize = 256;
 
-/// The newest vouchers. One read serves all who asked before it began. So the list has what was put on sale a moment
-/// ago, as the application's has, and many who ask at once cost the database one read after the other.
-pub(super) type ListedVouchers = Batcher<(), Arc<[Voucher]>, StoreError>;
+/// The list of a shop as it is sent. One read serves all who asked before it began. So the list has what was put on
+/// sale a moment ago, as the application's has, and many who ask at once cost the database one read after the other.
+pub(super) type ShopLists = Batcher<i64, Bytes, StoreError>;
 
-/// The newest vouchers in `database`.
-pub(super) fn listed(database: &Database) -> ListedVouchers {
+/// The lists of what is in `database`. There are no shops: each has all vouchers.
+pub(super) fn shop_lists(database: &Database) -> ShopLists {
     let database = database.clone();
     let limits = Limits { batch: READ_TOGETHER, waiting: usize::MAX, leaders: 1 };
-    Batcher::new(limits, move |asked: Vec<()>| {
+    Batcher::new(limits, move |shops: Vec<i64>| {
         let database = database.clone();
         async move {
             let vouchers = vouchers::list(database.pool(), None, MAX_LISTED).await?;
-            Ok(vec![vouchers.into(); asked.len()])
+            let mut lists = HashMap::new();
+            let list_of = |id| lists.entry(id).or_insert_with(|| list_body(id, &vouchers)).clone();
+            Ok(shops.into_iter().map(list_of).collect())
         }
     })
-}
-
-/// A client that may put vouchers on sale. The application asks nobody who it is. Here that holds for this machine,
-/// where the administrator is one whom nobody had to configure; any other client has to be an administrator.
-#[derive(Debug)]
-pub(super) struct Seller;
-
-impl FromRequestParts<HmdpState> for Seller {
-    type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, state: &HmdpState) -> Result<Self, ApiError> {
-        let is_open = state.demonstration.admin.is_some();
-        if !(is_open && is_here(parts.extensions.get(), &parts.headers)) {
-            AdminSession::from_request_parts(parts, state).await?;
-        }
-        Ok(Self)
-    }
 }
 
 /// A voucher to put on sale. Members that are not here (`shopId`, `type`, `status`) have no counterpart.
@@ -89,8 +74,8 @@ fn number_or_text<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
 ) -> Result<Option<T>, D::Error> {
     let value = match Value::deserialize(deserializer)? {
         Value::String(text) => {
-            let number = text.trim().parse::<i64>();
-            number.map_err(|_| D::Error::custom(format!("{text:?} is not an integer")))?.into()
+            let number = text.trim().parse::<Number>();
+            number.map_err(|_| D::Error::custom("a text that is not a number"))?.into()
         }
         value => value,
     };
@@ -121,10 +106,10 @@ fn instant(member: &str, text: Option<String>) -> Result<Option<DateTime<Utc>>, 
     at.map(Some).ok_or_else(|| ApiError::invalid(wrong()))
 }
 
-/// Puts a voucher on sale; `data` is its number.
+/// Puts a voucher on sale; `data` is its number. The application asks nobody who it is.
 pub(super) async fn create(
     State(app): State<App>,
-    _: Seller,
+    _: AdminSession,
     JsonBody(body): JsonBody<NewHmdpVoucher>,
 ) -> Result<Response, ApiError> {
     let now = app.purchases.clock().now();
@@ -154,14 +139,7 @@ struct HmdpVoucher<'a> {
     end_time: String,
 }
 
-/// The newest vouchers. There are no shops: each has them all.
-pub(super) async fn list(
-    State(state): State<HmdpState>,
-    PathId(MerchantId(shop_id)): PathId<MerchantId>,
-) -> Result<Response, ApiError> {
-    let read = state.vouchers.submit(()).await;
-    let failed = |error| StoreError::from_batch(Service::Postgres, error).into_read_error();
-    let vouchers = read.map_err(failed)?;
+fn list_body(shop_id: i64, vouchers: &[Voucher]) -> Bytes {
     let listed = vouchers.iter().map(|voucher| HmdpVoucher {
         id: voucher.id.get(),
         shop_id,
@@ -176,19 +154,17 @@ pub(super) async fn list(
         begin_time: local_time::written(&Local, voucher.begin_time),
         end_time: local_time::written(&Local, voucher.end_time),
     });
-    Ok(success(Some(listed.collect::<Vec<_>>())))
+    success_body(Some(listed.collect::<Vec<_>>()))
 }
 
-/// The number of a shop, of which there are none.
-#[derive(Debug)]
-pub(super) struct MerchantId(i64);
-
-impl std::str::FromStr for MerchantId {
-    type Err = InvalidId;
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
-        // Any id has the form of any other.
-        text.parse::<VoucherId>().map(|id| Self(id.get()))
-    }
+/// The newest vouchers. The number of a shop has the form of any other id.
+pub(super) async fn list(
+    State(state): State<HmdpState>,
+    PathId(shop): PathId<VoucherId>,
+) -> Result<Response, ApiError> {
+    let read = state.lists.submit(shop.get()).await;
+    let failed = |error| StoreError::from_batch(Service::Postgres, error).into_read_error();
+    Ok(written(read.map_err(failed)?))
 }
 
 /// Buys one; `data` is the number of the order.
