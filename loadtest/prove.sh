@@ -14,7 +14,8 @@
 # audit of its books. The tools must find it good, and must fail when they are told to expect one order
 # more than there are vouchers. The same in the dialect of hm-dianping, at `seckill play`. Then
 # `seckill lab serve`: the tools must fail at r01, which sells what does not exist, and at r05, which
-# sells twice to one user, and say so; at the rungs that mend this they must pass. `DATABASE_URL` and `REDIS_URL` are ignored. Traffic goes to 127.0.0.1.
+# sells twice to one user, and say so; at the rungs that mend this they must pass. `DATABASE_URL` and
+# `REDIS_URL` are ignored. Traffic goes to 127.0.0.1.
 #
 # Exit 0: all came out as it should; 1: something did not; 2: could not run.
 set -euo pipefail

@@ -47,26 +47,45 @@ impl Place {
     }
 
     fn run(&self, arguments: &[&str], samples: &str) -> Ran {
+        self.run_with(arguments, &[("SAMPLES", samples)])
+    }
+
+    fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("loadtest/jmeter/run.sh");
         let mut command = Command::new("bash");
         command.arg(script).args(arguments).current_dir(self.0.path());
-        for name in ["BASE_URL", "VOUCHER", "TOKENS", "USERS", "RUNG", "DIALECT", "EXPECT_ORDERS"] {
+        for name in
+            ["BASE_URL", "VOUCHER", "TOKENS", "USERS", "CLICKS", "RUNG", "DIALECT", "EXPECT_ORDERS"]
+        {
             command.env_remove(name);
         }
-        command.env("JMETER_HOME", self.0.path()).env("JAVA_HOME", "/").env("SAMPLES", samples);
+        command.env("JMETER_HOME", self.0.path()).env("JAVA_HOME", "/");
+        command.envs(variables.iter().copied());
         command.output().unwrap().into()
     }
 
-    /// What the plan lacks: the sentences, without what is the same in each.
+    /// What the plan lacks: the sentences, without what is the same in each. A plan that lacks nothing has run, and no
+    /// request was made.
     fn lacks(&self, arguments: &[&str]) -> Vec<String> {
         let ran = self.run(&[&["my.jmx"], arguments].concat(), HEAD);
+        let has_run = self.file("bin/called").exists();
         if ran.status != 2 {
+            assert!(ran.status == 1 && has_run && ran.stdout.contains("samples 0"), "{ran:?}");
             return Vec::new();
         }
-        assert!(!self.file("bin/called").exists(), "JMeter was started: {ran:?}");
-        assert_eq!(ran.stdout, "");
+        assert!(!has_run && ran.stdout.is_empty(), "JMeter was started: {ran:?}");
         let begin = "jmeter: 'my.jmx' lacks the ";
-        ran.stderr.lines().map(|line| line.strip_prefix(begin).unwrap().to_owned()).collect()
+        ran.stderr.lines().filter_map(|line| line.strip_prefix(begin)).map(str::to_owned).collect()
+    }
+
+    /// The variables that the plan uses and nothing seems to define. It runs all the same.
+    fn undefined(&self) -> Vec<String> {
+        let ran = self.run(&["my.jmx"], HEAD);
+        assert!(ran.status == 1 && self.file("bin/called").exists(), "{ran:?}");
+        let name = |line: &str| {
+            Some(line.split_once("seems to define ${")?.1.split_once('}')?.0.to_owned())
+        };
+        ran.stderr.lines().map(|line| name(line).unwrap()).collect()
     }
 
     fn called_with(&self) -> String {
@@ -98,13 +117,15 @@ fn request(path: &str) -> String {
 fn everything_that_a_plan_lacks_is_said_at_once() {
     let place = Place::new();
     let asks = request("/buy/${__P(voucher)}?a=${auth_token}&amp;b=${nobody}");
-    let lacks = place.plan(&format!("{}{asks}", csv("tokens.txt", "auth_token"))).lacks(&[]);
-    assert_eq!(lacks.len(), 3, "{lacks:?}");
-    for (lack, begins) in lacks.iter().zip([
-        "property 'voucher': ${__P(voucher)} has no default",
-        "file 'tokens.txt' of its CSV Data Set 'the CSVDataSet'",
-        "variable 'nobody': nothing in it defines ${nobody}",
-    ]) {
+    place.plan(&format!("{}{asks}", csv("tokens.txt", "auth_token")));
+    let ran = place.run(&["my.jmx"], HEAD);
+    assert!(ran.status == 2 && ran.stderr.contains("define ${nobody}"), "{ran:?}");
+    let lacks = place.lacks(&[]);
+    assert_eq!(lacks.len(), 2, "{lacks:?}");
+    for (lack, begins) in lacks
+        .iter()
+        .zip(["property 'voucher', which has no default", "file 'tokens.txt' of a CSV Data Set"])
+    {
         assert!(lack.starts_with(begins), "{lacks:?}");
     }
 }
@@ -125,6 +146,11 @@ fn a_property_is_lacking_when_it_has_no_default_and_nobody_gives_it() {
         ("${__P(scheme)}${__P(host)}${__P(port)}", "-Jb=1", false),
         // Inside of another function.
         ("${__intSum(1,${__P(a)},sum)}", "-Jb=1", true),
+        // Set by the plan itself.
+        ("${__P(a)}${__setProperty(a,1)}", "-Jb=1", false),
+        ("${__P(a)}${__setProperty(b,1)}", "-Jb=1", true),
+        ("${__P(a)} props.put(&quot;a&quot;, token)", "-Jb=1", false),
+        ("\\${__P(a)}", "-Jb=1", false),
     ] {
         let lacks = place.plan(&request(asks)).lacks(&[given]);
         assert_eq!(lacks.len(), usize::from(lacking), "{asks} {given}: {lacks:?}");
@@ -149,6 +175,8 @@ fn a_file_is_looked_for_beside_the_plan_and_may_be_named_by_a_property_or_a_vari
         ("${__P(f,gone.csv)}", Some("gone.csv")),
         ("D:\\plans\\tokens.csv", Some("D:\\plans\\tokens.csv")),
         ("empty.csv", Some("empty.csv")),
+        ("bin", Some("bin")),
+        ("-", Some("-")),
     ] {
         let plan = format!("{variable}{}", csv(file, "a"));
         let lacks = place.plan(&plan).lacks(&["-Jgiven=there.csv"]);
@@ -167,50 +195,53 @@ fn a_file_is_looked_for_beside_the_plan_and_may_be_named_by_a_property_or_a_vari
 }
 
 #[test]
-fn a_variable_is_defined_by_whatever_sets_one() {
+fn a_variable_that_nothing_seems_to_define_is_a_warning() {
     let place = Place::new();
     fs::write(place.file("there.csv"), "user_id,token\r\n1,t\r\n").unwrap();
-    let script =
-        string("script", "vars.put(&quot;x&quot;, &quot;1&quot;); log.info(&quot;${y}&quot;)");
+    let script = |text| element("JSR223PreProcessor", true, &string("script", text));
+    let named = |tag, name| element(tag, true, &string(name, "x"));
     let disabled = element("RegexExtractor", false, &string("RegexExtractor.refname", "x"));
+    let functions = "${__Random(1,9,x)}${__split(${__P(a,b)},x)}";
     for (defines, asks, lacking) in [
-        (csv("there.csv", "x , y"), "${x}${y}", false),
-        (csv("there.csv", ""), "${user_id}${token}", false),
-        (csv("there.csv", ""), "${x}", true),
-        (element("Arguments", true, &string("Argument.name", "x")), "${x}", false),
+        (csv("there.csv", "x , y"), "${x}${y}", ""),
+        // Its head is not read, nor what scripts and other files do.
+        (csv("there.csv", ""), "${x}", ""),
+        (script("vars.put(name, &quot;1&quot;)"), "${x}", ""),
+        (element("JSR223Sampler", true, &string("filename", "a.groovy")), "${x}", ""),
+        (element("IncludeController", true, ""), "${x}", ""),
+        (script("log.info(&quot;1&quot;)"), "${x}", "x"),
+        (named("Arguments", "Argument.name"), "${x}", ""),
         (
-            element("RegexExtractor", true, &string("RegexExtractor.refname", "x")),
-            "${x}${x_g1}${x_1}",
-            false,
+            named("RegexExtractor", "RegexExtractor.refname"),
+            "${x}${x_g1}${x_1}${x_1_g1}${x_matchNr}",
+            "",
         ),
         (
             element("JSONPostProcessor", true, &string("JSONPostProcessor.referenceNames", "w;x")),
-            "${x}${w_matchNr}",
-            false,
+            "${x}${w_ALL}",
+            "",
         ),
-        (element("CounterConfig", true, &string("CounterConfig.name", "x")), "${x}", false),
-        (
-            element("ForeachController", true, &string("ForeachController.returnVal", "x")),
-            "${x}",
-            false,
-        ),
-        (element("JSR223PreProcessor", true, &script), "${x}", false),
-        (request("${__Random(1,9,x)}"), "${x}", false),
-        (String::new(), "${__threadNum}${START.MS}${COOKIE_a}${__UUID}", false),
-        (String::new(), "${x}", true),
-        (disabled, "${x}", true),
-        (element("HTTPSamplerProxy", true, &string("Argument.name", "x")), "${x}", true),
+        (named("CounterConfig", "CounterConfig.name"), "${x}", ""),
+        (named("ForeachController", "ForeachController.returnVal"), "${x}", ""),
+        (request(functions), "${x}${x_n}${x_#}", ""),
+        (String::new(), "${__threadNum}${START.MS}${COOKIE_a}${__UUID}\\${x}", ""),
+        (String::new(), "${x}", "x"),
+        (disabled, "${x}", "x"),
+        (named("HTTPSamplerProxy", "Argument.name"), "${x}", "x"),
     ] {
-        let lacks = place.plan(&format!("{defines}{}", request(asks))).lacks(&[]);
-        assert_eq!(lacks.len(), usize::from(lacking), "{defines} {asks}: {lacks:?}");
+        let undefined = place.plan(&format!("{defines}{}", request(asks))).undefined();
+        assert_eq!(undefined.concat(), lacking, "{defines} {asks}");
     }
+    // However long it is.
+    let long = format!("{}{}", "${__f(".repeat(50_000), "${x}".repeat(50_000));
+    assert_eq!(place.plan(&request(&long)).undefined(), ["x"]);
     // What is switched off lacks nothing, with all that stands below it.
     let below = format!("<hashTree>\n{}{}</hashTree>\n", csv("gone.csv", "a"), request("${x}"));
     let off = "<ThreadGroup testname=\"off\" enabled=\"false\">\n</ThreadGroup>\n";
-    assert_eq!(place.plan(&format!("{off}{below}{}", request("/"))).lacks(&[]), [""; 0]);
-    assert_eq!(place.plan(&format!("{off}{below}{}", request("${x}"))).lacks(&[]).len(), 1);
+    assert_eq!(place.plan(&format!("{off}{below}{}", request("/"))).undefined(), [""; 0]);
+    assert_eq!(place.plan(&format!("{off}{below}{}", request("${y}"))).undefined(), ["y"]);
     let comment = "<!-- <stringProp name=\"a\">${x}</stringProp> -->";
-    assert_eq!(place.plan(comment).lacks(&[]), [""; 0]);
+    assert_eq!(place.plan(comment).undefined(), [""; 0]);
 }
 
 #[test]
@@ -259,5 +290,10 @@ fn what_is_no_plan_and_what_is_no_property_is_refused() {
         let ran = place.run(&arguments, HEAD);
         assert_eq!((ran.status, ran.stderr.lines().count()), (2, 1), "{arguments:?}: {ran:?}");
         assert!(ran.stderr.contains(words) && !place.file("bin/called").exists(), "{ran:?}");
+    }
+    // It would not read them.
+    for name in ["TOKENS", "USERS", "CLICKS"] {
+        let ran = place.run_with(&["my.jmx"], &[(name, "7")]);
+        assert!(ran.status == 2 && ran.stderr.starts_with(&format!("jmeter: {name}: ")), "{ran:?}");
     }
 }

@@ -25,9 +25,10 @@
 #   JMETER_HOME    JMeter 3 or later; without it the `jmeter` in PATH, Debian's 2.13 included
 #
 # A plan of one's own that reads the properties `path` and `tokens` is judged as ours are. Any other plan runs
-# as it is. What it lacks (a property without a default, a file, a variable that nothing defines) is said before
-# anything is sent; it gets the properties scheme, host and port of BASE_URL, and those that are given here. Then
-# its own assertions judge, and, with VOUCHER, the stock of that voucher at BASE_URL.
+# as it is: without TOKENS, USERS and CLICKS, with the properties scheme, host and port of BASE_URL and those
+# that are given here. Properties without a default and files that it lacks are said before anything is sent;
+# a variable that nothing seems to define is a warning. Its own assertions judge, and, with VOUCHER, the stock
+# of that voucher at BASE_URL, asked for in DIALECT.
 #
 # Exit status 0: every check held. 1: one did not (an oversell among them). 2: could not run. The
 # users must not hold the voucher yet, and nobody else may buy it meanwhile.
@@ -95,10 +96,24 @@ if [[ $dialect == hmdp ]]; then properties+=('-Jtoken_scheme= ' -Jstatuses=200);
 if [[ -n $foreign ]]; then
     [[ -z $rung ]] || die "RUNG: '$plan' does not read the properties path and tokens, so it cannot buy at a rung."
     [[ -z $expect_orders || -n ${VOUCHER:-} ]] || die 'EXPECT_ORDERS: set VOUCHER, too, whose stock is to be looked at.'
-    lacks=$(PLAN_DIR=$(dirname "$plan") GIVEN=$(printf '%s\n' "${properties[@]#-J}" ${given[@]+"${given[@]#-J}"}) \
-        awk -f "$here/lacking.awk" "$plan") || die "'$plan' cannot be read."
+    for variable in TOKENS USERS CLICKS; do
+        [[ -z ${!variable:-} ]] || die "$variable: '$plan' does not read it, but brings users and tokens of its own."
+    done
+    asks=$(GIVEN=$(printf '%s\n' "${properties[@]#-J}" ${given[@]+"${given[@]#-J}"}) awk -f "$here/lacking.awk" "$plan") ||
+        die "'$plan' cannot be read."
+    lacks=''
+    while read -r kind asked; do
+        case $kind in
+        property) lacks+="the property '$asked', which has no default: give it by -J$asked=VALUE"$'\n' ;;
+        file)
+            for file in "$asked" "$(dirname "$plan")/$asked"; do [[ ! -f $file || ! -s $file ]] || continue 2; done
+            lacks+="the file '$asked' of a CSV Data Set, or it is empty: write it, or name another one in the plan"$'\n'
+            ;;
+        variable) printf "jmeter: warning: nothing in '%s' seems to define \${%s}.\n" "$plan" "$asked" >&2 ;;
+        esac
+    done <<<"$asks"
     if [[ -n $lacks ]]; then
-        while IFS= read -r lack; do printf "jmeter: '%s' lacks %s.\n" "$plan" "$lack" >&2; done <<<"$lacks"
+        while IFS= read -r lack; do printf "jmeter: '%s' lacks %s.\n" "$plan" "$lack" >&2; done <<<"${lacks%$'\n'}"
         exit 2
     fi
 fi
@@ -252,7 +267,7 @@ fi
 
 after=''
 if [[ -n ${voucher:-} ]]; then
-    [[ -n $rung ]] || sleep 1.2 # what the API shows is at most a second old
+    [[ -n $rung || $dialect == hmdp ]] || sleep 1.2 # what the API shows is at most a second old
     if [[ -n $rung ]]; then ask "$url/lab/$rung/vouchers/$voucher"; else look "$voucher"; fi
     after=$(member stock)
     [[ $status == 200 && -n $after ]] || die "$url answered $status, and no stock of voucher $voucher."
@@ -261,102 +276,15 @@ fi
 printf '\n'
 
 if [[ -n $foreign ]]; then
-    awk -v before="${before:-}" -v after="$after" -v expect="$expect_orders" -f "$here/foreign.awk" "$jtl" && status=0 || status=1
+    awk -v before="${before:-}" -v after="$after" -v expect="$expect_orders" \
+        -f "$here/samples.awk" -f "$here/foreign.awk" "$jtl" && status=0 || status=1
     printf '  %s\n\n' "$jtl"
     exit "$status"
 fi
 
 awk -v name="$name" -v users="$users" -v clicks="$clicks" -v before="$before" -v after="$after" \
     -v expect="$expect_orders" -v rung="$rung" -v dialect="$dialect" -v audit_orders="$(member orders)" \
-    -v audit_oversold="$(member oversold)" -v audit_duplicates="$(member duplicates)" '
-    # What hm-dianping says, in each wording that its copies have.
-    BEGIN {
-        code_of["库存不足"] = "sold_out"
-        code_of["用户已经购买过一次"] = code_of["禁止重复下单"] = code_of["一人一单"] = "already_bought"
-        code_of["不允许重复下单"] = "order_in_progress"
-        code_of["秒杀尚未开始"] = "sale_not_started"; code_of["秒杀已经结束"] = "sale_ended"
-        ordered = dialect == "hmdp" ? 200 : 201
-    }
-    # Fields of a line of CSV: commas within quotation marks part nothing.
-    function split_csv(line,    n, quoted, i, c) {
-        n = 1; field[1] = ""; quoted = 0
-        for (i = 1; i <= length(line); i++) {
-            c = substr(line, i, 1)
-            if (c == "\"") quoted = !quoted
-            else if (c == "," && !quoted) field[++n] = ""
-            else field[n] = field[n] c
-        }
-        return n
-    }
-    { sub(/\r$/, "") }
-    NR == 1 { n = split_csv($0); for (i = 1; i <= n; i++) at[field[i]] = i; next }
-    $0 == "" { next }
-    {
-        # The long way only where there is a quotation mark.
-        if (index($0, "\"")) split_csv($0); else split($0, field, ",")
-        samples++
-        status = field[at["responseCode"]]; code = field[at["code"]]
-        if (field[at["success"]] != "true") failed++
-        if (dialect == "hmdp") { sub(/(!|！)+$/, "", code); if (code in code_of) code = code_of[code] }
-        if (status == ordered && code == "none") {
-            code = "ordered"
-            if (++orders_of[field[at["user_id"]]] > 1) twice++
-        } else if (status !~ /^[0-9]+$/) code = "no_answer"
-        else if (code == "none") code = "unknown_answer"
-        if (!(code in times)) list[++codes] = code
-        times[code]++
-        if (code != "ordered" && code != "already_bought" && code != "order_in_progress" &&
-            (code != "sold_out" || name == "double_click")) unexpected++
-        elapsed[samples] = field[at["elapsed"]] + 0
-        begin = field[at["timeStamp"]] + 0; end = begin + elapsed[samples]
-        if (!first || begin < first) first = begin
-        if (end > last) last = end
-    }
-    function check(name, value, limit, ok, meaning) {
-        printf "  %s %-21s %8d  %-8s  %s\n", ok ? "ok  " : "FAIL", name, value, limit, meaning
-        if (!ok) broken = broken (broken ? ", " : "") name " " value
-    }
-    function exact(name, value, wanted, meaning) { check(name, value, "=" wanted, value == wanted, meaning) }
-    function sift(i, n,    child, swap) {
-        while ((child = 2 * i) <= n) {
-            if (child < n && elapsed[child + 1] > elapsed[child]) child++
-            if (elapsed[i] >= elapsed[child]) return
-            swap = elapsed[i]; elapsed[i] = elapsed[child]; elapsed[child] = swap
-            i = child
-        }
-    }
-    function sort(n,    i, swap) {
-        for (i = int(n / 2); i >= 1; i--) sift(i, n)
-        for (i = n; i > 1; i--) { swap = elapsed[1]; elapsed[1] = elapsed[i]; elapsed[i] = swap; sift(1, i - 1) }
-    }
-    function percentile(p,    i) { i = int(samples * p / 100); if (i < samples * p / 100) i++; return elapsed[i < 1 ? 1 : i] }
-    END {
-        order = "ordered sold_out already_bought order_in_progress"
-        n = split(order, known, " ")
-        for (i = 1; i <= n; i++) if (known[i] in times) { printf "  %-26s %10d\n", known[i], times[known[i]]; shown[known[i]] = 1 }
-        for (i = 1; i <= codes; i++) if (!(list[i] in shown)) printf "  %-26s %10d\n", list[i], times[list[i]]
-        sort(samples)
-        printf "\n  latency ms   p50 %d   p95 %d   p99 %d   max %d   in %.1f s\n\n",
-            percentile(50), percentile(95), percentile(99), elapsed[samples], (last - first) / 1000
-
-        orders = times["ordered"] + 0
-        check("orders_beyond_stock", orders - before, "<=0", orders <= before, "orders confirmed, less what there was: above zero is an oversell")
-        exact("double_sales", twice + 0, 0, "orders confirmed to one user beyond the first")
-        exact("unbalanced", orders - (before - after), 0, "orders confirmed, less what went from the stock")
-        if (name != "double_click" && users >= before) exact("left_unsold", after > 0 ? after : 0, 0, "vouchers left although enough people came")
-        if (users <= before) exact("sold_out_too_early", times["sold_out"] + 0, 0, "\"sold out\" although there was enough for everybody")
-        if (name == "double_click") exact("ordered", orders, users, "orders confirmed: one a user")
-        if (expect != "") exact("ordered", orders, expect, "orders confirmed, as EXPECT_ORDERS has it")
-        if (rung != "") {
-            exact("audit_oversold", audit_oversold, 0, "audit: orders in the database beyond the stock")
-            exact("audit_duplicates", audit_duplicates, 0, "audit: orders in the database beyond one a user")
-            exact("audit_lost", orders - audit_orders, 0, "orders confirmed, less those in the database")
-        }
-        exact("unexpected", unexpected + 0, 0, "answers with a code that has no place here")
-        exact("failed_samples", failed + 0, 0, "samples that an assertion of the plan did not like")
-        exact("samples", samples, users * clicks, "attempts made and answered")
-        printf "\n  %s\n", broken ? "FAILED: " broken "." : "HOLDS: every check did."
-        exit broken != ""
-    }' "$jtl" && status=0 || status=1
+    -v audit_oversold="$(member oversold)" -v audit_duplicates="$(member duplicates)" \
+    -f "$here/samples.awk" -f "$here/sale.awk" "$jtl" && status=0 || status=1
 printf '  %s\n\n' "$jtl"
 exit "$status"

@@ -70,7 +70,7 @@ export default function (sale) {
   if (number >= tokens.length) stop(`purchase ${number} has no token left.`);
   const step = Math.min(Math.floor((Date.now() - exec.scenario.startTime) / (STEP_S * 1000)), RATES.length - 1);
   const began = Date.now();
-  const [{ code }] = buy(sale, tokens[number], 1, EXPECTED);
+  const [{ code }] = buy(server, sale, tokens[number], 1, EXPECTED);
   started[step].add(1);
   times[step].add(Date.now() - began);
   if (code === 'ordered') ordered[step].add(1);

@@ -1,8 +1,7 @@
 // Which HTTP the server speaks: that of `seckill serve` or, with DIALECT=hmdp, that of hm-dianping, the
 // course application, which `seckill play` speaks, too. No script of its own.
 
-import { sleep } from 'k6';
-import { ask, baseUrl, demandAnswer, production, speak, stop, text } from './seckill.js';
+import { ask, baseUrl, demandAnswer, production, stop, text } from './seckill.js';
 
 /** What the application says, in each wording that its copies have, as the code that we count it by. */
 const CODE_OF = {
@@ -13,6 +12,7 @@ const CODE_OF = {
   不允许重复下单: 'order_in_progress',
   秒杀尚未开始: 'sale_not_started',
   秒杀已经结束: 'sale_ended',
+  秒杀已暂停: 'sale_paused',
   优惠券不存在: 'voucher_not_found',
 };
 /** What only a status tells. */
@@ -23,7 +23,6 @@ export function chosenServer(tokens) {
   const dialect = text('DIALECT', 'seckill');
   if (dialect === 'seckill') return production(tokens);
   if (dialect !== 'hmdp') stop(`DIALECT="${dialect}" is neither seckill nor hmdp.`);
-  speak({ carry: bare, read });
   return hmdp(tokens);
 }
 
@@ -62,6 +61,8 @@ function hmdp(tokens) {
   }
 
   return {
+    carry: bare,
+    read,
     open() {
       const voucher = find(id);
       if (!voucher) stop(`there is no voucher ${id ? `${id} ` : ''}at ${list}: POST /voucher/seckill puts one on sale.`);
@@ -79,8 +80,6 @@ function hmdp(tokens) {
       };
     },
     close(sale) {
-      // What the list shows may be a second old.
-      sleep(1.2);
       const voucher = find(sale.voucher);
       return voucher ? { stock: voucher.stock } : null;
     },

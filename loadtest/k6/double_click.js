@@ -68,7 +68,7 @@ export function setup() {
 export default function (sale) {
   const token = tokens[exec.scenario.iterationInTest];
   waitForBegin(sale, CLICKS);
-  const answers = buy(sale, token, CLICKS, EXPECTED);
+  const answers = buy(server, sale, token, CLICKS, EXPECTED);
   const placed = answers.filter(({ code }) => code === 'ordered').map(({ order }) => order);
   const named = answers.filter(({ code }) => code === 'already_bought').map(({ order }) => order);
   if (!server.ordersOf) return;

@@ -57,7 +57,7 @@ export function setup() {
 
 export default function (sale) {
   waitForBegin(sale, CLICKS);
-  buy(sale, String(exec.scenario.iterationInTest + 1), CLICKS, EXPECTED);
+  buy(server, sale, String(exec.scenario.iterationInTest + 1), CLICKS, EXPECTED);
 }
 
 export function teardown(sale) {

@@ -137,7 +137,7 @@ export default function (sale) {
   waitForBegin(sale, 2);
   const until = Date.now() + PATIENCE_MS;
   for (;;) {
-    const [{ order }] = buy(sale, token, 1, EXPECTED);
+    const [{ order }] = buy(server, sale, token, 1, EXPECTED);
     if (order && pays && pay(sale, token, order)) return;
     if (order) watchExpire(sale, token, order);
     if (!pays) return;

@@ -56,7 +56,7 @@ export function setup() {
 
 export default function (sale) {
   waitForBegin(sale, ATTEMPTS);
-  buy(sale, tokens[exec.scenario.iterationInTest], ATTEMPTS, EXPECTED);
+  buy(server, sale, tokens[exec.scenario.iterationInTest], ATTEMPTS, EXPECTED);
 }
 
 export function teardown(sale) {

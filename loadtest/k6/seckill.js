@@ -89,6 +89,7 @@ export const CODES = [
   'order_in_progress',
   'sale_not_started',
   'sale_ended',
+  'sale_paused',
   'voucher_not_found',
   'unauthenticated',
   'forbidden',
@@ -169,8 +170,9 @@ export function demandAnswer(asked, url, how) {
 /**
  * The API of `seckill serve`: the voucher VOUCHER, or the newest one.
  *
- * Every server has `open()`, for setup, which says where to buy and how many there are, and
- * `close(sale)`, for teardown, which says how many are left.
+ * Every server has `open()`, for setup, which says where to buy and how many there are,
+ * `close(sale)`, for teardown, which says how many are left, and for each purchase `carry(token)`, the
+ * parameters with the token, and `read(response)`, the answer.
  */
 export function production(tokens) {
   const url = baseUrl('http://127.0.0.1:8080');
@@ -188,6 +190,8 @@ export function production(tokens) {
   }
 
   return {
+    carry: bearer,
+    read,
     open() {
       const voucher = find();
       if (voucher.status !== 'on_sale' && voucher.status !== 'sold_out') {
@@ -227,6 +231,8 @@ export function production(tokens) {
 export function lab(rung, stock) {
   const url = baseUrl('http://127.0.0.1:8081');
   return {
+    carry: bearer,
+    read,
     open() {
       const stall = `${url}/lab/${encodeURIComponent(rung)}/vouchers`;
       const asked = ask('POST', stall, JSON.stringify({ stock }));
@@ -285,14 +291,6 @@ export function bearer(token) {
   return { headers: { Authorization: `Bearer ${token}` } };
 }
 
-/** How a purchase carries its token, and how its answer is read. */
-let dialect = { carry: bearer, read };
-
-/** From here on purchases are made in this dialect: see dialect.js. */
-export function speak(other) {
-  dialect = other;
-}
-
 /**
  * Opens a connection for each click, then waits for the moment at which the sale begins. Without
  * that the first click would be through before the second had a connection.
@@ -305,13 +303,13 @@ export function waitForBegin(sale, clicks) {
 }
 
 /** One user's clicks, all at once; gives back each answer as `{ code, order }`. */
-export function buy(sale, token, clicks, expected) {
-  const params = { ...dialect.carry(token), tags: { name: 'buy' }, timeout: '30s' };
+export function buy(server, sale, token, clicks, expected) {
+  const params = { ...server.carry(token), tags: { name: 'buy' }, timeout: '30s' };
   const responses = clicks === 1
     ? [http.post(sale.buy, null, params)]
     : http.batch(Array(clicks).fill(['POST', sale.buy, null, params]));
   const answers = responses.map((response) => {
-    const answer = dialect.read(response);
+    const answer = server.read(response);
     tries.add(1);
     latency.add(response.timings.duration);
     outcomes[answer.code].add(1);
