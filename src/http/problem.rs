@@ -327,8 +327,9 @@ impl From<PurchaseError> for ApiError {
     }
 }
 
-impl ApiError {
-    fn head(&self) -> Response {
+impl IntoResponse for ApiError {
+    /// Without a body: [`write`] adds it.
+    fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         let headers = response.headers_mut();
         if let Some(wait) = self.retry_after {
@@ -339,26 +340,6 @@ impl ApiError {
         if self.code == Code::Unauthenticated {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        response
-    }
-
-    fn write_into(&self, response: &mut Response, language: Language, request_id: &str) {
-        if let Some(cause) = &self.cause {
-            cause.log(self.code.as_str(), request_id);
-        }
-        *response.body_mut() = self.to_json(language, request_id).into();
-        let headers = response.headers_mut();
-        let problem = HeaderValue::from_static("application/problem+json");
-        headers.insert(header::CONTENT_TYPE, problem);
-        headers.insert(header::CONTENT_LANGUAGE, HeaderValue::from_static(language.tag()));
-        headers.insert(header::VARY, HeaderValue::from_static("accept-language"));
-    }
-}
-
-impl IntoResponse for ApiError {
-    /// Without a body: [`write`] adds it.
-    fn into_response(self) -> Response {
-        let mut response = self.head();
         response.extensions_mut().insert(Arc::new(self));
         response
     }
@@ -371,9 +352,18 @@ pub(super) fn write(
     language: Language,
     request_id: &HeaderValue,
 ) -> Response {
-    if let Some(error) = response.extensions().get::<Arc<ApiError>>().cloned() {
-        error.write_into(&mut response, language, request_id.to_str().unwrap_or_default());
+    let Some(error) = response.extensions().get::<Arc<ApiError>>().cloned() else {
+        return response;
+    };
+    let request_id = request_id.to_str().unwrap_or_default();
+    if let Some(cause) = &error.cause {
+        cause.log(error.code.as_str(), request_id);
     }
+    *response.body_mut() = error.to_json(language, request_id).into();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    headers.insert(header::CONTENT_LANGUAGE, HeaderValue::from_static(language.tag()));
+    headers.insert(header::VARY, HeaderValue::from_static("accept-language"));
     response
 }
 

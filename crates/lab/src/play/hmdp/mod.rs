@@ -19,7 +19,7 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use seckill::http::{App, limited, limited_login_codes, limited_logins};
 
-use self::sales::ShopLists;
+use self::sales::ListAnswers;
 use super::login::Demonstration;
 
 /// The front end of the application asks for `/api/user/me`, and its nginx takes `/api` away. Both are served.
@@ -28,7 +28,7 @@ const PREFIX: &str = "/api";
 #[derive(Debug, Clone)]
 pub(super) struct HmdpState {
     demonstration: Demonstration,
-    lists: ShopLists,
+    lists: ListAnswers,
 }
 
 impl FromRef<HmdpState> for App {
@@ -40,7 +40,7 @@ impl FromRef<HmdpState> for App {
 /// The routes, with the limits that the server's own have.
 pub(super) fn routes(demonstration: Demonstration) -> Router {
     let app = demonstration.app.clone();
-    let lists = sales::shop_lists(&app.database);
+    let lists = sales::list_answers(&app.database);
     let asking_database = Router::new()
         .route("/user/me", get(login::me))
         .route("/user/logout", post(login::log_out))

@@ -29,10 +29,10 @@ const READ_TOGETHER: usize = 256;
 
 /// The list of a shop as it is sent. One read serves all who asked before it began. So the list has what was put on
 /// sale a moment ago, as the application's has, and many who ask at once cost the database one read after the other.
-pub(super) type ShopLists = Batcher<i64, Bytes, StoreError>;
+pub(super) type ListAnswers = Batcher<i64, Bytes, StoreError>;
 
 /// The lists of what is in `database`. There are no shops: each has all vouchers.
-pub(super) fn shop_lists(database: &Database) -> ShopLists {
+pub(super) fn list_answers(database: &Database) -> ListAnswers {
     let database = database.clone();
     let limits = Limits { batch: READ_TOGETHER, waiting: usize::MAX, leaders: 1 };
     Batcher::new(limits, move |shops: Vec<i64>| {
