@@ -16,6 +16,8 @@ const UNDECIDED: &str = "undecided";
 
 const NO_BOOKS: &str =
     "the answers alone cannot say: give [books], a command that prints orders, users and stock";
+const STILL_MOVING: &str =
+    "the books still changed when the time was up: give [books] a longer within";
 const NO_STOCK: &str = "the stock is not known: print \"stock\" in [books], or give [sale] stock";
 const NO_USERS: &str = "the users are not known: print \"users\" in [books]";
 const NO_STOCK_LEFT: &str = "the stock left is not known: print \"stock\" in [books]";
@@ -61,6 +63,16 @@ impl<'a> Judge<'a> {
         Some(found.sentence.clone())
     }
 
+    /// Why the books decide nothing.
+    fn doubt(&self) -> Option<Ruling> {
+        let why = match &self.evidence.sale.after {
+            None => NO_BOOKS,
+            Some(after) if !after.is_quiet => STILL_MOVING,
+            Some(_) => return None,
+        };
+        Some(Ruling::Unknown(why.to_owned()))
+    }
+
     fn stock_left(&self) -> Option<i64> {
         self.evidence.sale.after.as_ref()?.reading.stock
     }
@@ -87,36 +99,39 @@ impl<'a> Judge<'a> {
             }
             None => {}
         }
+        if let Some(doubt) = self.doubt() {
+            return doubt;
+        }
         match sale.new_orders() {
-            None => Ruling::Unknown(NO_BOOKS.to_owned()),
             Some(orders) if orders < capacity => Ruling::Untested(format!(
                 "the stock was not sold out, {orders} of {capacity}: give more --users, or less stock"
             )),
-            Some(_) => Ruling::Holds,
+            _ => Ruling::Holds,
         }
     }
 
     fn twice(&self) -> Ruling {
         let told = self.evidence.told_twice();
-        let booked = self.evidence.booked_twice();
-        let has_users = self.evidence.sale.after.as_ref().map(|it| it.reading.users.is_some());
-        match (self.sentence(Breach::Duplicates).filter(|_| has_users == Some(true)), told) {
+        if let Some(doubt) = self.doubt() {
+            return told.map_or(doubt, told_of_two);
+        }
+        let after = self.evidence.sale.after.as_ref();
+        if after.is_none_or(|after| after.reading.users.is_none()) {
+            return told.map_or(Ruling::Unknown(NO_USERS.to_owned()), told_of_two);
+        }
+        match (self.sentence(Breach::Duplicates), told) {
             (Some(sentence), told) => {
-                let witness = booked.into_iter().chain(told.into_iter().flatten());
-                broken(sentence, witness.collect())
+                let booked = self.evidence.booked_twice();
+                broken(sentence, booked.into_iter().chain(told.into_iter().flatten()).collect())
             }
-            (None, Some(told)) => broken("a buyer was told of two orders".to_owned(), told),
-            (None, None) => match has_users {
-                None => Ruling::Unknown(NO_BOOKS.to_owned()),
-                Some(false) => Ruling::Unknown(NO_USERS.to_owned()),
-                Some(true) => self.untested().unwrap_or(Ruling::Holds),
-            },
+            (None, Some(told)) => told_of_two(told),
+            (None, None) => self.untested().unwrap_or(Ruling::Holds),
         }
     }
 
     fn undersold(&self) -> Ruling {
-        if self.verdict.is_none() {
-            return Ruling::Unknown(NO_BOOKS.to_owned());
+        if let Some(doubt) = self.doubt() {
+            return doubt;
         }
         if self.evidence.sale.capacity.is_none() {
             return Ruling::Unknown(NO_STOCK.to_owned());
@@ -128,8 +143,8 @@ impl<'a> Judge<'a> {
     }
 
     fn misbooked(&self) -> Ruling {
-        if self.verdict.is_none() {
-            return Ruling::Unknown(NO_BOOKS.to_owned());
+        if let Some(doubt) = self.doubt() {
+            return doubt;
         }
         match (self.evidence.sale.capacity, self.stock_left()) {
             (None, _) => Ruling::Unknown(NO_STOCK.to_owned()),
@@ -146,7 +161,10 @@ impl<'a> Judge<'a> {
         if let Some(shared) = self.evidence.shared_order() {
             return broken("two buyers were told of one order".to_owned(), shared);
         }
-        let Some(orders) = sale.new_orders() else { return Ruling::Unknown(NO_BOOKS.to_owned()) };
+        if let Some(doubt) = self.doubt() {
+            return doubt;
+        }
+        let orders = sale.new_orders().unwrap_or(0);
         let promised = sale.promised();
         if self.sentence(Breach::Lost).is_some() {
             let missing = self.evidence.not_in_list().unwrap_or_default();
@@ -163,8 +181,10 @@ impl<'a> Judge<'a> {
     }
 
     fn untold(&self) -> Ruling {
-        let Some(verdict) = &self.verdict else { return Ruling::Unknown(NO_BOOKS.to_owned()) };
-        let untold = verdict.counts.untold;
+        if let Some(doubt) = self.doubt() {
+            return doubt;
+        }
+        let untold = self.verdict.as_ref().map_or(0, |verdict| verdict.counts.untold);
         if untold > 0 {
             let sentence = format!(
                 "{untold} orders in the books that no buyer was told of, unless somebody else bought \
@@ -215,6 +235,10 @@ impl<'a> Judge<'a> {
         }
         Ruling::Holds
     }
+}
+
+fn told_of_two(witness: Vec<String>) -> Ruling {
+    broken("a buyer was told of two orders".to_owned(), witness)
 }
 
 fn broken(sentence: String, witness: Vec<String>) -> Ruling {

@@ -224,14 +224,6 @@ fn notes(terms: &CheckTerms<'_>, sales: &[SaleRecord], totals: &CrowdTotals) -> 
             "{others} new orders are of users who are not in the crowd: somebody else bought meanwhile."
         ));
     }
-    for sale in sales {
-        if sale.after.as_ref().is_some_and(|after| !after.is_quiet) {
-            notes.push(format!(
-                "The books of {} still changed when the time was up: give [books] within a longer one.",
-                sale.name
-            ));
-        }
-    }
     if terms.target.nodes.len() == 1 {
         notes.push(
             "There is one address: what goes wrong between two nodes was not tried.".to_owned(),

@@ -9,6 +9,10 @@ use load::outcome::{ACCEPTED, ALREADY_BOUGHT, ORDERED};
 
 use super::books::{BooksReading, QuietBooks};
 
+/// The outcome of a yes that names no order, beside another yes of the same buyer. Whether it made an order of
+/// its own is not known.
+pub const UNNAMED: &str = "ordered_without_id";
+
 /// One answer to one attempt.
 #[derive(Debug, Clone)]
 pub struct HeardAnswer {
@@ -100,17 +104,22 @@ impl SaleRecord {
     }
 
     /// Counts a yes that repeats what the same buyer was told before as "already bought": many servers
-    /// answer a repeated request as they answered the first.
+    /// answer a repeated request as they answered the first. A yes that names no order may repeat any other
+    /// yes of its buyer, and may be one of its own: see [`UNNAMED`].
     pub fn count_repeated_yeses(&mut self) {
-        let mut told: HashMap<usize, Vec<Option<String>>> = HashMap::new();
-        for answer in &mut self.heard {
-            if answer.outcome != ORDERED {
-                continue;
+        let mut named: HashMap<usize, HashSet<String>> = HashMap::new();
+        for answer in self.heard.iter_mut().filter(|answer| answer.outcome == ORDERED) {
+            if let Some(order) = &answer.order
+                && !named.entry(answer.buyer).or_default().insert(order.clone())
+            {
+                answer.outcome = ALREADY_BOUGHT.into();
             }
-            let of_buyer = told.entry(answer.buyer).or_default();
-            match of_buyer.contains(&answer.order) {
-                true => answer.outcome = ALREADY_BOUGHT.into(),
-                false => of_buyer.push(answer.order.clone()),
+        }
+        let mut unnamed = HashSet::new();
+        for answer in self.heard.iter_mut().filter(|answer| answer.outcome == ORDERED) {
+            let is_unnamed = answer.order.is_none();
+            if is_unnamed && (named.contains_key(&answer.buyer) || !unnamed.insert(answer.buyer)) {
+                answer.outcome = UNNAMED.into();
             }
         }
     }
@@ -141,5 +150,35 @@ impl SaleRecord {
             };
             is_first = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcomes(orders: &[Option<&str>]) -> Vec<Cow<'static, str>> {
+        let mut sale = SaleRecord::new(String::new(), String::new());
+        sale.heard.extend(orders.iter().map(|order| HeardAnswer {
+            buyer: 0,
+            user: "u".into(),
+            crowd: "",
+            node: 0,
+            outcome: ORDERED.into(),
+            order: order.map(str::to_owned),
+            at: Duration::ZERO,
+            is_later: false,
+        }));
+        sale.count_repeated_yeses();
+        sale.heard.into_iter().map(|answer| answer.outcome).collect()
+    }
+
+    #[test]
+    fn a_yes_without_an_id_is_an_order_only_where_no_other_yes_can_be_meant() {
+        assert_eq!(outcomes(&[None]), [ORDERED]);
+        assert_eq!(outcomes(&[None, None]), [ORDERED, UNNAMED]);
+        assert_eq!(outcomes(&[None, Some("a")]), [UNNAMED, ORDERED]);
+        assert_eq!(outcomes(&[Some("a"), None, Some("a")]), [ORDERED, UNNAMED, ALREADY_BOUGHT]);
+        assert_eq!(outcomes(&[Some("a"), None, Some("b")]), [ORDERED, UNNAMED, ORDERED]);
     }
 }

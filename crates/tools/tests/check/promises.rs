@@ -10,6 +10,8 @@ async fn every_wrong_design_is_found_by_its_promise_and_a_witness() {
     for (wrong, broken, witness) in [
         (Wrong::Nothing, &[][..], ""),
         (Wrong::Queues, &[], ""),
+        (Wrong::RepeatsWithoutId, &[], ""),
+        (Wrong::BooksComeLate, &[], ""),
         (Wrong::Oversells, &["no_oversell"], "1 sold that did not exist"),
         (Wrong::SellsTwice, &["one_per_user"], "has the orders"),
         (Wrong::RefusesEarly, &["no_undersell"], "heard sold_out after"),
@@ -58,6 +60,28 @@ async fn an_order_that_was_told_and_is_not_in_the_books_is_named_with_its_user()
         "{output:?}"
     );
     assert!(output.stdout.starts_with(b"BROKEN: "), "{output:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn books_that_are_not_final_break_only_what_cannot_be_undone() {
+    // They have to be quiet for longer than they are waited for.
+    let books = BOOKS.replace("20ms", "10s").replace("20s", "300ms");
+    for (wrong, broken) in [
+        (Wrong::BooksComeLate, &[][..]),
+        (Wrong::Misbooks, &[]),
+        (Wrong::KeepsSecret, &[]),
+        (Wrong::Oversells, &["no_oversell"]),
+        (Wrong::SellsTwice, &["one_per_user"]),
+    ] {
+        let target = TargetServer::start(wrong, Wire::KeepAlive).await;
+        let place = place();
+        let (output, result) =
+            check(place.path(), &file(&target, &books), &["--rounds", "1"]).await;
+        let result = result.unwrap_or_else(|| panic!("{wrong:?}: {output:?}"));
+        assert_eq!(with(&result, "broken"), broken, "{wrong:?}: {result:#}");
+        assert_eq!(with(&result, "holds"), ["every_attempt_answered"], "{wrong:?}: {result:#}");
+        assert!(said(&result, "books_add_up").contains("a longer within"), "{result:#}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,10 @@ pub(crate) enum Wrong {
     SharesOrders,
     Queues,
     QueuesForever,
+    /// A yes is repeated to its buyer, without the order's id.
+    RepeatsWithoutId,
+    /// Each look at the books shows one order more than the one before.
+    BooksComeLate,
     /// A stranger buys, too.
     SellsToStrangers,
     Fails,
@@ -49,6 +53,7 @@ pub(crate) struct Sale {
     /// Order and user.
     pub(crate) orders: Vec<(u64, String)>,
     waiting: Vec<String>,
+    looks: usize,
 }
 
 #[derive(Debug, Default)]
@@ -115,7 +120,7 @@ impl TargetServer {
         let mut sales = self.sales.lock().unwrap();
         let orders = old.iter().map(|user| (sales.id(), (*user).to_owned())).collect();
         let voucher = sales.id();
-        sales.sales.insert(voucher, Sale { stock: stock + old.len(), orders, waiting: Vec::new() });
+        sales.sales.insert(voucher, Sale { stock: stock + old.len(), orders, ..Sale::default() });
         voucher
     }
 }
@@ -216,14 +221,17 @@ fn reply(sales: &Mutex<Sales>, wrong: Wrong, line: &str, user: &str, body: &str)
 }
 
 impl Sale {
-    fn books(&self, wrong: Wrong) -> String {
-        let mut users: Vec<&str> = self.orders.iter().map(|(_, user)| user.as_str()).collect();
+    fn books(&mut self, wrong: Wrong) -> String {
+        self.looks += 1;
+        let shown = if wrong == Wrong::BooksComeLate { self.looks - 1 } else { usize::MAX };
+        let orders = &self.orders[..shown.min(self.orders.len())];
+        let mut users: Vec<&str> = orders.iter().map(|(_, user)| user.as_str()).collect();
         users.sort_unstable();
         users.dedup();
         let secret = i64::from(wrong == Wrong::Misbooks);
-        let list = self.orders.iter().map(|(order, user)| json!({ "order": order, "user": user }));
-        let stock = self.stock as i64 - self.orders.len() as i64 + secret;
-        json!({ "orders": self.orders.len(), "users": users.len(), "stock": stock,
+        let list = orders.iter().map(|(order, user)| json!({ "order": order, "user": user }));
+        let stock = self.stock as i64 - orders.len() as i64 + secret;
+        json!({ "orders": orders.len(), "users": users.len(), "stock": stock,
                 "list": list.collect::<Vec<_>>() })
         .to_string()
     }
@@ -284,6 +292,9 @@ impl Sale {
             Wrong::RefusesEarly => self.stock - 1,
             _ => self.stock,
         };
+        if own > 0 && wrong == Wrong::RepeatsWithoutId {
+            return Reply::Answer(201, "{}".to_owned());
+        }
         if own >= most {
             return problem(409, "already_bought");
         }
