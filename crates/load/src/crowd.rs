@@ -107,6 +107,7 @@ impl CrowdPlan {
             answer_timeout: Duration::from_millis(self.answer_timeout_ms),
             total_timeout: Duration::from_millis(self.total_timeout_ms),
             seed: self.seed,
+            may_lack_connections: false,
         })
     }
 

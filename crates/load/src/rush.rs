@@ -66,6 +66,9 @@ pub struct RushPlan {
     pub total_timeout: Duration,
     /// Decides the order of the buyers.
     pub seed: u64,
+    /// Whether a rush goes on whose connections cannot all be opened before the barrier. Each request of such
+    /// a connection tries again, and is [`NOT_SENT`] in the end. Otherwise the rush fails.
+    pub may_lack_connections: bool,
 }
 
 /// What became of one request.
@@ -98,7 +101,7 @@ impl RequestAnswer {
 pub struct RushResult {
     /// One for every request, in the order of [`RushPlan::requests`].
     pub answers: Vec<RequestAnswer>,
-    /// Connections that were opened before the barrier.
+    /// Connections that the requests were spread over.
     pub connections: usize,
     /// From the opening of the barrier until the last request was answered or given up.
     pub elapsed: Duration,
@@ -205,10 +208,13 @@ struct RushWorker {
 impl RushWorker {
     async fn open(rush: Arc<RushShared>, assignment: Assignment) -> Result<Self, LoadError> {
         let node = rush.plan.nodes[assignment.node].clone();
-        let connection = Connection::open(node.address, OPEN_TRIES, rush.deadline)
-            .await
-            .map_err(|source| LoadError::Connect { node: node.address, source })?;
-        Ok(Self { rush, node, requests: assignment.requests, connection: Some(connection) })
+        let opened = Connection::open(node.address, OPEN_TRIES, rush.deadline).await;
+        let connection = match opened {
+            Ok(connection) => Some(connection),
+            Err(_) if rush.plan.may_lack_connections => None,
+            Err(source) => return Err(LoadError::Connect { node: node.address, source }),
+        };
+        Ok(Self { rush, node, requests: assignment.requests, connection })
     }
 
     /// Waits for the barrier, sends the requests one after another, and returns their

@@ -40,6 +40,7 @@ fn plan(nodes: Vec<SocketAddr>, buyers: usize, attempts: usize, step: usize) -> 
         answer_timeout: PATIENCE,
         total_timeout: PATIENCE * 2,
         seed: 1,
+        may_lack_connections: false,
     }
 }
 

@@ -14,6 +14,9 @@ use super::target::{BooksReader, BooksSource, CheckTarget};
 /// Between two looks, at most; less where the file wants books that are quiet for less.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// The most that books may count. Sums of such counts are exact.
+const MOST: i64 = 1_000_000_000_000_000;
+
 /// What books say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BooksReading {
@@ -92,10 +95,15 @@ fn parse(source: &BooksSource, said: &str) -> Result<BooksReading, String> {
     let number = |pointer: &str| match json.pointer(pointer) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => {
-            let text = id(value).and_then(|text| text.parse::<i64>().ok());
-            let why =
-                || format!("prints no whole number at {pointer}: {}", shorten(&value.to_string()));
-            text.map(Some).ok_or_else(why)
+            let number = id(value).and_then(|text| text.parse::<i64>().ok());
+            let number = number.filter(|number| (-MOST..=MOST).contains(number));
+            let why = || {
+                format!(
+                    "prints no whole number within ±10^15 at {pointer}: {}",
+                    shorten(&value.to_string())
+                )
+            };
+            number.map(Some).ok_or_else(why)
         }
     };
     let count = |pointer: &str| match number(pointer)? {
@@ -130,10 +138,10 @@ fn parse_list(list: &Value) -> Option<Vec<BookedOrder>> {
 }
 
 /// Reads the books until they have as many orders as were `promised`, and do not change any more; or until
-/// the file's time is up.
+/// the file's time is up. A look that fails is repeated.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read`], when the last look failed, too.
 pub async fn until_quiet(
     target: &CheckTarget,
     source: &BooksSource,
@@ -141,20 +149,30 @@ pub async fn until_quiet(
     promised: i64,
 ) -> Result<QuietBooks, ConfigError> {
     let begun = Instant::now();
-    let mut reading = read(target, source, voucher).await?;
     let mut changed = begun;
+    let mut reading = None;
     let pause = LOOK_EVERY.min(source.quiet / 2);
     loop {
-        let is_quiet = changed.elapsed() >= source.quiet && reading.orders >= promised;
-        if is_quiet || begun.elapsed() >= source.within {
-            let is_quiet = changed.elapsed() >= source.quiet;
-            return Ok(QuietBooks { reading, behind: changed - begun, is_quiet });
+        let failure = match read(target, source, voucher).await {
+            Ok(same) if reading.as_ref() == Some(&same) => None,
+            Ok(first_or_other) => {
+                changed = reading.map_or(begun, |_| Instant::now());
+                reading = Some(first_or_other);
+                None
+            }
+            Err(why) => Some(why),
+        };
+        let is_quiet = changed.elapsed() >= source.quiet;
+        let has_all = reading.as_ref().is_some_and(|reading| reading.orders >= promised);
+        let is_over = begun.elapsed() >= source.within;
+        match (reading.take(), failure) {
+            (Some(reading), None) if is_over || is_quiet && has_all => {
+                return Ok(QuietBooks { reading, behind: changed - begun, is_quiet });
+            }
+            (_, Some(why)) if is_over => return Err(why),
+            (still, _) => reading = still,
         }
         sleep(pause).await;
-        let now = read(target, source, voucher).await?;
-        if now != reading {
-            (reading, changed) = (now, Instant::now());
-        }
     }
 }
 
@@ -182,6 +200,8 @@ mod tests {
     fn books_are_numbers_and_what_is_missing_is_unknown() {
         let reading = parsed("\n{\"orders\":3,\"users\":\"2\",\"stock\":-1}\n").unwrap();
         assert_eq!((reading.orders, reading.users, reading.stock), (3, Some(2), Some(-1)));
+        let reading = parsed(r#"{"orders":1000000000000000,"stock":-1000000000000000}"#).unwrap();
+        assert_eq!((reading.orders, reading.stock), (MOST, Some(-MOST)));
         let reading = parsed(r#"{"orders":1,"list":[{"order":18446744073709551615,"user":"a"}]}"#);
         let list = reading.unwrap().list.unwrap();
         assert_eq!((&*list[0].order, &*list[0].user), ("18446744073709551615", "a"));
@@ -195,11 +215,14 @@ mod tests {
             ("{}", "prints nothing at /orders"),
             ("[]", "prints nothing at /orders"),
             (r#"{"orders":-1}"#, "prints -1 at /orders"),
-            (r#"{"orders":1.5}"#, "no whole number at /orders: 1.5"),
+            (r#"{"orders":1.5}"#, "at /orders: 1.5"),
             (r#"{"orders":"x"}"#, "no whole number"),
             (r#"{"orders":9223372036854775808}"#, "no whole number"),
+            (r#"{"orders":1000000000000001}"#, "no whole number"),
+            (r#"{"orders":0,"stock":1000000000000001}"#, "no whole number"),
+            (r#"{"orders":0,"stock":-1000000000000001}"#, "no whole number"),
             (r#"{"orders":1,"users":2}"#, "2 users of 1 orders"),
-            (r#"{"orders":1,"stock":{}}"#, "no whole number at /stock"),
+            (r#"{"orders":1,"stock":{}}"#, "no whole number within ±10^15 at /stock"),
             (r#"{"orders":1,"list":[1]}"#, "no list of"),
             (r#"{"orders":2,"list":[{"order":1,"user":1}]}"#, "2 orders and a list of 1"),
         ] {

@@ -55,6 +55,8 @@ pub struct CrowdTotals {
     pub latencies: Latencies,
     /// The last rush.
     pub rush: Option<RushFigures>,
+    /// Why not all crowds were sent, if so.
+    pub cut_short: Option<String>,
 }
 
 /// The rates of a rush.
@@ -145,6 +147,8 @@ impl CrowdSender<'_> {
             answer_timeout: self.answer_timeout,
             total_timeout: CROWD_WITHIN,
             seed: self.seed,
+            // The first crowd shows whether anybody is there.
+            may_lack_connections: !self.totals.outcomes.is_empty(),
         }
     }
 

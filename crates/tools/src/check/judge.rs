@@ -65,12 +65,14 @@ impl<'a> Judge<'a> {
 
     /// Why the books decide nothing.
     fn doubt(&self) -> Option<Ruling> {
-        let why = match &self.evidence.sale.after {
-            None => NO_BOOKS,
-            Some(after) if !after.is_quiet => STILL_MOVING,
-            Some(_) => return None,
+        let sale = self.evidence.sale;
+        let why = match (&sale.after, &sale.unread) {
+            (Some(after), _) if after.is_quiet => return None,
+            (Some(_), _) => STILL_MOVING.to_owned(),
+            (None, Some(why)) => why.clone(),
+            (None, None) => NO_BOOKS.to_owned(),
         };
-        Some(Ruling::Unknown(why.to_owned()))
+        Some(Ruling::Unknown(why))
     }
 
     fn stock_left(&self) -> Option<i64> {

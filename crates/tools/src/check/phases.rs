@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use futures_util::stream::{self, StreamExt};
 use program::ConfigError;
 
 use super::books;
@@ -58,11 +58,14 @@ impl CrowdSender<'_> {
         let target = self.target;
         let quiet = |mut sale: SaleRecord| async move {
             let expected = sale.before.as_ref().map_or(0, |before| before.orders) + sale.promised();
-            sale.after = Some(books::until_quiet(target, source, &sale.voucher, expected).await?);
-            Ok(sale)
+            match books::until_quiet(target, source, &sale.voucher, expected).await {
+                Ok(quiet) => sale.after = Some(quiet),
+                Err(ConfigError(why)) => sale.unread = Some(why),
+            }
+            sale
         };
         eprintln!("Waiting until the books are quiet.");
-        stream::iter(sales).map(quiet).buffered(BOOKS_AT_ONCE).try_collect().await
+        Ok(stream::iter(sales).map(quiet).buffered(BOOKS_AT_ONCE).collect().await)
     }
 
     /// The voucher that is on sale meets all crowds, one after another.
@@ -96,16 +99,20 @@ impl CrowdSender<'_> {
         Ok(sale)
     }
 
+    /// When no more vouchers can be put on sale, the other crowds are left out, and the totals say so.
     async fn a_voucher_for_each_crowd(
         &mut self,
         attempts: usize,
         rounds: usize,
     ) -> Result<Vec<SaleRecord>, ConfigError> {
-        let users = self.buyers.len();
         let mut sales = Vec::new();
-
+        let users = self.buyers.len();
         let clickers = users.min(DOUBLE_CLICKERS);
-        let mut sale = self.new_sale("double clicks".to_owned(), clickers as u32).await?;
+        let Some(mut sale) =
+            self.new_sale(&sales, "double clicks".to_owned(), clickers as u32).await?
+        else {
+            return Ok(sales);
+        };
         let twice: Vec<_> = (0..clickers).map(|buyer| (buyer, attempts)).collect();
         self.send(&mut sale, "double clicks", &twice).await?;
         sales.push(sale);
@@ -113,19 +120,25 @@ impl CrowdSender<'_> {
         let rivals: Vec<_> = (0..users.min(RIVALS)).map(|buyer| (buyer, 1)).collect();
         eprintln!("{LAST_VOUCHER}: {rounds} rounds of {} attempts", rivals.len());
         for round in 1..=rounds {
-            let mut sale = self.new_sale(format!("last voucher, round {round}"), 1).await?;
+            let name = format!("last voucher, round {round}");
+            let Some(mut sale) = self.new_sale(&sales, name, 1).await? else { return Ok(sales) };
             self.send(&mut sale, LAST_VOUCHER, &rivals).await?;
             sales.push(sale);
         }
 
         let enough = users.min(ENOUGH);
-        let mut sale = self.new_sale("enough for everybody".to_owned(), enough as u32).await?;
+        let name = "enough for everybody";
+        let Some(mut sale) = self.new_sale(&sales, name.to_owned(), enough as u32).await? else {
+            return Ok(sales);
+        };
         let once: Vec<_> = (0..enough).map(|buyer| (buyer, 1)).collect();
-        self.send(&mut sale, "enough for everybody", &once).await?;
+        self.send(&mut sale, name, &once).await?;
         sales.push(sale);
 
         let stock = self.target.stock.unwrap_or(RUSH_STOCK).min((users / 2).max(1) as u32);
-        let mut sale = self.new_sale("rush".to_owned(), stock).await?;
+        let Some(mut sale) = self.new_sale(&sales, RUSH.to_owned(), stock).await? else {
+            return Ok(sales);
+        };
         let once: Vec<_> = (0..users).map(|buyer| (buyer, 1)).collect();
         self.send(&mut sale, RUSH, &once).await?;
         self.come_again(&mut sale).await?;
@@ -133,12 +146,41 @@ impl CrowdSender<'_> {
         Ok(sales)
     }
 
-    async fn new_sale(&self, name: String, stock: u32) -> Result<SaleRecord, ConfigError> {
-        let voucher = vouchers::put_on_sale(self.target, stock).await?;
+    /// Puts a voucher on sale that none of the `others` was. `None`: it cannot be put on sale any more.
+    async fn new_sale(
+        &mut self,
+        others: &[SaleRecord],
+        name: String,
+        stock: u32,
+    ) -> Result<Option<SaleRecord>, ConfigError> {
+        let voucher = match vouchers::put_on_sale(self.target, stock).await {
+            // What was heard so far is worth telling.
+            Err(ConfigError(why)) if !others.is_empty() => {
+                self.totals.cut_short = Some(why);
+                return Ok(None);
+            }
+            voucher => voucher?,
+        };
         let Some(voucher) = voucher else { unreachable!("a fixed voucher meets all crowds") };
+        if others.iter().any(|other| other.voucher == voucher) {
+            return Err(ConfigError(format!(
+                "[sale] put the voucher {voucher} on sale a second time: each crowd needs a new one"
+            )));
+        }
         let mut sale = SaleRecord::new(name, voucher);
         sale.capacity = Some(i64::from(stock));
-        Ok(sale)
+        if let Some(source) = &self.target.books {
+            let before = books::read(self.target, source, &sale.voucher).await;
+            sale.before = if others.is_empty() { Some(before?) } else { before.ok() };
+        }
+        match sale.before.as_ref().map_or(0, |before| before.orders) {
+            0 => Ok(Some(sale)),
+            old => Err(ConfigError(format!(
+                "[sale] put the voucher {} on sale, and it has {old} orders already: each crowd needs a \
+                 new one",
+                sale.voucher
+            ))),
+        }
     }
 
     /// After the sell-out owners and others come again.

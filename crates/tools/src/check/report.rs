@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::crowds::{CrowdTotals, RushFigures};
 use super::judge::Judge;
-use super::promises::{CheckedPromise, PromiseVerdict, ThreeValued};
+use super::promises::{CheckedPromise, PromiseVerdict, Ruling, ThreeValued};
 use super::sale_record::SaleRecord;
 use super::target::CheckTarget;
 
@@ -118,6 +118,9 @@ impl CheckReport {
         let verdict = |promise: CheckedPromise| {
             let rulings = sales.iter().zip(&judges);
             let rulings = rulings.map(|(sale, judge)| (sale.name.as_str(), judge.ruling(promise)));
+            let cut_short = totals.cut_short.as_ref();
+            let missing = |why| ("", Ruling::Unknown(format!("not all crowds were sent: {why}")));
+            let rulings = rulings.chain(cut_short.map(missing));
             PromiseVerdict::over(promise, rulings.collect())
         };
         let promises: Vec<_> = CheckedPromise::ALL.into_iter().map(verdict).collect();

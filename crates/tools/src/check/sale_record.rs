@@ -43,10 +43,12 @@ pub struct SaleRecord {
     pub voucher: String,
     /// The stock that was there when the crowd came, where that is known.
     pub capacity: Option<i64>,
-    /// The books before the crowd came, where the voucher was on sale already.
+    /// The books before the crowd came.
     pub before: Option<BooksReading>,
     /// The books in the end.
     pub after: Option<QuietBooks>,
+    /// Why there are none, where they could not be read.
+    pub unread: Option<String>,
     /// Whether users have the same names here and in the books.
     pub knows_users: bool,
     /// All that buyers heard.
@@ -59,7 +61,8 @@ impl SaleRecord {
     pub fn new(name: String, voucher: String) -> Self {
         let heard = Vec::new();
         let knows_users = true;
-        Self { name, voucher, capacity: None, before: None, after: None, knows_users, heard }
+        let (before, after, unread) = (None, None, None);
+        Self { name, voucher, capacity: None, before, after, unread, knows_users, heard }
     }
 
     /// Every yes that told of an order the buyer had not been told of before, in the order of the crowds.

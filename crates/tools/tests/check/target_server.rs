@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +29,16 @@ pub(crate) enum Wrong {
     RepeatsWithoutId,
     /// Each look at the books shows one order more than the one before.
     BooksComeLate,
+    /// It is gone as soon as user 7 buys.
+    Dies,
+    /// The books cannot be read at every second look.
+    BooksStumble,
+    /// The books can be read once.
+    BooksBreak,
+    /// Every voucher has the same id.
+    SharesVouchers,
+    /// The id of a voucher is no plain word.
+    NamesVouchersBadly,
     /// A stranger buys, too.
     SellsToStrangers,
     Fails,
@@ -76,9 +88,16 @@ pub(crate) struct TargetServer {
     pub(crate) sales: Arc<Mutex<Sales>>,
 }
 
+/// Why a connection is over.
+enum Ended {
+    Closed,
+    Dies,
+}
+
 enum Reply {
     Answer(u16, String),
     Close,
+    Die,
     Never,
 }
 
@@ -96,6 +115,10 @@ impl Reply {
     }
 }
 
+fn new_voucher(id: &Value) -> Reply {
+    Reply::Answer(200, json!({ "data": id }).to_string())
+}
+
 fn problem(status: u16, code: &str) -> Reply {
     Reply::Answer(status, json!({ "code": code }).to_string())
 }
@@ -107,9 +130,21 @@ impl TargetServer {
         let sales: Arc<Mutex<Sales>> = Arc::default();
         let shared = Arc::clone(&sales);
         tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let sales = Arc::clone(&shared);
-                tokio::spawn(async move { serve(stream, &sales, wrong, wire).await });
+            let mut connections = JoinSet::new();
+            let (dies, mut dead) = mpsc::channel::<()>(1);
+            loop {
+                let stream = tokio::select! {
+                    _ = dead.recv() => return,
+                    Ok((stream, _)) = listener.accept() => stream,
+                };
+                let (sales, dies) = (Arc::clone(&shared), dies.clone());
+                connections.spawn(async move {
+                    if let Ok(Ended::Dies) = serve(stream, &sales, wrong, wire).await {
+                        let _ = dies.send(()).await;
+                        // The answer never leaves, and the connection ends with the server.
+                        std::future::pending().await
+                    }
+                });
             }
         });
         Self { address, sales }
@@ -130,11 +165,12 @@ async fn serve(
     sales: &Mutex<Sales>,
     wrong: Wrong,
     wire: Wire,
-) -> std::io::Result<()> {
+) -> std::io::Result<Ended> {
     let mut stream = BufReader::new(stream);
     while let Some((line, user, body)) = request(&mut stream).await {
         match reply(sales, wrong, &line, &user, &body) {
-            Reply::Close => return Ok(()),
+            Reply::Close => return Ok(Ended::Closed),
+            Reply::Die => return Ok(Ended::Dies),
             Reply::Never => std::future::pending().await,
             Reply::Answer(status, body) => {
                 let length = body.len();
@@ -154,12 +190,13 @@ async fn serve(
                 };
                 stream.write_all(text.as_bytes()).await?;
                 if wire == Wire::Http10 {
-                    return stream.shutdown().await;
+                    stream.shutdown().await?;
+                    return Ok(Ended::Closed);
                 }
             }
         }
     }
-    Ok(())
+    Ok(Ended::Closed)
 }
 
 /// Method and path, the user, the body.
@@ -200,8 +237,12 @@ fn reply(sales: &Mutex<Sales>, wrong: Wrong, line: &str, user: &str, body: &str)
         "/vouchers" => {
             let body: Value = serde_json::from_str(body).unwrap();
             let stock = body["stock"].as_u64().unwrap() as usize;
+            let new_id = if wrong == Wrong::SharesVouchers { 12 } else { new_id };
             sales.sales.insert(new_id, Sale { stock, ..Sale::default() });
-            Reply::Answer(200, json!({ "data": new_id }).to_string())
+            match wrong {
+                Wrong::NamesVouchersBadly => new_voucher(&json!(format!("{new_id} or 1=1"))),
+                _ => new_voucher(&json!(new_id)),
+            }
         }
         "login" | "/login" => {
             let body: Value = serde_json::from_str(body).unwrap();
@@ -212,7 +253,7 @@ fn reply(sales: &Mutex<Sales>, wrong: Wrong, line: &str, user: &str, body: &str)
         }
         _ => match sales.sales.get_mut(&voucher) {
             None => problem(404, "no_such_voucher"),
-            Some(sale) if what == "books" => Reply::Answer(200, sale.books(wrong)),
+            Some(sale) if what == "books" => sale.books(wrong),
             Some(sale) if what == "mine" => sale.ask(new_id, user, wrong),
             Some(sale) if what == "course" => sale.buy(new_id, user, wrong).of_the_course(),
             Some(sale) => sale.buy(new_id, user, wrong),
@@ -221,8 +262,13 @@ fn reply(sales: &Mutex<Sales>, wrong: Wrong, line: &str, user: &str, body: &str)
 }
 
 impl Sale {
-    fn books(&mut self, wrong: Wrong) -> String {
+    fn books(&mut self, wrong: Wrong) -> Reply {
         self.looks += 1;
+        match wrong {
+            Wrong::BooksStumble if self.looks.is_multiple_of(2) => return problem(500, "oops"),
+            Wrong::BooksBreak if self.looks > 1 => return problem(500, "oops"),
+            _ => {}
+        }
         let shown = if wrong == Wrong::BooksComeLate { self.looks - 1 } else { usize::MAX };
         let orders = &self.orders[..shown.min(self.orders.len())];
         let mut users: Vec<&str> = orders.iter().map(|(_, user)| user.as_str()).collect();
@@ -231,9 +277,9 @@ impl Sale {
         let secret = i64::from(wrong == Wrong::Misbooks);
         let list = orders.iter().map(|(order, user)| json!({ "order": order, "user": user }));
         let stock = self.stock as i64 - orders.len() as i64 + secret;
-        json!({ "orders": orders.len(), "users": users.len(), "stock": stock,
-                "list": list.collect::<Vec<_>>() })
-        .to_string()
+        let books = json!({ "orders": orders.len(), "users": users.len(), "stock": stock,
+                            "list": list.collect::<Vec<_>>() });
+        Reply::Answer(200, books.to_string())
     }
 
     /// What a queued buyer hears.
@@ -270,6 +316,7 @@ impl Sale {
             Wrong::SaysRubbish => Reply::Answer(200, "{\"code\": <script>\u{1b}[2J".to_owned()),
             Wrong::SaysTooMuch => Reply::Answer(200, "x".repeat(1024 * 1024)),
             Wrong::Closes => Reply::Close,
+            Wrong::Dies => Reply::Die,
             Wrong::Hangs => Reply::Never,
             Wrong::Loses => Reply::Answer(201, json!({ "id": id }).to_string()),
             Wrong::SellsToStrangers => {
