@@ -1,5 +1,6 @@
 //! The books of a target: what its database says of a voucher.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use load::answer_rules::id;
@@ -22,7 +23,7 @@ const MOST: i64 = 1_000_000_000_000_000;
 pub struct BooksReading {
     /// Orders.
     pub orders: i64,
-    /// Different users among them, where that is told.
+    /// Different users among them, where that is told, or the list shows it.
     pub users: Option<i64>,
     /// Stock that is left, where that is told.
     pub stock: Option<i64>,
@@ -126,6 +127,14 @@ fn parse(source: &BooksSource, said: &str) -> Result<BooksReading, String> {
     if let Some(list) = list.as_ref().filter(|list| list.len() as i64 != orders) {
         return Err(format!("prints {orders} orders and a list of {}", list.len()));
     }
+    let mut users = users;
+    if let Some(list) = &list {
+        let of_list = list.iter().map(|booked| &booked.user).collect::<HashSet<_>>().len() as i64;
+        if let Some(users) = users.filter(|users| *users != of_list) {
+            return Err(format!("prints {users} users and a list of {of_list}"));
+        }
+        users = Some(of_list);
+    }
     Ok(BooksReading { orders, users, stock: number(&source.stock)?, list })
 }
 
@@ -204,6 +213,8 @@ mod tests {
         assert_eq!((reading.orders, reading.stock), (MOST, Some(-MOST)));
         let reading = parsed(r#"{"orders":1,"list":[{"order":18446744073709551615,"user":"a"}]}"#);
         let list = reading.unwrap().list.unwrap();
+        let said = r#"{"orders":2,"list":[{"order":1,"user":1},{"order":2,"user":"1"}]}"#;
+        assert_eq!(parsed(said).unwrap().users, Some(1));
         assert_eq!((&*list[0].order, &*list[0].user), ("18446744073709551615", "a"));
     }
 
@@ -225,6 +236,7 @@ mod tests {
             (r#"{"orders":1,"stock":{}}"#, "no whole number within ±10^15 at /stock"),
             (r#"{"orders":1,"list":[1]}"#, "no list of"),
             (r#"{"orders":2,"list":[{"order":1,"user":1}]}"#, "2 orders and a list of 1"),
+            (r#"{"orders":1,"users":0,"list":[{"order":1,"user":1}]}"#, "0 users and a list of 1"),
         ] {
             let refusal = parsed(said).unwrap_err();
             assert!(refusal.contains(why), "{said}: {refusal}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use load::LoadError;
 use load::latency::Latencies;
-use load::outcome::{ACCEPTED, NO_ANSWER, NOT_SENT};
+use load::outcome::{ACCEPTED, NO_ANSWER, NOT_SENT, ORDER_IN_PROGRESS, UNAVAILABLE};
 use load::rush::{self, AnswerExample, PlannedRequest, Progress, RushPlan, RushResult};
 use program::ConfigError;
 use tokio::time::{Instant, interval, sleep};
@@ -25,6 +25,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Between two pictures of the progress.
 const TICK: Duration = Duration::from_millis(100);
+/// What a buyer may hear when asking later, and must ask again. So does one who hears what fits no rule.
+const ASK_AGAIN: [&str; 5] = [ACCEPTED, NO_ANSWER, NOT_SENT, UNAVAILABLE, ORDER_IN_PROGRESS];
 /// The most examples that are kept of one outcome.
 const EXAMPLES: usize = 3;
 
@@ -198,13 +200,15 @@ impl CrowdSender<'_> {
             let result = run(plan, |_| {}).await?;
             self.add_examples("asking later", &result.examples);
             for answer in &result.answers {
-                let outcome = answer.outcome.as_ref();
-                let is_open = [ACCEPTED, NO_ANSWER, NOT_SENT].contains(&outcome)
-                    || outcome.starts_with("http_");
+                let (outcome, buyer) = (answer.outcome.as_ref(), answer.buyer as usize);
+                let is_unfit = outcome.starts_with("http_") && !outcome.starts_with("http_5");
+                match is_unfit {
+                    true => sale.unfit.insert(buyer),
+                    false => sale.unfit.remove(&buyer),
+                };
+                let is_open = ASK_AGAIN.contains(&outcome) || outcome.starts_with("http_");
                 if !is_open {
-                    let order = answer.order_id.as_deref();
-                    let buyer = answer.buyer as usize;
-                    sale.decide(buyer, outcome, order, begun.elapsed());
+                    sale.decide(buyer, outcome, answer.order_id.as_deref(), begun.elapsed());
                 }
             }
             if !sale.undecided().is_empty() {

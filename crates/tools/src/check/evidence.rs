@@ -60,17 +60,50 @@ impl Evidence<'_> {
         None
     }
 
-    /// A user with two orders in the books' list.
+    /// The id that every yes names, where there are several buyers and the list does not know it. Then it is
+    /// no order's id.
+    #[must_use]
+    pub fn one_id_for_all(&self) -> Option<&str> {
+        let mut named = self.sale.yeses().filter_map(|it| Some((it.order.as_deref()?, it.buyer)));
+        let (order, buyer) = named.next()?;
+        let mut is_shared = false;
+        for (other, of) in named {
+            if other != order {
+                return None;
+            }
+            is_shared |= of != buyer;
+        }
+        let after = self.sale.after.as_ref().and_then(|after| after.reading.list.as_ref());
+        let is_booked = after.is_some_and(|list| list.iter().any(|booked| booked.order == order));
+        (is_shared && !is_booked).then_some(order)
+    }
+
+    /// Whether the list knows none of the ids that were told, though it has as many orders. Then they are ids
+    /// of something else.
+    #[must_use]
+    pub fn has_other_ids(&self) -> bool {
+        let named = self.sale.yeses().filter(|answer| answer.order.is_some()).count();
+        let has_all = self.sale.new_orders().is_some_and(|orders| orders >= self.sale.promised());
+        named > 0 && has_all && self.not_in_list().is_some_and(|missing| missing.len() == named)
+    }
+
+    /// A user with two orders in the books' list, one of whom at least is new.
     #[must_use]
     pub fn booked_twice(&self) -> Option<String> {
         let list = self.sale.after.as_ref()?.reading.list.as_ref()?;
+        let new: HashSet<&str> = self.sale.new_in_list()?.iter().map(|it| &*it.user).collect();
         let mut of_users: HashMap<&str, Vec<&str>> = HashMap::new();
-        for booked in list {
+        for booked in list.iter().filter(|booked| new.contains(&*booked.user)) {
             of_users.entry(&booked.user).or_default().push(&booked.order);
         }
         let twice = of_users.into_iter().filter(|(_, orders)| orders.len() > 1);
         let (user, orders) = twice.min()?;
-        Some(format!("user {user} has the orders {} in the books", orders.join(" and ")))
+        let more = match orders.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let orders = orders[..orders.len().min(SHOWN)].join(", ");
+        Some(format!("user {user} has the orders {orders}{more} in the books"))
     }
 
     /// The yeses whose orders are not in the books' list; `None` without a list.
@@ -88,14 +121,10 @@ impl Evidence<'_> {
     /// The orders in the books' list that nobody was told of.
     #[must_use]
     pub fn untold(&self) -> Vec<String> {
-        let after = self.sale.after.as_ref().and_then(|after| after.reading.list.as_ref());
-        let Some(list) = after else { return Vec::new() };
-        let before = self.sale.before.as_ref().and_then(|before| before.list.as_ref());
-        let old: HashSet<&str> = before.into_iter().flatten().map(|it| it.order.as_str()).collect();
+        let new = self.sale.new_in_list().unwrap_or_default();
         let told: HashSet<&str> = self.sale.yeses().filter_map(|it| it.order.as_deref()).collect();
-        let is_untold = |order: &str| !told.contains(order) && !old.contains(order);
-        let untold = list.iter().filter(|booked| is_untold(&booked.order));
-        let sentence = |booked: &super::books::BookedOrder| {
+        let untold = new.iter().filter(|booked| !told.contains(&*booked.order));
+        let sentence = |booked: &&super::books::BookedOrder| {
             format!("order {} of user {} is in the books", booked.order, booked.user)
         };
         untold.take(SHOWN).map(sentence).collect()

@@ -21,6 +21,8 @@ const STILL_MOVING: &str =
 const NO_STOCK: &str = "the stock is not known: print \"stock\" in [books], or give [sale] stock";
 const NO_USERS: &str = "the users are not known: print \"users\" in [books]";
 const NO_STOCK_LEFT: &str = "the stock left is not known: print \"stock\" in [books]";
+const OTHER_IDS: &str = "none of the orders that buyers were told of is in the list, and the counts agree: let \
+                         `order` point at the id that the list prints";
 const NO_LATER: &str = "what became of accepted buyers is not known: give [later]";
 
 /// One voucher, and how its crowd was counted.
@@ -160,6 +162,11 @@ impl<'a> Judge<'a> {
 
     fn lost(&self) -> Ruling {
         let sale = self.evidence.sale;
+        if let Some(order) = self.evidence.one_id_for_all() {
+            return Ruling::Unknown(format!(
+                "every yes names the order {order}: let `order` point at the order's own id"
+            ));
+        }
         if let Some(shared) = self.evidence.shared_order() {
             return broken("two buyers were told of one order".to_owned(), shared);
         }
@@ -174,6 +181,9 @@ impl<'a> Judge<'a> {
             let sentence =
                 format!("{lost} told and not in the books: {promised} told, {orders} new orders");
             return broken(sentence, self.evidence.sentences(&missing));
+        }
+        if self.evidence.has_other_ids() {
+            return Ruling::Unknown(OTHER_IDS.to_owned());
         }
         let undecided = sale.undecided().len() as i64;
         if undecided > 0 && !self.has_later && orders < promised + undecided {
@@ -222,11 +232,20 @@ impl<'a> Judge<'a> {
                 Vec::new(),
             );
         }
-        let undecided = sale.undecided().len();
+        let mut undecided = sale.undecided();
+        let all = undecided.len();
+        undecided.retain(|(buyer, _)| !sale.unfit.contains(buyer));
+        let unfit = all - undecided.len();
+        let undecided = undecided.len();
         if undecided > 0 && self.has_later {
             let sentence =
                 format!("{undecided} accepted buyers asked, and heard nothing more in time");
             return broken(sentence, Vec::new());
+        }
+        if unfit > 0 {
+            return Ruling::Unknown(format!(
+                "{unfit} accepted buyers asked, and the answers fit no [[later.answer]]: see the examples"
+            ));
         }
         if !unread.is_empty() {
             let sentence = format!(
@@ -257,8 +276,8 @@ fn books(evidence: &Evidence<'_>) -> Option<Books> {
     let initial_stock = sale.capacity.unwrap_or(orders);
     let promised = sale.promised();
     let lost = match evidence.not_in_list() {
-        Some(missing) => (missing.len() as i64).max(promised - orders),
-        None => promised - orders,
+        Some(missing) if !evidence.has_other_ids() => (missing.len() as i64).max(promised - orders),
+        _ => promised - orders,
     };
     Some(Books {
         initial_stock,

@@ -227,6 +227,12 @@ fn notes(terms: &CheckTerms<'_>, sales: &[SaleRecord], totals: &CrowdTotals) -> 
             "{others} new orders are of users who are not in the crowd: somebody else bought meanwhile."
         ));
     }
+    if let Some(sale) = sales.iter().find(|sale| sale.has_other_names()) {
+        notes.push(format!(
+            "The list of {} names users otherwise than the tokens do: all new orders count as the crowd's.",
+            sale.name
+        ));
+    }
     if terms.target.nodes.len() == 1 {
         notes.push(
             "There is one address: what goes wrong between two nodes was not tried.".to_owned(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use load::outcome::{ACCEPTED, ALREADY_BOUGHT, ORDERED};
 
-use super::books::{BooksReading, QuietBooks};
+use super::books::{BookedOrder, BooksReading, QuietBooks};
 
 /// The outcome of a yes that names no order, beside another yes of the same buyer. Whether it made an order of
 /// its own is not known.
@@ -53,6 +53,8 @@ pub struct SaleRecord {
     pub knows_users: bool,
     /// All that buyers heard.
     pub heard: Vec<HeardAnswer>,
+    /// Buyers who asked later, and whose last answer fitted no rule.
+    pub unfit: HashSet<usize>,
 }
 
 impl SaleRecord {
@@ -62,7 +64,8 @@ impl SaleRecord {
         let heard = Vec::new();
         let knows_users = true;
         let (before, after, unread) = (None, None, None);
-        Self { name, voucher, capacity: None, before, after, unread, knows_users, heard }
+        let (capacity, unfit) = (None, HashSet::new());
+        Self { name, voucher, capacity, before, after, unread, knows_users, heard, unfit }
     }
 
     /// Every yes that told of an order the buyer had not been told of before, in the order of the crowds.
@@ -83,27 +86,46 @@ impl SaleRecord {
         Some(after.orders - self.before.as_ref().map_or(0, |before| before.orders))
     }
 
-    /// Those of them that are of the crowd's users, where the books tell users apart; otherwise all.
+    /// The orders in the list that were not there before the crowd; `None` without a list.
+    #[must_use]
+    pub fn new_in_list(&self) -> Option<Vec<&BookedOrder>> {
+        let list = self.after.as_ref()?.reading.list.as_ref()?;
+        let before = self.before.as_ref().and_then(|before| before.list.as_ref());
+        let old: HashSet<&str> = before.into_iter().flatten().map(|it| it.order.as_str()).collect();
+        Some(list.iter().filter(|booked| !old.contains(booked.order.as_str())).collect())
+    }
+
+    /// Those of the new orders that are of the crowd's users, where the books tell users apart; otherwise all.
     #[must_use]
     pub fn orders_of_crowd(&self) -> Option<i64> {
         let orders = self.new_orders()?;
-        let list = self.after.as_ref().and_then(|after| after.reading.list.as_ref());
-        let Some(list) = list.filter(|_| self.knows_users) else { return Some(orders) };
+        let Some(new) = self.new_in_list().filter(|_| self.knows_users) else {
+            return Some(orders);
+        };
+        match self.has_other_names() {
+            true => Some(orders),
+            false => i64::try_from(self.of_crowd(&new)).ok(),
+        }
+    }
+
+    fn of_crowd(&self, booked: &[&BookedOrder]) -> usize {
+        let crowd: HashSet<&str> = self.heard.iter().map(|answer| &*answer.user).collect();
+        booked.iter().filter(|booked| crowd.contains(booked.user.as_str())).count()
+    }
+
+    /// Whether the books name users otherwise than the file does: an order has another user there than the
+    /// one who was told of it, or none of the buyers is there at all.
+    #[must_use]
+    pub fn has_other_names(&self) -> bool {
+        let Some(new) = self.new_in_list().filter(|_| self.knows_users) else { return false };
         let users: HashMap<&str, &str> =
-            list.iter().map(|booked| (booked.order.as_str(), booked.user.as_str())).collect();
+            new.iter().map(|booked| (booked.order.as_str(), booked.user.as_str())).collect();
         let has_other_name = |answer: &HeardAnswer| {
             let user = answer.order.as_deref().and_then(|order| users.get(order));
             user.is_some_and(|user| *user != &*answer.user)
         };
-        if self.yeses().any(has_other_name) {
-            return Some(orders);
-        }
-        let before = self.before.as_ref().and_then(|before| before.list.as_ref());
-        let old: HashSet<&str> = before.into_iter().flatten().map(|it| it.order.as_str()).collect();
-        let crowd: HashSet<&str> = self.heard.iter().map(|answer| &*answer.user).collect();
-        let new = list.iter().filter(|booked| !old.contains(booked.order.as_str()));
-        let of_crowd = new.filter(|booked| crowd.contains(booked.user.as_str())).count();
-        i64::try_from(of_crowd).ok()
+        self.yeses().any(has_other_name)
+            || self.yeses().next().is_some() && !new.is_empty() && self.of_crowd(&new) == 0
     }
 
     /// Counts a yes that repeats what the same buyer was told before as "already bought": many servers

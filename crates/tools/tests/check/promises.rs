@@ -85,6 +85,55 @@ async fn books_that_are_not_final_break_only_what_cannot_be_undone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_file_says_wrongly_is_not_taken_for_a_wrong_backend() {
+    for (wrong, unknown, why) in [
+        (Wrong::TellsOneId, &["no_lost_order"][..], "every yes names the order 5: let `order`"),
+        (Wrong::TellsOtherIds, &["no_lost_order"], "and the counts agree: let `order` point"),
+        (Wrong::QueuesUnreadably, &["every_attempt_answered"], "fit no [[later.answer]]"),
+        (Wrong::QueuesBusily, &[], ""),
+        (Wrong::RenamesUsers, &[], ""),
+    ] {
+        let target = TargetServer::start(wrong, Wire::KeepAlive).await;
+        let place = place();
+        let mut text = file(&target, BOOKS);
+        match wrong {
+            Wrong::RenamesUsers => text = text.replace("order = \"/id\"\n", ""),
+            Wrong::QueuesUnreadably => {
+                text = text.replacen("within = \"20s\"\n[[later", "within = \"100ms\"\n[[later", 1);
+            }
+            _ => text += "[[later.answer]]\nis = \"unavailable\"\nstatus = 503\n",
+        }
+        let (output, result) = check(place.path(), &text, &["--rounds", "2"]).await;
+        let result = result.unwrap_or_else(|| panic!("{wrong:?}: {output:?}"));
+        assert_eq!(with(&result, "broken"), [""; 0], "{wrong:?}: {result:#}");
+        assert_eq!(with(&result, "unknown"), unknown, "{wrong:?}: {result:#}");
+        if let [promise] = unknown {
+            assert!(said(&result, promise).contains(why), "{wrong:?}: {result:#}");
+        }
+        let notes = result["notes"].to_string();
+        assert_eq!(
+            notes.contains("names users otherwise"),
+            wrong == Wrong::RenamesUsers,
+            "{notes}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_tells_the_users_where_the_books_do_not_count_them() {
+    let books = format!("{BOOKS}users = \"/none\"\n");
+    for (wrong, broken) in [(Wrong::Nothing, &[][..]), (Wrong::SellsTwice, &["one_per_user"])] {
+        let target = TargetServer::start(wrong, Wire::KeepAlive).await;
+        let place = place();
+        let (output, result) =
+            check(place.path(), &file(&target, &books), &["--rounds", "1"]).await;
+        let result = result.unwrap_or_else(|| panic!("{wrong:?}: {output:?}"));
+        assert_eq!(with(&result, "broken"), broken, "{wrong:?}: {result:#}");
+        assert_eq!(with(&result, "unknown"), [""; 0], "{wrong:?}: {result:#}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_books_answers_alone_prove_what_they_can_and_the_rest_is_unknown() {
     for (wrong, broken) in [
         (Wrong::Nothing, &[][..]),

@@ -25,6 +25,16 @@ pub(crate) enum Wrong {
     SharesOrders,
     Queues,
     QueuesForever,
+    /// The answer to a later question fits no rule.
+    QueuesUnreadably,
+    /// The first question is answered with a 503.
+    QueuesBusily,
+    /// The books name users by words of their own.
+    RenamesUsers,
+    /// Every yes names order 5, which is nobody's.
+    TellsOneId,
+    /// A yes names an order by an id that the books do not have.
+    TellsOtherIds,
     /// A yes is repeated to its buyer, without the order's id.
     RepeatsWithoutId,
     /// Each look at the books shows one order more than the one before.
@@ -275,7 +285,11 @@ impl Sale {
         users.sort_unstable();
         users.dedup();
         let secret = i64::from(wrong == Wrong::Misbooks);
-        let list = orders.iter().map(|(order, user)| json!({ "order": order, "user": user }));
+        let name = |user: &str| match wrong {
+            Wrong::RenamesUsers => format!("member {user}"),
+            _ => user.to_owned(),
+        };
+        let list = orders.iter().map(|(order, user)| json!({ "order": order, "user": name(user) }));
         let stock = self.stock as i64 - orders.len() as i64 + secret;
         let books = json!({ "orders": orders.len(), "users": users.len(), "stock": stock,
                             "list": list.collect::<Vec<_>>() });
@@ -287,11 +301,15 @@ impl Sale {
         if wrong == Wrong::QueuesForever && user == "7" {
             return problem(202, "wait");
         }
+        if wrong == Wrong::QueuesUnreadably {
+            return problem(404, "what");
+        }
+        let wait = if wrong == Wrong::QueuesBusily { 503 } else { 202 };
         match self.waiting.iter().position(|waiting| waiting == user) {
             // The first question comes too early.
             Some(at) => {
                 self.waiting.remove(at);
-                problem(202, "wait")
+                problem(wait, "wait")
             }
             None => self.sell(id, user, wrong),
         }
@@ -299,14 +317,14 @@ impl Sale {
 
     fn buy(&mut self, id: u64, user: &str, wrong: Wrong) -> Reply {
         match wrong {
-            Wrong::Queues => {
+            Wrong::Queues | Wrong::QueuesBusily => {
                 if !self.waiting.iter().any(|waiting| waiting == user) {
                     self.waiting.push(user.to_owned());
                 }
                 problem(202, "wait")
             }
             _ if user != "7" => self.sell(id, user, wrong),
-            Wrong::QueuesForever => problem(202, "wait"),
+            Wrong::QueuesForever | Wrong::QueuesUnreadably => problem(202, "wait"),
             Wrong::Fails => problem(500, "oops"),
             Wrong::FailsAfterwards => {
                 self.sell(id, user, wrong);
@@ -350,6 +368,11 @@ impl Sale {
         }
         let id = if wrong == Wrong::SharesOrders { 5 } else { id };
         self.orders.push((id, user.to_owned()));
-        Reply::Answer(201, json!({ "id": id }).to_string())
+        let told = match wrong {
+            Wrong::TellsOneId => 5,
+            Wrong::TellsOtherIds => id + (1 << 61),
+            _ => id,
+        };
+        Reply::Answer(201, json!({ "id": told }).to_string())
     }
 }
