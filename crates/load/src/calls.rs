@@ -33,7 +33,7 @@ pub struct Call {
     pub path: String,
     /// Sent as `authorization: Bearer <token>`.
     pub token: Option<Arc<str>>,
-    /// Other headers.
+    /// Other headers; a `host` among them stands in place of the node's.
     pub headers: HeaderMap,
     /// JSON, unless a header says otherwise; or nothing.
     pub body: Bytes,
@@ -103,11 +103,11 @@ async fn send_one(
 
 fn request(call: &Call) -> Option<WholeRequest> {
     let Call { node, method, path, token, headers, body } = call;
-    let mut request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(HOST, &*node.host)
-        .header(CONTENT_LENGTH, body.len());
+    let mut request =
+        Request::builder().method(method).uri(path).header(CONTENT_LENGTH, body.len());
+    if !headers.contains_key(HOST) {
+        request = request.header(HOST, &*node.host);
+    }
     if let Some(token) = token {
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }

@@ -56,16 +56,17 @@ impl Examples {
         }
     }
 
-    /// An answer came that is not known.
+    /// An answer came that is not known. The `token` in it is as good as the user, and is left out.
     pub(super) fn unknown(
         &self,
         request: usize,
         outcome: &str,
         status: StatusCode,
         body: Option<&[u8]>,
+        token: Option<&str>,
     ) {
         let said = || match body {
-            Some(body) => String::from_utf8_lossy(&body[..body.len().min(EXAMPLE_BYTES)]).into(),
+            Some(body) => beginning(body, token),
             None => "a body that is too long to read".to_owned(),
         };
         self.add(request, outcome, Some(status.as_u16()), said);
@@ -85,5 +86,35 @@ impl Examples {
     /// All of them, by outcome.
     pub(super) fn take(&self) -> Vec<AnswerExample> {
         std::mem::take(&mut *self.lock()).into_values().flatten().collect()
+    }
+}
+
+fn beginning(body: &[u8], token: Option<&str>) -> String {
+    let body = String::from_utf8_lossy(body);
+    match token.filter(|token| !token.is_empty()) {
+        Some(token) => shorten(&body.replace(token, "{token}")).to_owned(),
+        None => shorten(&body).to_owned(),
+    }
+}
+
+fn shorten(text: &str) -> &str {
+    &text[..text.floor_char_boundary(EXAMPLE_BYTES)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_left_out_of_an_example_even_where_the_example_ends() {
+        let body = |before: usize| format!("{}secret.", "x".repeat(before));
+        let of = |before| beginning(body(before).as_bytes(), Some("secret"));
+        assert_eq!(of(0), "{token}.");
+        for before in [EXAMPLE_BYTES - 7, EXAMPLE_BYTES - 6, EXAMPLE_BYTES - 1, EXAMPLE_BYTES] {
+            assert_eq!(of(before).len(), EXAMPLE_BYTES, "{before}");
+            assert!(!of(before).contains('s'), "{before}");
+        }
+        assert_eq!(beginning("库".repeat(67).as_bytes(), None).len(), 198);
+        assert_eq!(beginning(b"a7", Some("")), "a7");
     }
 }

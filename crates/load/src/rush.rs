@@ -271,7 +271,9 @@ impl RushWorker {
                     let (read, is_known) =
                         plan.target.answers.read(status, is_problem, body.as_deref());
                     if !is_known {
-                        examples.unknown(request, &read.0, status, body.as_deref());
+                        let PlannedRequest { user, token, .. } = &plan.requests[request];
+                        let token = (user != token).then_some(&**token);
+                        examples.unknown(request, &read.0, status, body.as_deref(), token);
                     }
                     return read;
                 }

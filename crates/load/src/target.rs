@@ -18,8 +18,8 @@ use super::template::Template;
 pub struct Target {
     /// The method.
     pub method: Method,
-    /// The headers. `host` and `content-length` are added, and `content-type: application/json` where
-    /// there is a body and no content type.
+    /// The headers. `host` is added where it is not among them, `content-length`, and `content-type:
+    /// application/json` where there is a body and no content type.
     pub headers: Vec<(HeaderName, Template)>,
     /// The body, or nothing.
     pub body: Template,
@@ -60,16 +60,18 @@ impl Target {
         node: &TargetNode,
     ) -> Result<WholeRequest, hyper::http::Error> {
         let body = self.body.render(&planned.user, &planned.token);
-        let mut request =
-            Request::builder().method(&self.method).uri(&*planned.path).header(HOST, &*node.host);
+        let has = |wanted| self.headers.iter().any(|(name, _)| name == wanted);
+        let mut request = Request::builder().method(&self.method).uri(&*planned.path);
+        if !has(HOST) {
+            request = request.header(HOST, &*node.host);
+        }
         for (name, value) in &self.headers {
             request = request.header(name, value.render(&planned.user, &planned.token));
         }
         if self.method != Method::GET || !body.is_empty() {
             request = request.header(CONTENT_LENGTH, body.len());
         }
-        let has_type = self.headers.iter().any(|(name, _)| name == CONTENT_TYPE);
-        if !body.is_empty() && !has_type {
+        if !body.is_empty() && !has(CONTENT_TYPE) {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         request.body(Full::new(Bytes::from(body)))
@@ -88,5 +90,32 @@ pub struct TargetNode {
 impl From<SocketAddr> for TargetNode {
     fn from(address: SocketAddr) -> Self {
         Self { address, host: address.to_string().into() }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_among_the_headers_stands_in_place_of_the_node() {
+        let node = TargetNode::from(SocketAddr::from(([127, 0, 0, 1], 81)));
+        let planned = PlannedRequest {
+            node: 0,
+            path: "/".into(),
+            token: "t".into(),
+            user: "u".into(),
+            buyer: 0,
+        };
+        let mut target = Target::own_api();
+        let hosts = |target: &Target| {
+            let request = target.write(&planned, &node).unwrap();
+            let hosts = request.headers().get_all(HOST).iter();
+            hosts.map(|host| host.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(hosts(&target), ["127.0.0.1:81"]);
+        target.headers.push((HOST, Template::parse("shop.example").unwrap()));
+        assert_eq!(hosts(&target), ["shop.example"]);
     }
 }

@@ -80,7 +80,8 @@ async fn check(place: &Path, text: &str, arguments: &[&str]) -> (Output, Option<
     let output = Command::new(env!("CARGO_BIN_EXE_seckill-tools"))
         .arg("check")
         .arg(&file)
-        .args(["--json", json.to_str().unwrap(), "--users", "40", "--seed", "1"])
+        .args(["--json", json.to_str().unwrap(), "--seed", "1"])
+        .args(if arguments.contains(&"--users") { &[][..] } else { &["--users", "40"] })
         .args(arguments)
         .output()
         .await

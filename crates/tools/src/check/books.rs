@@ -15,6 +15,8 @@ use super::target::{BooksReader, BooksSource, CheckTarget};
 /// Between two looks, at most; less where the file wants books that are quiet for less.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// Between two looks, at least.
+const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(10);
 /// The most that books may count. Sums of such counts are exact.
 const MOST: i64 = 1_000_000_000_000_000;
 
@@ -160,7 +162,7 @@ pub async fn until_quiet(
     let begun = Instant::now();
     let mut changed = begun;
     let mut reading = None;
-    let pause = LOOK_EVERY.min(source.quiet / 2);
+    let pause = pause(source.quiet);
     loop {
         let failure = match read(target, source, voucher).await {
             Ok(same) if reading.as_ref() == Some(&same) => None,
@@ -183,6 +185,11 @@ pub async fn until_quiet(
         }
         sleep(pause).await;
     }
+}
+
+/// Between two looks at books that must be quiet for so long.
+fn pause(quiet: Duration) -> Duration {
+    (quiet / 2).clamp(LOOK_AT_MOST_EVERY, LOOK_EVERY)
 }
 
 #[cfg(test)]
@@ -216,6 +223,13 @@ mod tests {
         let said = r#"{"orders":2,"list":[{"order":1,"user":1},{"order":2,"user":"1"}]}"#;
         assert_eq!(parsed(said).unwrap().users, Some(1));
         assert_eq!((&*list[0].order, &*list[0].user), ("18446744073709551615", "a"));
+    }
+
+    #[test]
+    fn between_two_looks_there_is_a_pause_that_is_shorter_than_the_quiet() {
+        let pauses = [0, 20, 21, 499, 500, 10_000].map(|ms| pause(Duration::from_millis(ms)));
+        let micros = pauses.map(|pause| pause.as_micros());
+        assert_eq!(micros, [10_000, 10_000, 10_500, 249_500, 250_000, 250_000]);
     }
 
     #[test]

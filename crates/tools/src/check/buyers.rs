@@ -131,8 +131,15 @@ async fn log_in(
         let body: Option<Value> = serde_json::from_slice(&answer.body).ok();
         let token = body.as_ref().and_then(|body| body.pointer(pointer)).and_then(id);
         let token = token.ok_or_else(|| {
-            let said = shorten(&String::from_utf8_lossy(&answer.body));
-            wrong(format!("has no token at {pointer}: status {}, {said}", answer.status))
+            // Its values may be secrets.
+            let keys = match &body {
+                Some(Value::Object(body)) => {
+                    let keys: Vec<&str> = body.keys().map(String::as_str).collect();
+                    format!("keys {}", shorten(&keys.join(", ")))
+                }
+                _ => "no JSON object".to_owned(),
+            };
+            wrong(format!("has no token at {pointer}: status {}, {keys}", answer.status))
         })?;
         buyers.push(CheckBuyer { user: user.as_str().into(), token: token.into() });
     }

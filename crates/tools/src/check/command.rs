@@ -51,7 +51,7 @@ pub async fn run(
         .spawn()
         .map_err(|error| format!("cannot be started: {error}"))?;
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
-    let _group = ProcessGroup(pid.map(Pid::from_raw));
+    let mut group = ProcessGroup(pid.map(Pid::from_raw));
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let running = async {
         let (said, complained) = tokio::join!(read(stdout), read(stderr));
@@ -60,6 +60,8 @@ pub async fn run(
     let done = timeout(within, running).await;
     let (status, said, complained) =
         done.map_err(|_| format!("took longer than {} s", within.as_secs_f64()))?;
+    // The number may be another group's from now on.
+    group.0 = None;
     let status = status.map_err(|error| format!("cannot be waited for: {error}"))?;
     let said = said.ok_or_else(|| format!("prints more than {MAX_OUTPUT} bytes"))?;
     if !status.success() {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use axum::http::{HeaderName, Method};
 use load::answer_rules::AnswerReader;
 use load::outcome::{ACCEPTED, ORDERED};
@@ -86,9 +87,46 @@ impl Compiler<'_> {
         parsed.map_err(|_| self.source.wrong(method.at, format!("no method: {:?}", method.value)))
     }
 
-    fn header_name(&self, name: &str, value: &Located<String>) -> Result<HeaderName, ConfigError> {
-        let parsed = name.parse();
-        parsed.map_err(|_| self.source.wrong(value.at, format!("{name:?} is no name of a header")))
+    /// The headers of a request, each of them once.
+    fn headers<'t>(
+        &self,
+        table: &'t RequestTable,
+    ) -> Result<Vec<(HeaderName, &'t Located<String>)>, ConfigError> {
+        let mut headers: Vec<(HeaderName, &Located<String>)> = Vec::new();
+        for (text, value) in &table.headers {
+            let wrong = |why: String| self.source.wrong(value.at, why);
+            let name = text.parse::<HeaderName>();
+            let name = name.map_err(|_| wrong(format!("{text:?} is no name of a header")))?;
+            if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) {
+                return Err(wrong(format!("the header {name} is written by check itself")));
+            }
+            if headers.iter().any(|(other, _)| *other == name) {
+                return Err(wrong(format!("the header {name} is there twice")));
+            }
+            if value.value.contains(char::is_control) {
+                return Err(wrong(format!("the header {name} has a control character in it")));
+            }
+            headers.push((name, value));
+        }
+        Ok(headers)
+    }
+
+    fn pointer(&self, at: usize, pointer: &str) -> Result<String, ConfigError> {
+        match pointer.is_empty() || pointer.starts_with('/') {
+            true => Ok(pointer.to_owned()),
+            false => Err(self.source.wrong(at, format!("{pointer:?} is no JSON pointer"))),
+        }
+    }
+
+    /// `{stock}` is all that a new voucher knows.
+    fn check_stock_alone(&self, text: &Located<String>) -> Result<(), ConfigError> {
+        let parsed = Template::parse(&text.value.replace("{stock}", ""));
+        match parsed.is_ok_and(|parsed| !Placeholder::ALL.into_iter().any(|it| parsed.has(it))) {
+            true => Ok(()),
+            false => {
+                Err(self.source.wrong(text.at, "a new voucher has no placeholder but {stock}"))
+            }
+        }
     }
 
     fn check_path(&self, path: &Located<String>) -> Result<(), ConfigError> {
@@ -111,8 +149,8 @@ impl Compiler<'_> {
         let table = &table.value;
         self.check_path(&table.path)?;
         let mut headers = Vec::new();
-        for (name, value) in &table.headers {
-            headers.push((self.header_name(name, value)?, self.template(value)?));
+        for (name, value) in self.headers(table)? {
+            headers.push((name, self.template(value)?));
         }
         let body = table.body.as_ref().map(|body| self.template(body)).transpose()?;
         let answers = AnswerReader::Rules(reader(answers, self.source)?.into());
@@ -165,7 +203,7 @@ impl Compiler<'_> {
                     let why = "a login is a request with {user} and without {token}";
                     return Err(self.source.wrong(login.at, why));
                 }
-                let pointer = login.value.token.clone();
+                let pointer = self.pointer(login.at, &login.value.token)?;
                 Ok(TokenSource::Login { first, request: request.into(), pointer })
             }
             _ => {
@@ -246,8 +284,12 @@ impl Compiler<'_> {
                 let table = &request.value;
                 self.check_path(&table.path)?;
                 let mut headers = Vec::new();
-                for (name, value) in &table.headers {
-                    headers.push((self.header_name(name, value)?, value.value.clone()));
+                for (name, value) in self.headers(table)? {
+                    self.check_stock_alone(value)?;
+                    headers.push((name, value.value.clone()));
+                }
+                for text in [Some(&table.path), table.body.as_ref()].into_iter().flatten() {
+                    self.check_stock_alone(text)?;
                 }
                 let texts = RequestTexts {
                     method: self.method(table, Method::POST)?,
@@ -255,7 +297,7 @@ impl Compiler<'_> {
                     headers,
                     body: table.body.as_ref().map_or_else(String::new, |body| body.value.clone()),
                 };
-                let pointer = voucher.clone().unwrap_or_else(|| "/data".to_owned());
+                let pointer = self.pointer(sale.at, voucher.as_deref().unwrap_or("/data"))?;
                 Ok(VoucherSource::Request { texts: texts.into(), pointer })
             }
             (None, None) => Err(self.source.wrong(sale.at, none)),

@@ -1,6 +1,6 @@
 //! Sends the crowds of a check, and lets the buyers ask later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -199,7 +199,8 @@ impl CrowdSender<'_> {
             let plan = self.plan(&later.request, &sale.voucher, undecided);
             let result = run(plan, |_| {}).await?;
             self.add_examples("asking later", &result.examples);
-            for answer in &result.answers {
+            let mut decided = HashMap::new();
+            for answer in result.answers {
                 let (outcome, buyer) = (answer.outcome.as_ref(), answer.buyer as usize);
                 let is_unfit = outcome.starts_with("http_") && !outcome.starts_with("http_5");
                 match is_unfit {
@@ -208,9 +209,10 @@ impl CrowdSender<'_> {
                 };
                 let is_open = ASK_AGAIN.contains(&outcome) || outcome.starts_with("http_");
                 if !is_open {
-                    sale.decide(buyer, outcome, answer.order_id.as_deref(), begun.elapsed());
+                    decided.insert(buyer, (answer.outcome, answer.order_id));
                 }
             }
+            sale.decide(&decided, begun.elapsed());
             if !sale.undecided().is_empty() {
                 sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);

@@ -110,6 +110,9 @@ impl<'a> Judge<'a> {
             Some(orders) if orders < capacity => Ruling::Untested(format!(
                 "the stock was not sold out, {orders} of {capacity}: give more --users, or less stock"
             )),
+            Some(_) if sale.asked() <= capacity => Ruling::Untested(format!(
+                "not more buyers asked than the stock of {capacity}: give more --users, or less stock"
+            )),
             _ => Ruling::Holds,
         }
     }

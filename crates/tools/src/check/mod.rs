@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
 use load::rush::MAX_REQUESTS;
 use program::{ConfigError, FAILED, UNUSABLE, check_writable, write_json, write_text};
@@ -114,19 +114,15 @@ pub async fn run(args: CheckArgs) -> anyhow::Result<ExitCode> {
         program::say(example.trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
-    for file in [&args.json, &args.html].into_iter().flatten().filter(|it| *it != Path::new("-")) {
-        check_writable(file)?;
-    }
+    check_outputs(args.target.as_deref(), [&args.json, &args.html])?;
     let requests = args.users as usize + self::phases::EXTRA_BUYERS * args.attempts as usize;
     if requests > MAX_REQUESTS {
         return Err(ConfigError(format!("{requests} attempts are more than {MAX_REQUESTS}")).into());
     }
+    let stop = program::stop::requested(false)?;
     let report = tokio::select! {
         report = check(&args) => report?,
-        interrupted = tokio::signal::ctrl_c() => {
-            interrupted?;
-            bail!("interrupted: what was sent was sent, and there is no verdict");
-        }
+        () = stop => bail!("interrupted: what was sent was sent, and there is no verdict"),
     };
     show(&args, &report)?;
     Ok(match (report.is_broken(), report.holds) {
@@ -134,6 +130,25 @@ pub async fn run(args: CheckArgs) -> anyhow::Result<ExitCode> {
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(UNUSABLE),
     })
+}
+
+/// Looks whether the results can be written, and over nothing that is needed.
+fn check_outputs(
+    target: Option<&Path>,
+    [json, html]: [&Option<PathBuf>; 2],
+) -> Result<(), ConfigError> {
+    if json.is_some() && json == html {
+        return Err(ConfigError("--json and --html name the same file".to_owned()));
+    }
+    let target = target.and_then(|target| target.canonicalize().ok());
+    for file in [json, html].into_iter().flatten().filter(|it| *it != Path::new("-")) {
+        check_writable(file)?;
+        if target.is_some() && file.canonicalize().ok() == target {
+            let file = file.display();
+            return Err(ConfigError(format!("cannot write {file}: it is the file of the target")));
+        }
+    }
+    Ok(())
 }
 
 async fn check(args: &CheckArgs) -> Result<CheckReport, ConfigError> {
@@ -181,15 +196,13 @@ fn show(args: &CheckArgs, report: &CheckReport) -> anyhow::Result<()> {
 /// The JSON schema of a target's file.
 ///
 /// # Errors
-/// Never: it is of constants.
+/// When the schema of a request is not where it is expected.
 pub fn schema() -> anyhow::Result<String> {
     let settings = schemars::generate::SchemaSettings::draft07();
     let mut schema = settings.into_generator().into_root_schema_for::<file::TargetFile>();
     // A preset may give what is else required.
     schema.insert("required".to_owned(), serde_json::json!(["addresses"]));
-    if let Some(request) = schema.pointer_mut("/definitions/RequestTable") {
-        *request.get_mut("required").unwrap_or(&mut serde_json::Value::Null) =
-            serde_json::json!([]);
-    }
+    let required = schema.pointer_mut("/definitions/RequestTable/required");
+    *required.context("the schema has no RequestTable")? = serde_json::json!([]);
     Ok(serde_json::to_string_pretty(&schema)? + "\n")
 }

@@ -123,7 +123,10 @@ fn merge<'a>(
     for (key, mut value) in beneath {
         let name = key.get_ref().to_string();
         let is_mixed = !is_top || name == "purchase";
-        match table.get_mut(name.as_str()) {
+        // Names of headers are the same in capitals and in small letters.
+        let same = |key: &str| key == name || !is_top && key.eq_ignore_ascii_case(&name);
+        let above = table.iter_mut().find(|(key, _)| same(key.get_ref()));
+        match above.map(|(_, above)| above) {
             Some(above) if is_mixed => {
                 if let (DeValue::Table(above), DeValue::Table(below)) =
                     (above.get_mut(), value.into_inner())

@@ -64,6 +64,16 @@ fn rule(table: &Located<AnswerTable>, source: &SourceText) -> Result<AnswerRule,
         let why = "a pointer needs one of equals, one_of, contains and present";
         return Err(wrong(why.to_owned()));
     }
+    let is_empty = match &test {
+        Some(AnswerTest::OneOf(values)) => values.is_empty(),
+        Some(AnswerTest::Contains(texts)) => texts.is_empty() || texts.contains(&String::new()),
+        _ => status.as_ref().is_some_and(|status| status.0.is_empty()),
+    };
+    if is_empty {
+        return Err(wrong(
+            "a rule compares with nothing: a list or a text in it is empty".to_owned(),
+        ));
+    }
     let statuses = status.as_ref().map_or_else(Vec::new, |status| status.0.clone());
     if let Some(status) = statuses.iter().find(|status| !(100..=999).contains(*status)) {
         return Err(wrong(format!("{status} is no HTTP status")));

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use load::outcome::{ACCEPTED, ALREADY_BOUGHT, ORDERED};
+use load::outcome::{ACCEPTED, ALREADY_BOUGHT, NOT_SENT, ORDERED};
 
 use super::books::{BookedOrder, BooksReading, QuietBooks};
 
@@ -77,6 +77,14 @@ impl SaleRecord {
     #[must_use]
     pub fn promised(&self) -> i64 {
         i64::try_from(self.yeses().count()).unwrap_or(i64::MAX)
+    }
+
+    /// Buyers whose attempts may have reached a server.
+    #[must_use]
+    pub fn asked(&self) -> i64 {
+        let sent = self.heard.iter().filter(|answer| answer.outcome != NOT_SENT);
+        let buyers: HashSet<usize> = sent.map(|answer| answer.buyer).collect();
+        i64::try_from(buyers.len()).unwrap_or(i64::MAX)
     }
 
     /// Orders in the books that were not there before the crowd; `None` without books.
@@ -159,21 +167,22 @@ impl SaleRecord {
         undecided
     }
 
-    /// Puts what a buyer heard later in the place of `accepted`.
-    pub fn decide(&mut self, buyer: usize, outcome: &str, order: Option<&str>, at: Duration) {
-        let mut is_first = true;
-        for answer in &mut self.heard {
-            if answer.buyer != buyer || answer.outcome != ACCEPTED {
-                continue;
-            }
+    /// Puts what buyers heard later in the place of `accepted`.
+    pub fn decide(
+        &mut self,
+        decided: &HashMap<usize, (Cow<'static, str>, Option<String>)>,
+        at: Duration,
+    ) {
+        let mut seen = HashSet::new();
+        for answer in self.heard.iter_mut().filter(|answer| answer.outcome == ACCEPTED) {
+            let Some((outcome, order)) = decided.get(&answer.buyer) else { continue };
             answer.is_later = true;
             answer.at = at;
-            answer.order = order.map(str::to_owned);
-            answer.outcome = match (is_first, outcome) {
+            answer.order.clone_from(order);
+            answer.outcome = match (seen.insert(answer.buyer), outcome.as_ref()) {
                 (false, ORDERED) => ALREADY_BOUGHT.into(),
-                _ => outcome.to_owned().into(),
+                _ => outcome.clone(),
             };
-            is_first = false;
         }
     }
 }

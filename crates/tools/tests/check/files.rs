@@ -23,6 +23,9 @@ status = 200
 command = "true"
 "#;
 
+const LOGIN: &str = "login = { request = { path = \"/{user}\" }, token = \"data\" }";
+const SALE: &str = "sale = { request = { path = \"/{stock}\" }, voucher = \"id\" }";
+
 async fn refusal(text: &str) -> String {
     match CheckTarget::compile(SourceText::of("target.toml", text)).await {
         Ok(_) => panic!("it is taken: {text}"),
@@ -48,6 +51,11 @@ async fn a_file_that_cannot_be_used_is_refused_with_its_line() {
         ("path =", "pth =", 4, "unknown key \"pth\", did you mean \"path\"?"),
         ("path =", "method = \"B C\"\npath =", 4, "no method: \"B C\""),
         ("authorization", "\"a b\"", 5, "no name of a header"),
+        ("authorization", "content-length = \"1\", a", 5, "content-length is written by check"),
+        ("authorization", "Connection = \"close\", a", 5, "connection is written by check"),
+        ("authorization", "transfer-encoding = \"x\", a", 5, "transfer-encoding is written by"),
+        ("authorization", "x-A = \"\", X-a = \"\", a", 5, "the header x-a is there twice"),
+        ("Bearer {token}", "a\\n{token}", 5, "has a control character in it"),
         ("lines = \"tokens.txt\"", "", 6, "one of csv, lines and login"),
         ("[tokens]\nlines = \"tokens.txt\"", "", 3, "there is no [tokens]"),
         ("is = \"ordered\"", "is = \"orderd\"", 9, "\"orderd\" is not known here, did you mean"),
@@ -60,6 +68,14 @@ async fn a_file_that_cannot_be_used_is_refused_with_its_line() {
         ("status = 200", "pointer = \"a\"\nequals = 1", 8, "no JSON pointer"),
         ("status = 200", "pointer = \"/a\"\nequals = 1\npresent = true", 8, "a rule has one of"),
         ("status = 200", "pointer = \"/a\"\nequals = [1]", 8, "no text, number or boolean"),
+        ("status = 200", "pointer = \"/a\"\none_of = []", 8, "compares with nothing"),
+        ("status = 200", "contains = []", 8, "compares with nothing"),
+        ("status = 200", "contains = [\"a\", \"\"]", 8, "compares with nothing"),
+        ("status = 200", "status = []", 8, "compares with nothing"),
+        ("lines = \"tokens.txt\"", LOGIN, 7, "\"data\" is no JSON pointer"),
+        ("voucher = \"7\"", "sale = { request = { path = \"/{voucher}\" } }", 2, "but {stock}"),
+        ("voucher = \"7\"", "sale = { request = { path = \"/{stok}\" } }", 2, "but {stock}"),
+        ("voucher = \"7\"", SALE, 2, "\"id\" is no JSON pointer"),
         ("command = \"true\"", "", 11, "one of command and request"),
         ("command = \"true\"", "command = \"true\"\nquiet = \"soon\"", 13, "no duration such as"),
         ("command = \"true\"", "command = \"true\"\nusers = \"n\"", 11, "no JSON pointer"),
@@ -80,19 +96,21 @@ async fn a_file_that_cannot_be_used_is_refused_with_its_line() {
 #[tokio::test]
 async fn a_preset_lies_beneath_the_file_and_its_purchase_is_mixed_key_by_key() {
     let text = "preset = \"hmdp\"\naddresses = [\"http://127.0.0.1:1\"]\nvoucher = 1\n\
-                [purchase]\nheaders = { x = \"{user}\" }\n";
+                [purchase]\nheaders = { x = \"{user}\", Host = \"h\" }\n";
     // The token of the preset's header is missed where the purchase is.
     let said = refusal(text).await;
     assert!(said.starts_with("target.toml:4: {token} is used"), "{said}");
     let text =
         format!("{text}[tokens]\nlines = \"t\"\n[[answer]]\nis = \"ordered\"\nstatus = 201\n");
-    let target = CheckTarget::compile(SourceText::of("target.toml", &text)).await.unwrap();
-    let call = target.purchase.for_voucher("1").call(&target.nodes[0], "u", "t").unwrap();
-    assert_eq!(call.path, "/voucher-order/seckill/1");
-    assert_eq!(
-        (&call.headers["authorization"], &call.headers["x"]),
-        (&"t".parse().unwrap(), &"u".parse().unwrap())
-    );
+    let capital = text.replace("Host = ", "Authorization = \"own\", Host = ");
+    for (text, value) in [(text, "t"), (capital, "own")] {
+        let target = CheckTarget::compile(SourceText::of("target.toml", &text)).await.unwrap();
+        let call = target.purchase.for_voucher("1").call(&target.nodes[0], "u", "t").unwrap();
+        assert_eq!(call.path, "/voucher-order/seckill/1");
+        let headers =
+            ["authorization", "x", "host"].map(|name| call.headers[name].to_str().unwrap());
+        assert_eq!((headers, call.headers.len()), ([value, "u", "h"], 3));
+    }
 }
 
 #[tokio::test]
@@ -144,6 +162,9 @@ async fn arguments_that_cannot_be_used_are_refused_before_anything_is_sent() {
         (&[file, "--answer-within", "999us"], "nothing is answered"),
         (&[file, "--json", "/no/such/directory/x"], "cannot write"),
         (&[file, "--html", "/"], "cannot write"),
+        (&[file, "--json", "-", "--html", "-"], "--json and --html"),
+        (&[file, "--json", file], "is the file of the target"),
+        (&[file, "--html", file], "is the file of the target"),
         (&["--example", "hmpd"], "did you mean \"hmdp\"?"),
         (&["--example", "--schema"], "--schema"),
     ] {

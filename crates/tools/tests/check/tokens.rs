@@ -52,6 +52,12 @@ async fn fewer_tokens_than_buyers_are_said_and_a_login_that_fails_ends_the_check
     let (_, result) = check(place.path(), &text, &[]).await;
     let notes = result.unwrap()["notes"].to_string();
     assert!(notes.contains("tokens for 3 buyers, fewer than the 40"), "{notes}");
+    let wrong = "[tokens.login]\nrequest = { path = \"/login\", body = '{\"user\": {user}}' }\n\
+                 token = \"/token\"\n";
+    let (output, _) = check(place.path(), &with_tokens(&target, wrong), &[]).await;
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("has no token at /token: status 200, keys data"), "{said}");
+    assert!(!said.contains("t100"), "{said}");
     let login = "[tokens.login]\nrequest = { path = \"/login/{user}\" }\ntoken = \"/data/token\"\n";
     let (output, _) = check(place.path(), &with_tokens(&target, login), &[]).await;
     assert_eq!(output.status.code(), Some(2), "{output:?}");
