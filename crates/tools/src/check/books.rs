@@ -47,8 +47,8 @@ pub struct BookedOrder {
 pub struct QuietBooks {
     /// What they say.
     pub reading: BooksReading,
-    /// From the beginning of the wait until they changed for the last time.
-    pub behind: Duration,
+    /// When they changed for the last time; the first look, where they never did.
+    pub changed: Instant,
     /// Whether they were quiet before the time was up.
     pub is_quiet: bool,
 }
@@ -160,25 +160,26 @@ pub async fn until_quiet(
     promised: i64,
 ) -> Result<QuietBooks, ConfigError> {
     let begun = Instant::now();
-    let mut changed = begun;
+    let (mut changed, mut steady_since) = (begun, begun);
     let mut reading = None;
     let pause = pause(source.quiet);
     loop {
         let failure = match read(target, source, voucher).await {
             Ok(same) if reading.as_ref() == Some(&same) => None,
             Ok(first_or_other) => {
-                changed = reading.map_or(begun, |_| Instant::now());
+                steady_since = Instant::now();
+                changed = reading.map_or(begun, |_| steady_since);
                 reading = Some(first_or_other);
                 None
             }
             Err(why) => Some(why),
         };
-        let is_quiet = changed.elapsed() >= source.quiet;
+        let is_quiet = steady_since.elapsed() >= source.quiet;
         let has_all = reading.as_ref().is_some_and(|reading| reading.orders >= promised);
         let is_over = begun.elapsed() >= source.within;
         match (reading.take(), failure) {
             (Some(reading), None) if is_over || is_quiet && has_all => {
-                return Ok(QuietBooks { reading, behind: changed - begun, is_quiet });
+                return Ok(QuietBooks { reading, changed, is_quiet });
             }
             (_, Some(why)) if is_over => return Err(why),
             (still, _) => reading = still,

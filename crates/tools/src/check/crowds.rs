@@ -72,8 +72,21 @@ pub struct RushFigures {
     pub connections: usize,
     /// From the first attempt to the last answer.
     pub elapsed: Duration,
+    /// The instant of the last answer, or somewhat later.
+    pub ended: Instant,
     /// What this program used meanwhile.
     pub own_cpu: Option<OwnCpu>,
+    /// What the books say of it, where they were read before and after.
+    pub booked: Option<BookedRush>,
+}
+
+/// A rush in the books.
+#[derive(Debug, Clone, Copy)]
+pub struct BookedRush {
+    /// Its orders.
+    pub orders: i64,
+    /// From the last answer to the last order.
+    pub behind: Duration,
 }
 
 /// The name of the crowd whose rates are told.
@@ -171,7 +184,9 @@ impl CrowdSender<'_> {
                 answered,
                 connections: result.connections,
                 elapsed: result.elapsed,
+                ended: Instant::now(),
                 own_cpu,
+                booked: None,
             });
         }
     }

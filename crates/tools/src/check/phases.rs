@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use futures_util::stream::{self, StreamExt};
 use program::ConfigError;
 
-use super::books;
-use super::crowds::{CrowdSender, LAST_VOUCHER, RUSH};
+use super::books::{self, QuietBooks};
+use super::crowds::{BookedRush, CrowdSender, LAST_VOUCHER, RUSH};
 use super::sale_record::SaleRecord;
 use super::target::{TokenSource, VoucherSource};
 use super::vouchers;
@@ -57,8 +57,7 @@ impl CrowdSender<'_> {
         let Some(source) = &self.target.books else { return Ok(sales) };
         let target = self.target;
         let quiet = |mut sale: SaleRecord| async move {
-            let expected = sale.before.as_ref().map_or(0, |before| before.orders) + sale.promised();
-            match books::until_quiet(target, source, &sale.voucher, expected).await {
+            match books::until_quiet(target, source, &sale.voucher, sale.expected()).await {
                 Ok(quiet) => sale.after = Some(quiet),
                 Err(ConfigError(why)) => sale.unread = Some(why),
             }
@@ -76,7 +75,9 @@ impl CrowdSender<'_> {
     ) -> Result<SaleRecord, ConfigError> {
         let mut sale = SaleRecord::new(format!("voucher {voucher}"), voucher);
         if let Some(source) = &self.target.books {
-            sale.before = Some(books::read(self.target, source, &sale.voucher).await?);
+            let first = books::read(self.target, source, &sale.voucher).await?;
+            let quiet = books::until_quiet(self.target, source, &sale.voucher, 0).await;
+            sale.before = Some(quiet.map_or(first, |quiet| quiet.reading));
         }
         let before = sale.before.as_ref();
         let left = before.and_then(|before| before.stock);
@@ -94,7 +95,7 @@ impl CrowdSender<'_> {
         let twice: Vec<_> = (0..clickers).map(|buyer| (buyer, attempts)).collect();
         self.send(&mut sale, "double clicks", &twice).await?;
         let once: Vec<_> = (clickers..users).map(|buyer| (buyer, 1)).collect();
-        self.send(&mut sale, RUSH, &once).await?;
+        self.rush(&mut sale, &once).await?;
         self.come_again(&mut sale).await?;
         Ok(sale)
     }
@@ -140,7 +141,7 @@ impl CrowdSender<'_> {
             return Ok(sales);
         };
         let once: Vec<_> = (0..users).map(|buyer| (buyer, 1)).collect();
-        self.send(&mut sale, RUSH, &once).await?;
+        self.rush(&mut sale, &once).await?;
         self.come_again(&mut sale).await?;
         sales.push(sale);
         Ok(sales)
@@ -181,6 +182,34 @@ impl CrowdSender<'_> {
                 sale.voucher
             ))),
         }
+    }
+
+    /// Sends the rush, and counts what it left in the books.
+    async fn rush(
+        &mut self,
+        sale: &mut SaleRecord,
+        once: &[(usize, usize)],
+    ) -> Result<(), ConfigError> {
+        let before = match sale.heard.is_empty() {
+            true => sale.before.as_ref().map(|before| before.orders),
+            false => self.settled(sale).await.map(|books| books.reading.orders),
+        };
+        self.send(sale, RUSH, once).await?;
+        let after = self.settled(sale).await;
+        if let (Some(rush), Some(before), Some(after)) = (&mut self.totals.rush, before, after) {
+            let orders = after.reading.orders - before;
+            let behind = after.changed.saturating_duration_since(rush.ended);
+            rush.booked = Some(BookedRush { orders, behind });
+        }
+        Ok(())
+    }
+
+    /// The books once they are quiet. `None`: they cannot be read, or never are.
+    async fn settled(&self, sale: &mut SaleRecord) -> Option<QuietBooks> {
+        let source = self.target.books.as_ref()?;
+        sale.count_repeated_yeses();
+        let books = books::until_quiet(self.target, source, &sale.voucher, sale.expected()).await;
+        books.ok().filter(|books| books.is_quiet)
     }
 
     /// After the sell-out owners and others come again.

@@ -6,7 +6,7 @@ use load::latency::LatencyMs;
 use load::rush::AnswerExample;
 use serde::Serialize;
 
-use super::crowds::{CrowdTotals, RushFigures};
+use super::crowds::{BookedRush, CrowdTotals, RushFigures};
 use super::judge::Judge;
 use super::promises::{CheckedPromise, PromiseVerdict, Ruling, ThreeValued};
 use super::sale_record::SaleRecord;
@@ -84,6 +84,8 @@ pub struct RushRates {
     pub elapsed_ms: f64,
     /// Answers a second.
     pub answers_per_s: f64,
+    /// Orders in the books that came of it.
+    pub durable_orders: Option<i64>,
     /// Orders in the books a second, from the first attempt to the last order.
     pub durable_orders_per_s: Option<f64>,
     /// From the last answer to the last order.
@@ -135,7 +137,7 @@ impl CheckReport {
             vouchers: sales.iter().map(figures).collect(),
             outcomes: totals.outcomes.clone(),
             examples: totals.examples.iter().map(example).collect(),
-            rush: totals.rush.as_ref().map(|rush| rates(rush, sales)),
+            rush: totals.rush.as_ref().map(rates),
             latency_ms: totals.latencies.summary(),
             notes: notes(terms, sales, totals),
         }
@@ -181,24 +183,19 @@ fn example((crowd, example): &(&'static str, AnswerExample)) -> ExampleText {
     ExampleText { outcome: outcome.clone(), crowd, status: *status, said: said.clone() }
 }
 
-/// The last voucher is that of the rush.
-fn rates(rush: &RushFigures, sales: &[SaleRecord]) -> RushRates {
-    let RushFigures { attempts, answered, connections, elapsed, .. } = *rush;
+fn rates(rush: &RushFigures) -> RushRates {
+    let RushFigures { attempts, answered, connections, elapsed, booked, .. } = *rush;
     let elapsed_s = elapsed.as_secs_f64().max(1e-6);
-    let sale = sales.last().filter(|sale| sale.after.is_some());
-    let behind = sale.and_then(|sale| sale.after.as_ref()).map(|after| after.behind);
-    let orders = sale.and_then(SaleRecord::new_orders);
     let rounded = |number: f64| (number * 10.0).round() / 10.0;
-    let durable = orders
-        .zip(behind)
-        .map(|(orders, behind)| rounded(orders as f64 / (elapsed_s + behind.as_secs_f64())));
+    let durable = |rush: BookedRush| rush.orders as f64 / (elapsed_s + rush.behind.as_secs_f64());
     RushRates {
         attempts,
         connections,
         elapsed_ms: rounded(elapsed_s * 1e3),
         answers_per_s: rounded(answered as f64 / elapsed_s),
-        durable_orders_per_s: durable,
-        behind_ms: behind.map(|behind| rounded(behind.as_secs_f64() * 1e3)),
+        durable_orders: booked.map(|booked| booked.orders),
+        durable_orders_per_s: booked.map(|booked| rounded(durable(booked))),
+        behind_ms: booked.map(|booked| rounded(booked.behind.as_secs_f64() * 1e3)),
     }
 }
 

@@ -87,6 +87,12 @@ impl SaleRecord {
         i64::try_from(buyers.len()).unwrap_or(i64::MAX)
     }
 
+    /// Orders that the books must have in the end, at least.
+    #[must_use]
+    pub fn expected(&self) -> i64 {
+        self.before.as_ref().map_or(0, |before| before.orders) + self.promised()
+    }
+
     /// Orders in the books that were not there before the crowd; `None` without books.
     #[must_use]
     pub fn new_orders(&self) -> Option<i64> {

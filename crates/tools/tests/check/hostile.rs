@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use testkit::processes::{is_alive, place};
 use testkit::wait::eventually;
 use tokio::net::TcpListener;
+use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::target_server::{TargetServer, Wire, Wrong};
@@ -51,6 +54,27 @@ async fn a_books_command_that_hangs_is_ended_with_all_that_it_started() {
     assert!(said.contains("the books command took longer than 0.3 s"), "{said}");
     let sleeper = std::fs::read_to_string(place.path().join("sleeper")).unwrap();
     let sleeper = sleeper.trim().parse().unwrap();
+    eventually("the sleeper is gone", async || !is_alive(sleeper)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_to_end_ends_the_books_command_with_all_that_it_started() {
+    let target = TargetServer::start(Wrong::Nothing, Wire::KeepAlive).await;
+    let place = place();
+    let books = "[books]\ncommand = 'sleep 1000 & echo $! > new; mv new sleeper; wait'\n";
+    std::fs::write(place.path().join("target.toml"), file(&target, books)).unwrap();
+    let mut checking = Command::new(env!("CARGO_BIN_EXE_seckill-tools"))
+        .arg("check")
+        .arg(place.path().join("target.toml"))
+        .spawn()
+        .unwrap();
+    let sleeper = place.path().join("sleeper");
+    eventually("the command runs", async || sleeper.exists()).await;
+    let sleeper = std::fs::read_to_string(sleeper).unwrap().trim().parse().unwrap();
+    let pid = Pid::from_raw(checking.id().unwrap().try_into().unwrap());
+    kill(pid, Signal::SIGTERM).unwrap();
+    let status = timeout(PATIENCE, checking.wait()).await.unwrap().unwrap();
+    assert!(status.code().is_some_and(|code| code != 0), "{status}");
     eventually("the sleeper is gone", async || !is_alive(sleeper)).await;
 }
 

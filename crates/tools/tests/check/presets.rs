@@ -1,7 +1,7 @@
 //! The examples that ship, on what they are for.
 
 use serde_json::Value;
-use testkit::processes::place;
+use testkit::processes::{place, program};
 use testkit::shop::world::World;
 use tokio::process::Command;
 
@@ -29,9 +29,11 @@ async fn the_example_for_the_server_judges_the_server_itself_over_two_nodes() {
         .replace("voucher = \"1\"", &format!("voucher = \"{}\"", voucher.id));
     let file = place.path().join("target.toml");
     std::fs::write(&file, text).unwrap();
+    let programs = program("seckill").parent().unwrap().display().to_string();
     let output = Command::new(env!("CARGO_BIN_EXE_seckill-tools"))
         .args(["check", "--users", "60", "--json", "-"])
         .arg(&file)
+        .env("PATH", format!("{programs}:/usr/bin:/bin"))
         .env("DATABASE_URL", &world.database_url)
         .output()
         .await
@@ -39,6 +41,7 @@ async fn the_example_for_the_server_judges_the_server_itself_over_two_nodes() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&result["holds"], &result["vouchers"][0]["orders"]), (&true.into(), &10.into()));
+    assert_eq!(result["vouchers"][0]["remaining"], 0, "{result:#}");
     assert_eq!(world.audit().await.orders, 10);
 }
 

@@ -60,6 +60,22 @@ async fn a_stock_that_was_not_sold_out_proves_nothing_of_overselling() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_orders_of_the_rush_are_counted_without_those_of_the_double_clicks() {
+    // Two of 40 buyers click twice.
+    for wrong in [Wrong::Nothing, Wrong::BooksComeLate] {
+        let (_, result) = on_sale(wrong, &["1", "old", "older"], 10, BOOKS).await;
+        assert_eq!(result["vouchers"][0]["stock"], 10, "{wrong:?}: {result:#}");
+        // One of the two had bought before.
+        assert_eq!(result["rush"]["durable_orders"], 10 - 1, "{wrong:?}: {result:#}");
+        assert_eq!(result["holds"], true, "{wrong:?}: {result:#}");
+    }
+    let target = TargetServer::start(Wrong::Queues, Wire::KeepAlive).await;
+    let place = place();
+    let (_, result) = check(place.path(), &file(&target, BOOKS), &["--rounds", "1"]).await;
+    assert_eq!(result.unwrap()["rush"]["durable_orders"], 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_buyer_shows_nothing_of_overselling_and_two_do() {
     for (users, unknown) in [("1", &["no_oversell"][..]), ("2", &[])] {
         let target = TargetServer::start(Wrong::Nothing, Wire::KeepAlive).await;
