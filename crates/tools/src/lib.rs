@@ -25,6 +25,7 @@ pub mod demo_sales;
 pub mod demo_share;
 pub mod demo_waves;
 pub mod node;
+mod process;
 pub mod progress;
 pub mod tokens;
 pub mod verdict;

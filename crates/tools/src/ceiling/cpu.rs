@@ -5,9 +5,7 @@ use seckill::store::Database;
 
 use super::results::Readings;
 use crate::node::Node;
-
-/// Ticks of `/proc/*/stat`, in microseconds: on Linux the same wherever it runs (`proc(5)`).
-const TICK_US: f64 = 10_000.0;
+use crate::process::Process;
 
 /// Reads the processor time of the three: the server, PostgreSQL and Redis.
 #[derive(Debug)]
@@ -84,29 +82,4 @@ pub(super) fn most_memory_mb(node: &Node) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: f64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
     Some(kib * 1024.0 / 1e6)
-}
-
-struct Process {
-    name: String,
-    parent: u32,
-    /// Of its threads.
-    own_us: f64,
-    /// Of the children that it has waited for.
-    ended_us: f64,
-}
-
-impl Process {
-    fn of(pid: u32) -> Option<Self> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name is in parentheses and may hold anything; the state follows it.
-        let (before, after) = stat.rsplit_once(") ")?;
-        let fields: Vec<&str> = after.split_ascii_whitespace().collect();
-        let us = |at: usize| Some(fields.get(at)?.parse::<f64>().ok()? * TICK_US);
-        Some(Self {
-            name: before.split_once('(')?.1.to_owned(),
-            parent: fields.get(1)?.parse().ok()?,
-            own_us: us(11)? + us(12)?,
-            ended_us: us(13)? + us(14)?,
-        })
-    }
 }

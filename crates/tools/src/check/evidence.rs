@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use load::outcome::SOLD_OUT;
+use load::outcome::{NOT_SENT, SOLD_OUT};
 
 use super::addresses::CheckNode;
 use super::sale_record::{HeardAnswer, SaleRecord};
@@ -43,6 +43,15 @@ impl Evidence<'_> {
         let twice = of_buyers.into_iter().filter(|(_, answers)| answers.len() > 1);
         let (_, answers) = twice.min_by_key(|(buyer, _)| *buyer)?;
         Some(answers.iter().take(SHOWN).map(|answer| self.sentence(answer)).collect())
+    }
+
+    /// Whether one of those who bought tried at least twice.
+    #[must_use]
+    pub fn tried_twice(&self) -> bool {
+        let owners: HashSet<usize> = self.sale.yeses().map(|answer| answer.buyer).collect();
+        let heard = self.sale.heard.iter();
+        let of_owners = heard.filter(|it| owners.contains(&it.buyer) && it.outcome != NOT_SENT);
+        of_owners.count() > owners.len()
     }
 
     /// Two buyers who were told of one order.
@@ -158,5 +167,36 @@ impl Evidence<'_> {
         format!(
             "user {user} heard {outcome}{order} {since} {ms:.1} ms of the crowd \"{crowd}\" from {url}"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use load::outcome::ORDERED;
+
+    use super::*;
+
+    #[test]
+    fn a_second_try_is_one_of_a_buyer_who_bought_and_that_was_sent() {
+        let tried_twice = |heard: &[(usize, &'static str)]| {
+            let mut sale = SaleRecord::new(String::new(), String::new());
+            sale.heard.extend(heard.iter().map(|&(buyer, outcome)| HeardAnswer {
+                buyer,
+                user: "u".into(),
+                crowd: "",
+                node: 0,
+                outcome: outcome.into(),
+                order: None,
+                at: Duration::ZERO,
+                is_later: false,
+            }));
+            Evidence { sale: &sale, nodes: &[] }.tried_twice()
+        };
+        assert!(!tried_twice(&[]));
+        assert!(!tried_twice(&[(0, ORDERED), (1, SOLD_OUT), (1, SOLD_OUT)]));
+        assert!(!tried_twice(&[(0, ORDERED), (0, NOT_SENT)]));
+        assert!(tried_twice(&[(0, ORDERED), (1, ORDERED), (1, SOLD_OUT)]));
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Ticks of `/proc/*/stat`, in microseconds: on Linux the same wherever it runs (`proc(5)`).
-const TICK_US: f64 = 10_000.0;
+use crate::process::{Process, TICK_US};
+
 /// A share of all cores from which on a program can do no more.
 const ALL: f64 = 0.9;
 /// A rush that is shorter than this is too short to say.
@@ -31,12 +31,7 @@ impl OwnCpu {
     /// Reads the clocks. `None` where the system does not tell.
     #[must_use]
     pub fn begin() -> Option<CpuReading> {
-        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-        // The name is in parentheses and may hold anything; the state follows it.
-        let (_, after) = stat.rsplit_once(") ")?;
-        let fields: Vec<&str> = after.split_ascii_whitespace().collect();
-        let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
-        let own_us = (ticks(11)? + ticks(12)?) * TICK_US;
+        let own_us = Process::of(std::process::id())?.own_us;
         let stat = std::fs::read_to_string("/proc/stat").ok()?;
         let all = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
         let all: Vec<f64> = all.filter_map(|field| field.parse().ok()).collect();
