@@ -83,14 +83,15 @@ fn print_vouchers(verdict: &DemoVerdict) {
     eprintln!();
 }
 
-fn plain_table() -> Table {
+/// Without lines.
+pub(crate) fn plain_table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table
 }
 
 /// All columns but the first.
-fn align_right(table: &mut Table) {
+pub(crate) fn align_right(table: &mut Table) {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }

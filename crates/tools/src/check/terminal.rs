@@ -1,9 +1,10 @@
 //! A check's report on a terminal. What the target said is escaped: it must not move the cursor.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 use load::latency::LatencyMs;
 
 use super::report::{CheckReport, RushRates};
+use crate::demo_report::{align_right, plain_table};
 
 /// Vouchers that are listed one by one.
 const SHOWN: usize = 6;
@@ -24,7 +25,7 @@ pub fn text(report: &CheckReport) -> String {
     if report.vouchers.len() > SHOWN {
         text += &format!("and {} more\n", report.vouchers.len() - SHOWN);
     }
-    let mut answers = plain();
+    let mut answers = plain_table();
     answers.add_row(["answers", ""]);
     for (outcome, count) in &report.outcomes {
         answers.add_row([escape(outcome), count.to_string()]);
@@ -44,7 +45,7 @@ pub fn text(report: &CheckReport) -> String {
 }
 
 fn vouchers(report: &CheckReport) -> Table {
-    let mut table = plain();
+    let mut table = plain_table();
     table.add_row(["voucher for", "id", "stock", "told yes", "orders", "left"]);
     let number = |number: Option<i64>| number.map_or_else(|| "?".to_owned(), |it| it.to_string());
     let first = report.vouchers.iter().take(SHOWN / 2);
@@ -95,18 +96,6 @@ pub fn escape(text: &str) -> String {
         false => c.escape_default().to_string(),
     };
     text.chars().map(escaped).collect()
-}
-
-fn plain() -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table
-}
-
-fn align_right(table: &mut Table) {
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
 }
 
 #[cfg(test)]
