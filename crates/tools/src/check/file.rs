@@ -134,7 +134,7 @@ pub struct LaterTable {
     pub request: Located<RequestTable>,
     /// How long buyers go on asking; default `30s`.
     pub within: Option<DurationText>,
-    /// The rules. `accepted` means: ask again.
+    /// The rules. `accepted`, `unavailable` and `order_in_progress` mean: ask again.
     #[serde(default)]
     pub answer: Vec<Located<AnswerTable>>,
 }
@@ -168,8 +168,8 @@ pub struct BooksTable {
 pub struct SaleTable {
     /// The stock: of `voucher` as it was put on sale, or of each new one in the rush (default 100).
     pub stock: Option<Located<u32>>,
-    /// Puts a voucher on sale and prints its id. Run by `sh -c` with `STOCK` and `ADDRESS` in its
-    /// environment.
+    /// Puts a voucher on sale and prints its id, a new one each time. Run by `sh -c` with `STOCK` and `ADDRESS`
+    /// in its environment.
     pub command: Option<Located<String>>,
     /// A request to the first address in its place, with `{stock}`.
     pub request: Option<Located<RequestTable>>,

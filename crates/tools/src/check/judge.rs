@@ -132,10 +132,10 @@ impl<'a> Judge<'a> {
                 broken(sentence, booked.into_iter().chain(told.into_iter().flatten()).collect())
             }
             (None, Some(told)) => told_of_two(told),
-            (None, None) if !self.evidence.tried_twice() => {
-                Ruling::Untested("nobody who bought tried a second time".to_owned())
-            }
-            (None, None) => self.untested().unwrap_or(Ruling::Holds),
+            (None, None) => self.untested().unwrap_or_else(|| match self.evidence.tried_twice() {
+                true => Ruling::Holds,
+                false => Ruling::Untested("nobody who bought tried a second time".to_owned()),
+            }),
         }
     }
 
