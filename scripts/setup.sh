@@ -129,6 +129,8 @@ look_for() {
         need catatonit have_catatonit
         need debootstrap have debootstrap
         need netavark have_netavark
+        # netavark runs it, and its package does not ask for it.
+        need iptables have iptables
         need python3 have python3
         need curl have curl
         ;;
@@ -310,6 +312,7 @@ packages_for() { # packages_for MANAGER NAME
     *:catatonit) echo catatonit ;;
     *:debootstrap) echo debootstrap ;;
     *:netavark) echo netavark aardvark-dns ;;
+    *:iptables) echo iptables ;;
     *:python3) echo python3 ;;
 
     apt-get:jdk) echo default-jdk-headless ;;
