@@ -244,19 +244,13 @@ async fn run(plan: RushPlan, told: impl Fn(u64)) -> Result<RushResult, ConfigErr
     let mut tick = interval(TICK);
     loop {
         tokio::select! {
-            result = &mut rush => return result.map_err(|error| unsendable(&error)),
+            result = &mut rush => return result.map_err(unsendable),
             _ = tick.tick() => told(progress.done()),
         }
     }
 }
 
 /// Why nothing could be sent, in one sentence.
-fn unsendable(error: &LoadError) -> ConfigError {
-    let mut sentence = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        sentence += &format!(": {cause}");
-        source = cause.source();
-    }
-    ConfigError(sentence)
+fn unsendable(error: LoadError) -> ConfigError {
+    ConfigError(format!("{:#}", anyhow::Error::from(error)))
 }
