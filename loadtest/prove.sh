@@ -13,7 +13,7 @@
 # First a private server, thrown away afterwards: rush, impatient users, capacity and payments, and an
 # audit of its books. The tools must find it good, and must fail when they are told to expect one order
 # more than there are vouchers. The same in the dialect of hm-dianping, at `seckill play`. Then
-# `seckill lab serve`: the tools must fail at r01, which sells what does not exist, and at r05, which
+# `seckill lab serve`: the tools must fail at r01, which sells what does not exist, and at r05a, which
 # sells twice to one user, and say so; at the rungs that mend this they must pass. `DATABASE_URL` and
 # `REDIS_URL` are ignored. Traffic goes to 127.0.0.1.
 #
@@ -229,12 +229,12 @@ serve lab serve
 crowd=(USERS="$((users / 2))" STOCK=100)
 with_k6 lab 'r01 oversells' 'audit_oversold [1-9]' "${crowd[@]}" RUNG=r01
 with_k6 lab 'r04 does not' holds "${crowd[@]}" RUNG=r04
-with_k6 lab 'r05 sells twice' 'audit_duplicates [1-9]' USERS=20 CLICKS=20 STOCK=1000 RUNG=r05
-with_k6 lab 'r18 does not' holds USERS=20 CLICKS=20 STOCK=1000 RUNG=r18
+with_k6 lab 'r05a sells twice' 'audit_duplicates [1-9]' USERS=20 CLICKS=20 STOCK=1000 RUNG=r05a
+with_k6 lab 'r18a does not' holds USERS=20 CLICKS=20 STOCK=1000 RUNG=r18a
 with_jmeter rush 'r01 oversells' 'audit_oversold [1-9]' "${crowd[@]}" RUNG=r01
 with_jmeter rush 'r04 does not' holds "${crowd[@]}" RUNG=r04
-with_jmeter double_click 'r05 sells twice' 'audit_duplicates [1-9]' USERS=10 CLICKS=50 STOCK=1000 RUNG=r05
-with_jmeter double_click 'r18 does not' holds USERS=10 CLICKS=50 STOCK=1000 RUNG=r18
+with_jmeter double_click 'r05a sells twice' 'audit_duplicates [1-9]' USERS=10 CLICKS=50 STOCK=1000 RUNG=r05a
+with_jmeter double_click 'r18a does not' holds USERS=10 CLICKS=50 STOCK=1000 RUNG=r18a
 stop_server
 
 # --- The end ---------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // A rung of the ladder, before everybody's eyes: the crowd of rush.js against `seckill lab serve`.
-// r01 oversells, r04 does not; with USERS=20 CLICKS=20 r05 sells twice to one user, r18 does not.
+// r01 oversells, r04 does not; with USERS=20 CLICKS=20 r05a sells twice to one user, r18a does not.
 //
 //   seckill lab serve
 //   k6 run -e RUNG=r01 loadtest/k6/lab.js

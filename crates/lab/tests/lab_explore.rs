@@ -22,7 +22,10 @@ async fn arguments_that_make_no_sense_are_refused() {
         (&["explore", "r01", "--from", "nowhere"], "there is no \"nowhere\"; there is: last_one"),
         (&["explore", "r01", "--faults", "fire"], "there is no \"fire\"; there is: lease, kill"),
         (&["explore", "r01", "--max-schedules", "0"], "--max-schedules"),
-        (&["explore", "r13", "--actors", "3"], "r13_watchdog is not explored: it lets several"),
+        (
+            &["explore", "r13d", "--actors", "3"],
+            "r13d_redisson_lock is not explored: it lets several",
+        ),
         (&["explore", "r22", "--actors", "3"], "r22_stream_done_right is not explored: it has a"),
         (&["explore", "--all", "--actors", "3"], "cannot be used with"),
         (&["explore", "r01", "--json", "-", "--html", "-"], "--json and --html both name -"),
@@ -67,7 +70,7 @@ async fn what_a_rung_claims_no_schedule_breaks_and_what_it_does_not_claim_one_do
     let lab = lab().await;
     let mut wrong = Vec::new();
     for name in
-        ["r01", "r03", "r05", "r07a", "r08a", "r11", "r16", "r18", "r19", "r20", "r24", "r25"]
+        ["r01", "r03", "r05a", "r07a", "r08a", "r11", "r16", "r18a", "r19", "r20", "r24", "r25"]
     {
         let rung = ladder::find(name).unwrap();
         let found = explored(&lab, rung).await;
@@ -88,14 +91,14 @@ fn sabotaged(built: &str, claims: &[Invariant], breaks: &[Scenario]) -> &'static
 async fn a_registry_that_says_too_much_or_too_little_is_found_out() {
     let lab = lab().await;
     let told = async |rung| objections(rung, &explored(&lab, rung).await, true).join("\n");
-    let modest = ladder::find("r05").unwrap();
+    let modest = ladder::find("r05a").unwrap();
     let claims = [modest.claims, &[Invariant::OnePerUser]].concat();
-    let too_much = told(sabotaged("r05_check_then_insert", &claims, modest.breaks)).await;
+    let too_much = told(sabotaged("r05a_check_then_insert", &claims, modest.breaks)).await;
     assert!(too_much.contains("breaks one_per_user, which the rung claims to keep"), "{too_much}");
     let naive = ladder::find("r01").unwrap();
     let too_little = told(sabotaged("r04_stock_guard", naive.claims, naive.breaks)).await;
     assert!(too_little.contains("said to break in last_one, and no schedule does"), "{too_little}");
-    let untold = told(sabotaged("r05_check_then_insert", modest.claims, &[])).await;
+    let untold = told(sabotaged("r05a_check_then_insert", modest.claims, &[])).await;
     assert!(untold.contains("breaks one_per_user, and no scenario covers that"), "{untold}");
     lab.close().await.unwrap();
 }
@@ -105,17 +108,17 @@ async fn the_command_names_the_shortest_break_and_plays_it_again() {
     let program = Program::on(&World::new().await);
     let (json, page) = (program.file("explore.json"), program.file("explore.html"));
     let files = ["--json", json.to_str().unwrap(), "--html", page.to_str().unwrap()];
-    let ran = program.run(&[&["lab", "explore", "r05"], &files[..]].concat()).await;
+    let ran = program.run(&[&["lab", "explore", "r05a"], &files[..]].concat()).await;
     assert_eq!(ran.status, 0, "{ran:?}");
     // Two steps of each: six schedules, and where both have counted before either writes, twice.
-    let sum = "r05_check_then_insert from double_click, 1 process: 6 schedules, 4 break one_per_user, 0 unknown";
+    let sum = "r05a_check_then_insert from double_click, 1 process: 6 schedules, 4 break one_per_user, 0 unknown";
     assert!(ran.stdout.contains(sum), "{ran:?}");
     assert!(ran.stdout.contains("the shortest that breaks one_per_user: A1 B1 B2 A2"), "{ran:?}");
     assert!(ran.stdout.contains("    A      counts the orders of this user: 0"), "{ran:?}");
 
-    let again = "seckill lab replay r05_check_then_insert --from double_click --nodes 1 --schedule 'A1 B1 B2 A2'";
+    let again = "seckill lab replay r05a_check_then_insert --from double_click --nodes 1 --schedule 'A1 B1 B2 A2'";
     assert!(ran.stdout.contains(again), "{ran:?}");
-    let again = ["r05", "--from", "double_click", "--nodes", "1", "--schedule", "A1 B1 B2 A2"];
+    let again = ["r05a", "--from", "double_click", "--nodes", "1", "--schedule", "A1 B1 B2 A2"];
     let said = program.says(&[&["lab", "replay"], &again[..]].concat()).await;
     assert!(said.contains("one_per_user breaks: user 1 holds 2 orders"), "{said}");
 
@@ -133,7 +136,7 @@ async fn the_command_names_the_shortest_break_and_plays_it_again() {
     assert!(page.contains("one_per_user: user 1 holds 2 orders") && !page.contains("<script"));
 }
 
-/// The schedules of r13 are many, and wait for leases: these are the ones that matter.
+/// The schedules of r13d are many, and wait for leases: these are the ones that matter.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_production_lock_outlasts_everything_but_a_pause_after_its_last_look() {
     let lab = lab().await;
@@ -144,7 +147,7 @@ async fn the_production_lock_outlasts_everything_but_a_pause_after_its_last_look
         ("A1 A2 A3 P:A B1 B2 B3 B4 B5 B6 A4", true),
     ] {
         let schedule: ExploreSchedule = schedule.parse().unwrap();
-        let rung = ladder::find("r13").unwrap();
+        let rung = ladder::find("r13d").unwrap();
         let from = "double_click".parse().unwrap();
         let setting = Setting::of_schedule(rung, &schedule, from, 2).unwrap();
         let leaf = play_schedule(&lab, &setting, &schedule).await.unwrap();
@@ -156,18 +159,18 @@ async fn the_production_lock_outlasts_everything_but_a_pause_after_its_last_look
 }
 
 /// The last voucher is in the consumer's hands when its process is killed, or the kill comes later: what
-/// the next process makes of it. The shortest breaks of r20 and r21, and the same steps on r22 and r23.
+/// the next process makes of it. The shortest breaks of r20 and r21a, and the same steps on r22 and r23a.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_consumer_had_in_hand_is_lost_only_where_nobody_claims_it() {
     let lab = lab().await;
     for (rung, schedule, broken) in [
         ("r20", "A1 A2 B1 W1 K:W", &[Invariant::NoUndersell, Invariant::NoBrokenPromise][..]),
-        ("r21", "A1 A2 B1 W1 K:W", &[Invariant::NoUndersell, Invariant::NoBrokenPromise]),
-        ("r21", "A1 A2 B1 W1 W2 W3 K:W", &[]),
-        ("r21", "A1 A2 B1 K:W", &[]),
+        ("r21a", "A1 A2 B1 W1 K:W", &[Invariant::NoUndersell, Invariant::NoBrokenPromise]),
+        ("r21a", "A1 A2 B1 W1 W2 W3 K:W", &[]),
+        ("r21a", "A1 A2 B1 K:W", &[]),
         ("r22", "A1 A2 B1 W1 K:W", &[]),
         ("r22", "A1 W1 W2 K:W B1", &[]),
-        ("r23", "A1 A2 W1 W2 K:W B1", &[]),
+        ("r23a", "A1 A2 W1 W2 K:W B1", &[]),
     ] {
         let steps: ExploreSchedule = schedule.parse().unwrap();
         let rung = ladder::find(rung).unwrap();

@@ -10,7 +10,7 @@ use testkit::shop::world::World;
 #[tokio::test]
 async fn what_makes_no_sense_for_the_lock_is_refused() {
     let wrong: [(&[&str], &str); 6] = [
-        (&["lock", "r05"], "`lock` is explored without another name"),
+        (&["lock", "r05a"], "`lock` is explored without another name"),
         (&["lock", "--nodes", "2"], "`lock` is explored without --nodes"),
         (&["lock", "--faults", "kill"], "`lock` is explored without --faults"),
         (&["lock", "--html", "x.html"], "`lock` is explored without --html"),
@@ -18,7 +18,7 @@ async fn what_makes_no_sense_for_the_lock_is_refused() {
             &["lock", "--without", "luck"],
             "there is no \"luck\"; there is: owner_check, grant_record",
         ),
-        (&["r05", "--without", "owner_check"], "--without is for `lock` only"),
+        (&["r05a", "--without", "owner_check"], "--without is for `lock` only"),
     ];
     for (arguments, words) in wrong {
         Program::alone().run(&[&["lab", "explore"], arguments].concat()).await.refused(2, words);

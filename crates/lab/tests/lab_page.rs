@@ -12,9 +12,9 @@ async fn a_run_is_clicked_to_its_break_and_its_address_shows_it_to_somebody_else
     let played = Played::new(options().await).await;
     let page = format!("http://{}/lab", played.api.address);
     let browser = Browser::new("en", DESKTOP).await;
-    browser.open(&format!("{page}?rung=r05")).await;
+    browser.open(&format!("{page}?rung=r05a")).await;
     until_schedule(&browser, "–").await;
-    browser.until_text("#source-title", "crates/ladder/src/r05_check_then_insert.rs").await;
+    browser.until_text("#source-title", "crates/ladder/src/r05a_check_then_insert.rs").await;
     // Both stand where the purchase begins.
     browser.until("document.querySelectorAll('#source .at-a.at-b').length === 1").await;
     browser.until_text("#source .at-a", "async fn buy").await;
@@ -89,7 +89,7 @@ async fn rungs_follow_each_other_with_what_they_change() {
     browser.until_text("#verdict", "Broken: one_per_user").await;
     until_schedule(&browser, "AALBBAAABBB").await;
     // Nonsense in the address is said, and the page goes on.
-    browser.open(&format!("{page}?rung=r05&schedule=AXB")).await;
+    browser.open(&format!("{page}?rung=r05a&schedule=AXB")).await;
     browser.until_text("#message", "is none of them").await;
     browser.press("n").await;
     browser.until_text("#source-title", "r06_global_mutex.rs").await;
@@ -103,7 +103,7 @@ async fn a_phone_shows_it_in_chinese_and_the_language_keeps_the_schedule() {
     let played = Played::new(options().await).await;
     let page = format!("http://{}/lab", played.api.address);
     let browser = Browser::new("zh-CN", PHONE).await;
-    browser.open(&format!("{page}?rung=r13_watchdog&schedule=ABB&users=1&stock=2")).await;
+    browser.open(&format!("{page}?rung=r13d_redisson_lock&schedule=ABB&users=1&stock=2")).await;
     until_schedule(&browser, "ABB").await;
     browser.until_text("h1", "一步一步地演").await;
     browser.until_text("[data-buyer=B]", "等待对方释放锁").await;
@@ -131,7 +131,7 @@ async fn a_session_that_ended_is_played_anew_and_one_that_is_taken_is_waited_for
     let played = Played::new(options().await).await;
     let page = format!("http://{}/lab", played.api.address);
     let browser = Browser::new("en", DESKTOP).await;
-    browser.open(&format!("{page}?rung=r05&schedule=AB&users=1&stock=2")).await;
+    browser.open(&format!("{page}?rung=r05a&schedule=AB&users=1&stock=2")).await;
     until_schedule(&browser, "AB").await;
     let session = browser.value("sessionStorage.getItem('lab-session')").await;
     let at = format!("/api/lab/sessions/{}", session.as_str().unwrap());
@@ -141,7 +141,7 @@ async fn a_session_that_ended_is_played_anew_and_one_that_is_taken_is_waited_for
 
     let other = Browser::new("en", DESKTOP).await;
     other.open(&format!("{page}?rung=r02")).await;
-    other.until_text("#message", "somebody else plays r05_check_then_insert").await;
+    other.until_text("#message", "somebody else plays r05a_check_then_insert").await;
     let session = browser.value("sessionStorage.getItem('lab-session')").await;
     let at = format!("/api/lab/sessions/{}", session.as_str().unwrap());
     played.api.send(played.api.request("DELETE", &at)).await.is(204);

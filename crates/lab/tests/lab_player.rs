@@ -60,9 +60,12 @@ fn steps_of(session: &Value) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_is_played_step_by_step_or_at_once() {
     let played = Played::new(options().await).await;
-    let plan = json!({ "rung": "r05", "users": 1, "processes": 1, "stock": 2 });
+    let plan = json!({ "rung": "r05a", "users": 1, "processes": 1, "stock": 2 });
     let begun = played.opened(&plan).await;
-    assert_eq!((&begun["schedule"], &begun["rung"]), (&json!(""), &json!("r05_check_then_insert")));
+    assert_eq!(
+        (&begun["schedule"], &begun["rung"]),
+        (&json!(""), &json!("r05a_check_then_insert"))
+    );
     let mut last = Value::Null;
     for actor in ["A", "B", "A", "B"] {
         let answer = played.api.post(&steps_of(&begun), &json!({ "actor": actor })).await;
@@ -78,7 +81,7 @@ async fn a_schedule_is_played_step_by_step_or_at_once() {
     let looked = played.api.get(steps_of(&begun).trim_end_matches("/steps")).await;
     assert_eq!(looked.is(200).body, last);
     // Another rung in the same session, and a schedule that goes no further than it can.
-    let body = json!({ "rung": "r13_watchdog", "users": 1, "stock": 2, "schedule": "ABBBA",
+    let body = json!({ "rung": "r13d_redisson_lock", "users": 1, "stock": 2, "schedule": "ABBBA",
         "session": begun["session"] });
     let stopped = played.opened(&body).await;
     assert_eq!((&stopped["schedule"], &stopped["session"]), (&json!("ABB"), &begun["session"]));
@@ -93,15 +96,15 @@ async fn what_cannot_be_played_is_refused_in_a_sentence() {
         json!({ "rung": "r99" }),
         json!({ "rung": "r0" }),
         json!({ "rung": "<script>".repeat(1000) }),
-        json!({ "rung": "r05", "schedule": "ABC" }),
-        json!({ "rung": "r05", "schedule": "A".repeat(65) }),
-        json!({ "rung": "r05", "users": 3 }),
-        json!({ "rung": "r05", "users": -1 }),
-        json!({ "rung": "r05", "processes": 0 }),
-        json!({ "rung": "r05", "stock": 10 }),
-        json!({ "rung": "r05", "stock": 1.5 }),
-        json!({ "rung": "r05", "seed": 1 }),
-        json!({ "rung": "r05", "session": "mine" }),
+        json!({ "rung": "r05a", "schedule": "ABC" }),
+        json!({ "rung": "r05a", "schedule": "A".repeat(65) }),
+        json!({ "rung": "r05a", "users": 3 }),
+        json!({ "rung": "r05a", "users": -1 }),
+        json!({ "rung": "r05a", "processes": 0 }),
+        json!({ "rung": "r05a", "stock": 10 }),
+        json!({ "rung": "r05a", "stock": 1.5 }),
+        json!({ "rung": "r05a", "seed": 1 }),
+        json!({ "rung": "r05a", "session": "mine" }),
         json!({ "schedule": "AB" }),
         json!([]),
     ] {
@@ -138,7 +141,7 @@ async fn what_cannot_be_played_is_refused_in_a_sentence() {
 async fn a_second_player_hears_who_plays_and_takes_over_a_session_that_is_idle() {
     let busy = Played::new(options().await).await;
     let first = busy.opened(&json!({ "rung": "r02" })).await;
-    let refused = busy.api.post(SESSIONS, &json!({ "rung": "r05" })).await;
+    let refused = busy.api.post(SESSIONS, &json!({ "rung": "r05a" })).await;
     let problem = refused.problem(503, "unavailable");
     let detail = problem.body["detail"].as_str().unwrap();
     assert!(detail.starts_with("somebody else plays r02_row_lock; "), "{detail}");
@@ -149,7 +152,7 @@ async fn a_second_player_hears_who_plays_and_takes_over_a_session_that_is_idle()
     busy.api.post(&at, &json!({ "actor": "A" })).await.is(200);
     let ended = busy.api.send(busy.api.request("DELETE", at.trim_end_matches("/steps"))).await;
     ended.is(204);
-    busy.opened(&json!({ "rung": "r05" })).await;
+    busy.opened(&json!({ "rung": "r05a" })).await;
     busy.api.post(&at, &json!({ "actor": "A" })).await.problem(404, "not_found");
     busy.close().await;
 
@@ -169,14 +172,14 @@ async fn a_session_that_nobody_uses_ends_and_another_one_is_played_on_new_server
     let private = PlayerOptions::private();
     let options = PlayerOptions { ends_after: Duration::ZERO, ..private };
     let played = Played::new(options).await;
-    let begun = played.opened(&json!({ "rung": "r05" })).await;
+    let begun = played.opened(&json!({ "rung": "r05a" })).await;
     let ended = async || {
         let at = steps_of(&begun);
         played.api.get(at.trim_end_matches("/steps")).await.status == 404
     };
     eventually("the session has ended", ended).await;
     // It can be played again.
-    let again = played.opened(&json!({ "rung": "r05", "schedule": "AB" })).await;
+    let again = played.opened(&json!({ "rung": "r05a", "schedule": "AB" })).await;
     assert_eq!(again["schedule"], "AB");
     played.close().await;
 }

@@ -55,7 +55,7 @@ rungs! {
     r02_row_lock
     r03_version_cas
     r04_stock_guard
-    r05_check_then_insert
+    r05a_check_then_insert
     r06_global_mutex
     r07a_user_mutex_inside_tx
     r07b_user_mutex
@@ -65,17 +65,17 @@ rungs! {
     r10_owner_check
     r11_lua_release
     r12_reentrant
-    r13_watchdog
+    r13d_redisson_lock
     r14_multi_lock
     r15_redlock
     r16_fencing
     r17_zookeeper
-    r18_constraints
+    r18a_constraints
     r19_group_commit
     r20_lua_and_queue
-    r21_lua_and_stream
+    r21a_lua_and_stream
     r22_stream_done_right
-    r23_outbox
+    r23a_outbox
     r24_expire_by_timer
     r25_expire_by_condition
 }
@@ -88,7 +88,7 @@ async fn a_row_that_its_code_belies_is_found_out() {
     };
     let lab = lab().await;
     let find = |id: &str| ladder::find(id).unwrap();
-    let modest = find("r05_check_then_insert");
+    let modest = find("r05a_check_then_insert");
     let too_much = Rung { claims: &[Invariant::NoOversell, Invariant::OnePerUser], ..*modest };
     let said_to_break = (LabClaim::Breaks, Observed::Holds);
     let said_to_hold = (LabClaim::Holds, Observed::Breaks);

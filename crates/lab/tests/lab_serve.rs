@@ -208,19 +208,19 @@ async fn plain_requests_oversell_the_naive_rung_and_not_the_guarded_one() {
 async fn a_buyer_is_who_the_token_says() {
     let world = World::new().await;
     let serving = Serving::on(&world).await;
-    let voucher = serving.voucher("r18_constraints", 2).await;
-    let (status, ordered) = serving.buy("r18", &voucher, Some(7)).await;
+    let voucher = serving.voucher("r18a_constraints", 2).await;
+    let (status, ordered) = serving.buy("r18a", &voucher, Some(7)).await;
     assert_eq!(status, 201, "{ordered}");
     assert_eq!((&ordered["user_id"], &ordered["voucher_id"]), (&"7".into(), &json!(voucher)));
     assert!(ordered["order_id"].as_str().unwrap().parse::<i64>().unwrap() > 0);
     // It was answered at once, and can be asked for all the same.
-    assert_eq!(serving.ask("r18", &voucher, 7).await, (200, ordered));
-    let (status, unknown) = serving.ask("r18", &voucher, 8).await;
+    assert_eq!(serving.ask("r18a", &voucher, 7).await, (200, ordered));
+    let (status, unknown) = serving.ask("r18a", &voucher, 8).await;
     assert_eq!((status, &unknown["code"]), (404, &"no_purchase".into()), "{unknown}");
-    let (status, refused) = serving.buy("r18", &voucher, Some(7)).await;
+    let (status, refused) = serving.buy("r18a", &voucher, Some(7)).await;
     assert_eq!((status, &refused["code"]), (409, &"already_bought".into()));
-    assert_eq!(serving.buy("r18", &voucher, None).await.0, 201);
-    let (status, refused) = serving.buy("r18", &voucher, None).await;
+    assert_eq!(serving.buy("r18a", &voucher, None).await.0, 201);
+    let (status, refused) = serving.buy("r18a", &voucher, None).await;
     assert_eq!((status, &refused["code"]), (409, &"sold_out".into()));
     // The naive rung does not ask who it is.
     let voucher = serving.voucher("r01", 5).await;
@@ -269,7 +269,7 @@ async fn what_makes_no_sense_is_refused_with_a_sentence() {
     let world = World::new().await;
     let serving = Serving::on(&world).await;
     let own = serving.voucher("r04", 1).await;
-    let of_another = format!("/lab/r05/vouchers/{own}/orders");
+    let of_another = format!("/lab/r05a/vouchers/{own}/orders");
     let orders = format!("/lab/r04/vouchers/{own}/orders");
     for (path, status, code) in [
         ("/lab/r99/vouchers/1/orders", 404, "rung_not_found"),

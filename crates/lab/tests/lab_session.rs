@@ -97,7 +97,7 @@ fn every_rung_has_a_lesson_that_writes_before_it_answers() {
 async fn two_clicks_that_both_count_first_are_both_sold_to() {
     let world = lab().await;
     let mut session =
-        LabSession::start(&world, plan("r05_check_then_insert", 1, 1, 2)).await.unwrap();
+        LabSession::start(&world, plan("r05a_check_then_insert", 1, 1, 2)).await.unwrap();
     let begun = session.state().await.unwrap();
     assert_eq!(begun.actors[0].at, "not_begun");
     assert!(begun.actors.iter().all(|actor| actor.can_step && actor.line.is_some()));
@@ -119,7 +119,7 @@ async fn two_clicks_that_both_count_first_are_both_sold_to() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_buyer_who_waits_for_the_lock_goes_on_in_the_step_that_gives_it_back() {
     let world = lab().await;
-    let mut session = LabSession::start(&world, plan("r13_watchdog", 1, 2, 2)).await.unwrap();
+    let mut session = LabSession::start(&world, plan("r13d_redisson_lock", 1, 2, 2)).await.unwrap();
     session.play(&schedule("ABB")).await.unwrap();
     let waiting = session.state().await.unwrap();
     assert_eq!(waiting.actors[1].at, "waits_in_process");

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use faults::ZooKeeperNode;
 use ladder::{Invariant, LockKind, RUNGS, Rung, Scenario, find};
@@ -13,14 +13,36 @@ use seckill_lab::{Cell, replay, scenarios};
 
 use crate::lab_replays::lab;
 
-/// The two that are twins.
-const COURSE: [&str; 2] = ["docs/ladder.md", "docs/ladder.zh-CN.md"];
+/// How the names of the pages in either language end.
+const LANGUAGES: [&str; 2] = [".md", ".zh-CN.md"];
 
-/// Where timelines and quotations stand.
-const PAGES: [&str; 4] = ["docs/ladder.md", "docs/ladder.zh-CN.md", "README.md", "README.zh-CN.md"];
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
 
 fn read(file: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)).unwrap()
+    let text = fs::read_to_string(repository().join(file));
+    text.unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// The pages of the course in English, without `.md`: the index, and everything in its directory.
+fn course() -> Vec<String> {
+    let entries = fs::read_dir(repository().join("docs/ladder")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let english = names.filter_map(|name| Some(name.strip_suffix(".md")?.to_owned()));
+    let mut pages: Vec<String> = english
+        .filter(|name| !name.ends_with(".zh-CN"))
+        .map(|name| format!("docs/ladder/{name}"))
+        .collect();
+    pages.push("docs/ladder".to_owned());
+    pages.sort();
+    pages
+}
+
+/// Where timelines and quotations stand.
+fn pages() -> Vec<String> {
+    let stems = course().into_iter().chain(["README".to_owned()]);
+    stems.flat_map(|stem| LANGUAGES.map(|language| format!("{stem}{language}"))).collect()
 }
 
 /// A fenced block.
@@ -153,7 +175,7 @@ fn what_differs_from_run_to_run_is_left_out_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread")]
 #[allow(clippy::explicit_write)] // what the macro writes is shown only when a test fails
 async fn every_timeline_is_what_the_lab_prints_today() {
-    let all: Vec<Block> = PAGES.into_iter().flat_map(blocks_of).collect();
+    let all: Vec<Block> = pages().iter().flat_map(|page| blocks_of(page)).collect();
     let (mut cells, mut wrong) = (BTreeMap::new(), Vec::new());
     let world = lab().await;
     let zookeeper = ZooKeeperNode::find();
@@ -191,7 +213,7 @@ fn quoted(block: &Block) -> Option<String> {
 #[test]
 fn every_quotation_is_in_the_file_that_it_names() {
     let (mut count, mut wrong) = (0, Vec::new());
-    for block in PAGES.into_iter().flat_map(blocks_of) {
+    for block in pages().iter().flat_map(|page| blocks_of(page)) {
         let Some(file) = quoted(&block) else { continue };
         // Whole lines.
         let found = format!("\n{}", read(&file)).contains(&format!("\n{}\n", block.text()));
@@ -207,38 +229,36 @@ fn every_quotation_is_in_the_file_that_it_names() {
 /// What is written for whom cannot differ in what was played and what is quoted.
 #[test]
 fn the_twins_have_the_same_blocks_in_the_same_order() {
-    let [english, chinese] = COURSE.map(|file| {
-        let found = blocks_of(file).into_iter().filter(|block| block.info() != ["sh"]);
-        found.map(|block| (block.info.clone(), block.text())).collect::<Vec<_>>()
-    });
-    for (one, other) in english.iter().zip(&chinese) {
-        assert_eq!(one, other);
+    for page in course() {
+        let [english, chinese] = LANGUAGES.map(|language| {
+            let found = blocks_of(&format!("{page}{language}")).into_iter();
+            // A block that names nothing is for reading only: its comments are translated.
+            let found = found.filter(|block| block.info.len() > 1);
+            found.map(|block| (block.info.clone(), block.text())).collect::<Vec<_>>()
+        });
+        for (one, other) in english.iter().zip(&chinese) {
+            assert_eq!(one, other, "{page}");
+        }
+        assert_eq!(english.len(), chinese.len(), "{page}");
     }
-    assert_eq!(english.len(), chinese.len());
 }
 
 #[test]
-fn every_rung_has_a_section_in_the_order_of_the_ladder() {
-    for file in COURSE {
-        let text = read(file);
-        let sections = text.lines().filter_map(|line| line.strip_prefix("## r"));
-        let sections: Vec<String> = sections.map(|rest| format!("r{rest}")).collect();
-        let expected: Vec<&str> = RUNGS.iter().map(|rung| rung.id).collect();
-        assert_eq!(sections, expected, "{file}");
-        for rung in RUNGS {
-            // A section shows what it talks of.
-            let (_, section) = text.split_once(&format!("\n## {}\n", rung.id)).unwrap();
-            let section = section.split("\n## ").next().unwrap();
-            let place = format!("{file}, {}", rung.id);
-            assert!(section.contains(&format!("```text {} ", rung.id)), "{place}: no timeline");
-            assert!(
-                ["```rust", "```lua", "```sql"].iter().any(|code| section.contains(code)),
-                "{place}: no code"
-            );
-            let label = rung.id.split('_').next().unwrap();
-            let command = format!("`seckill lab replay {label}");
-            assert!(section.contains(&command), "{place}: not how to see it");
-        }
+fn every_rung_has_a_page() {
+    for (rung, language) in RUNGS.iter().flat_map(|rung| LANGUAGES.map(|language| (rung, language)))
+    {
+        let file = format!("docs/ladder/{}{language}", rung.id);
+        let page = read(&file);
+        assert!(page.starts_with(&format!("# {}\n", rung.id)), "{file}");
+        // A page shows what it talks of.
+        assert!(page.contains(&format!("```text {} ", rung.id)), "{file}: no timeline");
+        assert!(
+            ["```rust", "```lua", "```sql"].iter().any(|code| page.contains(code)),
+            "{file}: no code"
+        );
+        let label = rung.id.split('_').next().unwrap();
+        let command = format!("`seckill lab replay {label}");
+        assert!(page.contains(&command), "{file}: not how to see it");
     }
 }
 
@@ -250,32 +270,35 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
 
 #[test]
 fn the_tables_are_those_of_the_registry() {
-    for file in COURSE {
-        let text = read(file);
-        let rows = rows(&text);
-        let (stages, claims): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.len() == 3);
-        let name = |id: &str| format!("[{id}](#{id})");
+    for language in LANGUAGES {
+        let index = format!("docs/ladder{language}");
+        let text = read(&index);
+        let linked: Vec<&str> = rows(&text).into_iter().map(|row| row[0]).collect();
+        let expected: Vec<String> = RUNGS
+            .iter()
+            .map(|rung| format!("[{id}](ladder/{id}{language})", id = rung.id))
+            .collect();
+        assert_eq!(linked, expected, "{index}");
+
         let words = |names: Vec<&str>| match names.is_empty() {
             true => "–".to_owned(),
             false => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
         };
-        for rung in RUNGS {
-            let stage = stages.iter().filter(|row| row[0] == name(rung.id)).count();
-            assert_eq!(stage, 1, "{file}: {} in the table of stages", rung.id);
-        }
         let expected: Vec<[String; 3]> = RUNGS
             .iter()
             .map(|rung| {
                 let keeps = rung.claims.iter().map(|claim| claim.as_str()).collect();
                 let breaks = rung.breaks.iter().map(|scenario| scenario.as_str()).collect();
-                [name(rung.id), words(keeps), words(breaks)]
+                [format!("[{id}]({id}{language})", id = rung.id), words(keeps), words(breaks)]
             })
             .collect();
-        let found: Vec<[String; 3]> = claims
+        let lab = format!("docs/ladder/lab{language}");
+        let text = read(&lab);
+        let found: Vec<[String; 3]> = rows(&text)
             .iter()
             .map(|row| [row[0].to_owned(), row[1].to_owned(), row[2].to_owned()])
             .collect();
-        assert_eq!(found, expected, "{file}: the table of claims");
+        assert_eq!(found, expected, "{lab}: the table of claims");
     }
 }
 
@@ -313,8 +336,8 @@ fn matrix() -> String {
 
 #[test]
 fn the_matrix_is_that_of_the_registry() {
-    for file in COURSE {
-        let blocks = blocks_of(file);
+    for file in LANGUAGES.map(|language| format!("docs/ladder/lab{language}")) {
+        let blocks = blocks_of(&file);
         let block = blocks.iter().find(|block| block.info() == ["text", "matrix"]);
         let found = block.unwrap_or_else(|| panic!("{file} has no matrix")).text();
         assert!(found == matrix(), "{file}: the matrix is\n{}", matrix());

@@ -11,7 +11,7 @@ create table fences (
     primary key (user_id, voucher_id)
 );
 
--- What has to be told of an order, written in the order's own transaction (r23). A row goes when
+-- What has to be told of an order, written in the order's own transaction (r23a). A row goes when
 -- it has been done.
 create table outbox (
     order_id     bigint primary key,
@@ -20,7 +20,7 @@ create table outbox (
 );
 create index outbox_of_stream on outbox (stream, order_id);
 
--- What comes after an order (r23): the payment, which looks whether it was begun, and the mail,
+-- What comes after an order (r23a): the payment, which looks whether it was begun, and the mail,
 -- which does not.
 create table payments_begun (order_id bigint primary key);
 create table mails (order_id bigint not null);

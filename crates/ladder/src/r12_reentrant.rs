@@ -3,7 +3,7 @@
 //! *Holds.* As r11, and code that holds the lock may call code that takes it.
 //! *Breaks when* the reply to a release is lost and it is sent again: one hold too many is
 //! given back. And when the work outlives the lease.
-//! *Next.* Renew the lease while the work goes on, and make the release safe to resend (r13).
+//! *Next.* Renew the lease while the work goes on, and make the release safe to resend (r13d).
 
 use std::sync::LazyLock;
 

@@ -3,7 +3,7 @@
 //! *Holds.* One order per user, also when a holder slept past its lease: the store itself refuses the
 //! late one.
 //! *Breaks when* the lock's server is gone: then nobody buys. And it is one more row to write.
-//! *Next.* A lock service that does not forget (r17); or no lock at all (r18).
+//! *Next.* A lock service that does not forget (r17); or no lock at all (r18a).
 
 use async_trait::async_trait;
 use sqlx::PgPool;

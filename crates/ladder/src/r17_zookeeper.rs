@@ -4,7 +4,7 @@
 //! with its session. (An ensemble bears the loss of a minority of its servers; the lab runs one.)
 //! *Breaks when* the holder is stopped past its session, between its last look and its write:
 //! the service knows better, the database does not. It is slow, and one more system to run.
-//! *Next.* Let the database judge, which has the data anyway (r18).
+//! *Next.* Let the database judge, which has the data anyway (r18a).
 
 use std::time::Duration;
 

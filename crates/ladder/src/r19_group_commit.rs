@@ -4,7 +4,7 @@
 //! *Holds.* Everything, and faster the greater the crowd: a row is locked, and the disk is
 //! waited for, once a batch.
 //! *Breaks when* nothing breaks it. It is the most code of all the rungs, and with one buyer at
-//! a time no faster than r18.
+//! a time no faster than r18a.
 //! *Next.* More vouchers, more nodes: `docs/benchmarks.md` says where the next limit is.
 
 use std::sync::Arc;

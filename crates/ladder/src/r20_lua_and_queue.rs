@@ -6,7 +6,7 @@
 //! vouchers are gone. When the queue is full. When Redis comes back from an older snapshot.
 //! As widely copied: without the course's lock per user, its count of the user's orders, and its
 //! look at what the update came to.
-//! *Next.* Keep the queue where the death of a process does not reach it (r21).
+//! *Next.* Keep the queue where the death of a process does not reach it (r21a).
 
 use std::sync::LazyLock;
 

@@ -6,7 +6,7 @@
 //! `fsync`, a failover to a replica that lags. The buyer never hears an answer. And when two
 //! consumers die with one entry: it is given up, its voucher is on sale again, and a buyer who came
 //! meanwhile was told "sold out".
-//! *Next.* Let the database decide, and the stream only carry what comes after (r23).
+//! *Next.* Let the database decide, and the stream only carry what comes after (r23a).
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -2,7 +2,7 @@
 //! (`DelayQueue`, `HashedWheelTimer`; or a key that expires in Redis, with a notification) says that the
 //! time is over. The order is read; if it is unpaid it is cancelled, and then its voucher is given back.
 //! The payment handler, too, reads "unpaid" and then writes "paid".
-//! *Holds.* One live order per user: the unique index of r18 stays.
+//! *Holds.* One live order per user: the unique index of r18a stays.
 //! *Breaks when* the process dies: its timers are forgotten, and the stock is stuck for ever. (A
 //! notification of Redis is sent once, and lost where nobody listens.) When a payment and the end of the
 //! time both read "unpaid": both win. When a payment comes late: the money is taken for an order that is

@@ -43,7 +43,7 @@ course! {
     r04_stock_guard: "where stock > 0", "where stock > 0";
         "乐观锁：不管刚才读到多少，只要还有就写。"
         "同一个用户点了两次：没有人数过他的订单。"
-    r05_check_then_insert: "count the user's orders first", "先数该用户的订单";
+    r05a_check_then_insert: "count the user's orders first", "先数该用户的订单";
         "一人一单：卖之前先数这个用户的订单。"
         "同一个用户点了两次：两个请求都在对方写之前数完了。"
     r06_global_mutex: "one mutex around everything", "一把锁包住一切";
@@ -73,7 +73,7 @@ course! {
     r12_reentrant: "a hash: owner → holds", "哈希：持有者 → 次数";
         "可重入：锁是一个哈希，持有者 → 次数。"
         "释放的答复丢了、又发了一次；或者工作比租期长。"
-    r13_watchdog: "renewal, waiting by publish and subscribe", "续期，用发布订阅等待";
+    r13d_redisson_lock: "renewal, waiting by publish and subscribe", "续期，用发布订阅等待";
         "生产用的锁：看门狗续期，等待者被叫醒，锁丢了会告诉持有者。"
         "唯一的 Redis 忘了这把锁；或者持有者在最后一次检查与写之间停住了。"
     r14_multi_lock: "all of three Redis", "三个 Redis 全部拿到";
@@ -88,7 +88,7 @@ course! {
     r17_zookeeper: "a place in a ZooKeeper queue", "在 ZooKeeper 里排队";
         "在 ZooKeeper 里排队，位置由持有者的会话维持。"
         "持有者在最后一次检查与写之间停过了会话。"
-    r18_constraints: "no lock: unique and stock > 0", "不要锁：unique 加 stock > 0";
+    r18a_constraints: "no lock: unique and stock > 0", "不要锁：unique 加 stock > 0";
         "不要锁：由数据库的约束裁决每一次购买。"
         "没有什么能攻破它；只是慢。"
     r19_group_commit: "many purchases in one transaction", "许多次购买合成一个事务";
@@ -97,13 +97,13 @@ course! {
     r20_lua_and_queue: "Lua in Redis decides, a queue in the process writes", "Redis 里的 Lua 裁决，进程内队列写库";
         "异步：一个 Lua 脚本在 Redis 里裁决，先答复，进程内的队列稍后写数据库。"
         "进程死时队列里还有订单；队列满了；Redis 从旧快照恢复。"
-    r21_lua_and_stream: "Lua and a stream, as widely taught", "Lua 加 Stream，照通行的教法";
+    r21a_lua_and_stream: "Lua and a stream, as widely taught", "Lua 加 Stream，照通行的教法";
         "脚本同时把订单放进 Stream，消费者组 g1、各进程都叫 c1 的消费者写库。"
         "消费者手里拿着消息死了；毒消息；共用一个消费者名；重复投递；组从 $ 建；流被裁剪；Redis 丢了数据。"
     r22_stream_done_right: "the stream done right", "把 Stream 用对";
         "各有其名的消费者，认领闲置消息，死信，库存条件与唯一索引同在一个事务，提交之后才确认；买家轮询结果。"
         "Redis 丢了它确认过的东西：断电，或故障转移到落后的副本。"
-    r23_outbox: "the database decides, an outbox feeds the stream", "数据库裁决，发件箱喂给 Stream";
+    r23a_outbox: "the database decides, an outbox feeds the stream", "数据库裁决，发件箱喂给 Stream";
         "订单与发件箱同在一个事务；中继把它放进 Stream，供后续的支付与邮件。"
         "消费者不幂等：中继死在发布与标记之间，会发布两次。"
     r24_expire_by_timer: "a timer in the process ends unpaid orders", "进程内的定时器取消未支付订单";

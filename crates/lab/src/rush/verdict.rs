@@ -261,12 +261,12 @@ mod tests {
         let twelve_sold = &[("ordered", 12), ("sold_out", 8)];
         let accepted = &[("accepted", 10)];
         for (rung, books, lost, told, broken, as_claimed) in [
-            ("r18", (10, 10, 0), 0, ALL_SOLD, &[][..], true),
+            ("r18a", (10, 10, 0), 0, ALL_SOLD, &[][..], true),
             ("r01", (12, 12, -2), 0, twelve_sold, &[NoOversell], true),
             ("r04", (12, 12, -2), 0, twelve_sold, &[NoOversell], false),
             ("r01", (12, 12, 3), 0, twelve_sold, &[NoOversell, NoUndersell], false),
-            ("r05", (10, 9, 0), 0, ALL_SOLD, &[OnePerUser], true),
-            ("r18", (10, 9, 0), 0, ALL_SOLD, &[OnePerUser], false),
+            ("r05a", (10, 9, 0), 0, ALL_SOLD, &[OnePerUser], true),
+            ("r18a", (10, 9, 0), 0, ALL_SOLD, &[OnePerUser], false),
             ("r03", (9, 9, 1), 0, NINE_SOLD, &[NoUndersell], true),
             ("r04", (9, 9, 1), 0, NINE_SOLD, &[NoUndersell], false),
             ("r04", (10, 10, 1), 0, ALL_SOLD, &[NoUndersell], false),
@@ -275,14 +275,14 @@ mod tests {
             // A rung that writes later breaks another promise, and some rungs do not make that one.
             ("r22", (10, 10, 0), 0, accepted, &[], true),
             ("r22", (8, 8, 2), 0, accepted, &[NoBrokenPromise], true),
-            ("r21", (10, 10, 0), 2, ALL_SOLD, &[NoBrokenPromise], true),
-            ("r23", (10, 10, 0), 2, ALL_SOLD, &[NoBrokenPromise], false),
+            ("r21a", (10, 10, 0), 2, ALL_SOLD, &[NoBrokenPromise], true),
+            ("r23a", (10, 10, 0), 2, ALL_SOLD, &[NoBrokenPromise], false),
         ] {
             let rush = rushed(rung, books, lost, told);
             assert_eq!(rush.broken, broken, "{rush:?}");
             assert_eq!((rush.holds, rush.as_claimed), (broken.is_empty(), as_claimed), "{rush:?}");
         }
-        let twice = rushed("r05", (10, 9, 0), 0, ALL_SOLD).witnesses;
+        let twice = rushed("r05a", (10, 9, 0), 0, ALL_SOLD).witnesses;
         assert_eq!(twice, ["1 sold twice to one buyer: 10 orders of 9; user 7 holds 3 and 4"]);
     }
 
@@ -294,10 +294,10 @@ mod tests {
             ("r15", "not_sent", false),
             ("r15", "unavailable", true),
             ("r17", "unavailable", true),
-            ("r18", "unavailable", false),
-            ("r23", "unavailable", false),
+            ("r18a", "unavailable", false),
+            ("r23a", "unavailable", false),
             // Half of them, from one server: that is no accident.
-            ("r13", "unavailable", false),
+            ("r13d", "unavailable", false),
         ] {
             let rush = rushed(rung, (10, 10, 0), 0, &[("ordered", 10), (code, 10)]);
             assert_eq!((rush.unexpected, rush.broken.len()), (10, 0), "{rush:?}");

@@ -95,7 +95,7 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
         ),
         Scenario::ResentRelease => unless(
             rung.lock == LockKind::Redis(1) && rung.can(Capability::Reenter),
-            "has no second hold, or gives it back on each of its servers as r13 does on one",
+            "has no second hold, or gives it back on each of its servers as r13d does on one",
         ),
         Scenario::NodeDown => unless(matches!(rung.lock, LockKind::Redis(2..)), ONE_SERVER),
         Scenario::Failover | Scenario::Amnesia => {

@@ -52,7 +52,7 @@ pub(super) fn absent(scenario: Scenario) -> Option<&'static str> {
         Scenario::Nested => Some("buys nothing on the way"),
         Scenario::LostWakeup => Some("turns a second request away, nobody waits"),
         Scenario::NodeDown => Some(ONE_SERVER),
-        _ => Some("has no pause points inside the lock, which is that of r13"),
+        _ => Some("has no pause points inside the lock, which is that of r13d"),
     }
 }
 
