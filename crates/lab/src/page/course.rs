@@ -87,7 +87,7 @@ course! {
         "锁的服务器没了：谁也买不到。"
     r17_zookeeper: "a place in a ZooKeeper queue", "在 ZooKeeper 里排队";
         "在 ZooKeeper 里排队，位置由持有者的会话维持。"
-        "持有者在最后一次检查与写之间停过了会话。"
+        "持有者在最后一次检查之后、写入之前被暂停，醒来时会话已过期。"
     r18a_constraints: "no lock: unique and stock > 0", "不要锁：unique 加 stock > 0";
         "不要锁：由数据库的约束裁决每一次购买。"
         "没有什么能攻破它；只是慢。"
