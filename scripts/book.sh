@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# docs/ as a static site, which opens without a server: `make book`.
+#
+#   scripts/book.sh DIRECTORY [RUNG...]
+#
+# Renders every page of docs/ with mdBook into DIRECTORY/html. The schedules of the rungs (all where none is
+# named) are explored first, on private servers, by the program that SECKILL names; each rung's page links to
+# a page on which one replays them.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+[ $# -gt 0 ] || {
+    echo 'usage: scripts/book.sh DIRECTORY [RUNG...]' >&2
+    exit 2
+}
+book=$(mkdir -p "$1" && realpath "$1")
+shift
+seckill=${SECKILL:-target/release/seckill}
+tools=${CARGO_TARGET_DIR:-target}/book
+# With more preemptions the later rungs have thousands of schedules, which nobody reads.
+bound=${BOUND:-1}
+max_schedules=800
+
+rm -rf "$book/src" "$book/html"
+mkdir -p "$book/src"
+cp -r docs/*.md docs/images docs/ladder "$book/src"
+cp docs/book/book.toml docs/book/diagrams.js "$tools/mermaid.min.js" "$book"
+
+# --- The contents ----------------------------------------------------------------------------
+
+# The rungs in order: `r01_naive`.
+rungs() {
+    for page in docs/ladder/r[0-9]*.zh-CN.md; do basename "$page" .zh-CN.md; done
+}
+
+# A page is called what its first heading says.
+entry() { # entry INDENT FILE
+    [ -e "$book/src/$2" ] || return 0
+    printf '%s- [%s](%s)\n' "$1" "$(sed -n '1s/^# //p' "$book/src/$2")" "$2"
+}
+
+contents() { # contents ENDING: the pages of one language
+    entry '' "ladder$1"
+    for rung in $(rungs); do entry '  ' "ladder/$rung$1"; done
+    for page in "$book"/src/ladder/*"$1"; do
+        name=ladder/$(basename "$page")
+        # `*.md` finds the Chinese pages, too.
+        case $1:$name in .md:*.zh-CN.md | *:ladder/r[0-9]*) continue ;; esac
+        entry '  ' "$name"
+    done
+    for page in locks reference check reliability benchmarks postgresql scaling; do entry '' "$page$1"; done
+}
+
+{
+    printf '# Summary\n\n# English\n\n'
+    contents .md
+    printf '\n# 中文\n\n'
+    contents .zh-CN.md
+} >"$book/src/SUMMARY.md"
+
+# --- Links that lead out of docs/ ------------------------------------------------------------
+
+# A file comes along under `source/`, as text; a directory is only named.
+find "$book/src" -name '*.md' | while read -r page; do
+    directory=$(dirname "${page#"$book/src/"}")
+    up=$([ "$directory" = . ] || echo ../)
+    grep -oE '\]\((\.\./)+[^)# ]*' "$page" | sort -u | cut -c3- | while read -r link; do
+        file=$(realpath --canonicalize-missing --relative-to=. "docs/$directory/$link")
+        case $file in docs/*) continue ;; esac
+        if [ -f "$file" ]; then
+            mkdir -p "$book/src/source/$(dirname "$file")"
+            # mdBook takes what ends in .md for one of its own pages.
+            copy=source/${file%.md}.txt
+            cp "$file" "$book/src/$copy"
+            sed -i "s|]($link\(#[^)]*\)\?)|]($up$copy)|g" "$page"
+        else
+            sed -i "s|\[\([^]]*\)\]($link)|\1|g" "$page"
+        fi
+    done || true
+done
+
+# --- The schedules ---------------------------------------------------------------------------
+
+mkdir -p "$book/src/replays"
+# shellcheck disable=SC2046 # a list of words
+[ $# -gt 0 ] || set -- $(rungs)
+for rung in "$@"; do
+    page=$book/src/replays/$rung.html
+    echo "exploring $rung" >&2
+    if ! "$seckill" lab explore "$rung" --bound "$bound" --max-schedules "$max_schedules" --html "$page" \
+        >"$book/explore.log" 2>&1; then
+        # What this machine lacks is said, and is no reason to have no book.
+        tail -n 2 "$book/explore.log" >&2
+    fi
+    [ -s "$page" ] || continue
+    for language in .md .zh-CN.md; do
+        text='Replay the recorded schedules of this rung, step by step'
+        [ "$language" = .md ] || text='逐步回放这一级录下的所有调度'
+        [ ! -e "$book/src/ladder/$rung$language" ] ||
+            printf '\n[%s](../replays/%s.html)\n' "$text" "$rung" >>"$book/src/ladder/$rung$language"
+    done
+done
+rm -f "$book/explore.log"
+
+"$tools/mdbook/bin/mdbook" build --dest-dir "$book/html" "$book"
+
+# --- No link leads nowhere -------------------------------------------------------------------
+
+dead=$(
+    cd "$book/html"
+    find . -name '*.html' ! -path './replays/*' ! -name 404.html -print0 |
+        xargs -0 grep -oE '(href|src)="[^"#]+' |
+        sed -E 's/^([^:]*\/)([^/:]*):(href|src)="/\1 \2 /' | grep -vE ' (https?|mailto|data):' | sort -u |
+        while read -r directory page link; do
+            [ -e "$directory$link" ] || [ -e "$directory$(printf '%b' "${link//%/\\x}")" ] ||
+                printf '%s%s: %s\n' "$directory" "$page" "$link"
+        done
+)
+if [ -n "$dead" ]; then
+    printf 'links that lead nowhere:\n%s\n' "$dead" >&2
+    exit 1
+fi
+echo "$book/html/index.html"
