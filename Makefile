@@ -82,6 +82,11 @@ test-redisson: ## the lock beside the real Redisson of Java, newest and 3.x; 2 m
 	$(CARGO) build --locked $(SERVER)
 	crates/redisson-lock/tests/redisson/run.sh $(TARGET_DIR)/debug/seckill $(TARGET_DIR)/redisson $(ARGS)
 
+.PHONY: course-java
+course-java: ## does the Java of the course compile? ten seconds; ARGS=docs/ladder/r01_naive.md for one page
+	@scripts/setup.sh course-java
+	crates/ladder/tests/java/run.sh $(TARGET_DIR)/course-java $(ARGS)
+
 # A round is run again by the line it prints. Where there is no libfaketime no clock jumps.
 ROUNDS ?= 100
 SEED   ?=

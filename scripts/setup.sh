@@ -14,6 +14,7 @@
 #   scripts/setup.sh deploy-check  what checks compose files, manifests and alerts
 #   scripts/setup.sh containers podman and what makes images without a registry, where Docker is not
 #   scripts/setup.sh redisson   build + Redis, a JDK and Maven
+#   scripts/setup.sh course-java  a JDK and Maven
 #   scripts/setup.sh pooler     PgBouncer, and the openssl by which tests make certificates
 #   scripts/setup.sh faketime   libfaketime, by which the clock of one process jumps
 #   scripts/setup.sh book       runtime + mdBook, built by cargo, and Mermaid from npm
@@ -138,6 +139,9 @@ look_for() {
     redisson)
         look_for build
         need redis have redis-server
+        look_for course-java
+        ;;
+    course-java)
         need jdk have_jdk
         need maven have mvn
         ;;
@@ -159,7 +163,7 @@ look_for() {
         need citus have_citus
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, ceiling, bench, loadtest, fuzz-api, deploy-check, containers, redisson, pooler, faketime, book, scale."
+        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, ceiling, bench, loadtest, fuzz-api, deploy-check, containers, redisson, course-java, pooler, faketime, book, scale."
         ;;
     esac
 }
@@ -584,7 +588,7 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|ceiling|bench|loadtest|fuzz-api|deploy-check|containers|redisson|pooler|faketime|book|scale ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|ceiling|bench|loadtest|fuzz-api|deploy-check|containers|redisson|course-java|pooler|faketime|book|scale ...'
 if [ "$1" = citus-package ]; then
     citus_package
     exit
