@@ -92,4 +92,4 @@ esac
 count=$(sources "$build/pages" "$@") || fail 'a page has no Java'
 [ "$count" -gt 0 ] || fail 'there is no Java block in these pages'
 compile "$build/pages" >&2 || fail 'these blocks do not compile'
-echo "course-java: $count blocks compile"
+echo "course-java: blocks that compile: $count"
