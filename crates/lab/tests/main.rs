@@ -16,4 +16,5 @@ mod lab_rush;
 mod lab_serve;
 mod lab_session;
 mod ladder_docs;
+mod ladder_names;
 mod screenshots;

@@ -1,0 +1,102 @@
+//! What the course names in its prose must be there: a function that is gone is no mechanism.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Names of other programs.
+const FOREIGN: [&str; 3] =
+    ["innodb_lock_wait_timeout", "innodb_snapshot_isolation", "last_insert_id"];
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn is_part_of_a_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '_'
+}
+
+/// The words of a text that a program could name something.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter| !is_part_of_a_name(letter)).filter(|word| !word.is_empty())
+}
+
+/// `snake_case`: what nobody writes by chance.
+fn is_snake_case(word: &str) -> bool {
+    let inside = word.trim_matches('_');
+    inside.contains('_')
+        && word.starts_with(|first: char| first.is_ascii_lowercase())
+        && !word.contains(|letter: char| letter.is_ascii_uppercase())
+}
+
+/// This file knows names of other programs, which proves nothing.
+fn is_source(path: &Path) -> bool {
+    let kind = path.extension().and_then(|kind| kind.to_str());
+    matches!(kind, Some("rs" | "lua" | "sql"))
+        && !path.ends_with(file!().rsplit('/').next().unwrap())
+}
+
+/// Every name in the sources below a directory.
+fn collect_names(directory: &Path, known: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if !["target", "node_modules"].contains(&name.as_str()) && !name.starts_with('.') {
+                collect_names(&path, known);
+            }
+        } else if is_source(&path) {
+            known.extend(names(&fs::read_to_string(&path).unwrap()).map(str::to_owned));
+        }
+    }
+}
+
+/// What stands between backticks in the prose, with its line.
+fn spans(text: &str) -> Vec<(usize, &str)> {
+    let (mut found, mut fenced) = (Vec::new(), false);
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            found.extend(line.split('`').skip(1).step_by(2).map(|span| (number, span)));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_name_in_the_prose_of_the_course_is_in_the_sources() {
+    let mut known = BTreeSet::new();
+    for directory in ["src", "crates", "migrations", "tests"] {
+        collect_names(&repository().join(directory), &mut known);
+    }
+    let mut pages: Vec<PathBuf> = fs::read_dir(repository().join("docs/ladder"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "md"))
+        .collect();
+    pages.extend(["docs/ladder.md", "docs/ladder.zh-CN.md"].map(|page| repository().join(page)));
+    pages.sort();
+    let (mut count, mut gone) = (0, Vec::new());
+    for page in &pages {
+        let text = fs::read_to_string(page).unwrap();
+        for (number, span) in spans(&text) {
+            for name in names(span).filter(|word| is_snake_case(word)) {
+                count += 1;
+                if !known.contains(name) && !FOREIGN.contains(&name) {
+                    gone.push(format!("{}:{number}: {name}", page.display()));
+                }
+            }
+        }
+    }
+    assert!(count > 500, "only {count} names: the pages are not where they were");
+    assert!(gone.is_empty(), "no source has these names:\n{}", gone.join("\n"));
+}
+
+#[test]
+fn a_name_that_is_gone_is_found_and_ordinary_words_are_not() {
+    assert_eq!(spans("a `b_c` d `e`\n```\n`f_g`\n```\n`h_i`"), [(1, "b_c"), (1, "e"), (5, "h_i")]);
+    let of = |span| names(span).filter(|word| is_snake_case(word)).collect::<Vec<_>>();
+    assert_eq!(of("place_orders($1, fillfactor)"), ["place_orders"]);
+    assert!(of("Seckill_Vouchers stock _").is_empty());
+}
