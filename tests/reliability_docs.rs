@@ -16,7 +16,7 @@ const PROMISES: [&str; 9] = [
     "no_stuck_stock",
     "no_lost_payment",
     "no_lockout",
-    "no_deadlock",
+    "no_self_deadlock",
     "no_broken_promise",
 ];
 

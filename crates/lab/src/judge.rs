@@ -229,9 +229,10 @@ pub(super) async fn judge(
             }),
             Invariant::NoUndersell => books.undersold(scheduler),
             Invariant::NoStuckStock => books.stuck(),
-            Invariant::NoLostOrder
+            Invariant::NoOutage
+            | Invariant::NoLostOrder
             | Invariant::NoLockout
-            | Invariant::NoDeadlock
+            | Invariant::NoSelfDeadlock
             | Invariant::NoBrokenPromise
             | Invariant::NoLostPayment => None,
         };

@@ -1,7 +1,9 @@
 //! The servers on which a rung keeps its lock, where it has some of its own.
 
+use anyhow::Context;
+
 use super::world::World;
-use faults::{FaultError, Proxy, RedisNode};
+use faults::{FaultError, Proxy, RedisNode, ZooKeeperNode};
 use ladder::{LockKind, Rung};
 
 /// The lock's servers: the world's Redis for one, fresh ones for several.
@@ -9,6 +11,7 @@ use ladder::{LockKind, Rung};
 pub(super) struct LockServers {
     /// Those that are nobody else's.
     pub(super) nodes: Vec<RedisNode>,
+    pub(super) zookeeper_node: Option<ZooKeeperNode>,
     /// Where a process finds the rung's Redis servers.
     pub(super) redis_urls: Vec<String>,
     /// Where it finds ZooKeeper, as `host:port`.
@@ -41,5 +44,37 @@ impl LockServers {
             servers.nodes.push(node);
         }
         Ok(servers)
+    }
+
+    /// Puts servers of the rung's own in the place of those that others use, too.
+    pub(super) async fn none_shared(
+        &mut self,
+        world: &World,
+        rung: &Rung,
+    ) -> Result<(), FaultError> {
+        match rung.lock {
+            LockKind::Redis(_) | LockKind::Stream if self.nodes.is_empty() => {
+                *self = Self::fresh(world, self.redis_urls.len()).await?;
+            }
+            LockKind::ZooKeeper => {
+                let node = ZooKeeperNode::start_at(world.home()).await?;
+                self.zookeeper = Some(node.connect_string());
+                self.zookeeper_node = Some(node);
+            }
+            LockKind::Redis(_) | LockKind::Stream => {}
+            LockKind::NoLock | LockKind::Mutex => {}
+        }
+        Ok(())
+    }
+
+    /// `kill -9` of one of the lock's own servers: which.
+    pub(super) fn kill_last(&mut self) -> anyhow::Result<String> {
+        if let Some(node) = &mut self.zookeeper_node {
+            node.kill();
+            return Ok("ZooKeeper".to_owned());
+        }
+        let count = self.nodes.len();
+        self.nodes.last_mut().context("the rung has no server of its own")?.kill();
+        Ok(if count == 1 { "Redis".to_owned() } else { format!("Redis {count} of {count}") })
     }
 }

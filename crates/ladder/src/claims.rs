@@ -71,15 +71,18 @@ named! {
         NoOversell = "no_oversell",
         /// One user holds at most one live order of a voucher.
         OnePerUser = "one_per_user",
-        /// While stock remains, a first-time buyer is not told "sold out", nor sent away because
-        /// one of several servers of a lock is down; live orders + stock = initial stock.
+        /// While stock remains, a first-time buyer is not told "sold out"; live orders + stock =
+        /// initial stock.
         NoUndersell = "no_undersell",
+        /// A first-time buyer is not sent away because one server of the lock (or the one Redis that
+        /// decides in its place) is down.
+        NoOutage = "no_outage",
         /// An acknowledged order is in the database.
         NoLostOrder = "no_lost_order",
         /// A dead holder locks a user out for no longer than one lease.
         NoLockout = "no_lockout",
         /// Code that holds the lock may call code that takes it.
-        NoDeadlock = "no_deadlock",
+        NoSelfDeadlock = "no_self_deadlock",
         /// A buyer that was told yes has an order; one that was told "accepted" hears a final answer
         /// within a bounded time after everything works again.
         NoBrokenPromise = "no_broken_promise",
@@ -123,10 +126,10 @@ scenarios! {
     SlowHolder = "slow_holder", OnePerUser, "the work outlives the lease; does the late release let a third in?";
     OutlivedLease = "outlived_lease", OnePerUser, "the work outlives the lease; does a second get in?";
     StalledRelease = "stalled_release", OnePerUser, "the holder pauses in its release, between compare and delete";
-    Nested = "nested", NoDeadlock, "the holder calls code that takes the same lock";
+    Nested = "nested", NoSelfDeadlock, "the holder calls code that takes the same lock";
     LostWakeup = "lost_wakeup", NoLockout, "the release falls between a waiter's miss and its subscription";
     ResentRelease = "resent_release", OnePerUser, "the reply to a release is lost and it is sent again, with two holds";
-    NodeDown = "node_down", NoUndersell, "one of the lock's nodes is down: can anyone still buy?";
+    NodeDown = "node_down", NoOutage, "one of the lock's servers is down: can anyone still buy?";
     Failover = "failover", OnePerUser, "the Redis master dies before its replica has the lock";
     Amnesia = "amnesia", OnePerUser, "a lock node restarts empty";
     ClockJump = "clock_jump", OnePerUser, "a lock node's clock leaps past the lease";

@@ -2,7 +2,7 @@
 //! back.
 //! *Holds.* One order per user, on any number of processes, as long as none of them dies.
 //! *Breaks when* the holder dies: nobody ever deletes the key, and the user is locked out for
-//! ever.
+//! ever. And when that Redis is down: as with every lock up to r14, nobody buys.
 //! *Next.* Let the key expire (r08b, r09).
 
 use async_trait::async_trait;

@@ -1,8 +1,8 @@
 //! *Idea.* RedLock: the lock on a majority of several Redis servers, for as long as is left of
 //! the lease, less what the clocks may have drifted.
 //! *Holds.* One order per user, also when one of the servers is down.
-//! *Breaks when* a server of the majority forgets (restarted empty, its clock leapt): with one
-//! that had missed the first grant it makes another majority. And when the holder is stopped
+//! *Breaks when* a server of the majority forgets (restarted empty, failed over to a replica that had
+//! not heard, its clock leapt): with one that had missed the first grant it makes another majority. And when the holder is stopped
 //! between its last look and its write. Nor may the holder take it again.
 //! *Next.* Let the database refuse a late holder (r16).
 

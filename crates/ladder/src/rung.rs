@@ -197,11 +197,10 @@ mod tests {
         let keeps = |promise: Invariant| rung.claims.contains(&promise);
         let breaks = |scenario: Scenario| rung.breaks.contains(&scenario);
         let in_redis = matches!(rung.lock, LockKind::Redis(_));
-        let on_several = matches!(rung.lock, LockKind::Redis(2..));
         let is_service = in_redis || rung.lock == LockKind::ZooKeeper;
         let is_fixed = rung.lease == LeaseKind::Fixed;
         let reenters = rung.can(Capability::Reenter);
-        let can_nest = keeps(Invariant::NoDeadlock);
+        let can_nest = keeps(Invariant::NoSelfDeadlock);
         let never_ends = is_service && rung.lease == LeaseKind::NoLease;
         let majority = rung.can(Capability::Majority);
         let decides_first = !rung.has_consumer() || rung.can(Capability::Relay);
@@ -231,7 +230,7 @@ mod tests {
                 !breaks(Scenario::SlowHolder),
                 "one that looks does not",
             ),
-            (on_several && !majority, breaks(Scenario::NodeDown), "all servers means all of them"),
+            (is_service && !majority, breaks(Scenario::NodeDown), "all servers means all of them"),
             (majority, !breaks(Scenario::NodeDown), "a majority bears the loss of one"),
             (
                 // The check is of the stock; what is given back twice passes it.

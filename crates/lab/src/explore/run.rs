@@ -207,7 +207,7 @@ impl<'w> ScheduleRunner<'w> {
         let left = self.driver.those(|state| !state.is_over());
         let waits: Vec<&str> = left.map(|nth| self.driver.record(nth).name).collect();
         (!waits.is_empty()).then(|| BrokenBySchedule {
-            invariant: Invariant::NoDeadlock,
+            invariant: Invariant::NoSelfDeadlock,
             witness: format!("{} waits, and nobody can go on", waits.join(" and ")),
         })
     }

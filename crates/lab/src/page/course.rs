@@ -81,7 +81,7 @@ course! {
         "有一台停了：谁也拿不全，谁也买不到。"
     r15_redlock: "a majority of three Redis", "三个 Redis 拿到多数";
         "红锁：拿到多数就算。"
-        "两台忘了锁，或时钟跳了：两个人各有一个多数；持有者停住了。"
+        "多数里有一台忘了锁、主从切换，或时钟跳了：两个人各有一个多数；持有者停住了。"
     r16_fencing: "a token that the database compares", "由数据库比较的令牌";
         "每次授权带一个更大的数，数据库拒绝更小的。"
         "锁的服务器没了：谁也买不到。"
@@ -93,7 +93,7 @@ course! {
         "没有什么能攻破它；只是慢。"
     r19_group_commit: "many purchases in one transaction", "许多次购买合成一个事务";
         "生产策略：一起等待的购买合成一个事务，提交一次。"
-        "没有什么能攻破它。"
+        "放锁的那台 Redis 停了：谁也买不到，但什么也不会丢。"
     r20_lua_and_queue: "Lua in Redis decides, a queue in the process writes", "Redis 里的 Lua 裁决，进程内队列写库";
         "异步：一个 Lua 脚本在 Redis 里裁决，先答复，进程内的队列稍后写数据库。"
         "进程死时队列里还有订单；队列满了；Redis 从旧快照恢复。"

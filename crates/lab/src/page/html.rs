@@ -86,9 +86,10 @@ texts! {
         no_oversell: "orders of a voucher never exceed its stock", "不超卖：订单数永远不超过初始库存";
         one_per_user: "one user holds at most one order of a voucher", "一人一单：一个用户最多有一张订单";
         no_undersell: "while stock remains, nobody is told that it is sold out", "不少卖：还有库存时，不会告知售罄";
+        no_outage: "one lock server is down, and a first-time buyer is still served", "不停摆：锁的服务器停了一台，首次购买的人照样买得到";
         no_lost_order: "an acknowledged order is in the database", "不丢单：确认过的订单一定在数据库里";
         no_lockout: "a dead holder locks nobody out for longer than a lease", "不锁死：持有者死了，最多锁住一个租期";
-        no_deadlock: "code that holds the lock may call code that takes it", "不自锁：持有锁的代码可以再次获取同一把锁";
+        no_self_deadlock: "code that holds the lock may call code that takes it", "不自锁：持有锁的代码可以再次获取同一把锁";
         kind_stock_read: "", "读到库存：{detail}";
         kind_orders_counted: "", "数这个用户的订单：{detail}";
         kind_key_set: "", "发出了 {detail}，下一条命令还没发";

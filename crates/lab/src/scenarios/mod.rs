@@ -19,8 +19,8 @@ mod stock;
 use super::scheduler::Scheduler;
 use ladder::{Capability, LeaseKind, LockKind, Rung, Scenario};
 
-/// Why nobody is asked to bear the loss of a server.
-const ONE_SERVER: &str = "has one lock server, and does not promise that it may be missing";
+/// Why nobody waits for a release.
+const TURNS_AWAY: &str = "turns a second request away, nobody waits";
 
 /// Plays `scenario`. Where it cannot be played to its end, the cell is unknown.
 pub(crate) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
@@ -42,7 +42,8 @@ pub(crate) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
         Scenario::LostWakeup => owners::lost_wakeup(scheduler).await,
         Scenario::PausedHolder => leases::paused_holder(scheduler).await,
         Scenario::ResentRelease => servers::resent_release(scheduler).await,
-        Scenario::NodeDown => servers::node_down(scheduler).await,
+        // The server stays away: nobody can write later what was sold, or be asked.
+        Scenario::NodeDown => return servers::node_down(scheduler).await,
         Scenario::Failover => servers::failover(scheduler).await,
         Scenario::Amnesia => servers::amnesia(scheduler).await,
         Scenario::ClockJump => servers::clock_jump(scheduler).await,
@@ -65,6 +66,9 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     if queues::is_one(scenario) {
         return queues::absent(scenario, rung);
     }
+    if scenario == Scenario::NodeDown {
+        return no_lock_server(rung);
+    }
     if rung.can(Capability::OneStep) {
         return production::absent(scenario);
     }
@@ -78,7 +82,8 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
         | Scenario::TwoNodes
         | Scenario::EarlyRelease
         | Scenario::HolderDies
-        | Scenario::Nested => None,
+        | Scenario::Nested
+        | Scenario::NodeDown => None,
         Scenario::DiesBetween => unless(
             rung.lease == LeaseKind::Fixed,
             "takes its lock and the lease in one step, or has no lease",
@@ -89,15 +94,12 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
         Scenario::StalledRelease => {
             unless(rung.can(Capability::CheckOwner), "compares nothing before it deletes")
         }
-        Scenario::LostWakeup => unless(
-            has_lease && rung.can(Capability::Wait),
-            "turns a second request away, nobody waits",
-        ),
+        Scenario::LostWakeup => unless(rung.can(Capability::Wait), TURNS_AWAY)
+            .or(unless(has_lease, "wakes its waiters by no message that could be lost")),
         Scenario::ResentRelease => unless(
             rung.lock == LockKind::Redis(1) && rung.can(Capability::Reenter),
             "has no second hold, or gives it back on each of its servers as r13d does on one",
         ),
-        Scenario::NodeDown => unless(matches!(rung.lock, LockKind::Redis(2..)), ONE_SERVER),
         Scenario::Failover | Scenario::Amnesia => {
             unless(matches!(rung.lock, LockKind::Redis(_)), "has no lock in Redis")
         }
@@ -106,5 +108,13 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
             "has no lease that the clock of a Redis could end",
         ),
         queued => queues::absent(queued, rung),
+    }
+}
+
+/// Why none of its lock's servers can be down: "it …".
+fn no_lock_server(rung: &Rung) -> Option<&'static str> {
+    match rung.lock {
+        LockKind::Redis(_) | LockKind::ZooKeeper | LockKind::Stream => None,
+        LockKind::NoLock | LockKind::Mutex => Some("has no lock server"),
     }
 }

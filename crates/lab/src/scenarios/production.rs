@@ -5,8 +5,8 @@
 use anyhow::bail;
 use sqlx::{Postgres, Transaction};
 
-use super::ONE_SERVER;
-use super::servers::replicated;
+use super::TURNS_AWAY;
+use super::servers::{node_down, replicated};
 use crate::Scheduler;
 use crate::lock_servers::LockServers;
 use crate::scheduler::{Actor, ActorPlan, NodeIndex, Stop};
@@ -45,13 +45,13 @@ pub(super) fn absent(scenario: Scenario) -> Option<&'static str> {
         | Scenario::DoubleClick
         | Scenario::TwoNodes
         | Scenario::HolderDies
+        | Scenario::NodeDown
         | Scenario::Failover
         | Scenario::Amnesia
         | Scenario::ClockJump
         | Scenario::PausedHolder => None,
         Scenario::Nested => Some("buys nothing on the way"),
-        Scenario::LostWakeup => Some("turns a second request away, nobody waits"),
-        Scenario::NodeDown => Some(ONE_SERVER),
+        Scenario::LostWakeup => Some(TURNS_AWAY),
         _ => Some("has no pause points inside the lock, which is that of r13d"),
     }
 }
@@ -71,6 +71,7 @@ pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
         }
         Scenario::HolderDies => holder_dies(scheduler).await,
         Scenario::PausedHolder => paused_holder(scheduler).await,
+        Scenario::NodeDown => node_down(scheduler).await,
         Scenario::Failover => failover(scheduler).await,
         Scenario::Amnesia | Scenario::ClockJump => forgotten(scheduler, scenario).await,
         other => bail!("{other} is not played on this rung"),
