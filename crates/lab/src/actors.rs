@@ -95,6 +95,11 @@ impl ActorRecord {
             may_fail: false,
         }
     }
+
+    /// Whether it waits for this in the database.
+    pub(super) fn waits_for(&self, what: &str) -> bool {
+        self.state == ActorState::QueuedInDatabase && self.detail == what
+    }
 }
 
 /// What an attempt is to be.

@@ -119,12 +119,12 @@ impl<'w> ScheduleDriver<'w> {
         }
     }
 
-    /// Kills a process, and waits until PostgreSQL has noticed. A mutex is gone with its process; any
-    /// other lock stays.
+    /// Kills a process, and waits until PostgreSQL has noticed. A mutex is gone with its process, and what
+    /// the database keeps with the transaction; any other lock stays.
     pub(super) async fn kill(&mut self, node: NodeIndex) -> anyhow::Result<()> {
         self.scheduler.kill(node).await?;
         self.scheduler.until_disconnected(node).await?;
-        if self.scheduler.rung.lock == LockKind::Mutex {
+        if matches!(self.scheduler.rung.lock, LockKind::Database | LockKind::Mutex) {
             for actor in &mut self.actors {
                 if self.scheduler.actors[actor.actor.0].node == node.0 {
                     actor.hold = LockHold::Nothing;

@@ -39,8 +39,10 @@ impl Scheduler<'_> {
         let end = match self.rung.lock {
             LockKind::Redis(_) => self.redis_lease_over(user).await?,
             LockKind::ZooKeeper => self.session_over(user).await?,
-            // The lock of a process ends with the process.
-            LockKind::NoLock | LockKind::Mutex | LockKind::Stream => return Ok(LeaseEnd::Ended),
+            // The lock of a process ends with the process; that of a transaction, with its connection.
+            LockKind::NoLock | LockKind::Database | LockKind::Mutex | LockKind::Stream => {
+                return Ok(LeaseEnd::Ended);
+            }
         };
         self.say(match end {
             LeaseEnd::Ended => "the lease ends",

@@ -28,7 +28,7 @@ impl LockServers {
                 Ok(Self { redis_urls: vec![world.redis_url().to_owned()], ..Self::default() })
             }
             LockKind::Redis(several) => Self::fresh(world, several).await,
-            LockKind::NoLock | LockKind::Mutex => Ok(Self::default()),
+            LockKind::NoLock | LockKind::Database | LockKind::Mutex => Ok(Self::default()),
             LockKind::ZooKeeper => {
                 Ok(Self { zookeeper: Some(world.zookeeper().await?), ..Self::default() })
             }
@@ -62,7 +62,7 @@ impl LockServers {
                 self.zookeeper_node = Some(node);
             }
             LockKind::Redis(_) | LockKind::Stream => {}
-            LockKind::NoLock | LockKind::Mutex => {}
+            LockKind::NoLock | LockKind::Database | LockKind::Mutex => {}
         }
         Ok(())
     }

@@ -18,14 +18,20 @@ const FIRST_LOOK: Duration = Duration::from_millis(1);
 /// How often PostgreSQL is asked which transactions wait for a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+/// What an actor waits for in the database, in its timeline.
+const LOCKED_ROW: &str = "a row that another transaction has locked";
+const ADVISORY_LOCK: &str = "an advisory lock that another transaction has";
+
 /// The transactions of a scheduler's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OpenTransactions {
     /// How many there are.
     pub(super) open: i64,
-    /// How many of them wait for a row that another one has locked. (A wait for a place at the end of
-    /// a table is over by itself.)
+    /// How many of them wait for a row or an advisory lock that another one has. (A wait for a place
+    /// at the end of a table is over by itself.)
     pub(super) blocked: i64,
+    /// How many of these wait for an advisory lock.
+    advisory: i64,
 }
 
 impl Scheduler<'_> {
@@ -194,7 +200,9 @@ impl Scheduler<'_> {
             let transactions = self.transactions().await?;
             if transactions.blocked > known && !self.is_undoing(transactions) {
                 self.actors[actor.0].state = ActorState::QueuedInDatabase;
-                return Ok(Act::Waits("a row that another transaction has locked".to_owned()));
+                let known = self.count(|record| record.waits_for(ADVISORY_LOCK));
+                let what = if transactions.advisory > known { ADVISORY_LOCK } else { LOCKED_ROW };
+                return Ok(Act::Waits(what.to_owned()));
             }
         }
     }
@@ -231,17 +239,18 @@ impl Scheduler<'_> {
     pub(super) async fn transactions(&self) -> anyhow::Result<OpenTransactions> {
         let transactions = sqlx::query_as(
             "select count(*) filter (where state <> 'idle'),
-                    count(*) filter (where exists (
-                      select from pg_locks where pg_locks.pid = process.pid and not granted
-                        and locktype in ('transactionid', 'tuple')
-                    ))
+                    count(*) filter (where waits_for in ('transactionid', 'tuple', 'advisory')),
+                    count(*) filter (where waits_for = 'advisory')
              from pg_stat_activity process
+               left join lateral (
+                 select locktype from pg_locks where pg_locks.pid = process.pid and not granted
+               ) waiting (waits_for) on true
              where starts_with(application_name, $1)
                 or application_name = 'seckill' and datname = current_database()",
         );
-        let (open, blocked) =
+        let (open, blocked, advisory) =
             transactions.bind(&self.application).fetch_one(&self.database).await?;
-        Ok(OpenTransactions { open, blocked })
+        Ok(OpenTransactions { open, blocked, advisory })
     }
 
     /// Whether an actor that waits in its process still does. What it waits for was given back

@@ -92,7 +92,7 @@ async fn rungs_follow_each_other_with_what_they_change() {
     browser.open(&format!("{page}?rung=r05a&schedule=AXB")).await;
     browser.until_text("#message", "is none of them").await;
     browser.press("n").await;
-    browser.until_text("#source-title", "r06_global_mutex.rs").await;
+    browser.until_text("#source-title", "r05b_advisory_lock.rs").await;
     until_schedule(&browser, "–").await;
     browser.close().await;
     played.close().await;

@@ -56,6 +56,7 @@ rungs! {
     r03_version_cas
     r04_stock_guard
     r05a_check_then_insert
+    r05b_advisory_lock
     r06_global_mutex
     r07a_user_mutex_inside_tx
     r07b_user_mutex

@@ -169,7 +169,8 @@ function told(event) {
 
 function showNow() {
   const rung = rungs.get(state.rung);
-  const none = { none: texts.lock_none, mutex: texts.lock_mutex }[rung.lock] ?? texts.no_locks;
+  const { lock_none: none_taken, lock_database: database, lock_mutex: mutex } = texts;
+  const none = { none: none_taken, database, mutex }[rung.lock] ?? texts.no_locks;
   const orders = state.orders.map((order) => fill(texts.order_is, { ...order, number: order.name.replace(/\D/g, "") }));
   const list = (items, otherwise) =>
     items.length ? items.map((item) => element("dd", {}, item)) : [element("dd", { class: "soft" }, otherwise)];

@@ -20,6 +20,7 @@ mod r02_row_lock;
 mod r03_version_cas;
 mod r04_stock_guard;
 mod r05a_check_then_insert;
+mod r05b_advisory_lock;
 mod r06_global_mutex;
 mod r07a_user_mutex_inside_tx;
 mod r07b_user_mutex;
@@ -88,6 +89,7 @@ rungs! {
     r03_version_cas: NoLock, NoLease, can [], Bare, keeps [NoOversell], breaks [Herd, DoubleClick, TwoNodes];
     r04_stock_guard: NoLock, NoLease, can [], Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
     r05a_check_then_insert: NoLock, NoLease, can [], Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
+    r05b_advisory_lock: Database, NoLease, can [Wait], Bare, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout], breaks [Nested];
     r06_global_mutex: Mutex, NoLease, can [Wait], Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, Nested];
     r07a_user_mutex_inside_tx: Mutex, NoLease, can [Wait], Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, EarlyRelease, Nested];
     r07b_user_mutex: Mutex, NoLease, can [Wait], Bare, keeps [NoOversell, NoUndersell, NoLockout], breaks [TwoNodes, Nested];

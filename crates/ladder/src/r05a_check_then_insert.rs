@@ -3,7 +3,7 @@
 //! *Holds.* Sells all there is and nothing else, and refuses a buyer who comes back later.
 //! *Breaks when* one user clicks twice: both requests count before either has written. There is
 //! no row yet that could be locked.
-//! *Next.* Let one in at a time (r06).
+//! *Next.* Let one in at a time (r05b, r06).
 
 use async_trait::async_trait;
 use sqlx::PgPool;

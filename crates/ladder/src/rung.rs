@@ -68,6 +68,8 @@ pub trait Design: Send + Sync {
 pub enum LockKind {
     /// It has none: the database alone judges.
     NoLock,
+    /// In the transaction that writes: the database keeps it, and it ends with that transaction.
+    Database,
     /// In the memory of one process.
     Mutex,
     /// On so many independent Redis servers.
@@ -82,7 +84,7 @@ pub enum LockKind {
 /// When a lock ends that nobody gives back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseKind {
-    /// Never, or with the process whose memory it is in.
+    /// Never, or with the process or the transaction that it is in.
     NoLease,
     /// After a fixed time, also while the holder works.
     Fixed,
@@ -172,7 +174,7 @@ impl Rung {
             LockKind::Redis(servers) if self.can(Capability::Majority) => servers / 2 + 1,
             LockKind::Redis(servers) => servers,
             LockKind::ZooKeeper => 1,
-            LockKind::NoLock | LockKind::Mutex | LockKind::Stream => 0,
+            LockKind::NoLock | LockKind::Database | LockKind::Mutex | LockKind::Stream => 0,
         }
     }
 
@@ -263,7 +265,8 @@ mod tests {
         match capability {
             Capability::CheckOwner | Capability::Reenter | Capability::OneStep => in_redis,
             Capability::Wait => {
-                in_redis || matches!(rung.lock, LockKind::Mutex | LockKind::ZooKeeper)
+                let others = [LockKind::Database, LockKind::Mutex, LockKind::ZooKeeper];
+                in_redis || others.contains(&rung.lock)
             }
             Capability::Majority => matches!(rung.lock, LockKind::Redis(2..)),
             Capability::QueueInMemory | Capability::GiveUp | Capability::Relay => {

@@ -114,7 +114,10 @@ impl Setting {
                 LockKind::NoLock if from.has_unpaid_order() => &[2],
                 LockKind::NoLock => &[1],
                 LockKind::Mutex => &[1, 2],
-                LockKind::Redis(_) | LockKind::ZooKeeper | LockKind::Stream => &[2],
+                LockKind::Database
+                | LockKind::Redis(_)
+                | LockKind::ZooKeeper
+                | LockKind::Stream => &[2],
             }
         };
         let nodes = |nodes: usize| if nodes == 1 { 1 } else { actors };
@@ -211,8 +214,9 @@ pub fn not_explorable(rung: &Rung, actors: usize) -> Option<&'static str> {
     if actors > 2 && rung.has_consumer() {
         return Some("has a consumer, which is the third actor beside two buyers");
     }
-    // A mutex serves its waiters in the order in which they came.
-    let several_wait = rung.can(Capability::Wait) && rung.lock != LockKind::Mutex;
+    // A mutex serves its waiters in the order in which they came, and so does the database.
+    let in_order = matches!(rung.lock, LockKind::Mutex | LockKind::Database);
+    let several_wait = rung.can(Capability::Wait) && !in_order;
     (actors > 2 && several_wait).then_some(
         "lets several wait for one release, and which of them is first is left to chance",
     )

@@ -46,6 +46,9 @@ course! {
     r05a_check_then_insert: "count the user's orders first", "先数该用户的订单";
         "一人一单：卖之前先数这个用户的订单。"
         "同一个用户点了两次：两个请求都在对方写之前数完了。"
+    r05b_advisory_lock: "an advisory lock in the transaction", "事务里的咨询锁";
+        "每个用户一把锁，由 PostgreSQL 保管在写库的那个事务里：第一条语句拿锁，提交、回滚或断线时放锁。"
+        "持有锁的代码在另一个事务里再拿同一把锁：永远等下去。而且每个等待的请求都占着一条数据库连接。"
     r06_global_mutex: "one mutex around everything", "一把锁包住一切";
         "一把进程内的锁包住整个购买（synchronized 方法）。"
         "有第二个进程：它不知道第一个进程的锁。"
@@ -164,6 +167,7 @@ fn summary(rung: &'static Rung, language: Language) -> RungSummary {
         claims: rung.claims,
         lock: match rung.lock {
             LockKind::NoLock => "none",
+            LockKind::Database => "database",
             LockKind::Mutex => "mutex",
             LockKind::Redis(_) => "redis",
             LockKind::ZooKeeper => "zookeeper",

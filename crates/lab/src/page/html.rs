@@ -61,6 +61,7 @@ texts! {
         locks: "Locks", "锁";
         no_locks: "none is held", "没有人持有";
         lock_none: "this rung takes no lock", "这一级不用锁";
+        lock_database: "in the transaction that writes: PostgreSQL keeps it", "锁在写库的事务里：由 PostgreSQL 保管";
         lock_mutex: "a mutex in the memory of a process: no server shows it", "锁在进程的内存里：没有服务器看得见";
         held_by: "held by {holder}", "持有者 {holder}";
         held_by_nobody: "does not say whose it is", "没写是谁的";
@@ -99,7 +100,7 @@ texts! {
         kind_committing: "", "即将提交：{detail}";
         kind_releasing: "", "即将释放锁（{detail}）";
         kind_waits_in_process: "", "等待对方释放锁";
-        kind_waits_in_database: "", "等待另一个事务锁住的行";
+        kind_waits_in_database: "", "等待另一个事务持有的锁";
         kind_ordered: "", "得到答复：买到了（ordered）";
         kind_sold_out: "", "得到答复：售罄（sold_out）";
         kind_already_bought: "", "得到答复：已经买过（already_bought）";

@@ -5,7 +5,7 @@ use anyhow::bail;
 use crate::Scheduler;
 use crate::leases::LeaseEnd;
 use crate::scheduler::{ActorPlan, NodeIndex, Stop};
-use ladder::{Answer, Point};
+use ladder::{Answer, LeaseKind, LockKind, Point};
 
 /// How far a second request gets: in, or to the lock's door.
 pub(super) const IN_OR_AT_THE_DOOR: [Point; 2] = [Point::Missed, Point::OrdersCounted];
@@ -28,6 +28,10 @@ async fn dies_at(scheduler: &mut Scheduler<'_>, points: &[Point]) -> anyhow::Res
     let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
     scheduler.must_reach(a, points).await?;
     scheduler.kill(first).await?;
+    if scheduler.rung.lock == LockKind::Database {
+        scheduler.until_disconnected(first).await?;
+        scheduler.say("PostgreSQL ends the transaction of the dead process, and with it the lock");
+    }
     let end = scheduler.lease_over(0).await?;
     scheduler.finish_all(&[b]).await?;
     match scheduler.answer(b) {
@@ -105,6 +109,14 @@ pub(super) async fn paused_holder(scheduler: &mut Scheduler<'_>) -> anyhow::Resu
     let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
     scheduler.must_reach(a, &[scheduler.last_check()]).await?;
     scheduler.pause(first)?;
+    if scheduler.rung.lease == LeaseKind::NoLease {
+        if scheduler.finish(b).await? != Stop::Waits {
+            bail!("B did not wait for the transaction of a stopped process");
+        }
+        scheduler.say("so B waits for as long as process 1 is stopped, and keeps a connection");
+        scheduler.resume(first)?;
+        return scheduler.finish_all(&[a, b]).await;
+    }
     if scheduler.lease_over(0).await? != LeaseEnd::Ended {
         bail!("the lease of a stopped process was renewed");
     }

@@ -89,7 +89,10 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
             "takes its lock and the lease in one step, or has no lease",
         ),
         Scenario::SlowHolder | Scenario::OutlivedLease | Scenario::PausedHolder => {
-            unless(has_lease, "has no lease that the work could outlive")
+            // A lock that ends with its holder's transaction does not end while that is stopped.
+            let of_transaction =
+                rung.lock == LockKind::Database && scenario == Scenario::PausedHolder;
+            unless(has_lease || of_transaction, "has no lease that the work could outlive")
         }
         Scenario::StalledRelease => {
             unless(rung.can(Capability::CheckOwner), "compares nothing before it deletes")
@@ -116,5 +119,6 @@ fn no_lock_server(rung: &Rung) -> Option<&'static str> {
     match rung.lock {
         LockKind::Redis(_) | LockKind::ZooKeeper | LockKind::Stream => None,
         LockKind::NoLock | LockKind::Mutex => Some("has no lock server"),
+        LockKind::Database => Some("has no lock server but the database that it sells from"),
     }
 }

@@ -196,6 +196,6 @@ fn count(scheduler: &Scheduler<'_>) -> usize {
     match scheduler.rung.lock {
         LockKind::Redis(count) => count,
         LockKind::ZooKeeper | LockKind::Stream => 1,
-        LockKind::NoLock | LockKind::Mutex => 1,
+        LockKind::NoLock | LockKind::Database | LockKind::Mutex => 1,
     }
 }

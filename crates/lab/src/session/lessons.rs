@@ -45,6 +45,8 @@ pub const LESSONS: &[Lesson] = &[
     lesson("r04_stock_guard", DoubleClick, "ABAB", (1, 1, 2)),
     lesson("r05a_check_then_insert", LastOne, "ABAB", (2, 1, 1)),
     lesson("r05a_check_then_insert", DoubleClick, "ABAB", (1, 1, 2)),
+    lesson("r05b_advisory_lock", DoubleClick, "ABAAABB", (1, 1, 2)),
+    lesson("r05b_advisory_lock", TwoNodes, "ABAAABB", (1, 2, 2)),
     lesson("r06_global_mutex", DoubleClick, "ABAAABB", (1, 1, 2)),
     lesson("r06_global_mutex", TwoNodes, "ABABABAB", (1, 2, 2)),
     lesson("r07a_user_mutex_inside_tx", EarlyRelease, "ABAABABB", (1, 1, 2)),

@@ -22,7 +22,9 @@ pub(super) fn of_waiting(rung: &Rung, after: usize) -> Option<usize> {
 pub(super) fn of_row(rung: &Rung, after: usize) -> Option<usize> {
     first(rung, after, |line| {
         let sql = !line.trim_start().starts_with("//");
-        sql && ["update ", "for update", "do update"].iter().any(|word| line.contains(word))
+        sql && ["update ", "for update", "do update", "pg_advisory_xact_lock"]
+            .iter()
+            .any(|word| line.contains(word))
     })
 }
 
