@@ -15,7 +15,7 @@ use super::protocol::{Attempt, NodePlan, NodeRequest};
 use super::sale;
 use super::timeline::TimelineLine;
 use super::world::World;
-use ladder::{Answer, LeaseKind, Point, Rung};
+use ladder::{Answer, Capability, LeaseKind, Point, Rung};
 
 /// What takes longer never comes: the cell is unknown.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -270,9 +270,13 @@ impl<'a> Scheduler<'a> {
         &self.broken
     }
 
-    /// Where the rung has looked for the last time whether it may write.
+    /// Where the rung has looked for the last time whether it may write, without the database.
     pub(super) fn last_check(&self) -> Point {
-        if self.renews() { Point::LastCheck } else { Point::OrdersCounted }
+        match self.rung.lease {
+            _ if self.rung.can(Capability::Fence) => Point::Locked,
+            LeaseKind::Renewed => Point::LastCheck,
+            LeaseKind::NoLease | LeaseKind::Fixed => Point::OrdersCounted,
+        }
     }
 
     /// Whether the holder's lease is renewed while it lives.

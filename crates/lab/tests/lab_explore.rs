@@ -1,6 +1,6 @@
 //! Every interleaving of rungs' steps, explored on the real servers and held against the registry.
 
-use ladder::{self, Capability, Invariant, LeaseKind, LockKind, RUNGS, Rung, Scenario};
+use ladder::{self, Capability, Invariant, LockKind, RUNGS, Rung, Scenario};
 use seckill_lab::World as Lab;
 use seckill_lab::explore::{
     Exploration, ExploreLimits, ExploreSchedule, Setting, SettingOptions, explore, objections,
@@ -47,12 +47,9 @@ async fn arguments_that_make_no_sense_are_refused() {
     }
 }
 
-/// Two buyers, at most one preemption a schedule: enough for every break, and for a test. r16, which
-/// waits for leases and is to break nothing, has none.
+/// Two buyers, at most one preemption a schedule: enough for every break, and for a test.
 async fn explored(lab: &Lab, rung: &'static Rung) -> Vec<Exploration> {
-    let waits = rung.lease == LeaseKind::Renewed && rung.breaks.is_empty();
-    let bound = if waits { 0 } else { 1 };
-    let limits = ExploreLimits { bound: Some(bound), max_schedules: 1000 };
+    let limits = ExploreLimits { bound: Some(1), max_schedules: 1000 };
     let mut found = Vec::new();
     for setting in Setting::of(rung, &SettingOptions { actors: 2, ..SettingOptions::default() }) {
         let mut exploration = Exploration::new(setting, limits);

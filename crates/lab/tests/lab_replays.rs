@@ -66,6 +66,9 @@ rungs! {
     r10_owner_check
     r11_lua_release
     r12_reentrant
+    r13a_renewal
+    r13b_wakeup
+    r13c_resent_release
     r13d_redisson_lock
     r14_multi_lock
     r15_redlock

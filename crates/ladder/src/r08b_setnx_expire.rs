@@ -33,7 +33,8 @@ impl Design for SetNxExpire {
         purchase.at(Point::KeySet, "SETNX").await;
         let lease_ms = purchase.lease.as_millis() as u64;
         self.redis.query::<()>(redis::cmd("PEXPIRE").arg(&key).arg(lease_ms)).await?;
-        purchase.at(Point::Locked, format!("SETNX, PEXPIRE {lease_ms} ms")).await;
+        let lease_s = purchase.lease.as_secs_f64();
+        purchase.at(Point::Locked, format!("SETNX, PEXPIRE, for {lease_s} s")).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }

@@ -41,7 +41,8 @@ impl Design for LuaRelease {
         if taken.is_none() {
             return Ok(Answer::InProgress);
         }
-        purchase.at(Point::Locked, format!("SET NX PX {lease_ms} ms")).await;
+        let lease_s = purchase.lease.as_secs_f64();
+        purchase.at(Point::Locked, format!("SET NX PX, for {lease_s} s")).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }

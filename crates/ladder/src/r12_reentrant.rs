@@ -3,7 +3,7 @@
 //! *Holds.* As r11, and code that holds the lock may call code that takes it.
 //! *Breaks when* the reply to a release is lost and it is sent again: one hold too many is
 //! given back. And when the work outlives the lease.
-//! *Next.* Renew the lease while the work goes on, and make the release safe to resend (r13d).
+//! *Next.* Renew the lease while the work goes on (r13a).
 
 use std::sync::LazyLock;
 
@@ -46,7 +46,8 @@ impl Reentrant {
         let acquire = ScriptCall::new(&ACQUIRE).key(&key).arg(owner).arg(lease_ms);
         let holds: Option<i64> = self.redis.invoke(&acquire).await?;
         let Some(holds) = holds else { return Ok(Answer::InProgress) };
-        purchase.at(Point::Locked, format!("hold {holds}, for {lease_ms} ms")).await;
+        let lease_s = purchase.lease.as_secs_f64();
+        purchase.at(Point::Locked, format!("hold {holds}, for {lease_s} s")).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
         }

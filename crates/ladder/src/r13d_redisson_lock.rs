@@ -1,10 +1,11 @@
-//! *Idea.* The production lock: a watchdog renews the lease while the holder lives, a waiter
-//! hears of the release, a release may be sent twice, and the holder is told when it has lost
-//! the lock.
+//! *Idea.* Renewal, waiting and the release that may be sent again, in the crate that anybody can use: the
+//! production lock, and this file only calls it. Beyond r13a to r13c it has one subscription for all
+//! who wait, a lock given back where its purchase was dropped or its acquire came to no answer, fencing
+//! tokens, Sentinel and Cluster, and Redisson's layout, so that Java and Rust exclude each other.
 //! *Holds.* One order per user, however long the work takes.
-//! *Breaks when* the one Redis forgets: a failover to a replica that had not heard of the lock,
-//! a restart with an empty memory, a clock that leaps. Or when the holder itself is stopped
-//! between its last look and its write.
+//! *Breaks when* the one Redis is down: nobody buys. When it forgets: a failover to a replica that had not
+//! heard of the lock, a restart with an empty memory, a clock that leaps. Or when the holder itself is
+//! stopped between its last look and its write.
 //! *Next.* Ask several servers that do not depend on each other (r14).
 
 use async_trait::async_trait;
@@ -51,8 +52,8 @@ impl RenewedLock {
                 }
             }
         };
-        let lease_ms = purchase.lease.as_millis();
-        purchase.at(Point::Locked, format!("for {lease_ms} ms, renewed every third")).await;
+        let lease_s = purchase.lease.as_secs_f64();
+        purchase.at(Point::Locked, format!("for {lease_s} s, renewed every third")).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
         }

@@ -55,8 +55,8 @@ impl AllNodes {
                 }
             }
         };
-        let lease_ms = purchase.lease.as_millis();
-        purchase.at(Point::Locked, format!("on all nodes, for {lease_ms} ms, renewed")).await;
+        let lease_s = purchase.lease.as_secs_f64();
+        purchase.at(Point::Locked, format!("on all nodes, for {lease_s} s, renewed")).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
         }

@@ -43,9 +43,9 @@ impl Design for Majority {
                 }
             }
         };
-        let lease_ms = purchase.lease.as_millis();
+        let lease_s = purchase.lease.as_secs_f64();
         purchase
-            .at(Point::Locked, format!("on {} nodes, for {lease_ms} ms, renewed", guard.granted()))
+            .at(Point::Locked, format!("on {} nodes, for {lease_s} s, renewed", guard.granted()))
             .await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, self.buy(&inner).await?).await;

@@ -100,6 +100,8 @@ pub enum Capability {
     CheckOwner,
     /// The holder may take the lock again: holds are counted.
     Reenter,
+    /// Every grant of the lock has a number, and the database refuses the holder of an older one.
+    Fence,
     /// A second request waits for the release; without this it is turned away.
     Wait,
     /// A majority of the lock's servers is enough; without this the holder needs all of them.
@@ -217,10 +219,11 @@ mod tests {
             ),
             (never_ends, !breaks(Scenario::ClockJump), "no clock ends a lock without a lease"),
             (
-                is_fixed,
+                is_fixed && !rung.can(Capability::Fence),
                 breaks(Scenario::OutlivedLease),
                 "a fixed lease ends while the holder works",
             ),
+            (rung.can(Capability::Fence), keeps(Invariant::OnePerUser), "a fence refuses the late"),
             (!is_fixed, !breaks(Scenario::OutlivedLease), "only a fixed lease does"),
             (
                 is_fixed && !rung.can(Capability::CheckOwner),
@@ -264,6 +267,7 @@ mod tests {
         let in_redis = matches!(rung.lock, LockKind::Redis(_));
         match capability {
             Capability::CheckOwner | Capability::Reenter | Capability::OneStep => in_redis,
+            Capability::Fence => in_redis,
             Capability::Wait => {
                 let others = [LockKind::Database, LockKind::Mutex, LockKind::ZooKeeper];
                 in_redis || others.contains(&rung.lock)

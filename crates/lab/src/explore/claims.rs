@@ -31,7 +31,7 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
             (Invariant::OnePerUser, twice && (!one_process || any_process) && fault.is_none())
         }
         Scenario::OutlivedLease => (Invariant::OnePerUser, fault == Some(ExploreStep::EndLease)),
-        // The end of a lease stands for it below r13d: there a stopped holder is only a slow one.
+        // The end of a lease stands for it below r13a: there a stopped holder is only a slow one.
         Scenario::PausedHolder => (
             Invariant::OnePerUser,
             matches!(fault, Some(ExploreStep::Pause(_) | ExploreStep::EndLease)),

@@ -76,7 +76,16 @@ course! {
     r12_reentrant: "a hash: owner → holds", "哈希：持有者 → 次数";
         "可重入：锁是一个哈希，持有者 → 次数。"
         "释放的答复丢了、又发了一次；或者工作比租期长。"
-    r13d_redisson_lock: "renewal, waiting by publish and subscribe", "续期，用发布订阅等待";
+    r13a_renewal: "the lease is renewed", "续期：看门狗";
+        "工作期间每过三分之一租期续一次；写库之前先看自己的时间过了没有。"
+        "释放的答复丢了、又发了一次；持有者在最后一次检查与写之间停住了；唯一的 Redis 忘了这把锁。"
+    r13b_wakeup: "waiting by messages", "用消息等待";
+        "第二个请求会等：释放时发布一条消息；等待者先订阅，再试一次，然后睡到消息来，或剩下的租期结束。"
+        "释放的答复丢了、又发了一次；持有者在最后一次检查与写之间停住了；唯一的 Redis 忘了这把锁。"
+    r13c_resent_release: "a release that may be sent again", "可以重发的释放";
+        "每次释放带一个自己的编号，Redis 把结果记一会儿：再发一次，什么也不变。"
+        "唯一的 Redis 忘了这把锁；或者持有者在最后一次检查与写之间停住了。"
+    r13d_redisson_lock: "the same in the production lock", "同样三件事：生产用的锁";
         "生产用的锁：看门狗续期，等待者被叫醒，锁丢了会告诉持有者。"
         "唯一的 Redis 忘了这把锁；或者持有者在最后一次检查与写之间停住了。"
     r14_multi_lock: "all of three Redis", "三个 Redis 全部拿到";
