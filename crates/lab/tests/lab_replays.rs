@@ -78,6 +78,8 @@ rungs! {
     r19_group_commit
     r20_lua_and_queue
     r21a_lua_and_stream
+    r21b_stream_from_now
+    r21c_unchecked_consumer
     r22_stream_done_right
     r23a_outbox
     r24_expire_by_timer

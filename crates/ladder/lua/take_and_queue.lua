@@ -5,7 +5,6 @@
 -- ARGV[1]: the user
 -- ARGV[2]: the order
 -- ARGV[3]: the voucher
--- ARGV[4]: how many entries the stream keeps
 -- RETURNS: 0 when taken, 1 when sold out, 2 when the user has one; nil when the stock is unknown
 local stock = redis.call('get', KEYS[1])
 if not stock then
@@ -19,6 +18,5 @@ if redis.call('sismember', KEYS[2], ARGV[1]) == 1 then
 end
 redis.call('decr', KEYS[1])
 redis.call('sadd', KEYS[2], ARGV[1])
-redis.call('xadd', KEYS[3], 'maxlen', ARGV[4], '*',
-  'order', ARGV[2], 'user', ARGV[1], 'voucher', ARGV[3])
+redis.call('xadd', KEYS[3], '*', 'order', ARGV[2], 'user', ARGV[1], 'voucher', ARGV[3])
 return 0

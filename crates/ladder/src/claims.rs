@@ -147,6 +147,7 @@ scenarios! {
     PoisonEntry = "poison_entry", NoBrokenPromise, "an entry that can never be written comes first";
     GroupFromNow = "group_from_now", NoBrokenPromise, "a buyer comes before the group of consumers is made";
     StreamTrimmed = "stream_trimmed", NoBrokenPromise, "more buy than the stream keeps";
+    StockReloaded = "stock_reloaded", NoBrokenPromise, "the stock is loaded anew into Redis, with orders not written yet";
     RedisDies = "redis_dies", NoBrokenPromise, "a power cut: what Redis acknowledged after its last fsync is gone";
     ReplicaLags = "replica_lags", NoBrokenPromise, "the Redis master dies before its replica has the entry";
     PublishedTwice = "published_twice", NoBrokenPromise, "the relay dies between publishing and marking";

@@ -24,7 +24,7 @@ impl QueueKeys {
     }
 
     /// The stock of a voucher.
-    pub(super) fn stock(&self, voucher: impl Display) -> String {
+    pub fn stock(&self, voucher: impl Display) -> String {
         format!("{}seckill:stock:{voucher}", self.prefix)
     }
 

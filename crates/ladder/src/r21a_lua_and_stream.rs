@@ -1,13 +1,12 @@
-//! *Idea.* The script also puts the order into a Redis stream; a group of consumers writes it to
-//! the database. As widely taught: group `g1`, consumer `c1` in every process, and what was read
-//! and not acknowledged is read again only after an error.
-//! *Holds.* The death of a process costs nothing that no consumer had read.
-//! *Breaks when* a consumer dies with an entry in hand, and all goes well elsewhere; when an entry
-//! can never be written; when two processes share the name `c1`; when an entry comes twice; when
-//! the group is made after the first order; when the stream is trimmed; when Redis loses it.
-//! As widely copied: without the course's lock per user, its count of the user's orders, and its
-//! look at what the update came to.
-//! *Next.* Do the stream right (r22).
+//! *Idea.* The script also puts the order into a Redis stream; a group of consumers writes it to the
+//! database. As the course has it: group `g1` from 0, consumer `c1` in every process, what was read and
+//! not acknowledged is read again only after an error, and the writer locks, counts and looks as in r20.
+//! *Holds.* The stock, and one order per user, also when an entry comes twice. The death of a process
+//! costs nothing that no consumer had read.
+//! *Breaks when* a consumer dies with an entry in hand, and all goes well elsewhere; when an entry can
+//! never be written; when Redis loses the stream; when Redis sells what the database refuses.
+//! *Next.* Two settings that the copies have (r21b), and three checks that they leave out (r21c). Then do
+//! the stream right (r22).
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,24 +14,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use redis::Script;
 use sqlx::PgPool;
+use uuid::Uuid;
 
-use super::entry::{GROUP, OrderEntry};
+use super::entry::{GROUP, OrderEntry, QueuedOrder};
 use super::queue_keys::QueueKeys;
 use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use redisson_lock::connection::{Redis, ScriptCall};
-use seckill::model::VoucherId;
+use seckill::model::{UserId, VoucherId};
+use seckill::store::Keys;
 
 static TAKE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../lua/take_and_queue.lua")));
+static COMPARE_AND_DELETE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../lua/compare_and_delete.lua")));
 
 const CONSUMER: &str = "c1";
+
+/// The lease of the writer's lock.
+const LEASE_MS: u64 = 30_000;
 
 struct LuaAndStream {
     database: PgPool,
     redis: Redis,
     keys: QueueKeys,
+    locks: Keys,
     stream: String,
-    keeps: usize,
     /// Whether the pending entries are read, until there are none.
     after_error: AtomicBool,
 }
@@ -44,7 +50,7 @@ pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungE
         redis,
         stream: resources.queue_keys.stream(),
         keys: resources.queue_keys,
-        keeps: resources.queue,
+        locks: resources.keys,
         after_error: AtomicBool::new(false),
     }))
 }
@@ -58,7 +64,7 @@ impl Design for LuaAndStream {
         // Any number that no other order has.
         let order = rand::random_range(1..i64::MAX);
         let take = ScriptCall::new(&TAKE).key(&stock).key(buyers).key(&self.stream);
-        let take = take.arg(user).arg(order).arg(voucher).arg(self.keeps);
+        let take = take.arg(user).arg(order).arg(voucher);
         let told = match self.redis.invoke(&take).await? {
             Some(told) => told,
             None => {
@@ -77,8 +83,7 @@ impl Design for LuaAndStream {
 
     async fn start_consumer(&self) -> Result<(), RungError> {
         let mut create = redis::cmd("XGROUP");
-        // From now on: `$`.
-        create.arg("CREATE").arg(&self.stream).arg(GROUP).arg("$").arg("MKSTREAM");
+        create.arg("CREATE").arg(&self.stream).arg(GROUP).arg("0").arg("MKSTREAM");
         // What fails is that the group is there already.
         let _ = self.redis.query::<()>(&create).await;
         Ok(())
@@ -113,14 +118,50 @@ impl LuaAndStream {
     async fn write(&self, entry: &OrderEntry, work: &Work) -> Result<WorkTurn, RungError> {
         let queued = entry.order()?;
         work.at(Point::EntryRead, queued.order).await;
+        // What is refused is written to a log, and acknowledged.
+        let answer = self.write_locked(queued, work).await?;
+        work.at(Point::Acknowledging, queued.order).await;
+        let mut acknowledge = redis::cmd("XACK");
+        self.redis.query::<()>(acknowledge.arg(&self.stream).arg(GROUP).arg(&entry.id)).await?;
+        Ok(WorkTurn::Settled(answer))
+    }
+
+    async fn write_locked(&self, queued: QueuedOrder, work: &Work) -> Result<Answer, RungError> {
+        let user = UserId::try_from(queued.user).map_err(|_| RungError::NoOrder)?;
+        let (key, owner) = (self.locks.order_lock(user), Uuid::new_v4().to_string());
+        let mut set = redis::cmd("SET");
+        set.arg(&key).arg(&owner).arg("NX").arg("PX").arg(LEASE_MS);
+        let taken: Option<String> = self.redis.query(&set).await?;
+        if taken.is_none() {
+            return Ok(Answer::InProgress);
+        }
+        let written = self.place(queued, work).await;
+        let release = ScriptCall::new(&COMPARE_AND_DELETE).key(&key).arg(&owner);
+        self.redis.invoke::<()>(&release).await?;
+        written
+    }
+
+    async fn place(&self, queued: QueuedOrder, work: &Work) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
-        // The code does not look whether the update found a row: the course does.
-        sqlx::query(
+        let orders: i64 = sqlx::query_scalar(
+            "select count(*) from orders where user_id = $1 and voucher_id = $2",
+        )
+        .bind(queued.user)
+        .bind(queued.voucher)
+        .fetch_one(&mut *transaction)
+        .await?;
+        if orders > 0 {
+            return Ok(Answer::AlreadyBought);
+        }
+        let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )
         .bind(queued.voucher)
         .execute(&mut *transaction)
         .await?;
+        if taken.rows_affected() == 0 {
+            return Ok(Answer::SoldOut);
+        }
         sqlx::query("insert into orders (id, user_id, voucher_id) values ($1, $2, $3)")
             .bind(queued.order)
             .bind(queued.user)
@@ -129,10 +170,7 @@ impl LuaAndStream {
             .await?;
         work.at(Point::Committing, queued.order).await;
         transaction.commit().await?;
-        work.at(Point::Acknowledging, queued.order).await;
-        let mut acknowledge = redis::cmd("XACK");
-        self.redis.query::<()>(acknowledge.arg(&self.stream).arg(GROUP).arg(&entry.id)).await?;
-        Ok(WorkTurn::Settled(Answer::Ordered(queued.order)))
+        Ok(Answer::Ordered(queued.order))
     }
 
     /// Tells Redis the stock of a voucher that it does not know yet.

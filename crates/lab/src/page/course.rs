@@ -107,11 +107,17 @@ course! {
         "生产策略：一起等待的购买合成一个事务，提交一次。"
         "放锁的那台 Redis 停了：谁也买不到，但什么也不会丢。"
     r20_lua_and_queue: "Lua in Redis decides, a queue in the process writes", "Redis 里的 Lua 裁决，进程内队列写库";
-        "异步：一个 Lua 脚本在 Redis 里裁决，先答复，进程内的队列稍后写数据库。"
-        "进程死时队列里还有订单；队列满了；Redis 从旧快照恢复。"
-    r21a_lua_and_stream: "Lua and a stream, as widely taught", "Lua 加 Stream，照通行的教法";
-        "脚本同时把订单放进 Stream，消费者组 g1、各进程都叫 c1 的消费者写库。"
-        "消费者手里拿着消息死了；毒消息；共用一个消费者名；重复投递；组从 $ 建；流被裁剪；Redis 丢了数据。"
+        "异步秒杀，课程的写法：一个 Lua 脚本在 Redis 里裁决，先答复，进程内的阻塞队列喂给一个写库线程；它给用户加锁、数订单、带条件扣减，再写订单。"
+        "进程死时队列里还有订单；队列满了；Redis 从旧快照恢复，或者有人重新预热库存：数据库拒绝的，都已经答应过了。"
+    r21a_lua_and_stream: "Lua and a stream, as the course has it", "Lua 加 Stream，课程的写法";
+        "脚本同时把订单放进 Stream；消费者组 g1 从 0 建，各进程都叫 c1，出错之后才读 pending-list；写库照 r20 加锁、数订单、看扣减结果。"
+        "消费者手里拿着消息死了；毒消息；Redis 丢了数据；Redis 卖了数据库不认的。"
+    r21b_stream_from_now: "the same, from $ and trimmed", "同上，从 $ 建组，裁剪流";
+        "照 r21a，再加两个常被抄错的设置：组从 $ 建，流用 MAXLEN 裁剪。"
+        "建组之前就有人买；买的人比流留得下的多：这些消息永远没人读。r21a 的毛病它也都有。"
+    r21c_unchecked_consumer: "the same, without lock, count and check", "同上，去掉锁、计数和检查";
+        "常见的抄法：消费者不加锁、不数订单、不看扣减结果，反正 Redis 里的脚本已经裁决过了。"
+        "消息来两次就写两次；Redis 把卖过的再卖一遍，就有了没有库存的订单和重复的订单。"
     r22_stream_done_right: "the stream done right", "把 Stream 用对";
         "各有其名的消费者，认领闲置消息，死信，库存条件与唯一索引同在一个事务，提交之后才确认；买家轮询结果。"
         "Redis 丢了它确认过的东西：断电，或故障转移到落后的副本。"

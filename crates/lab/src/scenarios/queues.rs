@@ -6,7 +6,7 @@ use super::{failing_consumers, redis_losses};
 use crate::Scheduler;
 use crate::protocol::FEW_PLACES;
 use crate::scheduler::{NodeIndex, Stop};
-use ladder::{Capability, Point, Rung, RungError, Scenario};
+use ladder::{Capability, Point, QueueKeys, Rung, RungError, Scenario};
 use redisson_lock::connection::Redis;
 
 /// One buyer for each place in a queue.
@@ -38,6 +38,7 @@ pub(super) const fn is_one(scenario: Scenario) -> bool {
             | Scenario::PoisonEntry
             | Scenario::GroupFromNow
             | Scenario::StreamTrimmed
+            | Scenario::StockReloaded
             | Scenario::RedisDies
             | Scenario::ReplicaLags
             | Scenario::PublishedTwice
@@ -58,6 +59,7 @@ pub(super) fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
             unless(!in_memory, NO_STREAM).or(unless(writes_orders, WRITES_NONE))
         }
         Scenario::ConnectionLost => unless(writes_orders, WRITES_NONE),
+        Scenario::StockReloaded => unless(writes_orders, "keeps no stock in Redis"),
         Scenario::RedisDies | Scenario::ReplicaLags => {
             unless(!in_memory, "keeps its queue in the process, which dies with less")
         }
@@ -85,6 +87,7 @@ pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
         Scenario::PoisonEntry => poison_entry(scheduler).await,
         Scenario::GroupFromNow => group_from_now(scheduler).await,
         Scenario::StreamTrimmed => stream_trimmed(scheduler).await,
+        Scenario::StockReloaded => stock_reloaded(scheduler).await,
         Scenario::RedisDies => redis_losses::redis_dies(scheduler).await,
         Scenario::ReplicaLags => redis_losses::replica_lags(scheduler).await,
         Scenario::PublishedTwice => published_twice(scheduler).await,
@@ -152,6 +155,23 @@ async fn group_from_now(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let second = scheduler.node().await?;
     scheduler.say("the consumers are started, and make their group");
     scheduler.buys("B", second, 1).await?;
+    Ok(())
+}
+
+/// An operator loads the stock from the database into Redis, which had sold what is not written yet.
+async fn stock_reloaded(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let voucher = scheduler.voucher(1).await?;
+    let node = scheduler.node().await?;
+    scheduler.buys("A", node, 0).await?;
+    let stock: i32 = sqlx::query_scalar("select stock from seckill_vouchers where voucher_id = $1")
+        .bind(voucher)
+        .fetch_one(&scheduler.database)
+        .await?;
+    let redis = Redis::new(&scheduler.servers.redis_urls[0])?;
+    let key = QueueKeys::with_prefix(&scheduler.key_prefix).stock(voucher);
+    redis.query::<()>(redis::cmd("SET").arg(key).arg(stock)).await?;
+    scheduler.say(format!("an operator loads the stock from the database into Redis: {stock}"));
+    scheduler.buys("B", node, 1).await?;
     Ok(())
 }
 
