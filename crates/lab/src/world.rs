@@ -19,7 +19,7 @@ const LAB_SQL: &str = include_str!("../../ladder/src/lab.sql");
 const BARE_SQL: &str = include_str!("../../ladder/src/bare.sql");
 
 /// Users of one cell; each cell has a range of its own.
-pub(super) const USERS_PER_CELL: i64 = 100_000;
+pub(super) const USERS_PER_CELL: i64 = 1_000_000;
 
 /// The lab's servers and databases.
 pub struct World {

@@ -16,7 +16,7 @@ use testkit::processes::{DEADLINE, descendants_of, is_alive, place, seckill, sen
 use testkit::shop::world::World;
 use testkit::wait::eventually;
 
-const TERMS: RushOptions = RushOptions { users: 400, stock: 40 };
+const TERMS: RushOptions = RushOptions { users: 400, stock: 40, seconds: None };
 
 async fn lab(world: &World) -> Lab {
     let urls = (Some(world.database_url.clone()), Some(world.redis_url.clone()));
@@ -41,8 +41,8 @@ fn adds_up(rush: &RushReport, terms: RushOptions) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fourth_buyer_comes_twice_and_every_eighth_a_third_time() {
-    assert_eq!(RushOptions { users: 16, stock: 1 }.attempts_of_all(), 16 + 4 + 2);
-    assert_eq!(RushOptions { users: 1, stock: 1 }.attempts_of_all(), 3);
+    assert_eq!(RushOptions { users: 16, stock: 1, seconds: None }.attempts_of_all(), 16 + 4 + 2);
+    assert_eq!(RushOptions { users: 1, stock: 1, seconds: None }.attempts_of_all(), 3);
     assert_eq!(RushOptions::default().attempts_of_all(), 2_750);
 }
 
@@ -83,7 +83,7 @@ async fn the_same_crowd_on_rungs_that_sell_too_much_twice_and_as_they_should() {
 async fn a_rung_that_answers_first_is_judged_when_it_has_written() {
     let world = World::new().await;
     let lab = lab(&world).await;
-    let terms = RushOptions { users: 60, stock: 40 };
+    let terms = RushOptions { users: 60, stock: 40, seconds: None };
     for (id, promise) in [("r20", "ordered"), ("r22", "accepted"), ("r23a", "ordered")] {
         let rung = ladder::find(id).unwrap();
         let rush = rush_seeded(&lab, rung, terms, 5, |_| {}).await.unwrap();
@@ -100,7 +100,7 @@ async fn a_rung_that_answers_first_is_judged_when_it_has_written() {
 async fn where_there_is_enough_for_everybody_something_is_left() {
     let world = World::new().await;
     let lab = lab(&world).await;
-    let terms = RushOptions { users: 60, stock: 100 };
+    let terms = RushOptions { users: 60, stock: 100, seconds: None };
     let rung = ladder::find("r18a").unwrap();
     let rush = rush_seeded(&lab, rung, terms, 1, |_| {}).await.unwrap();
     adds_up(&rush, terms);

@@ -40,6 +40,10 @@ pub struct CrowdPlan {
     /// How long everything may take, in milliseconds; default 120,000.
     #[serde(default = "default_total_timeout_ms")]
     pub total_timeout_ms: u64,
+    /// After so many milliseconds no further attempt begins; those that never began are not in the
+    /// report. By default all are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<u64>,
 }
 
 fn default_answer_timeout_ms() -> u64 {
@@ -106,6 +110,7 @@ impl CrowdPlan {
             max_connections: self.max_connections,
             answer_timeout: Duration::from_millis(self.answer_timeout_ms),
             total_timeout: Duration::from_millis(self.total_timeout_ms),
+            begin_within: self.for_ms.map(Duration::from_millis),
             seed: self.seed,
             may_lack_connections: false,
         })

@@ -64,6 +64,8 @@ pub struct RushPlan {
     /// How long the whole rush may take, with the opening of the connections; at most a day. When it is
     /// up, requests under way become [`NO_ANSWER`] and the others [`NOT_SENT`].
     pub total_timeout: Duration,
+    /// From the opening of the barrier: when this is over, no further attempt begins. `None`: all are made.
+    pub begin_within: Option<Duration>,
     /// Decides the order of the buyers.
     pub seed: u64,
     /// Whether a rush goes on whose connections cannot all be opened before the barrier. Each request of such
@@ -99,7 +101,7 @@ impl RequestAnswer {
 /// The end of a rush.
 #[derive(Debug)]
 pub struct RushResult {
-    /// One for every request, in the order of [`RushPlan::requests`].
+    /// One for every request that began, in the order of [`RushPlan::requests`].
     pub answers: Vec<RequestAnswer>,
     /// Connections that the requests were spread over.
     pub connections: usize,
@@ -228,7 +230,11 @@ impl RushWorker {
         let start = opened.unwrap_or_else(Instant::now);
         let mut due = start;
         let mut answers = Vec::with_capacity(self.requests.len());
+        let begin_within = self.rush.plan.begin_within;
         for request in std::mem::take(&mut self.requests) {
+            if begin_within.is_some_and(|limit| due - start >= limit) {
+                break;
+            }
             let (outcome, order_id) = self.send(request, due).await;
             let ended = Instant::now();
             let buyer = self.rush.plan.requests[request].buyer;

@@ -285,6 +285,7 @@ async fn sell<'a>(
         seed: rand::rng().random(),
         answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
         total_timeout_ms: RUSH_WITHIN.as_millis() as u64,
+        for_ms: None,
     };
     let Some(share) = args.pay else {
         let plan = plan(sales.iter().flat_map(DemoSale::crowd).collect());

@@ -39,6 +39,7 @@ fn plan(nodes: Vec<SocketAddr>, buyers: usize, attempts: usize, step: usize) -> 
         max_connections: buyers * attempts,
         answer_timeout: PATIENCE,
         total_timeout: PATIENCE * 2,
+        begin_within: None,
         seed: 1,
         may_lack_connections: false,
     }

@@ -35,17 +35,23 @@ pub struct RushArgs {
     stores: StoreArgs,
 }
 
+/// The longest time for which buyers come.
+const MAX_SECONDS: i64 = 120;
+
 /// The crowd of each rush.
 #[derive(Debug, Args)]
 pub(super) struct CrowdArgs {
-    /// Buyers in each rush
-    #[arg(long, default_value_t = RushOptions::default().users,
+    /// Buyers in each rush [default: 2000; with --seconds as many as there can be, 500000]
+    #[arg(long,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(RushOptions::MAX_USERS)))]
-    users: u32,
+    users: Option<u32>,
     /// Vouchers in each rush
     #[arg(long, default_value_t = RushOptions::default().stock,
         value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
     stock: i32,
+    /// Let buyers come for so long, over 256 connections, instead of all at once: for figures that last
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=MAX_SECONDS))]
+    seconds: Option<u32>,
     /// Decides the order of the attempts in a rush, the same on every rung [default: drawn]
     #[arg(long)]
     seed: Option<u64>,
@@ -53,7 +59,12 @@ pub(super) struct CrowdArgs {
 
 impl CrowdArgs {
     pub(super) fn options(&self) -> RushOptions {
-        RushOptions { users: self.users, stock: self.stock }
+        let enough = match self.seconds {
+            Some(_) => RushOptions::MAX_USERS,
+            None => RushOptions::default().users,
+        };
+        let users = self.users.unwrap_or(enough);
+        RushOptions { users, stock: self.stock, seconds: self.seconds }
     }
 
     /// The seed that was asked for, or one that is drawn.

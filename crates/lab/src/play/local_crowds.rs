@@ -204,6 +204,7 @@ async fn judged(
         seed: rand::rng().random(),
         answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
         total_timeout_ms: CROWD_WITHIN.as_millis() as u64,
+        for_ms: None,
     };
     sleep_until(begins_at).await;
     status.update(|body| body.phase = CrowdPhase::Running);

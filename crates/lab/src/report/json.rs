@@ -56,7 +56,7 @@ impl Serialize for LabReport {
             scenario: Some(scenario),
             reason,
         });
-        let RushOptions { users, stock } = self.crowd;
+        let RushOptions { users, stock, .. } = self.crowd;
         let json = Json {
             as_claimed: self.is_as_claimed(),
             cells: played,

@@ -228,7 +228,7 @@ fn rushes(report: &LabReport, look: Look) -> String {
             });
         format!("  {}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_owned()
     });
-    let RushOptions { users, stock } = report.crowd;
+    let RushOptions { users, stock, .. } = report.crowd;
     let heading = format!("The rush: {users} buyers for {stock} vouchers, some of them twice");
     let heading = look.heading(&heading);
     format!("{heading}\n{}", lines.collect::<Vec<_>>().join("\n"))

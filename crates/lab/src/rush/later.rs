@@ -10,8 +10,10 @@ use load::crowd::CrowdReport;
 use load::outcome::{ACCEPTED, ORDERED};
 use seckill::model::VoucherId;
 
-/// How often orders are counted.
+/// How often orders are counted, where counting takes no time.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// So many times as long as a count takes nobody counts: what is watched is not to be slowed down by it.
+const REST: u32 = 20;
 /// Without a new order for so long none is to come: longer than any entry is left alone (r22).
 const NOTHING_FOR: Duration = Duration::from_secs(40);
 /// How long they are waited for at most.
@@ -45,10 +47,12 @@ pub(super) async fn until_written(
     let promised = told.count(ORDERED) + told.count(ACCEPTED);
     let promised = i64::try_from(promised).unwrap_or(i64::MAX);
     let at_first = orders(database, voucher).await?;
-    let (mut written, mut last) = (at_first, begun);
+    let (mut written, mut last, mut counting) = (at_first, begun, Duration::ZERO);
     while written < promised && last.elapsed() < NOTHING_FOR && begun.elapsed() < WRITTEN_WITHIN {
-        sleep(LOOK_EVERY).await;
+        sleep(LOOK_EVERY.max(REST * counting)).await;
+        let look = Instant::now();
         let now = orders(database, voucher).await?;
+        counting = look.elapsed();
         if now > written {
             (written, last) = (now, Instant::now());
         }

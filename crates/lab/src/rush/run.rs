@@ -30,6 +30,8 @@ use seckill_tools::verdict::books;
 const NODES: usize = 2;
 /// Connections of the crowd; more attempts than this share them.
 const MAX_CONNECTIONS: usize = 8_192;
+/// Connections of a crowd that comes for some time: as many as the benchmarks have.
+const STEADY_CONNECTIONS: usize = 256;
 
 /// How long one answer may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
@@ -122,10 +124,11 @@ fn plan(
         path: format!("/lab/{}/vouchers/{voucher}/orders", rung.id).into(),
         buyers: (0..terms.users as usize).map(buyer).collect(),
         attempts: 1,
-        max_connections: MAX_CONNECTIONS,
+        max_connections: terms.seconds.map_or(MAX_CONNECTIONS, |_| STEADY_CONNECTIONS),
         seed,
         answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
         total_timeout_ms: RUSH_WITHIN.as_millis() as u64,
+        for_ms: terms.seconds.map(|seconds| u64::from(seconds) * 1000),
     }
 }
 

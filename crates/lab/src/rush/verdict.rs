@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::later::WrittenLater;
-use crate::world::USERS_PER_CELL;
 use ladder::{Capability, Invariant, LockKind, Rung};
 use load::crowd::CrowdReport;
 use load::latency::LatencyMs;
@@ -165,7 +164,7 @@ const TWICE: usize = 4;
 /// Every so many one comes a third time, to the first of the two again.
 const THRICE: usize = 8;
 
-/// The stock, and the number of buyers.
+/// The stock, the number of buyers, and for how long they come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RushOptions {
     /// Buyers, at most [`RushOptions::MAX_USERS`]. Every fourth comes twice, once to each process;
@@ -173,11 +172,13 @@ pub struct RushOptions {
     pub users: u32,
     /// Vouchers.
     pub stock: i32,
+    /// After so many seconds nobody comes any more, whoever is left. `None`: all come, all at once.
+    pub seconds: Option<u32>,
 }
 
 impl RushOptions {
     /// The most buyers there may be.
-    pub const MAX_USERS: u32 = USERS_PER_CELL as u32;
+    pub const MAX_USERS: u32 = 500_000;
 
     /// How often buyer number `i` comes.
     pub(super) const fn attempts(i: usize) -> usize {
@@ -199,7 +200,7 @@ impl RushOptions {
 impl Default for RushOptions {
     /// The same for every rung: a hundred vouchers, two thousand buyers.
     fn default() -> Self {
-        Self { users: 2_000, stock: 100 }
+        Self { users: 2_000, stock: 100, seconds: None }
     }
 }
 
@@ -248,7 +249,7 @@ mod tests {
             twice: (orders > distinct_users).then(|| (7, vec![3, 4])),
             written_later: None,
         };
-        let terms = RushOptions { users: 20, stock: 10 };
+        let terms = RushOptions { users: 20, stock: 10, seconds: None };
         RushReport::new(ladder::find(rung).unwrap(), terms, 1, &sale, &crowd)
     }
 
