@@ -93,7 +93,9 @@ impl Books {
     /// Reads them.
     pub(super) async fn of(scheduler: &Scheduler<'_>, voucher: i64) -> anyhow::Result<Self> {
         let row = sqlx::query_as::<_, (i32, i32, Vec<i64>, Vec<i64>, Vec<bool>, i64)>(
-            "select initial_stock, stock,
+            "select initial_stock,
+                    stock + (select coalesce(sum(g.stock), 0) from stock_segments g
+                             where g.voucher_id = s.voucher_id)::int,
                     array(select id from orders o where o.voucher_id = s.voucher_id order by id),
                     array(select user_id from orders o where o.voucher_id = s.voucher_id order by id),
                     array(select status not in (4, 6) from orders o

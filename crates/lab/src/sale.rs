@@ -2,7 +2,7 @@
 
 use sqlx::postgres::{PgPool, PgPoolOptions};
 
-use ladder::{Capability, Rung};
+use ladder::{Capability, Rung, SEGMENTS};
 use seckill::model::{InvalidId, UserId, VoucherId};
 use seckill::purchase::audit::{self, VoucherAudit};
 use seckill::store::StoreError;
@@ -13,6 +13,9 @@ const MAX_CONNECTIONS: u32 = 4;
 
 /// How the audit calls orders of users that it does not know.
 const ORPHANS: &str = "orphans:";
+
+/// How the audit calls vouchers that are neither sold nor left.
+const UNBALANCED: &str = "no_undersell:";
 
 /// The lab's own connections to the database at `url`.
 pub(super) fn connections(url: &str) -> sqlx::Result<PgPool> {
@@ -36,14 +39,23 @@ pub(super) async fn put_on_sale(
     let id: i64 = sqlx::query_scalar(
         "with voucher as (
            insert into vouchers (title, created_at) values ($1, now()) returning id
+         ), on_sale as (
+           insert into seckill_vouchers
+             (voucher_id, initial_stock, stock, price, begin_time, end_time)
+           select id, $2, case when $4 = 0 then $2 else 0 end, $3, now() - interval '1 hour',
+                  now() + interval '1 year'
+           from voucher
+         ), in_segments as (
+           insert into stock_segments (voucher_id, segment, stock)
+           select id, segment, $2 / greatest($4, 1) + (segment <= $2 % greatest($4, 1))::int
+           from voucher, generate_series(1, $4) segment
          )
-         insert into seckill_vouchers (voucher_id, initial_stock, stock, price, begin_time, end_time)
-         select id, $2, $2, $3, now() - interval '1 hour', now() + interval '1 year' from voucher
-         returning voucher_id",
+         select id from voucher",
     )
     .bind(title(rung))
     .bind(stock)
     .bind(if rung.can(Capability::Expire) { PRICE } else { 0 })
+    .bind(if rung.can(Capability::Segments) { SEGMENTS } else { 0 })
     .fetch_one(database)
     .await?;
     VoucherId::try_from(id).map_err(|error: InvalidId| sqlx::Error::Decode(error.into()))
@@ -72,15 +84,25 @@ pub(super) async fn order_of(
     sqlx::query_scalar(order).bind(user.get()).bind(voucher.get()).fetch_one(database).await
 }
 
-/// What the voucher's books say. That a buyer has no row in `users` is no violation here:
-/// the lab sells to numbers.
+/// What the voucher's books say. That a buyer has no row in `users` is no violation here: the lab sells to
+/// numbers. What is in segments is in stock.
 pub(super) async fn books(
     database: &PgPool,
     voucher: VoucherId,
 ) -> Result<Option<VoucherAudit>, StoreError> {
     let audit = audit::run(database, Some(voucher)).await?.pop();
+    let in_segments: i64 = sqlx::query_scalar(
+        "select coalesce(sum(stock), 0) from stock_segments where voucher_id = $1",
+    )
+    .bind(voucher.get())
+    .fetch_one(database)
+    .await?;
     Ok(audit.map(|mut audit| {
-        audit.violations.retain(|violation| !violation.starts_with(ORPHANS));
+        audit.stock += in_segments;
+        let adds_up = audit.orders + audit.stock == audit.initial_stock;
+        audit.violations.retain(|violation| {
+            !violation.starts_with(ORPHANS) && !(adds_up && violation.starts_with(UNBALANCED))
+        });
         audit.holds = audit.violations.is_empty();
         audit
     }))

@@ -69,7 +69,8 @@ impl Scheduler<'_> {
     ) -> anyhow::Result<Actor> {
         let voucher = *self.vouchers.first().context("nothing is on sale")?;
         let buyer = self.enter(name, node, ActorPlan::new(user, voucher)).await?;
-        self.finish(buyer).await?;
+        // Where it has to wait for a batch, it goes on after that.
+        self.finish_all(&[buyer]).await?;
         Ok(buyer)
     }
 
@@ -251,6 +252,17 @@ impl Scheduler<'_> {
         let (open, blocked, advisory) =
             transactions.bind(&self.application).fetch_one(&self.database).await?;
         Ok(OpenTransactions { open, blocked, advisory })
+    }
+
+    /// Until a transaction of the scheduler's processes waits for a row.
+    pub(super) async fn until_blocked(&self) -> anyhow::Result<()> {
+        let until = async {
+            while self.transactions().await?.blocked == 0 {
+                tokio::time::sleep(FIRST_LOOK).await;
+            }
+            anyhow::Ok(())
+        };
+        timeout(PATIENCE, until).await.context("nobody waits for the row")?
     }
 
     /// Whether an actor that waits in its process still does. What it waits for was given back

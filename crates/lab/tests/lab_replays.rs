@@ -75,6 +75,8 @@ rungs! {
     r16_fencing
     r17_zookeeper
     r18a_constraints
+    r18b_stock_segments
+    r18c_all_segments
     r19_group_commit
     r20_lua_and_queue
     r21a_lua_and_stream
@@ -82,6 +84,7 @@ rungs! {
     r21c_unchecked_consumer
     r22_stream_done_right
     r23a_outbox
+    r23b_batched_outbox
     r24_expire_by_timer
     r25_expire_by_condition
 }

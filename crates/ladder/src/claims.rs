@@ -118,6 +118,7 @@ macro_rules! scenarios {
 scenarios! {
     LastOne = "last_one", NoOversell, "two buyers both see the last voucher";
     Herd = "herd", NoUndersell, "many buyers all read the same stock before any of them writes";
+    OtherSegment = "other_segment", NoUndersell, "a buyer's segment of the stock is empty, and another one is not";
     DoubleClick = "double_click", OnePerUser, "one user, two requests at once, one process";
     TwoNodes = "two_nodes", OnePerUser, "one user, one request to each of two processes";
     EarlyRelease = "early_release", OnePerUser, "the second request enters between release and commit";

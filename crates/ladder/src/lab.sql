@@ -24,3 +24,11 @@ create index outbox_of_stream on outbox (stream, order_id);
 -- which does not.
 create table payments_begun (order_id bigint primary key);
 create table mails (order_id bigint not null);
+
+-- The stock of a voucher in several rows (r18b, r18c). What is in here is not in `seckill_vouchers`.
+create table stock_segments (
+    voucher_id bigint not null,
+    segment    bigint not null,
+    stock      int not null check (stock >= 0),
+    primary key (voucher_id, segment)
+) with (fillfactor = 50);

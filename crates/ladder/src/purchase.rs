@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::named;
+use group_commit::BatchError;
 use redisson_lock::LockError;
 use redisson_lock::connection::RedisError;
 use seckill::model::{UserId, VoucherId};
@@ -238,6 +239,9 @@ pub enum RungError {
     /// The queue between the answer and the database has no room.
     #[error("the queue is full")]
     QueueFull,
+    /// The batch that the purchase was a part of.
+    #[error("{0}")]
+    Batch(#[from] BatchError<String>),
     /// An entry of a stream that no program of today writes.
     #[error("an entry that is no order")]
     NoOrder,

@@ -1,5 +1,5 @@
-//! *Idea.* The database decides, as in production; the order and a row in an outbox are one
-//! transaction. A relay puts the row into a stream, whose consumers do what comes after: the
+//! *Idea.* The transactional outbox (本地消息表, the local message table): the database decides, as in
+//! production; the order and a row in an outbox are one transaction. A relay puts the row into a stream, whose consumers do what comes after: the
 //! payment, a mail. The row goes when that is done. A turn publishes the oldest row that was not
 //! published; where there is none, it does what comes after one order; where it finds nothing to do,
 //! it publishes again a row that was published half a minute ago: Redis may have lost it.
@@ -7,7 +7,7 @@
 //! ever lost, whatever Redis forgets.
 //! *Breaks when* a consumer is not idempotent: a relay that dies between publishing and marking
 //! publishes twice. The payment looks whether it was begun; the mail is sent again.
-//! *Next.* There is none: `docs/ladder.md` says when an asynchronous design is worth it.
+//! *Next.* Put many purchases, each with its row, into one transaction (r23b).
 
 use std::time::Duration;
 

@@ -106,8 +106,10 @@ pub enum Capability {
     Wait,
     /// A majority of the lock's servers is enough; without this the holder needs all of them.
     Majority,
-    /// A whole purchase is one step: it is production code, which has no pause points.
+    /// A whole purchase is one step: it is production code, which has no pause points, or a part of a batch.
     OneStep,
+    /// Its stock is in several rows.
+    Segments,
     /// What was sold waits in the memory of a process until it is written.
     QueueInMemory,
     /// A consumer claims what another one left, counts how often, and gives up in the end.
@@ -258,6 +260,11 @@ mod tests {
                 rung.can(Capability::GiveUp),
                 "only a rung that gives up can",
             ),
+            (
+                breaks(Scenario::OtherSegment),
+                rung.can(Capability::Segments),
+                "one row has no other",
+            ),
             (breaks(Scenario::QueueFull), rung.can(Capability::QueueInMemory), "a stream grows"),
         ]
     }
@@ -266,8 +273,9 @@ mod tests {
     fn fits(rung: &Rung, capability: Capability) -> bool {
         let in_redis = matches!(rung.lock, LockKind::Redis(_));
         match capability {
-            Capability::CheckOwner | Capability::Reenter | Capability::OneStep => in_redis,
-            Capability::Fence => in_redis,
+            Capability::CheckOwner | Capability::Reenter | Capability::Fence => in_redis,
+            Capability::OneStep => in_redis || rung.can(Capability::Relay),
+            Capability::Segments => rung.lock == LockKind::NoLock,
             Capability::Wait => {
                 let others = [LockKind::Database, LockKind::Mutex, LockKind::ZooKeeper];
                 in_redis || others.contains(&rung.lock)

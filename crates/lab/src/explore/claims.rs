@@ -24,6 +24,8 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
     let (invariant, happens) = match scenario {
         Scenario::LastOne => (Invariant::NoOversell, fault.is_none()),
         Scenario::Herd => (Invariant::NoUndersell, fault.is_none()),
+        // One user who comes twice finds the same segment.
+        Scenario::OtherSegment => (Invariant::NoUndersell, twice && fault.is_none()),
         Scenario::DoubleClick | Scenario::EarlyRelease => {
             (Invariant::OnePerUser, twice && one_process && fault.is_none())
         }

@@ -103,6 +103,12 @@ course! {
     r18a_constraints: "no lock: unique and stock > 0", "不要锁：unique 加 stock > 0";
         "不要锁：由数据库的约束裁决每一次购买。"
         "没有什么能攻破它；只是慢。"
+    r18b_stock_segments: "the stock in eight rows", "库存分成八段";
+        "库存分段：一份库存拆成八行，用户号决定从哪一段扣，八个买家就不必排在同一行后面。"
+        "自己那一段空了，别的段还有：买家被告知卖完，最后几张谁也找不到。"
+    r18c_all_segments: "the stock in eight rows, all of them tried", "库存分成八段，逐段找";
+        "照 r18b，自己那一段空了，就逐段去别处找，都空了才说卖完。"
+        "没有什么能攻破它；只是每次拒绝要问八行，而八行还是同一台数据库。"
     r19_group_commit: "many purchases in one transaction", "许多次购买合成一个事务";
         "生产策略：一起等待的购买合成一个事务，提交一次。"
         "放锁的那台 Redis 停了：谁也买不到，但什么也不会丢。"
@@ -121,9 +127,12 @@ course! {
     r22_stream_done_right: "the stream done right", "把 Stream 用对";
         "各有其名的消费者，认领闲置消息，死信，库存条件与唯一索引同在一个事务，提交之后才确认；买家轮询结果。"
         "Redis 丢了它确认过的东西：断电，或故障转移到落后的副本。"
-    r23a_outbox: "the database decides, an outbox feeds the stream", "数据库裁决，发件箱喂给 Stream";
-        "订单与发件箱同在一个事务；中继把它放进 Stream，供后续的支付与邮件。"
+    r23a_outbox: "the database decides, an outbox feeds the stream", "数据库裁决，本地消息表（发件箱）喂给 Stream";
+        "本地消息表：订单与发件箱的一行同在一个事务；中继把它放进 Stream，供后续的支付与邮件。"
         "消费者不幂等：中继死在发布与标记之间，会发布两次。"
+    r23b_batched_outbox: "the same, many purchases in one transaction", "同上，许多次购买合成一个事务";
+        "本地消息表加批量提交：一起等待的购买合成一个事务，订单与发件箱的行同在其中。"
+        "没有什么能攻破它；消费者仍要幂等，中继一次一行，人多时会落后。"
     r24_expire_by_timer: "a timer in the process ends unpaid orders", "进程内的定时器取消未支付订单";
         "订单要在限期内支付：进程内的定时器到点，读到“未支付”就取消，再退库存；支付回调也是先读“未支付”，再写“已支付”。"
         "进程死了，定时器也没了，库存永远卡住；支付与到期都读到“未支付”，两边都成；迟到的支付收了钱，没有订单，也没人退。"
@@ -210,6 +219,7 @@ const fn story_zh(scenario: Scenario) -> &'static str {
     match scenario {
         Scenario::LastOne => "两个买家都看到最后一张券",
         Scenario::Herd => "许多买家读到同一个库存，谁都还没写",
+        Scenario::OtherSegment => "自己那一段卖完了，别的段还有",
         Scenario::DoubleClick => "一个用户，两个请求，同一个进程",
         Scenario::TwoNodes => "一个用户，两个进程各一个请求",
         Scenario::EarlyRelease => "第二个请求在释放与提交之间进来",

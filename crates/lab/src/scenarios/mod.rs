@@ -24,12 +24,14 @@ const TURNS_AWAY: &str = "turns a second request away, nobody waits";
 
 /// Plays `scenario`. Where it cannot be played to its end, the cell is unknown.
 pub(crate) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
-    if scheduler.rung.can(Capability::OneStep) {
-        return production::play(scenario, scheduler).await;
+    if scheduler.rung.can(Capability::OneStep) && !queues::is_one(scenario) {
+        production::play(scenario, scheduler).await?;
+        return scheduler.settle().await;
     }
     match scenario {
         Scenario::LastOne => stock::last_one(scheduler).await,
         Scenario::Herd => stock::herd(scheduler).await,
+        Scenario::OtherSegment => stock::other_segment(scheduler).await,
         Scenario::DoubleClick => clicks::double_click(scheduler).await,
         Scenario::TwoNodes => clicks::two_nodes(scheduler).await,
         Scenario::EarlyRelease => clicks::early_release(scheduler).await,
@@ -69,11 +71,14 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     if scenario == Scenario::NodeDown {
         return no_lock_server(rung);
     }
-    if rung.can(Capability::OneStep) {
-        return production::absent(scenario);
+    if scenario == Scenario::OtherSegment {
+        return unless(rung.can(Capability::Segments), "keeps its stock in one row");
     }
     if matches!(rung.lock, LockKind::NoLock | LockKind::Stream) {
         return unless(of_stock.contains(&scenario), "takes no lock");
+    }
+    if rung.can(Capability::OneStep) {
+        return production::absent(scenario);
     }
     match scenario {
         Scenario::LastOne

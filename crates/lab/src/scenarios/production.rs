@@ -1,5 +1,5 @@
-//! The same scenarios for the rung that is the production strategy. It has no pause points:
-//! production code is not shaped for the lab. So the lab holds the voucher's row, on which every
+//! The same scenarios for the rungs whose purchases go into batches: the production strategy, which is not
+//! shaped for the lab, and r23b. They have no pause points in a purchase. So the lab holds the voucher's row, on which every
 //! purchase must stop, and lets go of it when all actors are where they have to be.
 
 use anyhow::bail;
@@ -10,7 +10,7 @@ use super::servers::{node_down, replicated};
 use crate::Scheduler;
 use crate::lock_servers::LockServers;
 use crate::scheduler::{Actor, ActorPlan, NodeIndex, Stop};
-use ladder::{Answer, Scenario};
+use ladder::{Answer, LockKind, Scenario};
 
 /// The row of a voucher, locked by the lab.
 struct Row(Transaction<'static, Postgres>);
@@ -96,7 +96,13 @@ async fn crowd(
     }
     // The first one leads a batch of one; those that come meanwhile are the next batch.
     scheduler.finish(actors[0]).await?;
+    scheduler.until_blocked().await?;
     for (user, actor) in (1..).zip(&actors[1..]) {
+        if scheduler.rung.lock == LockKind::Stream {
+            // Says itself that it waits.
+            scheduler.finish(*actor).await?;
+            continue;
+        }
         scheduler.set_out(*actor).await?;
         // An actor that has the lock waits for the batch.
         scheduler.until_locked(user).await?;
@@ -136,6 +142,7 @@ async fn in_the_middle(
     if scheduler.finish(a).await? != Stop::Waits {
         bail!("A did not stop at the row");
     }
+    scheduler.until_blocked().await?;
     // A buyer who waits for too long is told that the outcome is unknown; the books are not.
     scheduler.may_fail(a);
     Ok((row, a))

@@ -2,7 +2,7 @@
 
 use crate::Scheduler;
 use crate::scheduler::ActorPlan;
-use ladder::Point;
+use ladder::{Point, SEGMENTS};
 
 /// Where the rungs have looked at the stock, or at the orders, and not written yet; or, where they
 /// do not look, have written and not committed; or, where Redis decides, have taken there.
@@ -34,4 +34,15 @@ pub(super) async fn herd(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
         scheduler.until_first(*buyer, &LOOKED).await?;
     }
     scheduler.finish_all(&buyers).await
+}
+
+/// A buyer takes the one voucher of a segment; the next one of the same segment comes, and another
+/// segment has the other voucher.
+pub(super) async fn other_segment(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    scheduler.voucher(2).await?;
+    let node = scheduler.node().await?;
+    scheduler.say(format!("of its {SEGMENTS} segments the first two have one each"));
+    scheduler.buys("A", node, 0).await?;
+    scheduler.buys("B", node, SEGMENTS).await?;
+    Ok(())
 }
