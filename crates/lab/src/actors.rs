@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use ladder::{Answer, Point, Purchase, WorkTurn};
 
 /// A lease that no replay outlasts.
@@ -115,17 +117,31 @@ pub(super) struct ActorPlan {
     pub(super) lease: Duration,
     /// How long it waits for another one.
     pub(super) patience: Duration,
+    /// The key of its request, where it is not one of its own.
+    pub(super) request: Option<Uuid>,
 }
 
 impl ActorPlan {
     /// A buyer of one voucher, with a lease that does not end meanwhile.
     pub(super) const fn new(user: i64, voucher: i64) -> Self {
-        Self { user, voucher, also: None, lease: LONG_LEASE, patience: Purchase::PATIENCE }
+        Self {
+            user,
+            voucher,
+            also: None,
+            lease: LONG_LEASE,
+            patience: Purchase::PATIENCE,
+            request: None,
+        }
     }
 
     /// With a lease that ends soon.
     pub(super) const fn short(self) -> Self {
         Self { lease: SHORT_LEASE, ..self }
+    }
+
+    /// Sends the request with this key.
+    pub(super) const fn with_key(self, key: Uuid) -> Self {
+        Self { request: Some(key), ..self }
     }
 
     /// Buys another voucher on the way.

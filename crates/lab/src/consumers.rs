@@ -3,6 +3,7 @@
 
 use anyhow::{Context, bail};
 use tokio::time::timeout;
+use uuid::Uuid;
 
 use super::protocol::{Act, Attempt, NodeRequest};
 use super::scheduler::{Actor, ActorRecord, NodeIndex, PATIENCE, Scheduler, Stop};
@@ -168,6 +169,7 @@ impl Scheduler<'_> {
             also: None,
             lease_ms: 0,
             patience_ms: 0,
+            request: Uuid::nil().to_string(),
         };
         self.nodes[node].order(&NodeRequest::Ask(attempt)).await?;
         self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await?;

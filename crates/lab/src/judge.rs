@@ -236,7 +236,8 @@ pub(super) async fn judge(
             | Invariant::NoLockout
             | Invariant::NoSelfDeadlock
             | Invariant::NoBrokenPromise
-            | Invariant::NoLostPayment => None,
+            | Invariant::NoLostPayment
+            | Invariant::SameAnswer => None,
         };
         witnesses.extend(found.map(|found| format!("voucher {nth}: {found}")));
     }

@@ -4,7 +4,7 @@ use anyhow::Context;
 
 use super::world::World;
 use faults::{FaultError, Proxy, RedisNode, ZooKeeperNode};
-use ladder::{LockKind, Rung};
+use ladder::{Capability, LockKind, Rung};
 
 /// The lock's servers: the world's Redis for one, fresh ones for several.
 #[derive(Default)]
@@ -24,6 +24,9 @@ impl LockServers {
     /// Those of `rung`, where nothing happens to them.
     pub(super) async fn start(world: &World, rung: &Rung) -> Result<Self, FaultError> {
         match rung.lock {
+            LockKind::NoLock if rung.can(Capability::Cache) => {
+                Ok(Self { redis_urls: vec![world.redis_url().to_owned()], ..Self::default() })
+            }
             LockKind::Redis(1) | LockKind::Stream => {
                 Ok(Self { redis_urls: vec![world.redis_url().to_owned()], ..Self::default() })
             }

@@ -50,6 +50,7 @@ async fn act(design: Arc<dyn Design>, mut lines: Lines<BufReader<Stdin>>) -> any
             NodeRequest::Work(name) => (name, Task::Work),
             NodeRequest::Pay(name, notice) => (name, Task::Pay(notice)),
             NodeRequest::Expire(name, voucher) => (name, Task::Expire(voucher)),
+            NodeRequest::Restock(name, voucher, more) => (name, Task::Restock(voucher, more)),
             NodeRequest::Go(name) => match actors.get(&name) {
                 Some(actor) => {
                     actor.go.add_permits(1);
@@ -91,6 +92,7 @@ enum Task {
     Work,
     Pay(PaymentNotice),
     Expire(i64),
+    Restock(i64, i32),
 }
 
 impl Task {
@@ -111,6 +113,9 @@ impl Task {
             },
             Self::Work => Act::Worked(design.write_next(&work).await?),
             Self::Pay(notice) => Act::Worked(design.pay(&notice, &work).await?),
+            Self::Restock(voucher, more) => {
+                Act::Worked(design.restock(VoucherId::try_from(voucher)?, more, &work).await?)
+            }
             Self::Expire(voucher) => {
                 Act::Worked(design.expire(VoucherId::try_from(voucher)?, &work).await?)
             }
@@ -125,6 +130,7 @@ fn purchase(attempt: &Attempt, director: Arc<dyn Director>) -> anyhow::Result<Pu
         lease: Duration::from_millis(attempt.lease_ms),
         patience: Duration::from_millis(attempt.patience_ms),
         also: attempt.also.map(VoucherId::try_from).transpose()?,
+        request: attempt.request.parse()?,
         director: Some(director),
     })
 }

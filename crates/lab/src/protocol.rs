@@ -73,6 +73,9 @@ pub(super) enum NodeRequest {
     /// The actor of this name is one turn of what ends unpaid orders of this voucher; waits in the same
     /// way.
     Expire(String, i64),
+    /// The actor of this name is an operator who puts so many more of this voucher on sale; waits in the
+    /// same way.
+    Restock(String, i64, i32),
     /// The actor goes on to its next pause point.
     Go(String),
     /// An actor that waits in this process is to say so again, unless it waits no more.
@@ -96,6 +99,8 @@ pub(super) struct Attempt {
     pub(super) lease_ms: u64,
     /// As in `ladder::Purchase`.
     pub(super) patience_ms: u64,
+    /// As in `ladder::Purchase`.
+    pub(super) request: String,
 }
 
 /// What a node says.

@@ -6,6 +6,7 @@ use anyhow::Context;
 use nix::sys::signal::Signal;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::time::timeout;
+use uuid::Uuid;
 
 pub(super) use super::actors::{Actor, ActorPlan, ActorRecord, ActorState, SHORT_LEASE, Stop};
 use super::lock_servers::LockServers;
@@ -168,6 +169,7 @@ impl<'a> Scheduler<'a> {
             also: buyer.also,
             lease_ms: buyer.lease.as_millis() as u64,
             patience_ms: buyer.patience.as_millis() as u64,
+            request: buyer.request.unwrap_or_else(Uuid::new_v4).to_string(),
         };
         let in_the_books = attempt.user;
         self.nodes[node.0].order(&NodeRequest::Enter(attempt)).await?;
@@ -263,6 +265,11 @@ impl<'a> Scheduler<'a> {
     /// The schedule counts on the actor's coming to no answer.
     pub(super) fn may_fail(&mut self, actor: Actor) {
         self.actors[actor.0].may_fail = true;
+    }
+
+    /// Nobody has heard what the actor was answered.
+    pub(super) fn unheard(&mut self, actor: Actor) {
+        self.actors[actor.0].answer = None;
     }
 
     /// The promises broken that no database shows.

@@ -87,6 +87,11 @@ rungs! {
     r23b_batched_outbox
     r24_expire_by_timer
     r25_expire_by_condition
+    r26a_cached_stock
+    r26b_delayed_double_delete
+    r26c_sold_out_for_a_second
+    r27a_retry
+    r27b_request_key
 }
 
 /// A row of the registry that says something else than what the code of `built` does.

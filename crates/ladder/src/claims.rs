@@ -90,6 +90,8 @@ named! {
         NoStuckStock = "no_stuck_stock",
         /// A payment that was confirmed belongs to an order that is paid, or is being given back.
         NoLostPayment = "no_lost_payment",
+        /// A request that is sent again hears the answer of the first.
+        SameAnswer = "same_answer",
     }
 }
 
@@ -157,4 +159,8 @@ scenarios! {
     ForgottenTimer = "forgotten_timer", NoStuckStock, "the process that sold is killed before the time to pay is over";
     PayAndExpire = "pay_and_expire", NoLostPayment, "a payment comes in the moment in which the time to pay is over";
     LatePayment = "late_payment", NoLostPayment, "the orders are cancelled already when their payments come";
+    StaleRefill = "stale_refill", NoUndersell, "a reader fills the cache between an operator's delete and write";
+    LateRefill = "late_refill", NoUndersell, "a reader read the stock before an operator added some, and fills the cache after it";
+    DiesBeforeDelete = "dies_before_delete", NoUndersell, "the process dies between adding stock and deleting it from the cache";
+    AnswerLost = "answer_lost", SameAnswer, "the answer to a purchase is lost, and its client sends it again";
 }

@@ -32,3 +32,11 @@ create table stock_segments (
     stock      int not null check (stock >= 0),
     primary key (voucher_id, segment)
 ) with (fillfactor = 50);
+
+-- What came of a user's request, by the key that the client gave it (r27b).
+create table request_keys (
+    user_id  bigint not null,
+    key      text not null,
+    order_id bigint,
+    primary key (user_id, key)
+);

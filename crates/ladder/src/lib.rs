@@ -51,6 +51,11 @@ mod r23a_outbox;
 mod r23b_batched_outbox;
 mod r24_expire_by_timer;
 mod r25_expire_by_condition;
+mod r26a_cached_stock;
+mod r26b_delayed_double_delete;
+mod r26c_sold_out_for_a_second;
+mod r27a_retry;
+mod r27b_request_key;
 mod resources;
 mod rung;
 mod user_mutexes;
@@ -129,6 +134,11 @@ rungs! {
     r23b_batched_outbox: Stream, NoLease, can [Relay, OneStep], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoOutage, NoBrokenPromise], breaks [];
     r24_expire_by_timer: NoLock, NoLease, can [Expire], Guarded, keeps [OnePerUser], breaks [SoldAgain, HalfExpired, ForgottenTimer, PayAndExpire, LatePayment];
     r25_expire_by_condition: NoLock, NoLease, can [Expire], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoStuckStock, NoLostPayment], breaks [];
+    r26a_cached_stock: NoLock, NoLease, can [Cache], Guarded, keeps [NoOversell, OnePerUser], breaks [StaleRefill, LateRefill];
+    r26b_delayed_double_delete: NoLock, NoLease, can [Cache, DeleteAgain], Guarded, keeps [NoOversell, OnePerUser], breaks [LateRefill, DiesBeforeDelete];
+    r26c_sold_out_for_a_second: NoLock, NoLease, can [Cache, DeleteAgain], Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [];
+    r27a_retry: NoLock, NoLease, can [Retried], Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [AnswerLost];
+    r27b_request_key: NoLock, NoLease, can [Retried], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, SameAnswer], breaks [];
 }
 
 /// The rung with this id, or the only one whose id begins so.

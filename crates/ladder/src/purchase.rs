@@ -17,6 +17,7 @@ use redisson_lock::connection::RedisError;
 use seckill::model::{UserId, VoucherId};
 use seckill::purchase::PurchaseError;
 use seckill::store::StoreError;
+use uuid::Uuid;
 
 /// One attempt to buy.
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub struct Purchase {
     pub patience: Duration,
     /// Another voucher that is bought on the way, by code that takes the same lock.
     pub also: Option<VoucherId>,
+    /// The key of the request: the same when it is sent again.
+    pub request: Uuid,
     /// Says when it goes on; `None` in a real rush.
     pub director: Option<Arc<dyn Director>>,
 }
@@ -72,7 +75,7 @@ impl Purchase {
     /// The attempt that is made on the way, if there is one.
     pub fn inner(&self) -> Option<Self> {
         let voucher = self.also?;
-        Some(Self { voucher, also: None, ..self.clone() })
+        Some(Self { voucher, also: None, request: Uuid::new_v4(), ..self.clone() })
     }
 }
 
@@ -119,6 +122,10 @@ named! {
         PaymentLate = "payment_late",
         /// It is about to commit what becomes of the money.
         Settling = "settling",
+        /// It has deleted the stock in the cache, and not written yet.
+        CacheDeleted = "cache_deleted",
+        /// It has added stock, and not deleted what the cache says (again).
+        StockAdded = "stock_added",
     }
 }
 
@@ -170,6 +177,8 @@ impl Point {
             }
             Self::PaymentLate => format!("finds that it is not unpaid any more: {detail}"),
             Self::Settling => format!("is about to commit what becomes of the money: {detail}"),
+            Self::CacheDeleted => "has deleted the cached stock, and not written yet".to_owned(),
+            Self::StockAdded => "has added stock, and not deleted what is cached yet".to_owned(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The names of what the asynchronous rungs keep in Redis.
+//! The names of what the asynchronous rungs and the caches keep in Redis.
 
 use std::fmt::Display;
 
@@ -26,6 +26,11 @@ impl QueueKeys {
     /// The stock of a voucher.
     pub fn stock(&self, voucher: impl Display) -> String {
         format!("{}seckill:stock:{voucher}", self.prefix)
+    }
+
+    /// That a voucher is sold out.
+    pub fn sold_out(&self, voucher: impl Display) -> String {
+        format!("{}seckill:sold_out:{voucher}", self.prefix)
     }
 
     /// The users who have bought a voucher.

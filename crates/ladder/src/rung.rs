@@ -59,6 +59,19 @@ pub trait Design: Send + Sync {
         Err(RungError::Lacks("orders that have to be paid, and has none"))
     }
 
+    /// An operator puts more of `voucher` on sale.
+    ///
+    /// # Errors
+    /// When nothing stands between its stock and its buyers; else when it failed.
+    async fn restock(
+        &self,
+        _voucher: VoucherId,
+        _more: i32,
+        _work: &Work,
+    ) -> Result<WorkTurn, RungError> {
+        Err(RungError::Lacks("a cache, and has none"))
+    }
+
     /// Gives back what it holds.
     async fn shutdown(&self) {}
 }
@@ -110,6 +123,12 @@ pub enum Capability {
     OneStep,
     /// Its stock is in several rows.
     Segments,
+    /// A Redis answers buyers who come too late.
+    Cache,
+    /// Who adds stock deletes from that cache after the write.
+    DeleteAgain,
+    /// Its clients send again what was not answered.
+    Retried,
     /// What was sold waits in the memory of a process until it is written.
     QueueInMemory,
     /// A consumer claims what another one left, counts how often, and gives up in the end.
@@ -265,6 +284,11 @@ mod tests {
                 rung.can(Capability::Segments),
                 "one row has no other",
             ),
+            (
+                breaks(Scenario::DiesBeforeDelete),
+                rung.can(Capability::DeleteAgain),
+                "what is deleted once is not deleted again",
+            ),
             (breaks(Scenario::QueueFull), rung.can(Capability::QueueInMemory), "a stream grows"),
         ]
     }
@@ -275,7 +299,10 @@ mod tests {
         match capability {
             Capability::CheckOwner | Capability::Reenter | Capability::Fence => in_redis,
             Capability::OneStep => in_redis || rung.can(Capability::Relay),
-            Capability::Segments => rung.lock == LockKind::NoLock,
+            Capability::Segments | Capability::Cache | Capability::Retried => {
+                rung.lock == LockKind::NoLock
+            }
+            Capability::DeleteAgain => rung.can(Capability::Cache),
             Capability::Wait => {
                 let others = [LockKind::Database, LockKind::Mutex, LockKind::ZooKeeper];
                 in_redis || others.contains(&rung.lock)

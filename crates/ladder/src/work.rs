@@ -70,6 +70,8 @@ pub enum WorkTurn {
     Repeated,
     /// The payment came too late, and a line in a log says so.
     TooLate,
+    /// More is on sale.
+    Restocked,
 }
 
 impl Display for WorkTurn {
@@ -88,6 +90,7 @@ impl Display for WorkTurn {
             Self::Revived => formatter.pad("is done with it: the order lives again, and is paid"),
             Self::GivenBack => formatter.pad("is done with it: the money is to be given back"),
             Self::Repeated => formatter.pad("knows this payment already"),
+            Self::Restocked => formatter.pad("is done with it: more is on sale"),
             Self::TooLate => formatter.pad("comes too late; a line in a log says so"),
         }
     }

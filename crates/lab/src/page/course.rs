@@ -139,6 +139,21 @@ course! {
     r25_expire_by_condition: "one conditional update ends unpaid orders", "一条带条件的更新取消未支付订单";
         "每一步都是一条带条件的更新，条件就是它要离开的状态；库存与状态同在一个事务；谁都可以扫库里到期的订单；迟到的支付，要么订单复活，要么退款。"
         "没有什么能攻破它；到期的订单最多晚一轮扫描才取消。"
+    r26a_cached_stock: "refusals from a cached stock, deleted before the write", "用缓存的库存拒绝，先删缓存再写库";
+        "缓存与数据库：库存先读 Redis，没有再读库并回填（旁路缓存）；改库存的人先删缓存、再写库。卖不卖仍由数据库裁决。"
+        "删了缓存、还没写库，有人读到旧库存又回填：加了货，却人人听到卖完。"
+    r26b_delayed_double_delete: "delayed double delete", "延迟双删";
+        "改库存：删缓存，写库，等半秒，再删一次。"
+        "读的人比半秒还慢；或者进程死在第二次删除之前：旧库存留在缓存里。"
+    r26c_sold_out_for_a_second: "only \"sold out\" is cached, for a second", "只缓存“卖完了”，只缓存一秒";
+        "缓存里只有一句“卖完了”，而且只留一秒；其余的都由数据库裁决。"
+        "只要容得下一秒，就没有什么能攻破它；每秒有几个买家会白问一次数据库。"
+    r27a_retry: "a client that hears nothing sends it again", "没有应答，客户端就重试";
+        "r18a，加上会重试的客户端：没等到应答，就把同一个请求再发一次。"
+        "买成了，应答却丢了：重试听到“已经买过”，分不清那是不是自己刚才那一次。"
+    r27b_request_key: "each request has a key", "每个请求带一个幂等键";
+        "请求带一个客户端生成的幂等键，重试用同一个；键在库里唯一，与订单同在一个事务。"
+        "没有什么能攻破它；拒绝不会被记住，键总有一天要清理。"
 }
 
 /// A rung in the picker.

@@ -86,6 +86,7 @@ fn expectations(rung: &Rung) -> Expectations {
     let excuses_one_in = match rung.lock {
         // The database decides there, and Redis is asked later.
         _ if rung.can(Capability::Relay) => None,
+        LockKind::NoLock if rung.can(Capability::Cache) => Some(EXCUSED_OF),
         LockKind::NoLock | LockKind::Database | LockKind::Mutex => None,
         // One server is late now and then; of several, some server always is.
         LockKind::Redis(1) | LockKind::Stream => Some(EXCUSED_OF),

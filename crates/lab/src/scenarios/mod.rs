@@ -5,6 +5,7 @@
 //! on every rung: one rung lets a second actor through, another has it wait, a third turns it
 //! away.
 
+mod caches;
 mod clicks;
 mod failing_consumers;
 mod leases;
@@ -13,6 +14,7 @@ mod payments;
 mod production;
 mod queues;
 mod redis_losses;
+mod retries;
 mod servers;
 mod stock;
 
@@ -49,6 +51,8 @@ pub(crate) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
         Scenario::Failover => servers::failover(scheduler).await,
         Scenario::Amnesia => servers::amnesia(scheduler).await,
         Scenario::ClockJump => servers::clock_jump(scheduler).await,
+        Scenario::AnswerLost => retries::answer_lost(scheduler).await,
+        cached if caches::is_one(cached) => caches::play(cached, scheduler).await,
         of_payments if payments::is_one(of_payments) => {
             payments::play(of_payments, scheduler).await
         }
@@ -70,6 +74,12 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     }
     if scenario == Scenario::NodeDown {
         return no_lock_server(rung);
+    }
+    if caches::is_one(scenario) {
+        return caches::absent(scenario, rung);
+    }
+    if scenario == Scenario::AnswerLost {
+        return unless(rung.can(Capability::Retried), "has clients that send nothing again");
     }
     if scenario == Scenario::OtherSegment {
         return unless(rung.can(Capability::Segments), "keeps its stock in one row");

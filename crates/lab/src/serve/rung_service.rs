@@ -10,6 +10,7 @@ use sqlx::postgres::PgPool;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
+use uuid::Uuid;
 
 use super::buyers::Register;
 use super::problem::{self, NO_PURCHASE};
@@ -266,6 +267,7 @@ fn purchase(user: UserId, voucher: VoucherId) -> Purchase {
         lease: LEASE,
         patience: Purchase::PATIENCE,
         also: None,
+        request: Uuid::new_v4(),
         director: None,
     }
 }

@@ -1,0 +1,119 @@
+//! *Idea.* r18a behind a cache: the stock is read from Redis, and from the database where it is not there
+//! (cache-aside); a crowd that comes too late is refused without the database. Who changes the stock
+//! deletes the key first, and then writes.
+//! *Holds.* The stock, and one order per user: the database decides every sale.
+//! *Breaks when* a reader finds the key gone, reads the old stock, and puts it back: an operator has added
+//! stock, and everybody is told "sold out" from then on.
+//! *Next.* Delete once more, later (r26b).
+
+use async_trait::async_trait;
+use sqlx::PgPool;
+
+use super::queue_keys::QueueKeys;
+use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
+use redisson_lock::connection::Redis;
+use seckill::model::VoucherId;
+
+struct CachedStock {
+    database: PgPool,
+    redis: Redis,
+    keys: QueueKeys,
+}
+
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    let redis = resources.first_redis()?;
+    Ok(Box::new(CachedStock { database: resources.database, redis, keys: resources.queue_keys }))
+}
+
+#[async_trait]
+impl Design for CachedStock {
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        let key = self.keys.stock(purchase.voucher);
+        let cached: Option<i32> = self.redis.query(redis::cmd("GET").arg(&key)).await?;
+        let stock = match cached {
+            Some(stock) => stock,
+            None => self.read_through(purchase, &key).await?,
+        };
+        if stock <= 0 {
+            return Ok(Answer::SoldOut);
+        }
+        let answer = self.place(purchase).await?;
+        if matches!(answer, Answer::Ordered(_)) {
+            self.forget(&key).await?;
+        }
+        Ok(answer)
+    }
+
+    async fn restock(
+        &self,
+        voucher: VoucherId,
+        more: i32,
+        work: &Work,
+    ) -> Result<WorkTurn, RungError> {
+        let key = self.keys.stock(voucher);
+        self.forget(&key).await?;
+        work.at(Point::CacheDeleted, &key).await;
+        self.add(voucher, more).await?;
+        Ok(WorkTurn::Restocked)
+    }
+}
+
+impl CachedStock {
+    async fn place(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        let mut transaction = self.database.begin().await?;
+        let taken = sqlx::query(
+            "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
+        )
+        .bind(purchase.voucher.get())
+        .execute(&mut *transaction)
+        .await?;
+        if taken.rows_affected() == 0 {
+            return Ok(Answer::SoldOut);
+        }
+        let written = sqlx::query_scalar(
+            "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
+        )
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await;
+        let order: i64 = match written {
+            // Dropped, the transaction gives back what it took.
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
+                return Ok(Answer::AlreadyBought);
+            }
+            written => written?,
+        };
+        purchase.at(Point::Committing, order).await;
+        transaction.commit().await?;
+        Ok(Answer::Ordered(order))
+    }
+
+    /// The stock, which goes into the cache on the way.
+    async fn read_through(&self, purchase: &Purchase, key: &str) -> Result<i32, RungError> {
+        let stock: i32 =
+            sqlx::query_scalar("select stock from seckill_vouchers where voucher_id = $1")
+                .bind(purchase.voucher.get())
+                .fetch_one(&self.database)
+                .await?;
+        purchase.at(Point::StockRead, stock).await;
+        self.redis.query::<()>(redis::cmd("SET").arg(key).arg(stock)).await?;
+        Ok(stock)
+    }
+
+    async fn add(&self, voucher: VoucherId, more: i32) -> Result<(), RungError> {
+        sqlx::query(
+            "update seckill_vouchers
+             set stock = stock + $2, initial_stock = initial_stock + $2 where voucher_id = $1",
+        )
+        .bind(voucher.get())
+        .bind(more)
+        .execute(&self.database)
+        .await?;
+        Ok(())
+    }
+
+    async fn forget(&self, key: &str) -> Result<(), RungError> {
+        Ok(self.redis.query(redis::cmd("DEL").arg(key)).await?)
+    }
+}

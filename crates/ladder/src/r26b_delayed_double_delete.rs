@@ -1,0 +1,131 @@
+//! *Idea.* Delayed double delete (延迟双删): who changes the stock deletes the key, writes, waits for half a
+//! second, and deletes the key again, with whatever a reader has put there meanwhile.
+//! *Holds.* What r26a holds, and a reader who is done within the half second does no harm.
+//! *Breaks when* the reader is slower than that, or the process dies before it deletes again: the old
+//! stock stays in the cache, and everybody is told "sold out".
+//! *Next.* Keep no stock in the cache, only that it is sold out, and that not for long (r26c).
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::PgPool;
+use tokio::time::Instant;
+
+use super::queue_keys::QueueKeys;
+use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
+use redisson_lock::connection::Redis;
+use seckill::model::VoucherId;
+
+/// Longer than readers take, one hopes.
+const DELAY: Duration = Duration::from_millis(500);
+
+struct DelayedDoubleDelete {
+    database: PgPool,
+    redis: Redis,
+    keys: QueueKeys,
+}
+
+pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungError> {
+    let redis = resources.first_redis()?;
+    Ok(Box::new(DelayedDoubleDelete {
+        database: resources.database,
+        redis,
+        keys: resources.queue_keys,
+    }))
+}
+
+#[async_trait]
+impl Design for DelayedDoubleDelete {
+    async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        let key = self.keys.stock(purchase.voucher);
+        let cached: Option<i32> = self.redis.query(redis::cmd("GET").arg(&key)).await?;
+        let stock = match cached {
+            Some(stock) => stock,
+            None => self.read_through(purchase, &key).await?,
+        };
+        if stock <= 0 {
+            return Ok(Answer::SoldOut);
+        }
+        let answer = self.place(purchase).await?;
+        if matches!(answer, Answer::Ordered(_)) {
+            self.forget(&key).await?;
+        }
+        Ok(answer)
+    }
+
+    async fn restock(
+        &self,
+        voucher: VoucherId,
+        more: i32,
+        work: &Work,
+    ) -> Result<WorkTurn, RungError> {
+        let key = self.keys.stock(voucher);
+        self.forget(&key).await?;
+        work.at(Point::CacheDeleted, &key).await;
+        self.add(voucher, more).await?;
+        work.at(Point::StockAdded, &key).await;
+        work.sleep_until(Instant::now() + DELAY).await;
+        self.forget(&key).await?;
+        Ok(WorkTurn::Restocked)
+    }
+}
+
+impl DelayedDoubleDelete {
+    async fn place(&self, purchase: &Purchase) -> Result<Answer, RungError> {
+        let mut transaction = self.database.begin().await?;
+        let taken = sqlx::query(
+            "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
+        )
+        .bind(purchase.voucher.get())
+        .execute(&mut *transaction)
+        .await?;
+        if taken.rows_affected() == 0 {
+            return Ok(Answer::SoldOut);
+        }
+        let written = sqlx::query_scalar(
+            "insert into orders (user_id, voucher_id) values ($1, $2) returning id",
+        )
+        .bind(purchase.user.get())
+        .bind(purchase.voucher.get())
+        .fetch_one(&mut *transaction)
+        .await;
+        let order: i64 = match written {
+            // Dropped, the transaction gives back what it took.
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
+                return Ok(Answer::AlreadyBought);
+            }
+            written => written?,
+        };
+        purchase.at(Point::Committing, order).await;
+        transaction.commit().await?;
+        Ok(Answer::Ordered(order))
+    }
+
+    /// The stock, which goes into the cache on the way.
+    async fn read_through(&self, purchase: &Purchase, key: &str) -> Result<i32, RungError> {
+        let stock: i32 =
+            sqlx::query_scalar("select stock from seckill_vouchers where voucher_id = $1")
+                .bind(purchase.voucher.get())
+                .fetch_one(&self.database)
+                .await?;
+        purchase.at(Point::StockRead, stock).await;
+        self.redis.query::<()>(redis::cmd("SET").arg(key).arg(stock)).await?;
+        Ok(stock)
+    }
+
+    async fn add(&self, voucher: VoucherId, more: i32) -> Result<(), RungError> {
+        sqlx::query(
+            "update seckill_vouchers
+             set stock = stock + $2, initial_stock = initial_stock + $2 where voucher_id = $1",
+        )
+        .bind(voucher.get())
+        .bind(more)
+        .execute(&self.database)
+        .await?;
+        Ok(())
+    }
+
+    async fn forget(&self, key: &str) -> Result<(), RungError> {
+        Ok(self.redis.query(redis::cmd("DEL").arg(key)).await?)
+    }
+}
