@@ -14,8 +14,8 @@
 //! - Any other schedule: `driver`, actors that go on one at a time, for `explore`, every interleaving, and
 //!   `session`, where somebody else is the scheduler, with the rungs' `source_code`.
 //! - A real crowd: `rush`, on a rung, and `serve`, the rungs over HTTP; both put vouchers on `sale`.
-//! - For people: `report`, what all of it came to, for a terminal, for a program and as a page; `cli`,
-//!   `seckill lab`; `play`, `seckill play`: the shop with a crowd; `page`, `/lab` there.
+//! - For people: `report`, what all of it came to, for a terminal, for a program and as a page; `course`, what
+//!   is said of rungs and timelines beside their files, and in Chinese; `cli`, `seckill lab`; `play`, `seckill play`: the shop with a crowd; `page`, `/lab` there.
 
 // A purchase under a lock on several servers is a future of many futures: proving it `Send`
 // takes the compiler deeper than its default of 128.
@@ -24,6 +24,7 @@
 mod actors;
 pub mod cli;
 mod consumers;
+pub mod course;
 mod driver;
 pub mod explore;
 mod judge;

@@ -95,6 +95,10 @@ impl<'a> Scheduler<'a> {
         self.timeline.push(TimelineLine::of(who, text));
     }
 
+    pub(super) fn note_at(&mut self, who: &str, point: Point, detail: &str) {
+        self.timeline.push(TimelineLine::at(who, point, detail));
+    }
+
     /// Puts a voucher on sale.
     pub(super) async fn voucher(&mut self, stock: i32) -> anyhow::Result<i64> {
         let id = sale::put_on_sale(&self.database, self.rung, stock).await?.get();

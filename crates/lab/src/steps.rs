@@ -140,7 +140,7 @@ impl Scheduler<'_> {
                 Act::At(at, detail) => {
                     self.actors[actor.0].state = ActorState::Held;
                     let detail = if at.names_an_order() { self.nth_order(detail) } else { detail };
-                    self.note(name, at.told(&detail));
+                    self.note_at(name, at, &detail);
                     self.actors[actor.0].detail = detail;
                     if !points.contains(&at) {
                         continue;

@@ -17,11 +17,12 @@ use testkit::wait::eventually;
 
 #[tokio::test]
 async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 12] = [
+    let wrong: [(&[&str], &str); 13] = [
         (&["replay", "r99"], "there is no \"r99\"; there is: r01_naive, r02_row_lock"),
         (&["replay", "r07"], "there is no \"r07\"; there is: "),
         (&["replay", "r01", "lost"], "there is no \"lost\"; there is: last_one, herd"),
         (&["replay", "r01", "early_release"], "early_release makes no sense on r01_naive: it "),
+        (&["replay", "r01", "--lang", "fr"], "the languages are en and zh"),
         (&["replay", "r01", "herd", "now"], "unexpected argument 'now'"),
         (&["all", "r01", "r99"], "there is no \"r99\""),
         (&["all", "--users", "0"], "--users"),
@@ -73,6 +74,16 @@ async fn a_replay_tells_its_timeline_and_what_came_of_it() {
     assert!(one.contains("  no_oversell breaks, as claimed ("), "{one}");
     assert!(one.contains("2 orders for a stock of 1"), "{one}");
     assert!(one.ends_with("\n1 cell: 1 as claimed\n") && !one.contains('\u{1b}'), "{one}");
+    let chinese = program.says(&["lab", "replay", "r01", "last_one", "--lang", "zh"]).await;
+    assert!(chinese.contains("r01_naive  last_one：两个买家都看到最后一张券"), "{chinese}");
+    assert!(chinese.contains("    A      读到库存：1"), "{chinese}");
+    assert!(chinese.contains("  no_oversell 打破，与声明相符 ("), "{chinese}");
+    assert!(chinese.contains("券 1：库存 1，却有 2 张订单"), "{chinese}");
+    assert!(chinese.ends_with("\n共 1 格：1 格与声明相符\n"), "{chinese}");
+    let schedule = ["--from", "double_click", "--schedule", "A1 B1 A2 B2", "--lang", "zh-CN"];
+    let chinese = program.says(&[&["lab", "replay", "r05a"][..], &schedule].concat()).await;
+    assert!(chinese.contains("于是 one_per_user 被打破：用户 1 持有 2 张订单"), "{chinese}");
+    assert!(chinese.contains("  one_per_user 打破：用户 1 持有 2 张订单"), "{chinese}");
     let several = program.says(&["lab", "replay", "r02_row_lock"]).await;
     assert!(several.ends_with(" as claimed\n"), "{several}");
 }

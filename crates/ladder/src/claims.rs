@@ -64,7 +64,24 @@ impl UnknownName {
     }
 }
 
-named! {
+/// Promises: each with its name; what is written above it is what it promises.
+macro_rules! promises {
+    ($(#[$doc:meta])* Invariant { $($(#[doc = $line:literal])+ $promise:ident = $name:literal),+ $(,)? }) => {
+        named! {
+            $(#[$doc])*
+            Invariant { $($(#[doc = $line])+ $promise = $name),+ }
+        }
+
+        impl Invariant {
+            /// What is promised, in a sentence.
+            pub fn sentence(self) -> &'static str {
+                match self { $(Self::$promise => concat!($($line),+).trim_ascii_start()),+ }
+            }
+        }
+    };
+}
+
+promises! {
     /// A promise to the buyers or to the resources.
     Invariant {
         /// Live orders of a voucher (not cancelled, not refunded) never exceed its initial stock.

@@ -63,7 +63,7 @@ mod work;
 
 pub use claims::{Invariant, Scenario, UnknownName};
 pub use entry::GROUP;
-pub use purchase::{Answer, Director, Point, Purchase, RungError};
+pub use purchase::{Answer, Director, Point, PointStore, Purchase, RungError};
 pub use queue_keys::QueueKeys;
 pub use r18b_stock_segments::SEGMENTS;
 pub use resources::Resources;

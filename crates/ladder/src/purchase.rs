@@ -129,6 +129,19 @@ named! {
     }
 }
 
+/// With what an attempt works at a pause point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PointStore {
+    /// PostgreSQL.
+    Database,
+    /// Whatever keeps the rung's lock.
+    Lock,
+    /// The Redis that decides.
+    Redis,
+    /// Whatever keeps what is still to be done: a queue, a stream, an outbox.
+    Queue,
+}
+
 impl Point {
     /// Whether what a rung says there is the number of an order.
     pub const fn names_an_order(self) -> bool {
@@ -144,6 +157,42 @@ impl Point {
                 | Self::Cancelled
                 | Self::Cancelling
                 | Self::PaymentLate
+                | Self::Settling
+        )
+    }
+
+    /// With what an attempt works there, where a diagram can show it.
+    pub const fn store(self) -> Option<PointStore> {
+        match self {
+            Self::StockRead
+            | Self::OrdersCounted
+            | Self::Committing
+            | Self::UnpaidRead
+            | Self::OrderDue
+            | Self::Cancelled
+            | Self::Cancelling
+            | Self::PaymentLate
+            | Self::Settling => Some(PointStore::Database),
+            Self::KeySet
+            | Self::Locked
+            | Self::Missed
+            | Self::LastCheck
+            | Self::ReleasedEarly
+            | Self::Releasing => Some(PointStore::Lock),
+            Self::TakenInRedis => Some(PointStore::Redis),
+            Self::EntryRead | Self::Acknowledging | Self::Published => Some(PointStore::Queue),
+            _ => None,
+        }
+    }
+
+    /// Whether what it names is still to be done: the attempt stands before it.
+    pub const fn is_before_the_step(self) -> bool {
+        matches!(
+            self,
+            Self::Committing
+                | Self::Releasing
+                | Self::Acknowledging
+                | Self::Cancelling
                 | Self::Settling
         )
     }

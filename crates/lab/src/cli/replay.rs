@@ -8,10 +8,12 @@ use super::session::{in_world, stdout_look};
 use crate::explore::{ExploreSchedule, InitialState, Leaf, Setting, not_explorable, play_schedule};
 use crate::report::terminal::{Look, filled};
 use crate::report::{Mark, counted};
-use crate::{Cell, TimelineLine, World, cells, replay, scenarios};
+use crate::{Cell, TimelineLine, World, cells, course, replay, scenarios};
 use ladder::{Rung, Scenario};
 use program::{FAILED, say};
 use seckill::config::{ConfigError, StoreArgs};
+use seckill::http::Language;
+use seckill::texts;
 
 /// Play one cell, a rung's cells, or all, each with its timeline
 ///
@@ -34,8 +36,29 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "N", requires = "schedule", default_value_t = 1,
         value_parser = clap::value_parser!(u8).range(1..=3))]
     nodes: u8,
+    /// The language of the timelines: en or zh
+    #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = language)]
+    lang: Language,
     #[command(flatten)]
     stores: StoreArgs,
+}
+
+fn language(tag: &str) -> Result<Language, String> {
+    Language::named(tag).ok_or_else(|| "the languages are en and zh".to_owned())
+}
+
+texts! {
+    /// What stands around a timeline.
+    ReplayWords {
+        colon: ": ", "：";
+        comma: ", ", "，";
+        unknown: "unknown: ", "没有结论：";
+        all_kept: "every promise was kept", "所有承诺都守住了";
+        breaks: "breaks: ", "打破：";
+        as_claimed: "as claimed", "格与声明相符";
+        not_as_claimed: "NOT as claimed", "格与声明不符";
+        skipped: "skipped", "格跳过";
+    }
 }
 
 /// Runs the command.
@@ -44,14 +67,16 @@ pub(super) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
         let setting = setting(super::rung(rung)?, schedule, &args)?;
         let played = async |world: &World| play_schedule(world, &setting, schedule).await;
         let leaf = in_world(args.stores.clone(), played).await?;
-        say(told_schedule(&leaf, &setting, stdout_look()))?;
+        say(told_schedule(&leaf, &setting, stdout_look(), args.lang))?;
         let against = setting.rung.claims.iter().any(|claimed| leaf.breaks(*claimed));
         let failed = against || leaf.unknown.is_some();
         return Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS });
     }
     let chosen = chosen(args.rung.as_deref(), args.scenario)?;
-    let played = in_world(args.stores, async |world| play(world, &chosen).await).await?;
-    say(format_args!("\n{}", summary(&played)))?;
+    let language = args.lang;
+    let played = async |world: &World| play(world, &chosen, language).await;
+    let played = in_world(args.stores, played).await?;
+    say(format_args!("\n{}", summary(&played, language)))?;
     let wrong = played.iter().any(Cell::is_wrong);
     Ok(if wrong { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
@@ -70,39 +95,50 @@ fn setting(
 }
 
 /// A schedule with its timeline.
-fn told_schedule(leaf: &Leaf, setting: &Setting, look: Look) -> String {
+fn told_schedule(leaf: &Leaf, setting: &Setting, look: Look, language: Language) -> String {
+    let words = ReplayWords::of(language);
     let title = look.heading(&format!("{}  {}", setting.rung.id, setting.from));
     let mut lines = vec![String::new(), format!("{title}: {}", leaf.schedule)];
-    lines.extend(timeline(&leaf.timeline, look));
+    let events: Vec<TimelineLine> =
+        leaf.timeline.iter().map(|line| line.in_language(language)).collect();
+    lines.extend(timeline(&events, look));
     match (&leaf.unknown, &leaf.broken[..]) {
-        (Some(why), _) => lines.push(filled(&format!("unknown: {why}"), "  ", look)),
-        (None, []) => lines.push("  every promise was kept".to_owned()),
+        (Some(why), _) => lines.push(filled(&format!("{}{why}", words.unknown), "  ", look)),
+        (None, []) => lines.push(format!("  {}", words.all_kept)),
         (None, broken) => lines.extend(broken.iter().map(|broken| {
-            filled(&format!("{} breaks: {}", broken.invariant, broken.witness), "  ", look)
+            let witness = course::event(&broken.witness, language);
+            filled(&format!("{} {}{witness}", broken.invariant, words.breaks), "  ", look)
         })),
     }
     lines.join("\n")
 }
 
-async fn play(world: &World, chosen: &[(&'static Rung, Scenario)]) -> anyhow::Result<Vec<Cell>> {
+async fn play(
+    world: &World,
+    chosen: &[(&'static Rung, Scenario)],
+    language: Language,
+) -> anyhow::Result<Vec<Cell>> {
     let look = stdout_look();
     let mut played = Vec::new();
     for (rung, scenario) in chosen {
         let cell = replay(world, rung, *scenario).await;
-        say(told(&cell, look))?;
+        say(told(&cell, look, language))?;
         played.push(cell);
     }
     Ok(played)
 }
 
 /// A cell with its timeline.
-fn told(cell: &Cell, look: Look) -> String {
-    let title = look.heading(&format!("{}  {}", cell.rung, cell.scenario));
-    let mut lines = vec![String::new(), format!("{title}: {}", cell.scenario.story())];
-    lines.extend(timeline(&cell.timeline, look));
-    let outcome = look.judged(Mark::from(cell), cell.is_wrong(), &cell.outcome());
+fn told(cell: &Cell, look: Look, language: Language) -> String {
+    let words = ReplayWords::of(language);
+    let (name, story) = cell.heading(language);
+    let mut lines = vec![String::new(), format!("{}{}{story}", look.heading(&name), words.colon)];
+    let events: Vec<TimelineLine> =
+        cell.timeline.iter().map(|line| line.in_language(language)).collect();
+    lines.extend(timeline(&events, look));
+    let outcome = look.judged(Mark::from(cell), cell.is_wrong(), &cell.outcome_in(language));
     lines.push(format!("  {} {outcome} ({} ms)", cell.invariant, cell.elapsed_ms));
-    lines.extend(cell.witness.as_deref().map(|witness| filled(witness, "    ", look)));
+    lines.extend(cell.witness_in(language).map(|witness| filled(&witness, "    ", look)));
     lines.join("\n")
 }
 
@@ -115,21 +151,27 @@ pub(super) fn timeline(lines: &[TimelineLine], look: Look) -> impl Iterator<Item
 }
 
 /// "41 cells: 41 as claimed".
-fn summary(cells: &[Cell]) -> String {
+fn summary(cells: &[Cell], language: Language) -> String {
+    let words = ReplayWords::of(language);
     let count = |which: fn(&Cell) -> bool| cells.iter().filter(|cell| which(cell)).count();
-    let mut counts = vec![format!("{} as claimed", count(Cell::is_as_claimed))];
+    let mut counts = vec![format!("{} {}", count(Cell::is_as_claimed), words.as_claimed)];
     let names = |which: fn(&Cell) -> bool| {
         let names = cells.iter().filter(|cell| which(cell));
         names.map(|cell| format!("{} {}", cell.rung, cell.scenario)).collect::<Vec<_>>().join(", ")
     };
-    for (word, which) in
-        [("NOT as claimed", Cell::is_wrong as fn(&Cell) -> bool), ("skipped", Cell::is_skipped)]
-    {
+    for (word, which) in [
+        (words.not_as_claimed, Cell::is_wrong as fn(&Cell) -> bool),
+        (words.skipped, Cell::is_skipped),
+    ] {
         if count(which) > 0 {
             counts.push(format!("{} {word} ({})", count(which), names(which)));
         }
     }
-    format!("{}: {}", counted(cells.len(), "cell"), counts.join(", "))
+    let counted = match language {
+        Language::English => counted(cells.len(), "cell"),
+        Language::Chinese => format!("共 {} 格", cells.len()),
+    };
+    format!("{counted}{}{}", words.colon, counts.join(words.comma))
 }
 
 /// The cells asked for.

@@ -8,8 +8,8 @@ use axum::routing::{MethodRouter, get};
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::course::{self, RungSummary};
 use super::player::Player;
+use super::rung_summary::{self, RungSummary};
 use seckill::http::Language;
 use seckill::http::static_file::StaticFile;
 use seckill::pages::Site;
@@ -35,10 +35,10 @@ texts! {
         stock: "Stock", "库存";
         lessons: "Show me:", "演示：";
         no_lessons: "This rung writes later, by a consumer; the player has none. Its stories: seckill lab replay", "这一级由消费者稍后写库，这里演不了。它的故事：seckill lab replay";
-        lesson_breaks: "breaks {promise}", "攻破 {promise}";
+        lesson_breaks: "breaks {promise}", "打破 {promise}";
         lesson_holds: "holds", "守住";
         idea: "Idea", "做法";
-        breaks_when: "Breaks when", "什么时候失守";
+        breaks_when: "Breaks when", "什么时候打破";
         claims: "Claims to keep", "声明守住";
         claims_nothing: "nothing", "什么也不声明";
         step: "Step", "走一步";
@@ -72,8 +72,8 @@ texts! {
         place: "in the queue", "在排队";
         timeline: "Timeline", "时间线";
         nothing_yet: "Nothing has happened yet.", "还什么都没发生。";
-        broken: "Broken: {promise}", "失守：{promise}";
-        kept: "Both are through, and no promise was broken.", "两个都结束了，没有一条承诺失守。";
+        broken: "Broken: {promise}", "打破：{promise}";
+        kept: "Both are through, and no promise was broken.", "两个都结束了，没有打破任何承诺。";
         not_claimed: "This rung does not claim to keep it.", "这一级没有声明守住它。";
         was_claimed: "This rung claims to keep it: that is a defect.", "这一级声明守住它：这是缺陷。";
         read_more: "Read the course", "读教程";
@@ -122,7 +122,7 @@ struct PageData {
 /// The page of this site.
 pub(super) fn route(site: &Arc<Site>) -> MethodRouter<Player> {
     let files = Arc::new(PageFiles::new(|language| {
-        let data = PageData { texts: LabTexts::of(language), rungs: course::rungs(language) };
+        let data = PageData { texts: LabTexts::of(language), rungs: rung_summary::rungs(language) };
         render(site, language, &data)
     }));
     get(move |language: PageLanguage, headers: HeaderMap| {

@@ -1,12 +1,12 @@
 //! The ladder in the browser: somebody is the scheduler of two buyers on a rung.
 //!
 //! `player` plays one session at a time; `api` is what the page asks it for; `html` is the page,
-//! and `course` what it says of the rungs.
+//! and `rung_summary` what it says of the rungs.
 
 mod api;
-mod course;
 mod html;
 mod player;
+mod rung_summary;
 
 use std::sync::Arc;
 

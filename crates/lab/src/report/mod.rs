@@ -77,6 +77,17 @@ impl Mark {
             Self::Absent => "makes no sense here",
         }
     }
+
+    /// The same word in Chinese.
+    pub const fn word_zh(self) -> &'static str {
+        match self {
+            Self::Holds => "守住",
+            Self::Breaks => "打破",
+            Self::Unknown => "没有结论",
+            Self::Skipped => "跳过",
+            Self::Absent => "在这里没有意义",
+        }
+    }
 }
 
 impl LabReport {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{LabReport, Mark, NoRush};
-use crate::{Cell, LabClaim, RushReport};
+use crate::{Cell, LabClaim, RushReport, course};
 use ladder::Rung;
+use seckill::http::Language;
 
 /// "r07a" of `r07a_user_mutex_inside_tx`.
 pub(super) fn label(rung: &Rung) -> &'static str {
@@ -31,6 +32,29 @@ impl Cell {
             LabClaim::Holds => format!("{word}, NOT as claimed: it claims to hold"),
             LabClaim::Breaks => format!("{word}, NOT as claimed: it claims to break"),
         }
+    }
+
+    /// The same in either language.
+    pub fn outcome_in(&self, language: Language) -> String {
+        let word = Mark::from(self).word_zh();
+        match (language, self.claimed) {
+            (Language::English, _) => self.outcome(),
+            (Language::Chinese, _) if self.is_skipped() => word.to_owned(),
+            (Language::Chinese, _) if self.is_as_claimed() => format!("{word}，与声明相符"),
+            (Language::Chinese, LabClaim::Holds) => format!("{word}，与声明不符：声明的是守住"),
+            (Language::Chinese, LabClaim::Breaks) => format!("{word}，与声明不符：声明的是打破"),
+        }
+    }
+
+    /// "r03_version_cas  herd", and what happens there.
+    pub fn heading(&self, language: Language) -> (String, &'static str) {
+        let name = format!("{}  {}", self.rung, self.scenario);
+        (name, course::story(self.scenario, language))
+    }
+
+    /// What the verdict rests on, in either language.
+    pub fn witness_in(&self, language: Language) -> Option<String> {
+        self.witness.as_deref().map(|witness| course::event(witness, language).into_owned())
     }
 
     /// "r03_version_cas, herd: holds no_undersell, NOT as claimed".

@@ -1,0 +1,26 @@
+//! The course in words, in both languages: `titles` of the rungs; `parts` of the ladder; `stories` of the scenarios,
+//! and the promises; `chinese_timeline`, the events of a timeline.
+
+mod chinese_phrases;
+mod chinese_timeline;
+mod parts;
+mod stories;
+mod titles;
+
+pub use chinese_timeline::event;
+pub use parts::{LadderPart, PARTS};
+pub use stories::{promise, story};
+pub use titles::{breaks_when, idea, stage, title};
+
+use seckill::http::Language;
+
+const fn in_language(
+    language: Language,
+    english: &'static str,
+    chinese: &'static str,
+) -> &'static str {
+    match language {
+        Language::English => english,
+        Language::Chinese => chinese,
+    }
+}

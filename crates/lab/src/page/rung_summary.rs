@@ -1,0 +1,71 @@
+//! What the page says of the rungs.
+
+use serde::Serialize;
+
+use crate::course;
+use crate::session::{LESSONS, Lesson};
+use ladder::{self, Invariant, LockKind, RUNGS, Rung};
+use seckill::http::Language;
+
+/// A rung in the picker.
+#[derive(Debug, Serialize)]
+pub(super) struct RungSummary {
+    pub(super) id: &'static str,
+    /// "r07a: a mutex per user, inside the transaction".
+    pub(super) title: String,
+    idea: String,
+    breaks_when: String,
+    claims: &'static [Invariant],
+    lock: &'static str,
+    lessons: Vec<LessonSummary>,
+}
+
+/// A schedule that shows something.
+#[derive(Debug, Serialize)]
+struct LessonSummary {
+    #[serde(flatten)]
+    lesson: &'static Lesson,
+    story: &'static str,
+    /// The promise that breaks; `None` where the rung withstands.
+    breaks: Option<Invariant>,
+}
+
+/// All rungs.
+pub(super) fn rungs(language: Language) -> Vec<RungSummary> {
+    RUNGS.iter().map(|rung| summary(rung, language)).collect()
+}
+
+fn summary(rung: &'static Rung, language: Language) -> RungSummary {
+    let label = rung.id.split('_').next().unwrap_or_default();
+    let title = course::title(rung, language).replace('`', "");
+    let colon = match language {
+        Language::English => ": ",
+        Language::Chinese => "：",
+    };
+    let lessons = LESSONS.iter().filter(|lesson| lesson.rung == rung.id);
+    RungSummary {
+        id: rung.id,
+        title: format!("{label}{colon}{title}"),
+        idea: course::idea(rung, language),
+        breaks_when: course::breaks_when(rung, language),
+        claims: rung.claims,
+        lock: match rung.lock {
+            LockKind::NoLock => "none",
+            LockKind::Mutex => "mutex",
+            LockKind::Redis(_) => "redis",
+            LockKind::ZooKeeper => "zookeeper",
+            LockKind::Stream => "stream",
+        },
+        lessons: lessons.map(|lesson| lesson_summary(lesson, language)).collect(),
+    }
+}
+
+fn lesson_summary(lesson: &'static Lesson, language: Language) -> LessonSummary {
+    let scenario = lesson.scenario;
+    let survives = ladder::find(lesson.rung).is_ok_and(|rung| rung.claims_to_survive(scenario));
+    LessonSummary {
+        lesson,
+        story: course::story(scenario, language),
+        breaks: (!survives).then(|| scenario.invariant()),
+    }
+}
