@@ -127,6 +127,10 @@ fuzz-api: ## does the API do what its description says? schemathesis asks, 3 min
 openapi: setup-test ## writes the API's description anew into the file that a test compares it with
 	$(CARGO) test --locked -p seckill --test integration api_document::write_the_snapshot -- --ignored
 
+.PHONY: course
+course: setup-lab ## writes what is generated in docs/ladder anew: timelines, diagrams, tables; minutes
+	$(CARGO) test --locked -p seckill-lab --test integration ladder_docs::write_the_course -- --ignored
+
 .PHONY: screenshots
 screenshots: setup-test ## takes the pictures in the README anew: the shop and the board, in both languages
 	$(CARGO) test --locked -p seckill-lab --test integration screenshots:: -- --ignored

@@ -1,8 +1,11 @@
 //! Every cell of the lab's matrix, played: a test a rung, so that a broken one names itself.
 
 use ladder::{self, Invariant, LockKind, RUNGS, Rung, Scenario};
+use seckill::http::Language;
 use seckill_lab::{Cell, LabClaim, Observed, World, cells, replay};
 
+use crate::course::english::english_word;
+use crate::course::timeline;
 use testkit::shop::world;
 
 /// The lab, on the servers of this run.
@@ -29,6 +32,9 @@ async fn plays_as_claimed(id: &str) {
         if cell.is_wrong() {
             otherwise.push(told(&cell));
         }
+        let chinese = timeline::printed(&cell, Language::Chinese);
+        let english = chinese.iter().filter(|line| english_word(line).is_some());
+        otherwise.extend(english.map(|line| format!("{scenario}: no Chinese for: {line}")));
     }
     lab.close().await.unwrap();
     assert!(otherwise.is_empty(), "{}", otherwise.join("\n"));

@@ -3,6 +3,7 @@
 
 mod api_crowds;
 mod board;
+mod course;
 mod hmdp;
 mod lab_check;
 mod lab_cli;

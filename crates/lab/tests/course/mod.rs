@@ -1,0 +1,10 @@
+//! The pages of the course, and what is generated in them: regions between `<!-- generated: WHAT -->` and
+//! `<!-- end -->`, and the timelines. The tests compare; `make course` writes.
+
+pub mod diagram;
+pub mod english;
+pub mod page;
+pub mod regions;
+pub mod steady;
+pub mod tables;
+pub mod timeline;

@@ -1,0 +1,171 @@
+//! The registry as tables: the index, the claims, the matrix, promises and scenarios.
+
+use ladder::{Invariant, RUNGS, Rung, Scenario};
+use seckill::http::Language;
+use seckill_lab::{course, scenarios};
+
+use super::page::{Page, suffix};
+
+/// In either language.
+pub const fn word(page: &Page, english: &'static str, chinese: &'static str) -> &'static str {
+    match page.language {
+        Language::English => english,
+        Language::Chinese => chinese,
+    }
+}
+
+/// A link to the page of a rung.
+pub fn link(page: &Page, rung: &Rung) -> String {
+    let id = rung.id;
+    format!("[{id}]({}{id}{})", page.to_ladder(), suffix(page.language))
+}
+
+/// A link to the entry of a promise or a scenario.
+pub fn entry(page: &Page, name: &str) -> String {
+    format!("[`{name}`]({}glossary{}#{name})", page.to_ladder(), suffix(page.language))
+}
+
+fn row(cells: &[&str]) -> String {
+    format!("| {} |", cells.join(" | "))
+}
+
+fn table(heads: &[&str], rows: impl Iterator<Item = String>) -> Vec<String> {
+    let rule = vec!["---"; heads.len()];
+    [row(heads), row(&rule)].into_iter().chain(rows).collect()
+}
+
+/// The rungs, by the parts of the ladder.
+pub fn rungs(page: &Page) -> Vec<String> {
+    let heads = match page.language {
+        Language::English => ["rung", "what it does", "stage of the course"],
+        Language::Chinese => ["级", "做法", "课程里的哪一步"],
+    };
+    let mut lines = Vec::new();
+    for part in course::PARTS {
+        let rungs: Vec<&Rung> =
+            RUNGS.iter().filter(|rung| course::LadderPart::of(rung) == part).collect();
+        if rungs.is_empty() {
+            continue;
+        }
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend([format!("### {}", part.title(page.language)), String::new()]);
+        let rows = rungs.into_iter().map(|rung| {
+            let stage = course::stage(rung, page.language);
+            let stage = stage.unwrap_or(word(page, "beyond the course", "课程之外"));
+            row(&[&link(page, rung), course::title(rung, page.language), stage])
+        });
+        lines.extend(table(&heads, rows));
+    }
+    lines
+}
+
+fn words(names: impl Iterator<Item = &'static str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { "–".to_owned() } else { names.join(", ") }
+}
+
+/// The rungs that a rung's file names as the next: "r02, r03".
+fn mended_by(rung: &Rung) -> String {
+    let next = rung.line("Next");
+    let is_rung = |word: &&str| {
+        let number = word.strip_prefix('r').unwrap_or_default();
+        number.len() >= 2 && number.as_bytes()[..2].iter().all(u8::is_ascii_digit)
+    };
+    let rungs: Vec<&str> =
+        next.split(|c: char| !c.is_ascii_alphanumeric()).filter(is_rung).collect();
+    if rungs.is_empty() { "–".to_owned() } else { rungs.join(", ") }
+}
+
+/// What each rung claims.
+pub fn claims(page: &Page) -> Vec<String> {
+    let heads = match page.language {
+        Language::English => ["rung", "keeps", "breaks in", "mended by"],
+        Language::Chinese => ["级", "守住", "在哪里打破", "由谁修好"],
+    };
+    let rows = RUNGS.iter().map(|rung| {
+        let keeps = words(rung.claims.iter().map(|claim| claim.as_str()));
+        let breaks = words(rung.breaks.iter().map(|scenario| scenario.as_str()));
+        row(&[&link(page, rung), &keeps, &breaks, &mended_by(rung)])
+    });
+    table(&heads, rows)
+}
+
+/// The promises.
+pub fn promises(page: &Page) -> Vec<String> {
+    let heads = match page.language {
+        Language::English => ["name", "promise"],
+        Language::Chinese => ["名称", "承诺"],
+    };
+    let rows = Invariant::ALL.iter().map(|invariant| {
+        row(&[&entry(page, invariant.as_str()), course::promise(*invariant, page.language)])
+    });
+    table(&heads, rows)
+}
+
+/// Every promise, and under it the scenarios that put it at stake.
+pub fn glossary(page: &Page) -> Vec<String> {
+    let mut lines = Vec::new();
+    for invariant in Invariant::ALL {
+        lines.extend([format!("## {invariant}"), String::new()]);
+        lines.extend([course::promise(*invariant, page.language).to_owned(), String::new()]);
+        let at_stake = Scenario::ALL.iter().filter(|scenario| scenario.invariant() == *invariant);
+        for scenario in at_stake {
+            lines.extend([format!("### {scenario}"), String::new()]);
+            lines.extend([sentence(page, *scenario), String::new()]);
+        }
+    }
+    lines.pop();
+    lines
+}
+
+fn sentence(page: &Page, scenario: Scenario) -> String {
+    let story = course::story(scenario, page.language);
+    let stop = word(page, ".", "。");
+    let stop = if story.ends_with(['?', '？']) { "" } else { stop };
+    let mut letters = story.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase).collect::<String>();
+    let story = format!("{first}{}{stop}", letters.as_str());
+    let breaks = RUNGS.iter().filter(|rung| rung.breaks.contains(&scenario));
+    let breaks: Vec<String> = breaks.map(|rung| link(page, rung)).collect();
+    match (page.language, breaks.is_empty()) {
+        (Language::English, true) => format!("{story} It breaks no rung."),
+        (Language::Chinese, true) => format!("{story}没有哪一级因此打破承诺。"),
+        (Language::English, false) => format!("{story} It breaks {}.", breaks.join(", ")),
+        (Language::Chinese, false) => format!("{story}打破承诺的有 {}。", breaks.join("、")),
+    }
+}
+
+/// The registry as a matrix.
+pub fn matrix() -> Vec<String> {
+    let label = |rung: &Rung| {
+        let label = rung.id.trim_start_matches('r').split('_').next().unwrap_or_default();
+        label.trim_start_matches('0').to_owned()
+    };
+    let row = |name: &str, cells: Vec<String>| {
+        let cells: String = cells.iter().map(|cell| format!("{cell:>4}")).collect();
+        format!("{name:<19}{cells}").trim_end().to_owned()
+    };
+    let mut lines = vec!["```text matrix".to_owned(), row("", RUNGS.iter().map(label).collect())];
+    for invariant in Invariant::ALL {
+        let at_stake = Scenario::ALL.iter().filter(|scenario| scenario.invariant() == *invariant);
+        let rows: Vec<String> = at_stake
+            .map(|scenario| {
+                let sign = |rung: &Rung| match scenarios::absent(*scenario, rung) {
+                    Some(_) => "·",
+                    None if rung.claims_to_survive(*scenario) => "✓",
+                    None => "✗",
+                };
+                let signs = RUNGS.iter().map(|rung| sign(rung).to_owned());
+                row(&format!("  {scenario}"), signs.collect())
+            })
+            .collect();
+        if !rows.is_empty() {
+            lines.push(invariant.to_string());
+            lines.extend(rows);
+        }
+    }
+    lines.push("```".to_owned());
+    lines
+}
