@@ -199,64 +199,19 @@ pub fn stage(rung: &Rung, language: Language) -> Option<&'static str> {
     said(rung).stage.map(|[english, chinese]| in_language(language, english, chinese))
 }
 
-fn summary(rung: &'static Rung, language: Language) -> RungSummary {
-    // A test has one for every rung.
-    let said = COURSE.iter().find(|said| said.rung == rung.id);
-    let Said { title, title_zh, idea_zh, breaks_zh, .. } = *said.unwrap_or(&COURSE[0]);
-    let label = rung.id.split('_').next().unwrap_or_default();
-    let (title, idea, breaks_when) = match language {
-        Language::English => {
-            (format!("{label}: {title}"), rung.line("Idea"), rung.line("Breaks when"))
-        }
-        Language::Chinese => {
-            (format!("{label}：{title_zh}"), idea_zh.to_owned(), breaks_zh.to_owned())
-        }
-    };
-    let lessons = LESSONS.iter().filter(|lesson| lesson.rung == rung.id);
-    RungSummary {
-        id: rung.id,
-        title,
-        idea,
-        breaks_when,
-        claims: rung.claims,
-        lock: match rung.lock {
-            LockKind::NoLock => "none",
-            LockKind::Database => "database",
-            LockKind::Mutex => "mutex",
-            LockKind::Redis(_) => "redis",
-            LockKind::ZooKeeper => "zookeeper",
-            LockKind::Stream => "stream",
-        },
-        lessons: lessons.map(|lesson| lesson_summary(lesson, language)).collect(),
+/// What a rung does.
+pub fn idea(rung: &Rung, language: Language) -> String {
+    match language {
+        Language::English => rung.line("Idea"),
+        Language::Chinese => said(rung).idea_zh.to_owned(),
     }
 }
 
-fn lesson_summary(lesson: &'static Lesson, language: Language) -> LessonSummary {
-    let scenario = lesson.scenario;
-    let survives = ladder::find(lesson.rung).is_ok_and(|rung| rung.claims_to_survive(scenario));
-    LessonSummary {
-        lesson,
-        story: match language {
-            Language::English => scenario.story(),
-            Language::Chinese => story_zh(scenario),
-        },
-        breaks: (!survives).then(|| scenario.invariant()),
-    }
-}
-
-/// The scenarios that lessons have.
-const fn story_zh(scenario: Scenario) -> &'static str {
-    match scenario {
-        Scenario::LastOne => "两个买家都看到最后一张券",
-        Scenario::Herd => "许多买家读到同一个库存，谁都还没写",
-        Scenario::OtherSegment => "自己那一段卖完了，别的段还有",
-        Scenario::DoubleClick => "一个用户，两个请求，同一个进程",
-        Scenario::TwoNodes => "一个用户，两个进程各一个请求",
-        Scenario::EarlyRelease => "第二个请求在释放与提交之间进来",
-        Scenario::OutlivedLease => "工作比租期长：第二个人进得来吗？",
-        Scenario::ClockJump => "一个锁节点的时钟跳过了租期",
-        Scenario::PausedHolder => "持有者在最后一次检查与写之间停过了租期",
-        other => other.story(),
+/// Where it fails.
+pub fn breaks_when(rung: &Rung, language: Language) -> String {
+    match language {
+        Language::English => rung.line("Breaks when"),
+        Language::Chinese => said(rung).breaks_zh.to_owned(),
     }
 }
 

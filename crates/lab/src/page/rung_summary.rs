@@ -51,6 +51,7 @@ fn summary(rung: &'static Rung, language: Language) -> RungSummary {
         claims: rung.claims,
         lock: match rung.lock {
             LockKind::NoLock => "none",
+            LockKind::Database => "database",
             LockKind::Mutex => "mutex",
             LockKind::Redis(_) => "redis",
             LockKind::ZooKeeper => "zookeeper",
