@@ -142,6 +142,13 @@ impl Books {
         by_user.into_iter().find(|(_, orders)| orders.len() > 1)
     }
 
+    /// Which order it is, from 1: as the timeline counts them; where that names none, as they were
+    /// written.
+    fn number(&self, order: i64, scheduler: &Scheduler<'_>) -> usize {
+        let written = || self.orders.iter().take_while(|(id, _)| *id != order).count() + 1;
+        scheduler.number_of_order(order).unwrap_or_else(written)
+    }
+
     /// Why a buyer should not have been told "sold out", or where vouchers have gone.
     pub(super) fn undersold(&self, scheduler: &Scheduler<'_>) -> Option<String> {
         let VoucherAudit { orders, initial_stock, stock, .. } = self.audit;
@@ -226,8 +233,9 @@ pub(super) async fn judge(
             Invariant::NoOversell => books.oversold(),
             Invariant::OnePerUser => books.twice().map(|(user, orders)| {
                 let user = user - scheduler.first_user + 1;
-                let ids: Vec<String> = orders.iter().map(ToString::to_string).collect();
-                format!("user {user} holds {} orders: {}", ids.len(), ids.join(" and "))
+                let number = |order: &i64| books.number(*order, scheduler).to_string();
+                let numbers: Vec<String> = orders.iter().map(number).collect();
+                format!("user {user} holds {} orders: {}", numbers.len(), numbers.join(" and "))
             }),
             Invariant::NoUndersell => books.undersold(scheduler),
             Invariant::NoStuckStock => books.stuck(),

@@ -205,6 +205,12 @@ impl<'a> Scheduler<'a> {
         format!("order {}", nth + 1)
     }
 
+    /// Which of the orders in the timeline it is, from 1.
+    pub(super) fn number_of_order(&self, id: i64) -> Option<usize> {
+        let id = id.to_string();
+        self.orders.iter().position(|known| *known == id).map(|nth| nth + 1)
+    }
+
     fn nth(&self, voucher: i64) -> usize {
         self.vouchers.iter().position(|known| *known == voucher).map_or(0, |nth| nth + 1)
     }
