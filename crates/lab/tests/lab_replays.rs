@@ -104,7 +104,8 @@ rungs! {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_that_its_code_belies_is_found_out() {
     use Scenario::{
-        DoubleClick, ForgottenTimer, LastOne, LatePayment, PayAndExpire, StalledRelease, TwoNodes,
+        DoubleClick, ForgottenTimer, LastOne, LatePayment, NodeDown, PausedHolder, PayAndExpire,
+        ResentRelease, StalledRelease, TwoNodes,
     };
     let lab = lab().await;
     let find = |id: &str| ladder::find(id).unwrap();
@@ -116,6 +117,12 @@ async fn a_row_that_its_code_belies_is_found_out() {
         // The naive rung with the guard of r04; r11 without the script in its release.
         (find("r04_stock_guard"), find("r01_naive"), LastOne, said_to_break),
         (find("r10_owner_check"), find("r11_lua_release"), StalledRelease, said_to_hold),
+        // A release that cannot be sent again; a fixed lease without the fence; no lock at all.
+        (find("r13b_wakeup"), find("r13c_resent_release"), ResentRelease, said_to_hold),
+        (find("r12_reentrant"), find("r16_fencing"), PausedHolder, said_to_hold),
+        (modest, find("r05b_advisory_lock"), TwoNodes, said_to_hold),
+        // All servers of the lock, where a majority is claimed to be enough.
+        (find("r14_multi_lock"), find("r15_redlock"), NodeDown, said_to_hold),
         (modest, &too_much, DoubleClick, said_to_hold),
         (modest, &too_much, TwoNodes, said_to_hold),
         (find("r24_expire_by_timer"), find("r25_expire_by_condition"), LatePayment, said_to_hold),
