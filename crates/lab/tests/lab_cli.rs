@@ -17,7 +17,7 @@ use testkit::wait::eventually;
 
 #[tokio::test]
 async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 13] = [
+    let wrong: [(&[&str], &str); 16] = [
         (&["replay", "r99"], "there is no \"r99\"; there is: r01_naive, r02_row_lock"),
         (&["replay", "r07"], "there is no \"r07\"; there is: "),
         (&["replay", "r01", "lost"], "there is no \"lost\"; there is: last_one, herd"),
@@ -27,6 +27,9 @@ async fn arguments_that_make_no_sense_are_refused() {
         (&["all", "r01", "r99"], "there is no \"r99\""),
         (&["all", "--users", "0"], "--users"),
         (&["all", "--stock", "none"], "--stock"),
+        (&["rush", "r01", "--users", "500001"], "--users"),
+        (&["rush", "r01", "--seconds", "0"], "--seconds"),
+        (&["rush", "r01", "--seconds", "121"], "--seconds"),
         (&["all", "--json", "/no/such/place/x.json"], "cannot write /no/such/place/x.json"),
         (&["all", "--html", "/"], "cannot write /"),
         (&["all", "--json", "-", "--html", "-"], "--json and --html both name -"),

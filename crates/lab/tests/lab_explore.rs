@@ -68,8 +68,8 @@ async fn what_a_rung_claims_no_schedule_breaks_and_what_it_does_not_claim_one_do
     let lab = lab().await;
     let mut wrong = Vec::new();
     for name in [
-        "r01", "r03", "r05a", "r05b", "r07a", "r08a", "r11", "r16", "r18a", "r19", "r20", "r24",
-        "r25",
+        "r01", "r03", "r05a", "r05b", "r07a", "r08a", "r11", "r16", "r18a", "r18b", "r18c", "r19", "r20",
+        "r23b", "r24", "r25", "r26c", "r27b",
     ] {
         let rung = ladder::find(name).unwrap();
         let found = explored(&lab, rung).await;
@@ -167,6 +167,7 @@ async fn what_a_consumer_had_in_hand_is_lost_only_where_nobody_claims_it() {
         ("r21a", "A1 A2 B1 W1 K:W", &[Invariant::NoUndersell, Invariant::NoBrokenPromise]),
         ("r21a", "A1 A2 B1 W1 W2 W3 K:W", &[]),
         ("r21a", "A1 A2 B1 K:W", &[]),
+        ("r21c", "A1 A2 B1 W1 K:W", &[Invariant::NoUndersell, Invariant::NoBrokenPromise]),
         ("r22", "A1 A2 B1 W1 K:W", &[]),
         ("r22", "A1 W1 W2 K:W B1", &[]),
         ("r23a", "A1 A2 W1 W2 K:W B1", &[]),

@@ -84,7 +84,13 @@ async fn a_rung_that_answers_first_is_judged_when_it_has_written() {
     let world = World::new().await;
     let lab = lab(&world).await;
     let terms = RushOptions { users: 60, stock: 40, seconds: None };
-    for (id, promise) in [("r20", "ordered"), ("r22", "accepted"), ("r23a", "ordered")] {
+    for (id, promise) in [
+        ("r20", "ordered"),
+        ("r21a", "ordered"),
+        ("r22", "accepted"),
+        ("r23a", "ordered"),
+        ("r23b", "ordered"),
+    ] {
         let rung = ladder::find(id).unwrap();
         let rush = rush_seeded(&lab, rung, terms, 5, |_| {}).await.unwrap();
         assert_eq!((rush.outcomes[promise], rush.orders, rush.remaining), (40, 40, 0), "{rush:?}");
@@ -106,6 +112,25 @@ async fn where_there_is_enough_for_everybody_something_is_left() {
     adds_up(&rush, terms);
     assert_eq!((rush.orders, rush.remaining, rush.undersold), (60, 40, 0), "{rush:?}");
     assert!(rush.holds, "{rush:?}");
+    lab.close().await.unwrap();
+}
+
+/// Nobody begins after the time: how many have come by then is what the machine can do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_that_comes_for_some_time_is_judged_by_those_who_came() {
+    let world = World::new().await;
+    let lab = lab(&world).await;
+    for (id, seconds) in [("r18c", 0), ("r18c", 1), ("r23b", 1)] {
+        let terms = RushOptions { users: 50_000, stock: 50_000, seconds: Some(seconds) };
+        let rung = ladder::find(id).unwrap();
+        let rush = rush_seeded(&lab, rung, terms, 3, |_| {}).await.unwrap();
+        let came = rush.outcomes.values().sum::<u64>();
+        assert!(came < terms.attempts_of_all(), "{rush:?}");
+        assert_eq!(came == 0, seconds == 0, "{rush:?}");
+        assert_eq!(rush.orders as u64, rush.outcomes.get("ordered").copied().unwrap_or(0));
+        assert_eq!(rush.orders + rush.remaining, 50_000, "{rush:?}");
+        assert!(rush.as_claimed, "{rush:?}");
+    }
     lab.close().await.unwrap();
 }
 

@@ -178,6 +178,6 @@ scenarios! {
     LatePayment = "late_payment", NoLostPayment, "the orders are cancelled already when their payments come";
     StaleRefill = "stale_refill", NoUndersell, "a reader fills the cache between an operator's delete and write";
     LateRefill = "late_refill", NoUndersell, "a reader read the stock before an operator added some, and fills the cache after it";
-    DiesBeforeDelete = "dies_before_delete", NoUndersell, "the process dies between adding stock and deleting it from the cache";
+    LostDelete = "lost_delete", NoUndersell, "the process that adds stock dies before it deletes again what is cached";
     AnswerLost = "answer_lost", SameAnswer, "the answer to a purchase is lost, and its client sends it again";
 }

@@ -135,7 +135,7 @@ rungs! {
     r24_expire_by_timer: NoLock, NoLease, can [Expire], Guarded, keeps [OnePerUser], breaks [SoldAgain, HalfExpired, ForgottenTimer, PayAndExpire, LatePayment];
     r25_expire_by_condition: NoLock, NoLease, can [Expire], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoStuckStock, NoLostPayment], breaks [];
     r26a_cached_stock: NoLock, NoLease, can [Cache], Guarded, keeps [NoOversell, OnePerUser], breaks [StaleRefill, LateRefill];
-    r26b_delayed_double_delete: NoLock, NoLease, can [Cache, DeleteAgain], Guarded, keeps [NoOversell, OnePerUser], breaks [LateRefill, DiesBeforeDelete];
+    r26b_delayed_double_delete: NoLock, NoLease, can [Cache, DeleteAgain], Guarded, keeps [NoOversell, OnePerUser], breaks [LateRefill, LostDelete];
     r26c_sold_out_for_a_second: NoLock, NoLease, can [Cache, DeleteAgain], Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [];
     r27a_retry: NoLock, NoLease, can [Retried], Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [AnswerLost];
     r27b_request_key: NoLock, NoLease, can [Retried], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, SameAnswer], breaks [];

@@ -1,6 +1,6 @@
 //! *Idea.* As r21a with two settings that are often copied wrongly: the group is made to read from now on
 //! (`$`), and the stream keeps a bounded number of entries (`MAXLEN`).
-//! *Holds.* As r21a.
+//! *Holds.* The stock, and one order per user, as in r21a.
 //! *Breaks when* a buyer comes before the group is made, or more buy than the stream keeps: their entries
 //! are never read. And wherever r21a breaks.
 //! *Next.* Read from 0, and delete what is done with instead of trimming what is old (r22).

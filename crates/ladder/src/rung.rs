@@ -285,7 +285,7 @@ mod tests {
                 "one row has no other",
             ),
             (
-                breaks(Scenario::DiesBeforeDelete),
+                breaks(Scenario::LostDelete),
                 rung.can(Capability::DeleteAgain),
                 "what is deleted once is not deleted again",
             ),

@@ -271,6 +271,17 @@ async fn a_crowd_reads_a_plan_and_writes_progress_and_one_report() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_has_not_begun_in_time_is_no_part_of_a_rush() {
+    let gate = Arc::new(Gate::default());
+    let nodes = nodes(1, &gate).await;
+    for (limit, sent) in [(Some(Duration::ZERO), 0), (Some(Duration::MAX), 12), (None, 12)] {
+        let plan = RushPlan { begin_within: limit, ..plan(nodes.clone(), 4, 3, 1) };
+        let result = send(RushPlan { max_connections: 2, ..plan }).await;
+        assert_eq!((result.answers.len(), result.connections), (sent, 2), "{limit:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_plan_that_is_none_is_said_to_be_none() {
     let error = crowd::run_on(&b"{\"nodes\":[]}"[..], Vec::new()).await.unwrap_err();
     assert!(error.to_string().contains("not a crowd's plan"), "{error}");

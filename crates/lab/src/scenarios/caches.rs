@@ -10,7 +10,7 @@ use redisson_lock::connection::Redis;
 
 /// Whether a scenario is about a cache.
 pub(super) const fn is_one(scenario: Scenario) -> bool {
-    matches!(scenario, Scenario::StaleRefill | Scenario::LateRefill | Scenario::DiesBeforeDelete)
+    matches!(scenario, Scenario::StaleRefill | Scenario::LateRefill | Scenario::LostDelete)
 }
 
 /// Why there is no such replay: "it …"; `None` where there is one.
@@ -19,7 +19,7 @@ pub(super) fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
         return Some("has no cache before its database");
     }
     let deletes_again = rung.can(Capability::DeleteAgain);
-    (scenario == Scenario::DiesBeforeDelete && !deletes_again)
+    (scenario == Scenario::LostDelete && !deletes_again)
         .then_some("deletes before the write, and not again")
 }
 
@@ -43,7 +43,7 @@ pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
             scheduler.finish(operator).await?;
             scheduler.finish(b).await?;
         }
-        Scenario::DiesBeforeDelete => {
+        Scenario::LostDelete => {
             scheduler.must_reach(b, &[Point::StockRead]).await?;
             scheduler.must_reach(operator, &[Point::StockAdded]).await?;
             scheduler.finish(b).await?;
