@@ -6,7 +6,7 @@
 #   scripts/setup.sh lint       build + rustfmt, clippy and luacheck
 #   scripts/setup.sh js         Biome, which lints and formats JavaScript, from npm
 #   scripts/setup.sh browser    Chromium and its driver, for the tests that look at pages
-#   scripts/setup.sh lab        ZooKeeper's classes and a Java runtime, for one rung of the lab
+#   scripts/setup.sh lab        ZooKeeper's classes and a Java runtime, for one rung of the lab, and MariaDB
 #   scripts/setup.sh ceiling    runtime + pgbench, redis-benchmark and wrk
 #   scripts/setup.sh bench      ceiling + k6, which measures the overload
 #   scripts/setup.sh loadtest   runtime + curl, k6 and JMeter
@@ -92,6 +92,7 @@ look_for() {
     lab)
         need zookeeper have_zookeeper
         need java have java
+        need mariadb have_mariadb
         ;;
     ceiling)
         look_for runtime
@@ -222,6 +223,15 @@ citus_package() {
 have_zookeeper() {
     for jar in /usr/share/java/zookeeper.jar /opt/zookeeper/lib/zookeeper-*.jar; do
         [ -e "$jar" ] && return 0
+    done
+    return 1
+}
+
+# Distributions keep it where only root looks; `seckill` looks in the same places.
+have_mariadb() {
+    have mariadbd && return 0
+    for dir in /usr/sbin /usr/local/sbin /usr/libexec /opt/homebrew/bin; do
+        [ ! -x "$dir/mariadbd" ] || return 0
     done
     return 1
 }
@@ -358,6 +368,10 @@ packages_for() { # packages_for MANAGER NAME
     apt-get:zookeeper) echo libzookeeper-java ;;
     apt-get:java) echo default-jre-headless ;;
     *:zookeeper | *:java) ;; # see `look`
+    # The server alone: Debian's `mariadb-server` adds a service, a user and a cluster of its own.
+    apt-get:mariadb) echo mariadb-server-core ;;
+    dnf:mariadb) echo mariadb-server ;;
+    *:mariadb) echo mariadb ;;
 
     # Debian's server package carries it.
     apt-get:pgbench) echo postgresql ;;

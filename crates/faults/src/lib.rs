@@ -2,7 +2,7 @@
 //!
 //! - [`RedisNode`] and [`ZooKeeperNode`] are bare servers on a TCP port of 127.0.0.1, each with
 //!   a directory of its own. What is done to them is done by signals, as an operator's mistake,
-//!   the kernel or a power cut would do it.
+//!   the kernel or a power cut would do it. [`MariaDbNode`] is one on a UNIX socket.
 //! - [`Proxy`] stands before a server and breaks the network on order ([`Fault`]).
 //!
 //! Everything ends when it is dropped, and when this process ends in any other way, SIGKILL
@@ -10,6 +10,7 @@
 //! directories behind, in the system's place for temporary ones, or in a home that somebody removes.
 
 mod error;
+mod mariadb;
 mod patience;
 mod process;
 mod proxy;
@@ -17,6 +18,7 @@ mod redis_node;
 mod zookeeper;
 
 pub use error::FaultError;
+pub use mariadb::MariaDbNode;
 pub use process::signal_child;
 pub use proxy::{Fault, Proxy};
 pub use redis_node::RedisNode;

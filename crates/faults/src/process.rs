@@ -27,7 +27,8 @@ const BASE_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct FaultyProcess {
     server: &'static str,
-    port: u16,
+    /// `None` for one that listens on a UNIX socket alone.
+    port: Option<u16>,
     log: PathBuf,
     /// Where in the log this run begins.
     begin: u64,
@@ -39,7 +40,7 @@ impl FaultyProcess {
     pub(super) fn start(
         server: &'static str,
         mut command: Command,
-        port: u16,
+        port: Option<u16>,
         log: &Path,
     ) -> Result<Self, FaultError> {
         let failed = || FaultError::system(format!("start {server}"));
@@ -61,8 +62,10 @@ impl FaultyProcess {
             return Ok(());
         }
         let log = self.log();
-        if log.contains("Address already in use") {
-            return Err(FaultError::PortTaken { server: self.server, port: self.port });
+        if let Some(port) = self.port
+            && log.contains("Address already in use")
+        {
+            return Err(FaultError::PortTaken { server: self.server, port });
         }
         Err(FaultError::NotStarted { server: self.server, log: last_lines(&log) })
     }

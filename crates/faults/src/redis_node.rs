@@ -103,7 +103,7 @@ impl RedisNode {
         let mut process = FaultyProcess::start(
             SERVER,
             self.program()?,
-            self.port,
+            Some(self.port),
             &self.directory.path().join("log"),
         )?;
         let patience = Patience::until("redis-server answers");

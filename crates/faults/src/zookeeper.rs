@@ -123,7 +123,7 @@ impl ZooKeeperNode {
         command.current_dir(self.directory.path()).args(JAVA_OPTIONS);
         command.arg("-cp").arg(&installation.class_path).arg(MAIN).arg(self.configuration());
         let log = self.directory.path().join("log");
-        let mut process = FaultyProcess::start(SERVER, command, self.port, &log)?;
+        let mut process = FaultyProcess::start(SERVER, command, Some(self.port), &log)?;
         let patience = Patience::until("ZooKeeper answers");
         while !self.answers().await {
             process.still_runs()?;

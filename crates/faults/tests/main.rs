@@ -1,6 +1,7 @@
 //! The servers that the lab kills, pauses, restarts and cuts off.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
+mod mariadb;
 mod proxy;
 mod redis_node;
 mod zookeeper;
@@ -8,7 +9,7 @@ mod zookeeper;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use faults::{RedisNode, ZooKeeperNode};
+use faults::{MariaDbNode, RedisNode, ZooKeeperNode};
 
 use testkit::processes::is_alive;
 use testkit::wait::eventually;
@@ -20,8 +21,10 @@ async fn be_a_lab() {
     // From a task of its own, the thread of which is not that of the process.
     let node = tokio::spawn(RedisNode::start(&[])).await.unwrap().unwrap();
     let zookeeper = ZooKeeperNode::start().await;
+    let mariadb = MariaDbNode::start().await;
     let mut pids = vec![node.pid().unwrap()];
     pids.extend(zookeeper.iter().filter_map(ZooKeeperNode::pid));
+    pids.extend(mariadb.iter().filter_map(MariaDbNode::pid));
     println!("\nLAB {}", serde_json::to_string(&pids).unwrap());
     // Until it is killed, or its standard input is closed.
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();

@@ -1,0 +1,47 @@
+//! A MariaDB node: started, paused, killed, started again.
+
+use std::io::Write;
+
+use faults::{FaultError, MariaDbNode};
+
+use testkit::processes::is_alive;
+use testkit::wait::eventually;
+
+/// A server, unless there is none to be had: then the test is skipped, and says so.
+#[allow(clippy::explicit_write)] // what the macro writes is shown only when a test fails
+async fn start() -> Option<MariaDbNode> {
+    match MariaDbNode::start().await {
+        Err(FaultError::Missing(sentence)) => {
+            writeln!(std::io::stderr(), "skipped a test: {sentence}").unwrap();
+            None
+        }
+        node => Some(node.unwrap()),
+    }
+}
+
+#[tokio::test]
+async fn it_answers_unless_it_is_paused_or_down_and_nothing_stays_behind() {
+    let Some(mut node) = start().await else { return };
+    assert!(node.answers().await);
+    node.pause().unwrap();
+    assert!(!node.answers().await);
+    node.resume().unwrap();
+    eventually("it answers again", async || node.answers().await).await;
+    let first = node.pid().unwrap();
+    node.restart().await.unwrap();
+    assert!(!is_alive(first) && node.answers().await);
+    let (second, socket) = (node.pid().unwrap(), node.socket());
+    node.kill();
+    assert!(!node.answers().await && node.pid().is_none());
+    assert!(matches!(node.resume(), Err(FaultError::Down(_))));
+    drop(node);
+    assert!(!is_alive(second) && !socket.parent().unwrap().exists());
+}
+
+#[tokio::test]
+async fn two_of_them_do_not_get_into_each_others_way() {
+    let Some(one) = start().await else { return };
+    let Some(other) = start().await else { return };
+    assert!(one.answers().await && other.answers().await);
+    assert_ne!(one.socket(), other.socket());
+}
