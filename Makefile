@@ -63,6 +63,10 @@ setup-book:
 # Most of a test's time is waiting for servers, so three tests a core keep the cores busy.
 export RUST_TEST_THREADS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 
+.PHONY: isolation
+isolation: setup-lab release-all ## what each isolation level keeps, on PostgreSQL and MariaDB; a minute
+	$(SECKILL) lab isolation $(ARGS)
+
 .PHONY: test
 test: setup-test ## all tests, against real PostgreSQL and Redis that they start themselves
 	$(CARGO) test --locked --workspace $(ARGS)
@@ -227,7 +231,7 @@ setup-js:
 # ladder. And the libraries that others use can be published as they stand.
 .PHONY: production
 production: setup-lint setup
-	@! $(CARGO) tree --locked -e normal -p seckill | grep -E ' (load|ladder|seckill-lab|seckill-tools) v' \
+	@! $(CARGO) tree --locked -e normal -p seckill | grep -E ' (load|ladder|seckill-lab|seckill-tools|sqlx-mysql) v' \
 		|| { echo 'the server depends on a crate that it must not know' >&2; exit 1; }
 	@! $(CARGO) tree --locked -p redisson-lock | grep -E ' (sqlx|axum)[a-z-]* v' \
 		|| { echo 'the lock depends on sqlx or axum' >&2; exit 1; }

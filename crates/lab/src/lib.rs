@@ -13,6 +13,7 @@
 //!   the crate `faults`, servers to kill, pause and cut off.
 //! - Any other schedule: `driver`, actors that go on one at a time, for `explore`, every interleaving, and
 //!   `session`, where somebody else is the scheduler, with the rungs' `source_code`.
+//! - The database alone: `isolation`, what its levels of isolation keep, on PostgreSQL and MariaDB.
 //! - A real crowd: `rush`, on a rung, and `serve`, the rungs over HTTP; both put vouchers on `sale`.
 //! - For people: `report`, what all of it came to, for a terminal, for a program and as a page; `course`, what
 //!   is said of rungs and timelines beside their files, and in Chinese; `cli`, `seckill lab`; `play`, `seckill play`: the shop with a crowd; `page`, `/lab` there.
@@ -27,6 +28,7 @@ mod consumers;
 pub mod course;
 mod driver;
 pub mod explore;
+pub mod isolation;
 mod judge;
 mod leases;
 mod lock_servers;

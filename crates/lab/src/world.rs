@@ -7,7 +7,7 @@ use sqlx::{Connection, Executor, PgConnection};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use faults::{FaultError, ZooKeeperNode};
+use faults::{FaultError, MariaDbNode, ZooKeeperNode};
 use ladder::Tables;
 use private_stores::{Home, Plan, Servers};
 use redisson_lock::connection::Redis;
@@ -32,6 +32,7 @@ pub struct World {
     /// What the names in Redis begin with.
     key_prefix: String,
     zookeeper: OnceCell<ZooKeeperNode>,
+    mariadb: OnceCell<MariaDbNode>,
     cells: std::sync::atomic::AtomicI64,
 }
 
@@ -66,6 +67,7 @@ impl World {
             run: format!("seckill_lab_{}", &Uuid::new_v4().simple().to_string()[..12]),
             key_prefix: String::new(),
             zookeeper: OnceCell::new(),
+            mariadb: OnceCell::new(),
             cells: std::sync::atomic::AtomicI64::new(0),
         };
         match world.make_databases().await {
@@ -165,6 +167,14 @@ impl World {
     pub async fn zookeeper(&self) -> Result<String, FaultError> {
         let node = self.zookeeper.get_or_try_init(|| ZooKeeperNode::start_at(self.home())).await?;
         Ok(node.connect_string())
+    }
+
+    /// The one MariaDB of this run; started when it is first asked for.
+    ///
+    /// # Errors
+    /// When it is not installed, or does not start.
+    pub async fn mariadb(&self) -> Result<&MariaDbNode, FaultError> {
+        self.mariadb.get_or_try_init(|| MariaDbNode::start_at(self.home())).await
     }
 
     /// A range of users, and the beginning of Redis names, that no other cell has.

@@ -9,6 +9,7 @@ mod lab_check;
 mod lab_cli;
 mod lab_explore;
 mod lab_explore_lock;
+mod lab_isolation;
 mod lab_page;
 mod lab_player;
 mod lab_replays;

@@ -3,6 +3,7 @@
 mod all;
 mod explore;
 mod explore_lock;
+mod isolation;
 mod list;
 mod progress;
 mod replay;
@@ -25,6 +26,7 @@ pub enum LabCommand {
     List(list::LabListArgs),
     Replay(replay::ReplayArgs),
     Explore(explore::ExploreArgs),
+    Isolation(isolation::IsolationArgs),
     Rush(rush::RushArgs),
     Serve(serve::LabServeArgs),
     All(all::AllArgs),
@@ -42,6 +44,7 @@ pub async fn run(command: LabCommand) -> anyhow::Result<ExitCode> {
         LabCommand::List(args) => list::run(&args).map(|()| ExitCode::SUCCESS),
         LabCommand::Replay(args) => replay::run(args).await,
         LabCommand::Explore(args) => explore::run(args).await,
+        LabCommand::Isolation(args) => isolation::run(args).await,
         LabCommand::Rush(args) => rush::run(args).await,
         LabCommand::Serve(args) => serve::run(args).await.map(|()| ExitCode::SUCCESS),
         LabCommand::All(args) => all::run(args).await,

@@ -9,7 +9,7 @@ pub mod terminal;
 pub use environment::Environment;
 pub use sentences::{counted, counted_es};
 
-use super::{Cell, RushOptions, RushReport, scenarios};
+use super::{Cell, Observed, RushOptions, RushReport, scenarios};
 use ladder::{Invariant, Rung, Scenario};
 
 /// Everything that a run of the lab found out.
@@ -148,8 +148,13 @@ impl LabReport {
 
 impl From<&Cell> for Mark {
     fn from(cell: &Cell) -> Self {
-        use super::Observed;
-        match cell.observed {
+        cell.observed.into()
+    }
+}
+
+impl From<Observed> for Mark {
+    fn from(observed: Observed) -> Self {
+        match observed {
             Observed::Holds => Self::Holds,
             Observed::Breaks => Self::Breaks,
             Observed::Unknown => Self::Unknown,

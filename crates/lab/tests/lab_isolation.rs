@@ -1,0 +1,297 @@
+//! `seckill lab isolation`: every cell on real servers, claims that are false, servers that are not there.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Duration;
+
+use faults::{FaultError, MariaDbNode};
+use ladder::Tables;
+use nix::sys::signal::Signal;
+use private_stores::{Home, Plan, Servers};
+use seckill_lab::isolation::{
+    CASES, DatabaseKind, IsolationCell, IsolationClaim, IsolationLevel, IsolationServer, play_cell,
+};
+use seckill_lab::{LabClaim, Observed, World};
+use serde_json::Value;
+use sqlx::{Connection, Executor, PgConnection};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+
+use crate::lab_replays::lab;
+use testkit::processes::{descendants_of, send};
+use testkit::program::Program;
+use testkit::shop::world;
+use testkit::wait::must;
+
+/// A MariaDB, unless there is none to be had: then the test is skipped, and says so.
+#[allow(clippy::explicit_write)] // what the macro writes is shown only when a test fails
+pub async fn mariadb() -> Option<MariaDbNode> {
+    match MariaDbNode::start().await {
+        Err(FaultError::Missing(sentence)) => {
+            writeln!(std::io::stderr(), "skipped a test: {sentence}").unwrap();
+            None
+        }
+        node => Some(node.unwrap()),
+    }
+}
+
+fn on_mariadb(node: &MariaDbNode) -> IsolationServer {
+    IsolationServer::mariadb(node.socket())
+}
+
+fn on_postgres(lab: &World) -> IsolationServer {
+    IsolationServer::postgres(lab.database_url(Tables::Bare).unwrap())
+}
+
+async fn all_as_claimed(server: &IsolationServer, level: IsolationLevel) {
+    let (mut count, mut wrong) = (0, Vec::new());
+    for known in CASES {
+        let Some(claim) = known.claim(server.kind(), level) else { continue };
+        let cell = play_cell(server, &known.case, level, claim).await;
+        count += 1;
+        if !cell.is_as_claimed() {
+            wrong.push(cell.told().join("\n"));
+        }
+    }
+    assert!(count >= 25, "only {count} cells");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// A test a server and level, for as many as there are cores at once.
+macro_rules! levels {
+    ($($postgres:ident $mariadb:ident $level:ident;)+) => {
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $postgres() {
+                let lab = lab().await;
+                all_as_claimed(&on_postgres(&lab), IsolationLevel::$level).await;
+                lab.close().await.unwrap();
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $mariadb() {
+                let Some(node) = mariadb().await else { return };
+                all_as_claimed(&on_mariadb(&node), IsolationLevel::$level).await;
+            }
+        )+
+
+        #[test]
+        fn every_level_has_its_tests() {
+            assert_eq!(IsolationLevel::ALL, [$(IsolationLevel::$level),+]);
+        }
+    };
+}
+
+levels! {
+    postgres_at_read_committed mariadb_at_read_committed ReadCommitted;
+    postgres_at_repeatable_read mariadb_at_repeatable_read RepeatableRead;
+    postgres_at_serializable mariadb_at_serializable Serializable;
+}
+
+async fn cell(
+    server: &IsolationServer,
+    name: &str,
+    level: IsolationLevel,
+    falsify: impl FnOnce(IsolationClaim) -> IsolationClaim,
+) -> IsolationCell {
+    let known = CASES.iter().find(|known| known.case.name == name).unwrap();
+    let claim = falsify(known.claim(server.kind(), level).unwrap());
+    play_cell(server, &known.case, level, claim).await
+}
+
+fn other_way(claim: IsolationClaim) -> IsolationClaim {
+    let outcome = match claim.outcome {
+        LabClaim::Holds => LabClaim::Breaks,
+        LabClaim::Breaks => LabClaim::Holds,
+    };
+    IsolationClaim { outcome, ..claim }
+}
+
+async fn finds_out_what_is_claimed_wrongly(server: &IsolationServer) {
+    let level = IsolationLevel::ReadCommitted;
+    let breaks = cell(server, "r01_last_one", level, other_way).await;
+    assert!(breaks.is_wrong() && breaks.observed == Observed::Breaks, "{breaks:?}");
+    assert_eq!(breaks.outcome(), "breaks, NOT as claimed: it is claimed to hold");
+    let holds = cell(server, "r04_last_one", level, other_way).await;
+    assert!(holds.is_wrong() && holds.observed == Observed::Holds, "{holds:?}");
+    let no_error = |claim| IsolationClaim { errors: "", ..claim };
+    let error = cell(server, "opposite_order", level, no_error).await;
+    assert!(error.is_wrong() && error.observed == Observed::Breaks, "{error:?}");
+    let error = |claim| IsolationClaim { errors: "40001", ..claim };
+    assert!(cell(server, "same_order", level, error).await.is_wrong());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_false_claim_is_found_out_either_way() {
+    let lab = lab().await;
+    finds_out_what_is_claimed_wrongly(&on_postgres(&lab)).await;
+    lab.close().await.unwrap();
+    if let Some(node) = mariadb().await {
+        finds_out_what_is_claimed_wrongly(&on_mariadb(&node)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_sleeps_or_is_gone_is_unknown_and_nobody_waits_for_ever() {
+    let Some(mut node) = mariadb().await else { return };
+    let server = on_mariadb(&node).with_patience(Duration::from_millis(500));
+    let level = IsolationLevel::ReadCommitted;
+    node.pause().unwrap();
+    let sleeps = must("it gives up", cell(&server, "r04_last_one", level, |claim| claim)).await;
+    assert!(sleeps.is_wrong() && sleeps.observed == Observed::Unknown, "{sleeps:?}");
+    assert_eq!(sleeps.witness.unwrap(), "MariaDB came to no answer within 500ms");
+    node.kill();
+    let gone = cell(&server, "r04_last_one", level, |claim| claim).await;
+    assert!(gone.is_wrong() && gone.observed == Observed::Unknown, "{gone:?}");
+    assert!(gone.witness.unwrap().starts_with("MariaDB does not answer: "));
+}
+
+#[tokio::test]
+async fn arguments_of_isolation_that_make_no_sense_are_refused() {
+    let wrong: [(&[&str], &str); 6] = [
+        (&["r99"], "there is no \"r99\"; there is: r01_last_one, r02_last_one"),
+        (&["r01", "nothing"], "there is no \"nothing\"; there is: "),
+        (&["--server", "oracle"], "invalid value 'oracle'"),
+        (&["--level", "read-uncommitted"], "invalid value 'read-uncommitted'"),
+        (&["cas_snapshot_checked", "--server", "postgres"], "makes sense on that server"),
+        (&["--json", "/no/such/place/x.json"], "cannot write /no/such/place/x.json"),
+    ];
+    for (arguments, words) in wrong {
+        let arguments = [&["lab", "isolation"], arguments].concat();
+        Program::alone().run(&arguments).await.refused(2, words);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn named_cells_are_told_with_their_timelines_and_all_of_them_as_json() {
+    let program = Program::on(&world::World::new().await);
+    let postgres = ["lab", "isolation", "--server", "postgres", "write_skew"];
+    let told = program.says(&[&postgres[..], &["--level", "serializable"]].concat()).await;
+    assert!(told.contains("write_skew postgres serializable: one user buys both"), "{told}");
+    assert!(told.contains("    T2     commit: ERROR 40001: could not serialize"), "{told}");
+    assert!(told.contains("  one_per_user holds with 40001, as claimed ("), "{told}");
+    assert!(told.ends_with("\n1 cell: 1 as claimed\n"), "{told}");
+
+    let json = program.says(&[&postgres[..], &["--json", "-"]].concat()).await;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let cells = json["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 3);
+    assert_eq!(cells[0]["level"], "read-committed");
+    assert_eq!((&cells[0]["claimed"], &cells[0]["observed"]), (&"breaks".into(), &"breaks".into()));
+    assert_eq!((&cells[2]["server"], &cells[2]["errors"]), (&"postgres".into(), &"40001".into()));
+    assert_eq!(cells[2]["timeline"][0]["text"], "begin");
+}
+
+/// No shell is found on such a path, and so nothing of MariaDB.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_mariadb_its_cells_are_skipped_and_named() {
+    let program = Program::on(&world::World::new().await).with("PATH", "/nonexistent");
+    let ran = program.run(&["lab", "isolation", "write_skew", "--level", "serializable"]).await;
+    assert_eq!(ran.status, 0, "{ran:?}");
+    assert!(ran.stdout.contains("write_skew mariadb serializable"), "{ran:?}");
+    let sentence = "1 cell of MariaDB: MariaDB is not installed: run scripts/setup.sh lab";
+    assert!(ran.stdout.contains(sentence), "{ran:?}");
+    assert!(ran.stdout.ends_with("2 cells: 1 as claimed, 1 skipped\n"), "{ran:?}");
+}
+
+/// Every order comes twice; then, the other way round, a voucher is never sold a second time.
+const SABOTAGE: [&str; 2] = [
+    "if pg_trigger_depth() = 1 then
+       insert into orders (user_id, voucher_id) values (new.user_id, new.voucher_id);
+     end if;
+     return new;",
+    "if exists (select from orders where voucher_id = new.voucher_id) then return null; end if;
+     return new;",
+];
+
+async fn sabotaged(body: &str) -> Servers {
+    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
+    let servers =
+        tokio::task::spawn_blocking(move || Servers::start(&plan)).await.unwrap().unwrap();
+    let mut template = url::Url::parse(servers.database_url().unwrap()).unwrap();
+    template.set_path("template1");
+    let mut template = PgConnection::connect(template.as_str()).await.unwrap();
+    let sabotage = format!(
+        "create function public.meddle() returns trigger language plpgsql as $$
+         begin {body} end $$;
+         create function public.sabotage() returns event_trigger language plpgsql as $$
+         begin
+           if current_schema() like 'isolation%' and to_regclass('orders') is not null
+              and not exists (select from pg_trigger where tgrelid = to_regclass('orders')) then
+             create trigger meddle before insert on orders
+               for each row execute function public.meddle();
+           end if;
+         end $$;
+         create event trigger sabotage on ddl_command_end execute function public.sabotage();"
+    );
+    template.execute(sqlx::AssertSqlSafe(sabotage)).await.unwrap();
+    template.close().await.unwrap();
+    servers
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_otherwise_than_claimed_is_an_exit_status_either_way() {
+    for (body, case, outcome) in [
+        (SABOTAGE[0], "r02_last_one", "breaks, NOT as claimed: it is claimed to hold"),
+        (SABOTAGE[1], "r01_last_one", "holds, NOT as claimed: it is claimed to break"),
+    ] {
+        let servers = sabotaged(body).await;
+        let program = Program::alone()
+            .with("DATABASE_URL", servers.database_url().unwrap())
+            .with("REDIS_URL", servers.redis_url().unwrap());
+        let arguments = ["lab", "isolation", case, "--server", "postgres"];
+        let ran = program.run(&[&arguments[..], &["--level", "read-committed"]].concat()).await;
+        assert_eq!(ran.status, 1, "{ran:?}");
+        assert!(ran.stdout.contains(outcome), "{ran:?}");
+        assert!(ran.stdout.ends_with("\n1 cell: 0 as claimed, 1 NOT as claimed\n"), "{ran:?}");
+    }
+}
+
+fn is_mariadb(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "mariadbd")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg(target_os = "linux")]
+async fn a_mariadb_that_is_killed_in_the_middle_is_unknown_in_a_sentence() {
+    if MariaDbNode::find().is_err() {
+        return;
+    }
+    let program = Program::on(&world::World::new().await);
+    let mut command = program.command(&["lab", "isolation", "--server", "mariadb"]);
+    let mut lab = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(lab.stderr.take().unwrap()).lines();
+    // A busy machine has other things to say, too.
+    let played = "r01_last_one mariadb read-committed: breaks, as claimed";
+    while !must("a cell is played", lines.next_line()).await.unwrap().unwrap().starts_with(played) {
+    }
+    let below = descendants_of(lab.id().unwrap());
+    let server = below.into_iter().find(|pid| is_mariadb(*pid)).unwrap();
+    send(server, Signal::SIGKILL);
+    let rest = tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    let mut stdout = String::new();
+    must("it ends", lab.stdout.take().unwrap().read_to_string(&mut stdout)).await.unwrap();
+    assert_eq!(must("it ends", lab.wait()).await.unwrap().code(), Some(1), "{stdout}");
+    must("its last words", rest).await.unwrap();
+    assert!(stdout.contains(": unknown, NOT as claimed: "), "{stdout}");
+    let reason =
+        ["lost its connection to MariaDB", "MariaDB does not answer", "connection is gone"];
+    assert!(reason.iter().any(|words| stdout.contains(words)), "{stdout}");
+    assert!(stdout.contains("unknown for the same reason: "), "{stdout}");
+}
+
+#[test]
+fn cases_have_names_of_their_own_and_both_servers() {
+    let mut names: Vec<&str> = CASES.iter().map(|known| known.case.name).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    for kind in DatabaseKind::ALL {
+        let claims = CASES.iter().flat_map(|known| {
+            IsolationLevel::ALL.into_iter().filter_map(move |level| known.claim(kind, level))
+        });
+        let outcomes: Vec<LabClaim> = claims.map(|claim| claim.outcome).collect();
+        // A matrix in which nothing breaks, or nothing holds, teaches nothing.
+        assert!(outcomes.contains(&LabClaim::Holds) && outcomes.contains(&LabClaim::Breaks));
+    }
+}
