@@ -5,6 +5,7 @@ mod api_crowds;
 mod board;
 mod course;
 mod hmdp;
+mod isolation_docs;
 mod lab_check;
 mod lab_cli;
 mod lab_explore;
