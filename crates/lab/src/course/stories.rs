@@ -90,7 +90,7 @@ const fn story_zh(scenario: Scenario) -> &'static str {
         Scenario::StockReloaded => "还有订单没写库，就把库存重新加载进 Redis",
         Scenario::StaleRefill => "管理员删缓存与写库之间，有人回填了缓存",
         Scenario::LateRefill => "管理员加库存之前读到的库存，在加完之后才回填进缓存",
-        Scenario::LostDelete => "进程死在加库存与删缓存之间",
+        Scenario::LostDelete => "加库存的进程死了，还没再删一次缓存",
         Scenario::AnswerLost => "购买的响应丢了，客户端又发了一次",
     }
 }
