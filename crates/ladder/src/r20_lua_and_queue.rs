@@ -5,7 +5,8 @@
 //! Redis. An answer waits for no database.
 //! *Breaks when* the process dies with orders in its queue: a buyer that was told yes has none, and the
 //! vouchers are gone. When the queue is full. And whatever the writer refuses was promised already: when
-//! Redis comes back from an older snapshot, or somebody loads its stock anew.
+//! Redis comes back from an older snapshot, or somebody loads its stock anew. While Redis is down nobody
+//! buys.
 //! *Next.* Keep the queue where the death of a process does not reach it (r21a).
 
 use std::sync::LazyLock;

@@ -4,7 +4,8 @@
 //! *Holds.* The stock, and one order per user, also when an entry comes twice. The death of a process
 //! costs nothing that no consumer had read.
 //! *Breaks when* a consumer dies with an entry in hand, and all goes well elsewhere; when an entry can
-//! never be written; when Redis loses the stream; when Redis sells what the database refuses.
+//! never be written; when Redis loses the stream; when Redis sells what the database refuses. While Redis is down
+//! nobody buys.
 //! *Next.* Two settings that the copies have (r21b), and three checks that they leave out (r21c). Then do
 //! the stream right (r22).
 

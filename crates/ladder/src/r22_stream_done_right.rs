@@ -5,7 +5,7 @@
 //! *Breaks when* Redis loses what it has acknowledged: a power cut within the second after its last
 //! `fsync`, a failover to a replica that lags. The buyer never hears an answer. And when two
 //! consumers die with one entry: it is given up, its voucher is on sale again, and a buyer who came
-//! meanwhile was told "sold out".
+//! meanwhile was told "sold out". While Redis is down nobody buys.
 //! *Next.* Let the database decide, and the stream only carry what comes after (r23a).
 
 use std::sync::LazyLock;

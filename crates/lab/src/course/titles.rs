@@ -96,16 +96,18 @@ course! {
         "可重入：锁是一个哈希，持有者 → 次数。"
         "释放的响应丢了、又发了一次；或者工作比租期长。"
     r13a_renewal: "the lease is renewed", "续期：看门狗";
+        stage "Redisson 看门狗 (WatchDog): renewal", "Redisson 看门狗（WatchDog）续期";
         "工作期间每过三分之一租期续一次；写库之前先看自己的时间过了没有。"
         "释放的响应丢了、又发了一次；持有者在最后一次检查与写之间被暂停了；唯一的 Redis 忘了这把锁。"
     r13b_wakeup: "waiting by messages", "用消息等待";
+        stage "Redisson 锁重试: waiting by publish and subscribe", "Redisson 锁重试：发布订阅";
         "第二个请求会等：释放时发布一条消息；等待者先订阅，再试一次，然后睡到消息来，或剩下的租期结束。"
         "释放的响应丢了、又发了一次；持有者在最后一次检查与写之间被暂停了；唯一的 Redis 忘了这把锁。"
     r13c_resent_release: "a release that may be sent again", "可以重发的释放";
         "每次释放带一个自己的编号，Redis 把结果记一会儿：再发一次，什么也不变。"
         "唯一的 Redis 忘了这把锁；或者持有者在最后一次检查与写之间被暂停了。"
     r13d_redisson_lock: "the same in the production lock", "同样三件事：生产用的锁";
-        stage "Redisson 锁重试, 看门狗 (WatchDog)", "Redisson 锁重试与看门狗（WatchDog）";
+        stage "Redisson `RLock`", "Redisson 的 `RLock`";
         "生产用的锁：看门狗续期，等待者被叫醒，锁丢了会告诉持有者。"
         "唯一的 Redis 忘了这把锁；或者持有者在最后一次检查与写之间被暂停了。"
     r14_multi_lock: "all of three Redis", "三个 Redis 全部拿到";
@@ -139,24 +141,28 @@ course! {
     r20_lua_and_queue: "Lua in Redis decides, a queue in the process writes", "Redis 里的 Lua 裁决，进程内队列写库";
         stage "异步秒杀: `BlockingQueue`", "异步秒杀：阻塞队列";
         "异步秒杀，课程的写法：一个 Lua 脚本在 Redis 里裁决，先答复，进程内的阻塞队列喂给一个写库线程；它给用户加锁、数订单、带条件扣减，再写订单。"
-        "进程死时队列里还有订单；队列满了；Redis 从旧快照恢复，或者有人重新预热库存：数据库拒绝的，都已经答应过了。"
+        "进程死时队列里还有订单；队列满了；Redis 从旧快照恢复，或者有人重新预热库存：数据库拒绝的，都已经答应过了。Redis 停了，谁也买不到。"
     r21a_lua_and_stream: "Lua and a stream, as the course has it", "Lua 加 Stream，课程的写法";
         stage "异步秒杀: `stream.orders`, `g1`, `c1`, pending-list", "异步秒杀：`stream.orders`、`g1`、`c1`、pending-list";
         "脚本同时把订单放进 Stream；消费者组 g1 从 0 建，各进程都叫 c1，出错之后才读 pending-list；写库照 r20 加锁、数订单、看扣减结果。"
-        "消费者手里拿着消息死了；毒消息；Redis 丢了数据；Redis 卖了数据库不认的。"
+        "消费者手里拿着消息死了；毒消息；Redis 丢了数据；Redis 卖了数据库不认的；Redis 停了，谁也买不到。"
     r21b_stream_from_now: "the same, from $ and trimmed", "同上，从 $ 建组，裁剪流";
+        stage "as widely copied", "常见的抄法";
         "照 r21a，再加两个常被抄错的设置：组从 $ 建，流用 MAXLEN 裁剪。"
         "建组之前就有人买；买的人比流留得下的多：这些消息永远没人读。r21a 的毛病它也都有。"
     r21c_unchecked_consumer: "the same, without lock, count and check", "同上，去掉锁、计数和检查";
+        stage "as widely copied", "常见的抄法";
         "常见的抄法：消费者不加锁、不数订单、不看扣减结果，反正 Redis 里的脚本已经裁决过了。"
         "消息来两次就写两次；Redis 把卖过的再卖一遍，就有了没有库存的订单和重复的订单。"
     r22_stream_done_right: "the stream done right", "把 Stream 用对";
         "各有其名的消费者，认领闲置消息，死信，库存条件与唯一索引同在一个事务，提交之后才确认；买家轮询结果。"
-        "Redis 丢了它确认过的东西：断电，或主从切换到落后的副本。"
+        "Redis 丢了它确认过的东西：断电，或主从切换到落后的副本。Redis 停了，谁也买不到。"
     r23a_outbox: "the database decides, an outbox feeds the stream", "数据库裁决，本地消息表（发件箱）喂给 Stream";
+        stage "beyond the course: 本地消息表", "课程之外：本地消息表";
         "本地消息表：订单与发件箱的一行同在一个事务；中继把它放进 Stream，供后续的支付与邮件。"
         "消费者不幂等：中继死在发布与标记之间，会发布两次。"
     r23b_batched_outbox: "the same, many purchases in one transaction", "同上，许多次购买合成一个事务";
+        stage "beyond the course: 本地消息表", "课程之外：本地消息表";
         "本地消息表加组提交：一起等待的购买合成一个事务，订单与发件箱的行同在其中。"
         "没有什么能打破它；消费者仍要幂等，中继一次一行，人多时会落后。"
     r24_expire_by_timer: "a timer in the process ends unpaid orders", "进程内的定时器取消未支付订单";
@@ -167,9 +173,11 @@ course! {
         "每一步都是一条带条件的更新，条件就是它要离开的状态；库存与状态同在一个事务；谁都可以扫库里到期的订单；迟到的支付，要么订单复活，要么退款。"
         "没有什么能打破它；到期的订单最多晚一轮扫描才取消。"
     r26a_cached_stock: "refusals from a cached stock, deleted before the write", "用缓存的库存拒绝，先删缓存再写库";
+        stage "商户查询缓存: cache aside, the wrong way round", "商户查询缓存：旁路缓存，顺序反了";
         "缓存与数据库：库存先读 Redis，没有再读库并回填（旁路缓存）；改库存的人先删缓存、再写库。卖不卖仍由数据库裁决。"
         "删了缓存、还没写库，有人读到旧库存又回填：加了货，却人人得到卖完。"
     r26b_delayed_double_delete: "delayed double delete", "延迟双删";
+        stage "beyond the course: 延迟双删", "课程之外：延迟双删";
         "改库存：删缓存，写库，等半秒，再删一次。"
         "读的人比半秒还慢；或者进程死在第二次删除之前：旧库存留在缓存里。"
     r26c_sold_out_for_a_second: "only \"sold out\" is cached, for a second", "只缓存“卖完了”，只缓存一秒";
