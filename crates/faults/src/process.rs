@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError, mpsc};
@@ -129,12 +130,14 @@ fn spawn_tied(mut command: Command) -> io::Result<Child> {
     child.recv().map_err(|_| gone())?
 }
 
-/// A directory for one server, which goes when it is dropped; in `home`, if there is one.
+/// A directory for one server, which goes when it is dropped; in `home`, if there is one. Only the user of this
+/// process may enter it: a server that lives on a socket in it knows no other protection.
 pub(super) fn directory(prefix: &str, home: Option<&Path>) -> Result<TempDir, FaultError> {
     let usual = home.map_or_else(std::env::temp_dir, Path::to_owned);
     let base = if usual.as_os_str().len() > BASE_MAX { PathBuf::from("/tmp") } else { usual };
     tempfile::Builder::new()
         .prefix(prefix)
+        .permissions(fs::Permissions::from_mode(0o700))
         .tempdir_in(&base)
         .map_err(FaultError::system(format!("make a directory in {}", base.display())))
 }

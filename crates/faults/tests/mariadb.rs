@@ -1,6 +1,7 @@
 //! A MariaDB node: started, paused, killed, started again.
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 
 use faults::{FaultError, MariaDbNode};
 
@@ -23,6 +24,9 @@ async fn start() -> Option<MariaDbNode> {
 async fn it_answers_unless_it_is_paused_or_down_and_nothing_stays_behind() {
     let Some(mut node) = start().await else { return };
     assert!(node.answers().await);
+    let socket = node.socket();
+    let mode = std::fs::metadata(socket.parent().unwrap()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "it has no users: nobody else may come near it");
     node.pause().unwrap();
     assert!(!node.answers().await);
     node.resume().unwrap();
@@ -30,7 +34,7 @@ async fn it_answers_unless_it_is_paused_or_down_and_nothing_stays_behind() {
     let first = node.pid().unwrap();
     node.restart().await.unwrap();
     assert!(!is_alive(first) && node.answers().await);
-    let (second, socket) = (node.pid().unwrap(), node.socket());
+    let second = node.pid().unwrap();
     node.kill();
     assert!(!node.answers().await && node.pid().is_none());
     assert!(matches!(node.resume(), Err(FaultError::Down(_))));
