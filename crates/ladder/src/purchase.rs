@@ -134,11 +134,11 @@ named! {
 pub enum PointStore {
     /// PostgreSQL.
     Database,
-    /// Whatever keeps the rung's lock.
+    /// The keeper of the rung's lock.
     Lock,
     /// The Redis that decides.
     Redis,
-    /// Whatever keeps what is still to be done: a queue, a stream, an outbox.
+    /// The keeper of what is still to be done: a queue, a stream, an outbox.
     Queue,
 }
 

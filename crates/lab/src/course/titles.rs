@@ -203,7 +203,7 @@ pub fn title(rung: &Rung, language: Language) -> &'static str {
 }
 
 /// The stage of the course 黑马点评 that a rung is, in Markdown; `None` for what the course does not have.
-pub fn stage(rung: &Rung, language: Language) -> Option<&'static str> {
+pub fn course_chapter(rung: &Rung, language: Language) -> Option<&'static str> {
     said(rung).stage.map(|[english, chinese]| in_language(language, english, chinese))
 }
 

@@ -62,7 +62,7 @@ fn claims(page: &Page, rung: &Rung) -> Vec<String> {
         format!("* {}{keeps}", word(page, "Keeps: ", "守住：")),
         format!("* {}{breaks}", word(page, "Breaks in: ", "在这些场景里打破：")),
     ];
-    if let Some(stage) = course::stage(rung, page.language) {
+    if let Some(stage) = course::course_chapter(rung, page.language) {
         lines.push(format!("* {}{stage}", word(page, "In the course: ", "课程里：")));
     }
     let file = format!("{}.rs", rung.id);

@@ -52,7 +52,7 @@ pub fn rungs(page: &Page) -> Vec<String> {
         }
         lines.extend([format!("### {}", part.title(page.language)), String::new()]);
         let rows = rungs.into_iter().map(|rung| {
-            let stage = course::stage(rung, page.language);
+            let stage = course::course_chapter(rung, page.language);
             let stage = stage.unwrap_or(word(page, "beyond the course", "课程之外"));
             row(&[&link(page, rung), course::title(rung, page.language), stage])
         });
