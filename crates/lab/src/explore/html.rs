@@ -70,7 +70,8 @@ fn player(exploration: &Exploration) -> Markup {
         };
     };
     // Inside a script element only its end tag has a meaning.
-    let json = serde_json::to_string(&tree).expect("a tree of texts is JSON").replace("</", "<\\/");
+    let Ok(json) = serde_json::to_string(&tree) else { unreachable!("a tree of texts is JSON") };
+    let json = json.replace("</", "<\\/");
     html! {
         div.replay hidden {
             div.replay-moves {

@@ -108,6 +108,7 @@ fn name(store: PointStore, rung: &Rung, language: Language) -> String {
             LockKind::Redis(1) => word("lock in Redis", "Redis 里的锁"),
             LockKind::Redis(count) if chinese => format!("{count} 台 Redis 上的锁"),
             LockKind::Redis(count) => format!("lock on {count} Redis"),
+            LockKind::Database => word("lock in PostgreSQL", "PostgreSQL 里的锁"),
             LockKind::ZooKeeper => word("queue in ZooKeeper", "ZooKeeper 里的队列"),
             _ => word("lock", "锁"),
         },
