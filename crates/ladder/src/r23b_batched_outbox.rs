@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_secs(30);
 /// One batch at a time: two of a process would queue for the same row.
 const LIMITS: Limits = Limits { batch: 512, waiting: 65_536, leaders: 1 };
 
-/// Who wants what.
+/// What a user wants.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
     user: i64,

@@ -1,6 +1,6 @@
 //! *Idea.* r18a behind a cache: the stock is read from Redis, and from the database where it is not there
-//! (cache-aside); a crowd that comes too late is refused without the database. Who changes the stock
-//! deletes the key first, and then writes.
+//! (cache-aside); a crowd that comes too late is refused without the database. A change of the stock
+//! begins with the deletion of the key, and is written after that.
 //! *Holds.* The stock, and one order per user: the database decides every sale.
 //! *Breaks when* a reader finds the key gone, reads the old stock, and puts it back: an operator has added
 //! stock, and everybody is told "sold out" from then on.

@@ -125,7 +125,7 @@ pub enum Capability {
     Segments,
     /// A Redis answers buyers who come too late.
     Cache,
-    /// Who adds stock deletes from that cache after the write.
+    /// A change of the stock deletes from that cache after the write.
     DeleteAgain,
     /// Its clients send again what was not answered.
     Retried,
