@@ -94,8 +94,8 @@ impl Books {
     pub(super) async fn of(scheduler: &Scheduler<'_>, voucher: i64) -> anyhow::Result<Self> {
         let row = sqlx::query_as::<_, (i32, i32, Vec<i64>, Vec<i64>, Vec<bool>, i64)>(
             "select initial_stock,
-                    stock + (select coalesce(sum(g.stock), 0) from stock_segments g
-                             where g.voucher_id = s.voucher_id)::int,
+                    coalesce((select sum(g.stock) from stock_segments g
+                              where g.voucher_id = s.voucher_id), stock)::int,
                     array(select id from orders o where o.voucher_id = s.voucher_id order by id),
                     array(select user_id from orders o where o.voucher_id = s.voucher_id order by id),
                     array(select status not in (4, 6) from orders o

@@ -42,7 +42,7 @@ pub(super) async fn put_on_sale(
          ), on_sale as (
            insert into seckill_vouchers
              (voucher_id, initial_stock, stock, price, begin_time, end_time)
-           select id, $2, case when $4 = 0 then $2 else 0 end, $3, now() - interval '1 hour',
+           select id, $2, $2, $3, now() - interval '1 hour',
                   now() + interval '1 year'
            from voucher
          ), in_segments as (
@@ -85,24 +85,28 @@ pub(super) async fn order_of(
 }
 
 /// What the voucher's books say. That a buyer has no row in `users` is no violation here: the lab sells to
-/// numbers. What is in segments is in stock.
+/// numbers. Where there are segments, the stock is what they have.
 pub(super) async fn books(
     database: &PgPool,
     voucher: VoucherId,
 ) -> Result<Option<VoucherAudit>, StoreError> {
     let audit = audit::run(database, Some(voucher)).await?.pop();
-    let in_segments: i64 = sqlx::query_scalar(
-        "select coalesce(sum(stock), 0) from stock_segments where voucher_id = $1",
-    )
-    .bind(voucher.get())
-    .fetch_one(database)
-    .await?;
+    let in_segments: Option<i64> =
+        sqlx::query_scalar("select sum(stock) from stock_segments where voucher_id = $1")
+            .bind(voucher.get())
+            .fetch_one(database)
+            .await?;
     Ok(audit.map(|mut audit| {
-        audit.stock += in_segments;
-        let adds_up = audit.orders + audit.stock == audit.initial_stock;
-        audit.violations.retain(|violation| {
-            !(violation.starts_with(ORPHANS) || adds_up && violation.starts_with(UNBALANCED))
-        });
+        audit.violations.retain(|violation| !violation.starts_with(ORPHANS));
+        if let Some(left) = in_segments {
+            let VoucherAudit { orders, initial_stock, .. } = audit;
+            audit.stock = left;
+            audit.violations.retain(|violation| !violation.starts_with(UNBALANCED));
+            if orders + left != initial_stock {
+                let found = format!("{orders} orders + {left} left is not {initial_stock}");
+                audit.violations.push(format!("{UNBALANCED} {found} that were put on sale"));
+            }
+        }
         audit.holds = audit.violations.is_empty();
         audit
     }))

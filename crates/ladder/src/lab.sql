@@ -25,7 +25,8 @@ create index outbox_of_stream on outbox (stream, order_id);
 create table payments_begun (order_id bigint primary key);
 create table mails (order_id bigint not null);
 
--- The stock of a voucher in several rows (r18b, r18c). What is in here is not in `seckill_vouchers`.
+-- The stock of a voucher in several rows (r18b, r18c). Where it is here, the column of
+-- `seckill_vouchers` stays what it was at the beginning.
 create table stock_segments (
     voucher_id bigint not null,
     segment    bigint not null,
