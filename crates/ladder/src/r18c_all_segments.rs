@@ -1,6 +1,6 @@
 //! *Idea.* As r18b, and a buyer whose segment is empty looks into the others, in turn, before being told
 //! "sold out".
-//! *Holds.* Everything. An update that finds nothing locks nothing, so a buyer holds one segment at most
+//! *Holds.* Everything. In PostgreSQL an update that finds nothing locks nothing, so a buyer holds one segment at most
 //! and waits in no circle; a segment that was seen empty stays so.
 //! *Breaks when* nothing breaks it. Each refusal asks eight rows instead of one; the eight rows are one
 //! server's, whose log and processors all of them share.
