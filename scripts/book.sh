@@ -5,18 +5,25 @@
 #
 # Renders every page of docs/ with mdBook into DIRECTORY/html. The schedules of the rungs (all where none is
 # named) are explored first, on private servers, by the program that SECKILL names; each rung's page links to
-# a page on which one replays them.
+# a page on which one replays them. DIRECTORY must be new, empty, or one that this script has made.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-[ $# -gt 0 ] || {
-    echo 'usage: scripts/book.sh DIRECTORY [RUNG...]' >&2
+die() {
+    echo "book: $*" >&2
     exit 2
 }
-book=$(mkdir -p "$1" && realpath "$1")
+
+[ $# -gt 0 ] || die 'usage: scripts/book.sh DIRECTORY [RUNG...]'
+book=$(realpath --canonicalize-missing "$1")
 shift
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seckill=${SECKILL:-target/release/seckill}
+[ -x "$seckill" ] || die "there is no program $seckill: build it, or name one by SECKILL."
 tools=${CARGO_TARGET_DIR:-target}/book
+[ -x "$tools/mdbook/bin/mdbook" ] || die 'mdBook is missing: scripts/setup.sh book brings it.'
+# What is in it is deleted.
+[ ! -e "$book" ] || [ -e "$book/book.toml" ] || [ -z "$(ls -A "$book")" ] || die "$book has something else in it."
+mkdir -p "$book"
 # With more preemptions the later rungs have thousands of schedules, which nobody reads.
 bound=${BOUND:-1}
 max_schedules=800
@@ -85,14 +92,20 @@ mkdir -p "$book/src/replays"
 # shellcheck disable=SC2046 # a list of words
 [ $# -gt 0 ] || set -- $(rungs)
 for rung in "$@"; do
+    [ -e "$book/src/ladder/$rung.md" ] || die "there is no page of $rung: name rungs in full, r01_naive."
     page=$book/src/replays/$rung.html
     echo "exploring $rung" >&2
-    if ! "$seckill" lab explore "$rung" --bound "$bound" --max-schedules "$max_schedules" --html "$page" \
-        >"$book/explore.log" 2>&1; then
-        # What this machine lacks is said, and is no reason to have no book.
-        tail -n 2 "$book/explore.log" >&2
-    fi
-    [ -s "$page" ] || continue
+    "$seckill" lab explore "$rung" --bound "$bound" --max-schedules "$max_schedules" --html "$page" \
+        >"$book/explore.log" 2>&1 || {
+        cat "$book/explore.log" >&2
+        die "$rung came out otherwise than it claims."
+    }
+    # What this machine lacks is no reason to have no book.
+    grep -q 'class="replay"' "$page" || {
+        grep 'skipped' "$book/explore.log" >&2 || true
+        rm -f "$page"
+        continue
+    }
     for language in .md .zh-CN.md; do
         text='Replay the recorded schedules of this rung, step by step'
         [ "$language" = .md ] || text='逐步回放这一级录下的所有调度'

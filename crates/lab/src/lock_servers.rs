@@ -56,6 +56,9 @@ impl LockServers {
         rung: &Rung,
     ) -> Result<(), FaultError> {
         match rung.lock {
+            LockKind::NoLock if rung.can(Capability::Cache) => {
+                *self = Self::fresh(world, 1).await?;
+            }
             LockKind::Redis(_) | LockKind::Stream if self.nodes.is_empty() => {
                 *self = Self::fresh(world, self.redis_urls.len()).await?;
             }

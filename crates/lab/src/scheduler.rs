@@ -327,12 +327,12 @@ impl<'a> Scheduler<'a> {
         self.broken.clear();
     }
 
-    /// What happened since this was asked for the last time.
     /// How many events there were.
     pub(super) fn events(&self) -> usize {
         self.timeline.len()
     }
 
+    /// What happened since this was asked for the last time.
     pub(super) fn take_timeline(&mut self) -> Vec<TimelineLine> {
         std::mem::take(&mut self.timeline)
     }

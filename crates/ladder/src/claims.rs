@@ -168,6 +168,7 @@ scenarios! {
     GroupFromNow = "group_from_now", NoBrokenPromise, "a buyer comes before the group of consumers is made";
     StreamTrimmed = "stream_trimmed", NoBrokenPromise, "more buy than the stream keeps";
     StockReloaded = "stock_reloaded", NoBrokenPromise, "the stock is loaded anew into Redis, with orders not written yet";
+    SoldAfterReload = "sold_after_reload", NoOversell, "the stock is loaded anew into Redis, with orders not written yet: is more sold than there was?";
     RedisDies = "redis_dies", NoBrokenPromise, "a power cut: what Redis acknowledged after its last fsync is gone";
     ReplicaLags = "replica_lags", NoBrokenPromise, "the Redis master dies before its replica has the entry";
     PublishedTwice = "published_twice", NoBrokenPromise, "the relay dies between publishing and marking";

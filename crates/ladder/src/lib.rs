@@ -128,15 +128,15 @@ rungs! {
     r20_lua_and_queue: Stream, NoLease, can [QueueInMemory], Bare, keeps [NoOversell, OnePerUser], breaks [QueueFull, DiesWithLast, FullQueueDies, DiesBeforeWrite, StockReloaded, NodeDown];
     r21a_lua_and_stream: Stream, NoLease, can [], Bare, keeps [NoOversell, OnePerUser], breaks [DiesWithLast, DiesBeforeWrite, PoisonEntry, RedisDies, ReplicaLags, StockReloaded, NodeDown];
     r21b_stream_from_now: Stream, NoLease, can [], Bare, keeps [NoOversell, OnePerUser], breaks [DiesWithLast, DiesBeforeWrite, PoisonEntry, GroupFromNow, StreamTrimmed, RedisDies, ReplicaLags, StockReloaded, NodeDown];
-    r21c_unchecked_consumer: Stream, NoLease, can [], Bare, keeps [], breaks [UpdateIgnored, RedisRestored, DiesBeforeAck, ConnectionLost, OneConsumerName, DiesWithLast, DiesBeforeWrite, PoisonEntry, RedisDies, ReplicaLags, NodeDown];
+    r21c_unchecked_consumer: Stream, NoLease, can [], Bare, keeps [], breaks [UpdateIgnored, SoldAfterReload, RedisRestored, DiesBeforeAck, ConnectionLost, OneConsumerName, DiesWithLast, DiesBeforeWrite, PoisonEntry, RedisDies, ReplicaLags, NodeDown];
     r22_stream_done_right: Stream, NoLease, can [GiveUp], Guarded, keeps [NoOversell, OnePerUser], breaks [GivenUp, RedisDies, ReplicaLags, NodeDown];
     r23a_outbox: Stream, NoLease, can [Relay], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoOutage, NoBrokenPromise], breaks [];
     r23b_batched_outbox: Stream, NoLease, can [Relay, OneStep], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoOutage, NoBrokenPromise], breaks [];
     r24_expire_by_timer: NoLock, NoLease, can [Expire], Guarded, keeps [OnePerUser], breaks [SoldAgain, HalfExpired, ForgottenTimer, PayAndExpire, LatePayment];
     r25_expire_by_condition: NoLock, NoLease, can [Expire], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoStuckStock, NoLostPayment], breaks [];
-    r26a_cached_stock: NoLock, NoLease, can [Cache], Guarded, keeps [NoOversell, OnePerUser], breaks [StaleRefill, LateRefill];
-    r26b_delayed_double_delete: NoLock, NoLease, can [Cache, DeleteAgain], Guarded, keeps [NoOversell, OnePerUser], breaks [LateRefill, LostDelete];
-    r26c_sold_out_for_a_second: NoLock, NoLease, can [Cache, DeleteAgain], Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [];
+    r26a_cached_stock: NoLock, NoLease, can [Cache], Guarded, keeps [NoOversell, OnePerUser], breaks [StaleRefill, LateRefill, NodeDown];
+    r26b_delayed_double_delete: NoLock, NoLease, can [Cache, DeleteAgain], Guarded, keeps [NoOversell, OnePerUser], breaks [LateRefill, LostDelete, NodeDown];
+    r26c_sold_out_for_a_second: NoLock, NoLease, can [Cache, DeleteAgain], Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [NodeDown];
     r27a_retry: NoLock, NoLease, can [Retried], Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [AnswerLost];
     r27b_request_key: NoLock, NoLease, can [Retried], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, SameAnswer], breaks [];
 }

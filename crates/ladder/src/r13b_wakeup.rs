@@ -3,6 +3,7 @@
 //! *Holds.* As r13a; and nobody sleeps through a release, nor longer than a lease that nobody gives back.
 //! *Breaks when* the reply to a release is lost and it is sent again, as r12. When the holder is stopped
 //! between its last look and its write. And when the one Redis forgets: a failover, a restart, a clock.
+//! A waiter whose patience ends while its last try is under way may get a lock that nobody gives back.
 //! *Next.* A release that may be sent again (r13c).
 
 use std::convert::Infallible;

@@ -3,7 +3,7 @@
 //! *Holds.* As r13b; and a lost reply costs nobody a hold.
 //! *Breaks when* the holder is stopped between its last look and its write. And when the one Redis forgets:
 //! a failover to a replica that had not heard of the lock, a restart with an empty memory, a clock that
-//! leaps.
+//! leaps. A waiter whose patience ends while its last try is under way may get a lock that nobody gives back.
 //! *Next.* The same in a crate that anybody can use (r13d); several servers (r14).
 
 use std::convert::Infallible;

@@ -3,7 +3,7 @@
 //! begins with the deletion of the key, and is written after that.
 //! *Holds.* The stock, and one order per user: the database decides every sale.
 //! *Breaks when* a reader finds the key gone, reads the old stock, and puts it back: an operator has added
-//! stock, and everybody is told "sold out" from then on.
+//! stock, and everybody is told "sold out" from then on. While Redis is down nobody buys.
 //! *Next.* Delete once more, later (r26b).
 
 use async_trait::async_trait;

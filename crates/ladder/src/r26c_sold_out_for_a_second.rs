@@ -2,8 +2,8 @@
 //! has said so before; everything else it decides itself, as in r18a.
 //! *Holds.* Everything, but for a second: stock that is added, or comes back, is on sale for everybody after
 //! a second at the latest, whatever order readers and writers come in, and whoever dies.
-//! *Breaks when* nothing breaks it, where a second is allowed. Once a second some buyers ask the database
-//! in vain.
+//! *Breaks when* Redis is down: nobody buys. A second of "sold out" has to be allowed, and once a second some
+//! buyers ask the database in vain.
 //! *Next.* There is none. Production keeps "sold out" in the memory of each process, in the same way.
 
 use std::time::Duration;

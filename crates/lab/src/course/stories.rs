@@ -88,6 +88,7 @@ const fn story_zh(scenario: Scenario) -> &'static str {
         Scenario::PayAndExpire => "支付正好在期限到的那一刻到来",
         Scenario::LatePayment => "支付到来时订单已经取消",
         Scenario::StockReloaded => "还有订单没写库，就把库存重新加载进 Redis",
+        Scenario::SoldAfterReload => "还有订单没写库，就把库存重新加载进 Redis：会不会超卖？",
         Scenario::StaleRefill => "管理员删缓存与写库之间，有人回填了缓存",
         Scenario::LateRefill => "管理员加库存之前读到的库存，在加完之后才回填进缓存",
         Scenario::LostDelete => "加库存的进程死了，还没再删一次缓存",

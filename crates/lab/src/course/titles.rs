@@ -130,9 +130,9 @@ course! {
         "没有什么能打破它；只是慢。"
     r18b_stock_segments: "the stock in eight rows", "库存分成八段";
         "库存分段：一份库存拆成八行，用户号决定从哪一段扣，八个买家就不必排在同一行后面。"
-        "自己那一段空了，别的段还有：买家被告知卖完，最后几张谁也找不到。"
+        "自己那一段空了，别的段还有：买家被告知“售罄”，最后几张谁也找不到。"
     r18c_all_segments: "the stock in eight rows, all of them tried", "库存分成八段，逐段找";
-        "照 r18b，自己那一段空了，就逐段去别处找，都空了才说卖完。"
+        "照 r18b，自己那一段空了，就逐段去别处找，都空了才说“售罄”。"
         "没有什么能打破它；只是每次拒绝要问八行，而八行还是同一台数据库。"
     r19_group_commit: "many purchases in one transaction", "许多次购买合成一个事务";
         stage "instead of 异步秒杀", "代替异步秒杀";
@@ -140,7 +140,7 @@ course! {
         "放锁的那台 Redis 停了：谁也买不到，但什么也不会丢。"
     r20_lua_and_queue: "Lua in Redis decides, a queue in the process writes", "Redis 里的 Lua 裁决，进程内队列写库";
         stage "异步秒杀: `BlockingQueue`", "异步秒杀：阻塞队列";
-        "异步秒杀，课程的写法：一个 Lua 脚本在 Redis 里裁决，先答复，进程内的阻塞队列喂给一个写库线程；它给用户加锁、数订单、带条件扣减，再写订单。"
+        "异步秒杀，课程的写法：一个 Lua 脚本在 Redis 里裁决，先返回，进程内的阻塞队列喂给一个写库线程；它给用户加锁、数订单、带条件扣减，再写订单。"
         "进程死时队列里还有订单；队列满了；Redis 从旧快照恢复，或者有人重新预热库存：数据库拒绝的，都已经答应过了。Redis 停了，谁也买不到。"
     r21a_lua_and_stream: "Lua and a stream, as the course has it", "Lua 加 Stream，课程的写法";
         stage "异步秒杀: `stream.orders`, `g1`, `c1`, pending-list", "异步秒杀：`stream.orders`、`g1`、`c1`、pending-list";
@@ -175,14 +175,14 @@ course! {
     r26a_cached_stock: "refusals from a cached stock, deleted before the write", "用缓存的库存拒绝，先删缓存再写库";
         stage "商户查询缓存: cache aside, the wrong way round", "商户查询缓存：旁路缓存，顺序反了";
         "缓存与数据库：库存先读 Redis，没有再读库并回填（旁路缓存）；改库存的人先删缓存、再写库。卖不卖仍由数据库裁决。"
-        "删了缓存、还没写库，有人读到旧库存又回填：加了货，却人人得到卖完。"
+        "删了缓存、还没写库，有人读到旧库存又回填：加了货，却人人得到“售罄”。"
     r26b_delayed_double_delete: "delayed double delete", "延迟双删";
         stage "beyond the course: 延迟双删", "课程之外：延迟双删";
         "改库存：删缓存，写库，等半秒，再删一次。"
         "读的人比半秒还慢；或者进程死在第二次删除之前：旧库存留在缓存里。"
-    r26c_sold_out_for_a_second: "only \"sold out\" is cached, for a second", "只缓存“卖完了”，只缓存一秒";
-        "缓存里只有一句“卖完了”，而且只留一秒；其余的都由数据库裁决。"
-        "只要容得下一秒，就没有什么能打破它；每秒有几个买家会白问一次数据库。"
+    r26c_sold_out_for_a_second: "only \"sold out\" is cached, for a second", "只缓存“售罄”，只缓存一秒";
+        "缓存里只有一句“售罄”，而且只留一秒；其余的都由数据库裁决。"
+        "Redis 停了，谁也买不到。还要容得下这一秒；每秒有几个买家会白问一次数据库。"
     r27a_retry: "a client that hears nothing sends it again", "没有响应，客户端就重试";
         "r18a，加上会重试的客户端：没等到响应，就把同一个请求再发一次。"
         "买成了，响应却丢了：重试得到“已经买过”，分不清那是不是自己刚才那一次。"

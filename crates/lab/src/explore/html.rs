@@ -69,9 +69,9 @@ fn player(exploration: &Exploration) -> Markup {
             p { "More than " (MAX_REPLAYED) " schedules: only those that break something are on this page." }
         };
     };
-    // Inside a script element only its end tag has a meaning.
+    // Inside a script element both its end tag and a comment have a meaning.
     let Ok(json) = serde_json::to_string(&tree) else { unreachable!("a tree of texts is JSON") };
-    let json = json.replace("</", "<\\/");
+    let json = json.replace('<', "\\u003c");
     html! {
         div.replay hidden {
             div.replay-moves {

@@ -50,7 +50,8 @@ impl ReplayTree {
 
     fn add(&mut self, leaf: &Leaf) {
         let name = leaf.schedule.to_string();
-        let names: Vec<&str> = name.split(' ').collect();
+        // What failed before its first step has none, and is told at the root.
+        let names: Vec<&str> = name.split_whitespace().collect();
         // A schedule that failed on the way has fewer marks than steps.
         let ends = |place: usize| leaf.lines_after.get(place).copied();
         let mut begun = ends(0).unwrap_or(leaf.timeline.len());

@@ -193,8 +193,8 @@ async fn prepare(
             let set = format!("set session characteristics as transaction isolation level {level}");
             connection.must(&set).await?;
             // PostgreSQL ends the session that finds the deadlock, which is the first to look. So that it is the
-            // same one each time, only the last session looks. Only a superuser may set this; without it the
-            // claims hold all the same, and another session may be ended.
+            // same one each time, only the last session looks. Only a superuser may set this: elsewhere another
+            // session may be ended than the claims say, and the run tells that.
             let patience = if is_last { "10ms" } else { "1h" };
             let _ = connection.ask(&format!("set deadlock_timeout = '{patience}'")).await;
         }

@@ -5,7 +5,7 @@ use anyhow::bail;
 use crate::Scheduler;
 use crate::leases::LeaseEnd;
 use crate::scheduler::{ActorPlan, NodeIndex, Stop};
-use ladder::{Answer, LeaseKind, LockKind, Point};
+use ladder::{Answer, Capability, LeaseKind, LockKind, Point};
 
 /// How far a second request gets: in, or to the lock's door.
 pub(super) const IN_OR_AT_THE_DOOR: [Point; 2] = [Point::Missed, Point::OrdersCounted];
@@ -125,6 +125,10 @@ pub(super) async fn paused_holder(scheduler: &mut Scheduler<'_>) -> anyhow::Resu
         bail!("B did not buy while A was stopped");
     }
     scheduler.resume(first)?;
-    scheduler.finish(a).await?;
+    let told = scheduler.finish(a).await?;
+    // Were it not for the fence, A would only find that the user has an order.
+    if scheduler.rung.can(Capability::Fence) && told != Stop::LostLock {
+        bail!("A was to be refused by the fence, and came to {told:?}");
+    }
     Ok(())
 }

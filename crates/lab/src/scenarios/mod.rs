@@ -133,6 +133,8 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
 fn no_lock_server(rung: &Rung) -> Option<&'static str> {
     match rung.lock {
         LockKind::Redis(_) | LockKind::ZooKeeper | LockKind::Stream => None,
+        // Its Redis is asked before the database.
+        LockKind::NoLock if rung.can(Capability::Cache) => None,
         LockKind::NoLock | LockKind::Mutex => Some("has no lock server"),
         LockKind::Database => Some("has no lock server but the database that it sells from"),
     }

@@ -39,6 +39,7 @@ pub(super) const fn is_one(scenario: Scenario) -> bool {
             | Scenario::GroupFromNow
             | Scenario::StreamTrimmed
             | Scenario::StockReloaded
+            | Scenario::SoldAfterReload
             | Scenario::RedisDies
             | Scenario::ReplicaLags
             | Scenario::PublishedTwice
@@ -59,7 +60,7 @@ pub(super) fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
             unless(!in_memory, NO_STREAM).or(unless(writes_orders, WRITES_NONE))
         }
         Scenario::ConnectionLost => unless(writes_orders, WRITES_NONE),
-        Scenario::StockReloaded => unless(writes_orders, "keeps no stock in Redis"),
+        Scenario::StockReloaded | Scenario::SoldAfterReload => unless(writes_orders, "keeps no stock in Redis"),
         Scenario::RedisDies | Scenario::ReplicaLags => {
             unless(!in_memory, "keeps its queue in the process, which dies with less")
         }
@@ -87,7 +88,7 @@ pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
         Scenario::PoisonEntry => poison_entry(scheduler).await,
         Scenario::GroupFromNow => group_from_now(scheduler).await,
         Scenario::StreamTrimmed => stream_trimmed(scheduler).await,
-        Scenario::StockReloaded => stock_reloaded(scheduler).await,
+        Scenario::StockReloaded | Scenario::SoldAfterReload => stock_reloaded(scheduler).await,
         Scenario::RedisDies => redis_losses::redis_dies(scheduler).await,
         Scenario::ReplicaLags => redis_losses::replica_lags(scheduler).await,
         Scenario::PublishedTwice => published_twice(scheduler).await,

@@ -1,5 +1,6 @@
 //! A client that hears nothing sends its request again.
 
+use anyhow::bail;
 use uuid::Uuid;
 
 use crate::Scheduler;
@@ -14,6 +15,9 @@ pub(super) async fn answer_lost(scheduler: &mut Scheduler<'_>) -> anyhow::Result
     let request = ActorPlan::new(0, voucher).with_key(Uuid::new_v4());
     let a = scheduler.enter("A", first, request).await?;
     let heard = scheduler.finish(a).await?;
+    if !matches!(heard, Stop::Done(Answer::Ordered(_))) {
+        bail!("A was to buy, and came to {heard:?}");
+    }
     scheduler.unheard(a);
     scheduler
         .say("the answer is lost: A's client hears nothing, and sends the request again, as B");

@@ -2,7 +2,7 @@
 
 use crate::Scheduler;
 use crate::scheduler::ActorPlan;
-use ladder::{Point, SEGMENTS};
+use ladder::{Capability, Point, SEGMENTS};
 
 /// Where the rungs have looked at the stock, or at the orders, and not written yet; or, where they
 /// do not look, have written and not committed; or, where Redis decides, have taken there.
@@ -14,7 +14,9 @@ pub(super) async fn last_one(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()
     let voucher = scheduler.voucher(1).await?;
     let node = scheduler.node().await?;
     let a = scheduler.enter("A", node, ActorPlan::new(0, voucher)).await?;
-    let b = scheduler.enter("B", node, ActorPlan::new(1, voucher)).await?;
+    // Where the stock is in segments, somebody whose segment is the same.
+    let rival = if scheduler.rung.can(Capability::Segments) { SEGMENTS } else { 1 };
+    let b = scheduler.enter("B", node, ActorPlan::new(rival, voucher)).await?;
     scheduler.must_reach(a, &LOOKED).await?;
     scheduler.until_first(b, &LOOKED).await?;
     scheduler.finish_all(&[a, b]).await
