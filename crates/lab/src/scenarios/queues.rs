@@ -60,7 +60,9 @@ pub(super) fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
             unless(!in_memory, NO_STREAM).or(unless(writes_orders, WRITES_NONE))
         }
         Scenario::ConnectionLost => unless(writes_orders, WRITES_NONE),
-        Scenario::StockReloaded | Scenario::SoldAfterReload => unless(writes_orders, "keeps no stock in Redis"),
+        Scenario::StockReloaded | Scenario::SoldAfterReload => {
+            unless(writes_orders, "keeps no stock in Redis")
+        }
         Scenario::RedisDies | Scenario::ReplicaLags => {
             unless(!in_memory, "keeps its queue in the process, which dies with less")
         }
