@@ -49,7 +49,7 @@ pub struct Leaf {
     pub broken: Vec<BrokenBySchedule>,
     /// Why nothing can be said of it.
     pub unknown: Option<String>,
-    /// What happened; dropped where nothing is to be told and [`MAX_REPLAYED`] schedules came before.
+    /// What happened; dropped where nothing is to be told and 800 schedules came before.
     #[serde(skip)]
     pub timeline: Vec<TimelineLine>,
     /// How long the timeline was before the first step, and after each.
