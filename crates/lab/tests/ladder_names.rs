@@ -4,9 +4,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Names of other programs.
-const FOREIGN: [&str; 3] =
-    ["innodb_lock_wait_timeout", "innodb_snapshot_isolation", "last_insert_id"];
+/// Names of other programs, and a column of an example.
+const FOREIGN: [&str; 8] = [
+    "innodb_lock_wait_timeout",
+    "innodb_rollback_on_timeout",
+    "innodb_snapshot_isolation",
+    "last_insert_id",
+    "non_idempotent",
+    "pg_try_advisory_xact_lock",
+    "proxy_next_upstream",
+    "sale_id",
+];
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -220,7 +220,7 @@ function showVerdict() {
   verdict.hidden = !over && !state.broken.length;
   verdict.className = `verdict ${state.broken.length ? "bad" : "good"}`;
   if (!state.broken.length) return verdict.replaceChildren(texts.kept);
-  const course = `/lab/course?lang=${language}#:~:text=${encodeURIComponent(`## ${state.rung}`)}`;
+  const course = `/lab/course?lang=${language}#:~:text=${encodeURIComponent(`# ${state.rung}`)}`;
   verdict.replaceChildren(
     ...state.broken.map((broken) =>
       element(

@@ -40,7 +40,7 @@ phrases! {
     "the link from the master to its replica is cut" => "主节点到副本的连接被切断";
     "the master is killed (SIGKILL)" => "主节点被杀（SIGKILL）";
     "the replica is promoted" => "副本升为主节点（主从切换）";
-    "the reply to {}'s next command will be lost" => "{} 下一条命令的答复会丢失";
+    "the reply to {}'s next command will be lost" => "{} 下一条命令的响应会丢失";
     "the release has arrived twice" => "释放命令到达了两次";
     "Redis writes a snapshot (SAVE)" => "Redis 写快照（SAVE）";
     "Redis is killed (SIGKILL), and started again from its snapshot" => "Redis 被杀（SIGKILL），再从快照启动";
@@ -48,7 +48,7 @@ phrases! {
     "the lab chooses where the log is cut: before {}'s purchase" => "实验室选定日志在哪里截断：{} 的购买之前";
     "the power is cut: Redis starts again with what was on its disk" => "断电：Redis 用磁盘上已有的数据重新启动";
     "the connection of this transaction is ended (pg_terminate_backend)" => "这个事务的连接被断开（pg_terminate_backend）";
-    "the database will commit, and its answer be lost" => "数据库会提交，但答复会丢失";
+    "the database will commit, and its answer be lost" => "数据库会提交，但响应会丢失";
     "an entry is in the stream that is no order" => "Stream 里有一条不是订单的消息";
     "the consumers are started, and make their group" => "消费者启动，并创建消费者组";
     "payments begun: {}; mails sent: {}" => "已发起的支付：{}；已发出的邮件：{}";
@@ -57,7 +57,7 @@ phrases! {
     "PostgreSQL ends the transaction of the dead process, and with it the lock" => "PostgreSQL 结束死去进程的事务，锁也随之释放";
     "so {} waits for as long as process {} is stopped, and keeps a connection" => "于是 {} 要等到进程 {} 恢复为止，一直占着一条连接";
     "an operator loads the stock from the database into Redis: {}" => "运维把数据库里的库存重新载入 Redis：{}";
-    "the answer is lost: {}'s client hears nothing, and sends the request again, as {}" => "答复丢了：{} 的客户端什么也没收到，把请求又发一次，记作 {}";
+    "the answer is lost: {}'s client hears nothing, and sends the request again, as {}" => "响应丢了：{} 的客户端什么也没收到，把请求又发一次，记作 {}";
     "of its {} segments the first two have one each" => "{} 段里，头两段各有一张";
     "and so on, without end" => "如此反复，没有尽头";
 
@@ -72,8 +72,8 @@ phrases! {
     "its batch" => "它所在的那一批";
     "an operator wants to put one more on sale" => "运维要加一张券";
     "has lost its lock and writes nothing" => "发现锁丢了，什么也没写";
-    "is told: {}" => "得到答复：{}";
-    "asks again, and is told: {}" => "再问一次，得到答复：{}";
+    "is told: {}" => "得到响应：{}";
+    "asks again, and is told: {}" => "再问一次，得到响应：{}";
     "asks again, and nobody has heard of it" => "再问一次，没有人知道这个请求";
     "ordered" => "买到了（ordered）";
     "sold_out" => "售罄（sold_out）";
@@ -87,13 +87,13 @@ phrases! {
     // Why it came to no answer.
     "an entry that is no order" => "不是订单的消息";
     "the queue is full" => "队列满了";
-    "comes to no answer: an entry that is no order" => "没有得到答复：这条消息不是订单";
-    "comes to no answer: the queue is full" => "没有得到答复：队列满了";
-    "comes to no answer: the database" => "没有得到答复：数据库出错";
-    "comes to no answer: the lock" => "没有得到答复：锁出错";
-    "comes to no answer: the database: {*}" => "没有得到答复：数据库出错：{*}";
-    "comes to no answer: the lock: {*}" => "没有得到答复：锁出错：{*}";
-    "comes to no answer: {*}" => "没有得到答复：{*}";
+    "comes to no answer: an entry that is no order" => "没有得到响应：这条消息不是订单";
+    "comes to no answer: the queue is full" => "没有得到响应：队列满了";
+    "comes to no answer: the database" => "没有得到响应：数据库出错";
+    "comes to no answer: the lock" => "没有得到响应：锁出错";
+    "comes to no answer: the database: {*}" => "没有得到响应：数据库出错：{*}";
+    "comes to no answer: the lock: {*}" => "没有得到响应：锁出错：{*}";
+    "comes to no answer: {*}" => "没有得到响应：{*}";
 
     // At its pause points.
     "reads the stock: {}" => "读到库存：{}";
@@ -102,7 +102,7 @@ phrases! {
     "holds the lock: {}" => "拿到锁：{}";
     "finds the lock taken, is about to wait: {}" => "发现锁被占着，准备等待：{}";
     "looks a last time whether the lock is still its own: {}" => "最后确认一次锁还是不是自己的：{}";
-    "hears from the purchase made on the way: {}" => "途中那次购买的答复：{}";
+    "hears from the purchase made on the way: {}" => "途中那次购买的响应：{}";
     "has given back the lock, and not committed" => "已经释放锁，还没提交";
     "has deleted the cached stock, and not written yet" => "已经删掉缓存里的库存，还没写库";
     "has added stock, and not deleted what is cached yet" => "已经加了库存，还没删缓存";
@@ -174,25 +174,25 @@ phrases! {
     "{} slept through the release" => "{} 错过了锁的释放";
     "Redis {} of {} is down, and nobody can buy" => "Redis {}（共 {} 台）停了，谁也买不到";
     "{} is down, and nobody can buy" => "{} 停了，谁也买不到";
-    "the first was answered {}, the same request again {}" => "第一次的答复是 {}，同一个请求再发一次的答复是 {}";
+    "the first was answered {}, the same request again {}" => "第一次的响应是 {}，同一个请求再发一次的响应是 {}";
     "another request of the user was taken for the same" => "该用户的另一个请求被当成了同一个";
     "one server of the lock is down, and nobody can buy" => "锁的一台服务器停了，谁也买不到";
     "what comes after an order was never done" => "订单之后该做的事一直没有做";
-    "{} was accepted, and hears no final answer" => "{} 已被受理，却听不到最终答复";
+    "{} was accepted, and hears no final answer" => "{} 已被受理，却得不到最终响应";
     "{} was accepted, and nobody has heard of it" => "{} 已被受理，却没有人知道它的请求";
-    "{} was told yes, and has no order" => "{} 得到“成功”的答复，却没有订单";
+    "{} was told yes, and has no order" => "{} 得到“成功”的响应，却没有订单";
     "an order was paid for {} times" => "一张订单支付了 {} 次";
     "{}'s voucher was given back, and its user did not get it" => "{} 的券退回了，它的用户却没有买到";
     "{}'s voucher was given back twice" => "{} 的券退回了两次";
     "{} has an order, and its entry came to {*}" => "{} 已有订单，它的消息却得到 {*}";
     "{} orders for a stock of {}; the column says {}" => "库存 {2}，却有 {1} 张订单；库存列写的是 {3}";
     "{} orders and {} in stock, of {}" => "{} 张订单，库存剩 {}，而初始库存是 {}";
-    "{} told sold out, and {} in stock" => "{} 得到“售罄”的答复，库存却还有 {}";
+    "{} told sold out, and {} in stock" => "{} 得到“售罄”的响应，库存却还有 {}";
     "user {} holds {} orders: {}" => "用户 {} 持有 {} 张订单：{}";
     "{} of {} not on sale again" => "{2} 张里有 {1} 张没有重新开售";
     "{} of {} not paid in time, and not on sale again" => "{2} 张里有 {1} 张没有按时支付，也没有重新开售";
     "{} has the order and the money" => "{} 既有订单，又拿回了钱";
-    "{} was told that the order is paid, and it is cancelled; nobody gives the money back" => "{} 得到“已支付”的答复，订单却取消了，没有人退款";
+    "{} was told that the order is paid, and it is cancelled; nobody gives the money back" => "{} 得到“已支付”的响应，订单却取消了，没有人退款";
     "{} paid too late, and nobody gives the money back" => "{} 付得太晚，没有人退款";
 
     // Several of them.

@@ -64,7 +64,7 @@ mod tests {
     fn what_stands_in_a_hole_is_translated_too() {
         for (english, chinese) in [
             ("goes on", "继续往下走"),
-            ("is told: sold_out", "得到答复：售罄（sold_out）"),
+            ("is told: sold_out", "得到响应：售罄（sold_out）"),
             ("so: user 1 is locked out for ever", "于是：用户 1 永远被锁在门外"),
             ("is about to commit: order 12", "即将提交：订单 12"),
             ("holds the lock: SET NX PX 0.3 s", "拿到锁：SET NX PX 0.3 秒"),
@@ -75,21 +75,21 @@ mod tests {
             ),
             (
                 "voucher 1: B, C, D told sold out, and 4 in stock",
-                "券 1：B、C、D 得到“售罄”的答复，库存却还有 4",
+                "券 1：B、C、D 得到“售罄”的响应，库存却还有 4",
             ),
             ("voucher 2: user 1 holds 2 orders: 8 and 9", "券 2：用户 1 持有 2 张订单：8 和 9"),
             (
                 "A was told yes, and has no order; voucher 1: 1 of 2 not on sale again",
-                "A 得到“成功”的答复，却没有订单；券 1：2 张里有 1 张没有重新开售",
+                "A 得到“成功”的响应，却没有订单；券 1：2 张里有 1 张没有重新开售",
             ),
             (
                 "A paid too late, and nobody gives the money back; \
                  B was told that the order is paid, and it is cancelled; nobody gives the money back",
-                "A 付得太晚，没有人退款；B 得到“已支付”的答复，订单却取消了，没有人退款",
+                "A 付得太晚，没有人退款；B 得到“已支付”的响应，订单却取消了，没有人退款",
             ),
             (
                 "comes to no answer: the database: Broken pipe (os error 32)",
-                "没有得到答复：数据库出错：Broken pipe (os error 32)",
+                "没有得到响应：数据库出错：Broken pipe (os error 32)",
             ),
         ] {
             assert_eq!(event(english, Language::Chinese), chinese);

@@ -10,7 +10,7 @@ mod titles;
 pub use chinese_timeline::event;
 pub use parts::{LadderPart, PARTS};
 pub use stories::{promise, story};
-pub use titles::{breaks_when, course_chapter, idea, title};
+pub use titles::{breaks_when, course_chapter, idea, page, title};
 
 use seckill::http::Language;
 

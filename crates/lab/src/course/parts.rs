@@ -25,7 +25,7 @@ pub const PARTS: &[LadderPart] = &[
     LadderPart { begins: "r14", title: "Several servers", title_zh: "好几台服务器" },
     LadderPart { begins: "r16", title: "The last word", title_zh: "谁说了算" },
     LadderPart {
-        begins: "r20", title: "Answer first, write later", title_zh: "先答复，后写库"
+        begins: "r20", title: "Answer first, write later", title_zh: "先响应，后写库"
     },
     LadderPart {
         begins: "r24", title: "The order is not paid yet", title_zh: "订单还没有支付"

@@ -15,6 +15,8 @@ struct Said {
     stage: Option<[&'static str; 2]>,
     idea_zh: &'static str,
     breaks_zh: &'static str,
+    /// Its page, in both languages.
+    pages: [&'static str; 2],
 }
 
 /// Rung: title, title in Chinese; its stage in the course, if it has one; idea and where it breaks, in
@@ -31,6 +33,10 @@ macro_rules! course {
             stage: course!(@stage $($stage, $stage_zh)?),
             idea_zh: $idea_zh,
             breaks_zh: $breaks_zh,
+            pages: [
+                include_str!(concat!("../../../../docs/ladder/", stringify!($rung), ".md")),
+                include_str!(concat!("../../../../docs/ladder/", stringify!($rung), ".zh-CN.md")),
+            ],
         }),+];
     };
 }
@@ -205,6 +211,12 @@ pub fn title(rung: &Rung, language: Language) -> &'static str {
 /// The stage of the course 黑马点评 that a rung is, in Markdown; `None` for what the course does not have.
 pub fn course_chapter(rung: &Rung, language: Language) -> Option<&'static str> {
     said(rung).stage.map(|[english, chinese]| in_language(language, english, chinese))
+}
+
+/// The page of a rung, in Markdown.
+pub fn page(rung: &Rung, language: Language) -> &'static str {
+    let [english, chinese] = said(rung).pages;
+    in_language(language, english, chinese)
 }
 
 /// What a rung does.

@@ -10,6 +10,8 @@ use serde::Serialize;
 
 use super::player::Player;
 use super::rung_summary::{self, RungSummary};
+use crate::course;
+use ladder::RUNGS;
 use seckill::http::Language;
 use seckill::http::static_file::StaticFile;
 use seckill::pages::Site;
@@ -101,12 +103,12 @@ texts! {
         kind_releasing: "", "即将释放锁（{detail}）";
         kind_waits_in_process: "", "等待对方释放锁";
         kind_waits_in_database: "", "等待另一个事务持有的锁";
-        kind_ordered: "", "得到答复：买到了（ordered）";
-        kind_sold_out: "", "得到答复：售罄（sold_out）";
-        kind_already_bought: "", "得到答复：已经买过（already_bought）";
-        kind_order_in_progress: "", "得到答复：订单正在处理（order_in_progress）";
+        kind_ordered: "", "得到响应：买到了（ordered）";
+        kind_sold_out: "", "得到响应：售罄（sold_out）";
+        kind_already_bought: "", "得到响应：已经买过（already_bought）";
+        kind_order_in_progress: "", "得到响应：订单正在处理（order_in_progress）";
         kind_lost_lock: "", "发现锁丢了，什么也没写";
-        kind_failed: "", "没有得到答复：{detail}";
+        kind_failed: "", "没有得到响应：{detail}";
         kind_lease_ended: "", "{detail} 上的租期结束，就像时间到了一样";
     }
 }
@@ -131,11 +133,18 @@ pub(super) fn route(site: &Arc<Site>) -> MethodRouter<Player> {
     })
 }
 
-/// The course in words.
+/// The course in words: its index, and after it the page of every rung.
 static COURSE: LazyLock<[StaticFile; 2]> = LazyLock::new(|| {
-    let text = HeaderValue::from_static("text/plain; charset=utf-8");
-    [include_str!("../../../../docs/ladder.md"), include_str!("../../../../docs/ladder.zh-CN.md")]
-        .map(|course| StaticFile::new(text.clone(), course.into()))
+    let file = |index: &str, language| {
+        let pages = RUNGS.iter().map(|rung| course::page(rung, language));
+        let text: Vec<&str> = [index].into_iter().chain(pages).collect();
+        let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+        StaticFile::new(kind, text.join("\n\n").into())
+    };
+    [
+        file(include_str!("../../../../docs/ladder.md"), Language::English),
+        file(include_str!("../../../../docs/ladder.zh-CN.md"), Language::Chinese),
+    ]
 });
 
 /// The course.

@@ -18,7 +18,7 @@ texts! {
         promise_lost: "Every acknowledged order is in the database", "已确认的订单都在数据库中";
         promise_untold: "Every order was told to its buyer", "每个订单都已告知买家";
         promise_undersold: "Nobody refused while stock was left", "有库存时无人被拒绝";
-        promise_unexpected: "Every attempt was answered properly", "每次请求都得到正常答复";
+        promise_unexpected: "Every attempt was answered properly", "每次请求都得到正常响应";
         crowd_title: "Crowd", "模拟人群";
         crowd_about: "Made-up buyers try to buy from the chosen sale, all at once, from a process of their own.", "由独立进程派出模拟买家，同时抢购所选活动。";
         users: "Buyers", "买家";
@@ -29,7 +29,7 @@ texts! {
         phase_preparing: "The buyers are being made; the sale is awaited.", "正在创建买家，等待活动开始。";
         phase_running: "{done} of {total} attempts are over.", "已完成 {done} / {total} 次尝试。";
         phase_auditing: "All attempts are over, the database is audited.", "全部尝试已结束，正在审计数据库。";
-        phase_ended: "{answers} answers a second, {orders} orders in {seconds} s; p50 {p50}, p99 {p99}.", "每秒 {answers} 次答复，{seconds} 秒内 {orders} 单；p50 {p50}，p99 {p99}。";
+        phase_ended: "{answers} answers a second, {orders} orders in {seconds} s; p50 {p50}, p99 {p99}.", "每秒 {answers} 次响应，{seconds} 秒内 {orders} 单；p50 {p50}，p99 {p99}。";
         phase_stopped: "Stopped. The orders it made stay.", "已停止，已成交的订单保留。";
         phase_failed: "It failed: {reason}.", "失败：{reason}。";
     }

@@ -8,7 +8,7 @@ const NAMES: [&str; 6] = ["ordered", "accepted", "appendfsync", "everysec", "fsy
 /// The first English word of a Chinese line that is nothing's name. The words of an operating system for a
 /// server that is gone stay as they are.
 pub fn english_word(line: &str) -> Option<&str> {
-    let line = line.split("没有得到答复：").next().unwrap_or(line);
+    let line = line.split("没有得到响应：").next().unwrap_or(line);
     let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let is_name = |word: &str| {
         word.contains('_')
@@ -26,7 +26,7 @@ pub fn english_word(line: &str) -> Option<&str> {
 fn an_english_word_is_found_and_a_name_is_none() {
     assert_eq!(english_word("    A      is told: 售罄（sold_out）"), Some("is"));
     for line in
-        ["得到答复：买到了（ordered）", "r03_version_cas  herd：许多买家", "SET NX PX 300 毫秒"]
+        ["得到响应：买到了（ordered）", "r03_version_cas  herd：许多买家", "SET NX PX 300 毫秒"]
     {
         assert_eq!(english_word(line), None);
     }

@@ -9,7 +9,7 @@ use seckill_lab::{Cell, TimelineLine};
 const TOKEN: &str = ", by token ";
 
 /// After these, the words of an operating system.
-const BEFORE_WORDS: [&str; 2] = ["comes to no answer:", "没有得到答复："];
+const BEFORE_WORDS: [&str; 2] = ["comes to no answer:", "没有得到响应："];
 
 /// The cell as it would be if PostgreSQL served the letters in their order.
 pub fn steadied(mut cell: Cell) -> Cell {
