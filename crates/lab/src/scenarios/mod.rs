@@ -26,6 +26,10 @@ const TURNS_AWAY: &str = "turns a second request away, nobody waits";
 
 /// Plays `scenario`. Where it cannot be played to its end, the cell is unknown.
 pub(crate) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    if scenario == Scenario::NodeDown {
+        // The server stays away: nobody can write later what was sold, or be asked.
+        return servers::node_down(scheduler).await;
+    }
     if scheduler.rung.can(Capability::OneStep) && !queues::is_one(scenario) {
         production::play(scenario, scheduler).await?;
         return scheduler.settle().await;
@@ -46,8 +50,6 @@ pub(crate) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
         Scenario::LostWakeup => owners::lost_wakeup(scheduler).await,
         Scenario::PausedHolder => leases::paused_holder(scheduler).await,
         Scenario::ResentRelease => servers::resent_release(scheduler).await,
-        // The server stays away: nobody can write later what was sold, or be asked.
-        Scenario::NodeDown => return servers::node_down(scheduler).await,
         Scenario::Failover => servers::failover(scheduler).await,
         Scenario::Amnesia => servers::amnesia(scheduler).await,
         Scenario::ClockJump => servers::clock_jump(scheduler).await,

@@ -6,7 +6,7 @@ use anyhow::bail;
 use sqlx::{Postgres, Transaction};
 
 use super::TURNS_AWAY;
-use super::servers::{node_down, replicated};
+use super::servers::replicated;
 use crate::Scheduler;
 use crate::lock_servers::LockServers;
 use crate::scheduler::{Actor, ActorPlan, NodeIndex, Stop};
@@ -45,7 +45,6 @@ pub(super) fn absent(scenario: Scenario) -> Option<&'static str> {
         | Scenario::DoubleClick
         | Scenario::TwoNodes
         | Scenario::HolderDies
-        | Scenario::NodeDown
         | Scenario::Failover
         | Scenario::Amnesia
         | Scenario::ClockJump
@@ -71,7 +70,6 @@ pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
         }
         Scenario::HolderDies => holder_dies(scheduler).await,
         Scenario::PausedHolder => paused_holder(scheduler).await,
-        Scenario::NodeDown => node_down(scheduler).await,
         Scenario::Failover => failover(scheduler).await,
         Scenario::Amnesia | Scenario::ClockJump => forgotten(scheduler, scenario).await,
         other => bail!("{other} is not played on this rung"),

@@ -29,9 +29,12 @@ pub(super) async fn node_down(scheduler: &mut Scheduler<'_>) -> anyhow::Result<(
     let gone = scheduler.servers.kill_last()?;
     scheduler.say(format!("{gone} is killed (SIGKILL)"));
     scheduler.may_fail(a);
-    match scheduler.finish(a).await? {
-        Stop::Done(Answer::Ordered(_)) => {}
-        Stop::Failed(error) if LOCK_FAILURES.iter().any(|begins| error.starts_with(begins)) => {
+    scheduler.finish_all(&[a]).await?;
+    match scheduler.answer(a) {
+        Some(Stop::Done(Answer::Ordered(_))) => {}
+        Some(Stop::Failed(error))
+            if LOCK_FAILURES.iter().any(|begins| error.starts_with(begins)) =>
+        {
             scheduler.broken(format!("{gone} is down, and nobody can buy"));
         }
         other => bail!("A was to fail at the lock, and came to {other:?}"),
