@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::course::page::{Page, read, repository};
 
 /// Names of other programs, and a column of an example.
 const FOREIGN: [&str; 8] = [
@@ -15,10 +17,6 @@ const FOREIGN: [&str; 8] = [
     "proxy_next_upstream",
     "sale_id",
 ];
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn is_part_of_a_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_'
@@ -78,21 +76,14 @@ fn every_name_in_the_prose_of_the_course_is_in_the_sources() {
     for directory in ["src", "crates", "migrations", "tests"] {
         collect_names(&repository().join(directory), &mut known);
     }
-    let mut pages: Vec<PathBuf> = fs::read_dir(repository().join("docs/ladder"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|kind| kind == "md"))
-        .collect();
-    pages.extend(["docs/ladder.md", "docs/ladder.zh-CN.md"].map(|page| repository().join(page)));
-    pages.sort();
     let (mut count, mut gone) = (0, Vec::new());
-    for page in &pages {
-        let text = fs::read_to_string(page).unwrap();
+    for file in Page::all().iter().map(Page::file) {
+        let text = read(&file);
         for (number, span) in spans(&text) {
             for name in names(span).filter(|word| is_snake_case(word)) {
                 count += 1;
                 if !known.contains(name) && !FOREIGN.contains(&name) {
-                    gone.push(format!("{}:{number}: {name}", page.display()));
+                    gone.push(format!("{file}:{number}: {name}"));
                 }
             }
         }

@@ -15,7 +15,7 @@ use crate::isolation::{
 use crate::report::terminal::{Look, filled};
 use crate::report::{Mark, counted};
 use crate::{Observed, World};
-use ladder::Tables;
+use ladder::{Tables, UnknownName};
 use program::{FAILED, check_writable, say, write_json};
 use seckill::config::{ConfigError, StoreArgs};
 
@@ -73,9 +73,8 @@ pub(super) async fn run(args: IsolationArgs) -> anyhow::Result<ExitCode> {
 fn chosen(args: &IsolationArgs) -> Result<Vec<Chosen>, ConfigError> {
     for name in &args.cases {
         if !CASES.iter().any(|known| known.case.name.starts_with(name.as_str())) {
-            let names: Vec<&str> = CASES.iter().map(|known| known.case.name).collect();
-            let names = names.join(", ");
-            return Err(ConfigError(format!("there is no {name:?}; there is: {names}")));
+            let names = CASES.iter().map(|known| known.case.name);
+            return Err(ConfigError(UnknownName::new(name, names).to_string()));
         }
     }
     let is_asked = |known: &&ClaimedCase| {

@@ -14,7 +14,7 @@ pub use titles::{breaks_when, course_chapter, idea, page, title};
 
 use seckill::http::Language;
 
-const fn in_language(
+pub(crate) const fn in_language(
     language: Language,
     english: &'static str,
     chinese: &'static str,

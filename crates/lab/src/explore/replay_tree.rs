@@ -90,3 +90,51 @@ impl ReplayTree {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::ExploreSchedule;
+
+    fn leaf(schedule: &str, events: &[&str], lines_after: &[usize]) -> Leaf {
+        Leaf {
+            schedule: schedule.parse::<ExploreSchedule>().unwrap_or_default(),
+            broken: Vec::new(),
+            unknown: None,
+            timeline: events.iter().map(|event| TimelineLine::of_the_lab(*event)).collect(),
+            lines_after: lines_after.to_vec(),
+        }
+    }
+
+    #[test]
+    fn what_two_schedules_begin_with_is_there_once_and_the_steps_are_in_order() {
+        let later = leaf("A1 B1", &["sale", "a", "b", "end"], &[1, 2, 3]);
+        let sooner = leaf("A1 A2", &["sale", "a", "a again"], &[1, 2, 3]);
+        let tree = ReplayTree::of(&[later, sooner]);
+        let first = tree.as_ref().map(|tree| &tree.next[0]);
+        let next = first.map_or(&[][..], |first| &first.next[..]);
+        let told = |node: &ReplayTree| -> Vec<String> {
+            node.lines.iter().map(|recorded| recorded.line.text.clone()).collect()
+        };
+        assert_eq!(tree.as_ref().map(told), Some(vec!["sale".to_owned()]));
+        assert_eq!(first.map(told), Some(vec!["a".to_owned()]));
+        let steps: Vec<(&str, Vec<String>)> =
+            next.iter().map(|node| (node.step.as_str(), told(node))).collect();
+        let expected = [("A2", vec!["a again".to_owned()]), ("B1", vec!["b".into(), "end".into()])];
+        assert_eq!(steps, expected);
+    }
+
+    #[test]
+    fn a_schedule_that_failed_before_its_first_step_adds_none() {
+        let tree = ReplayTree::of(&[leaf("", &["sale"], &[])]);
+        assert!(tree.is_some_and(|tree| tree.next.is_empty() && tree.lines.len() == 1));
+    }
+
+    #[test]
+    fn a_page_has_every_schedule_of_a_setting_up_to_the_bound_and_none_beyond_it() {
+        let many = |count| ReplayTree::of(&vec![leaf("A1", &["sale", "a"], &[1, 2]); count]);
+        let is_there = [0, 1, MAX_REPLAYED - 1, MAX_REPLAYED, MAX_REPLAYED + 1]
+            .map(|count| many(count).is_some());
+        assert_eq!(is_there, [false, true, true, true, false]);
+    }
+}

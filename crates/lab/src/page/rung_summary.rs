@@ -38,10 +38,7 @@ pub(super) fn rungs(language: Language) -> Vec<RungSummary> {
 fn summary(rung: &'static Rung, language: Language) -> RungSummary {
     let label = rung.id.split('_').next().unwrap_or_default();
     let title = course::title(rung, language).replace('`', "");
-    let colon = match language {
-        Language::English => ": ",
-        Language::Chinese => "：",
-    };
+    let colon = course::in_language(language, ": ", "：");
     let lessons = LESSONS.iter().filter(|lesson| lesson.rung == rung.id);
     RungSummary {
         id: rung.id,

@@ -99,8 +99,7 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
         | Scenario::TwoNodes
         | Scenario::EarlyRelease
         | Scenario::HolderDies
-        | Scenario::Nested
-        | Scenario::NodeDown => None,
+        | Scenario::Nested => None,
         Scenario::DiesBetween => unless(
             rung.lease == LeaseKind::Fixed,
             "takes its lock and the lease in one step, or has no lease",
