@@ -11,6 +11,7 @@ use clap::Args;
 use futures_util::future::try_join_all;
 use rand::RngExt;
 
+use super::demo_against::{RungOnSale, RungVerdict};
 use super::demo_board::{self, BoardArgs};
 use super::demo_report;
 use super::demo_sales::{self, DemoSale, Offer};
@@ -70,6 +71,10 @@ pub struct DemoArgs {
     /// expire, and buyers without an order come again in waves, until every voucher is paid for
     #[arg(long, value_name = "SHARE", value_parser = demo_share::parse)]
     pay: Option<f64>,
+    /// Afterwards the same crowd meets this design of the ladder, served by the lab in one process:
+    /// r01. The verdicts stand side by side; the exit status is that of the sale itself
+    #[arg(long, value_name = "RUNG", conflicts_with = "pay")]
+    against: Option<String>,
     /// Write the result as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -120,6 +125,11 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         ))
         .into());
     }
+    if args.against.is_some() && args.vouchers > 1 {
+        return Err(
+            ConfigError("--against has one voucher: leave --vouchers out".to_owned()).into()
+        );
+    }
     args.board.check()?;
     announce(&args)?;
     let done = tokio::select! {
@@ -134,10 +144,14 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     demo_report::print(&verdict);
     let sentence = demo_report::sentence(&verdict);
     // Standard output is the JSON's alone when it goes there.
-    if args.json.as_deref() == Some(Path::new("-")) {
-        eprintln!("{sentence}");
-    } else {
-        program::say(sentence)?;
+    let is_json_alone = args.json.as_deref() == Some(Path::new("-"));
+    let against = verdict.against.as_ref().map(RungVerdict::sentence);
+    for sentence in [Some(sentence), against].into_iter().flatten() {
+        if is_json_alone {
+            eprintln!("{sentence}");
+        } else {
+            program::say(sentence)?;
+        }
     }
     if let Some(path) = &args.json {
         write_json(path, &verdict)?;
@@ -188,6 +202,14 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
     let stores = Stores::open(&args.stores, None).await?;
     let database = stores.migrated_database().await?;
     eprintln!("{} ({:.1} s)", versions(&database, &stores).await?, begun.elapsed().as_secs_f64());
+    let rung = match &args.against {
+        // Before the sale: a name that is none costs nobody a crowd.
+        Some(rung) => {
+            let stores = (&*stores.database_url, &*stores.redis_url);
+            Some(RungOnSale::open(rung, args.stock, stores).await?)
+        }
+        None => None,
+    };
 
     let secret = fresh_secret();
     let tokens = Tokens::new(secret.as_bytes(), Arc::new(SystemClock));
@@ -222,7 +244,10 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
         args.board.show(nodes[0].address, sales[0].voucher.id, &token);
         tokio::time::sleep_until(begins_at).await;
     }
-    let sold = sell(args, &database, &nodes, &sales).await?;
+    let seed = rand::rng().random();
+    let addresses = nodes.iter().map(|node| node.address).collect();
+    let plan = crowd_plan(args, addresses, Arc::clone(&sales[0].path), seed);
+    let sold = sell(args, &database, &plan, &sales).await?;
     // Stopped before the books are read: what they began is finished then. The node with the board goes
     // on; it has answered every attempt, or finished it while the crowd waited for the answer.
     let board = address.map(|_| nodes.remove(0));
@@ -239,7 +264,13 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
         pay: args.pay,
     };
     let waves = sold.waves.map(|(_, figures)| figures);
-    let verdict = DemoVerdict::new(terms, vouchers, sold.crowd, waves);
+    let mut verdict = DemoVerdict::new(terms, vouchers, sold.crowd, waves);
+    if let Some(rung) = rung {
+        let buyers = sales.iter().flat_map(DemoSale::crowd).collect();
+        let crowd = rung.crowd(CrowdPlan { buyers, ..plan });
+        let crowd = send_crowd(&format!("The same crowd at {}", rung.rung), crowd).await?;
+        verdict.against = Some(rung.judge(crowd).await?);
+    }
     Ok(JudgedDemo { verdict, board, database, stores })
 }
 
@@ -268,33 +299,38 @@ struct Sold<'a> {
     waves: Option<(Waves<'a>, WaveFigures)>,
 }
 
+/// All but its buyers.
+fn crowd_plan(args: &DemoArgs, nodes: Vec<SocketAddr>, path: Arc<str>, seed: u64) -> CrowdPlan {
+    CrowdPlan {
+        nodes,
+        path,
+        buyers: Vec::new(),
+        attempts: args.attempts as usize,
+        max_connections: MAX_CONNECTIONS,
+        seed,
+        answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
+        total_timeout_ms: RUSH_WITHIN.as_millis() as u64,
+        for_ms: None,
+    }
+}
+
 /// Sends the crowd, once or in waves.
 async fn sell<'a>(
     args: &DemoArgs,
     database: &'a Database,
-    nodes: &[Node],
+    plan: &CrowdPlan,
     sales: &'a [DemoSale<'a>],
 ) -> anyhow::Result<Sold<'a>> {
-    let nodes: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
-    let plan = |buyers| CrowdPlan {
-        nodes: nodes.clone(),
-        path: Arc::clone(&sales[0].path),
-        buyers,
-        attempts: args.attempts as usize,
-        max_connections: MAX_CONNECTIONS,
-        seed: rand::rng().random(),
-        answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
-        total_timeout_ms: RUSH_WITHIN.as_millis() as u64,
-        for_ms: None,
-    };
+    let plan_of = |buyers| CrowdPlan { buyers, ..plan.clone() };
     let Some(share) = args.pay else {
-        let plan = plan(sales.iter().flat_map(DemoSale::crowd).collect());
+        let plan = plan_of(sales.iter().flat_map(DemoSale::crowd).collect());
         return Ok(Sold { crowd: send_crowd("The rush", plan).await?, waves: None });
     };
     let begun = tokio::time::Instant::now();
     let terms = (share, args.pay_within());
-    let mut waves = Waves::new(database, nodes.clone(), sales, terms).await?;
-    let mut crowd = waves.run(async |name, buyers| send_crowd(&name, plan(buyers)).await).await?;
+    let mut waves = Waves::new(database, plan.nodes.clone(), sales, terms).await?;
+    let mut crowd =
+        waves.run(async |name, buyers| send_crowd(&name, plan_of(buyers)).await).await?;
     for sale in &waves.sales {
         crowd.told_at.insert(Arc::clone(&sale.sale.path), sale.told.clone());
     }

@@ -1,54 +1,71 @@
 //! The verdict on a demo, for people.
 
+use std::collections::BTreeSet;
+
 use comfy_table::{CellAlignment, Table, presets};
 
+use load::latency::LatencyMs;
+use load::told::Outcomes;
 use load::verdict::Findings;
 
+use super::demo_against::RungVerdict;
 use super::verdict::{DemoVerdict, Figures, PaymentFigures, WaveFigures};
 
 /// Vouchers that the table shows though nothing is wrong with them.
 const SHOWN: usize = 8;
 
-/// Prints the figures to standard error.
+/// Prints the figures to standard error, and those of the other design beside them.
 pub fn print(verdict: &DemoVerdict) {
+    let other = verdict.against.as_ref();
     let mut table = plain_table();
-    let mut row = |name: &str, value: String| {
-        table.add_row([name.to_owned(), value]);
+    let mut row = |name: &str, value: String, others: Option<String>| {
+        table.add_row([name, &value, &others.unwrap_or_default()]);
     };
-    for (code, count) in &verdict.outcomes {
-        row(code, count.to_string());
+    if let Some(other) = other {
+        row("", verdict.strategy.to_owned(), Some(other.rung.clone()));
+    }
+    let theirs = |of: fn(&RungVerdict) -> i64| other.map(|other| of(other).to_string());
+    let codes = other.map(|other| other.outcomes.keys()).into_iter().flatten();
+    for code in verdict.outcomes.keys().chain(codes).collect::<BTreeSet<_>>() {
+        let count = |outcomes: &Outcomes| outcomes.get(code).copied().unwrap_or(0).to_string();
+        row(code, count(&verdict.outcomes), other.map(|other| count(&other.outcomes)));
     }
     let Figures { orders, remaining, found, .. } = verdict.figures;
-    let Findings { oversold, duplicates, undersold, lost, .. } = found;
-    row("", String::new());
-    row("orders in the database", orders.to_string());
-    row("stock left", remaining.to_string());
-    row("oversold", oversold.to_string());
-    row("duplicates", duplicates.to_string());
-    row("undersold", undersold.to_string());
-    row("lost", lost.to_string());
+    row("", String::new(), None);
+    row("orders in the database", orders.to_string(), theirs(|it| it.orders));
+    row("stock left", remaining.to_string(), theirs(|it| it.remaining));
+    row("oversold", found.oversold.to_string(), theirs(|it| it.found.oversold));
+    row("duplicates", found.duplicates.to_string(), theirs(|it| it.found.duplicates));
+    row("undersold", found.undersold.to_string(), theirs(|it| it.found.undersold));
+    row("lost", found.lost.to_string(), theirs(|it| it.found.lost));
     if let Some(payments) = verdict.payments {
         let PaymentFigures { paid, expired, cancelled, payments, refunds, lost_payments } =
             payments;
-        row("", String::new());
-        row("paid orders", paid.to_string());
-        row("expired", expired.to_string());
-        row("cancelled, expired ones included", cancelled.to_string());
-        row("payments", payments.to_string());
-        row("refunds", refunds.to_string());
-        row("lost payments", lost_payments.to_string());
+        row("", String::new(), None);
+        row("paid orders", paid.to_string(), None);
+        row("expired", expired.to_string(), None);
+        row("cancelled, expired ones included", cancelled.to_string(), None);
+        row("payments", payments.to_string(), None);
+        row("refunds", refunds.to_string(), None);
+        row("lost payments", lost_payments.to_string(), None);
     }
-    row("", String::new());
+    row("", String::new(), None);
     if let Some(WaveFigures { waves, all_waves_ms }) = verdict.waves {
-        row("waves", waves.to_string());
-        row("all waves", format!("{:.1} s", all_waves_ms / 1e3));
-        row("of the first wave:", String::new());
+        row("waves", waves.to_string(), None);
+        row("all waves", format!("{:.1} s", all_waves_ms / 1e3), None);
+        row("of the first wave:", String::new(), None);
     }
-    row("elapsed", format!("{:.0} ms", verdict.elapsed_ms));
-    row("answers per second", format!("{:.0}", verdict.answers_per_s));
-    if let Some(latency) = &verdict.latency_ms {
-        let latency = format!("{:.0} / {:.0} / {:.0} ms", latency.p50, latency.p95, latency.p99);
-        row("latency p50 / p95 / p99", latency);
+    let ms = |ms: f64| format!("{ms:.0} ms");
+    row("elapsed", ms(verdict.elapsed_ms), other.map(|other| ms(other.elapsed_ms)));
+    let per_s = |rate: f64| format!("{rate:.0}");
+    let theirs = other.map(|other| per_s(other.answers_per_s));
+    row("answers per second", per_s(verdict.answers_per_s), theirs);
+    let latency = |latency: LatencyMs| {
+        format!("{:.0} / {:.0} / {:.0} ms", latency.p50, latency.p95, latency.p99)
+    };
+    if let Some(ours) = verdict.latency_ms {
+        let theirs = other.and_then(|other| other.latency_ms).map(latency);
+        row("latency p50 / p95 / p99", latency(ours), theirs);
     }
     align_right(&mut table);
     eprintln!("\n{}\n", table.trim_fmt());

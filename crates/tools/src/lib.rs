@@ -18,6 +18,7 @@ pub mod ceiling;
 pub mod check;
 pub mod crowd;
 pub mod demo;
+pub mod demo_against;
 pub mod demo_board;
 pub mod demo_payments;
 pub mod demo_report;

@@ -4,6 +4,7 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 
+use super::demo_against::RungVerdict;
 use load::crowd::CrowdReport;
 use load::latency::LatencyMs;
 use load::told::{Outcomes, Told};
@@ -220,6 +221,9 @@ pub struct DemoVerdict {
     pub vouchers: Vec<VoucherVerdict>,
     /// Whether every promise was kept.
     pub holds: bool,
+    /// What came of the same crowd at a design of the ladder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub against: Option<RungVerdict>,
 }
 
 impl DemoVerdict {
@@ -253,6 +257,7 @@ impl DemoVerdict {
             waves,
             holds: vouchers.iter().all(|voucher| voucher.holds),
             vouchers,
+            against: None,
         }
     }
 }

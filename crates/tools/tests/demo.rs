@@ -1,5 +1,6 @@
 //! `seckill demo`, the binary: what it sells, what it says of it, and what it leaves behind.
 
+mod against;
 mod board;
 mod broken;
 mod left_behind;

@@ -13,7 +13,8 @@ use testkit::wait::eventually;
 /// Starts a demo too large to end soon, sends `signal` in the middle of its rush, and waits
 /// until all that it had started is gone.
 async fn ended_in_the_middle(place: &Path, signal: Signal) -> ExitStatus {
-    let mut child = seckill(&["demo", "--stock", "20000", "--users", "20000"])
+    // With the lab's server beside it.
+    let mut child = seckill(&["demo", "--stock", "20000", "--users", "20000", "--against", "r01"])
         .env("TMPDIR", place)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -28,14 +29,14 @@ async fn ended_in_the_middle(place: &Path, signal: Signal) -> ExitStatus {
     }
     // Reads on, so that nobody is ended by a pipe without a reader.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    // Two nodes, the crowd, the supervisor and both servers at least.
+    // Two nodes, the lab, the crowd, the supervisor and both servers at least.
     let mut started = BTreeSet::new();
     eventually("the rush is under way", async || {
         started.extend(descendants_of(pid));
-        started.len() >= 6
+        started.len() >= 7
     })
     .await;
-    assert!(living_in(place).len() >= 6, "{:?}", living_in(place));
+    assert!(living_in(place).len() >= 7, "{:?}", living_in(place));
     assert!(child.try_wait().unwrap().is_none(), "the demo was over too soon");
 
     send(pid, signal);

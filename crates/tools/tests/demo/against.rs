@@ -1,0 +1,64 @@
+//! The same crowd at a design of the ladder, beside the sale.
+
+use super::{demo, number, told};
+use testkit::processes::{place, seckill};
+
+/// 20 buyers and a stock of 40: whoever sells all of it sells to somebody twice.
+const CROWD: [&str; 6] = ["--stock", "40", "--users", "20", "--attempts", "4"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_design_breaks_beside_a_sale_that_holds() {
+    let place = place();
+    let arguments = [&CROWD[..], &["--against", "r02"]].concat();
+    let (output, verdict) = demo(place.path(), &arguments, None).await;
+    assert!(output.status.success(), "{output:?}");
+    assert!(verdict["holds"].as_bool().unwrap(), "{verdict}");
+    assert_eq!((number(&verdict, "orders"), number(&verdict, "duplicates")), (20, 0));
+    let other = &verdict["against"];
+    assert_eq!((&other["rung"], &other["holds"]), (&"r02_row_lock".into(), &false.into()));
+    // Nothing in r02 looks at who buys.
+    let duplicates = number(other, "duplicates");
+    assert!((20..40).contains(&duplicates), "{other}");
+    assert_eq!((number(other, "orders"), number(other, "oversold")), (40, 0), "{other}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<_> = said.lines().collect();
+    assert!(lines[0].starts_with("HOLDS: 40 vouchers, 20 orders"), "{said}");
+    let broken = format!("r02_row_lock: BROKEN: {duplicates} sold twice to one buyer: 40 orders");
+    assert!(lines[1].starts_with(&broken) && lines.len() == 2, "{said}");
+    let table = String::from_utf8(output.stderr).unwrap();
+    let row = |name: &str| table.lines().find(|line| line.contains(name)).unwrap();
+    let cells: Vec<_> = row("duplicates").split_whitespace().collect();
+    assert_eq!(cells, ["duplicates", "0", &duplicates.to_string()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_design_that_writes_later_is_judged_when_it_has_written() {
+    let place = place();
+    let arguments = ["--stock", "30", "--users", "60", "--attempts", "2", "--against", "r20"];
+    let (output, verdict) = demo(place.path(), &arguments, None).await;
+    assert!(output.status.success(), "{output:?}");
+    let other = &verdict["against"];
+    assert!(other["holds"].as_bool().unwrap(), "{verdict}");
+    assert_eq!((number(other, "orders"), number(other, "remaining")), (30, 0));
+    // The answers were promises.
+    assert_eq!(told(other, "ordered"), 30, "{other}");
+}
+
+#[tokio::test]
+async fn what_cannot_stand_beside_a_sale_is_refused_before_it() {
+    for (arguments, said) in [
+        (&["--against", "r99"][..], "there is no rung \"r99\"; `seckill lab list` names them all"),
+        (&["--against", "../r01"], "there is no rung \"../r01\""),
+        (&["--against", ""], "there is no rung \"\""),
+        (&["--against", "r01", "--vouchers", "2"], "--against has one voucher"),
+        (&["--against", "r01", "--pay", "0.5"], "cannot be used with '--pay <SHARE>'"),
+    ] {
+        let place = place();
+        let output =
+            seckill(&["demo"]).args(arguments).env("TMPDIR", place.path()).output().await.unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(said), "{error}");
+        assert!(!error.contains("The rush"), "{error}");
+    }
+}
