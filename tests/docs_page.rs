@@ -8,6 +8,7 @@ use seckill::http::{router, server};
 
 use testkit::shop::api_client::Api;
 use testkit::shop::browser::{self, Page};
+use testkit::shop::web_driver::{Browser, PHONE};
 use testkit::shop::world::World;
 
 /// Not a loopback name: for those Swagger UI leaves out what it fetches from elsewhere.
@@ -116,9 +117,26 @@ async fn the_page_and_what_it_names_are_served_by_us() {
     assert!(named.len() >= 4, "{}", page.text);
     for name in named {
         assert!(!is_elsewhere(name), "{name}");
-        let file = api.get(&format!("/docs/{}", name.trim_start_matches("./"))).await;
+        let address = match name.strip_prefix("./") {
+            Some(name) => format!("/docs/{name}"),
+            None => name.to_owned(),
+        };
+        let file = api.get(&address).await;
         assert!(!file.is(200).text.is_empty(), "{name}");
         let is_a_library = name.contains("swagger-ui");
         assert!(is_a_library || !file.text.contains("://"), "{name}: {}", file.text);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_phone_shows_it_and_there_is_a_way_back() {
+    let api = Api::new().await;
+    let browser = Browser::new("en", PHONE).await;
+    browser.open(&format!("http://{}/docs/", api.address)).await;
+    browser.until_shown("[data-path='/api/login-codes']").await;
+    let fits = "innerWidth === 390 && document.documentElement.scrollWidth <= innerWidth";
+    assert_eq!(browser.value(fits).await, true);
+    browser.click("nav a").await;
+    browser.until_text("h1", "Flash sales").await;
+    browser.close().await;
 }

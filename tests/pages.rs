@@ -104,3 +104,33 @@ async fn the_shop_weighs_less_than_60_kilobytes() {
     println!("{weight} bytes in {} files", seen + 1);
     assert!(seen >= 6 && weight < 60_000, "{weight} bytes in {} files: {found:?}", seen + 1);
 }
+
+#[tokio::test]
+async fn where_no_page_is_people_see_one_and_programs_hear_a_problem() {
+    let api = Api::new().await;
+    let of_a_browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    for (language, title) in [("en", "There is no such page"), ("zh", "页面不存在")] {
+        let request = api.request("GET", "/nothing").header("accept", of_a_browser);
+        let answer = api.send(request.header("accept-language", language)).await;
+        assert!(answer.is(404).text.contains(&format!("<h1>{title}</h1>")), "{}", answer.text);
+        assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
+        assert!(answer.text.contains("<a href=\"/\">"), "{}", answer.text);
+    }
+    for accepted in ["*/*", "application/json", "application/problem+json, text/plain"] {
+        let request = api.request("GET", "/nothing").header("accept", accepted);
+        api.send(request).await.problem(404, "not_found");
+    }
+    api.get("/nothing").await.problem(404, "not_found");
+}
+
+#[tokio::test]
+async fn every_page_has_an_icon_and_so_has_the_address_that_browsers_guess() {
+    let api = Api::new().await;
+    let page = page(&api, "/", "en").await.text;
+    let link = page.split("<link rel=\"icon\"").nth(1).unwrap();
+    for path in [addresses(link, "href").next().unwrap(), "/favicon.ico"] {
+        let icon = api.get(path).await;
+        assert!(icon.is(200).text.starts_with("<svg "), "{path}");
+        assert_eq!(icon.header("content-type"), Some("image/svg+xml"));
+    }
+}

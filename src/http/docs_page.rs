@@ -16,10 +16,14 @@ use super::problem::Code;
 use super::static_file::StaticFile;
 use super::{ApiError, openapi};
 
-/// `index.html` and what it names.
-const NAMES: [&str; 8] = [
-    "index.html",
-    "index.css",
+/// The page is ours, because that of Swagger UI knows neither phones nor the way back.
+const OURS: [(&str, &str, &str); 2] = [
+    ("index.html", "text/html; charset=utf-8", include_str!("../../web/docs/index.html")),
+    ("index.css", "text/css; charset=utf-8", include_str!("../../web/docs/index.css")),
+];
+
+/// What it names of Swagger UI.
+const NAMES: [&str; 6] = [
     "swagger-ui.css",
     "swagger-ui-bundle.js",
     "swagger-ui-standalone-preset.js",
@@ -59,7 +63,11 @@ static FILES: LazyLock<Vec<(&str, StaticFile)>> = LazyLock::new(|| {
         };
         (name, StaticFile::new(content_type, bytes))
     };
-    NAMES.into_iter().map(file).collect()
+    let ours = OURS.map(|(name, content_type, text)| {
+        let content_type = HeaderValue::from_static(content_type);
+        (name, StaticFile::new(content_type, Bytes::from_static(text.as_bytes())))
+    });
+    ours.into_iter().chain(NAMES.into_iter().map(file)).collect()
 });
 
 async fn page_file(name: &str, headers: &HeaderMap) -> Response {

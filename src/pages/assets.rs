@@ -21,6 +21,9 @@ pub const SCRIPT: &str = "text/javascript; charset=utf-8";
 /// The media type of a style sheet.
 pub const STYLE: &str = "text/css; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
+const PICTURE: &str = "image/svg+xml";
+/// The icon of every page.
+pub(super) const ICON: &str = "icon.svg";
 
 /// Name, media type and bytes of a file that a page may load.
 pub type Asset = (&'static str, &'static str, &'static [u8]);
@@ -34,6 +37,7 @@ macro_rules! web {
 
 /// The files of the server's own pages.
 const ASSETS: &[Asset] = &[
+    web!("icon.svg", PICTURE),
     web!("style.css", STYLE),
     web!("page.js", SCRIPT),
     web!("format.js", SCRIPT),
@@ -112,5 +116,14 @@ pub(super) async fn file(
     let kept = if is_current { "public, max-age=31536000, immutable" } else { "no-store" };
     let mut response = file.answer(&headers).await;
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(kept));
+    response
+}
+
+/// The icon, at the address that browsers try by themselves.
+pub(super) async fn icon(State(site): State<Arc<Site>>, headers: HeaderMap) -> Response {
+    let Some(icon) = site.assets.find(ICON) else { unreachable!("every site has {ICON}") };
+    let mut response = icon.answer(&headers).await;
+    let kept = HeaderValue::from_static("public, max-age=86400");
+    response.headers_mut().insert(header::CACHE_CONTROL, kept);
     response
 }

@@ -8,6 +8,7 @@ mod board;
 mod board_orders;
 mod board_sale;
 mod board_texts;
+mod missing_page;
 pub mod page;
 pub mod sandbox;
 mod site;
@@ -45,6 +46,9 @@ pub fn routes(site: Arc<Site>) -> Router {
         .route("/", page(storefront::render))
         .route("/board", page(board::render))
         .route("/assets/{version}/{*name}", get(assets::file))
+        // Browsers ask for it where a page names no icon: an answer of the API that is looked at, say.
+        .route("/favicon.ico", get(assets::icon))
+        .route("/{*path}", missing_page::route(&site))
         .merge(sandbox)
         .with_state(site)
 }

@@ -9,6 +9,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 use url::form_urlencoded;
 
+use super::assets::ICON;
 use super::site::Site;
 use crate::http::Language;
 use crate::http::static_file::StaticFile;
@@ -82,7 +83,7 @@ impl<T: Serialize> HtmlPage<'_, T> {
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
                     title { (self.title) }
-                    link rel="icon" href="data:,";
+                    link rel="icon" type="image/svg+xml" href=(site.assets.address(ICON));
                     @for style in ["style.css"].iter().chain(self.styles) {
                         link rel="stylesheet" href=(site.assets.address(style));
                     }
