@@ -20,8 +20,10 @@ pub mod name {
     pub const REQUEST_SECONDS: &str = "seckill_http_request_seconds";
     pub const PURCHASES: &str = "seckill_purchases_total";
     pub const PURCHASES_IN_FLIGHT: &str = "seckill_purchases_in_flight";
+    pub const PURCHASES_IN_FLIGHT_PEAK: &str = "seckill_purchases_in_flight_peak";
     pub const PURCHASES_LIMIT: &str = "seckill_purchases_limit";
     pub const ORDER_QUEUE_DEPTH: &str = "seckill_order_queue_depth";
+    pub const ORDER_QUEUE_DEPTH_PEAK: &str = "seckill_order_queue_depth_peak";
     pub const ORDER_BATCHES_IN_FLIGHT: &str = "seckill_order_batches_in_flight";
     pub const SERVER_INFO: &str = "seckill_server_info";
     pub const EVENT_STREAMS: &str = "seckill_event_streams";
@@ -84,8 +86,16 @@ fn describe() {
     describe_histogram!(name::REQUEST_SECONDS, seconds, "From a request's head to its answer.");
     describe_counter!(name::PURCHASES, "Attempts to buy, by outcome.");
     describe_gauge!(name::PURCHASES_IN_FLIGHT, "Purchases under way.");
+    describe_gauge!(
+        name::PURCHASES_IN_FLIGHT_PEAK,
+        "The most purchases under way at once in the last 15 seconds."
+    );
     describe_gauge!(name::PURCHASES_LIMIT, "How many purchases may be under way.");
     describe_gauge!(name::ORDER_QUEUE_DEPTH, "Orders that wait for a transaction.");
+    describe_gauge!(
+        name::ORDER_QUEUE_DEPTH_PEAK,
+        "The most orders that waited at once in the last 15 seconds."
+    );
     describe_gauge!(name::ORDER_BATCHES_IN_FLIGHT, "Transactions with orders in flight.");
     describe_gauge!(name::SERVER_INFO, "1; the labels say which server this is.");
     describe_gauge!(name::EVENT_STREAMS, "Streams of events that are open.");
@@ -201,6 +211,13 @@ pub fn purchase_load(strategy: &'static str, instance: String, in_flight: usize,
 pub fn order_queue(depth: usize, batches_in_flight: usize) {
     metrics::gauge!(name::ORDER_QUEUE_DEPTH).set(depth as f64);
     metrics::gauge!(name::ORDER_BATCHES_IN_FLIGHT).set(batches_in_flight as f64);
+}
+
+/// The highest values of the last 15 seconds: of the purchases under way, and of the orders that waited. They
+/// are set when the metrics are read, too.
+pub fn recent_peaks(in_flight: usize, queue_depth: usize) {
+    metrics::gauge!(name::PURCHASES_IN_FLIGHT_PEAK).set(in_flight as f64);
+    metrics::gauge!(name::ORDER_QUEUE_DEPTH_PEAK).set(queue_depth as f64);
 }
 
 /// All metrics in the text format of Prometheus; empty before [`start_metrics`].

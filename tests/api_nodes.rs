@@ -3,7 +3,7 @@
 #[allow(unused_imports)]
 use crate::worlds::*;
 use nix::sys::signal::Signal;
-use seckill::purchase::{PurchaseLoad, PurchasesOptions, Strategy};
+use seckill::purchase::{PurchasesOptions, Strategy};
 use serde_json::Value;
 use sqlx::{Connection, Executor, PgConnection};
 
@@ -66,6 +66,8 @@ async fn the_nodes_that_use_the_database_are_known_until_they_end() {
     assert!(says("seckill_purchases_in_flight 0"), "{}", metrics.text);
     assert!(says("seckill_order_queue_depth 0"), "{}", metrics.text);
     assert!(says("seckill_order_batches_in_flight 0"), "{}", metrics.text);
+    assert!(says("seckill_purchases_in_flight_peak 0"), "{}", metrics.text);
+    assert!(says("seckill_order_queue_depth_peak 0"), "{}", metrics.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,8 +94,9 @@ async fn the_load_counts_purchases_orders_that_wait_and_transactions() {
     let voucher = world.voucher(20).await;
     let options = PurchasesOptions { burst: 50, ..world.options() };
     let purchases = world.purchases(options).await;
-    let idle = PurchaseLoad { in_flight: 0, limit: 50, queue_depth: 0, batches_in_flight: 0 };
-    assert_eq!(purchases.load(), idle);
+    let idle = purchases.load();
+    assert_eq!((idle.in_flight, idle.limit, idle.queue_depth), (0, 50, 0));
+    assert_eq!((idle.in_flight_peak, idle.queue_depth_peak), (0, 0));
     world.wait_long_for_rows().await;
     let row = world.hold_the_row().await;
     let buyers: Vec<_> = (1..=9)
@@ -103,13 +106,55 @@ async fn the_load_counts_purchases_orders_that_wait_and_transactions() {
         })
         .collect();
     // Two transactions wait for the row, one order each, and seven orders for them.
-    let busy = PurchaseLoad { in_flight: 9, limit: 50, queue_depth: 7, batches_in_flight: 2 };
-    eventually("all purchases are under way", async || purchases.load() == busy).await;
+    let is_busy = async || {
+        let load = purchases.load();
+        (load.in_flight, load.queue_depth, load.batches_in_flight) == (9, 7, 2)
+    };
+    eventually("all purchases are under way", is_busy).await;
     row.close().await.unwrap();
     for buyer in buyers {
         let _ = buyer.await.unwrap();
     }
-    eventually("all purchases are over", async || purchases.load() == idle).await;
+    let is_idle = async || {
+        let load = purchases.load();
+        (load.in_flight, load.queue_depth, load.batches_in_flight) == (0, 0, 0)
+    };
+    eventually("all purchases are over", is_idle).await;
+}
+
+/// A rush that is over before anybody looks is seen by all who look afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_load_tells_of_a_rush_that_is_over() {
+    let world = World { strategy: Strategy::GroupCommit, ..World::new().await };
+    world.users(40).await;
+    let voucher = world.voucher(20).await;
+    let purchases = world.purchases(world.options()).await;
+    world.wait_long_for_rows().await;
+    let row = world.hold_the_row().await;
+    let buyers: Vec<_> = (1..=40)
+        .map(|number| {
+            let purchases = purchases.clone();
+            tokio::spawn(async move { purchases.buy(user(number), voucher.id).await })
+        })
+        .collect();
+    // All are under way when each of them has its lock: nobody looks at the figures meanwhile.
+    let mut locks = redis::cmd("EXISTS");
+    for number in 1..=40 {
+        locks.arg(world.keys.order_lock(user(number)));
+    }
+    let all_have_theirs = async || world.redis.query::<i64>(&locks).await.unwrap() == 40;
+    eventually("all purchases are under way", all_have_theirs).await;
+    row.close().await.unwrap();
+    for buyer in buyers {
+        buyer.await.unwrap().unwrap();
+    }
+    let load = purchases.load();
+    assert_eq!((load.in_flight, load.queue_depth, load.in_flight_peak), (0, 0, 40), "{load:?}");
+    assert!((1..=40).contains(&load.queue_depth_peak), "{load:?}");
+    // Another look resets nothing.
+    let again = purchases.load();
+    assert_eq!(again.in_flight_peak, 40);
+    assert_eq!(again.queue_depth_peak, load.queue_depth_peak);
 }
 
 /// What belongs to `seckill play` alone: crowds, an administrator whom nobody configured, login codes in

@@ -88,6 +88,21 @@ async fn the_first_in_the_batch_get_the_last_vouchers() {
 }
 
 #[tokio::test]
+async fn how_long_the_queue_was_is_known_when_it_is_gone() {
+    let world = World::new().await;
+    world.users(9).await;
+    let voucher = world.voucher(20).await.id;
+    let writer = writer(&world.database);
+    assert_eq!(writer.waiting_peak(), 0);
+    // Nobody looks while they wait.
+    try_place(&writer, voucher, &new_orders(1, &[1, 2, 3, 4, 5, 6, 7, 8, 9])).await;
+    assert_eq!((writer.waiting(), writer.waiting_peak()), (0, 9));
+    // A look resets nothing, and fewer who wait later do not make it smaller.
+    try_place(&writer, voucher, &new_orders(11, &[1, 2])).await;
+    assert_eq!(writer.waiting_peak(), 9);
+}
+
+#[tokio::test]
 async fn a_buyer_who_has_bought_is_named_the_order_before_the_batch_or_in_it() {
     let world = World::new().await;
     world.users(4).await;

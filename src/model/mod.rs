@@ -4,6 +4,7 @@ pub mod clock;
 pub mod ids;
 pub mod order;
 pub mod outcome;
+pub mod recent_peak;
 pub mod user;
 pub mod voucher;
 
@@ -11,5 +12,6 @@ pub use clock::{Clock, ManualClock, SharedClock, SystemClock};
 pub use ids::{InvalidId, OrderId, UserId, VoucherId};
 pub use order::{Due, Order, OrderStatus};
 pub use outcome::{Outcome, Refusal};
+pub use recent_peak::RecentPeak;
 pub use user::{User, normalized_phone};
 pub use voucher::{SaleStatus, Voucher};

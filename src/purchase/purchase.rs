@@ -16,7 +16,7 @@ use super::recent_orders::RecentOrders;
 use super::sales::{Sale, Sales};
 use super::{PurchaseError, Strategy};
 use crate::model::{
-    Clock, Order, OrderId, Outcome, Refusal, SharedClock, UserId, Voucher, VoucherId,
+    Clock, Order, OrderId, Outcome, RecentPeak, Refusal, SharedClock, UserId, Voucher, VoucherId,
 };
 use crate::store::{
     Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placement, StoreError, orders,
@@ -61,6 +61,9 @@ pub struct PurchaseLoad {
     pub queue_depth: usize,
     /// Transactions in flight.
     pub batches_in_flight: usize,
+    /// The highest `in_flight` and `queue_depth` of the last 15 seconds.
+    pub in_flight_peak: usize,
+    pub queue_depth_peak: usize,
 }
 
 /// Sells vouchers.
@@ -73,6 +76,8 @@ pub struct Purchases {
     recent_orders: RecentOrders,
     owners: OrderOwners,
     permits: Arc<Semaphore>,
+    in_flight_peak: RecentPeak,
+    began: Instant,
     buyers: InFlight,
     locks: LockClient,
     keys: Keys,
@@ -107,6 +112,8 @@ impl Purchases {
             recent_orders: RecentOrders::new(),
             owners: OrderOwners::new(&database),
             permits: Arc::new(Semaphore::new(options.burst)),
+            in_flight_peak: RecentPeak::default(),
+            began: Instant::now(),
             buyers: InFlight::new(options.strategy.purchases_of_a_buyer()),
             locks,
             keys,
@@ -148,6 +155,7 @@ impl Purchases {
         };
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = permit.map_err(|_| PurchaseError::Overloaded)?;
+        self.in_flight_peak.record(self.in_flight(), self.began.elapsed());
         sale.breaker.check()?;
         // From here on the purchase runs to its end, whether its buyer waits for it or not.
         let purchase = Arc::clone(self).purchase(user, sale, at, (under_way, permit));
@@ -290,13 +298,22 @@ impl Purchases {
         self.strategy
     }
 
+    fn in_flight(&self) -> usize {
+        self.limit - self.permits.available_permits()
+    }
+
     /// How busy it is.
     pub fn load(&self) -> PurchaseLoad {
+        let (in_flight, now) = (self.in_flight(), self.began.elapsed());
+        // A purchase may be under way for longer than a peak is remembered.
+        self.in_flight_peak.record(in_flight, now);
         PurchaseLoad {
-            in_flight: self.limit - self.permits.available_permits(),
+            in_flight,
             limit: self.limit,
             queue_depth: self.order_writer.waiting(),
             batches_in_flight: self.order_writer.batches_in_flight(),
+            in_flight_peak: self.in_flight_peak.highest(now),
+            queue_depth_peak: self.order_writer.waiting_peak(),
         }
     }
 

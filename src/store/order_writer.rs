@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use super::postgres::PURCHASE_CONNECTIONS;
 use super::time_limits::ANSWER_WITHIN;
 use super::{Database, DatabaseSession, Service, StoreError};
-use crate::model::{Due, OrderId, UserId, VoucherId};
+use crate::model::{Due, OrderId, RecentPeak, UserId, VoucherId};
 use crate::telemetry;
 use group_commit::{Batcher, Limits};
 use redisson_lock::timeout::within;
@@ -67,7 +67,27 @@ pub struct OrderWriter {
     database: Database,
     limits: Limits,
     slots: Arc<Semaphore>,
+    queue: Arc<OrderQueue>,
+}
+
+/// The orders that wait, over all vouchers, and how many did so lately.
+#[derive(Debug)]
+struct OrderQueue {
     batchers: Cache<VoucherId, OrderBatcher>,
+    peak: RecentPeak,
+    began: Instant,
+}
+
+impl OrderQueue {
+    fn depth(&self) -> usize {
+        self.batchers.iter().map(|(_, batcher)| batcher.waiting()).sum()
+    }
+
+    /// `taken`: the orders that a batch has just taken out of the queue. It was longest before that, so that
+    /// no order pays for the peak, but each batch.
+    fn record_peak(&self, taken: usize) {
+        self.peak.record(taken + self.depth(), self.began.elapsed());
+    }
 }
 
 impl OrderWriter {
@@ -78,7 +98,11 @@ impl OrderWriter {
             database,
             limits,
             slots: Arc::new(Semaphore::new(MAX_BATCHES_IN_FLIGHT)),
-            batchers: Cache::new(MAX_BATCHERS),
+            queue: Arc::new(OrderQueue {
+                batchers: Cache::new(MAX_BATCHERS),
+                peak: RecentPeak::default(),
+                began: Instant::now(),
+            }),
         }
     }
 
@@ -99,7 +123,14 @@ impl OrderWriter {
 
     /// Orders that wait for a transaction now, over all vouchers.
     pub fn waiting(&self) -> usize {
-        self.batchers.iter().map(|(_, batcher)| batcher.waiting()).sum()
+        self.queue.depth()
+    }
+
+    /// The most orders that waited at once in the last seconds ([`PEAK_LASTS`](crate::model::recent_peak::PEAK_LASTS)). Where no batch takes any, because
+    /// the database does not answer, only those that are seen waiting here count.
+    pub fn waiting_peak(&self) -> usize {
+        self.queue.record_peak(0);
+        self.queue.peak.highest(self.queue.began.elapsed())
     }
 
     /// Transactions in flight now, over all vouchers.
@@ -108,9 +139,14 @@ impl OrderWriter {
     }
 
     fn batcher(&self, voucher: VoucherId) -> OrderBatcher {
-        let Ok(batcher) = self.batchers.get_or_insert_with(&voucher, || {
+        let Ok(batcher) = self.queue.batchers.get_or_insert_with(&voucher, || {
             let database = self.database.clone();
+            // The queue holds the batchers.
+            let queue = Arc::downgrade(&self.queue);
             let work = move |orders: Vec<NewOrder>| {
+                if let Some(queue) = queue.upgrade() {
+                    queue.record_peak(orders.len());
+                }
                 let database = database.clone();
                 async move { place_batch(&database, voucher, &orders).await }
             };
