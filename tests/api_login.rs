@@ -236,6 +236,11 @@ async fn a_token_speaks_for_its_user() {
     let me = api.request("GET", "/api/me").bearer_auth(session.text_of("token"));
     let me = api.send(me).await;
     assert_eq!(me.body, session.body["user"]);
+    // A page asks in this way whether its user may administer: "no" is an answer, no refusal.
+    assert_eq!(me.body["administrator"], false);
+    let admin = api.world.admin_token(99).await;
+    let me = api.send(api.request("GET", "/api/me").bearer_auth(admin)).await;
+    assert_eq!(me.is(200).body["administrator"], true);
     // The scheme's name has no case (RFC 9110, 11.1).
     let me = api.request("GET", "/api/me");
     let me = me.header("authorization", format!("bearer {}", session.text_of("token")));

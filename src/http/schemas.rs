@@ -86,22 +86,22 @@ named!(Phone, "Phone", {
 named!(LoginCode, "LoginCode", text("^[0-9]{6}$", "123456", "Six digits."));
 
 named!(Title, "Title", {
-    // No NUL, and not white space alone; `\s` means something else in each language.
-    let pattern = r"^[^\u0000]*[^\u0000\u0009-\u000d\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000][^\u0000]*$";
-    let description = "The name of the voucher: not white space alone, no NUL.";
+    // No control character, and not white space alone; `\s` means something else in each language.
+    let pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\u0000-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000][^\u0000-\u001f\u007f-\u009f]*$";
+    let description = "The name of the voucher: not white space alone, no control character.";
     text(pattern, "100 yuan for 80", description).min_length(Some(1)).max_length(Some(200))
 });
 
 named!(Subtitle, "Subtitle", {
-    value(Type::String, "A second line: no NUL.")
+    value(Type::String, "A second line: no control character.")
         .max_length(Some(200))
-        .pattern(Some(r"^[^\u0000]*$"))
+        .pattern(Some(r"^[^\u0000-\u001f\u007f-\u009f]*$"))
 });
 
 named!(Terms, "Terms", {
-    value(Type::String, "The conditions: no NUL.")
+    value(Type::String, "The conditions: no control character but line breaks and tabs.")
         .max_length(Some(2000))
-        .pattern(Some(r"^[^\u0000]*$"))
+        .pattern(Some(r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$"))
 });
 
 named!(Amount, "Amount", {

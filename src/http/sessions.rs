@@ -63,12 +63,15 @@ pub struct UserBody {
     pub nickname: String,
     /// First login.
     pub created_at: DateTime<Utc>,
+    /// Whether the phone is an administrator's by the configuration of now.
+    pub administrator: bool,
 }
 
-impl From<User> for UserBody {
-    fn from(user: User) -> Self {
+impl UserBody {
+    fn of(user: User, app: &App) -> Self {
+        let administrator = app.admin_phones.contains(&user.phone);
         let User { id, phone, nickname, created_at, .. } = user;
-        Self { id, phone, nickname, created_at }
+        Self { id, phone, nickname, created_at, administrator }
     }
 }
 
@@ -222,7 +225,8 @@ pub async fn create(
         let error = format!("a token could not be signed: {error}");
         ApiError::new(Code::Internal).caused_by(Level::ERROR, error)
     })?;
-    Ok((StatusCode::CREATED, Json(SessionCreated { token, user: user.into() })))
+    let user = UserBody::of(user, &app);
+    Ok((StatusCode::CREATED, Json(SessionCreated { token, user })))
 }
 
 /// The user to whom the token belongs.
@@ -234,7 +238,7 @@ pub async fn create(
     ))]
 pub async fn me(State(app): State<App>, session: Session) -> Result<Json<UserBody>, ApiError> {
     let user = users::find(app.database.pool(), session.user).await?;
-    user.map(|user| Json(user.into())).ok_or_else(user_is_gone)
+    user.map(|user| Json(UserBody::of(user, &app))).ok_or_else(user_is_gone)
 }
 
 /// Ends every session of the user, on all servers within about a second.

@@ -90,7 +90,7 @@ impl NewVoucher {
         }
     }
 
-    /// Checks it as the database does, and says in one sentence what is wrong.
+    /// Checks it as the database does, and that people can read it; says in one sentence what is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
         let Self { begin_time, end_time, .. } = *self;
         VoucherChange {
@@ -154,14 +154,18 @@ impl VoucherChange {
         if is_long(&self.terms, MAX_TERMS) {
             return Err("terms must have at most 2000 characters");
         }
-        for (text, what) in [
-            (&self.title, "title must not contain a NUL character"),
-            (&self.subtitle, "subtitle must not contain a NUL character"),
-            (&self.terms, "terms must not contain a NUL character"),
-        ] {
-            if text.as_ref().is_some_and(|text| text.contains('\0')) {
-                return Err(what);
-            }
+        // PostgreSQL takes no NUL; no other control character can be read, and a terminal obeys some.
+        let holds = |text: &Option<String>, is_wrong: fn(char) -> bool| {
+            text.as_ref().is_some_and(|text| text.contains(is_wrong))
+        };
+        if holds(&self.title, char::is_control) {
+            return Err("title must not contain a control character");
+        }
+        if holds(&self.subtitle, char::is_control) {
+            return Err("subtitle must not contain a control character");
+        }
+        if holds(&self.terms, |c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+            return Err("terms must not contain a control character but line breaks and tabs");
         }
         if !is_amount(self.price) {
             return Err("price must be 0 to 1000000000000");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 
 use axum::Router;
 use axum::extract::FromRef;
@@ -122,16 +123,19 @@ pub(super) async fn create(
     security(("token" = [])),
     responses(
         (status = 200, body = CrowdBody, description = "how far it is"),
+        (status = 204, description = "none was sent since the server started"),
         (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
-        (status = 404, description = "`crowd_not_found`: none was sent since the server started"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub(super) async fn find(
     State(PlayState { crowds, .. }): State<PlayState>,
     _: AdminSession,
-) -> Result<Json<CrowdBody>, ApiError> {
-    crowds.current().map(Json).ok_or(ApiError::new(Code::Added(&CROWD_NOT_FOUND)))
+) -> Response {
+    match crowds.current() {
+        Some(crowd) => Json(crowd).into_response(),
+        None => StatusCode::NO_CONTENT.into_response(),
+    }
 }
 
 /// Stops the crowd that is under way. Orders that it has stay.
