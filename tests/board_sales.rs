@@ -123,6 +123,96 @@ async fn a_sale_is_made_with_all_that_buyers_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_sale_is_made_once_however_often_its_button_is_pressed_and_if_the_answer_is_lost() {
+    let (api, _) = server(World::new().await).await;
+    let browser = board(&api, "en", DESKTOP).await;
+    let count = async || api.get("/api/vouchers").await.body.as_array().unwrap().len();
+    browser.click("#new-sale summary").await;
+    browser.fill("#title", "Dinner").await;
+    let press_twice = "(form => (form.requestSubmit(), form.requestSubmit(), true))(document.querySelector('#sale-form'))";
+    browser.value(press_twice).await;
+    browser.until_text("#sale-form-state", "The sale is created").await;
+    eventually("there is one more sale", async || count().await == 2).await;
+
+    // The server makes it, and the answer is lost on its way.
+    browser
+        .value(
+            "(window.fetch = (real => async (path, options) => {
+                const answer = await real(path, options);
+                if (options?.method !== 'POST' || path !== '/api/vouchers' || window.isLost) return answer;
+                window.isLost = true;
+                throw new TypeError('lost');
+            })(window.fetch), true)",
+        )
+        .await;
+    browser.fill("#title", "Lunch").await;
+    browser.click("#sale-form [type=submit]").await;
+    browser.until_text("#sale-form-state", "not known whether the sale was created").await;
+    browser.click("#sale-form [type=submit]").await;
+    browser.until_text("#sale-form-state", "The sale is created").await;
+    let titles = "[...document.querySelectorAll('#voucher option')].filter(one => one.text.includes('Lunch')).length";
+    browser.until(&format!("{titles} === 1")).await;
+    assert_eq!(count().await, 3);
+    // The same once more, on purpose, is another one.
+    browser.click("#sale-form [type=submit]").await;
+    eventually("there is one more sale", async || count().await == 4).await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hour_at_which_a_sale_begins_can_be_seen_on_a_phone() {
+    let (api, _) = server(World::new().await).await;
+    let browser = board(&api, "en", PHONE).await;
+    for summary in ["#edit-sale summary", "#new-sale summary"] {
+        browser.click(summary).await;
+    }
+    let too_narrow = "[...document.querySelectorAll('[type=datetime-local]')].filter(field => {
+        const free = field.cloneNode();
+        free.value = field.value;
+        free.style.width = 'max-content';
+        field.after(free);
+        const wanted = free.offsetWidth;
+        free.remove();
+        return wanted > field.offsetWidth;
+    }).length";
+    for size in [PHONE, (320, 640), DESKTOP] {
+        browser.resize(size).await;
+        assert_eq!(browser.value(too_narrow).await, 0, "{size:?}");
+        browser.until("document.documentElement.scrollWidth <= innerWidth").await;
+    }
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_operator_looks_at_first_is_above_the_fold() {
+    let (api, _) = server(World::new().await).await;
+    let browser = board(&api, "en", (1400, 900)).await;
+    browser.until_text("#figure-left", "40 of 40").await;
+    browser.until_text("#figure-verdict", "not audited yet").await;
+    let lowest = "Math.max(...['#figure-left', '#figure-orders', '#figure-verdict', '#plot-orders', 'dl.figures']
+        .map(one => document.querySelector(one).getBoundingClientRect().bottom))";
+    browser
+        .until(&format!("document.querySelector('#plot-orders canvas') && {lowest} <= 900"))
+        .await;
+    // Nobody needs a console that is full of ordinary answers.
+    let refusals = "performance.getEntriesByType('resource').filter(one => one.responseStatus >= 400).map(one => one.name)";
+    assert_eq!(browser.value(refusals).await, json!([]));
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_who_is_no_administrator_is_told_so_without_a_line_on_the_console() {
+    let (api, _) = server(World::new().await).await;
+    let browser = Browser::new("en", DESKTOP).await;
+    let token = api.world.token(1);
+    browser.open(&format!("http://{}/board#token={token}", api.address)).await;
+    browser.until_text("#login-state", "not an administrator").await;
+    let refusals = "performance.getEntriesByType('resource').filter(one => one.responseStatus >= 400).map(one => one.name)";
+    assert_eq!(browser.value(refusals).await, json!([]));
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sale_is_changed_where_its_form_was_changed_and_nowhere_else() {
     let (api, voucher) = server(World::new().await).await;
     order_of(&api, 1, &voucher).await;

@@ -1,29 +1,26 @@
 // The board: reads the figures once a second, and shows them.
 
-import * as form from "./board_form.js";
+import * as figures from "./board_figures.js";
 import * as login from "./board_login.js";
 import * as plots from "./board_plots.js";
 import * as verdict from "./board_verdict.js";
 import * as metrics from "./metrics.js";
-import { api, byId, element, fill, language, tabStorage, texts } from "./page.js";
+import { api, byId, element, fill, isolated, language, tabStorage, texts } from "./page.js";
 
 const EVERY_MS = 1000;
-// Latency and batches are of so many readings.
-const WINDOW = 10;
 
-const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
-const short = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 });
 const time = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
+const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
+const figure = figures.show;
 
-// The last readings of /metrics, the oldest first: {at, reading}.
-let readings = [];
 let vouchers = [];
 const CHOSEN = "board-voucher";
 // The sale that is watched: the one that the address names, else the one before a reload.
 let chosen = idOf(new URLSearchParams(location.search).get("voucher")) ?? idOf(tabStorage.get(CHOSEN));
 let turn = 0;
-// What the server's clock is ahead of this one's, in milliseconds, to a second.
-let ahead = 0;
+// How its sale stood at the last reading, and the sales that were audited here.
+let statusBefore = null;
+const audited = new Set();
 // What another module of this page does once a second.
 const everySecond = [];
 // What another module does with the sale that is watched.
@@ -36,21 +33,6 @@ const processes = new Set();
 // The id of a voucher, or null: an address may have anything in its place.
 function idOf(text) {
   return /^[1-9][0-9]{0,18}$/.test(text ?? "") ? text : null;
-}
-
-function figure(id, text, className = "") {
-  const place = byId(`figure-${id}`);
-  place.textContent = text;
-  place.className = className;
-}
-
-function milliseconds(seconds) {
-  if (seconds === null) return "–";
-  return seconds === Infinity ? texts.beyond : `${short.format(seconds * 1000)} ms`;
-}
-
-function inMs(seconds) {
-  return seconds === null ? null : Math.min(seconds, 5) * 1000;
 }
 
 // Says how live the figures are: `live`, `away`, `not_here` or `several`.
@@ -68,97 +50,32 @@ async function read() {
     api("GET", "/readyz"),
     chosen ? api("GET", `/api/vouchers/${chosen}`) : null,
   ]);
-  showStores(ready);
+  figures.showStores(ready);
   if (of !== chosen) return;
   if (sale?.ok) showSale(sale.body);
   else if (sale?.status === 404) chosen = null; // kept from another database
   if (text === null) {
     // A load balancer may answer for its servers, and keep their figures to itself.
     showLive(status === 404 || status === 403 ? "not_here" : "away");
-    readings = [];
+    figures.forgetReadings();
     plots.add({});
     return;
   }
   const reading = metrics.read(text);
   // Two that take turns are behind one address.
-  const comesBack = processes.has(reading.process) && readings.at(-1)?.reading.process !== reading.process;
-  showLive(comesBack && readings.length > 0 ? "several" : "live");
+  const before = figures.lastProcess();
+  showLive(before !== null && before !== reading.process && processes.has(reading.process) ? "several" : "live");
   processes.add(reading.process);
-  showFigures(reading, sale?.ok ? sale.body.stock : null);
+  figures.showReading(reading, sale?.ok ? sale.body.stock : null);
 }
 
 async function textOf(path) {
   try {
     const answer = await fetch(path, { signal: AbortSignal.timeout(5000) });
-    ahead = Date.parse(answer.headers.get("date")) - Date.now() || 0;
     return { status: answer.status, text: answer.ok ? await answer.text() : null };
   } catch {
     return { status: 0, text: null };
   }
-}
-
-function showStores(ready) {
-  const stores = { postgres: ready.body?.database, redis: ready.body?.redis };
-  for (const [id, word] of Object.entries(stores)) {
-    const isThere = word === "ok";
-    figure(id, isThere ? texts.ok : texts.unavailable, isThere ? "kept" : "broken");
-  }
-}
-
-function showFigures(reading, stock) {
-  const at = performance.now();
-  // Another process has counted other purchases.
-  if (readings.at(-1)?.reading.process !== reading.process) readings = [];
-  const before = readings.at(-1);
-  readings = [...readings, { at, reading }].slice(-WINDOW - 1);
-  figure(
-    "in-flight",
-    fill(texts.of_limit, { count: whole.format(reading.inFlight), limit: whole.format(reading.limit) }),
-  );
-  figure("queue", whole.format(reading.queue));
-  figure("strategy", reading.strategy);
-  if (!before) {
-    showOutcomes({}, reading.outcomes, 1);
-    return;
-  }
-  const seconds = (at - before.at) / 1000;
-  const now = metrics.since(before.reading, reading);
-  const lately = metrics.since(readings[0].reading, reading);
-  const orders = metrics.ordered(now.outcomes) / seconds;
-  const refusals = metrics.refused(now.outcomes) / seconds;
-  figure("orders", whole.format(orders));
-  figure("refused", whole.format(refusals));
-  figure("p50", milliseconds(metrics.quantile(lately.latency, 0.5)));
-  figure("p99", milliseconds(metrics.quantile(lately.latency, 0.99)));
-  const batch = metrics.mean(lately.batches);
-  figure("batch", batch === null ? "–" : short.format(batch));
-  showOutcomes(now.outcomes, reading.outcomes, seconds);
-  plots.add({
-    orders,
-    refusals,
-    stock,
-    p50: inMs(metrics.quantile(now.latency, 0.5)),
-    p99: inMs(metrics.quantile(now.latency, 0.99)),
-    inFlight: reading.inFlight,
-    queue: reading.queue,
-  });
-}
-
-function showOutcomes(now, all, seconds) {
-  const rows = Object.entries(all)
-    .filter(([, count]) => count > 0)
-    .sort((a, b) => b[1] - a[1]);
-  const cells = rows.map(([code, count]) =>
-    element(
-      "tr",
-      { "data-code": code },
-      element("th", { scope: "row" }, texts[`code_${code}`] ?? code),
-      element("td", { class: "number" }, whole.format((now[code] ?? 0) / seconds)),
-      element("td", { class: "number" }, whole.format(count)),
-    ),
-  );
-  const empty = element("tr", {}, element("td", { colSpan: 3 }, texts.none_yet));
-  byId("outcomes").replaceChildren(...(cells.length > 0 ? cells : [empty]));
 }
 
 export function showSale(voucher) {
@@ -170,6 +87,9 @@ export function showSale(voucher) {
   if (state.textContent !== text) state.textContent = text;
   state.dataset.status = status;
   figure("left", fill(texts.left_of, { left: whole.format(stock), all: whole.format(initial) }));
+  // Once, where somebody saw it sell out.
+  if (statusBefore === "on_sale" && status === "sold_out" && !audited.has(voucher.id)) audit();
+  statusBefore = status;
 }
 
 // The list of sales, and the one that is watched: the newest, where nobody chose.
@@ -183,7 +103,7 @@ async function readVouchers() {
 
 function showVouchers() {
   const select = byId("voucher");
-  const options = vouchers.map(({ id, title }) => [id, `${title} (${id})`]);
+  const options = vouchers.map(({ id, title }) => [id, `${isolated(title)} (${id})`]);
   if (chosen && !options.some(([id]) => id === chosen)) options.unshift([chosen, chosen]);
   if (options.length === 0) options.push(["", texts.no_sale]);
   const shown = Array.from(select.options, (option) => [option.value, option.text]);
@@ -194,9 +114,10 @@ function showVouchers() {
   select.value = chosen ?? "";
 }
 
-function choose(id) {
-  if (chosen && chosen !== id) plots.forgetStock();
+export function choose(id) {
+  if (chosen !== id) statusBefore = null;
   chosen = id;
+  figures.watchSale(id);
   for (const listener of saleListeners) listener(null);
   tabStorage.set(CHOSEN, id);
   const url = new URL(location.href);
@@ -204,6 +125,7 @@ function choose(id) {
   history.replaceState(null, "", url);
   byId("audit-verdict").replaceChildren();
   byId("audit-state").textContent = "";
+  figure("verdict", texts.not_audited);
   figure("left", "–");
   byId("sale-state").textContent = "";
 }
@@ -225,8 +147,7 @@ async function readNodes() {
   figure("known-nodes", String(rows.length));
 }
 
-// A session that has ended, or is no administrator's, leads back to the login. The shop may go on with
-// the latter.
+// A session that has ended, or is no administrator's, leads back to the login.
 function leave(answer) {
   watching += 1;
   byId("board").hidden = true;
@@ -252,19 +173,21 @@ export async function ask(method, path, body) {
   return answer;
 }
 
-// For another module: the sale that is watched, and the server's time.
+// For another module: the sale that is watched.
 export const chosenSale = () => chosen;
-export const serverNow = () => Date.now() + ahead;
 
 export async function watch() {
   watching += 1;
   const session = watching;
-  const allowed = await api("GET", "/api/nodes", { token: login.token() });
+  // Asked in this way, "no" is no error that a browser would write to its console.
+  const me = await api("GET", "/api/me", { token: login.token() });
   if (session !== watching) return;
-  if (allowed.status === 401 || allowed.status === 403) return leave(allowed);
+  if (me.status === 401 || me.status === 403) return leave(me);
+  if (me.ok && !me.body.administrator) return leave({ status: 403 });
   byId("login").hidden = true;
   byId("board").hidden = false;
   plots.start();
+  if (chosen) figures.watchSale(chosen);
   for (turn = 0; session === watching; turn += 1) {
     const begun = performance.now();
     const every5 = turn % 5 === 0 ? [readNodes(), readVouchers()] : [];
@@ -273,25 +196,13 @@ export async function watch() {
   }
 }
 
-export async function createSale(sale) {
-  const created = await ask("POST", "/api/vouchers", sale);
-  if (!created.ok) return created;
-  choose(created.body.id);
-  vouchers.unshift(created.body);
+// For another module: watches a sale that was just created.
+export function watchNew(voucher) {
+  choose(voucher.id);
+  vouchers.unshift(voucher);
   showVouchers();
-  showSale(created.body);
-  return created;
+  showSale(voucher);
 }
-
-byId("sale-form").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const state = byId("sale-form-state");
-  state.textContent = "";
-  const sale = form.newSale();
-  if (!sale) return;
-  const created = await createSale(sale);
-  state.textContent = created.ok ? texts.created : login.refusal(created);
-});
 
 byId("voucher").addEventListener("change", (event) => event.target.value && choose(event.target.value));
 
@@ -302,10 +213,11 @@ byId("logout").addEventListener("click", () => {
   login.show();
 });
 
-byId("audit").addEventListener("click", async () => {
-  if (!chosen) return;
+async function audit() {
   const [button, state, of] = [byId("audit"), byId("audit-state"), chosen];
+  if (!of || button.disabled) return;
   button.disabled = true;
+  audited.add(of);
   state.textContent = texts.auditing;
   byId("audit-verdict").replaceChildren();
   const answer = await api("POST", `/api/vouchers/${of}/audit`, { token: login.token(), timeout: 60_000 });
@@ -315,10 +227,14 @@ byId("audit").addEventListener("click", async () => {
     state.textContent = login.refusal(answer);
     return;
   }
-  const { orders, distinct_users: users, stock, initial_stock: initial } = answer.body;
-  state.textContent = fill(texts.audit_figures, { orders, users, stock, initial });
+  const { holds, orders, distinct_users: users, stock, initial_stock: initial } = answer.body;
+  figure("verdict", `${holds ? "✓" : "✗"} ${holds ? texts.all_kept : texts.some_broken}`, holds ? "kept" : "broken");
+  const [all, buyers, left, first] = [orders, users, stock, initial].map((count) => whole.format(count));
+  state.textContent = fill(texts.audit_figures, { orders: all, users: buyers, stock: left, initial: first });
   byId("audit-verdict").replaceChildren(verdict.ofAudit(answer.body));
-});
+}
+
+byId("audit").addEventListener("click", audit);
 
 login.start(watch);
 if (login.token()) watch();

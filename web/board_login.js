@@ -3,7 +3,8 @@
 import * as form from "./board_form.js";
 import { api, byId, element, fill, storage, tabStorage, texts } from "./page.js";
 
-const KEPT_AS = "session";
+// Apart from the shop's: who logs in or out here leaves the buyer there alone.
+const KEPT_AS = "board-session";
 const GIVEN = "board-token";
 
 // A demo's address carries a token behind the #, which no server sees. It leaves the address at once, and
@@ -16,7 +17,6 @@ function fromAddress() {
   history.replaceState(null, "", location.pathname + location.search);
 }
 
-// As the shop keeps it: whoever logs in here is logged in there.
 function keep(token, phone) {
   tabStorage.set(GIVEN, null);
   storage.set(KEPT_AS, JSON.stringify({ token, phone }));
@@ -70,13 +70,6 @@ async function logIn(phone, code) {
   }
   keep(created.body.token, created.body.user.phone);
   return true;
-}
-
-// Logs in as the administrator of a demonstration, without anything to fill in.
-export async function asDemoAdmin() {
-  const phone = byId("phone").dataset.demo;
-  const code = await sendCode(phone);
-  return Boolean(code) && (await logIn(phone, code));
 }
 
 export function show(why = "") {

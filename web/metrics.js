@@ -3,7 +3,7 @@
 const BUYING = "/api/vouchers/{id}/orders";
 
 // What the board needs of the text:
-// {process, outcomes: {code: count}, latency, batches, inFlight, limit, queue, strategy}, where `process`
+// {process, outcomes: {code: count}, latency, batches, inFlightPeak, limit, queuePeak, strategy}, where `process`
 // tells one server process from another, and a histogram is
 // {buckets: [[upper bound, count up to it]…], sum, count}.
 export function read(text) {
@@ -12,9 +12,9 @@ export function read(text) {
     latency: histogram(),
     batches: histogram(),
     process: null,
-    inFlight: 0,
+    inFlightPeak: 0,
     limit: 0,
-    queue: 0,
+    queuePeak: 0,
     strategy: "",
   };
   for (const line of text.split("\n")) {
@@ -30,14 +30,14 @@ function take(reading, name, label, value) {
     case "seckill_purchases_total":
       reading.outcomes[label.outcome] = value;
       break;
-    case "seckill_purchases_in_flight":
-      reading.inFlight = value;
+    case "seckill_purchases_in_flight_peak":
+      reading.inFlightPeak = value;
       break;
     case "seckill_purchases_limit":
       reading.limit = value;
       break;
-    case "seckill_order_queue_depth":
-      reading.queue = value;
+    case "seckill_order_queue_depth_peak":
+      reading.queuePeak = value;
       break;
     case "seckill_server_info":
       reading.strategy = label.strategy;

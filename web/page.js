@@ -57,6 +57,9 @@ export function fill(text, values) {
   return text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
+// `text` in a sentence, whatever direction its letters or their marks have (Unicode's isolates).
+export const isolated = (text) => `\u2068${text}\u2069`;
+
 // An element with these properties (`class`, `data-…` and `aria-…` are attributes) and children,
 // which are elements or text.
 export function element(name, properties = {}, ...children) {

@@ -11,7 +11,8 @@ use super::{board_orders, board_sale};
 use crate::http::Language;
 
 /// What runs on every board.
-const MODULES: [&str; 4] = ["board.js", "board_edit.js", "board_orders.js", "board_money.js"];
+const MODULES: [&str; 5] =
+    ["board.js", "board_create.js", "board_edit.js", "board_orders.js", "board_money.js"];
 
 /// The page of this site.
 pub(super) fn render(site: &Site, language: Language) -> String {
@@ -26,6 +27,7 @@ pub(super) fn render(site: &Site, language: Language) -> String {
         (login(texts, added))
         div #board hidden {
             (board_sale::sale(texts))
+            (lead(texts))
             (figures(texts))
             (plots(texts))
             (board_orders::orders(texts))
@@ -73,7 +75,7 @@ fn login(texts: &Board, added: Option<BoardAdditions>) -> Markup {
             form #login-form novalidate {
                 (field("phone", texts.phone, html! {
                     input #phone name="phone" type="tel" autocomplete="tel" required
-                        value=[demo_admin] data-demo=[demo_admin]
+                        value=[demo_admin]
                         aria-describedby="phone-error";
                 }))
                 button.quiet #send-code type="button" { (texts.send_code) }
@@ -99,29 +101,59 @@ pub fn field(id: &str, label: &str, input: Markup) -> Markup {
     }
 }
 
+/// What an operator looks at first: what is left, how fast it sells, whether every promise holds.
+fn lead(texts: &Board) -> Markup {
+    html! {
+        section.lead-figures aria-label=(texts.figures) {
+            dl {
+                div.figure.large {
+                    dt { (texts.stock_left) }
+                    dd #figure-left { "–" }
+                }
+                div.figure.large title=(texts.orders_note) {
+                    dt { (texts.orders_per_s) }
+                    dd #figure-orders { "–" }
+                    dd.peak #peak-orders {}
+                }
+                div.figure.large title=(texts.audit_about) {
+                    dt { (texts.verdict) }
+                    dd #figure-verdict { (texts.not_audited) }
+                    dd.peak {
+                        span #audit-state role="status" {}
+                        button.quiet #audit type="button" { (texts.audit_button) }
+                    }
+                }
+            }
+            figure.panel {
+                figcaption { (texts.plot_orders) }
+                div.plot #plot-orders role="img" aria-label=(texts.plot_orders) {}
+            }
+        }
+    }
+}
+
+/// The other figures, in one line.
 fn figures(texts: &Board) -> Markup {
     let figures = [
-        ("orders", texts.orders_per_s),
-        ("left", texts.stock_left),
-        ("refused", texts.refusals_per_s),
-        ("p50", texts.p50),
-        ("p99", texts.p99),
-        ("in-flight", texts.in_flight),
-        ("queue", texts.queue),
-        ("batch", texts.batch),
-        ("postgres", "PostgreSQL"),
-        ("redis", "Redis"),
-        ("known-nodes", texts.nodes_known),
-        ("strategy", texts.strategy),
+        ("refused", texts.refusals_per_s, texts.orders_note),
+        ("p50", texts.p50, texts.latency_note),
+        ("p99", texts.p99, texts.latency_note),
+        ("in-flight", texts.in_flight, texts.in_flight_note),
+        ("queue", texts.queue, texts.queue_note),
+        ("batch", texts.batch, texts.batch_note),
+        ("postgres", "PostgreSQL", texts.store_note),
+        ("redis", "Redis", texts.store_note),
+        ("known-nodes", texts.nodes_known, texts.nodes_title),
+        ("strategy", texts.strategy, texts.strategy_note),
     ];
     html! {
-        section aria-labelledby="figures-title" {
-            h2 #figures-title { (texts.figures) }
+        section aria-label=(texts.figures) {
             dl.figures {
-                @for (id, name) in figures {
-                    div.figure {
+                @for (id, name, note) in figures {
+                    div.figure title=(note) {
                         dt { (name) }
                         dd id={ "figure-" (id) } { "–" }
+                        @if id == "refused" { dd.peak #peak-refused {} }
                     }
                 }
             }
@@ -132,10 +164,10 @@ fn figures(texts: &Board) -> Markup {
 
 fn plots(texts: &Board) -> Markup {
     let plots = [
-        ("rates", texts.plot_rates),
+        ("refusals", texts.plot_refusals),
+        ("stock", texts.plot_stock),
         ("latency", texts.plot_latency),
         ("load", texts.plot_load),
-        ("stock", texts.plot_stock),
     ];
     html! {
         section aria-labelledby="plots-title" {
@@ -175,8 +207,6 @@ fn audit(texts: &Board) -> Markup {
         section.panel aria-labelledby="audit-title" {
             h2 #audit-title { (texts.audit_title) }
             p { (texts.audit_about) }
-            button.quiet #audit type="button" { (texts.audit_button) }
-            p #audit-state.state role="status" {}
             div #audit-verdict {}
         }
     }

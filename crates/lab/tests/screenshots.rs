@@ -60,7 +60,7 @@ async fn take(language: &str, suffix: &str, texts: [&str; 5]) {
     crowd(&server, &token, &large, 3_000).await;
     browser.until(is_over).await;
     browser.until_text("#sale-state", sold_out).await;
-    browser.value("document.querySelector('#figures-title').scrollIntoView()").await;
+    browser.value("document.querySelector('.lead-figures').scrollIntoView()").await;
     write(&format!("board{suffix}.png"), &browser.screenshot().await);
     browser.close_quietly().await;
 }

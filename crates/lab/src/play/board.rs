@@ -1,4 +1,4 @@
-//! What the board of a demonstration has more: a button that shows a whole sale, and crowds.
+//! What the board of a demonstration has more: the way to the stage, and crowds.
 
 use maud::{Markup, html};
 use seckill::pages::{BoardAdditions, field};
@@ -10,11 +10,8 @@ use super::crowd_sender::{MAX_ATTEMPTS, MAX_USERS};
 texts! {
     /// The texts of what is added to the board.
     Play {
-        demo_title: "See a flash sale happen", "看一场秒杀";
-        demo_about: "One click logs in as the administrator of this demonstration, puts 2,000 vouchers on sale and sends 20,000 made-up buyers, each trying three times at once. This works only here, where the server has its own private PostgreSQL and Redis.", "点击一次：以演示管理员登录，上架 2000 张优惠券，并派出 2 万名模拟买家，每人同时尝试三次。仅当服务器使用自带的私有 PostgreSQL 和 Redis 时可用。";
-        demo_button: "Start a demonstration sale", "开始演示";
-        demo_sale: "Demonstration: 100 yuan for 80", "演示：100 元券仅售 80 元";
-        demo_starting: "The sale begins in a few seconds.", "秒杀将在几秒后开始。";
+        stage_before: "To see a whole flash sale, from the countdown to the verdict:", "想看一场完整的秒杀，从倒计时到结论：";
+        stage_link: "watch one", "观看秒杀";
         promise_lost: "Every acknowledged order is in the database", "已确认的订单都在数据库中";
         promise_untold: "Every order was told to its buyer", "每个订单都已告知买家";
         promise_undersold: "Nobody refused while stock was left", "有库存时无人被拒绝";
@@ -26,10 +23,13 @@ texts! {
         crowd_button: "Start a crowd", "派出人群";
         crowd_stop: "Stop", "停止";
         crowd_progress: "Attempts that are over", "已完成的尝试";
+        crowd_sale: "At {title} ({id}): {users} buyers, {attempts} attempts each.", "活动 {title}（{id}）：{users} 名买家，每人尝试 {attempts} 次。";
+        crowd_unknown: "The server does not answer: how far the crowd is, is not known.", "服务器没有响应，暂时不知道人群的进度。";
+        latency_note: "A crowd counts the time of an answer from when its request was due, at the client; the figures above are the server's own.", "人群在客户端计时，从请求应发出的时刻算起；上方的数据由服务器自己计时。";
         phase_preparing: "The buyers are being made; the sale is awaited.", "正在创建买家，等待活动开始。";
         phase_running: "{done} of {total} attempts are over.", "已完成 {done} / {total} 次尝试。";
         phase_auditing: "All attempts are over, the database is audited.", "全部尝试已结束，正在审计数据库。";
-        phase_ended: "{answers} answers a second, {orders} orders in {seconds} s; p50 {p50}, p99 {p99}.", "每秒 {answers} 次响应，{seconds} 秒内 {orders} 单；p50 {p50}，p99 {p99}。";
+        phase_ended: "{answers} answers a second, {orders} orders in {seconds} s; at the client, from when a request was due: p50 {p50}, p99 {p99}.", "每秒 {answers} 次响应，{seconds} 秒内 {orders} 单；客户端计时（从请求应发出算起）p50 {p50}，p99 {p99}。";
         phase_stopped: "Stopped. The orders it made stay.", "已停止，已成交的订单保留。";
         phase_failed: "It failed: {reason}.", "失败：{reason}。";
     }
@@ -40,22 +40,15 @@ pub(super) fn additions(admin_phone: Option<&'static str>) -> BoardAdditions {
     BoardAdditions {
         module: "board_play.js",
         texts: |language| json!(Play::of(language)),
-        top: |language| demonstration(Play::of(language)),
+        top: |language| watch_link(Play::of(language)),
         panel: |language| crowd(Play::of(language)),
         admin_phone,
     }
 }
 
-fn demonstration(texts: &Play) -> Markup {
+fn watch_link(texts: &Play) -> Markup {
     html! {
-        section.panel.demonstration aria-labelledby="demonstration-title" {
-            div {
-                h2 #demonstration-title { (texts.demo_title) }
-                p { (texts.demo_about) }
-            }
-            button #demo.primary type="button" { (texts.demo_button) }
-            p #demo-state.state role="status" {}
-        }
+        p.note.stage { (texts.stage_before) " " a href="/watch" { (texts.stage_link) } }
     }
 }
 
@@ -77,7 +70,8 @@ fn crowd(texts: &Play) -> Markup {
                 button.quiet #stop-crowd type="button" disabled { (texts.crowd_stop) }
             }
             progress #crowd-progress max="1" value="0" aria-label=(texts.crowd_progress) hidden {}
-            p #crowd-state.state role="status" {}
+            p #crowd-sale.state {}
+            p #crowd-state.state role="status" title=(texts.latency_note) {}
             div #crowd-verdict {}
         }
     }

@@ -1,0 +1,73 @@
+// Making a sale: once, however often the button is pressed, and whatever becomes of the answer.
+
+import * as board from "./board.js";
+import * as form from "./board_form.js";
+import * as login from "./board_login.js";
+import { api, byId, texts } from "./page.js";
+
+// The list of sales is a second old at most.
+const LIST_IS_NEW_AFTER_MS = 1_100;
+const FORM = byId("sale-form");
+// The newest sale before a creation whose answer was lost, and what was asked for then; null: none was lost.
+let lost = null;
+
+async function newest() {
+  const list = await api("GET", "/api/vouchers?limit=100");
+  return list.ok ? list.body : null;
+}
+
+const isSame = (sale, voucher) =>
+  ["title", "subtitle", "terms"].every((name) => sale[name] === voucher[name]) &&
+  sale.stock === voucher.initial_stock &&
+  (sale.price ?? 0) === voucher.price &&
+  ["begin_time", "end_time"].every((name) => !sale[name] || Date.parse(sale[name]) === Date.parse(voucher[name]));
+
+// The sale that was made though its answer was lost: undefined when there is none, null when nobody can say.
+async function made(sale) {
+  await new Promise((go) => setTimeout(go, LIST_IS_NEW_AFTER_MS));
+  const list = await newest();
+  if (!list) return null;
+  return list.find((voucher) => BigInt(voucher.id) > BigInt(lost.before) && isSame(sale, voucher));
+}
+
+// Creates `sale` unless it was created by the press before. Returns what there is to say.
+async function create(sale) {
+  const request = JSON.stringify(sale);
+  if (lost?.request !== request) {
+    const list = await newest();
+    if (!list) return texts.unreachable;
+    lost = { request, before: list[0]?.id ?? "0" };
+  } else {
+    const voucher = await made(sale);
+    if (voucher === null) return texts.create_unknown;
+    if (voucher) return watch(voucher);
+  }
+  const created = await board.ask("POST", "/api/vouchers", sale);
+  if (created.ok) return watch(created.body);
+  if (created.status === 0) return texts.create_unknown;
+  // An answer of 500 or more may be that of a database which has created it.
+  if (created.status < 500) lost = null;
+  return login.refusal(created);
+}
+
+function watch(voucher) {
+  lost = null;
+  board.watchNew(voucher);
+  return texts.created;
+}
+
+FORM.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const [button, state] = [FORM.querySelector("[type=submit]"), byId("sale-form-state")];
+  if (button.disabled) return;
+  state.textContent = "";
+  const sale = form.newSale();
+  if (!sale) return;
+  button.disabled = true;
+  state.textContent = texts.creating;
+  try {
+    state.textContent = await create(sale);
+  } finally {
+    button.disabled = false;
+  }
+});
