@@ -56,5 +56,6 @@ mod smoke;
 mod sms;
 mod storefront;
 mod storefront_payments;
+mod storefront_stillness;
 mod tidy;
 mod worlds;

@@ -1,6 +1,6 @@
 // A voucher: counts down, sells, and says what became of the user's order.
 
-import { clock, money, setText } from "./format.js";
+import { clock, money, setText, shortClock } from "./format.js";
 import { serverNow } from "./live.js";
 import { ask, doubt, isLive, learn, orderOf } from "./my_orders.js";
 import { OrderActions } from "./order_actions.js";
@@ -11,16 +11,21 @@ const MAX_TRIES = 4;
 const dates = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
 const numbers = new Intl.NumberFormat(language);
 
+// The last seconds of a countdown are red.
+const SOON_MS = 10_000;
+
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export class Card {
   constructor(voucher) {
     const id = `voucher-${voucher.id}`;
-    this.title = element("h2", { id });
+    this.title = element("h2", { id, tabIndex: -1 });
     this.badge = element("span", { class: "badge" });
+    this.yours = element("span", { class: "badge yours", hidden: true }, texts.yours);
     this.subtitle = element("p", { class: "subtitle" });
     this.price = element("strong", {});
     this.value = element("span", { class: "value" });
+    this.prices = element("p", { class: "price" }, this.price, this.value);
     this.stock = element("span", { class: "stock" });
     this.meter = element("progress", { "aria-labelledby": id });
     this.countdown = element("p", { class: "countdown" });
@@ -32,6 +37,9 @@ export class Card {
     this.message = element("p", { class: "message", role: "status", tabIndex: -1 });
     this.actions = new OrderActions(this.message);
     this.action = element("div", { class: "action" }, this.countdown, this.button);
+    this.timeToPay = element("p", { class: "time-to-pay" });
+    // Each state of a card has its place before it comes: nothing moves when one follows the other.
+    this.slot = element("div", { class: "slot" }, this.timeToPay, this.action, this.actions.node);
     this.termsText = element("p");
     this.terms = element("details", { class: "terms" }, element("summary", {}, texts.terms), this.termsText);
     this.node = element(
@@ -40,15 +48,14 @@ export class Card {
       element(
         "div",
         { class: "card-top" },
-        element("div", { class: "card-head" }, this.title, this.badge),
+        element("div", { class: "badges" }, this.badge, this.yours),
+        this.title,
         this.subtitle,
       ),
-      element("p", { class: "price" }, this.price, this.value),
+      this.prices,
       element("div", { class: "stock-line" }, this.meter, this.stock),
-      this.action,
-      this.actions.node,
-      this.when,
-      this.message,
+      element("div", { class: "room" }, this.when, this.message),
+      this.slot,
       this.terms,
     );
     this.button.addEventListener("click", () => this.buy());
@@ -72,11 +79,13 @@ export class Card {
     this.render();
   }
 
-  describe({ subtitle, price, value, terms }) {
+  describe({ subtitle, price, value, terms, pay_within_s: payWithin }) {
     setText(this.subtitle, subtitle);
     this.subtitle.hidden = !subtitle;
     setText(this.price, price ? money(price) : texts.free);
     setText(this.value, value ? fill(texts.worth, { value: money(value) }) : "");
+    this.prices.hidden = !price && !value;
+    setText(this.timeToPay, price ? fill(texts.time_to_pay, { time: shortClock(payWithin * 1000) }) : "");
     setText(this.termsText, terms);
     this.terms.hidden = !terms;
   }
@@ -101,13 +110,19 @@ export class Card {
     this.node.dataset.status = status;
     this.node.dataset.owned = String(this.isOwned());
     setText(this.badge, texts[status]);
-    this.action.hidden = this.order?.status === "unpaid";
+    this.yours.hidden = !this.isOwned();
+    const isUnpaid = this.order?.status === "unpaid";
+    this.action.hidden = isUnpaid;
+    this.timeToPay.hidden = isUnpaid || this.isOwned();
+    this.slot.classList.toggle("priced", isUnpaid || this.voucher.price > 0);
     this.actions.render();
     const counts = status === "upcoming";
     this.countdown.hidden = !counts;
     this.button.hidden = counts;
     setText(this.label, texts.begins_in);
     setText(this.digits, clock(this.begin - now));
+    this.countdown.dataset.soon = String(counts && this.begin - now <= SOON_MS);
+    this.when.dataset.soon = String(!counts && status !== "ended" && this.end - now <= SOON_MS);
     this.button.disabled = this.isBusy || this.isOwned() || status !== "on_sale";
     setText(this.button, this.buttonText(status));
     setText(this.when, this.whenText(status, now));
@@ -125,6 +140,11 @@ export class Card {
     if (status === "ended") return fill(texts.ended_at, { at: at(this.end) });
     const soon = this.end - now < 86_400_000;
     return soon ? fill(texts.ends_in, { time: clock(this.end - now) }) : fill(texts.ends_at, { at: at(this.end) });
+  }
+
+  // Where a reader goes on who asked for what is new.
+  focus() {
+    this.title.focus();
   }
 
   say(text, kind = "") {
@@ -180,7 +200,10 @@ export class Card {
     }
     // A button that is disabled loses the focus; a buyer who has gone on keeps it.
     const hasFocus = [document.body, this.button].includes(document.activeElement);
-    if (hasFocus && (this.button.disabled || this.action.hidden)) this.message.focus();
+    if (!hasFocus) return;
+    if (this.button.disabled || this.action.hidden) this.message.focus({ preventScroll: true });
+    // It is above the button, and so in view in most cases; then nothing is scrolled.
+    this.message.scrollIntoView({ block: "nearest" });
   }
 
   // A purchase that is sent again is made once: the server names the order that there is.

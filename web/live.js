@@ -22,6 +22,16 @@ function learn(from, to = Infinity, sent = 0) {
   offset = offset === null ? lowest : Math.min(Math.max(offset, lowest), to - sent);
 }
 
+// A page of the vouchers, from before the one of this id: the answer of the API, which also says the time.
+export async function readVouchers(before = null) {
+  const sent = performance.now();
+  const answer = await api("GET", `/api/vouchers${before ? `?before=${before}` : ""}`);
+  const date = Date.parse(answer.headers.get("date"));
+  // Whole seconds: it may be almost a second later.
+  if (answer.ok && Number.isFinite(date)) learn(date, date + 1_000, sent);
+  return answer;
+}
+
 // A little more or less, so that those who wait together do not ask together.
 const about = (ms) => ms * (0.8 + 0.4 * Math.random());
 
@@ -36,14 +46,10 @@ export function watch({ heard, state }) {
 
   // One question at a time. What is answered when the stream is back is older than what that has said.
   async function poll() {
-    const sent = performance.now();
-    const answer = await api("GET", "/api/vouchers");
+    const answer = await readVouchers();
     if (!isPolling) return;
     pollTimer = setTimeout(poll, about(POLL_EVERY_MS));
     if (!answer.ok) return state("offline");
-    const date = Date.parse(answer.headers.get("date"));
-    // Whole seconds: it may be almost a second later.
-    if (Number.isFinite(date)) learn(date, date + 1_000, sent);
     state("polling");
     heard(answer.body);
   }
@@ -94,6 +100,7 @@ export function watch({ heard, state }) {
       // Closed: refused, there is no room. Otherwise the browser connects again when `retry` says.
       const refused = opened.readyState === EventSource.CLOSED;
       if (refused) streamTimer = setTimeout(open, about(STREAM_AGAIN_AFTER_MS));
+      else state("offline");
       startPolling(refused ? 0 : about(POLL_EVERY_MS));
     });
   }

@@ -76,7 +76,7 @@ export class OrderActions {
     }
     // A button that is disabled, or gone, loses the focus; a buyer who has gone on keeps it.
     if (document.activeElement !== document.body) return;
-    if (button.checkVisibility()) button.focus();
+    if (button.checkVisibility({ visibilityProperty: true })) button.focus();
     else this.message.focus();
   }
 

@@ -32,9 +32,11 @@ class Row {
     this.status = element("span", { class: "order-status" });
     this.message = element("p", { class: "message", role: "status", tabIndex: -1 });
     this.actions = new OrderActions(this.message);
+    // An unpaid order has buttons and messages, whose room stays when they go: the orders below do not move.
+    const roomy = order.status === "unpaid" ? " roomy" : "";
     this.node = element(
       "li",
-      { class: "order" },
+      { class: `order${roomy}` },
       element("strong", {}, name || `№ ${order.voucher_id}`),
       this.status,
       element("span", { class: "order-amount" }, order.amount ? money(order.amount) : texts.free),

@@ -1,36 +1,99 @@
-// The shop: a card a voucher, and the user's orders.
+// The shop: a card a voucher, and the user's orders. Cards have their order from when the page was loaded, or
+// from when somebody asked for what is new: nothing moves under a finger.
 
 import { Card } from "./card.js";
 import { setText } from "./format.js";
-import { watch } from "./live.js";
+import { readVouchers, watch } from "./live.js";
 import { onOrders } from "./my_orders.js";
 import { knowTitle, renderOrders, showOrders } from "./orders.js";
-import { api, byId, texts } from "./page.js";
+import { byId, fill, texts } from "./page.js";
 import { logIn, logOut, onSession } from "./session.js";
 
-const PAGE = 20;
+const READ_AGAIN_AFTER_MS = 2_000;
+// Where a sale stands in the list; what is in neither place is over.
+const PLACES = { on_sale: 0, paused: 1, upcoming: 2 };
 const cards = new Map(); // by voucher
-const list = byId("vouchers");
+const waiting = new Map(); // vouchers that are new since the cards were arranged, by id
+const [list, overList] = [byId("vouchers"), byId("over-vouchers")];
 const more = byId("more-vouchers");
+const news = byId("new-sales");
+let isArranged = false;
 
-function show(vouchers) {
-  for (const voucher of vouchers) {
-    knowTitle(voucher);
-    const known = cards.get(voucher.id);
-    if (known) {
-      known.update(voucher);
-      continue;
-    }
-    const card = new Card(voucher);
-    cards.set(voucher.id, card);
-    // Newest first: ids grow.
-    const later = [...list.children].find((node) => BigInt(node.dataset.id) < BigInt(voucher.id));
-    card.node.dataset.id = voucher.id;
-    list.insertBefore(card.node, later ?? null);
-  }
-  byId("nothing-yet").hidden = cards.size > 0;
-  if (cards.size === PAGE) more.hidden = false;
+const place = (card) => PLACES[card.status()] ?? 3;
+const newestFirst = (a, b) => (BigInt(a.voucher.id) < BigInt(b.voucher.id) ? 1 : -1);
+
+// On sale first, then what comes soonest, then what is over.
+function inOrder(a, b) {
+  const difference = place(a) - place(b);
+  if (difference !== 0) return difference;
+  const isUpcoming = place(a) === PLACES.upcoming && a.begin !== b.begin;
+  return isUpcoming ? a.begin - b.begin : newestFirst(a, b);
 }
+
+// Appends these cards to the lists, in their order.
+function append(some) {
+  for (const card of some.sort(inOrder)) (place(card) === 3 ? overList : list).append(card.node);
+  const [all, over] = [cards.size, overList.childElementCount];
+  byId("nothing-yet").hidden = all > 0;
+  byId("nothing-on").hidden = all === 0 || over < all;
+  byId("over").hidden = over === 0;
+  setText(byId("over-count"), fill(texts.over, { count: over }));
+}
+
+function makeCards(vouchers) {
+  const made = vouchers.filter(({ id }) => !cards.has(id)).map((voucher) => new Card(voucher));
+  for (const card of made) {
+    cards.set(card.voucher.id, card);
+    knowTitle(card.voucher);
+  }
+  return made;
+}
+
+// Shows what waited, and brings all cards into the order of now. Returns the cards that are new.
+function arrange() {
+  isArranged = true;
+  const made = makeCards([...waiting.values()]);
+  waiting.clear();
+  append([...cards.values()]);
+  announce();
+  return made;
+}
+
+function announce() {
+  const count = waiting.size;
+  const text = count === 1 ? texts.new_sale : fill(texts.new_sales, { count });
+  if (count > 0) setText(news, text);
+  news.classList.toggle("waits", count > 0);
+}
+
+function hear(vouchers) {
+  for (const voucher of vouchers) {
+    const card = cards.get(voucher.id);
+    if (card) card.update(voucher);
+    else waiting.set(voucher.id, voucher);
+    knowTitle(voucher);
+  }
+  if (!isArranged) return;
+  // Where there is no card, none can move.
+  if (cards.size === 0 && waiting.size > 0) arrange();
+  else announce();
+}
+
+// The first page of the list. A server that cannot say it now may still send events.
+async function load() {
+  const answer = await readVouchers();
+  if (answer.ok) {
+    hear(answer.body);
+    more.hidden = !answer.headers.get("link");
+  }
+  if (!isArranged && (answer.ok || waiting.size > 0)) arrange();
+  if (!answer.ok) setTimeout(load, READ_AGAIN_AFTER_MS * (0.8 + 0.4 * Math.random()));
+}
+
+news.addEventListener("click", () => {
+  const [first] = arrange().sort(inOrder);
+  first?.focus();
+});
 
 onOrders({
   learnt: (order) => cards.get(order.voucher_id)?.learn(),
@@ -62,10 +125,11 @@ byId("log-out").addEventListener("click", async () => {
 });
 
 more.addEventListener("click", async () => {
-  const before = list.lastElementChild?.dataset.id;
-  const answer = await api("GET", `/api/vouchers?before=${before}`);
+  const [oldest] = [...cards.values()].sort(newestFirst).slice(-1);
+  const answer = await readVouchers(oldest?.voucher.id);
   if (!answer.ok) return;
-  show(answer.body);
+  // Behind those that are there: none of them moves.
+  append(makeCards(answer.body));
   more.hidden = !answer.headers.get("link");
 });
 
@@ -85,13 +149,14 @@ addEventListener("hashchange", route);
 route();
 
 watch({
-  heard: show,
+  heard: hear,
   state(state) {
     const line = byId("connection");
     line.dataset.state = state;
     setText(line, texts[state]);
   },
 });
+load();
 setInterval(() => {
   for (const card of cards.values()) card.render();
   renderOrders();

@@ -17,6 +17,10 @@ texts! {
         my_orders: "My orders", "我的订单";
         nothing_yet: "There is no sale yet. New ones appear here by themselves.",
             "暂无活动，新活动会自动出现在这里。";
+        nothing_on: "Nothing is on sale now. What is over stands below.", "当前没有进行中的活动，已结束的在下方。";
+        over: "Over ({count})", "已结束（{count}）";
+        new_sale: "1 new sale", "1 个新活动";
+        new_sales: "{count} new sales", "{count} 个新活动";
         more: "Older ones", "查看更多";
 
         connecting: "Connecting …", "正在连接……";
@@ -29,7 +33,9 @@ texts! {
         paused: "Paused", "已暂停";
         sold_out: "Sold out", "已售罄";
         ended: "Over", "已结束";
+        yours: "Yours", "已抢到";
         free: "Free", "免费";
+        time_to_pay: "{time} to pay once it is yours", "下单后需在 {time} 内支付";
         worth: "worth {value}", "价值 {value}";
         terms: "Terms", "使用规则";
         left: "{left} of {all} left", "剩余 {left} / {all}";
@@ -78,7 +84,7 @@ texts! {
         next_try: "Next try in {seconds} s ({number} of {all}).",
             "{seconds} 秒后重试（第 {number} 次，共 {all} 次）。";
         try_again: "Try again in a moment.", "请稍后再试。";
-        unknown: "The server cannot be reached. It is not known yet whether you have the voucher; this page asks as soon as it can.",
+        unknown: "The server cannot be reached. Whether you have it is not known yet; this page asks as soon as it can.",
             "连不上服务器，暂时不知道是否已经抢到；恢复后本页会自动查询。";
         not_bought: "You do not have it. You can try again.", "没有抢到，可以再试一次。";
         no_connection: "The server cannot be reached.", "无法连接服务器。";
@@ -87,8 +93,8 @@ texts! {
         log_in: "Log in", "登录";
         log_out: "Log out", "退出登录";
         logged_out: "You are logged out, on all devices.", "已在所有设备上退出登录。";
-        logged_out_here: "You are logged out in this browser. The server could not be told: log in and out again to end the session there, too.",
-            "已在本浏览器退出，但未能通知服务器；请稍后重新登录并退出一次，使登录状态在服务器上失效。";
+        logged_out_here: "Logged out here. The server could not be told: log in and out again.",
+            "已在此退出，但未能通知服务器；请稍后重新登录并退出一次。";
         logged_in_as: "Logged in as", "当前用户";
         phone: "Phone number", "手机号";
         phone_hint: "11 digits, or with + and the country code. The first login makes an account.",
@@ -142,19 +148,32 @@ fn content(texts: &Storefront) -> Markup {
                     button.link #log-out type="button" { (texts.log_out) }
                 }
             }
-            p.lead { (texts.lead) }
-            p.hint #account-notice role="status" {}
+            div.lead {
+                p { (texts.lead) }
+                p #account-notice role="status" {}
+            }
         }
         div.bar {
             nav.tabs aria-label=(texts.title) {
                 a href="#all" aria-current="page" { (texts.vouchers) }
                 a href="#orders" { (texts.my_orders) }
             }
+        }
+        div.line {
             p.connection #connection role="status" data-state="connecting" { (texts.connecting) }
+            // It has its place before there is anything to say: what stands below does not move.
+            div role="status" {
+                button.quiet #new-sales type="button" { (texts.new_sale) }
+            }
         }
         section #vouchers-view aria-label=(texts.vouchers) {
             ul.cards #vouchers {}
             p.empty #nothing-yet hidden { (texts.nothing_yet) }
+            p.empty #nothing-on hidden { (texts.nothing_on) }
+            details #over hidden {
+                summary #over-count {}
+                ul.cards #over-vouchers {}
+            }
             p.more { button.quiet #more-vouchers type="button" hidden { (texts.more) } }
         }
         section #orders-view aria-label=(texts.my_orders) hidden {
