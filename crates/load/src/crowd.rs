@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::LoadError;
 use super::latency::{Latencies, LatencyMs};
 use super::outcome::{NOT_SENT, ORDERED};
-use super::rush::{MAX_REQUESTS, PlannedRequest, RushPlan, RushResult};
+use super::rush::{BuyerChanges, MAX_REQUESTS, PlannedRequest, RushPlan, RushResult};
 use super::target::{Target, TargetNode};
 use super::told::Told;
 
@@ -44,6 +44,13 @@ pub struct CrowdPlan {
     /// report. By default all are made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_ms: Option<u64>,
+    /// The attempts come evenly within so many milliseconds, in the order of the buyers. By default all at
+    /// once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrive_within_ms: Option<u64>,
+    /// Whether there are lines that tell of each buyer.
+    #[serde(default)]
+    pub tells_buyers: bool,
 }
 
 fn default_answer_timeout_ms() -> u64 {
@@ -111,6 +118,7 @@ impl CrowdPlan {
             answer_timeout: Duration::from_millis(self.answer_timeout_ms),
             total_timeout: Duration::from_millis(self.total_timeout_ms),
             begin_within: self.for_ms.map(Duration::from_millis),
+            arrive_within: self.arrive_within_ms.map(Duration::from_millis),
             seed: self.seed,
             may_lack_connections: false,
         })
@@ -135,7 +143,21 @@ impl CrowdPlan {
     }
 }
 
-/// One line of a crowd's output: `{"progress":{…}}` or, last, `{"report":{…}}`.
+/// What has happened since the last such line.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuyersTold {
+    /// From the first line on, in milliseconds.
+    pub at_ms: u64,
+    /// Requests that have their outcome, in all.
+    pub done: u64,
+    /// Those of them that were told yes.
+    pub ordered: u64,
+    /// The buyers in another state, by their index in the plan.
+    pub changes: BuyerChanges,
+}
+
+/// One line of a crowd's output: `{"progress":{…}}`, `{"told":{…}}` where the plan asks for it, or, last,
+/// `{"report":{…}}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CrowdLine {
@@ -146,6 +168,8 @@ pub enum CrowdLine {
         /// Requests in the plan.
         total: u64,
     },
+    /// What each buyer was told.
+    Told(BuyersTold),
     /// The end.
     Report(CrowdReport),
 }

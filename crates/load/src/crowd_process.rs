@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
 use super::LoadError;
-use super::crowd::{CrowdLine, CrowdPlan, CrowdReport};
+use super::crowd::{BuyersTold, CrowdLine, CrowdPlan, CrowdReport};
 
 /// Lets a process of the program `exe` send the crowd. `progress` is told, some times a
 /// second, how many attempts have their outcome. Dropping the future ends the crowd.
@@ -22,6 +22,37 @@ pub async fn send(
     exe: &Path,
     plan: &CrowdPlan,
     mut progress: impl FnMut(u64),
+) -> Result<CrowdReport, LoadError> {
+    let hear = |line| {
+        if let CrowdLine::Progress { done, .. } = line {
+            progress(done);
+        }
+    };
+    run(exe, plan, hear).await
+}
+
+/// The same for a plan with [`CrowdPlan::tells_buyers`]: `told` hears what each buyer was told.
+///
+/// # Errors
+///
+/// As [`send`].
+pub async fn send_telling(
+    exe: &Path,
+    plan: &CrowdPlan,
+    mut told: impl FnMut(BuyersTold),
+) -> Result<CrowdReport, LoadError> {
+    let hear = |line| {
+        if let CrowdLine::Told(of_buyers) = line {
+            told(of_buyers);
+        }
+    };
+    run(exe, plan, hear).await
+}
+
+async fn run(
+    exe: &Path,
+    plan: &CrowdPlan,
+    mut hear: impl FnMut(CrowdLine),
 ) -> Result<CrowdReport, LoadError> {
     let mut child = Command::new(exe)
         .arg("crowd")
@@ -43,8 +74,8 @@ pub async fn send(
     // A line that is none of a crowd's is no report either, and that is what is said of it.
     while let Ok(Some(line)) = lines.next_line().await {
         match serde_json::from_str(&line) {
-            Ok(CrowdLine::Progress { done, .. }) => progress(done),
             Ok(CrowdLine::Report(result)) => report = Some(result),
+            Ok(line) => hear(line),
             Err(_) => {}
         }
     }

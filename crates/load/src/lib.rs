@@ -7,6 +7,7 @@
 //!
 //! 1. [`rush`]: everybody at once. Opens the connections, drops one barrier, and
 //!    brings back exactly one [`rush::RequestAnswer`] for every [`rush::PlannedRequest`].
+//!    `progress` is how far it has come.
 //! 2. `assignment`: which request goes over which connection; pure.
 //! 3. `connection`: one HTTP/1.1 connection, and what is known when it breaks.
 //! 4. [`target`]: how an attempt is written; [`template`]: its texts; [`answer_rules`]: how its answers are
@@ -30,6 +31,7 @@ mod examples;
 pub mod latency;
 mod open_files;
 pub mod outcome;
+mod progress;
 pub mod rush;
 pub mod target;
 pub mod template;

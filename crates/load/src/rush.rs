@@ -1,5 +1,6 @@
 //! The rush: everybody at once. One barrier releases all connections, and each of them sends one
 //! request after another. A request is sent at most once, and has exactly one [outcome](super::outcome).
+//! With [`RushPlan::arrive_within`] the buyers come one after another instead.
 //!
 //! **What a latency is.** A request's clock starts when the request is *due*, and stops when its answer
 //! has been read to the end or given up. The first request of a connection is due when the barrier opens,
@@ -12,13 +13,12 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::LoadError;
 pub use super::assignment::PlannedRequest;
@@ -28,6 +28,7 @@ use super::examples::Examples;
 pub use super::examples::{AnswerExample, EXAMPLE_BYTES};
 use super::open_files::check_connections;
 use super::outcome::{CodeAndOrder, NO_ANSWER, NOT_SENT};
+pub use super::progress::{BuyerChanges, BuyerStates, Progress};
 use super::target::{Target, TargetNode};
 
 /// The most requests of one rush. They and their answers are held in memory.
@@ -66,11 +67,22 @@ pub struct RushPlan {
     pub total_timeout: Duration,
     /// From the opening of the barrier: when this is over, no further attempt begins. `None`: all are made.
     pub begin_within: Option<Duration>,
+    /// So long after the opening of the barrier the last request is due, and the others evenly before it, in
+    /// the plan's order. `None`: all are due at once.
+    pub arrive_within: Option<Duration>,
     /// Decides the order of the buyers.
     pub seed: u64,
     /// Whether a rush goes on whose connections cannot all be opened before the barrier. Each request of such
     /// a connection tries again, and is [`NOT_SENT`] in the end. Otherwise the rush fails.
     pub may_lack_connections: bool,
+}
+
+impl RushPlan {
+    /// When a request is due, after the opening of the barrier, where they do not all come at once.
+    fn arrival(&self, request: usize) -> Option<Duration> {
+        let share = (request + 1) as f64 / self.requests.len() as f64;
+        self.arrive_within.map(|within| within.min(MAX_TIMEOUT).mul_f64(share))
+    }
 }
 
 /// What became of one request.
@@ -109,21 +121,6 @@ pub struct RushResult {
     pub elapsed: Duration,
     /// Some of the answers that are not known, and why some did not come.
     pub examples: Vec<AnswerExample>,
-}
-
-/// How far a load has come. It is an atomic, because a message for every answer would be work in the
-/// middle of what is measured.
-#[derive(Debug, Default)]
-pub struct Progress {
-    done: AtomicU64,
-}
-
-impl Progress {
-    /// Requests that have their outcome.
-    #[must_use]
-    pub fn done(&self) -> u64 {
-        self.done.load(Ordering::Relaxed)
-    }
 }
 
 /// Sends the plan and waits for all its answers. Dropping the future ends the rush.
@@ -231,7 +228,15 @@ impl RushWorker {
         let mut due = start;
         let mut answers = Vec::with_capacity(self.requests.len());
         let begin_within = self.rush.plan.begin_within;
-        for request in std::mem::take(&mut self.requests) {
+        let mut requests = std::mem::take(&mut self.requests);
+        if self.rush.plan.arrive_within.is_some() {
+            requests.sort_unstable();
+        }
+        for request in requests {
+            if let Some(after) = self.rush.plan.arrival(request) {
+                due = due.max(start + after);
+                sleep_until(due.min(self.rush.deadline)).await;
+            }
             if begin_within.is_some_and(|limit| due - start >= limit) {
                 break;
             }
@@ -239,8 +244,8 @@ impl RushWorker {
             let ended = Instant::now();
             let buyer = self.rush.plan.requests[request].buyer;
             let (latency, at) = (ended - due, ended - start);
+            self.rush.progress.add(buyer, &outcome);
             answers.push(RequestAnswer { request, buyer, outcome, order_id, latency, at });
-            self.rush.progress.done.fetch_add(1, Ordering::Relaxed);
             due = ended;
         }
         (answers, due)

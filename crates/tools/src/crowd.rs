@@ -1,7 +1,7 @@
 //! `seckill crowd` (hidden): the process of its own from which a crowd is sent. One [`CrowdPlan`]
 //! as JSON on stdin, [`CrowdLine`]s on stdout.
 //!
-//! It cannot outlive its owner by much: a line is written ten times a second whether or
+//! It cannot outlive its owner by much: a line is written ten times a second or more, whether or
 //! not there is anything new, and the first that finds no reader ends the process.
 
 use std::pin::pin;
@@ -10,16 +10,18 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use load::crowd::{CrowdLine, CrowdPlan, CrowdReport};
-use load::rush::{self, Progress};
+use load::crowd::{BuyersTold, CrowdLine, CrowdPlan, CrowdReport};
+use load::rush::{self, BuyerStates, Progress};
 
 /// The longest plan that is read, in bytes: a million buyers with their tokens.
 const MAX_PLAN_BYTES: u64 = 512 * 1024 * 1024;
 
 /// Between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+/// The same where they tell of each buyer: somebody watches.
+const BUYERS_EVERY: Duration = Duration::from_millis(50);
 
 /// Runs the subcommand on this process' stdin and stdout.
 ///
@@ -44,19 +46,34 @@ pub async fn run_on(
     ensure!(json.len() as u64 <= MAX_PLAN_BYTES, "the plan is longer than {MAX_PLAN_BYTES} bytes");
     let plan: CrowdPlan =
         serde_json::from_slice(&json).context("the plan on stdin is not a crowd's plan")?;
-    let progress = Arc::new(Progress::default());
+    let (progress, every) = match plan.tells_buyers {
+        true => (Progress::of_buyers(plan.buyers.len()), BUYERS_EVERY),
+        false => (Progress::default(), PROGRESS_EVERY),
+    };
+    let progress = Arc::new(progress);
     let mut rush = pin!(rush::run(plan.rush_plan()?, Arc::clone(&progress)));
-    let mut tick = interval(PROGRESS_EVERY);
+    let mut tick = interval(every);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (begun, mut seen) = (Instant::now(), BuyerStates::default());
+    let mut line = || match plan.tells_buyers {
+        true => CrowdLine::Told(BuyersTold {
+            at_ms: begun.elapsed().as_millis() as u64,
+            done: progress.done(),
+            ordered: progress.ordered(),
+            changes: seen.changes(&progress),
+        }),
+        false => CrowdLine::Progress { done: progress.done(), total: plan.total() },
+    };
     let result = loop {
         tokio::select! {
             result = &mut rush => break result?,
-            _ = tick.tick() => {
-                let line = CrowdLine::Progress { done: progress.done(), total: plan.total() };
-                write_line(&mut output, &line).await?;
-            }
+            _ = tick.tick() => write_line(&mut output, &line()).await?,
         }
     };
+    if plan.tells_buyers {
+        // What came since the last tick.
+        write_line(&mut output, &line()).await?;
+    }
     write_line(&mut output, &CrowdLine::Report(CrowdReport::new(&plan, result))).await
 }
 

@@ -311,6 +311,8 @@ fn crowd_plan(args: &DemoArgs, nodes: Vec<SocketAddr>, path: Arc<str>, seed: u64
         answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
         total_timeout_ms: RUSH_WITHIN.as_millis() as u64,
         for_ms: None,
+        arrive_within_ms: None,
+        tells_buyers: false,
     }
 }
 

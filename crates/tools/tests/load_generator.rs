@@ -40,6 +40,7 @@ fn plan(nodes: Vec<SocketAddr>, buyers: usize, attempts: usize, step: usize) -> 
         answer_timeout: PATIENCE,
         total_timeout: PATIENCE * 2,
         begin_within: None,
+        arrive_within: None,
         seed: 1,
         may_lack_connections: false,
     }
@@ -279,6 +280,60 @@ async fn what_has_not_begun_in_time_is_no_part_of_a_rush() {
         let result = send(RushPlan { max_connections: 3, ..plan }).await;
         assert_eq!((result.answers.len(), result.connections), (sent, 3), "{limit:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn buyers_who_come_within_a_time_come_one_after_another() {
+    let nodes = nodes(1, &Arc::new(Gate::default())).await;
+    for (within, connections) in [(Duration::from_millis(300), 3), (Duration::ZERO, 2)] {
+        let plan = RushPlan { arrive_within: Some(within), ..plan(nodes.clone(), 6, 2, 1) };
+        let result = send(RushPlan { max_connections: connections, ..plan }).await;
+        assert_eq!(result.answers.len(), 12);
+        for (index, answer) in result.answers.iter().enumerate() {
+            let due = within.mul_f64((index + 1) as f64 / 12.0);
+            // None is sent early, and a latency counts from when the attempt was due.
+            assert!(answer.at >= due && answer.at - answer.latency >= due, "{index}: {answer:?}");
+        }
+        assert!(result.elapsed >= within);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_tells_of_each_buyer_when_it_is_asked_to() {
+    let gate = Arc::new(Gate::default());
+    let mut plan: CrowdPlan =
+        serde_json::from_slice(&crowd_plan(&nodes(1, &gate).await, 50)).unwrap();
+    plan.tells_buyers = true;
+    let mut output = Vec::new();
+    let json = serde_json::to_vec(&plan).unwrap();
+    crowd::run_on(json.as_slice(), &mut output).await.unwrap();
+    let lines: Vec<CrowdLine> = output
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect();
+    let (CrowdLine::Report(report), told) = lines.split_last().unwrap() else {
+        panic!("the last line is no report");
+    };
+    let (mut refused, mut bought, mut last) = (HashSet::new(), HashSet::new(), (0, 0));
+    for line in told {
+        let CrowdLine::Told(told) = line else { panic!("{line:?}") };
+        assert!((told.done, told.ordered) >= last, "{told:?}");
+        last = (told.done, told.ordered);
+        refused.extend(told.changes.refused.iter().copied());
+        let again = told.changes.bought.iter().chain(&told.changes.bought_again);
+        bought.extend(again.copied());
+    }
+    // The last line before the report has all of it.
+    let all = report.told();
+    assert_eq!(last, (report.sent, all.count("ordered")));
+    let acknowledged: HashSet<u32> = all
+        .acknowledged
+        .iter()
+        .map(|order| plan.buyers.iter().position(|it| it.user_id == order.user_id).unwrap() as u32)
+        .collect();
+    assert_eq!(bought, acknowledged);
+    assert!(!bought.is_empty() && !refused.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
