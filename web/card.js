@@ -216,7 +216,10 @@ export class Card {
       if (answer.status !== 401 && session()?.token !== buyer) return this.say("");
       if (answer.status === 201) {
         learn(answer.body);
-        return this.sayOrder();
+        this.sayOrder();
+        // For a page that has more to say of it.
+        this.node.dispatchEvent(new CustomEvent("bought", { bubbles: true, detail: answer.body }));
+        return;
       }
       const { code, title } = answer.body ?? {};
       if (code === "already_bought") {

@@ -225,7 +225,7 @@ impl ReadyServer {
         // For the program that starts nodes and reads where they are; nobody else has to.
         let _ = program::say(format_args!("listening on http://{address}"));
         tracing::info!(
-            "the shop is at http://{address}/, the board at /board, the API at /docs; Ctrl-C stops"
+            "open http://{address}/ in a browser; the board is at /board, the API at /docs; Ctrl-C stops"
         );
         let stop = drained(stop, drain_delay, app.clone(), stopping);
         let mut added = added;

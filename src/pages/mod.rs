@@ -23,7 +23,7 @@ use axum::routing::get;
 
 pub use assets::{Asset, SCRIPT, STYLE};
 pub use board::field;
-pub use site::{BoardAdditions, Site, SiteAdditions};
+pub use site::{BoardAdditions, NavigationEntry, Site, SiteAdditions};
 
 use self::page::{PageFiles, PageLanguage};
 use crate::http::Language;
@@ -43,7 +43,7 @@ pub fn routes(site: Arc<Site>) -> Router {
         Router::new()
     };
     Router::new()
-        .route("/", page(storefront::render))
+        .route(site.shop, page(storefront::render))
         .route("/board", page(board::render))
         .route("/assets/{version}/{*name}", get(assets::file))
         // Browsers ask for it where a page names no icon: an answer of the API that is looked at, say.

@@ -27,8 +27,6 @@ texts! {
     /// What stands on every page.
     Frame {
         skip: "Skip to the content", "跳到正文";
-        storefront: "Sales", "抢购";
-        board: "Board", "看板";
         api: "API", "接口文档";
         other_language: "中文", "English";
         other_tag: "zh-CN", "en";
@@ -112,10 +110,9 @@ impl<T: Serialize> HtmlPage<'_, T> {
 
 fn navigation(site: &Site, language: Language, path: &str) -> Markup {
     let frame = Frame::of(language);
-    let added = site.navigation.iter().map(|(path, [english, chinese])| {
+    let pages = site.navigation.iter().map(|(path, [english, chinese])| {
         (*path, if language == Language::English { *english } else { *chinese })
     });
-    let pages = [("/", frame.storefront), ("/board", frame.board)].into_iter().chain(added);
     html! {
         header.top {
             div {

@@ -86,12 +86,12 @@ pub(super) fn render(site: &Site, language: Language) -> String {
         libraries: &[],
         modules: &["sandbox.js"],
         texts,
-        main: content(texts),
+        main: content(site, texts),
     };
     page.render(site)
 }
 
-fn content(texts: &Sandbox) -> Markup {
+fn content(site: &Site, texts: &Sandbox) -> Markup {
     let choices = [
         ("pay", texts.pay, texts.pay_about),
         ("decline", texts.decline, texts.decline_about),
@@ -122,7 +122,7 @@ fn content(texts: &Sandbox) -> Markup {
                     }
                 }
             }
-            p { a #to-orders href="/#orders" { (texts.to_orders) } }
+            p { a #to-orders href={ (site.shop) "#orders" } { (texts.to_orders) } }
         }
     }
 }

@@ -6,13 +6,23 @@ use serde_json::Value;
 use super::assets::{Asset, Assets};
 use crate::http::Language;
 
+/// A path, and its name in English and in Chinese.
+pub type NavigationEntry = (&'static str, [&'static str; 2]);
+
+/// The server's own navigation.
+const NAVIGATION: [NavigationEntry; 2] = [("/", ["Sales", "抢购"]), ("/board", ["Board", "看板"])];
+
 /// What another program adds to the pages.
 #[derive(Debug, Default, Clone)]
 pub struct SiteAdditions {
     /// Files that its pages load.
     pub assets: Vec<Asset>,
-    /// Entries of the navigation: a path, and its name in English and in Chinese.
-    pub navigation: Vec<(&'static str, [&'static str; 2])>,
+    /// The navigation, in place of the server's own, which has the shop and the board.
+    pub navigation: Option<Vec<NavigationEntry>>,
+    /// Where the shop is, where another page is the first one; otherwise it is at `/`.
+    pub shop: Option<&'static str>,
+    /// Modules that the shop loads beside its own: names of assets.
+    pub shop_modules: Vec<&'static str>,
     /// Additions to the board.
     pub board: Option<BoardAdditions>,
     /// Whether there is a page on which buyers pay.
@@ -38,7 +48,10 @@ pub struct BoardAdditions {
 #[derive(Debug)]
 pub struct Site {
     pub(super) assets: Assets,
-    pub(super) navigation: Vec<(&'static str, [&'static str; 2])>,
+    pub(super) navigation: Vec<NavigationEntry>,
+    /// Where the shop is.
+    pub(super) shop: &'static str,
+    pub(super) shop_modules: Vec<&'static str>,
     pub(super) board: Option<BoardAdditions>,
     pub(super) has_sandbox: bool,
 }
@@ -47,7 +60,14 @@ impl Site {
     /// The server's own pages, and what is added to them.
     #[must_use]
     pub fn with(added: SiteAdditions) -> Self {
-        let SiteAdditions { assets, navigation, board, has_sandbox } = added;
-        Self { assets: Assets::with(&assets), navigation, board, has_sandbox }
+        let SiteAdditions { assets, navigation, shop, shop_modules, board, has_sandbox } = added;
+        Self {
+            assets: Assets::with(&assets),
+            navigation: navigation.unwrap_or_else(|| NAVIGATION.to_vec()),
+            shop: shop.unwrap_or("/"),
+            shop_modules,
+            board,
+            has_sandbox,
+        }
     }
 }

@@ -123,13 +123,14 @@ texts! {
 /// The page of this site.
 pub(super) fn render(site: &Site, language: Language) -> String {
     let texts = Storefront::of(language);
+    let modules: Vec<_> = ["storefront.js"].iter().chain(&site.shop_modules).copied().collect();
     let page = HtmlPage {
         language,
         title: texts.title,
-        path: "/",
+        path: site.shop,
         styles: &[],
         libraries: &[],
-        modules: &["storefront.js"],
+        modules: &modules,
         texts,
         main: content(texts),
     };
