@@ -10,5 +10,6 @@ mod run;
 mod verdict;
 
 pub use later::WrittenLater;
+pub(crate) use run::RungSale;
 pub use run::{rush, rush_seeded};
 pub use verdict::{RushOptions, RushReport};

@@ -61,31 +61,72 @@ pub async fn rush_seeded(
     seed: u64,
     progress: impl FnMut(u64),
 ) -> anyhow::Result<RushReport> {
-    let (first_user, key_prefix) = world.next_cell();
-    // They live until this is over.
-    let servers = LockServers::start(world, rung).await?;
-    let node = NodePlan::http(rung, world.database_url(rung.tables)?, &servers, key_prefix);
-    let database = sale::connections(&node.database_url)?;
-    // Known to the database beforehand: that they sign up is no part of the rush.
-    let first = UserId::try_from(first_user)?;
-    users::create_range(&database, first, terms.users, SystemClock.now()).await?;
-    let voucher = sale::put_on_sale(&database, rung, terms.stock).await?;
-
-    let starting = (0..NODES).map(|_| start(&node));
-    let nodes = try_join_all(starting).await?;
-    let addresses = nodes.iter().map(address).collect::<anyhow::Result<_>>()?;
-    let plan = plan(addresses, rung, voucher, first_user, terms, seed);
+    let sale = RungSale::open(world, rung, terms).await?;
+    let plan = plan(&sale, seed)?;
     let crowd = crowd_process::send(&Sibling::Tools.path()?, &plan, progress).await?;
-    let written_later = match rung.has_consumer() {
-        true => Some(later::until_written(&database, voucher, &crowd).await?),
-        false => None,
-    };
-    // Stopped before the books are read: what they began is finished then.
-    try_join_all(nodes.into_iter().map(stop)).await?;
+    sale.judged(seed, &crowd).await
+}
 
-    let sale = read(&database, voucher, &crowd, written_later).await;
-    database.close().await;
-    Ok(RushReport::new(rung, terms, seed, &sale?, &crowd))
+/// A rung that sells, and awaits its crowd.
+pub(crate) struct RungSale {
+    rung: &'static Rung,
+    terms: RushOptions,
+    first_user: i64,
+    voucher: VoucherId,
+    database: PgPool,
+    nodes: Vec<NodeProcess>,
+    /// They live until this is over.
+    _servers: LockServers,
+}
+
+impl RungSale {
+    /// Puts vouchers on sale, and starts the processes that sell them.
+    pub(crate) async fn open(
+        world: &World,
+        rung: &'static Rung,
+        terms: RushOptions,
+    ) -> anyhow::Result<Self> {
+        let (first_user, key_prefix) = world.next_cell();
+        let servers = LockServers::start(world, rung).await?;
+        let node = NodePlan::http(rung, world.database_url(rung.tables)?, &servers, key_prefix);
+        let database = sale::connections(&node.database_url)?;
+        // Known to the database beforehand: that they sign up is no part of the rush.
+        let first = UserId::try_from(first_user)?;
+        users::create_range(&database, first, terms.users, SystemClock.now()).await?;
+        let voucher = sale::put_on_sale(&database, rung, terms.stock).await?;
+        let nodes = try_join_all((0..NODES).map(|_| start(&node))).await?;
+        Ok(Self { rung, terms, first_user, voucher, database, nodes, _servers: servers })
+    }
+
+    /// Where its processes listen.
+    pub(crate) fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
+        self.nodes.iter().map(address).collect()
+    }
+
+    /// Where one buys.
+    pub(crate) fn path(&self) -> Arc<str> {
+        format!("/lab/{}/vouchers/{}/orders", self.rung.id, self.voucher).into()
+    }
+
+    /// The buyers, each of whom comes as often as the plan says.
+    pub(crate) fn buyers(&self) -> impl Iterator<Item = Buyer> {
+        let numbers = self.first_user..self.first_user + i64::from(self.terms.users);
+        // In the lab the token is the user's number.
+        numbers.map(|number| Buyer::from(&(number, number.to_string())))
+    }
+
+    /// What came of it, once everything is written; the processes end.
+    pub(crate) async fn judged(self, seed: u64, crowd: &CrowdReport) -> anyhow::Result<RushReport> {
+        let written_later = match self.rung.has_consumer() {
+            true => Some(later::until_written(&self.database, self.voucher, crowd).await?),
+            false => None,
+        };
+        // Stopped before the books are read: what they began is finished then.
+        try_join_all(self.nodes.into_iter().map(stop)).await?;
+        let sale = read(&self.database, self.voucher, crowd, written_later).await;
+        self.database.close().await;
+        Ok(RushReport::new(self.rung, self.terms, seed, &sale?, crowd))
+    }
 }
 
 async fn start(plan: &NodePlan) -> anyhow::Result<NodeProcess> {
@@ -102,34 +143,25 @@ async fn stop(node: NodeProcess) -> anyhow::Result<()> {
     timeout(NODE_WITHIN, node.stop()).await.context("a node did not stop in time")?
 }
 
-fn plan(
-    nodes: Vec<SocketAddr>,
-    rung: &Rung,
-    voucher: VoucherId,
-    first_user: i64,
-    terms: RushOptions,
-    seed: u64,
-) -> CrowdPlan {
-    let buyer = |i: usize| {
-        let number: Arc<str> = (first_user + i as i64).to_string().into();
-        Buyer {
-            user_id: Arc::clone(&number),
-            token: number,
-            attempts: Some(RushOptions::attempts(i)),
-            path: None,
-        }
+fn plan(sale: &RungSale, seed: u64) -> anyhow::Result<CrowdPlan> {
+    let seconds = sale.terms.seconds;
+    let comes = |(i, buyer): (usize, Buyer)| {
+        let attempts = Some(RushOptions::attempts(i));
+        Buyer { attempts, ..buyer }
     };
-    CrowdPlan {
-        nodes,
-        path: format!("/lab/{}/vouchers/{voucher}/orders", rung.id).into(),
-        buyers: (0..terms.users as usize).map(buyer).collect(),
+    Ok(CrowdPlan {
+        nodes: sale.addresses()?,
+        path: sale.path(),
+        buyers: sale.buyers().enumerate().map(comes).collect(),
         attempts: 1,
-        max_connections: terms.seconds.map_or(MAX_CONNECTIONS, |_| STEADY_CONNECTIONS),
+        max_connections: seconds.map_or(MAX_CONNECTIONS, |_| STEADY_CONNECTIONS),
         seed,
         answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
         total_timeout_ms: RUSH_WITHIN.as_millis() as u64,
-        for_ms: terms.seconds.map(|seconds| u64::from(seconds) * 1000),
-    }
+        for_ms: seconds.map(|seconds| u64::from(seconds) * 1000),
+        arrive_within_ms: None,
+        tells_buyers: false,
+    })
 }
 
 /// Reads the books.
