@@ -21,3 +21,4 @@ mod lab_session;
 mod ladder_docs;
 mod ladder_names;
 mod screenshots;
+mod stage;

@@ -32,7 +32,7 @@ static CROWD_NOT_FOUND: ProblemKind = ProblemKind {
     chinese_title: "还没有派出过模拟人群",
 };
 /// Another crowd is under way.
-static CROWD_IN_PROGRESS: ProblemKind = ProblemKind {
+pub(super) static CROWD_IN_PROGRESS: ProblemKind = ProblemKind {
     status: StatusCode::CONFLICT,
     code: "crowd_in_progress",
     english_title: "A crowd is under way",

@@ -1,7 +1,6 @@
 //! What `POST /api/crowds` sends: a crowd from a process of its own, at this server, and its verdict.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,43 +11,40 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::crowd_sender::{CrowdBody, CrowdPhase, NewCrowd};
+use super::crowd_site::CrowdSite;
 use super::crowd_verdict::CrowdVerdict;
-use load::crowd::{Buyer, CrowdPlan};
 use load::crowd_process;
 use program::sibling::Sibling;
-use seckill::http::address::reachable;
-use seckill::http::audits::AUDITED_WITHIN;
-use seckill::http::tokens::Tokens;
-use seckill::purchase::audit;
-use seckill::store::Database;
-use seckill_tools::tokens;
-
-/// Connections of a crowd: so few that the people who watch are answered in the middle of it. With 2,048
-/// a busy machine showed them nothing until it was over.
-const MAX_CONNECTIONS: usize = 256;
-/// How long one answer may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// How long the whole crowd may take.
-const CROWD_WITHIN: Duration = Duration::from_secs(300);
-
-/// What crowds are made of.
-pub(super) struct CrowdSite {
-    /// Where their users and the orders are.
-    pub database: Database,
-    /// Signs their tokens.
-    pub tokens: Tokens,
-    /// Where the server listens.
-    pub address: SocketAddr,
-    /// Connections that the server takes from one address.
-    pub max_connections: usize,
-}
 
 /// Sends crowds at this server.
 pub(super) struct LocalCrowds {
     exe: PathBuf,
     site: Arc<CrowdSite>,
     runtime: Handle,
-    last: Mutex<Option<LastCrowd>>,
+    crowds: Mutex<Crowds>,
+}
+
+/// What is known of crowds.
+#[derive(Default)]
+struct Crowds {
+    last: Option<LastCrowd>,
+    /// Whether somebody else sends one.
+    is_reserved: bool,
+}
+
+impl Crowds {
+    fn are_under_way(&self) -> bool {
+        self.is_reserved || self.last.as_ref().is_some_and(|last| !last.body().phase.is_over())
+    }
+}
+
+/// Whoever has it sends the one crowd that may be under way.
+pub(super) struct CrowdPlace(Arc<LocalCrowds>);
+
+impl Drop for CrowdPlace {
+    fn drop(&mut self) {
+        self.0.lock().is_reserved = false;
+    }
 }
 
 impl std::fmt::Debug for LocalCrowds {
@@ -112,19 +108,39 @@ impl LocalCrowds {
     pub(super) fn new(site: CrowdSite) -> anyhow::Result<Self> {
         let exe = Sibling::Tools.path()?;
         let (site, runtime) = (Arc::new(site), Handle::current());
-        Ok(Self { exe, site, runtime, last: Mutex::default() })
+        Ok(Self { exe, site, runtime, crowds: Mutex::default() })
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<LastCrowd>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Crowds> {
+        self.crowds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The program that sends crowds.
+    pub(super) fn exe(&self) -> &Path {
+        &self.exe
+    }
+
+    /// What they are made of.
+    pub(super) fn site(&self) -> &Arc<CrowdSite> {
+        &self.site
+    }
+
+    /// The place of the one crowd that may be under way, for somebody else; `None`: it is taken.
+    pub(super) fn reserve(self: &Arc<Self>) -> Option<CrowdPlace> {
+        let mut crowds = self.lock();
+        if crowds.are_under_way() {
+            return None;
+        }
+        crowds.is_reserved = true;
+        Some(CrowdPlace(Arc::clone(self)))
     }
 }
 
 impl LocalCrowds {
     /// Begins to send a crowd whose sale begins in so long; `None`: another one is under way.
     pub(super) fn start(&self, crowd: NewCrowd, begins_in: Duration) -> Option<CrowdBody> {
-        let mut last = self.last();
-        if last.as_ref().is_some_and(|last| !last.body().phase.is_over()) {
+        let mut crowds = self.lock();
+        if crowds.are_under_way() {
             return None;
         }
         let total =
@@ -136,18 +152,18 @@ impl LocalCrowds {
         let begins_at = Instant::now() + begins_in;
         let sending = run(exe, site, crowd, begins_at, status.clone());
         let task = self.runtime.spawn(sending).abort_handle();
-        *last = Some(LastCrowd { status, task });
+        crowds.last = Some(LastCrowd { status, task });
         Some(body)
     }
 
     /// The crowd that was sent last.
     pub(super) fn current(&self) -> Option<CrowdBody> {
-        self.last().as_ref().map(LastCrowd::body)
+        self.lock().last.as_ref().map(LastCrowd::body)
     }
 
     /// Stops it, if it is under way, and waits for nothing.
     pub(super) fn stop(&self) {
-        if let Some(last) = &*self.last() {
+        if let Some(last) = &self.lock().last {
             last.stop();
         }
     }
@@ -182,43 +198,13 @@ async fn judged(
     begins_at: Instant,
     status: &CrowdStatus,
 ) -> anyhow::Result<CrowdVerdict> {
-    let (database, voucher) = (&site.database, crowd.voucher_id);
-    // In a task of its own: a crowd that is stopped must not break off a transaction.
-    let maker = Arc::clone(&site);
-    let making = tokio::spawn(async move {
-        let users = crowd.users.unsigned_abs();
-        tokens::mint(&maker.database, &maker.tokens, None, users).await
-    });
-    let made = making.await.map_err(anyhow::Error::from).and_then(|made| made);
-    let buyers = made.context("the crowd's users could not be made")?;
-    let (Some((first, _)), Some((last, _))) = (buyers.first(), buyers.last()) else {
-        anyhow::bail!("the crowd has no users");
-    };
-    let users = (*first, *last);
-    let plan = CrowdPlan {
-        nodes: vec![reachable(site.address)],
-        path: format!("/api/vouchers/{voucher}/orders").into(),
-        buyers: buyers.iter().map(Buyer::from).collect(),
-        attempts: crowd.attempts.unsigned_abs() as usize,
-        max_connections: site.max_connections.min(MAX_CONNECTIONS),
-        seed: rand::rng().random(),
-        answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
-        total_timeout_ms: CROWD_WITHIN.as_millis() as u64,
-        for_ms: None,
-    };
+    let buyers = site.buyers(crowd.users.unsigned_abs()).await?;
+    let attempts = crowd.attempts.unsigned_abs() as usize;
+    let plan = site.plan(crowd.voucher_id, &buyers, attempts, rand::rng().random());
     sleep_until(begins_at).await;
     status.update(|body| body.phase = CrowdPhase::Running);
     let report = crowd_process::send(&exe, &plan, |done| status.update(|body| body.done = done));
     let report = report.await.context("the crowd could not be sent")?;
     status.update(|body| (body.phase, body.done) = (CrowdPhase::Auditing, body.total));
-    let pool = database.pool();
-    let audited = async {
-        let orders = audit::count_orders_of(pool, voucher, users).await?;
-        let lost = audit::count_lost(pool, voucher, &report.told().acknowledged_ids()).await?;
-        Ok((orders, lost, audit::run_within(AUDITED_WITHIN, database, voucher).await?))
-    };
-    let audited: Result<_, seckill::store::StoreError> = audited.await;
-    let (orders, lost, audit) = audited.context("the database could not be audited")?;
-    let audit = audit.context("the voucher is gone from the database")?;
-    Ok(CrowdVerdict::new(audit, orders, lost, &report))
+    site.judge(crowd.voucher_id, &buyers, &report).await
 }

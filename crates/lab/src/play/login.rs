@@ -97,7 +97,7 @@ impl Demonstration {
 }
 
 /// Whether the client is on this machine, and asked for it by a loopback name.
-fn is_here(peer: Option<&Peer>, headers: &HeaderMap) -> bool {
+pub(super) fn is_here(peer: Option<&Peer>, headers: &HeaderMap) -> bool {
     let is_loopback = peer
         .is_some_and(|Peer(address): &Peer| SocketAddr::ip(address).to_canonical().is_loopback());
     is_loopback && is_local(headers)

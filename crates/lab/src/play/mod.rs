@@ -3,14 +3,18 @@
 
 mod board;
 mod crowd_sender;
+mod crowd_site;
 mod crowd_verdict;
 mod crowds;
+mod doors;
 mod hmdp;
 mod local;
 mod local_crowds;
 mod login;
+mod stage;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::middleware::from_fn_with_state;
 use clap::Args;
@@ -26,9 +30,11 @@ use seckill_tools::DEMO_ADMIN_PHONE;
 use seckill_tools::demo_board::opens;
 use utoipa::OpenApi;
 
+use self::crowd_site::CrowdSite;
 use self::crowds::{CrowdsApi, PlayState};
-use self::local_crowds::{CrowdSite, LocalCrowds};
+use self::local_crowds::LocalCrowds;
 use self::login::{Demonstration, ShownSms};
+use self::stage::{Stage, StageSize, StageState};
 use crate::page::{self, Player, PlayerOptions};
 
 /// A file of this crate's `web/`.
@@ -38,9 +44,16 @@ macro_rules! web {
     };
 }
 
-const ASSETS: [Asset; 4] = [
+const ASSETS: [Asset; 11] = [
     web!("board_crowd.js", SCRIPT),
     web!("board_play.js", SCRIPT),
+    web!("doors.css", STYLE),
+    web!("stage.js", SCRIPT),
+    web!("stage_dots.js", SCRIPT),
+    web!("stage_half.js", SCRIPT),
+    web!("stage_plot.js", SCRIPT),
+    web!("stage.css", STYLE),
+    web!("shop_place.js", SCRIPT),
     web!("lab.js", SCRIPT),
     web!("lab.css", STYLE),
 ];
@@ -58,6 +71,14 @@ pub struct PlayArgs {
     /// Open the first page in a browser
     #[arg(long)]
     open: bool,
+    /// Buyers of a rush on the stage
+    #[arg(long, hide = true, default_value_t = StageSize::LARGEST,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(StageSize::LARGEST)))]
+    stage_users: u32,
+    /// Seconds over which a slow crowd comes
+    #[arg(long, hide = true, default_value_t = 30,
+        value_parser = clap::value_parser!(u8).range(1..=60))]
+    stage_seconds: u8,
     /// Stop when standard input ends, so that it does not outlive the process that started it
     #[arg(long, hide = true)]
     until_stdin_closes: bool,
@@ -68,7 +89,8 @@ pub struct PlayArgs {
 /// # Errors
 /// When a private server cannot be started, or the address not be listened at.
 pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
-    let PlayArgs { mut server, mut home, open, until_stdin_closes } = args;
+    let PlayArgs { mut server, mut home, open, stage_users, stage_seconds, until_stdin_closes } =
+        args;
     if home.data_dir.is_none() {
         // What people play with does not stand beside what `serve` keeps.
         home.data_dir = Some(home.directory()?.join("play"));
@@ -102,11 +124,20 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
     let (player, player_thread) = Player::start(PlayerOptions::private())?;
     let crowds = Arc::new(local_crowds(&ready, burst)?);
     let admin = if has_demo_admin { Some(demo_admin(&ready).await?) } else { None };
-    let added = additions(&ready, Arc::clone(&crowds), player, admin);
+    let size = StageSize { users: stage_users, slow: Duration::from_secs(stage_seconds.into()) };
+    let stage = Arc::new(Stage::new(ready.app.clone(), Arc::clone(&crowds), size));
+    let sending = PlayState { app: ready.app.clone(), crowds: Arc::clone(&crowds) };
+    let added = additions(sending, Arc::clone(&stage), player, admin);
     if open && !opens(&format!("http://{}/", reachable(ready.address))) {
         tracing::warn!("no browser could be opened: open the address yourself");
     }
-    let ended = ready.run(added, move || crowds.stop()).await;
+    let shown = Arc::clone(&stage);
+    let stopping = move || {
+        crowds.stop();
+        shown.stop();
+    };
+    let ended = ready.run(added, stopping).await;
+    stage.close().await;
     player_thread.close().await;
     ended
 }
@@ -133,24 +164,28 @@ async fn demo_admin(ready: &ReadyServer) -> anyhow::Result<(&'static str, seckil
 pub fn site_additions(admin_phone: Option<&'static str>) -> SiteAdditions {
     SiteAdditions {
         assets: ASSETS.to_vec(),
-        navigation: vec![("/lab", ["Ladder", "阶梯"])],
+        navigation: Some(doors::NAVIGATION.to_vec()),
+        shop: Some(doors::SHOP),
+        shop_modules: vec!["shop_place.js"],
         board: Some(board::additions(admin_phone)),
         has_sandbox: true,
     }
 }
 
 fn additions(
-    ready: &ReadyServer,
-    crowds: Arc<LocalCrowds>,
+    sending: PlayState,
+    stage: Arc<Stage>,
     player: Player,
     admin: Option<(&'static str, seckill::model::UserId)>,
 ) -> Additions {
     let site = Arc::new(Site::with(site_additions(admin.map(|(phone, _)| phone))));
-    let state = PlayState { app: ready.app.clone(), crowds };
-    let demonstration = Demonstration { app: ready.app.clone(), admin };
+    let app = sending.app.clone();
+    let demonstration = Demonstration { app: app.clone(), admin };
     let routes = pages::routes(Arc::clone(&site))
+        .merge(doors::routes(&site))
+        .merge(stage::routes(StageState { app, stage }, &site))
         .merge(page::routes(player, &site))
-        .merge(crowds::routes(state))
+        .merge(crowds::routes(sending))
         .merge(hmdp::routes(demonstration.clone()));
     let around = from_fn_with_state(demonstration, login::around);
     Additions {

@@ -51,6 +51,11 @@ impl PrivateServer {
     pub async fn restart(&mut self) {
         self.node.send(Signal::SIGTERM);
         assert!(self.node.ended().await.success());
+        self.start_again().await;
+    }
+
+    /// Starts it at the same address and with the same data: it has ended.
+    pub async fn start_again(&mut self) {
         let address = self.node.address.to_string();
         self.node = Node::start(&mut play(&self.place, &["--listen", &address], &[])).await;
     }

@@ -1,0 +1,229 @@
+//! Runs the show. There is one at a time: whoever presses the button meanwhile is shown that one.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rand::RngExt;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::seller::{StageCrowd, StageSeller};
+use super::show::{CrowdKind, Show, StageFailure, StageHalf, StagePhase};
+use super::watchers::Watchers;
+use crate::play::crowd_sender::MAX_USERS;
+use crate::play::local_crowds::{CrowdPlace, LocalCrowds};
+use ladder::Rung;
+use seckill::http::App;
+
+/// How often each buyer tries in a rush.
+const ATTEMPTS: usize = 3;
+/// Of so many buyers in a rush one finds a voucher.
+const BUYERS_A_VOUCHER: u32 = 10;
+/// The slow crowd is so much smaller than a rush, and two in five of it find a voucher: who logs in during
+/// the countdown has time to buy.
+const SLOWER: u32 = 40;
+const SLOW_STOCK: (u32, u32) = (2, 5);
+/// Before a rush begins, here and at a rung.
+const COUNTDOWN: Duration = Duration::from_secs(5);
+const COUNTDOWN_OF_RUNG: Duration = Duration::from_secs(3);
+/// How long the end waits for a show that is broken off.
+const CLOSES_WITHIN: Duration = Duration::from_secs(10);
+
+/// How large the crowds are.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::play) struct StageSize {
+    /// Buyers of a rush.
+    pub(in crate::play) users: u32,
+    /// The time over which a slow crowd comes.
+    pub(in crate::play) slow: Duration,
+}
+
+impl StageSize {
+    /// The largest crowd.
+    pub(in crate::play) const LARGEST: u32 = MAX_USERS.unsigned_abs();
+
+    pub(super) fn crowd(self, kind: CrowdKind, seed: u64) -> StageCrowd {
+        let stock = |users: u32| users.max(1).cast_signed();
+        match kind {
+            CrowdKind::Rush => StageCrowd {
+                users: self.users,
+                stock: stock(self.users / BUYERS_A_VOUCHER),
+                attempts: ATTEMPTS,
+                seed,
+                countdown: COUNTDOWN,
+                arrive_within: None,
+            },
+            CrowdKind::Slow => {
+                let users = (self.users / SLOWER).max(1);
+                StageCrowd {
+                    users,
+                    stock: stock(users * SLOW_STOCK.0 / SLOW_STOCK.1),
+                    attempts: 1,
+                    seed,
+                    // Time to log in.
+                    countdown: self.slow * 2 / 3,
+                    arrive_within: Some(self.slow),
+                }
+            }
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewShow {
+    pub(super) crowd: CrowdKind,
+    pub(super) against: Option<&'static Rung>,
+    /// What the voucher is called in the shop.
+    pub(super) title: &'static str,
+}
+
+/// The stage. One a server.
+pub(in crate::play) struct Stage {
+    pub(super) watchers: Arc<Watchers>,
+    app: App,
+    crowds: Arc<LocalCrowds>,
+    size: StageSize,
+    runtime: Handle,
+    runs: AtomicU64,
+    under_way: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+impl std::fmt::Debug for Stage {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Stage").finish_non_exhaustive()
+    }
+}
+
+impl Stage {
+    /// A stage, whose shows run on the runtime on which this is called.
+    pub(in crate::play) fn new(app: App, crowds: Arc<LocalCrowds>, size: StageSize) -> Self {
+        Self {
+            watchers: Arc::new(Watchers::new()),
+            app,
+            crowds,
+            size,
+            runtime: Handle::current(),
+            runs: AtomicU64::new(1),
+            under_way: Mutex::default(),
+        }
+    }
+
+    /// How large its crowds are.
+    pub(super) const fn size(&self) -> StageSize {
+        self.size
+    }
+
+    /// Begins a show, or finds the one that is under way, and returns its number. `None`: the board has sent
+    /// a crowd.
+    pub(super) fn start(&self, new: NewShow) -> Option<u64> {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_running = under_way.as_ref().is_some_and(|show| !show.is_finished());
+        if is_running && self.watchers.look(|show| show.phase.is_under_way()) {
+            return Some(self.watchers.look(|show| show.number));
+        }
+        let place = self.crowds.reserve()?;
+        let before = self.watchers.look(Show::clone);
+        let kept = new.against.and_then(|_| before.finished_rush().cloned());
+        let seed = if kept.is_some() { before.seed } else { rand::rng().random() };
+        let number = before.number + 1;
+        self.watchers.update(|show| {
+            *show = Show {
+                number,
+                crowd: new.crowd,
+                phase: StagePhase::Preparing,
+                seed,
+                ..Show::none()
+            };
+        });
+        let crowd = self.size.crowd(new.crowd, seed);
+        let showing = self.show(new, crowd, kept, place);
+        *under_way = Some(AbortOnDropHandle::new(self.runtime.spawn(showing)));
+        Some(number)
+    }
+
+    fn next_half(&self, crowd: StageCrowd, rung: Option<&'static str>) -> StageHalf {
+        crowd.half(self.runs.fetch_add(1, Ordering::Relaxed), rung)
+    }
+
+    /// The whole show, as a future of its own.
+    fn show(
+        &self,
+        new: NewShow,
+        crowd: StageCrowd,
+        kept: Option<StageHalf>,
+        place: CrowdPlace,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let watchers = Arc::clone(&self.watchers);
+        let (app, crowds) = (self.app.clone(), Arc::clone(&self.crowds));
+        let seller = StageSeller { app, crowds, watchers: Arc::clone(&watchers) };
+        let is_kept = kept.is_some();
+        let ours = kept.unwrap_or_else(|| self.next_half(crowd, None));
+        watchers.update(|show| show.halves = vec![ours]);
+        let beside = new.against.map(|rung| (rung, self.next_half(crowd, Some(rung.id))));
+        let told = Arc::clone(&watchers);
+        let acting = async move {
+            if !is_kept {
+                seller.sell_here(crowd, new.title).await?;
+            }
+            if let Some((rung, half)) = beside {
+                told.update(|show| {
+                    show.phase = StagePhase::Preparing;
+                    show.halves.push(half);
+                });
+                let crowd = StageCrowd { countdown: COUNTDOWN_OF_RUNG, ..crowd };
+                seller.sell_by_rung(crowd, rung).await?;
+            }
+            Ok(())
+        };
+        async move {
+            // In a task of its own, so that a panic is an end like any other.
+            let ended = AbortOnDropHandle::new(tokio::spawn(acting)).await;
+            // Before the page is told that it may begin the next one.
+            drop(place);
+            let defect = |_| StageFailure { code: "defect", detail: String::new() };
+            let failure = ended.map_err(defect).flatten().err();
+            watchers.update(|show| {
+                show.phase = if failure.is_some() { StagePhase::Failed } else { StagePhase::Ended };
+                (show.failure, show.begins_at) = (failure, None);
+            });
+        }
+    }
+
+    /// Ends all streams, and breaks the show off.
+    pub(in crate::play) fn stop(&self) {
+        self.watchers.close();
+        if let Some(show) = &*self.under_way.lock().unwrap_or_else(PoisonError::into_inner) {
+            show.abort();
+        }
+    }
+
+    /// Waits until the show that was broken off has let go of what it had.
+    pub(in crate::play) async fn close(&self) {
+        let show = self.under_way.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(show) = show {
+            let _ = timeout(CLOSES_WITHIN, show).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_crowds_have_a_buyer_and_a_voucher() {
+        for (users, rush, slow) in
+            [(20_000, (20_000, 2_000), (500, 200)), (400, (400, 40), (10, 4)), (1, (1, 1), (1, 1))]
+        {
+            let size = StageSize { users, slow: Duration::from_secs(30) };
+            let crowd = |kind| {
+                let crowd = size.crowd(kind, 1);
+                (crowd.users, crowd.stock)
+            };
+            assert_eq!((crowd(CrowdKind::Rush), crowd(CrowdKind::Slow)), (rush, slow));
+        }
+    }
+}

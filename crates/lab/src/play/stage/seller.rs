@@ -1,0 +1,179 @@
+//! The two that sell in a show: this server, and a rung of the ladder.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use tokio::time::{Instant, sleep_until};
+
+use super::show::{Show, StageFailure, StageHalf, StagePhase};
+use super::verdict::StageVerdict;
+use super::watchers::Watchers;
+use crate::missing;
+use crate::play::crowd_site::{ANSWER_WITHIN, CROWD_WITHIN, CrowdSite, MAX_CONNECTIONS};
+use crate::play::local_crowds::LocalCrowds;
+use crate::rush::{RungSale, RushOptions};
+use crate::world::World;
+use ladder::Rung;
+use load::crowd::{BuyersTold, CrowdPlan, CrowdReport};
+use load::crowd_process;
+use seckill::http::App;
+use seckill::model::{Clock, VoucherId};
+use seckill::store::vouchers::{self, NewVoucher};
+
+/// From the last attempt to the end of the sale, for buyers in the shop.
+const OPEN_FOR: TimeDelta = TimeDelta::minutes(5);
+/// After so long no further attempt begins: some rungs are that slow.
+const NO_MORE_AFTER: Duration = Duration::from_secs(60);
+
+/// The crowd of a show: the same for both halves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StageCrowd {
+    pub(super) users: u32,
+    pub(super) stock: i32,
+    pub(super) attempts: usize,
+    pub(super) seed: u64,
+    /// Before the sale of this server begins.
+    pub(super) countdown: Duration,
+    /// The time over which the buyers come, where they do not come at once.
+    pub(super) arrive_within: Option<Duration>,
+}
+
+impl StageCrowd {
+    pub(super) fn half(&self, run: u64, rung: Option<&'static str>) -> StageHalf {
+        StageHalf::new(run, rung, self.users, self.stock, self.attempts)
+    }
+
+    fn plan(&self, plan: CrowdPlan) -> CrowdPlan {
+        CrowdPlan {
+            for_ms: Some(self.arrive_within.unwrap_or(NO_MORE_AFTER).as_millis() as u64 + 1_000),
+            arrive_within_ms: self.arrive_within.map(|within| within.as_millis() as u64),
+            tells_buyers: true,
+            ..plan
+        }
+    }
+}
+
+/// What a half is played with.
+pub(super) struct StageSeller {
+    pub(super) app: App,
+    pub(super) crowds: Arc<LocalCrowds>,
+    pub(super) watchers: Arc<Watchers>,
+}
+
+/// What is said of an error, which is logged.
+fn failed(code: &'static str) -> impl Fn(anyhow::Error) -> StageFailure {
+    move |error| {
+        tracing::warn!("a show on the stage failed: {error:#}");
+        StageFailure { code, detail: error.to_string() }
+    }
+}
+
+/// A rung that cannot be had here, or whose servers are gone.
+fn rung_failed(error: anyhow::Error) -> StageFailure {
+    match missing(&error) {
+        Some(detail) => StageFailure { code: "missing", detail },
+        None => failed("rung")(error),
+    }
+}
+
+impl StageSeller {
+    /// The sale on this server, which stands in the shop under this title.
+    pub(super) async fn sell_here(
+        &self,
+        crowd: StageCrowd,
+        title: &str,
+    ) -> Result<(), StageFailure> {
+        let site = self.crowds.site();
+        let buyers = site.buyers(crowd.users).await.map_err(failed("database"))?;
+        let begins_at = Instant::now() + crowd.countdown;
+        let voucher = self.put_on_sale(crowd, title).await.map_err(failed("database"))?;
+        self.update(StagePhase::Countdown, |show| {
+            show.begins_at = Some(begins_at);
+            show.half().voucher = Some(voucher);
+        });
+        let plan = crowd.plan(site.plan(voucher, &buyers, crowd.attempts, crowd.seed));
+        let report = self.send(plan, begins_at).await?;
+        let judged = site.judge(voucher, &buyers, &report).await.map_err(failed("audit"))?;
+        self.end_half(StageVerdict::ours(&judged, &report));
+        Ok(())
+    }
+
+    async fn put_on_sale(&self, crowd: StageCrowd, title: &str) -> anyhow::Result<VoucherId> {
+        let now = self.app.purchases.clock().now();
+        let begin = now + TimeDelta::from_std(crowd.countdown)?;
+        let lasts = TimeDelta::from_std(crowd.arrive_within.unwrap_or(NO_MORE_AFTER))?;
+        let new = NewVoucher::free(title, crowd.stock, begin, begin + lasts + OPEN_FOR);
+        Ok(vouchers::create(self.app.database.pool(), &new, now).await?.id)
+    }
+
+    /// The same crowd at `rung`, which the lab serves on servers of its own.
+    pub(super) async fn sell_by_rung(
+        &self,
+        crowd: StageCrowd,
+        rung: &'static Rung,
+    ) -> Result<(), StageFailure> {
+        let world = World::open(None, None).await.map_err(rung_failed)?;
+        let sold = self.sell_in(&world, crowd, rung).await;
+        if let Err(error) = world.close().await {
+            tracing::warn!("the servers of {} did not stop well: {error:#}", rung.id);
+        }
+        sold
+    }
+
+    async fn sell_in(
+        &self,
+        world: &World,
+        crowd: StageCrowd,
+        rung: &'static Rung,
+    ) -> Result<(), StageFailure> {
+        let terms = RushOptions { users: crowd.users, stock: crowd.stock, seconds: None };
+        let sale = RungSale::open(world, rung, terms).await.map_err(rung_failed)?;
+        let begins_at = Instant::now() + crowd.countdown;
+        self.update(StagePhase::Countdown, |show| show.begins_at = Some(begins_at));
+        let plan = crowd.plan(CrowdPlan {
+            nodes: sale.addresses().map_err(rung_failed)?,
+            path: sale.path(),
+            buyers: sale.buyers().collect(),
+            attempts: crowd.attempts,
+            max_connections: self.max_connections(),
+            seed: crowd.seed,
+            answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
+            total_timeout_ms: CROWD_WITHIN.as_millis() as u64,
+            for_ms: None,
+            arrive_within_ms: None,
+            tells_buyers: false,
+        });
+        let report = self.send(plan, begins_at).await?;
+        let rush = sale.judged(crowd.seed, &report).await.map_err(rung_failed)?;
+        self.end_half(StageVerdict::of_rung(&rush, &report));
+        Ok(())
+    }
+
+    fn max_connections(&self) -> usize {
+        let CrowdSite { max_connections, .. } = **self.crowds.site();
+        max_connections.min(MAX_CONNECTIONS)
+    }
+
+    /// Sends the crowd when the sale begins, and shows what its buyers are told.
+    async fn send(&self, plan: CrowdPlan, begins_at: Instant) -> Result<CrowdReport, StageFailure> {
+        sleep_until(begins_at).await;
+        self.update(StagePhase::Selling, |show| show.begins_at = None);
+        let hear = |told: BuyersTold| self.watchers.update(|show| show.half().hear(&told));
+        let report = crowd_process::send_telling(self.crowds.exe(), &plan, hear).await;
+        let report = report.map_err(|error| failed("crowd")(error.into()))?;
+        self.update(StagePhase::Auditing, |show| show.half().close());
+        Ok(report)
+    }
+
+    fn update(&self, phase: StagePhase, change: impl FnOnce(&mut Show)) {
+        self.watchers.update(|show| {
+            show.phase = phase;
+            change(show);
+        });
+    }
+
+    fn end_half(&self, verdict: StageVerdict) {
+        self.watchers.update(|show| show.half().verdict = Some(verdict));
+    }
+}

@@ -1,0 +1,239 @@
+//! The three doors of `seckill play`, and the stage behind the first of them, in a real browser.
+
+mod api;
+mod faults;
+mod shop;
+
+use serde_json::{Value, json};
+
+use testkit::shop::private_server::PrivateServer;
+use testkit::shop::web_driver::{Browser, PHONE};
+use testkit::wait::{eventually, must};
+
+/// The screen on which nothing is to be scrolled.
+const SCREEN: (u32, u32) = (1400, 900);
+
+/// A server whose rush has so many buyers, and whose slow crowd comes within so many seconds.
+async fn server(users: u32, seconds: u32) -> PrivateServer {
+    let (users, seconds) = (users.to_string(), seconds.to_string());
+    let arguments =
+        ["--listen", "127.0.0.1:0", "--stage-users", &users, "--stage-seconds", &seconds];
+    PrivateServer::start_with(&arguments, &[]).await
+}
+
+async fn page(server: &PrivateServer, path: &str, size: (u32, u32)) -> Browser {
+    let browser = Browser::new("en", size).await;
+    browser.open(&format!("http://{}{path}", server.node.address)).await;
+    browser
+}
+
+/// The stage as it is, from the first event of a stream.
+async fn stage(server: &PrivateServer) -> Value {
+    let address = format!("http://{}/api/stage/events", server.node.address);
+    let mut stream = None;
+    eventually("there is a place to watch", async || {
+        stream = Some(reqwest::get(&address).await.unwrap()).filter(|it| it.status() == 200);
+        stream.is_some()
+    })
+    .await;
+    let mut stream = stream.unwrap();
+    let mut text = String::new();
+    must("the stage is told", async {
+        while !text.ends_with("\n\n") {
+            text += &String::from_utf8_lossy(&stream.chunk().await.unwrap().unwrap());
+        }
+    })
+    .await;
+    serde_json::from_str(text.split_once("data: ").unwrap().1.trim_end()).unwrap()
+}
+
+/// How many pixels of the dots are in the colour of this kind, as a JavaScript expression.
+fn dots(half: &str, kind: &str) -> String {
+    format!(
+        "(canvas => {{
+            const copy = new OffscreenCanvas(canvas.width, canvas.height);
+            const context = copy.getContext('2d', {{ willReadFrequently: true }});
+            context.drawImage(canvas, 0, 0);
+            context.fillStyle = getComputedStyle(canvas).getPropertyValue('--dot-{kind}').trim();
+            const [r, g, b] = [1, 3, 5].map(at => parseInt(context.fillStyle.slice(at, at + 2), 16));
+            const {{ data }} = context.getImageData(0, 0, canvas.width, canvas.height);
+            let count = 0;
+            for (let at = 0; at < data.length; at += 4)
+                if (data[at] === r && data[at + 1] === g && data[at + 2] === b) count += 1;
+            return count;
+        }})(document.querySelector('#{half} .dots'))"
+    )
+}
+
+const SCROLLS_ASIDE: &str = "document.documentElement.scrollWidth > innerWidth";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doors_lead_where_they_say_and_so_does_the_navigation() {
+    let server = server(100, 5).await;
+    let browser = page(&server, "/", PHONE).await;
+    for (door, path, title) in [
+        ("#watch", "/watch", "Watch a sale"),
+        ("#break", "/lab", "ladder"),
+        ("#buy", "/shop", "Flash sales"),
+    ] {
+        browser.click(door).await;
+        browser.until(&format!("location.pathname === '{path}'")).await;
+        browser.until_text("h1", title).await;
+        let current = browser.value("document.querySelector('nav [aria-current]').pathname").await;
+        assert_eq!(current, path);
+        browser.click(".brand").await;
+        browser.until_text("h1", "A flash sale").await;
+    }
+    let paths = "[...document.querySelectorAll('header nav a')].map(link => link.pathname)";
+    let expected = ["/watch", "/shop", "/board", "/lab", "/lab/course", "/docs/"];
+    assert_eq!(browser.value(paths).await, json!(expected));
+    // It fits on a small phone, and a page is small.
+    let weight =
+        "performance.getEntries().reduce((sum, entry) => sum + (entry.encodedBodySize ?? 0), 0)";
+    for path in ["/", "/watch", "/shop"] {
+        browser.open(&format!("http://{}{path}", server.node.address)).await;
+        for size in [PHONE, (320, 640)] {
+            browser.resize(size).await;
+            assert_eq!(browser.value(SCROLLS_ASIDE).await, false, "{path} {size:?}");
+        }
+        browser.until("document.readyState === 'complete'").await;
+        assert!(browser.value(weight).await.as_u64().unwrap() < 100_000, "{path}");
+    }
+    // Who has paid in the sandbox goes back to the shop.
+    browser.open(&format!("http://{}/sandbox/payments/1", server.node.address)).await;
+    let back = browser.value("document.querySelector('#to-orders').getAttribute('href')").await;
+    assert_eq!(back, "/shop#orders");
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_is_watched_to_its_sentence_and_the_audit_says_the_same() {
+    let server = server(400, 5).await;
+    let browser = page(&server, "/watch", SCREEN).await;
+    browser.until_text("#ours .number", "40").await;
+    browser.until_text("#ours .sentence", "400 buyers want 40 vouchers").await;
+    browser.until(&format!("{} > 400", dots("ours", "waiting"))).await;
+    browser.click("#start").await;
+    for count in ["5", "4", "3", "2", "1", ""] {
+        browser
+            .until(&format!("document.querySelector('#ours .count').textContent === '{count}'"))
+            .await;
+    }
+    browser.until_text("#ours .sentence", "40 sold. 0 too many. 0 twice. 1,160 refused.").await;
+    browser.until_shown("#ours[data-holds=true]").await;
+    browser.until_text("#ours .number", "0").await;
+    browser.until(&format!("{} === 0", dots("ours", "waiting"))).await;
+    for (kind, some) in [("bought", true), ("refused", true), ("wrong", false)] {
+        assert_eq!(browser.value(&format!("{} > 0", dots("ours", kind))).await, some, "{kind}");
+    }
+    // Its peaks stay.
+    browser
+        .until("/^0 peak [1-9]/.test(document.querySelector('[data-figure=orders]').innerText)")
+        .await;
+    let scrolls = "document.documentElement.scrollHeight > innerHeight";
+    assert_eq!(browser.value(scrolls).await, false);
+
+    let shown = stage(&server).await;
+    let (half, token) = (&shown["halves"][0], server.admin().await);
+    let voucher = half["voucher_id"].as_str().unwrap();
+    let audit = server.send("POST", &format!("/api/vouchers/{voucher}/audit"), &token, None).await;
+    let audit = &audit.is(200).body;
+    assert_eq!(
+        (&audit["holds"], &audit["orders"], &audit["stock"]),
+        (&json!(true), &json!(40), &json!(0))
+    );
+    assert_eq!((&half["verdict"]["sold"], &half["verdict"]["refused"]), (&json!(40), &json!(1160)));
+    assert_eq!(half["bought"].as_array().unwrap().len(), 40);
+    let points = half["points"].as_array().unwrap();
+    let sum = |at: usize| points.iter().map(|point| point[at].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((sum(0), sum(1)), (1200, 40));
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pressed_twice_and_in_a_second_tab_it_is_one_sale() {
+    let server = server(200, 5).await;
+    let (first, second) =
+        tokio::join!(page(&server, "/watch", SCREEN), page(&server, "/watch", PHONE));
+    for browser in [&first, &second] {
+        browser.until("!document.querySelector('#start').disabled").await;
+    }
+    let press =
+        "(button => (button.click(), button.click(), true))(document.querySelector('#start'))";
+    tokio::join!(first.value(press), second.value(press));
+    for browser in [&first, &second] {
+        browser.until_text("#ours .sentence", "20 sold. 0 too many. 0 twice. 580 refused.").await;
+    }
+    let sales = server.api.get("/api/vouchers").await.body;
+    assert_eq!(sales.as_array().unwrap().len(), 1, "{sales}");
+    assert_eq!(stage(&server).await["number"], 1);
+    // Again is another one, in the same place.
+    first.click("#start").await;
+    first.until_text("#ours .sentence", "made").await;
+    second.until_text("#ours .sentence", "20 sold. 0 too many. 0 twice. 580 refused.").await;
+    assert_eq!(stage(&server).await["number"], 2);
+    first.close().await;
+    second.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_wrong_design_beside_it_is_red_and_ours_is_green() {
+    let server = server(2_000, 5).await;
+    let browser = page(&server, "/watch", SCREEN).await;
+    assert_eq!(browser.value("document.querySelector('#beside').checkVisibility()").await, false);
+    browser.click("#start").await;
+    browser.until_shown("#ours[data-holds=true]").await;
+    let ours = browser.text("#ours .sentence").await;
+    assert_eq!(browser.text("#design option").await, "r01: read the stock, check, subtract");
+    browser.until_text("#breaks", "two buyers read the same stock").await;
+    browser.click("#against").await;
+    // It takes two who read the stock together: likely every time.
+    browser.until_text("#other-title", "r01").await;
+    browser.until_shown("#other[data-holds=false]").await;
+    assert_eq!(browser.text("#ours .sentence").await, ours);
+    browser.until_shown("#ours[data-holds=true]").await;
+    let shown = stage(&server).await;
+    let halves = shown["halves"].as_array().unwrap();
+    let [ours, other] = &halves[..] else { panic!("{shown}") };
+    for figure in ["users", "stock", "total", "done"] {
+        assert_eq!(ours[figure], other[figure], "{figure}");
+    }
+    let verdict = &other["verdict"];
+    assert!(verdict["oversold"].as_i64().unwrap() + verdict["duplicates"].as_i64().unwrap() > 0);
+    assert!(browser.value(&dots("other", "wrong")).await.as_u64().unwrap() > 0);
+    // Side by side on a desk, one under the other on a phone.
+    let places = "['ours', 'other'].map(id => document.getElementById(id).getBoundingClientRect())
+        .map(({ left, top }) => [left, top])";
+    let aside = format!("(([a, b]) => a[0] < b[0] && a[1] === b[1])({places})");
+    browser.until(&aside).await;
+    assert_eq!(browser.value("document.documentElement.scrollHeight > innerHeight").await, false);
+    browser.resize(PHONE).await;
+    browser.until(&format!("(([a, b]) => a[0] === b[0] && a[1] < b[1])({places})")).await;
+    assert_eq!(browser.value(SCROLLS_ASIDE).await, false);
+    // Whoever comes now sees both.
+    browser.reload().await;
+    browser.until_shown("#other[data-holds=false]").await;
+    browser.until_shown("#ours[data-holds=true]").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_wants_no_motion_sees_the_dots_when_all_is_over() {
+    let server = server(4_000, 5).await;
+    let browser = page(&server, "/watch", SCREEN).await;
+    browser.prefers("light").await;
+    browser
+        .value(&format!(
+            "(window.early = 0, new MutationObserver(() => {{
+                if (document.querySelector('#stage').dataset.phase !== 'selling') return;
+                window.early += {};
+            }}).observe(document.querySelector('#ours .number'), {{ childList: true }}), true)",
+            dots("ours", "bought")
+        ))
+        .await;
+    browser.click("#start").await;
+    browser.until_shown("#ours[data-holds=true]").await;
+    browser.until(&format!("{} > 0", dots("ours", "bought"))).await;
+    assert_eq!(browser.value("window.early").await, 0);
+    browser.close().await;
+}

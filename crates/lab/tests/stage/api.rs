@@ -1,0 +1,116 @@
+//! Who may begin a show, how many may watch it, and what is under way beside it.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::{server, stage};
+use testkit::shop::private_server::PrivateServer;
+use testkit::wait::eventually;
+
+/// As many pages may watch.
+const MAX_WATCHERS: usize = 16;
+
+async fn begin(server: &PrivateServer, headers: &[(&str, &str)], body: &Value) -> (u16, Value) {
+    let address = format!("http://{}/api/stage/shows", server.node.address);
+    let request = reqwest::Client::new().post(address).json(body);
+    let request = headers.iter().fold(request, |it, (name, value)| it.header(*name, *value));
+    let answer = request.send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap())
+}
+
+async fn until_ended(server: &PrivateServer) -> Value {
+    let mut last = Value::Null;
+    eventually("the show is over", async || {
+        last = stage(server).await;
+        ["ended", "failed"].contains(&last["phase"].as_str().unwrap())
+    })
+    .await;
+    last
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_show_is_begun_from_this_machine_and_its_own_page_alone() {
+    let server = server(20, 5).await;
+    let rush = json!({ "crowd": "rush" });
+    for headers in [
+        &[("host", "evil.example")][..],
+        &[("x-forwarded-for", "192.0.2.1")],
+        &[("origin", "http://evil.example")],
+        &[("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "same-site")],
+    ] {
+        let (status, body) = begin(&server, headers, &rush).await;
+        assert_eq!((status, &body["code"]), (403, &json!("forbidden")), "{headers:?}");
+    }
+    for wrong in [
+        json!({}),
+        json!({ "crowd": "many" }),
+        json!({ "crowd": "rush", "users": 7 }),
+        json!({ "crowd": "rush", "against": "r99" }),
+        json!({ "crowd": "slow", "against": "r01" }),
+        json!([]),
+    ] {
+        let (status, body) = begin(&server, &[], &wrong).await;
+        assert_eq!((status, &body["code"]), (422, &json!("invalid_request")), "{wrong}");
+    }
+    assert_eq!(stage(&server).await["phase"], "idle");
+    let (status, _) = begin(&server, &[("sec-fetch-site", "same-origin")], &rush).await;
+    assert_eq!(status, 202);
+    assert_eq!(until_ended(&server).await["halves"][0]["verdict"]["sold"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_shows_at_once_one_is_played_and_no_crowd_of_the_board_beside_it() {
+    let server = server(40, 5).await;
+    let token = server.admin().await;
+    let rush = json!({ "crowd": "rush" });
+    for number in 1..=2 {
+        let begun = join_all((0..8).map(|_| begin(&server, &[], &rush))).await;
+        assert!(begun.iter().all(|it| *it == (202, json!({ "number": number }))), "{begun:?}");
+        let voucher = server.voucher(&token, 5, 0).await;
+        let crowd = json!({ "voucher_id": voucher, "users": 5, "attempts": 1 });
+        let refused = server.send("POST", "/api/crowds", &token, Some(&crowd)).await;
+        refused.problem(409, "crowd_in_progress");
+        assert_eq!(until_ended(&server).await["number"], number);
+    }
+    // The board's crowd waits for its sale, and the stage for the board's crowd.
+    let voucher = server.voucher(&token, 5, 50).await;
+    let crowd = json!({ "voucher_id": voucher, "users": 5, "attempts": 1 });
+    server.send("POST", "/api/crowds", &token, Some(&crowd)).await.is(202);
+    let (status, body) = begin(&server, &[], &rush).await;
+    assert_eq!((status, &body["code"]), (409, &json!("crowd_in_progress")));
+    server.send("DELETE", "/api/crowds/current", &token, None).await.is(204);
+    assert_eq!(begin(&server, &[], &rush).await, (202, json!({ "number": 3 })));
+    assert_eq!(until_ended(&server).await["phase"], "ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_may_watch_as_may_and_one_that_never_reads_holds_up_nobody() {
+    let server = server(2_000, 5).await;
+    let address = format!("http://{}/api/stage/events", server.node.address);
+    // They never read.
+    let client = reqwest::Client::new();
+    let mut deaf = Vec::new();
+    for _ in 0..MAX_WATCHERS - 1 {
+        let stream = client.get(&address).send().await.unwrap();
+        assert_eq!(stream.status(), 200);
+        deaf.push(stream);
+    }
+    assert_eq!(stage(&server).await["phase"], "idle");
+    let mut last = None;
+    eventually("the one that looked has left", async || {
+        last = Some(client.get(&address).send().await.unwrap()).filter(|it| it.status() == 200);
+        last.is_some()
+    })
+    .await;
+    let refused = client.get(&address).send().await.unwrap();
+    assert_eq!(refused.status(), 503);
+    assert!(refused.headers().contains_key("retry-after"));
+    drop(last);
+    let (status, _) = begin(&server, &[], &json!({ "crowd": "rush" })).await;
+    assert_eq!(status, 202);
+    // One place is free again, and those who do not read keep nobody from the end.
+    let shown = until_ended(&server).await;
+    assert_eq!(shown["halves"][0]["bought"].as_array().unwrap().len(), 200);
+    drop(deaf);
+}

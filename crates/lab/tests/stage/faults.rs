@@ -1,0 +1,128 @@
+//! What a page says when something of the show dies.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use super::{SCREEN, page, server, stage};
+use testkit::processes::{descendants_of, send};
+use testkit::shop::private_server::PrivateServer;
+use testkit::shop::web_driver::Browser;
+use testkit::wait::eventually;
+
+/// The process below the server's whose command line has this word.
+fn process(server: &PrivateServer, word: &str) -> Option<u32> {
+    descendants_of(server.node.pid()).into_iter().find(|pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes())
+    })
+}
+
+/// A page that watches a slow crowd, which is in the middle of its sale.
+async fn in_the_middle(server: &PrivateServer) -> Browser {
+    let browser = page(server, "/watch", SCREEN).await;
+    browser.click("#slow").await;
+    browser.until_text("#shop-link", "Buy against 10 others").await;
+    browser.until_text("#ours .sentence", "of 10 attempts are over").await;
+    browser
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_loaded_again_in_the_middle_goes_on_watching() {
+    let server = server(400, 12).await;
+    let browser = in_the_middle(&server).await;
+    browser.until_text("#ours .number", "3").await;
+    browser.reload().await;
+    browser.until_text("#ours .sentence", "of 10 attempts are over").await;
+    browser.until_text("#ours .sentence", "4 sold. 0 too many. 0 twice. 6 refused.").await;
+    assert_eq!(stage(&server).await["number"], 1);
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_in_the_middle_is_said_to_be_gone() {
+    let mut server = server(400, 20).await;
+    let browser = in_the_middle(&server).await;
+    server.node.send(Signal::SIGKILL);
+    browser.until_text("#message", "The server is gone, and the show with it").await;
+    assert_eq!(browser.value("document.querySelector('#start').disabled").await, true);
+    server.node.ended().await;
+    // One at the same address is found, and there is no show.
+    server.start_again().await;
+    browser.until_text("#ours .sentence", "400 buyers want 40 vouchers").await;
+    browser.until("document.querySelector('#message').hidden").await;
+    browser.until("!document.querySelector('#start').disabled").await;
+    browser.close_after_cuts().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_told_to_stop_does_not_wait_for_the_show() {
+    let mut server = server(400, 60).await;
+    let browser = in_the_middle(&server).await;
+    server.node.send(Signal::SIGTERM);
+    assert!(server.node.ended().await.success());
+    browser.until_text("#message", "The server is gone").await;
+    browser.close_after_cuts().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_that_dies_is_told_in_a_sentence_and_there_is_another_one() {
+    let server = server(400, 20).await;
+    let browser = in_the_middle(&server).await;
+    send(process(&server, "crowd").unwrap(), Signal::SIGKILL);
+    browser.until_text("#message", "The process that sends the crowd has died").await;
+    browser.click("#start").await;
+    browser.until_text("#ours .sentence", "40 sold. 0 too many. 0 twice. 1,160 refused.").await;
+    browser.until("document.querySelector('#message').hidden").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_does_not_answer_is_told_in_a_sentence_and_there_is_another_show() {
+    let server = server(400, 5).await;
+    let browser = in_the_middle(&server).await;
+    let databases: Vec<u32> = descendants_of(server.node.pid())
+        .into_iter()
+        .filter(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|name| name.trim_end() == "postgres")
+        })
+        .collect();
+    assert!(!databases.is_empty());
+    for pid in &databases {
+        send(*pid, Signal::SIGSTOP);
+    }
+    browser.until_text("#message", "The database went away before it could be audited").await;
+    for pid in &databases {
+        send(*pid, Signal::SIGCONT);
+    }
+    eventually("there is another show", async || {
+        browser.click("#start").await;
+        browser.until("!document.querySelector('#start').disabled").await;
+        stage(&server).await["halves"][0]["verdict"]["sold"] == json!(40)
+    })
+    .await;
+    browser.close_quietly().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_design_whose_process_dies_is_told_in_a_sentence_and_ours_stays() {
+    let server = server(400, 5).await;
+    let browser = page(&server, "/watch", SCREEN).await;
+    browser.click("#start").await;
+    browser.until_shown("#ours[data-holds=true]").await;
+    browser.click("#against").await;
+    browser.until("document.querySelector('#other .count').textContent === '3'").await;
+    for pid in descendants_of(server.node.pid()) {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        if line.ends_with(b"lab\0node\0") {
+            send(pid, Signal::SIGKILL);
+        }
+    }
+    browser.until("!document.querySelector('#message').hidden").await;
+    browser.until_shown("#ours[data-holds=true]").await;
+    browser.click("#against").await;
+    browser.until_text("#other .sentence", "refused").await;
+    browser.close().await;
+}

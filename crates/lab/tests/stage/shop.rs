@@ -1,0 +1,68 @@
+//! Buying among a slow crowd.
+
+use super::{SCREEN, page, server};
+use testkit::shop::web_driver::PHONE;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_buys_among_a_slow_crowd_is_told_the_place() {
+    let server = server(4_000, 30).await;
+    let buyer = page(&server, "/shop", PHONE).await;
+    buyer.click("#log-in").await;
+    buyer.fill("#phone", "13800138000").await;
+    buyer.click("#phone-form [type=submit]").await;
+    buyer.until("/^[0-9]{6}$/.test(document.querySelector('#shown-code').textContent)").await;
+    let code = buyer.text("#shown-code").await;
+    buyer.fill("#code", &code).await;
+    buyer.click("#code-form [type=submit]").await;
+    buyer.until_shown("#log-out").await;
+
+    let stage = page(&server, "/watch", SCREEN).await;
+    stage.click("#slow").await;
+    stage.until_text("#shop-link", "Buy against 100 others").await;
+    stage.until_text("#ours .sentence", "100 buyers come one after another to 40 vouchers").await;
+    assert_eq!(
+        stage.value("new URL(document.querySelector('#shop-link').href).pathname").await,
+        "/shop"
+    );
+    buyer.until("[...document.querySelectorAll('.buy')].some(it => it.checkVisibility() && !it.disabled)").await;
+    buyer.click(".buy").await;
+    buyer
+        .until("/It is yours.*You were number [1-9][0-9]* of 40\\./.test(document.body.innerText)")
+        .await;
+    // The sale has one order that is not the crowd's, and the audit counts it.
+    stage.until_text("#ours .sentence", "40 sold. 0 too many. 0 twice. 61 refused.").await;
+    stage.until_shown("#ours[data-holds=true]").await;
+    stage.close().await;
+    buyer.close().await;
+}
+
+/// The place is told to the buyer of the order alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_is_the_buyers_own() {
+    let server = server(20, 5).await;
+    let token = server.admin().await;
+    let voucher = server.voucher(&token, 5, 0).await;
+    let (one, other) = tokio::join!(server.login("13800138000"), server.login("13800138001"));
+    let buying = format!("/api/vouchers/{voucher}/orders");
+    let mut places = Vec::new();
+    for buyer in [&one, &other] {
+        let order = server.send("POST", &buying, buyer, None).await;
+        places.push(format!("/api/stage/place?order={}", order.is(201).text_of("order_id")));
+    }
+    let ask = async |path: &str, token: &str| {
+        let request = reqwest::Client::new().get(format!("http://{}{path}", server.node.address));
+        let answer = request.bearer_auth(token).send().await.unwrap();
+        (answer.status().as_u16(), answer.json::<serde_json::Value>().await.unwrap())
+    };
+    for (path, buyer, place) in [(&places[0], &one, 1), (&places[1], &other, 2)] {
+        let (status, body) = ask(path, buyer).await;
+        assert_eq!((status, &body["place"], &body["of"]), (200, &place.into(), &5.into()));
+        assert_eq!(body["text"], format!("You were number {place} of 5."));
+    }
+    assert_eq!(ask(&places[0], &other).await.0, 404);
+    assert_eq!(ask(&places[0], "").await.0, 401);
+    for order in ["0", "-1", "x", "", "9223372036854775808"] {
+        assert_eq!(ask(&format!("/api/stage/place?order={order}"), &one).await.0, 404, "{order}");
+    }
+    assert_eq!(ask("/api/stage/place", &one).await.1["code"], "invalid_request");
+}

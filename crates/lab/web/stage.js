@@ -1,0 +1,138 @@
+// The stage. The server runs the show and tells every page of it; this page draws, and asks for the next one.
+
+import { setText } from "./format.js";
+import { api, byId, fill, texts } from "./page.js";
+import { count, Half } from "./stage_half.js";
+
+const FULL_AGAIN_MS = 5_000;
+const UNDER_WAY = ["preparing", "countdown", "selling", "auditing"];
+
+const halves = ["ours", "other"].map((id) => new Half(id));
+const [start, slow, against, design, link] = ["start", "slow", "against", "design", "shop-link"].map(byId);
+let show = null; // as the server says it is
+let isConnected = false;
+let isAsking = false;
+let pressed = null; // the button that began the show
+let beginsAt = null; // by `performance.now()`
+let stream = null;
+
+function say(text) {
+  const message = byId("message");
+  message.hidden = !text;
+  setText(message, text);
+}
+
+const isUnderWay = () => UNDER_WAY.includes(show?.phase);
+
+function words() {
+  const { phase, crowd, halves: of } = show;
+  const half = of.at(-1);
+  const values = { done: count(half.done), total: count(half.total) };
+  if (phase === "preparing" && half.rung) return texts.preparing_rung;
+  if (phase === "countdown" && crowd === "slow")
+    return fill(texts.idle_slow, { users: count(half.users), stock: count(half.stock) });
+  return fill(texts[phase] ?? "", values);
+}
+
+function failure({ code, detail }) {
+  return fill(texts[`failure_${code}`] ?? texts.failure_defect, { detail: detail.replace(/\.$/, "") });
+}
+
+function told(next) {
+  show = next;
+  const { phase, crowd, halves: of } = show;
+  if (phase === "idle") byId("ours-title").textContent = texts.ours;
+  byId("stage").dataset.phase = phase;
+  byId("stage").dataset.halves = String(Math.max(of.length, 1));
+  const isNew = of.length > 1 && byId("other").hidden;
+  byId("other").hidden = of.length < 2;
+  // On a phone it stands below.
+  if (isNew && pressed === against) byId("other").scrollIntoView({ block: "nearest" });
+  for (const [at, half] of of.entries()) halves[at].show(half, at === of.length - 1 ? words() : "");
+  if (of.length === 0) awaitShow();
+  beginsAt = show.begins_in_ms === null ? null : performance.now() + show.begins_in_ms;
+  countDown();
+  say(show.failure ? failure(show.failure) : "");
+  link.hidden = crowd !== "slow" || !isUnderWay() || phase === "auditing";
+  if (of.length > 0) setText(link, fill(texts.slow_link, { users: count(of[0].users) }));
+  renderButtons();
+}
+
+function awaitShow() {
+  halves[0].await(texts);
+  halves[0].judge(null, fill(texts.idle, { users: count(texts.users), stock: count(texts.stock) }));
+}
+
+function renderButtons() {
+  const isBusy = !isConnected || isAsking || isUnderWay();
+  for (const button of [start, slow, against]) button.disabled = isBusy;
+  const isOver = show !== null && show.number > 0 && !isUnderWay();
+  setText(start, show?.number > 0 ? texts.again : texts.start);
+  // What is there to stand beside.
+  const ours = show?.halves[0];
+  const isBeside = show?.crowd === "rush" && Boolean(ours?.verdict);
+  byId("beside").hidden = !isBeside;
+  // A button that is disabled loses the focus.
+  if (isOver && !isBusy && pressed && document.activeElement === document.body) pressed.focus();
+  if (isOver && !isBusy) pressed = null;
+}
+
+function countDown() {
+  const left = beginsAt === null ? null : Math.ceil((beginsAt - performance.now()) / 1000);
+  const half = halves[show ? Math.max(show.halves.length - 1, 0) : 0];
+  for (const each of halves) each.countTo(each === half && left > 0 ? left : null);
+  if (left > 0) setTimeout(countDown, 100);
+}
+
+async function begin(button, body) {
+  if (isAsking || isUnderWay()) return;
+  isAsking = true;
+  pressed = button;
+  say("");
+  renderButtons();
+  const answer = await api("POST", "/api/stage/shows", { body });
+  isAsking = false;
+  if (!answer.ok) say([answer.body?.title ?? texts.no_answer, answer.body?.detail].filter(Boolean).join(": "));
+  renderButtons();
+}
+
+function listen() {
+  stream?.close();
+  const opened = new EventSource("/api/stage/events");
+  stream = opened;
+  opened.addEventListener("open", () => {
+    isConnected = true;
+    say("");
+    renderButtons();
+  });
+  opened.addEventListener("show", (event) => told(JSON.parse(event.data)));
+  opened.addEventListener("error", () => {
+    if (stream !== opened) return;
+    isConnected = false;
+    beginsAt = null;
+    countDown();
+    // Closed: refused, as many watch as may. Otherwise the browser connects again.
+    const isRefused = opened.readyState === EventSource.CLOSED;
+    say(isRefused ? texts.full : texts.gone);
+    if (isRefused) setTimeout(listen, FULL_AGAIN_MS);
+    renderButtons();
+  });
+}
+
+function describe() {
+  const { breaks } = texts.rungs.find(({ id }) => id === design.value);
+  byId("breaks").textContent = texts.breaks + breaks;
+}
+
+start.addEventListener("click", () => begin(start, { crowd: "rush" }));
+slow.addEventListener("click", () => begin(slow, { crowd: "slow" }));
+against.addEventListener("click", () => begin(against, { crowd: "rush", against: design.value }));
+design.addEventListener("change", describe);
+addEventListener("pagehide", () => {
+  stream?.close();
+  stream = null;
+});
+addEventListener("pageshow", (event) => event.persisted && listen());
+describe();
+awaitShow();
+listen();
