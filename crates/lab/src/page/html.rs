@@ -1,19 +1,15 @@
 //! `/lab`: two buyers on a rung, and the reader of the page is their scheduler.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use axum::http::{HeaderMap, HeaderValue};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
 use axum::routing::{MethodRouter, get};
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::player::Player;
 use super::rung_summary::{self, RungSummary};
-use crate::course;
-use ladder::RUNGS;
 use seckill::http::Language;
-use seckill::http::static_file::StaticFile;
 use seckill::pages::Site;
 use seckill::pages::page::{HtmlPage, PageFiles, PageLanguage};
 use seckill::texts;
@@ -131,30 +127,6 @@ pub(super) fn route(site: &Arc<Site>) -> MethodRouter<Player> {
         let files = Arc::clone(&files);
         async move { files.answer(language, &headers).await }
     })
-}
-
-/// The course in words: its index, and after it the page of every rung.
-static COURSE: LazyLock<[StaticFile; 2]> = LazyLock::new(|| {
-    let file = |index: &str, language| {
-        let pages = RUNGS.iter().map(|rung| course::page(rung, language));
-        let text: Vec<&str> = [index].into_iter().chain(pages).collect();
-        let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-        StaticFile::new(kind, text.join("\n\n").into())
-    };
-    [
-        file(include_str!("../../../../docs/ladder.md"), Language::English),
-        file(include_str!("../../../../docs/ladder.zh-CN.md"), Language::Chinese),
-    ]
-});
-
-/// The course.
-pub(super) async fn course(PageLanguage(language): PageLanguage, headers: HeaderMap) -> Response {
-    let [english, chinese] = &*COURSE;
-    let file = match language {
-        Language::English => english,
-        Language::Chinese => chinese,
-    };
-    file.answer(&headers).await.into_response()
 }
 
 fn render(site: &Site, language: Language, data: &PageData) -> String {

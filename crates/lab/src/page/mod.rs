@@ -1,9 +1,10 @@
 //! The ladder in the browser: somebody is the scheduler of two buyers on a rung.
 //!
 //! `player` plays one session at a time; `api` is what the page asks it for; `html` is the page,
-//! and `rung_summary` what it says of the rungs.
+//! and `rung_summary` what it says of the rungs. `course` has the pages to read.
 
 mod api;
+mod course;
 mod html;
 mod player;
 mod rung_summary;
@@ -20,7 +21,7 @@ pub use player::{PlayedState, Player, PlayerError, PlayerOptions, PlayerThread};
 pub fn routes(player: Player, site: &Arc<Site>) -> Router {
     Router::new()
         .route("/lab", html::route(site))
-        .route("/lab/course", get(html::course))
+        .merge(course::routes(site))
         .route("/api/lab/rungs/{rung}", get(api::rung))
         .route("/api/lab/sessions", post(api::open))
         .route("/api/lab/sessions/{session}", get(api::find).delete(api::end))

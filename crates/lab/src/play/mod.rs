@@ -44,7 +44,7 @@ macro_rules! web {
     };
 }
 
-const ASSETS: [Asset; 11] = [
+const ASSETS: [Asset; 13] = [
     web!("board_crowd.js", SCRIPT),
     web!("board_play.js", SCRIPT),
     web!("doors.css", STYLE),
@@ -54,6 +54,8 @@ const ASSETS: [Asset; 11] = [
     web!("stage_plot.js", SCRIPT),
     web!("stage.css", STYLE),
     web!("shop_place.js", SCRIPT),
+    web!("course.css", STYLE),
+    web!("course.js", SCRIPT),
     web!("lab.js", SCRIPT),
     web!("lab.css", STYLE),
 ];

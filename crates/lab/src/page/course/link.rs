@@ -1,0 +1,94 @@
+//! Where a link of the Markdown leads, which was written for a reader of the repository.
+
+use ladder::RUNGS;
+use seckill::http::Language;
+
+use super::chapter::{CHAPTERS, Chapter};
+
+/// What stands in the Markdown for the address of this server.
+const THIS_SERVER: &str = "http://127.0.0.1:8080/";
+
+/// Where a rung's page shows its file.
+pub(super) const SOURCE_ANCHOR: &str = "source";
+
+/// The address that a link of a chapter has here; `None` for a file of the repository that no server has.
+pub(super) fn address(target: &str, chapter: &Chapter, language: Language) -> Option<String> {
+    if let Some(path) = target.strip_prefix(THIS_SERVER) {
+        return Some(format!("/{path}?lang={}", language.tag()));
+    }
+    if target.starts_with("https://") || target.starts_with("http://") || target.starts_with('#') {
+        return Some(target.to_owned());
+    }
+    let (path, anchor) = match target.split_once('#') {
+        Some((path, anchor)) => (path, format!("#{anchor}")),
+        None => (target, String::new()),
+    };
+    let file = joined(chapter.directory(), path);
+    let rung = RUNGS.iter().find(|rung| file == format!("crates/ladder/src/{}.rs", rung.id));
+    if let Some(page) = rung.and_then(Chapter::of) {
+        return Some(format!("{}#{SOURCE_ANCHOR}", page.address(language)));
+    }
+    let (stem, language) = match file.strip_suffix(".zh-CN.md") {
+        Some(stem) => (stem, Language::Chinese),
+        None => (file.strip_suffix(".md")?, Language::English),
+    };
+    let name = match stem {
+        "docs/ladder" => None,
+        _ => Some(stem.strip_prefix("docs/ladder/")?),
+    };
+    let page = CHAPTERS.iter().find(|chapter| chapter.name == name)?;
+    Some(format!("{}{anchor}", page.address(language)))
+}
+
+/// A path of the repository, as seen from one of its directories.
+fn joined(directory: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = directory.split('/').collect();
+    for part in path.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            "." | "" => {}
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_leads_to_what_is_served_and_to_nothing_else() {
+        let [index, rung] = [&CHAPTERS[0], &CHAPTERS[1]];
+        for (chapter, target, expected) in [
+            (rung, "r02_row_lock.md", Some("/lab/course/r02_row_lock?lang=en")),
+            (rung, "r02_row_lock.zh-CN.md", Some("/lab/course/r02_row_lock?lang=zh-CN")),
+            (rung, "glossary.md#herd", Some("/lab/course/glossary?lang=en#herd")),
+            (rung, "../ladder.zh-CN.md", Some("/lab/course?lang=zh-CN")),
+            (
+                index,
+                "ladder/lab.md#every-interleaving",
+                Some("/lab/course/lab?lang=en#every-interleaving"),
+            ),
+            (
+                rung,
+                "../../crates/ladder/src/r02_row_lock.rs",
+                Some("/lab/course/r02_row_lock?lang=en#source"),
+            ),
+            (rung, "#the-code", Some("#the-code")),
+            (rung, "http://127.0.0.1:8080/lab", Some("/lab?lang=en")),
+            (rung, "https://redis.io/", Some("https://redis.io/")),
+            (rung, "../locks.md", None),
+            (rung, "../../crates/ladder/src/lib.rs", None),
+            (rung, "../../crates/redisson-lock", None),
+            (rung, "r99.md", None),
+            (index, "../crates/ladder/src", None),
+        ] {
+            assert_eq!(
+                address(target, chapter, Language::English).as_deref(),
+                expected,
+                "{target}"
+            );
+        }
+    }
+}

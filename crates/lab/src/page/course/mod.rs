@@ -1,0 +1,74 @@
+//! `/lab/course`: the course as pages.
+//!
+//! `chapter` is what there is to read; `markdown` makes HTML of a chapter, with its `link`s, `code_block`s and
+//! `diagram`s, which `drawing` draws, and `playing` says how to see a scenario; `layout` is the page around it.
+//!
+//! A page is rendered when somebody first reads it, and then kept. A build script could not render it: the
+//! pages say what the ladder says of its rungs, and the build would compile the ladder twice.
+
+mod chapter;
+mod code_block;
+mod diagram;
+mod drawing;
+mod layout;
+mod link;
+mod markdown;
+mod playing;
+mod texts;
+
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use axum::extract::{Path, RawQuery};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use seckill::http::ApiError;
+use seckill::http::problem::Code;
+use seckill::pages::Site;
+use seckill::pages::page::{PageFiles, PageLanguage};
+
+use self::chapter::{CHAPTERS, Chapter};
+
+/// The pages of a site, each made for its first reader.
+struct CoursePages {
+    site: Arc<Site>,
+    files: Vec<OnceLock<PageFiles>>,
+}
+
+impl CoursePages {
+    async fn answer(&self, nth: usize, language: PageLanguage, headers: &HeaderMap) -> Response {
+        let chapter = &CHAPTERS[nth];
+        let make = || PageFiles::new(|language| layout::render(&self.site, chapter, language));
+        self.files[nth].get_or_init(make).answer(language, headers).await
+    }
+}
+
+/// The index and all chapters.
+pub(super) fn routes<S: Clone + Send + Sync + 'static>(site: &Arc<Site>) -> Router<S> {
+    let files = CHAPTERS.iter().map(|_| OnceLock::new()).collect();
+    let pages = Arc::new(CoursePages { site: Arc::clone(site), files });
+    let of_index = Arc::clone(&pages);
+    let index = async move |language: PageLanguage, headers: HeaderMap| {
+        of_index.answer(0, language, &headers).await
+    };
+    let chapter = async move |Path(name): Path<String>,
+                              RawQuery(query): RawQuery,
+                              language: PageLanguage,
+                              headers: HeaderMap| {
+        match CHAPTERS.iter().position(|chapter| chapter.name == Some(name.as_str())) {
+            Some(nth) => pages.answer(nth, language, &headers).await,
+            None => elsewhere(&name, query.as_deref()),
+        }
+    };
+    Router::new().route("/lab/course", get(index)).route("/lab/course/{chapter}", get(chapter))
+}
+
+/// A rung may be named by the beginning of its name, as everywhere: its page is there under the whole of it.
+fn elsewhere(name: &str, query: Option<&str>) -> Response {
+    let Some(path) = ladder::find(name).ok().and_then(Chapter::of).map(Chapter::path) else {
+        return ApiError::new(Code::NotFound).into_response();
+    };
+    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+    Redirect::temporary(&format!("{path}{query}")).into_response()
+}

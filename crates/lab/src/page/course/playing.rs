@@ -1,0 +1,46 @@
+//! How to see what a block of the course shows: in the player where it has the schedule, else in a terminal.
+
+use ladder::{Rung, Scenario};
+use maud::{Markup, html};
+use seckill::http::Language;
+
+use super::texts::CourseTexts;
+use crate::course::in_language;
+use crate::session::LESSONS;
+
+/// The rung in the player, at its beginning.
+pub(super) fn rung_address(rung: &Rung, language: Language) -> String {
+    format!("/lab?rung={}&lang={}", rung.id, language.tag())
+}
+
+/// A scenario on a rung.
+pub(super) fn scenario(rung: &Rung, scenario: Scenario, language: Language) -> Markup {
+    let texts = CourseTexts::of(language);
+    let lesson = LESSONS.iter().find(|it| it.rung == rung.id && it.scenario == scenario);
+    let Some(lesson) = lesson else {
+        let flag = in_language(language, "", " --lang zh");
+        return command(&format!("seckill lab replay {} {scenario}{flag}", rung.id), language);
+    };
+    let address = format!(
+        "/lab?rung={}&users={}&processes={}&stock={}&schedule={}&lang={}",
+        lesson.rung,
+        lesson.users,
+        lesson.processes,
+        lesson.stock,
+        lesson.schedule,
+        language.tag()
+    );
+    html! { p.play { a href=(address) { span aria-hidden="true" { "▶ " } (texts.play) " " code { (scenario) } } } }
+}
+
+/// What `seckill lab isolation` prints of a case, or of all of them.
+pub(super) fn isolation(case: Option<&str>, language: Language) -> Markup {
+    let case = case.map(|case| format!(" {case}")).unwrap_or_default();
+    command(&format!("seckill lab isolation{case}"), language)
+}
+
+/// A line to be copied; `course.js` adds the button.
+fn command(command: &str, language: Language) -> Markup {
+    let texts = CourseTexts::of(language);
+    html! { p.play { span { (texts.play_in_terminal) } " " code.command { (command) } } }
+}
