@@ -4,6 +4,7 @@
 mod api_crowds;
 mod board;
 mod course;
+mod course_pages;
 mod hmdp;
 mod isolation_docs;
 mod lab_check;

@@ -2,6 +2,7 @@
 
 pub mod api_client;
 pub mod browser;
+pub mod contrast;
 pub mod private_server;
 pub mod web_driver;
 pub mod world;

@@ -24,7 +24,7 @@ pub(super) fn html(
 ) -> Markup {
     let words: Vec<&str> = info.split_whitespace().collect();
     match words[..] {
-        ["rust", ..] => rust(text),
+        ["rust", ..] => rust(&at_the_margin(text)),
         ["mermaid"] => diagram(text, shown, language),
         ["text", "isolation", "matrix"] => {
             html! { (plain(text)) (playing::isolation(None, language)) }
@@ -32,6 +32,7 @@ pub(super) fn html(
         ["text", "isolation", case, ..] => {
             html! { (plain(text)) (playing::isolation(Some(case), language)) }
         }
+        ["java" | "lua" | "sql", ..] => plain(&at_the_margin(text)),
         ["text", rung, scenario] => html! {
             (plain(text))
             @if let Some((rung, scenario)) = played(rung, scenario) {
@@ -45,6 +46,15 @@ pub(super) fn html(
 /// Who reads by keyboard scrolls it with the arrows, hence the tab stop.
 fn plain(text: &str) -> Markup {
     html! { pre tabindex="0" { code { (text) } } }
+}
+
+/// A quotation from the inside of a function, without the indentation that all its lines have.
+fn at_the_margin(text: &str) -> String {
+    let indentation = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    let least = lines().map(indentation).min().unwrap_or_default();
+    let moved = text.lines().map(|line| line.get(least..).unwrap_or_default());
+    moved.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Rust in colours.

@@ -98,10 +98,14 @@ impl Drawing {
                 let lines = wrapped(text, (width - 2 * PADDING) / LETTER);
                 let (y, height) = (self.y, lines.len() * LINE + PADDING);
                 self.y += height + GAP;
-                let kind = if first == last { "note" } else { "across" };
+                let (kind, kind_of_text, middle) = if first == last {
+                    ("note", "over-one", x + width / 2)
+                } else {
+                    ("across", "over-all", x + PADDING)
+                };
                 html! {
                     rect class=(class(kind, *first, diagram)) x=(x) y=(y) width=(width) height=(height) rx="5" {}
-                    (texts(&lines, x + width / 2, y + LINE - 3))
+                    (texts(&lines, kind_of_text, middle, y + LINE - 3))
                 }
             }
             DiagramEvent::Arrow { from, to, kind, text } => {
@@ -112,7 +116,7 @@ impl Drawing {
                 let y = top + lines.len() * LINE + 2;
                 self.y = y + PADDING + GAP;
                 html! {
-                    (texts(&lines, middle, top + LINE - 5))
+                    (texts(&lines, "over-arrow", middle, top + LINE - 5))
                     g class=(class(arrow_class(*kind), *from, diagram)) {
                         line x1=(begin) x2=(end) y1=(y) y2=(y) {}
                         path d=(tip(*kind, end, y, begin < end)) {}
@@ -146,10 +150,10 @@ fn tip(kind: ArrowKind, x: usize, y: usize, to_the_right: bool) -> String {
     }
 }
 
-fn texts(lines: &[String], x: usize, y: usize) -> Markup {
+fn texts(lines: &[String], class: &str, x: usize, y: usize) -> Markup {
     html! {
         @for (nth, line) in lines.iter().enumerate() {
-            text x=(x) y=(y + nth * LINE) { (line) }
+            text class=(class) x=(x) y=(y + nth * LINE) { (line) }
         }
     }
 }

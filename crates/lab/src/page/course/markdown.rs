@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 
+use console::measure_text_width;
 use ladder::{Rung, Scenario};
 use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
@@ -45,9 +46,32 @@ pub(super) fn rendered(chapter: &Chapter, language: Language) -> RenderedChapter
     }
     RenderedChapter {
         heading: written(writer.first_heading),
-        body: written(writer.events),
+        body: written(without_gaps(writer.events)),
         sections: writer.sections,
     }
+}
+
+/// Without the ends of lines between two letters of Chinese: a browser would show each as a space.
+fn without_gaps(events: Vec<Event<'_>>) -> Vec<Event<'_>> {
+    let is_chinese = |letter: Option<char>| {
+        letter.is_some_and(|letter| measure_text_width(letter.encode_utf8(&mut [0; 4])) == 2)
+    };
+    let text = |event: &Event<'_>| match event {
+        Event::Text(text) => Some(text.to_string()),
+        // It has a frame, beside which a space is right.
+        Event::Code(_) => Some(String::new()),
+        _ => None,
+    };
+    let is_gap = |at: usize| {
+        let before = events[..at].iter().rev().find_map(text);
+        let after = events[at..].iter().find_map(text);
+        let [before, after] = [before, after].map(Option::unwrap_or_default);
+        is_chinese(before.chars().next_back()) && is_chinese(after.chars().next())
+    };
+    let gaps: Vec<bool> =
+        (0..events.len()).map(|at| events[at] == Event::SoftBreak && is_gap(at)).collect();
+    let kept = events.into_iter().zip(gaps).filter(|(_, is_gap)| !is_gap);
+    kept.map(|(event, _)| event).collect()
 }
 
 fn written(events: Vec<Event<'_>>) -> Markup {
@@ -212,5 +236,24 @@ impl<'a> ChapterWriter<'a> {
 
     fn push_html(&mut self, html: &Markup) {
         self.events.push(Event::Html(html.0.clone().into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_chinese_are_joined_and_those_of_words_are_not() {
+        for (markdown, expected) in [
+            ("服务\n器", "<p>服务器</p>"),
+            ("完了，\n**再来**", "<p>完了，<strong>再来</strong></p>"),
+            ("一个\nRedis", "<p>一个\nRedis</p>"),
+            ("一个\n`lock`", "<p>一个\n<code>lock</code></p>"),
+            ("one\ntwo", "<p>one\ntwo</p>"),
+        ] {
+            let events = without_gaps(Parser::new(markdown).collect());
+            assert_eq!(written(events).0.trim(), expected);
+        }
     }
 }
