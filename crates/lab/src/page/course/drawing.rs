@@ -15,7 +15,7 @@ const LINE: usize = 18;
 const PADDING: usize = 7;
 const GAP: usize = 9;
 /// How wide a column may be, and how wide a diagram is to be if that suffices.
-const COLUMN: [usize; 2] = [166, 230];
+const COLUMN: [usize; 2] = [152, 186];
 const WIDTH: usize = 760;
 /// The heads of the columns.
 const HEAD: usize = 32;

@@ -109,6 +109,7 @@ fn head(chapter: &Chapter, heading: &Markup, language: Language) -> Markup {
                     a.primary href=(playing::rung_address(rung, language)) {
                         span aria-hidden="true" { "▶ " } (texts.play_rung)
                     }
+                    (playing::lessons(rung, language))
                 }
             }
         }

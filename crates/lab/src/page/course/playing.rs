@@ -6,7 +6,7 @@ use seckill::http::Language;
 
 use super::texts::CourseTexts;
 use crate::course::in_language;
-use crate::session::LESSONS;
+use crate::session::{LESSONS, Lesson};
 
 /// The rung in the player, at its beginning.
 pub(super) fn rung_address(rung: &Rung, language: Language) -> String {
@@ -21,7 +21,26 @@ pub(super) fn scenario(rung: &Rung, scenario: Scenario, language: Language) -> M
         let flag = in_language(language, "", " --lang zh");
         return command(&format!("seckill lab replay {} {scenario}{flag}", rung.id), language);
     };
-    let address = format!(
+    html! {
+        p.play {
+            a href=(schedule_address(lesson, language)) {
+                span aria-hidden="true" { "▶ " } (texts.play) " " code { (scenario) }
+            }
+        }
+    }
+}
+
+/// All that the player has of a rung.
+pub(super) fn lessons(rung: &Rung, language: Language) -> Markup {
+    html! {
+        @for lesson in LESSONS.iter().filter(|lesson| lesson.rung == rung.id) {
+            a href=(schedule_address(lesson, language)) { code { (lesson.scenario) } }
+        }
+    }
+}
+
+fn schedule_address(lesson: &Lesson, language: Language) -> String {
+    format!(
         "/lab?rung={}&users={}&processes={}&stock={}&schedule={}&lang={}",
         lesson.rung,
         lesson.users,
@@ -29,8 +48,7 @@ pub(super) fn scenario(rung: &Rung, scenario: Scenario, language: Language) -> M
         lesson.stock,
         lesson.schedule,
         language.tag()
-    );
-    html! { p.play { a href=(address) { span aria-hidden="true" { "▶ " } (texts.play) " " code { (scenario) } } } }
+    )
 }
 
 /// What `seckill lab isolation` prints of a case, or of all of them.
