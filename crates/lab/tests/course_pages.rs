@@ -207,7 +207,8 @@ async fn the_course_leads_into_the_player_and_from_rung_to_rung_in_the_language_
     browser.open(&format!("{page}/r02_row_lock?lang=en")).await;
     // What the player does not have is a line to copy.
     browser.until_text(".command", "seckill lab replay r02_row_lock herd").await;
-    browser.until_text(".play button", "Copy").await;
+    browser.click(".play button").await;
+    browser.until_text(".play [role=status]", "Copied").await;
     browser.click(".play a[href*='schedule=']").await;
     browser.until("location.pathname === '/lab'").await;
     browser.until_text("#verdict", "one_per_user").await;

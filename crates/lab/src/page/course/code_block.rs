@@ -43,7 +43,7 @@ pub(super) fn html(
     }
 }
 
-/// Who reads by keyboard scrolls it with the arrows, hence the tab stop.
+/// The tab stop is for readers without a mouse, who scroll it with the arrows.
 fn plain(text: &str) -> Markup {
     html! { pre tabindex="0" { code { (text) } } }
 }

@@ -149,23 +149,25 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let diagram: SequenceDiagram = DIAGRAM.parse().unwrap();
-        let names: Vec<_> =
-            diagram.columns.iter().map(|it| (it.name.as_str(), it.is_actor)).collect();
-        assert_eq!(names, [("A", true), ("PostgreSQL", false)]);
+        let column = |id: &str, name: &str, is_actor| DiagramColumn {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            is_actor,
+        };
         let arrow =
             |kind, text: &str| DiagramEvent::Arrow { from: 0, to: 1, kind, text: text.to_owned() };
         let note = |last, text: &str| DiagramEvent::Note { first: 0, last, text: text.to_owned() };
-        assert_eq!(
-            diagram.events,
-            [
+        let expected = SequenceDiagram {
+            columns: vec![column("A", "A", true), column("db", "PostgreSQL", false)],
+            events: vec![
                 arrow(ArrowKind::Done, "reads it"),
                 arrow(ArrowKind::AboutTo, "券：一 ; <1>"),
                 arrow(ArrowKind::Missed, "held"),
                 note(0, "waits"),
                 note(1, "over"),
-            ]
-        );
+            ],
+        };
+        assert_eq!(DIAGRAM.parse(), Ok(expected));
     }
 
     #[test]
