@@ -30,6 +30,17 @@ fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
     values.map(|rest| rest.split('"').next().unwrap()).collect()
 }
 
+/// A page without its code and its scripts.
+fn prose(html: &str) -> String {
+    let without = |html: String, name: &str| {
+        let (begins, ends) = (format!("<{name}"), format!("</{name}>"));
+        let mut parts = html.split(&begins);
+        let first = parts.next().unwrap().to_owned();
+        first + &parts.filter_map(|part| Some(part.split_once(&ends)?.1)).collect::<String>()
+    };
+    ["script", "pre", "code"].into_iter().fold(html.to_owned(), without)
+}
+
 /// What `%E6%89%93` stands for.
 fn decoded(anchor: &str) -> String {
     let pairs = url::form_urlencoded::parse(anchor.as_bytes());
@@ -49,6 +60,10 @@ async fn every_link_and_anchor_of_every_page_is_there_in_both_languages() {
             // The policy allows no style that stands in the page.
             assert!(!answer.text.contains(" style="), "{address}");
             assert!(!answer.text.contains("<!--") && !answer.text.contains(".md\""), "{address}");
+            // Marks of Markdown that were not read as such.
+            let prose = prose(&answer.text);
+            let mark = prose.lines().find(|line| line.contains("**") || line.contains('`'));
+            assert_eq!(mark, None, "{address}");
             let of_page: Vec<String> =
                 attributes(&answer.text, "id").into_iter().map(str::to_owned).collect();
             let unique: BTreeSet<&String> = of_page.iter().collect();
