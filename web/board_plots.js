@@ -115,7 +115,7 @@ function make(id, series, options = {}) {
         x: { range: () => shown },
         y: options.log
           ? { distr: 3, range: () => [0.1, 10_000] }
-          : { range: (_plot, _least, most) => [0, Math.max(most ?? 0, 1) * 1.1] },
+          : { range: (_plot, _least, most) => [0, Math.max(most ?? 0, 10) * 1.1] },
       },
       axes: [
         { ...axis, values: (_, splits) => splits.map((value) => clock.format(value * 1000)), space: 75, size: 30 },
