@@ -33,7 +33,8 @@ export class Half {
     this.showLeft(stock, stock);
     this.points = [];
     this.plot.draw([]);
-    this.showFigures(null, false);
+    this.isSelling = false;
+    this.showFigures(null);
     this.judge(null);
   }
 
@@ -51,7 +52,8 @@ export class Half {
     }
     const { verdict, stock, sold } = half;
     this.showLeft(stock - (verdict?.sold ?? sold), stock);
-    this.showFigures(verdict, !verdict && half.done > 0 && half.done < half.total);
+    this.isSelling = !verdict && half.done > 0 && half.done < half.total;
+    this.showFigures(verdict);
     if (verdict) this.dots.settle();
     this.judge(verdict, words);
   }
@@ -63,10 +65,10 @@ export class Half {
   }
 
   // Figures keep their peaks.
-  showFigures(verdict, isSelling) {
+  showFigures(verdict) {
     for (const [at, name] of ["answers", "orders"].entries()) {
       const rates = this.points.map((point) => point[at] * POINTS_A_SECOND);
-      const now = isSelling ? (rates.at(-1) ?? 0) : 0;
+      const now = this.isSelling ? (rates.at(-1) ?? 0) : 0;
       const peak = rates.reduce((most, rate) => Math.max(most, rate), 0);
       const place = this.node.querySelector(`[data-figure=${name}]`);
       place.replaceChildren(count(now), " ", element("small", {}, fill(texts.peak, { peak: count(peak) })));
@@ -78,6 +80,8 @@ export class Half {
   }
 
   judge(verdict, words = "") {
+    // A count that runs is not read out, what comes of it is.
+    this.sentence.ariaLive = this.isSelling ? "off" : "polite";
     if (verdict) this.node.dataset.holds = String(verdict.holds);
     else delete this.node.dataset.holds;
     setText(this.sentence, verdict ? sentence(verdict) : words);

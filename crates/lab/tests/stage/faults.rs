@@ -1,6 +1,8 @@
 //! What a page says when something of the show dies.
 
+use std::env::{split_paths, var_os};
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -120,9 +122,40 @@ async fn a_design_whose_process_dies_is_told_in_a_sentence_and_ours_stays() {
             send(pid, Signal::SIGKILL);
         }
     }
-    browser.until("!document.querySelector('#message').hidden").await;
+    browser.until_text("#message", "This design could not be shown to its end").await;
     browser.until_shown("#ours[data-holds=true]").await;
     browser.click("#against").await;
     browser.until_text("#other .sentence", "refused").await;
+    browser.close().await;
+}
+
+/// On its search path is all but Java.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_design_that_cannot_be_had_here_says_how_to_get_it_and_ours_stays() {
+    let place = tempfile::tempdir().unwrap();
+    #[allow(clippy::disallowed_methods)] // the search path of whoever runs the tests
+    let search_path = var_os("PATH").unwrap();
+    for directory in split_paths(&search_path) {
+        for program in fs::read_dir(directory).into_iter().flatten().flatten() {
+            if program.file_name() != "java" {
+                // The first of a name is the one that counts.
+                let _ = symlink(program.path(), place.path().join(program.file_name()));
+            }
+        }
+    }
+    let arguments = ["--listen", "127.0.0.1:0", "--stage-users", "400"];
+    let path = [("PATH", place.path().to_str().unwrap())];
+    let server = PrivateServer::start_with(&arguments, &path).await;
+    let browser = page(&server, "/watch", SCREEN).await;
+    browser.click("#start").await;
+    browser.until_shown("#ours[data-holds=true]").await;
+    browser.value("document.querySelector('#design').value = 'r17_zookeeper'").await;
+    browser.click("#against").await;
+    browser.until_text("#message", "This design cannot be had on this machine: ").await;
+    browser.until_text("#message", "is not installed: run scripts/setup.sh lab").await;
+    browser.until_shown("#ours[data-holds=true]").await;
+    browser.click("#start").await;
+    browser.until("document.querySelector('#other').hidden").await;
+    browser.until_text("#ours .sentence", "40 sold.").await;
     browser.close().await;
 }

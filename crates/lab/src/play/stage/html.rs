@@ -58,7 +58,7 @@ texts! {
         failure_crowd: "The process that sends the crowd has died, and the show with it.", "派出人群的进程已崩溃，演示中止。";
         failure_audit: "The database went away before it could be audited: nobody knows what was sold.", "审计之前数据库已不可用，无法得知售出情况。";
         failure_missing: "This design cannot be had on this machine: {detail}.", "本机无法运行这个设计：{detail}。";
-        failure_rung: "The servers of this design failed: {detail}.", "这个设计的服务器出错：{detail}。";
+        failure_rung: "This design could not be shown to its end: {detail}.", "这个设计的演示中途失败：{detail}。";
         failure_defect: "The show met a defect, and ended.", "演示遇到缺陷而中止。";
         gone: "The server is gone, and the show with it. This page waits for it to come back.", "服务器已断开，演示随之中止；本页正在等待它恢复。";
         full: "As many pages watch as may. This one tries again in a moment.", "观看的页面已达上限，稍后自动重试。";

@@ -93,7 +93,7 @@ impl StageSeller {
             show.half().voucher = Some(voucher);
         });
         let plan = crowd.plan(site.plan(voucher, &buyers, crowd.attempts, crowd.seed));
-        let report = self.send(plan, begins_at).await?;
+        let report = self.send(plan, begins_at).await.map_err(failed("crowd"))?;
         let judged = site.judge(voucher, &buyers, &report).await.map_err(failed("audit"))?;
         self.end_half(StageVerdict::ours(&judged, &report));
         Ok(())
@@ -144,7 +144,7 @@ impl StageSeller {
             arrive_within_ms: None,
             tells_buyers: false,
         });
-        let report = self.send(plan, begins_at).await?;
+        let report = self.send(plan, begins_at).await.map_err(rung_failed)?;
         let rush = sale.judged(crowd.seed, &report).await.map_err(rung_failed)?;
         self.end_half(StageVerdict::of_rung(&rush, &report));
         Ok(())
@@ -156,12 +156,11 @@ impl StageSeller {
     }
 
     /// Sends the crowd when the sale begins, and shows what its buyers are told.
-    async fn send(&self, plan: CrowdPlan, begins_at: Instant) -> Result<CrowdReport, StageFailure> {
+    async fn send(&self, plan: CrowdPlan, begins_at: Instant) -> anyhow::Result<CrowdReport> {
         sleep_until(begins_at).await;
         self.update(StagePhase::Selling, |show| show.begins_at = None);
         let hear = |told: BuyersTold| self.watchers.update(|show| show.half().hear(&told));
-        let report = crowd_process::send_telling(self.crowds.exe(), &plan, hear).await;
-        let report = report.map_err(|error| failed("crowd")(error.into()))?;
+        let report = crowd_process::send_telling(self.crowds.exe(), &plan, hear).await?;
         self.update(StagePhase::Auditing, |show| show.half().close());
         Ok(report)
     }
