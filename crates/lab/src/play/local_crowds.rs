@@ -38,7 +38,7 @@ impl Crowds {
     }
 }
 
-/// Whoever has it sends the one crowd that may be under way.
+/// The right to send the one crowd that may be under way.
 pub(super) struct CrowdPlace(Arc<LocalCrowds>);
 
 impl Drop for CrowdPlace {

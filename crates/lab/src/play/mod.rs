@@ -11,7 +11,7 @@ mod hmdp;
 mod local;
 mod local_crowds;
 mod login;
-mod stage;
+mod shows;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ use self::crowd_site::CrowdSite;
 use self::crowds::{CrowdsApi, PlayState};
 use self::local_crowds::LocalCrowds;
 use self::login::{Demonstration, ShownSms};
-use self::stage::{Stage, StageSize, StageState};
+use self::shows::{ShowDirector, ShowSize, ShowsState};
 use crate::page::{self, Player, PlayerOptions};
 
 /// A file of this crate's `web/`.
@@ -74,8 +74,8 @@ pub struct PlayArgs {
     #[arg(long)]
     open: bool,
     /// Buyers of a rush on the stage
-    #[arg(long, hide = true, default_value_t = StageSize::LARGEST,
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(StageSize::LARGEST)))]
+    #[arg(long, hide = true, default_value_t = ShowSize::LARGEST,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(ShowSize::LARGEST)))]
     stage_users: u32,
     /// Seconds over which a slow crowd comes
     #[arg(long, hide = true, default_value_t = 30,
@@ -126,8 +126,8 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
     let (player, player_thread) = Player::start(PlayerOptions::private())?;
     let crowds = Arc::new(local_crowds(&ready, burst)?);
     let admin = if has_demo_admin { Some(demo_admin(&ready).await?) } else { None };
-    let size = StageSize { users: stage_users, slow: Duration::from_secs(stage_seconds.into()) };
-    let stage = Arc::new(Stage::new(ready.app.clone(), Arc::clone(&crowds), size));
+    let size = ShowSize { users: stage_users, slow: Duration::from_secs(stage_seconds.into()) };
+    let stage = Arc::new(ShowDirector::new(ready.app.clone(), Arc::clone(&crowds), size));
     let sending = PlayState { app: ready.app.clone(), crowds: Arc::clone(&crowds) };
     let added = additions(sending, Arc::clone(&stage), player, admin);
     if open && !opens(&format!("http://{}/", reachable(ready.address))) {
@@ -176,7 +176,7 @@ pub fn site_additions(admin_phone: Option<&'static str>) -> SiteAdditions {
 
 fn additions(
     sending: PlayState,
-    stage: Arc<Stage>,
+    stage: Arc<ShowDirector>,
     player: Player,
     admin: Option<(&'static str, seckill::model::UserId)>,
 ) -> Additions {
@@ -185,7 +185,7 @@ fn additions(
     let demonstration = Demonstration { app: app.clone(), admin };
     let routes = pages::routes(Arc::clone(&site))
         .merge(doors::routes(&site))
-        .merge(stage::routes(StageState { app, stage }, &site))
+        .merge(shows::routes(ShowsState { app, stage }, &site))
         .merge(page::routes(player, &site))
         .merge(crowds::routes(sending))
         .merge(hmdp::routes(demonstration.clone()));

@@ -6,7 +6,7 @@ use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
-use super::api::StageState;
+use super::api::ShowsState;
 use seckill::http::auth::Session;
 use seckill::http::problem::Code;
 use seckill::http::{ApiError, Language};
@@ -30,7 +30,7 @@ pub(super) struct PlaceBody {
 
 /// Where the buyer's own order stands.
 pub(super) async fn find(
-    State(StageState { app, .. }): State<StageState>,
+    State(ShowsState { app, .. }): State<ShowsState>,
     session: Session,
     query: Result<Query<PlaceQuery>, QueryRejection>,
     headers: HeaderMap,

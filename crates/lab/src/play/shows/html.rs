@@ -8,7 +8,7 @@ use axum::routing::get;
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::director::StageSize;
+use super::director::ShowSize;
 use super::show::CrowdKind;
 use crate::course::{self, in_language};
 use crate::play::doors::SHOP;
@@ -20,7 +20,7 @@ use seckill::texts;
 
 texts! {
     /// The texts of the page. `{…}` is filled in by its scripts.
-    StageTexts {
+    ShowTexts {
         title: "Watch a sale", "看一场抢购";
         start: "Start the sale", "开始抢购";
         again: "Again", "再来一次";
@@ -68,37 +68,37 @@ texts! {
 
 /// What the page's script is given.
 #[derive(Serialize)]
-struct StageData {
+struct ShowPageData {
     #[serde(flatten)]
-    texts: &'static StageTexts,
+    texts: &'static ShowTexts,
     /// Buyers and vouchers of a rush.
     users: u32,
     stock: i32,
-    rungs: Vec<StageRung>,
+    rungs: Vec<ShowRung>,
 }
 
 /// A design that may stand beside this server.
 #[derive(Serialize)]
-struct StageRung {
+struct ShowRung {
     id: &'static str,
     title: String,
     breaks: String,
 }
 
-fn rung(rung: &'static Rung, language: Language) -> StageRung {
+fn rung(rung: &'static Rung, language: Language) -> ShowRung {
     let label = rung.id.split('_').next().unwrap_or_default();
     let title = course::title(rung, language).replace('`', "");
     let colon = in_language(language, ": ", "：");
     let breaks = course::breaks_when(rung, language).replace('`', "");
-    StageRung { id: rung.id, title: format!("{label}{colon}{title}"), breaks }
+    ShowRung { id: rung.id, title: format!("{label}{colon}{title}"), breaks }
 }
 
 /// The page.
-pub(super) fn routes(site: &Arc<Site>, size: StageSize) -> Router {
+pub(super) fn routes(site: &Arc<Site>, size: ShowSize) -> Router {
     let files = Arc::new(PageFiles::new(|language| {
         let crowd = size.crowd(CrowdKind::Rush, 0);
-        let data = StageData {
-            texts: StageTexts::of(language),
+        let data = ShowPageData {
+            texts: ShowTexts::of(language),
             users: crowd.users,
             stock: crowd.stock,
             rungs: RUNGS.iter().map(|of| rung(of, language)).collect(),
@@ -112,7 +112,7 @@ pub(super) fn routes(site: &Arc<Site>, size: StageSize) -> Router {
     Router::new().route("/watch", get(answer))
 }
 
-fn render(site: &Site, language: Language, data: &StageData) -> String {
+fn render(site: &Site, language: Language, data: &ShowPageData) -> String {
     let page = HtmlPage {
         language,
         title: data.texts.title,
@@ -126,7 +126,7 @@ fn render(site: &Site, language: Language, data: &StageData) -> String {
     page.render(site)
 }
 
-fn content(texts: &StageTexts, rungs: &[StageRung]) -> Markup {
+fn content(texts: &ShowTexts, rungs: &[ShowRung]) -> Markup {
     html! {
         div.controls {
             h1 { (texts.title) }
@@ -158,7 +158,7 @@ fn content(texts: &StageTexts, rungs: &[StageRung]) -> Markup {
     }
 }
 
-fn half(texts: &StageTexts, id: &str) -> Markup {
+fn half(texts: &ShowTexts, id: &str) -> Markup {
     html! {
         section.half id=(id) hidden[id == "other"] aria-labelledby={ (id) "-title" } {
             div.head {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use tokio::time::{Instant, sleep_until};
 
-use super::show::{Show, StageFailure, StageHalf, StagePhase};
-use super::verdict::StageVerdict;
+use super::show::{Show, ShowFailure, ShowHalf, ShowPhase};
+use super::verdict::ShowVerdict;
 use super::watchers::Watchers;
 use crate::missing;
 use crate::play::crowd_site::{ANSWER_WITHIN, CROWD_WITHIN, CrowdSite, MAX_CONNECTIONS};
@@ -28,7 +28,7 @@ const NO_MORE_AFTER: Duration = Duration::from_secs(60);
 
 /// The crowd of a show: the same for both halves.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct StageCrowd {
+pub(super) struct ShowCrowd {
     pub(super) users: u32,
     pub(super) stock: i32,
     pub(super) attempts: usize,
@@ -39,9 +39,9 @@ pub(super) struct StageCrowd {
     pub(super) arrive_within: Option<Duration>,
 }
 
-impl StageCrowd {
-    pub(super) fn half(&self, run: u64, rung: Option<&'static str>) -> StageHalf {
-        StageHalf::new(run, rung, self.users, self.stock, self.attempts)
+impl ShowCrowd {
+    pub(super) fn half(&self, run: u64, rung: Option<&'static str>) -> ShowHalf {
+        ShowHalf::new(run, rung, self.users, self.stock, self.attempts)
     }
 
     fn plan(&self, plan: CrowdPlan) -> CrowdPlan {
@@ -55,51 +55,47 @@ impl StageCrowd {
 }
 
 /// What a half is played with.
-pub(super) struct StageSeller {
+pub(super) struct ShowSeller {
     pub(super) app: App,
     pub(super) crowds: Arc<LocalCrowds>,
     pub(super) watchers: Arc<Watchers>,
 }
 
 /// What is said of an error, which is logged.
-fn failed(code: &'static str) -> impl Fn(anyhow::Error) -> StageFailure {
+fn failed(code: &'static str) -> impl Fn(anyhow::Error) -> ShowFailure {
     move |error| {
         tracing::warn!("a show on the stage failed: {error:#}");
-        StageFailure { code, detail: error.to_string() }
+        ShowFailure { code, detail: error.to_string() }
     }
 }
 
 /// A rung that cannot be had here, or whose servers are gone.
-fn rung_failed(error: anyhow::Error) -> StageFailure {
+fn rung_failed(error: anyhow::Error) -> ShowFailure {
     match missing(&error) {
-        Some(detail) => StageFailure { code: "missing", detail },
+        Some(detail) => ShowFailure { code: "missing", detail },
         None => failed("rung")(error),
     }
 }
 
-impl StageSeller {
+impl ShowSeller {
     /// The sale on this server, which stands in the shop under this title.
-    pub(super) async fn sell_here(
-        &self,
-        crowd: StageCrowd,
-        title: &str,
-    ) -> Result<(), StageFailure> {
+    pub(super) async fn sell_here(&self, crowd: ShowCrowd, title: &str) -> Result<(), ShowFailure> {
         let site = self.crowds.site();
         let buyers = site.buyers(crowd.users).await.map_err(failed("database"))?;
         let begins_at = Instant::now() + crowd.countdown;
         let voucher = self.put_on_sale(crowd, title).await.map_err(failed("database"))?;
-        self.update(StagePhase::Countdown, |show| {
+        self.update(ShowPhase::Countdown, |show| {
             show.begins_at = Some(begins_at);
             show.half().voucher = Some(voucher);
         });
         let plan = crowd.plan(site.plan(voucher, &buyers, crowd.attempts, crowd.seed));
         let report = self.send(plan, begins_at).await.map_err(failed("crowd"))?;
         let judged = site.judge(voucher, &buyers, &report).await.map_err(failed("audit"))?;
-        self.end_half(StageVerdict::ours(&judged, &report));
+        self.end_half(ShowVerdict::ours(&judged, &report));
         Ok(())
     }
 
-    async fn put_on_sale(&self, crowd: StageCrowd, title: &str) -> anyhow::Result<VoucherId> {
+    async fn put_on_sale(&self, crowd: ShowCrowd, title: &str) -> anyhow::Result<VoucherId> {
         let now = self.app.purchases.clock().now();
         let begin = now + TimeDelta::from_std(crowd.countdown)?;
         let lasts = TimeDelta::from_std(crowd.arrive_within.unwrap_or(NO_MORE_AFTER))?;
@@ -110,9 +106,9 @@ impl StageSeller {
     /// The same crowd at `rung`, which the lab serves on servers of its own.
     pub(super) async fn sell_by_rung(
         &self,
-        crowd: StageCrowd,
+        crowd: ShowCrowd,
         rung: &'static Rung,
-    ) -> Result<(), StageFailure> {
+    ) -> Result<(), ShowFailure> {
         let world = World::open(None, None).await.map_err(rung_failed)?;
         let sold = self.sell_in(&world, crowd, rung).await;
         if let Err(error) = world.close().await {
@@ -124,13 +120,13 @@ impl StageSeller {
     async fn sell_in(
         &self,
         world: &World,
-        crowd: StageCrowd,
+        crowd: ShowCrowd,
         rung: &'static Rung,
-    ) -> Result<(), StageFailure> {
+    ) -> Result<(), ShowFailure> {
         let terms = RushOptions { users: crowd.users, stock: crowd.stock, seconds: None };
         let sale = RungSale::open(world, rung, terms).await.map_err(rung_failed)?;
         let begins_at = Instant::now() + crowd.countdown;
-        self.update(StagePhase::Countdown, |show| show.begins_at = Some(begins_at));
+        self.update(ShowPhase::Countdown, |show| show.begins_at = Some(begins_at));
         let plan = crowd.plan(CrowdPlan {
             nodes: sale.addresses().map_err(rung_failed)?,
             path: sale.path(),
@@ -146,7 +142,7 @@ impl StageSeller {
         });
         let report = self.send(plan, begins_at).await.map_err(rung_failed)?;
         let rush = sale.judged(crowd.seed, &report).await.map_err(rung_failed)?;
-        self.end_half(StageVerdict::of_rung(&rush, &report));
+        self.end_half(ShowVerdict::of_rung(&rush, &report));
         Ok(())
     }
 
@@ -158,21 +154,21 @@ impl StageSeller {
     /// Sends the crowd when the sale begins, and shows what its buyers are told.
     async fn send(&self, plan: CrowdPlan, begins_at: Instant) -> anyhow::Result<CrowdReport> {
         sleep_until(begins_at).await;
-        self.update(StagePhase::Selling, |show| show.begins_at = None);
+        self.update(ShowPhase::Selling, |show| show.begins_at = None);
         let hear = |told: BuyersTold| self.watchers.update(|show| show.half().hear(&told));
         let report = crowd_process::send_telling(self.crowds.exe(), &plan, hear).await?;
-        self.update(StagePhase::Auditing, |show| show.half().close());
+        self.update(ShowPhase::Auditing, |show| show.half().close());
         Ok(report)
     }
 
-    fn update(&self, phase: StagePhase, change: impl FnOnce(&mut Show)) {
+    fn update(&self, phase: ShowPhase, change: impl FnOnce(&mut Show)) {
         self.watchers.update(|show| {
             show.phase = phase;
             change(show);
         });
     }
 
-    fn end_half(&self, verdict: StageVerdict) {
+    fn end_half(&self, verdict: ShowVerdict) {
         self.watchers.update(|show| show.half().verdict = Some(verdict));
     }
 }

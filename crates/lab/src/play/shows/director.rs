@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::seller::{StageCrowd, StageSeller};
-use super::show::{CrowdKind, Show, StageFailure, StageHalf, StagePhase};
+use super::seller::{ShowCrowd, ShowSeller};
+use super::show::{CrowdKind, Show, ShowFailure, ShowHalf, ShowPhase};
 use super::watchers::Watchers;
 use crate::play::crowd_sender::MAX_USERS;
 use crate::play::local_crowds::{CrowdPlace, LocalCrowds};
@@ -33,21 +33,21 @@ const CLOSES_WITHIN: Duration = Duration::from_secs(10);
 
 /// How large the crowds are.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::play) struct StageSize {
+pub(in crate::play) struct ShowSize {
     /// Buyers of a rush.
     pub(in crate::play) users: u32,
     /// The time over which a slow crowd comes.
     pub(in crate::play) slow: Duration,
 }
 
-impl StageSize {
+impl ShowSize {
     /// The largest crowd.
     pub(in crate::play) const LARGEST: u32 = MAX_USERS.unsigned_abs();
 
-    pub(super) fn crowd(self, kind: CrowdKind, seed: u64) -> StageCrowd {
+    pub(super) fn crowd(self, kind: CrowdKind, seed: u64) -> ShowCrowd {
         let stock = |users: u32| users.max(1).cast_signed();
         match kind {
-            CrowdKind::Rush => StageCrowd {
+            CrowdKind::Rush => ShowCrowd {
                 users: self.users,
                 stock: stock(self.users / BUYERS_A_VOUCHER),
                 attempts: ATTEMPTS,
@@ -57,7 +57,7 @@ impl StageSize {
             },
             CrowdKind::Slow => {
                 let users = (self.users / SLOWER).max(1);
-                StageCrowd {
+                ShowCrowd {
                     users,
                     stock: stock(users * SLOW_STOCK.0 / SLOW_STOCK.1),
                     attempts: 1,
@@ -81,25 +81,25 @@ pub(super) struct NewShow {
 }
 
 /// The stage. One a server.
-pub(in crate::play) struct Stage {
+pub(in crate::play) struct ShowDirector {
     pub(super) watchers: Arc<Watchers>,
     app: App,
     crowds: Arc<LocalCrowds>,
-    size: StageSize,
+    size: ShowSize,
     runtime: Handle,
     runs: AtomicU64,
     under_way: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-impl std::fmt::Debug for Stage {
+impl std::fmt::Debug for ShowDirector {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Stage").finish_non_exhaustive()
+        formatter.debug_struct("ShowDirector").finish_non_exhaustive()
     }
 }
 
-impl Stage {
+impl ShowDirector {
     /// A stage, whose shows run on the runtime on which this is called.
-    pub(in crate::play) fn new(app: App, crowds: Arc<LocalCrowds>, size: StageSize) -> Self {
+    pub(in crate::play) fn new(app: App, crowds: Arc<LocalCrowds>, size: ShowSize) -> Self {
         Self {
             watchers: Arc::new(Watchers::new()),
             app,
@@ -112,7 +112,7 @@ impl Stage {
     }
 
     /// How large its crowds are.
-    pub(super) const fn size(&self) -> StageSize {
+    pub(super) const fn size(&self) -> ShowSize {
         self.size
     }
 
@@ -133,7 +133,7 @@ impl Stage {
             *show = Show {
                 number,
                 crowd: new.crowd,
-                phase: StagePhase::Preparing,
+                phase: ShowPhase::Preparing,
                 seed,
                 ..Show::none()
             };
@@ -144,7 +144,7 @@ impl Stage {
         Some(number)
     }
 
-    fn next_half(&self, crowd: StageCrowd, rung: Option<&'static str>) -> StageHalf {
+    fn next_half(&self, crowd: ShowCrowd, rung: Option<&'static str>) -> ShowHalf {
         crowd.half(self.runs.fetch_add(1, Ordering::Relaxed), rung)
     }
 
@@ -152,13 +152,13 @@ impl Stage {
     fn show(
         &self,
         new: NewShow,
-        crowd: StageCrowd,
-        kept: Option<StageHalf>,
+        crowd: ShowCrowd,
+        kept: Option<ShowHalf>,
         place: CrowdPlace,
     ) -> impl Future<Output = ()> + Send + 'static {
         let watchers = Arc::clone(&self.watchers);
         let (app, crowds) = (self.app.clone(), Arc::clone(&self.crowds));
-        let seller = StageSeller { app, crowds, watchers: Arc::clone(&watchers) };
+        let seller = ShowSeller { app, crowds, watchers: Arc::clone(&watchers) };
         let is_kept = kept.is_some();
         let ours = kept.unwrap_or_else(|| self.next_half(crowd, None));
         watchers.update(|show| show.halves = vec![ours]);
@@ -170,10 +170,10 @@ impl Stage {
             }
             if let Some((rung, half)) = beside {
                 told.update(|show| {
-                    show.phase = StagePhase::Preparing;
+                    show.phase = ShowPhase::Preparing;
                     show.halves.push(half);
                 });
-                let crowd = StageCrowd { countdown: COUNTDOWN_OF_RUNG, ..crowd };
+                let crowd = ShowCrowd { countdown: COUNTDOWN_OF_RUNG, ..crowd };
                 seller.sell_by_rung(crowd, rung).await?;
             }
             Ok(())
@@ -183,10 +183,10 @@ impl Stage {
             let ended = AbortOnDropHandle::new(tokio::spawn(acting)).await;
             // Before the page is told that it may begin the next one.
             drop(place);
-            let defect = |_| StageFailure { code: "defect", detail: String::new() };
+            let defect = |_| ShowFailure { code: "defect", detail: String::new() };
             let failure = ended.map_err(defect).flatten().err();
             watchers.update(|show| {
-                show.phase = if failure.is_some() { StagePhase::Failed } else { StagePhase::Ended };
+                show.phase = if failure.is_some() { ShowPhase::Failed } else { ShowPhase::Ended };
                 (show.failure, show.begins_at) = (failure, None);
             });
         }
@@ -218,7 +218,7 @@ mod tests {
         for (users, rush, slow) in
             [(20_000, (20_000, 2_000), (500, 200)), (400, (400, 40), (10, 4)), (1, (1, 1), (1, 1))]
         {
-            let size = StageSize { users, slow: Duration::from_secs(30) };
+            let size = ShowSize { users, slow: Duration::from_secs(30) };
             let crowd = |kind| {
                 let crowd = size.crowd(kind, 1);
                 (crowd.users, crowd.stock)

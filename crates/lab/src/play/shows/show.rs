@@ -4,7 +4,7 @@ use load::crowd::BuyersTold;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::verdict::StageVerdict;
+use super::verdict::ShowVerdict;
 use seckill::model::VoucherId;
 
 /// One point of a plot is so long.
@@ -25,7 +25,7 @@ pub(super) enum CrowdKind {
 /// How far a show is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum StagePhase {
+pub(super) enum ShowPhase {
     /// There was none since the server started.
     Idle,
     /// Buyers are made; of a rung also its servers.
@@ -42,7 +42,7 @@ pub(super) enum StagePhase {
     Failed,
 }
 
-impl StagePhase {
+impl ShowPhase {
     /// Whether there is more to come.
     pub(super) const fn is_under_way(self) -> bool {
         !matches!(self, Self::Idle | Self::Ended | Self::Failed)
@@ -51,7 +51,7 @@ impl StagePhase {
 
 /// Why a show came to no end. The page has a sentence for each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct StageFailure {
+pub(super) struct ShowFailure {
     /// Which sentence.
     pub(super) code: &'static str,
     /// What only the server knows.
@@ -70,7 +70,7 @@ pub(super) enum Dot {
 
 /// One seller with its crowd.
 #[derive(Debug, Clone)]
-pub(super) struct StageHalf {
+pub(super) struct ShowHalf {
     /// Tells it from all other halves of this process.
     pub(super) run: u64,
     /// The rung that sells; `None`: this server does.
@@ -89,10 +89,10 @@ pub(super) struct StageHalf {
     points: Vec<[u64; 2]>,
     /// When the first answer came, by the crowd's clock.
     first_ms: Option<u64>,
-    pub(super) verdict: Option<StageVerdict>,
+    pub(super) verdict: Option<ShowVerdict>,
 }
 
-impl StageHalf {
+impl ShowHalf {
     pub(super) fn new(
         run: u64,
         rung: Option<&'static str>,
@@ -172,12 +172,12 @@ impl StageHalf {
 pub(super) struct Show {
     pub(super) number: u64,
     pub(super) crowd: CrowdKind,
-    pub(super) phase: StagePhase,
+    pub(super) phase: ShowPhase,
     pub(super) begins_at: Option<Instant>,
-    pub(super) failure: Option<StageFailure>,
+    pub(super) failure: Option<ShowFailure>,
     /// Decides the order of the buyers.
     pub(super) seed: u64,
-    pub(super) halves: Vec<StageHalf>,
+    pub(super) halves: Vec<ShowHalf>,
 }
 
 impl Show {
@@ -186,7 +186,7 @@ impl Show {
         Self {
             number: 0,
             crowd: CrowdKind::Rush,
-            phase: StagePhase::Idle,
+            phase: ShowPhase::Idle,
             begins_at: None,
             failure: None,
             seed: 0,
@@ -195,13 +195,13 @@ impl Show {
     }
 
     /// The half of this server, once a rush is judged: a rung may stand beside it.
-    pub(super) fn finished_rush(&self) -> Option<&StageHalf> {
+    pub(super) fn finished_rush(&self) -> Option<&ShowHalf> {
         let ours = self.halves.first()?;
         (self.crowd == CrowdKind::Rush && ours.verdict.is_some()).then_some(ours)
     }
 
     /// Changes the half that is under way.
-    pub(super) fn half(&mut self) -> &mut StageHalf {
+    pub(super) fn half(&mut self) -> &mut ShowHalf {
         let Some(half) = self.halves.last_mut() else { unreachable!("a show has begun a half") };
         half
     }
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn who_buys_beyond_the_stock_or_twice_is_shown_as_wrong() {
         use Dot::{Bought, Refused, Waiting, Wrong};
-        let mut half = StageHalf::new(1, None, 6, 2, 1);
+        let mut half = ShowHalf::new(1, None, 6, 2, 1);
         half.hear(&told(0, 1, &[0], &[], 1));
         assert_eq!(half.dots, [Bought, Waiting, Waiting, Waiting, Waiting, Waiting]);
         half.hear(&told(50, 3, &[1, 2], &[], 3));
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_point_is_a_tenth_of_a_second_and_there_is_a_last_one() {
-        let mut half = StageHalf::new(1, None, 1, 1, 1);
+        let mut half = ShowHalf::new(1, None, 1, 1, 1);
         half.hear(&told(400, 0, &[], &[], 0));
         assert!(half.points.is_empty());
         for (at_ms, done, ordered) in [(450, 10, 1), (549, 15, 2), (550, 16, 2), (760, 20, 3)] {

@@ -14,5 +14,5 @@ mod show;
 mod verdict;
 mod watchers;
 
-pub(super) use api::{StageState, routes};
-pub(super) use director::{Stage, StageSize};
+pub(super) use api::{ShowsState, routes};
+pub(super) use director::{ShowDirector, ShowSize};

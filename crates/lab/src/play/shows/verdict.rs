@@ -9,7 +9,7 @@ use crate::play::crowd_verdict::CrowdVerdict;
 
 /// The books of a sale held against what its crowd was told.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct StageVerdict {
+pub(super) struct ShowVerdict {
     /// Whether every promise was kept.
     holds: bool,
     /// Orders in the database.
@@ -40,7 +40,7 @@ fn refused(report: &CrowdReport) -> u64 {
     told.outcomes.values().sum::<u64>() - told.count(ORDERED) - told.count(ACCEPTED)
 }
 
-impl StageVerdict {
+impl ShowVerdict {
     /// On this server, at whose sale others may have bought, too.
     pub(super) fn ours(verdict: &CrowdVerdict, report: &CrowdReport) -> Self {
         Self {

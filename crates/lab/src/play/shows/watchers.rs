@@ -11,8 +11,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::show::{CrowdKind, Dot, Show, StageFailure, StageHalf, StagePhase};
-use super::verdict::StageVerdict;
+use super::show::{CrowdKind, Dot, Show, ShowFailure, ShowHalf, ShowPhase};
+use super::verdict::ShowVerdict;
 use seckill::model::VoucherId;
 
 /// Pages that may watch at once; one more is refused.
@@ -22,7 +22,7 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 /// When a page whose stream ended opens another one.
 const RETRY: &str = "retry: 1000\n";
 
-/// Whoever wants to watch comes here.
+/// The show, and the places of those who watch it.
 #[derive(Debug)]
 pub(super) struct Watchers {
     places: Arc<Semaphore>,
@@ -130,9 +130,9 @@ impl Watcher {
 struct ShowEvent {
     number: u64,
     crowd: CrowdKind,
-    phase: StagePhase,
+    phase: ShowPhase,
     begins_in_ms: Option<u64>,
-    failure: Option<StageFailure>,
+    failure: Option<ShowFailure>,
     halves: Vec<HalfEvent>,
 }
 
@@ -148,7 +148,7 @@ struct HalfEvent {
     total: u64,
     done: u64,
     sold: u64,
-    verdict: Option<StageVerdict>,
+    verdict: Option<ShowVerdict>,
     /// Buyers, by index.
     refused: Vec<u32>,
     bought: Vec<u32>,
@@ -159,7 +159,7 @@ struct HalfEvent {
 
 impl SeenHalf {
     /// What is to be told of `half`, which is told then.
-    fn told(&mut self, half: &StageHalf) -> HalfEvent {
+    fn told(&mut self, half: &ShowHalf) -> HalfEvent {
         let is_whole = self.dots.is_empty();
         self.dots.resize(half.dots.len(), Dot::Waiting);
         let (mut refused, mut bought, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
@@ -220,7 +220,7 @@ mod tests {
         let watchers = Watchers::new();
         let (mut quick, mut slow) = (watchers.admit().unwrap(), watchers.admit().unwrap());
         assert_eq!(heard(&mut quick).await["phase"], "idle");
-        let half = StageHalf::new(7, None, 100, 100, 1);
+        let half = ShowHalf::new(7, None, 100, 100, 1);
         watchers.update(|show| (show.number, show.halves) = (1, vec![half]));
         for (begin, whole) in [(0, true), (10, false), (20, false)] {
             buys(&watchers, begin..begin + 10);
@@ -246,7 +246,7 @@ mod tests {
             assert!(none.is_err(), "there is nothing more");
         }
         // Another half in its place begins anew.
-        watchers.update(|show| show.halves = vec![StageHalf::new(8, None, 5, 1, 1)]);
+        watchers.update(|show| show.halves = vec![ShowHalf::new(8, None, 5, 1, 1)]);
         assert_eq!(heard(&mut quick).await["halves"][0]["is_whole"], true);
         watchers.close();
         assert!(quick.next().await.is_none());
@@ -266,7 +266,7 @@ mod tests {
     async fn one_that_never_reads_holds_up_nobody_and_nothing_grows_for_it() {
         let watchers = Watchers::new();
         let (mut deaf, mut quick) = (watchers.admit().unwrap(), watchers.admit().unwrap());
-        watchers.update(|show| show.halves = vec![StageHalf::new(1, None, 20_000, 20_000, 1)]);
+        watchers.update(|show| show.halves = vec![ShowHalf::new(1, None, 20_000, 20_000, 1)]);
         for begin in (0..20_000).step_by(100) {
             buys(&watchers, begin..begin + 100);
             assert!(
