@@ -121,6 +121,11 @@ async fn where_no_page_is_people_see_one_and_programs_hear_a_problem() {
         api.send(request).await.problem(404, "not_found");
     }
     api.get("/nothing").await.problem(404, "not_found");
+    // Some programs name HTML first, and mean nothing by it.
+    for path in ["/api/nothing", "/api/vouchers/1/nothing"] {
+        let request = api.request("GET", path).header("accept", of_a_browser);
+        api.send(request).await.problem(404, "not_found");
+    }
 }
 
 #[tokio::test]

@@ -49,6 +49,7 @@ pub(super) fn render(site: &Site, language: Language) -> String {
         styles: &["vendor/uplot.css", "board.css"],
         libraries: &["vendor/uplot.js"],
         modules: &modules,
+        needs_scripts: true,
         texts: &all_texts(texts, language, added),
         main,
     };

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any};
 use maud::html;
 
@@ -15,25 +15,45 @@ use crate::texts;
 
 texts! {
     /// What the page says.
-    MissingPage {
+    MissingPageTexts {
         title: "There is no such page", "页面不存在";
         about: "The address may be mistyped, or the page is gone.", "地址可能有误，或者页面已经不在了。";
         start: "To the first page", "返回首页";
     }
 }
 
+/// What answers where no page is.
+#[derive(Debug, Clone)]
+pub struct MissingPage(Arc<PageFiles>);
+
+impl MissingPage {
+    /// Of this site.
+    pub fn new(site: &Site) -> Self {
+        Self(Arc::new(PageFiles::new(|language| render(site, language))))
+    }
+
+    /// The answer to a request with these headers.
+    pub async fn answer(&self, language: PageLanguage, headers: &HeaderMap) -> Response {
+        if !wants_html(headers) {
+            return ApiError::new(Code::NotFound).into_response();
+        }
+        let mut response = self.0.answer(language, headers).await;
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        response
+    }
+}
+
 /// Answers at every address that no other route has.
 pub(super) fn route<S: Clone + Send + Sync + 'static>(site: &Site) -> MethodRouter<S> {
-    let files = Arc::new(PageFiles::new(|language| render(site, language)));
-    any(move |language: PageLanguage, headers: HeaderMap| {
-        let files = Arc::clone(&files);
+    let missing = MissingPage::new(site);
+    any(move |language: PageLanguage, uri: Uri, headers: HeaderMap| {
+        let missing = missing.clone();
         async move {
-            if !wants_html(&headers) {
+            // Some programs say that they take HTML, and mean nothing by it.
+            if uri.path().starts_with("/api") {
                 return ApiError::new(Code::NotFound).into_response();
             }
-            let mut response = files.answer(language, &headers).await;
-            *response.status_mut() = StatusCode::NOT_FOUND;
-            response
+            missing.answer(language, &headers).await
         }
     })
 }
@@ -45,14 +65,16 @@ fn wants_html(headers: &HeaderMap) -> bool {
 }
 
 fn render(site: &Site, language: Language) -> String {
-    let texts = MissingPage::of(language);
+    let texts = MissingPageTexts::of(language);
     let page = HtmlPage {
         language,
         title: texts.title,
         path: "",
         styles: &[],
         libraries: &[],
-        modules: &[],
+        // It keeps the language that was chosen.
+        modules: &["page.js"],
+        needs_scripts: false,
         texts,
         main: html! {
             h1 { (texts.title) }

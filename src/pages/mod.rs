@@ -23,6 +23,7 @@ use axum::routing::get;
 
 pub use assets::{Asset, SCRIPT, STYLE};
 pub use board::field;
+pub use missing_page::MissingPage;
 pub use site::{BoardAdditions, NavigationEntry, Site, SiteAdditions};
 
 use self::page::{PageFiles, PageLanguage};

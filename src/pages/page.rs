@@ -63,6 +63,8 @@ pub struct HtmlPage<'a, T> {
     pub libraries: &'a [&'static str],
     /// The page's modules: names of assets.
     pub modules: &'a [&'static str],
+    /// Whether the page is nothing without them.
+    pub needs_scripts: bool,
     /// What the module says; `page.js` exports them as `texts`.
     pub texts: &'a T,
     /// The content.
@@ -97,7 +99,9 @@ impl<T: Serialize> HtmlPage<'_, T> {
                     a.skip href="#main" { (frame.skip) }
                     (navigation(site, self.language, self.path))
                     main #main tabindex="-1" {
-                        noscript { p.notice { (frame.scripts_needed) } }
+                        @if self.needs_scripts {
+                            noscript { p.notice { (frame.scripts_needed) } }
+                        }
                         (self.main)
                     }
                     script #texts type="application/json" { (json(self.texts)) }

@@ -85,6 +85,7 @@ pub(super) fn render(site: &Site, language: Language) -> String {
         styles: &[],
         libraries: &[],
         modules: &["sandbox.js"],
+        needs_scripts: true,
         texts,
         main: content(site, texts),
     };

@@ -131,6 +131,7 @@ pub(super) fn render(site: &Site, language: Language) -> String {
         styles: &[],
         libraries: &[],
         modules: &modules,
+        needs_scripts: true,
         texts,
         main: content(texts),
     };

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -59,7 +60,7 @@ pub enum Placement {
     IdTaken,
 }
 
-type OrderBatcher = Batcher<NewOrder, Result<Placement, StoreError>, StoreError>;
+type OrderBatcher = Batcher<QueuedOrder, Result<Placement, StoreError>, StoreError>;
 
 /// Places orders, those of one voucher together.
 #[derive(Debug)]
@@ -67,26 +68,36 @@ pub struct OrderWriter {
     database: Database,
     limits: Limits,
     slots: Arc<Semaphore>,
+    batchers: Cache<VoucherId, OrderBatcher>,
     queue: Arc<OrderQueue>,
 }
 
-/// The orders that wait, over all vouchers, and how many did so lately.
+/// How many orders wait, over all vouchers, and how many did so lately.
 #[derive(Debug)]
 struct OrderQueue {
-    batchers: Cache<VoucherId, OrderBatcher>,
+    depth: AtomicUsize,
     peak: RecentPeak,
     began: Instant,
 }
 
-impl OrderQueue {
-    fn depth(&self) -> usize {
-        self.batchers.iter().map(|(_, batcher)| batcher.waiting()).sum()
-    }
+/// An order that waits until it is dropped: a batch takes the order out, or gives it up.
+#[derive(Debug)]
+struct QueuedOrder {
+    order: NewOrder,
+    queue: Arc<OrderQueue>,
+}
 
-    /// `taken`: the orders that a batch has just taken out of the queue. It was longest before that, so that
-    /// no order pays for the peak, but each batch.
-    fn record_peak(&self, taken: usize) {
-        self.peak.record(taken + self.depth(), self.began.elapsed());
+impl QueuedOrder {
+    fn new(order: NewOrder, queue: &Arc<OrderQueue>) -> Self {
+        let depth = queue.depth.fetch_add(1, Ordering::Relaxed) + 1;
+        queue.peak.record(depth, queue.began.elapsed());
+        Self { order, queue: Arc::clone(queue) }
+    }
+}
+
+impl Drop for QueuedOrder {
+    fn drop(&mut self) {
+        self.queue.depth.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -98,8 +109,9 @@ impl OrderWriter {
             database,
             limits,
             slots: Arc::new(Semaphore::new(MAX_BATCHES_IN_FLIGHT)),
+            batchers: Cache::new(MAX_BATCHERS),
             queue: Arc::new(OrderQueue {
-                batchers: Cache::new(MAX_BATCHERS),
+                depth: AtomicUsize::new(0),
                 peak: RecentPeak::default(),
                 began: Instant::now(),
             }),
@@ -117,20 +129,23 @@ impl OrderWriter {
         voucher: VoucherId,
         order: NewOrder,
     ) -> Result<Placement, StoreError> {
+        let order = QueuedOrder::new(order, &self.queue);
         let placed = self.batcher(voucher).submit(order).await;
         placed.unwrap_or_else(|error| Err(StoreError::from_batch(Service::Postgres, error)))
     }
 
     /// Orders that wait for a transaction now, over all vouchers.
     pub fn waiting(&self) -> usize {
-        self.queue.depth()
+        self.queue.depth.load(Ordering::Relaxed)
     }
 
-    /// The most orders that waited at once in the last seconds ([`PEAK_LASTS`](crate::model::recent_peak::PEAK_LASTS)). Where no batch takes any, because
-    /// the database does not answer, only those that are seen waiting here count.
+    /// The most orders that waited at once lately
+    /// ([`PEAK_LASTS`](crate::model::recent_peak::PEAK_LASTS)).
     pub fn waiting_peak(&self) -> usize {
-        self.queue.record_peak(0);
-        self.queue.peak.highest(self.queue.began.elapsed())
+        let now = self.queue.began.elapsed();
+        // An order may wait for longer than a peak is remembered.
+        self.queue.peak.record(self.waiting(), now);
+        self.queue.peak.highest(now)
     }
 
     /// Transactions in flight now, over all vouchers.
@@ -139,14 +154,12 @@ impl OrderWriter {
     }
 
     fn batcher(&self, voucher: VoucherId) -> OrderBatcher {
-        let Ok(batcher) = self.queue.batchers.get_or_insert_with(&voucher, || {
+        let Ok(batcher) = self.batchers.get_or_insert_with(&voucher, || {
             let database = self.database.clone();
-            // The queue holds the batchers.
-            let queue = Arc::downgrade(&self.queue);
-            let work = move |orders: Vec<NewOrder>| {
-                if let Some(queue) = queue.upgrade() {
-                    queue.record_peak(orders.len());
-                }
+            let work = move |queued: Vec<QueuedOrder>| {
+                let orders: Vec<NewOrder> = queued.iter().map(|queued| queued.order).collect();
+                // The transaction begins: they wait no longer.
+                drop(queued);
                 let database = database.clone();
                 async move { place_batch(&database, voucher, &orders).await }
             };

@@ -76,7 +76,7 @@ fn report() -> LabReport {
         },
         rungs: RUNGS.iter().collect(),
         cells: cells().map(|(rung, scenario)| cell(rung, scenario)).collect(),
-        crowd: RushOptions { users: 2000, stock: 100, seconds: None },
+        crowd: RushOptions { users: 2000, ..RushOptions::default() },
         rushes: RUNGS.iter().enumerate().map(|(nth, rung)| rush(nth, rung)).collect(),
         no_rushes: Vec::new(),
     }

@@ -16,7 +16,7 @@ use testkit::processes::{DEADLINE, descendants_of, is_alive, place, seckill, sen
 use testkit::shop::world::World;
 use testkit::wait::eventually;
 
-const TERMS: RushOptions = RushOptions { users: 400, stock: 40, seconds: None };
+const TERMS: RushOptions = RushOptions { users: 400, attempts: None, stock: 40, seconds: None };
 
 async fn lab(world: &World) -> Lab {
     let urls = (Some(world.database_url.clone()), Some(world.redis_url.clone()));
@@ -41,8 +41,11 @@ fn adds_up(rush: &RushReport, terms: RushOptions) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fourth_buyer_comes_twice_and_every_eighth_a_third_time() {
-    assert_eq!(RushOptions { users: 16, stock: 1, seconds: None }.attempts_of_all(), 16 + 4 + 2);
-    assert_eq!(RushOptions { users: 1, stock: 1, seconds: None }.attempts_of_all(), 3);
+    assert_eq!(
+        RushOptions { users: 16, stock: 1, ..RushOptions::default() }.attempts_of_all(),
+        16 + 4 + 2
+    );
+    assert_eq!(RushOptions { users: 1, stock: 1, ..RushOptions::default() }.attempts_of_all(), 3);
     assert_eq!(RushOptions::default().attempts_of_all(), 2_750);
 }
 
@@ -83,7 +86,7 @@ async fn the_same_crowd_on_rungs_that_sell_too_much_twice_and_as_they_should() {
 async fn a_rung_that_answers_first_is_judged_when_it_has_written() {
     let world = World::new().await;
     let lab = lab(&world).await;
-    let terms = RushOptions { users: 60, stock: 40, seconds: None };
+    let terms = RushOptions { users: 60, stock: 40, ..RushOptions::default() };
     for (id, promise) in [
         ("r20", "ordered"),
         ("r21a", "ordered"),
@@ -106,7 +109,7 @@ async fn a_rung_that_answers_first_is_judged_when_it_has_written() {
 async fn where_there_is_enough_for_everybody_something_is_left() {
     let world = World::new().await;
     let lab = lab(&world).await;
-    let terms = RushOptions { users: 60, stock: 100, seconds: None };
+    let terms = RushOptions { users: 60, stock: 100, ..RushOptions::default() };
     let rung = ladder::find("r18a").unwrap();
     let rush = rush_seeded(&lab, rung, terms, 1, |_| {}).await.unwrap();
     adds_up(&rush, terms);
@@ -121,7 +124,8 @@ async fn a_crowd_that_comes_for_some_time_is_judged_by_those_who_came() {
     let world = World::new().await;
     let lab = lab(&world).await;
     for (id, seconds) in [("r18c", 0), ("r18c", 1), ("r23b", 1)] {
-        let terms = RushOptions { users: 50_000, stock: 50_000, seconds: Some(seconds) };
+        let terms =
+            RushOptions { users: 50_000, attempts: None, stock: 50_000, seconds: Some(seconds) };
         let rung = ladder::find(id).unwrap();
         let rush = rush_seeded(&lab, rung, terms, 3, |_| {}).await.unwrap();
         let came = rush.outcomes.values().sum::<u64>();

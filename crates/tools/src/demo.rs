@@ -11,7 +11,7 @@ use clap::Args;
 use futures_util::future::try_join_all;
 use rand::RngExt;
 
-use super::demo_against::{RungOnSale, RungVerdict};
+use super::demo_against::{self, Against, CrowdSize};
 use super::demo_board::{self, BoardArgs};
 use super::demo_report;
 use super::demo_sales::{self, DemoSale, Offer};
@@ -71,8 +71,8 @@ pub struct DemoArgs {
     /// expire, and buyers without an order come again in waves, until every voucher is paid for
     #[arg(long, value_name = "SHARE", value_parser = demo_share::parse)]
     pay: Option<f64>,
-    /// Afterwards the same crowd meets this design of the ladder, served by the lab in one process:
-    /// r01. The verdicts stand side by side; the exit status is that of the sale itself
+    /// Afterwards the same crowd meets this design of the ladder (r01), sold by two processes of the lab.
+    /// The verdicts stand side by side; the exit status is that of the sale itself
     #[arg(long, value_name = "RUNG", conflicts_with = "pay")]
     against: Option<String>,
     /// Write the result as JSON (- for standard output)
@@ -145,7 +145,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let sentence = demo_report::sentence(&verdict);
     // Standard output is the JSON's alone when it goes there.
     let is_json_alone = args.json.as_deref() == Some(Path::new("-"));
-    let against = verdict.against.as_ref().map(RungVerdict::sentence);
+    let against = verdict.against.as_ref().map(Against::sentence);
     for sentence in [Some(sentence), against].into_iter().flatten() {
         if is_json_alone {
             eprintln!("{sentence}");
@@ -199,17 +199,14 @@ fn announce(args: &DemoArgs) -> Result<(), ConfigError> {
 
 async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
     let begun = tokio::time::Instant::now();
+    // First of all: a name that is none costs nobody a sale.
+    let rung = match &args.against {
+        Some(name) => Some(demo_against::rung(name).await?),
+        None => None,
+    };
     let stores = Stores::open(&args.stores, None).await?;
     let database = stores.migrated_database().await?;
     eprintln!("{} ({:.1} s)", versions(&database, &stores).await?, begun.elapsed().as_secs_f64());
-    let rung = match &args.against {
-        // Before the sale: a name that is none costs nobody a crowd.
-        Some(rung) => {
-            let stores = (&*stores.database_url, &*stores.redis_url);
-            Some(RungOnSale::open(rung, args.stock, stores).await?)
-        }
-        None => None,
-    };
 
     let secret = fresh_secret();
     let tokens = Tokens::new(secret.as_bytes(), Arc::new(SystemClock));
@@ -266,10 +263,11 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
     let waves = sold.waves.map(|(_, figures)| figures);
     let mut verdict = DemoVerdict::new(terms, vouchers, sold.crowd, waves);
     if let Some(rung) = rung {
-        let buyers = sales.iter().flat_map(DemoSale::crowd).collect();
-        let crowd = rung.crowd(CrowdPlan { buyers, ..plan });
-        let crowd = send_crowd(&format!("The same crowd at {}", rung.rung), crowd).await?;
-        verdict.against = Some(rung.judge(crowd).await?);
+        eprintln!("The same crowd at {rung}: {} attempts", args.requests());
+        let DemoArgs { users, attempts, stock, .. } = *args;
+        let crowd = CrowdSize { users, attempts, stock, seed };
+        let stores = (&*stores.database_url, &*stores.redis_url);
+        verdict.against = Some(Against::meet(rung, crowd, stores).await);
     }
     Ok(JudgedDemo { verdict, board, database, stores })
 }

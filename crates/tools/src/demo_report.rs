@@ -8,7 +8,7 @@ use load::latency::LatencyMs;
 use load::told::Outcomes;
 use load::verdict::Findings;
 
-use super::demo_against::RungVerdict;
+use super::demo_against::{Against, RungVerdict};
 use super::verdict::{DemoVerdict, Figures, PaymentFigures, WaveFigures};
 
 /// Vouchers that the table shows though nothing is wrong with them.
@@ -16,7 +16,7 @@ const SHOWN: usize = 8;
 
 /// Prints the figures to standard error, and those of the other design beside them.
 pub fn print(verdict: &DemoVerdict) {
-    let other = verdict.against.as_ref();
+    let other = verdict.against.as_ref().and_then(Against::verdict);
     let mut table = plain_table();
     let mut row = |name: &str, value: String, others: Option<String>| {
         table.add_row([name, &value, &others.unwrap_or_default()]);
@@ -34,10 +34,10 @@ pub fn print(verdict: &DemoVerdict) {
     row("", String::new(), None);
     row("orders in the database", orders.to_string(), theirs(|it| it.orders));
     row("stock left", remaining.to_string(), theirs(|it| it.remaining));
-    row("oversold", found.oversold.to_string(), theirs(|it| it.found.oversold));
-    row("duplicates", found.duplicates.to_string(), theirs(|it| it.found.duplicates));
-    row("undersold", found.undersold.to_string(), theirs(|it| it.found.undersold));
-    row("lost", found.lost.to_string(), theirs(|it| it.found.lost));
+    row("oversold", found.oversold.to_string(), theirs(|it| it.oversold));
+    row("duplicates", found.duplicates.to_string(), theirs(|it| it.duplicates));
+    row("undersold", found.undersold.to_string(), theirs(|it| it.undersold));
+    row("lost", found.lost.to_string(), theirs(|it| it.lost));
     if let Some(payments) = verdict.payments {
         let PaymentFigures { paid, expired, cancelled, payments, refunds, lost_payments } =
             payments;

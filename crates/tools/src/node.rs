@@ -96,21 +96,6 @@ impl Node {
         Self::spawn(command).await
     }
 
-    /// Starts the lab's server of all rungs (`seckill lab serve`) on a free port, in scratch databases beside
-    /// `database_url`.
-    ///
-    /// # Errors
-    /// As [`Node::start`].
-    pub async fn start_lab(database_url: &str, redis_url: &str) -> anyhow::Result<Self> {
-        let mut command = Command::new(Sibling::Lab.path()?);
-        command
-            .args(["lab", "serve", "--listen", "127.0.0.1:0", "--until-stdin-closes"])
-            .env("DATABASE_URL", database_url)
-            .env("REDIS_URL", redis_url)
-            .env("RUST_LOG", "error");
-        Self::spawn(command).await
-    }
-
     /// Waits for the line in which the node tells its address.
     async fn spawn(mut command: Command) -> anyhow::Result<Self> {
         let mut child = command

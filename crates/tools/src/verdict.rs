@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 
-use super::demo_against::RungVerdict;
+use super::demo_against::Against;
 use load::crowd::CrowdReport;
 use load::latency::LatencyMs;
 use load::told::{Outcomes, Told};
@@ -223,7 +223,7 @@ pub struct DemoVerdict {
     pub holds: bool,
     /// What came of the same crowd at a design of the ladder.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub against: Option<RungVerdict>,
+    pub against: Option<Against>,
 }
 
 impl DemoVerdict {

@@ -11,8 +11,9 @@ use serde_json::json;
 use super::session::in_world;
 use crate::{RushOptions, RushReport, World, missing, rush_seeded};
 use ladder::Rung;
+use load::rush::MAX_REQUESTS;
 use program::write_json;
-use program::{FAILED, say};
+use program::{ConfigError, FAILED, say};
 use seckill::config::StoreArgs;
 use seckill_tools::progress;
 
@@ -45,6 +46,10 @@ pub(super) struct CrowdArgs {
     #[arg(long,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(RushOptions::MAX_USERS)))]
     users: Option<u32>,
+    /// How often each buyer comes, to both processes in turn [default: once; every fourth twice, every
+    /// eighth three times]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    attempts: Option<u32>,
     /// Vouchers in each rush
     #[arg(long, default_value_t = RushOptions::default().stock,
         value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
@@ -64,7 +69,7 @@ impl CrowdArgs {
             None => RushOptions::default().users,
         };
         let users = self.users.unwrap_or(enough);
-        RushOptions { users, stock: self.stock, seconds: self.seconds }
+        RushOptions { users, attempts: self.attempts, stock: self.stock, seconds: self.seconds }
     }
 
     /// The seed that was asked for, or one that is drawn.
@@ -79,6 +84,13 @@ impl CrowdArgs {
 /// When it could not be carried out; a promise not kept is an exit status.
 pub async fn run(args: RushArgs) -> anyhow::Result<ExitCode> {
     let rungs = super::rungs(&args.rungs)?;
+    let attempts = args.crowd.options().attempts_of_all();
+    if attempts > MAX_REQUESTS as u64 {
+        return Err(ConfigError(format!(
+            "these are {attempts} attempts; at most {MAX_REQUESTS} are sent"
+        ))
+        .into());
+    }
     let stores = args.stores.clone();
     let (rushes, failed) =
         in_world(stores, async |world| Ok(all(world, &rungs, &args).await)).await?;
@@ -104,8 +116,10 @@ async fn all(world: &World, rungs: &[&'static Rung], args: &RushArgs) -> (Vec<Ru
     let terms = args.crowd.options();
     let seed = args.crowd.seed();
     eprintln!(
-        "On sale: {} vouchers. Buyers: {}, some of them twice. Nodes: 2. Seed: {seed}.",
-        terms.stock, terms.users
+        "On sale: {} vouchers. Buyers: {}, attempts: {}. Nodes: 2. Seed: {seed}.",
+        terms.stock,
+        terms.users,
+        terms.attempts_of_all()
     );
     let (mut rushes, mut failed) = (Vec::new(), false);
     for rung in rungs {

@@ -137,6 +137,7 @@ fn render(site: &Site, language: Language, data: &PageData) -> String {
         styles: &["lab.css"],
         libraries: &[],
         modules: &["lab.js"],
+        needs_scripts: true,
         texts: data,
         main: content(data.texts, &data.rungs),
     };

@@ -65,6 +65,7 @@ fn render(site: &Site, language: Language) -> String {
         styles: &["doors.css"],
         libraries: &[],
         modules: &["page.js"],
+        needs_scripts: false,
         texts: &(),
         main: content(texts),
     };

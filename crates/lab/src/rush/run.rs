@@ -146,7 +146,7 @@ async fn stop(node: NodeProcess) -> anyhow::Result<()> {
 fn plan(sale: &RungSale, seed: u64) -> anyhow::Result<CrowdPlan> {
     let seconds = sale.terms.seconds;
     let comes = |(i, buyer): (usize, Buyer)| {
-        let attempts = Some(RushOptions::attempts(i));
+        let attempts = Some(sale.terms.attempts_of(i));
         Buyer { attempts, ..buyer }
     };
     Ok(CrowdPlan {

@@ -168,9 +168,11 @@ const THRICE: usize = 8;
 /// The stock, the number of buyers, and for how long they come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RushOptions {
-    /// Buyers, at most [`RushOptions::MAX_USERS`]. Every fourth comes twice, once to each process;
-    /// every eighth a third time, to the first of the two again.
+    /// Buyers, at most [`RushOptions::MAX_USERS`].
     pub users: u32,
+    /// How often each of them comes, to both processes in turn. `None`: every fourth comes twice, once to
+    /// each process; every eighth a third time, to the first of the two again.
+    pub attempts: Option<u32>,
     /// Vouchers.
     pub stock: i32,
     /// After so many seconds nobody comes any more, whoever is left. `None`: all come, all at once.
@@ -182,8 +184,10 @@ impl RushOptions {
     pub const MAX_USERS: u32 = 500_000;
 
     /// How often buyer number `i` comes.
-    pub(super) const fn attempts(i: usize) -> usize {
-        if i.is_multiple_of(THRICE) {
+    pub(super) const fn attempts_of(self, i: usize) -> usize {
+        if let Some(attempts) = self.attempts {
+            attempts as usize
+        } else if i.is_multiple_of(THRICE) {
             3
         } else if i.is_multiple_of(TWICE) {
             2
@@ -194,14 +198,14 @@ impl RushOptions {
 
     /// Attempts of all buyers together.
     pub fn attempts_of_all(self) -> u64 {
-        (0..self.users as usize).map(Self::attempts).sum::<usize>() as u64
+        (0..self.users as usize).map(|i| self.attempts_of(i)).sum::<usize>() as u64
     }
 }
 
 impl Default for RushOptions {
     /// The same for every rung: a hundred vouchers, two thousand buyers.
     fn default() -> Self {
-        Self { users: 2_000, stock: 100, seconds: None }
+        Self { users: 2_000, attempts: None, stock: 100, seconds: None }
     }
 }
 
@@ -250,7 +254,7 @@ mod tests {
             twice: (orders > distinct_users).then(|| (7, vec![3, 4])),
             written_later: None,
         };
-        let terms = RushOptions { users: 20, stock: 10, seconds: None };
+        let terms = RushOptions { users: 20, stock: 10, ..RushOptions::default() };
         RushReport::new(ladder::find(rung).unwrap(), terms, 1, &sale, &crowd)
     }
 

@@ -28,6 +28,7 @@ pub(super) fn render(site: &Site, chapter: &Chapter, language: Language) -> Stri
         styles: &["course.css"],
         libraries: &[],
         modules: &["course.js"],
+        needs_scripts: false,
         texts,
         main: html! {
             div.course {

@@ -23,16 +23,15 @@ use axum::extract::{Path, RawQuery};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use seckill::http::ApiError;
-use seckill::http::problem::Code;
-use seckill::pages::Site;
 use seckill::pages::page::{PageFiles, PageLanguage};
+use seckill::pages::{MissingPage, Site};
 
 use self::chapter::{CHAPTERS, Chapter};
 
 /// The pages of a site, each made for its first reader.
 struct CoursePages {
     site: Arc<Site>,
+    missing: MissingPage,
     files: Vec<OnceLock<PageFiles>>,
 }
 
@@ -47,7 +46,8 @@ impl CoursePages {
 /// The index and all chapters.
 pub(super) fn routes<S: Clone + Send + Sync + 'static>(site: &Arc<Site>) -> Router<S> {
     let files = CHAPTERS.iter().map(|_| OnceLock::new()).collect();
-    let pages = Arc::new(CoursePages { site: Arc::clone(site), files });
+    let missing = MissingPage::new(site);
+    let pages = Arc::new(CoursePages { site: Arc::clone(site), missing, files });
     let of_index = Arc::clone(&pages);
     let index = async move |language: PageLanguage, headers: HeaderMap| {
         of_index.answer(0, language, &headers).await
@@ -58,17 +58,18 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(site: &Arc<Site>) -> Rout
                               headers: HeaderMap| {
         match CHAPTERS.iter().position(|chapter| chapter.name == Some(name.as_str())) {
             Some(nth) => pages.answer(nth, language, &headers).await,
-            None => elsewhere(&name, query.as_deref()),
+            None => match elsewhere(&name, query.as_deref()) {
+                Some(redirect) => redirect.into_response(),
+                None => pages.missing.answer(language, &headers).await,
+            },
         }
     };
     Router::new().route("/lab/course", get(index)).route("/lab/course/{chapter}", get(chapter))
 }
 
 /// A rung may be named by the beginning of its name, as everywhere: its page is there under the whole of it.
-fn elsewhere(name: &str, query: Option<&str>) -> Response {
-    let Some(path) = ladder::find(name).ok().and_then(Chapter::of).map(Chapter::path) else {
-        return ApiError::new(Code::NotFound).into_response();
-    };
+fn elsewhere(name: &str, query: Option<&str>) -> Option<Redirect> {
+    let path = ladder::find(name).ok().and_then(Chapter::of).map(Chapter::path)?;
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-    Redirect::temporary(&format!("{path}{query}")).into_response()
+    Some(Redirect::temporary(&format!("{path}{query}")))
 }

@@ -120,6 +120,7 @@ fn render(site: &Site, language: Language, data: &ShowPageData) -> String {
         styles: &["stage.css"],
         libraries: &[],
         modules: &["stage.js"],
+        needs_scripts: true,
         texts: data,
         main: content(data.texts, &data.rungs),
     };

@@ -123,7 +123,8 @@ impl ShowSeller {
         crowd: ShowCrowd,
         rung: &'static Rung,
     ) -> Result<(), ShowFailure> {
-        let terms = RushOptions { users: crowd.users, stock: crowd.stock, seconds: None };
+        let terms =
+            RushOptions { users: crowd.users, stock: crowd.stock, ..RushOptions::default() };
         let sale = RungSale::open(world, rung, terms).await.map_err(rung_failed)?;
         let begins_at = Instant::now() + crowd.countdown;
         self.update(ShowPhase::Countdown, |show| show.begins_at = Some(begins_at));
