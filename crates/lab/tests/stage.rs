@@ -113,14 +113,20 @@ async fn a_sale_is_watched_to_its_sentence_and_the_audit_says_the_same() {
     browser.until_text("#ours .number", "40").await;
     browser.until_text("#ours .sentence", "400 buyers want 40 vouchers").await;
     browser.until(&format!("{} > 400", dots("ours", "waiting"))).await;
+    browser
+        .value(
+            "(window.counts = [], new MutationObserver(([{ target }]) => {
+                window.counts.push(Number(target.textContent));
+            }).observe(document.querySelector('#ours .count'), { childList: true }), true)",
+        )
+        .await;
     browser.click("#start").await;
-    for count in ["5", "4", "3", "2", "1", ""] {
-        browser
-            .until(&format!("document.querySelector('#ours .count').textContent === '{count}'"))
-            .await;
-    }
     browser.until_text("#ours .sentence", "40 sold. 0 too many. 0 twice. 1,160 refused.").await;
     browser.until_shown("#ours[data-holds=true]").await;
+    // A machine that is busy may leave one out.
+    let counted = "window.counts[0] <= 5 && window.counts.at(-1) === 0 && window.counts.length > 2
+        && window.counts.every((count, at) => at === 0 || count < window.counts[at - 1])";
+    assert_eq!(browser.value(counted).await, true, "{}", browser.value("window.counts").await);
     browser.until_text("#ours .number", "0").await;
     browser.until(&format!("{} === 0", dots("ours", "waiting"))).await;
     for (kind, some) in [("bought", true), ("refused", true), ("wrong", false)] {
@@ -168,8 +174,14 @@ async fn pressed_twice_and_in_a_second_tab_it_is_one_sale() {
     assert_eq!(sales.as_array().unwrap().len(), 1, "{sales}");
     assert_eq!(stage(&server).await["number"], 1);
     // Again is another one, in the same place.
+    second
+        .value(
+            "(window.changes = 0, new MutationObserver(() => (window.changes += 1)).observe(
+                document.querySelector('#ours .sentence'), { childList: true }), true)",
+        )
+        .await;
     first.click("#start").await;
-    first.until_text("#ours .sentence", "made").await;
+    second.until("window.changes > 0").await;
     second.until_text("#ours .sentence", "20 sold. 0 too many. 0 twice. 580 refused.").await;
     assert_eq!(stage(&server).await["number"], 2);
     first.close().await;

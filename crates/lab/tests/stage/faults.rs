@@ -34,7 +34,7 @@ async fn in_the_middle(server: &PrivateServer) -> Browser {
 async fn a_page_that_is_loaded_again_in_the_middle_goes_on_watching() {
     let server = server(400, 12).await;
     let browser = in_the_middle(&server).await;
-    browser.until_text("#ours .number", "3").await;
+    browser.until("Number(document.querySelector('#ours .number').textContent) < 4").await;
     browser.reload().await;
     browser.until_text("#ours .sentence", "of 10 attempts are over").await;
     browser.until_text("#ours .sentence", "4 sold. 0 too many. 0 twice. 6 refused.").await;
@@ -115,7 +115,8 @@ async fn a_design_whose_process_dies_is_told_in_a_sentence_and_ours_stays() {
     browser.click("#start").await;
     browser.until_shown("#ours[data-holds=true]").await;
     browser.click("#against").await;
-    browser.until("document.querySelector('#other .count').textContent === '3'").await;
+    let sells = "document.querySelector('#stage[data-halves=\"2\"]:is([data-phase=countdown], [data-phase=selling])')";
+    browser.until(sells).await;
     for pid in descendants_of(server.node.pid()) {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         if line.ends_with(b"lab\0node\0") {
