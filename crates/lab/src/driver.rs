@@ -36,12 +36,14 @@ struct DrivenActor {
 pub(super) struct ScheduleDriver<'w> {
     pub(super) scheduler: Scheduler<'w>,
     actors: Vec<DrivenActor>,
+    /// The turns of the consumer; the last may not be over.
+    pub(super) turns: Vec<Actor>,
 }
 
 impl<'w> ScheduleDriver<'w> {
     /// Nobody is on `scheduler` yet.
     pub(super) fn new(scheduler: Scheduler<'w>) -> Self {
-        Self { scheduler, actors: Vec::new() }
+        Self { scheduler, actors: Vec::new(), turns: Vec::new() }
     }
 
     /// A buyer comes to `node`, and stands where its attempt begins.
@@ -64,19 +66,21 @@ impl<'w> ScheduleDriver<'w> {
 
     /// Breaks off what is played and forgets it. Processes and servers stay; users are fresh ones.
     pub(super) async fn start_over(&mut self) -> anyhow::Result<()> {
-        if self.those(|state| !state.is_over()).next().is_some() {
+        let is_under_way = self.those(|state| !state.is_over()).next().is_some();
+        if is_under_way || self.open_turn().is_some() {
             self.scheduler.start_over().await?;
             self.scheduler.until_rolled_back(0).await?;
         } else {
             self.scheduler.forget();
         }
-        self.actors.clear();
+        self.forget_actors();
         Ok(())
     }
 
     /// Forgets the actors, of whom nothing is known any more.
     pub(super) fn forget_actors(&mut self) {
         self.actors.clear();
+        self.turns.clear();
     }
 
     pub(super) fn record(&self, nth: usize) -> &ActorRecord {

@@ -74,7 +74,7 @@ impl Scheduler<'_> {
     /// Waits until somebody holds the user's lock.
     pub(super) async fn until_locked(&self, user: i64) -> anyhow::Result<()> {
         let redis = Redis::new(&self.servers.redis_urls[0])?;
-        until_there(&redis, &self.lock_key(user)?, true).await.context("nobody takes the lock")
+        until_there(&redis, &self.lock_key(user)?).await.context("nobody takes the lock")
     }
 
     /// Ends the lease of the user's lock on each of its servers, without waiting for it.
@@ -87,7 +87,7 @@ impl Scheduler<'_> {
     }
 
     /// Ends the lease of the user's lock on one of its servers: `PEXPIRE` to a millisecond does
-    /// to the key what a leap of that server's clock would do.
+    /// to the key what a leap of that server's clock would do. A waiter may have the lock right after it.
     pub(super) async fn expire(&self, user: i64, server: usize) -> anyhow::Result<()> {
         let key = self.lock_key(user)?;
         let redis = Redis::new(&self.servers.redis_urls[server])?;
@@ -95,7 +95,13 @@ impl Scheduler<'_> {
         if ended == 0 {
             bail!("there is no lock whose lease could end");
         }
-        until_there(&redis, &key, false).await.context("a lease of a millisecond does not end")
+        let over = async {
+            while (0..=1).contains(&redis.query::<i64>(redis::cmd("PTTL").arg(&key)).await?) {
+                sleep(LOOK_EVERY).await;
+            }
+            anyhow::Ok(())
+        };
+        timeout(PATIENCE, over).await.context("a lease of a millisecond does not end")?
     }
 
     async fn redis_lease_over(&self, user: i64) -> anyhow::Result<LeaseEnd> {
@@ -126,10 +132,10 @@ impl Scheduler<'_> {
     }
 }
 
-/// Waits until the key is there, or is not.
-async fn until_there(redis: &Redis, key: &str, there: bool) -> anyhow::Result<()> {
+/// Waits until the key is there.
+async fn until_there(redis: &Redis, key: &str) -> anyhow::Result<()> {
     let deadline = Instant::now() + PATIENCE;
-    while (redis.query::<i64>(redis::cmd("EXISTS").arg(key)).await? == 1) != there {
+    while redis.query::<i64>(redis::cmd("EXISTS").arg(key)).await? == 0 {
         if Instant::now() > deadline {
             bail!("waited for {PATIENCE:?}");
         }

@@ -11,7 +11,7 @@
 //! - Where it happens: `world`, the servers and scratch databases; `lock_servers`, those of a rung's lock;
 //!   `node_process` and `node`, the two sides of a process that sells, with the `protocol` between them;
 //!   the crate `faults`, servers to kill, pause and cut off.
-//! - Any other schedule: `driver`, actors that go on one at a time, for `explore`, every interleaving, and
+//! - Any other schedule: `driver`, actors that go on one at a time, with `consumer_steps`, a consumer among them, for `explore`, every interleaving, and
 //!   `session`, where somebody else is the scheduler, with the rungs' `source_code`.
 //! - The database alone: `isolation`, what its levels of isolation keep, on PostgreSQL and MariaDB.
 //! - A real crowd: `rush`, on a rung, and `serve`, the rungs over HTTP; both put vouchers on `sale`.
@@ -24,6 +24,7 @@
 
 mod actors;
 pub mod cli;
+mod consumer_steps;
 mod consumers;
 pub mod course;
 mod driver;
@@ -63,7 +64,7 @@ pub use replay::{Cell, cells, replay};
 pub use rush::{RushOptions, RushReport, WrittenLater, rush, rush_seeded};
 pub use serve::LabServer;
 pub use timeline::TimelineLine;
-pub use world::World;
+pub use world::{World, WorldServers};
 
 /// The course: every design broken and held, and the shop with a crowd
 #[derive(Debug, Parser)]

@@ -1,6 +1,6 @@
 //! Where the lab works: two scratch databases, a Redis, names of its own.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use sqlx::{Connection, Executor, PgConnection};
@@ -21,12 +21,71 @@ const BARE_SQL: &str = include_str!("../../ladder/src/bare.sql");
 /// Users of one cell; each cell has a range of its own.
 pub(super) const USERS_PER_CELL: i64 = 1_000_000;
 
-/// The lab's servers and databases.
+/// A PostgreSQL and a Redis, for one world or for several.
+pub struct WorldServers {
+    /// Those that nobody named.
+    private: Option<Servers>,
+    /// Where scratch databases are made.
+    database_url: String,
+    redis_url: String,
+}
+
+impl WorldServers {
+    /// The servers that are named; private ones in place of those that are not.
+    ///
+    /// # Errors
+    /// When a server cannot be started.
+    pub async fn start(
+        database_url: Option<String>,
+        redis_url: Option<String>,
+    ) -> anyhow::Result<Self> {
+        let plan = Plan {
+            home: Home::Throwaway,
+            postgres: database_url.is_none(),
+            redis: redis_url.is_none(),
+            durable: true,
+        };
+        let private = if plan.postgres || plan.redis {
+            Some(tokio::task::spawn_blocking(move || Servers::start(&plan)).await??)
+        } else {
+            None
+        };
+        let url = |url: fn(&Servers) -> Option<&str>| private.as_ref().and_then(url);
+        let database_url = database_url.or_else(|| url(Servers::database_url).map(str::to_owned));
+        let redis_url = redis_url.or_else(|| url(Servers::redis_url).map(str::to_owned));
+        Ok(Self {
+            database_url: database_url.context("there is no PostgreSQL")?,
+            redis_url: redis_url.context("there is no Redis")?,
+            private,
+        })
+    }
+
+    /// Stops private servers.
+    ///
+    /// # Errors
+    /// When they do not end in good order.
+    pub async fn stop(self) -> anyhow::Result<()> {
+        if let Some(servers) = self.private {
+            tokio::task::spawn_blocking(move || servers.stop()).await??;
+        }
+        Ok(())
+    }
+
+    /// A directory that goes with the private servers, also when this process is killed.
+    fn home(&self) -> Option<&Path> {
+        self.private.as_ref().map(Servers::directory)
+    }
+}
+
+/// The lab's databases, and where they are.
 pub struct World {
-    servers: Option<Servers>,
+    /// The servers that end with this world.
+    own: Option<WorldServers>,
     /// Where scratch databases are made.
     admin_url: String,
     redis_url: String,
+    /// A directory that goes with the private servers.
+    home: Option<PathBuf>,
     /// Begins every name of this run.
     run: String,
     /// What the names in Redis begin with.
@@ -45,25 +104,27 @@ impl World {
         database_url: Option<String>,
         redis_url: Option<String>,
     ) -> anyhow::Result<Self> {
-        let plan = Plan {
-            home: Home::Throwaway,
-            postgres: database_url.is_none(),
-            redis: redis_url.is_none(),
-            durable: true,
-        };
-        let servers = if plan.postgres || plan.redis {
-            Some(tokio::task::spawn_blocking(move || Servers::start(&plan)).await??)
-        } else {
-            None
-        };
-        let private =
-            |url: fn(&Servers) -> Option<&str>| servers.as_ref().and_then(url).map(str::to_owned);
-        let admin_url = database_url.or_else(|| private(Servers::database_url));
-        let redis_url = redis_url.or_else(|| private(Servers::redis_url));
+        let servers = WorldServers::start(database_url, redis_url).await?;
+        match Self::beside(&servers).await {
+            Ok(world) => Ok(Self { own: Some(servers), ..world }),
+            Err(error) => {
+                // What went wrong is the news; that it is in the way of tidying up, too, is not.
+                let _ = servers.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// One of several worlds on the same servers, which stay when it ends.
+    ///
+    /// # Errors
+    /// When a server cannot be reached.
+    pub async fn beside(servers: &WorldServers) -> anyhow::Result<Self> {
         let world = Self {
-            admin_url: admin_url.context("there is no PostgreSQL")?,
-            redis_url: redis_url.context("there is no Redis")?,
-            servers,
+            own: None,
+            admin_url: servers.database_url.clone(),
+            redis_url: servers.redis_url.clone(),
+            home: servers.home().map(Path::to_owned),
             run: format!("seckill_lab_{}", &Uuid::new_v4().simple().to_string()[..12]),
             key_prefix: String::new(),
             zookeeper: OnceCell::new(),
@@ -73,7 +134,6 @@ impl World {
         match world.make_databases().await {
             Ok(()) => Ok(world),
             Err(error) => {
-                // What went wrong is the news; that it is in the way of tidying up, too, is not.
                 let _ = world.close().await;
                 Err(error)
             }
@@ -156,7 +216,7 @@ impl World {
 
     /// A directory that goes with the private servers, also when this process is killed.
     pub(super) fn home(&self) -> Option<&Path> {
-        self.servers.as_ref().map(Servers::directory)
+        self.home.as_deref()
     }
 
     /// The one ZooKeeper of this run, as `host:port`; started when it is first asked for, for
@@ -193,7 +253,8 @@ impl World {
     /// # Errors
     /// When a server is gone. What can be removed is removed all the same.
     pub async fn close(self) -> anyhow::Result<()> {
-        let private = |url: fn(&Servers) -> Option<&str>| self.servers.as_ref().and_then(url);
+        let private =
+            |url: fn(&Servers) -> Option<&str>| self.own.as_ref()?.private.as_ref().and_then(url);
         let dropped = match private(Servers::database_url) {
             Some(_) => Ok(()),
             None => self.drop_databases().await,
@@ -203,8 +264,8 @@ impl World {
             Some(_) => Ok(()),
             None => self.forget_keys().await,
         };
-        if let Some(servers) = self.servers {
-            tokio::task::spawn_blocking(move || servers.stop()).await??;
+        if let Some(servers) = self.own {
+            servers.stop().await?;
         }
         dropped.and(forgotten)
     }

@@ -1,4 +1,4 @@
-//! One session at a time over HTTP: who plays, who has to wait, and what is left afterwards.
+//! Sessions over HTTP: who plays, who has to wait, and what is left afterwards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,15 @@ use testkit::wait::eventually;
 
 const SESSIONS: &str = "/api/lab/sessions";
 
-/// Where a test plays: the servers of this run, and nobody is taken over by the clock.
+/// Where a test plays: the servers of this run, and nobody loses a place by the clock.
 pub async fn options() -> PlayerOptions {
     let (postgres, redis) = testkit::servers::urls().await;
     PlayerOptions {
         database_url: Some(postgres),
         redis_url: Some(redis),
+        seats: 2,
+        waiting: 2,
+        waits_for: Duration::from_secs(600),
         free_after: Duration::from_secs(600),
         ends_after: Duration::from_secs(600),
     }
@@ -77,7 +80,14 @@ async fn a_schedule_is_played_step_by_step_or_at_once() {
     let mut at_once = plan.clone();
     at_once["schedule"] = json!("ABAB");
     at_once["session"] = begun["session"].clone();
-    assert_eq!(played.opened(&at_once).await, last);
+    let mut opened = played.opened(&at_once).await;
+    // What there was to see on the way comes with it: before each step.
+    let frames = opened.as_object_mut().unwrap().remove("frames").unwrap();
+    let seen: Vec<u64> =
+        frames.as_array().unwrap().iter().map(|it| it["events"].as_u64().unwrap()).collect();
+    assert_eq!(seen, [0, 1, 2, 3]);
+    assert_eq!(frames[0]["actors"], begun["actors"]);
+    assert_eq!(opened, last);
     let looked = played.api.get(steps_of(&begun).trim_end_matches("/steps")).await;
     assert_eq!(looked.is(200).body, last);
     // Another rung in the same session, and a schedule that goes no further than it can.
@@ -96,7 +106,7 @@ async fn what_cannot_be_played_is_refused_in_a_sentence() {
         json!({ "rung": "r99" }),
         json!({ "rung": "r0" }),
         json!({ "rung": "<script>".repeat(1000) }),
-        json!({ "rung": "r05a", "schedule": "ABC" }),
+        json!({ "rung": "r05a", "schedule": "ABX" }),
         json!({ "rung": "r05a", "schedule": "A".repeat(65) }),
         json!({ "rung": "r05a", "users": 3 }),
         json!({ "rung": "r05a", "users": -1 }),
@@ -119,7 +129,7 @@ async fn what_cannot_be_played_is_refused_in_a_sentence() {
         ended.problem(404, "not_found");
     }
     let begun = played.opened(&json!({ "rung": "r08a" })).await;
-    for actor in [json!("C"), json!("a"), json!("AB"), json!(1), Value::Null] {
+    for actor in [json!("C"), json!("X"), json!("a"), json!("AB"), json!(1), Value::Null] {
         let refused = played.api.post(&steps_of(&begun), &json!({ "actor": actor })).await;
         refused.problem(422, "invalid_request");
     }
@@ -137,34 +147,113 @@ async fn what_cannot_be_played_is_refused_in_a_sentence() {
     played.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_second_player_hears_who_plays_and_takes_over_a_session_that_is_idle() {
-    let busy = Played::new(options().await).await;
-    let first = busy.opened(&json!({ "rung": "r02" })).await;
-    let refused = busy.api.post(SESSIONS, &json!({ "rung": "r05a" })).await;
-    let problem = refused.problem(503, "unavailable");
-    let detail = problem.body["detail"].as_str().unwrap();
-    assert!(detail.starts_with("somebody else plays r02_row_lock; "), "{detail}");
-    let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
-    assert!((1..=600).contains(&wait), "{wait}");
-    // The first player is not disturbed, and makes room.
-    let at = steps_of(&first);
-    busy.api.post(&at, &json!({ "actor": "A" })).await.is(200);
-    let ended = busy.api.send(busy.api.request("DELETE", at.trim_end_matches("/steps"))).await;
-    ended.is(204);
-    busy.opened(&json!({ "rung": "r05a" })).await;
-    busy.api.post(&at, &json!({ "actor": "A" })).await.problem(404, "not_found");
-    busy.close().await;
+/// A player of a test: a session's name of its own.
+struct Person<'a> {
+    played: &'a Played,
+    session: String,
+}
 
+impl<'a> Person<'a> {
+    fn of(played: &'a Played) -> Self {
+        Self { played, session: uuid::Uuid::new_v4().to_string() }
+    }
+
+    /// Asks to play: the place in the queue, or `None` where the session is played.
+    async fn asks(&self) -> Option<u64> {
+        let body = json!({ "rung": "r02", "schedule": "A", "session": self.session });
+        let answer = self.played.api.post(SESSIONS, &body).await;
+        match answer.status {
+            201 => None,
+            _ => answer.is(202).body["place"].as_u64(),
+        }
+    }
+
+    async fn leaves(&self) -> u16 {
+        let at = format!("{SESSIONS}/{}", self.session);
+        self.played.api.send(self.played.api.request("DELETE", &at)).await.status
+    }
+
+    async fn looks(&self) -> u16 {
+        self.played.api.get(&format!("{SESSIONS}/{}", self.session)).await.status
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_play_at_once_two_wait_for_their_turn_and_a_fifth_is_refused() {
+    let played = Played::new(options().await).await;
+    let people: Vec<Person<'_>> = (0..5).map(|_| Person::of(&played)).collect();
+    assert_eq!([people[0].asks().await, people[1].asks().await], [None, None]);
+    // At the bound, and one beyond.
+    assert_eq!([people[2].asks().await, people[3].asks().await], [Some(1), Some(2)]);
+    let body = json!({ "rung": "r02", "session": people[4].session });
+    let refused = played.api.post(SESSIONS, &body).await;
+    let problem = refused.problem(503, "unavailable");
+    assert_eq!(problem.body["detail"], "2 people play, and 2 wait: no more can wait now");
+    assert_eq!(refused.header("retry-after"), Some("5"));
+    // Who plays is not disturbed, and asking again loses no place.
+    let step = format!("{SESSIONS}/{}/steps", people[0].session);
+    played.api.post(&step, &json!({ "actor": "A" })).await.is(200);
+    assert_eq!(people[3].asks().await, Some(2));
+    // One leaves while it waits: the next moves up, and the fifth has room.
+    assert_eq!(people[2].leaves().await, 204);
+    assert_eq!(people[3].asks().await, Some(1));
+    assert_eq!(people[4].asks().await, Some(2));
+    // One who plays leaves: only the first in the queue comes in.
+    assert_eq!(people[1].leaves().await, 204);
+    assert_eq!(people[1].looks().await, 404);
+    assert_eq!(people[4].asks().await, Some(2));
+    assert_eq!(people[3].asks().await, None);
+    assert_eq!(people[4].asks().await, Some(1));
+    assert_eq!([people[0].looks().await, people[3].looks().await], [200, 200]);
+    played.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_side_by_side_see_nothing_of_each_other() {
+    let played = Played::new(options().await).await;
+    // r19 and r23b are whole purchases, of which PostgreSQL names the same waits in every process.
+    for rung in ["r05a", "r09", "r19", "r23b"] {
+        let open = async |schedule: &'static str| {
+            let body = json!({ "rung": rung, "users": 1, "processes": 2, "stock": 2, "schedule": schedule });
+            played.opened(&body).await
+        };
+        let (one, other) = tokio::join!(open("AB"), open("BA"));
+        for (state, schedule) in [(&one, "AB"), (&other, "BA")] {
+            assert_eq!((&state["schedule"], &state["refused"]), (&json!(schedule), &Value::Null));
+            assert_eq!(state["frames"].as_array().unwrap().len(), 2);
+            assert!(state["orders"].as_array().unwrap().len() <= 1, "{state}");
+        }
+        for state in [one, other] {
+            let at = format!("{SESSIONS}/{}", state["session"].as_str().unwrap());
+            played.api.send(played.api.request("DELETE", &at)).await.is(204);
+        }
+    }
+    played.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_killed_without_leaving_makes_room_in_the_end() {
+    // A place in the queue is lost at once by whoever does not ask again.
+    let forgetful = PlayerOptions { waits_for: Duration::ZERO, ..options().await };
+    let played = Played::new(forgetful).await;
+    let people: Vec<Person<'_>> = (0..4).map(|_| Person::of(&played)).collect();
+    people[0].asks().await;
+    people[1].asks().await;
+    assert_eq!(people[2].asks().await, Some(1));
+    // The one before it is gone.
+    assert_eq!(people[3].asks().await, Some(1));
+    played.close().await;
+
+    // A session that nobody uses is taken over, the one that was idle longest, and only when all are taken.
     let idle = PlayerOptions { free_after: Duration::ZERO, ..options().await };
-    let idle = Played::new(idle).await;
-    let first = idle.opened(&json!({ "rung": "r02" })).await;
-    let second = idle.opened(&json!({ "rung": "r02" })).await;
-    assert_ne!(first["session"], second["session"]);
-    let gone = idle.api.post(&steps_of(&first), &json!({ "actor": "A" })).await;
-    gone.problem(404, "not_found");
-    idle.api.post(&steps_of(&second), &json!({ "actor": "A" })).await.is(200);
-    idle.close().await;
+    let played = Played::new(idle).await;
+    let people: Vec<Person<'_>> = (0..3).map(|_| Person::of(&played)).collect();
+    assert_eq!([people[0].asks().await, people[1].asks().await], [None, None]);
+    assert_eq!([people[0].looks().await, people[1].looks().await], [200, 200]);
+    assert_eq!(people[2].asks().await, None);
+    assert_eq!([people[0].looks().await, people[1].looks().await], [404, 200]);
+    assert_eq!(people[2].looks().await, 200);
+    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

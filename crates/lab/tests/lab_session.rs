@@ -73,7 +73,7 @@ async fn every_lesson_comes_out_as_its_rung_claims_each_time_it_is_played() {
             false => vec![lesson.scenario.invariant()],
         };
         assert_eq!(broken, expected, "{name}\n{}", told(last));
-        assert!(last.actors.iter().all(|actor| actor.is_over), "{name}\n{}", told(last));
+        assert!(last.is_over, "{name}\n{}", told(last));
         assert!(last.broken.iter().all(|broken| !broken.claimed), "{name}");
 
         for (steps, before) in seen.iter().enumerate() {
@@ -87,8 +87,8 @@ async fn every_lesson_comes_out_as_its_rung_claims_each_time_it_is_played() {
 }
 
 #[test]
-fn every_rung_has_a_lesson_that_writes_before_it_answers() {
-    for rung in RUNGS.iter().filter(|rung| !rung.has_consumer()) {
+fn every_rung_has_a_lesson() {
+    for rung in RUNGS {
         assert!(LESSONS.iter().any(|lesson| lesson.rung == rung.id), "{}", rung.id);
     }
 }
@@ -164,6 +164,80 @@ async fn a_step_that_makes_no_sense_is_refused_and_changes_nothing() {
     let held = session.state().await.unwrap();
     assert_eq!((held.locks.len(), held.locks[0].ttl_ms, held.lease_can_end), (1, None, false));
     session.close().await;
+    world.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_is_the_third_actor_and_what_is_left_at_the_end_is_done_by_itself() {
+    let world = lab().await;
+    let two = plan("r21a_lua_and_stream", 2, 2, 2);
+    let mut session = LabSession::start(&world, two).await.unwrap();
+    let begun = session.state().await.unwrap();
+    assert_eq!((begun.actors[2].name, begun.actors[2].can_step), ("C", false));
+    let refused = session.step(ScheduleStep::C).await;
+    assert!(matches!(refused, Err(StepError::Refused(StepRefusal::Idle))), "{refused:?}");
+    let refused = session.step(ScheduleStep::K).await;
+    assert!(matches!(refused, Err(StepError::Refused(StepRefusal::NoKill))), "{refused:?}");
+
+    // A is told yes before anything is written: no promise is broken as long as C may still write it.
+    session.play(&schedule("AA")).await.unwrap();
+    let told = session.state().await.unwrap();
+    assert_eq!((told.actors[0].at, told.orders.len(), told.row.stock), ("ordered", 0, 2));
+    assert!(told.actors[2].can_step && told.can_kill && told.broken.is_empty() && !told.is_over);
+    session.step(ScheduleStep::C).await.unwrap();
+    let taken = session.state().await.unwrap();
+    assert_eq!(taken.actors[2].at, "entry_read");
+    assert!(taken.actors[2].line.is_some());
+
+    // The process dies with the entry in hand; B's is another one, and everything is done at the end.
+    session.step(ScheduleStep::K).await.unwrap();
+    let killed = session.state().await.unwrap();
+    assert!(!killed.can_kill && !killed.actors[2].can_step && killed.actors[1].can_step);
+    assert!(killed.broken.is_empty() && !killed.is_over);
+    session.play(&schedule("BB")).await.unwrap();
+    let end = session.state().await.unwrap();
+    assert!(end.is_over && end.orders.len() == 1, "{end:?}");
+    assert_eq!(end.broken[0].invariant, Invariant::NoBrokenPromise);
+    assert!(end.timeline.iter().any(|event| event.actor == Some("C2")), "{end:?}");
+    let refused = session.step(ScheduleStep::B).await;
+    assert!(matches!(refused, Err(StepError::Refused(StepRefusal::IsOver("B")))), "{refused:?}");
+
+    // The process is there again when it begins anew, and nothing is left in the stream.
+    session.start_over(two).await.unwrap();
+    session.play(&schedule("AABB")).await.unwrap();
+    let again = session.state().await.unwrap();
+    assert!(again.actors[2].can_step && again.orders.is_empty(), "{again:?}");
+    session.close().await;
+    world.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_holder_locks_its_user_out_where_the_lock_has_no_lease() {
+    let world = lab().await;
+    for (rung, broken) in [("r08a_setnx", true), ("r09_set_nx_px", false), ("r13b_wakeup", false)] {
+        let one = plan(rung, 1, 2, 2);
+        let mut session = LabSession::start(&world, one).await.unwrap();
+        session.play(&schedule("ABK")).await.unwrap();
+        let mut end = session.state().await.unwrap();
+        while !end.is_over {
+            session.step(ScheduleStep::B).await.unwrap();
+            end = session.state().await.unwrap();
+        }
+        let found: Vec<Invariant> = end.broken.iter().map(|it| it.invariant).collect();
+        let expected = if broken { vec![Invariant::NoLockout] } else { vec![] };
+        assert_eq!(found, expected, "{rung}\n{}", told(&end));
+        assert!(end.timeline.iter().any(|event| event.actor == Some("A2")), "{}", told(&end));
+        session.close().await;
+    }
+    // One process for both, two users, or no lock: nothing would come of it.
+    for (rung, users, processes) in
+        [("r09_set_nx_px", 1, 1), ("r09_set_nx_px", 2, 2), ("r05a_check_then_insert", 1, 2)]
+    {
+        let mut session = LabSession::start(&world, plan(rung, users, processes, 2)).await.unwrap();
+        session.step(ScheduleStep::A).await.unwrap();
+        assert!(!session.state().await.unwrap().can_kill, "{rung} {users} {processes}");
+        session.close().await;
+    }
     world.close().await.unwrap();
 }
 

@@ -24,6 +24,7 @@ phrases! {
     "a minute passes" => "过了一分钟";
     "the lease ends" => "租期到期";
     "the lease ends, as if its time had passed" => "租期到期，就像时间到了一样";
+    "the lease ends on {}, as if its time had passed" => "{} 上的租期到期，就像时间到了一样";
     "the lease would have ended: it has been renewed" => "租期本该到期，但已经续期";
     "the lock has no lease: it never ends" => "锁没有租期，永远不会到期";
     "the lab ends the lease, as time would" => "实验室让租期到期，就像时间到了一样";
@@ -194,6 +195,15 @@ phrases! {
     "{} has the order and the money" => "{} 既有订单，又拿回了钱";
     "{} was told that the order is paid, and it is cancelled; nobody gives the money back" => "{} 得到“已支付”的响应，订单却取消了，没有人退款";
     "{} paid too late, and nobody gives the money back" => "{} 付得太晚，没有人退款";
+
+    // Why a step of a session makes no sense.
+    "{} waits for the other buyer" => "{} 在等另一个买家";
+    "{} is through" => "{} 已经结束";
+    "this rung has no consumer" => "这一级没有消费者";
+    "the consumer has nothing to do" => "消费者没有事可做";
+    "there is no process whose end would show something now" => "现在杀掉进程看不出什么";
+    "no lock with a lease is held whose end could still be played" => "没有还能到期的锁";
+    "a schedule has at most {} steps" => "一份调度最多 {} 步";
 
     // Several of them.
     "{}, {}" => "{}、{}";

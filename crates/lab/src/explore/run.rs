@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 
 use super::runners::{Runner, play_prefix};
 use super::schedule::{ACTOR_NAMES, CONSUMER, ExploreSchedule, ExploreStep, TIME};
-use super::setting::{CONSUMERS_NODE, FaultKind, LEASE_OF_THE_PAUSED, NODE_OF_TIME, Setting};
+use super::setting::{FaultKind, LEASE_OF_THE_PAUSED, NODE_OF_TIME, Setting};
 use super::verdict::BrokenBySchedule;
 use super::walk::Branch;
+use crate::consumer_steps::CONSUMERS_NODE;
 use crate::driver::ScheduleDriver;
 use crate::lock_servers::LockServers;
-use crate::scheduler::{Actor, ActorPlan, ActorState, NodeIndex, Scheduler, Stop};
+use crate::scheduler::{ActorPlan, ActorState, NodeIndex, Scheduler, Stop};
 use crate::timeline::TimelineLine;
 use crate::world::World;
 use ladder::{Invariant, LeaseKind, LockKind};
@@ -41,8 +42,6 @@ pub(super) struct ScheduleRunner<'w> {
     pub(super) setting: Setting,
     pub(super) driver: ScheduleDriver<'w>,
     pub(super) redis: Vec<Redis>,
-    /// The turns of the consumer; the last may not be over.
-    pub(super) turns: Vec<Actor>,
     pub(super) fault: Option<ExploreStep>,
     /// The process that is stopped.
     stopped: Option<NodeIndex>,
@@ -65,7 +64,6 @@ impl<'w> ScheduleRunner<'w> {
             setting: setting.clone(),
             driver: ScheduleDriver::new(scheduler),
             redis: redis?,
-            turns: Vec::new(),
             fault: None,
             stopped: None,
             lines_after: Vec::new(),
@@ -107,7 +105,7 @@ impl<'w> ScheduleRunner<'w> {
         self.driver.start_over().await?;
         self.fault = None;
         self.stopped = None;
-        self.empty_stream().await
+        self.driver.empty_stream().await
     }
 
     /// Whether the actor was stopped past its session with ZooKeeper.
@@ -232,7 +230,7 @@ impl Runner for ScheduleRunner<'_> {
             .those(ActorState::can_go_on)
             .map(|nth| ExploreStep::Go(self.step_of(nth)))
             .collect();
-        possible.extend(self.consumer_can_go_on().then_some(ExploreStep::Go(CONSUMER)));
+        possible.extend(self.driver.consumer_can_go_on().then_some(ExploreStep::Go(CONSUMER)));
         if possible.is_empty() || self.fault.is_some() {
             return possible;
         }
@@ -267,7 +265,7 @@ impl Runner for ScheduleRunner<'_> {
 
     async fn take(&mut self, step: ExploreStep) -> anyhow::Result<()> {
         match step {
-            ExploreStep::Go(CONSUMER) => self.run_consumer().await?,
+            ExploreStep::Go(CONSUMER) => self.driver.run_consumer().await.map(drop)?,
             ExploreStep::Go(step) => self.go_on(self.actor_of(step)).await?,
             ExploreStep::EndLease => {
                 self.end_leases().await?;

@@ -8,9 +8,6 @@ use super::schedule::{CONSUMER, ExploreSchedule, ExploreStep, TIME};
 use crate::scheduler::NodeIndex;
 use ladder::{Capability, LeaseKind, LockKind, Rung, named};
 
-/// The consumer whose turns are steps is that of the first process; the others work at the end.
-pub(super) const CONSUMERS_NODE: NodeIndex = NodeIndex(0);
-
 /// Where an order was sold that is not paid in time, where its payment comes, and where it is ended.
 pub(super) const NODE_OF_TIME: NodeIndex = NodeIndex(0);
 

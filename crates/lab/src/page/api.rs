@@ -1,24 +1,30 @@
 //! What the page asks for. Not in the OpenAPI document, which describes the production API: a build
 //! without the lab has none of this.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::player::{PlayedState, Player, PlayerError};
+use super::player::{Opened, PlayedState, Player, PlayerError};
+use crate::course::{self, ExploredSetting};
 use crate::session::{DiffLine, PlanOfSession, Schedule, ScheduleStep, diff};
 use crate::source_code::{self, SourceToken};
 use ladder::{self, RUNGS, Rung};
-use seckill::http::ApiError;
 use seckill::http::body::JsonBody;
 use seckill::http::problem::Code;
+use seckill::http::{ApiError, Language};
 
 /// More vouchers than two buyers can show anything with.
 const MAX_STOCK: i32 = 9;
+
+/// When a place in the queue may be free.
+const FULL: Duration = Duration::from_secs(5);
 
 /// When it is worth the while to ask again after a failure.
 const FAILED: Duration = Duration::from_secs(30);
@@ -60,24 +66,21 @@ pub(super) struct StepBody {
 pub(super) struct RungFile {
     id: &'static str,
     lines: Vec<Vec<SourceToken<'static>>>,
-    /// Against the rung before, every line.
+    /// Against the rung before, every line of code.
     from_previous: Vec<DiffLine>,
     /// What the next one changes.
     to_next: Vec<DiffLine>,
+    /// What every interleaving came to.
+    explored: Vec<&'static ExploredSetting>,
 }
 
 /// Opens a session, or plays another schedule in one.
 pub(super) async fn open(
     State(player): State<Player>,
+    headers: HeaderMap,
     JsonBody(body): JsonBody<OpenBody>,
-) -> Result<(StatusCode, Json<PlayedState>), ApiError> {
+) -> Result<Response, ApiError> {
     let rung = known(&body.rung).ok_or_else(|| invalid_rung(&body.rung))?;
-    if rung.has_consumer() {
-        return Err(ApiError::invalid(format!(
-            "{} writes by a consumer, which the player does not have; `seckill lab replay {}` does",
-            rung.id, rung.id
-        )));
-    }
     let schedule = body.schedule.parse::<Schedule>();
     let schedule = schedule.map_err(|error| ApiError::invalid(error.to_string()))?;
     for (name, value) in [("users", body.users), ("processes", body.processes)] {
@@ -97,28 +100,50 @@ pub(super) async fn open(
         }
         None => Uuid::new_v4(),
     };
-    let state = player.open(session, plan, schedule).await?;
-    Ok((StatusCode::CREATED, Json(state)))
+    Ok(match player.open(session, plan, schedule).await? {
+        Opened::Played(played) => {
+            (StatusCode::CREATED, Json(told_in(&headers, *played))).into_response()
+        }
+        Opened::Waits(place) => {
+            (StatusCode::ACCEPTED, [(header::RETRY_AFTER, "1")], Json(place)).into_response()
+        }
+    })
+}
+
+/// What is said in it, in the language of the request.
+fn told_in(headers: &HeaderMap, mut played: PlayedState) -> PlayedState {
+    let language = Language::preferred(headers);
+    let frames = played.frames.iter_mut().flat_map(|frame| &mut frame.broken);
+    let witnesses = frames.chain(&mut played.state.broken).map(|broken| &mut broken.witness);
+    let events = played.state.timeline.iter_mut().map(|event| &mut event.text);
+    for said in witnesses.chain(events).chain(&mut played.refused) {
+        if let Cow::Owned(translated) = course::event(said, language) {
+            *said = translated;
+        }
+    }
+    played
 }
 
 /// Takes a step.
 pub(super) async fn step(
     State(player): State<Player>,
     Path(session): Path<String>,
+    headers: HeaderMap,
     JsonBody(body): JsonBody<StepBody>,
 ) -> Result<Json<PlayedState>, ApiError> {
     let session = named(&session)?;
     let step = ScheduleStep::ALL.into_iter().find(|step| step.letter().to_string() == body.actor);
-    let step = step.ok_or_else(|| ApiError::invalid("actor must be A, B or L"))?;
-    Ok(Json(player.step(session, step).await?))
+    let step = step.ok_or_else(|| ApiError::invalid("actor must be A, B, C, L or K"))?;
+    Ok(Json(told_in(&headers, player.step(session, step).await?)))
 }
 
 /// Shows a session.
 pub(super) async fn find(
     State(player): State<Player>,
     Path(session): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Json<PlayedState>, ApiError> {
-    Ok(Json(player.look(named(&session)?).await?))
+    Ok(Json(told_in(&headers, player.look(named(&session)?).await?)))
 }
 
 /// Ends a session.
@@ -142,6 +167,7 @@ pub(super) async fn rung(Path(id): Path<String>) -> Result<Json<RungFile>, ApiEr
         lines: source_code::lines(rung.source),
         from_previous: previous.map(|previous| diff(previous, rung)).unwrap_or_default(),
         to_next: neighbour(Some(at + 1)).map(|next| diff(rung, next)).unwrap_or_default(),
+        explored: course::explored(rung),
     }))
 }
 
@@ -162,9 +188,7 @@ impl From<PlayerError> for ApiError {
     fn from(error: PlayerError) -> Self {
         let detail = error.to_string();
         match error {
-            PlayerError::Busy { free_in, .. } => {
-                Self::unavailable().retry_after(free_in).detail(detail)
-            }
+            PlayerError::Full { .. } => Self::unavailable().retry_after(FULL).detail(detail),
             PlayerError::NoSession => Self::new(Code::NotFound).detail(detail),
             PlayerError::Refused(_) => Self::invalid(detail),
             // What is not installed will not be there in a second.

@@ -1,13 +1,18 @@
 //! The ladder in the browser: somebody is the scheduler of two buyers on a rung.
 //!
-//! `player` plays one session at a time; `api` is what the page asks it for; `html` is the page,
-//! and `rung_summary` what it says of the rungs. `course` has the pages to read.
+//! `player` plays a few sessions at a time, each in one of its `seats`, and has others in a queue, `waiting`;
+//! `api` is what the page asks it for; `html` is the page, with its `texts`, and `rung_summary` what it says of
+//! the rungs. `course` has the pages to
+//! read.
 
 mod api;
 mod course;
 mod html;
 mod player;
 mod rung_summary;
+mod seats;
+mod texts;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -15,7 +20,9 @@ use axum::Router;
 use axum::routing::{get, post};
 use seckill::pages::Site;
 
-pub use player::{PlayedState, Player, PlayerError, PlayerOptions, PlayerThread};
+pub use player::{
+    Opened, PlayedState, Player, PlayerError, PlayerOptions, PlayerThread, QueuePlace,
+};
 
 /// The page and what it asks for.
 pub fn routes(player: Player, site: &Arc<Site>) -> Router {

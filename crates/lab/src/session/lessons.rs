@@ -1,5 +1,5 @@
-//! Schedules that show something: scenarios of the matrix that two buyers and the end of a lease
-//! are enough for.
+//! Schedules that show something: scenarios of the matrix that two buyers, a consumer, the end of a lease and
+//! a kill are enough for.
 
 use serde::Serialize;
 
@@ -53,8 +53,10 @@ pub const LESSONS: &[Lesson] = &[
     lesson("r07a_user_mutex_inside_tx", TwoNodes, "ABABABAB", (1, 2, 2)),
     lesson("r07b_user_mutex", EarlyRelease, "ABAAABB", (1, 1, 2)),
     lesson("r07b_user_mutex", TwoNodes, "ABABABAB", (1, 2, 2)),
+    lesson("r08a_setnx", HolderDies, "ABK", (1, 2, 2)),
     lesson("r08a_setnx", TwoNodes, "ABAAAA", (1, 2, 2)),
     lesson("r08b_setnx_expire", OutlivedLease, "AAALBBBAAABBB", (1, 2, 2)),
+    lesson("r08b_setnx_expire", DiesBetween, "ABK", (1, 2, 2)),
     lesson("r09_set_nx_px", OutlivedLease, "AALBBAAABBB", (1, 2, 2)),
     lesson("r10_owner_check", OutlivedLease, "AALBBAABBB", (1, 2, 2)),
     lesson("r11_lua_release", OutlivedLease, "AALBBAAABBB", (1, 2, 2)),
@@ -79,6 +81,19 @@ pub const LESSONS: &[Lesson] = &[
     lesson("r18c_all_segments", OtherSegment, "ABA", (1, 2, 2)),
     lesson("r19_group_commit", LastOne, "AB", (2, 2, 1)),
     lesson("r19_group_commit", TwoNodes, "AB", (1, 2, 2)),
+    lesson("r20_lua_and_queue", FullQueueDies, "AABBK", (2, 2, 2)),
+    lesson("r20_lua_and_queue", DiesBeforeWrite, "AABBCK", (2, 2, 2)),
+    lesson("r20_lua_and_queue", DiesWithLast, "ABK", (2, 2, 1)),
+    lesson("r21a_lua_and_stream", DiesBeforeWrite, "AABBCK", (2, 2, 2)),
+    lesson("r21a_lua_and_stream", DiesWithLast, "ABCK", (2, 2, 1)),
+    lesson("r21b_stream_from_now", DiesBeforeWrite, "AABBCK", (2, 2, 2)),
+    lesson("r21b_stream_from_now", DiesWithLast, "ABCK", (2, 2, 1)),
+    lesson("r21c_unchecked_consumer", DiesBeforeWrite, "AABBCK", (2, 2, 2)),
+    lesson("r21c_unchecked_consumer", DiesWithLast, "ABCK", (2, 2, 1)),
+    lesson("r22_stream_done_right", DiesBeforeWrite, "AABBCK", (2, 2, 2)),
+    lesson("r22_stream_done_right", DiesWithLast, "ABCK", (2, 2, 1)),
+    lesson("r23a_outbox", DiesBeforeWrite, "AABBCK", (2, 2, 2)),
+    lesson("r23b_batched_outbox", LastOne, "ABCCCCCC", (2, 2, 1)),
     lesson("r24_expire_by_timer", LastOne, "ABA", (2, 2, 1)),
     lesson("r24_expire_by_timer", TwoNodes, "ABA", (1, 2, 2)),
     lesson("r25_expire_by_condition", LastOne, "ABA", (2, 2, 1)),

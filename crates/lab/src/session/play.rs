@@ -7,14 +7,19 @@ use anyhow::Context;
 
 use super::locks::LockReader;
 use super::schedule::{MAX_STEPS, Schedule, ScheduleStep};
+use super::settle::KILLED_NODE;
 use super::source_lines;
-use super::state::SessionEvent;
+use super::state::{BrokenPromise, SessionEvent, SessionFrame};
 use crate::driver::{AN_HOUR, ScheduleDriver};
 use crate::scheduler::{ActorPlan, ActorState, NodeIndex, Scheduler, Stop};
 use crate::world::World;
-use ladder::{LockKind, Point, Rung};
+use ladder::{Capability, LeaseKind, LockKind, Point, Rung};
 
 const NAMES: [&str; 2] = ["A", "B"];
+
+/// The place of the consumer, after the buyers, and what it is called.
+pub(super) const CONSUMER: usize = 2;
+pub(super) const CONSUMER_NAME: &str = "C";
 
 /// What is played.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +43,15 @@ pub enum StepRefusal {
     /// The buyer was answered.
     #[error("{0} is through")]
     IsOver(&'static str),
+    /// The rung has no consumer.
+    #[error("this rung has no consumer")]
+    NoConsumer,
+    /// The consumer has nothing to take, or is dead.
+    #[error("the consumer has nothing to do")]
+    Idle,
+    /// There is nothing to be killed, or nothing that would come of it.
+    #[error("there is no process whose end would show something now")]
+    NoKill,
     /// There is no lease that could end.
     #[error("no lock with a lease is held whose end could still be played")]
     NoLease,
@@ -64,8 +78,12 @@ pub struct LabSession<'a> {
     pub(super) steps: Vec<ScheduleStep>,
     pub(super) events: Vec<SessionEvent>,
     /// What each of them did last, and in which line it stands.
-    pub(super) places: [(&'static str, Option<usize>); 2],
+    pub(super) places: [(&'static str, Option<usize>); 3],
     pub(super) locks: LockReader,
+    /// Whether the first process was killed.
+    pub(super) killed: bool,
+    /// What was broken when everything that was left had been done.
+    pub(super) broken_at_the_end: Option<Vec<BrokenPromise>>,
     /// On so many of the lock's servers the lease has ended.
     leases_ended: usize,
     /// Fencing tokens, by the order in which they were granted.
@@ -78,6 +96,8 @@ impl<'a> LabSession<'a> {
     /// # Errors
     /// When a server or a process does not start.
     pub async fn start(world: &'a World, plan: PlanOfSession) -> anyhow::Result<Self> {
+        // Also so that PostgreSQL notices a process that is killed.
+        world.prepare_for_exploring().await?;
         let scheduler = Scheduler::new(world, plan.rung).await?;
         let locks = LockReader::connect(&scheduler.servers).await?;
         let mut session = Self {
@@ -85,8 +105,10 @@ impl<'a> LabSession<'a> {
             driver: ScheduleDriver::new(scheduler),
             steps: Vec::new(),
             events: Vec::new(),
-            places: [("not_begun", None); 2],
+            places: [("not_begun", None); 3],
             locks,
+            killed: false,
+            broken_at_the_end: None,
             leases_ended: 0,
             tokens: BTreeMap::new(),
         };
@@ -101,7 +123,15 @@ impl<'a> LabSession<'a> {
     pub async fn start_over(&mut self, plan: PlanOfSession) -> anyhow::Result<()> {
         anyhow::ensure!(plan.rung.id == self.plan.rung.id, "a session plays one rung");
         let users = [0, 1].map(|user| self.driver.scheduler.lock_key(user));
+        // What a process has sold and not written is in its memory, and not to be broken off.
+        let forgets = plan.rung.can(Capability::QueueInMemory);
+        for node in (0..self.driver.scheduler.nodes.len()).map(NodeIndex) {
+            if forgets || self.killed && node == KILLED_NODE {
+                self.driver.scheduler.replace_node(node).await?;
+            }
+        }
         self.driver.start_over().await?;
+        self.driver.empty_stream().await?;
         for key in users {
             self.locks.forget(&key?).await?;
         }
@@ -109,6 +139,8 @@ impl<'a> LabSession<'a> {
         self.steps.clear();
         self.events.clear();
         self.leases_ended = 0;
+        self.killed = false;
+        self.broken_at_the_end = None;
         self.tokens.clear();
         self.put_buyers_in_place().await
     }
@@ -131,15 +163,39 @@ impl<'a> LabSession<'a> {
             self.driver.enter(name, node, buyer).await?;
             self.places[nth] = ("not_begun", source_lines::of_beginning(self.plan.rung));
         }
+        self.places[CONSUMER] = ("not_begun", source_lines::of_turn(self.plan.rung));
         Ok(())
     }
 
     /// Plays a whole schedule.
+    ///
+    /// # Errors
+    /// When a step makes no sense, or a server or a process is gone.
     pub async fn play(&mut self, schedule: &Schedule) -> Result<(), StepError> {
         for step in &schedule.0 {
             self.step(*step).await?;
         }
         Ok(())
+    }
+
+    /// The same, and what there was to see before each step that was taken; at the end `state` says it.
+    ///
+    /// # Errors
+    /// When a server or a process is gone. A step that makes no sense ends it.
+    pub async fn play_with_frames(
+        &mut self,
+        schedule: &Schedule,
+    ) -> anyhow::Result<(Vec<SessionFrame>, Option<StepRefusal>)> {
+        let mut frames = Vec::new();
+        for step in &schedule.0 {
+            let before = self.state().await?.frame();
+            match self.step(*step).await {
+                Ok(()) => frames.push(before),
+                Err(StepError::Refused(refusal)) => return Ok((frames, Some(refusal))),
+                Err(StepError::Failed(error)) => return Err(error),
+            }
+        }
+        Ok((frames, None))
     }
 
     /// Takes one step.
@@ -153,15 +209,20 @@ impl<'a> LabSession<'a> {
         match step {
             ScheduleStep::A => self.go_on(0).await?,
             ScheduleStep::B => self.go_on(1).await?,
+            ScheduleStep::C => self.run_consumer().await?,
             ScheduleStep::L => self.end_lease().await?,
+            ScheduleStep::K => self.kill().await?,
+        }
+        if self.is_at_its_end() {
+            self.settle().await?;
         }
         self.steps.push(step);
         Ok(())
     }
 
-    async fn go_on(&mut self, mover: usize) -> Result<(), StepError> {
+    pub(super) async fn go_on(&mut self, mover: usize) -> Result<(), StepError> {
         let state = self.driver.state(mover);
-        if state.is_over() {
+        if state.is_over() || self.is_settled() {
             return Err(StepRefusal::IsOver(NAMES[mover]).into());
         }
         if state.is_queued() {
@@ -172,7 +233,29 @@ impl<'a> LabSession<'a> {
         Ok(self.run_those_set_free().await?)
     }
 
-    async fn run_those_set_free(&mut self) -> anyhow::Result<()> {
+    async fn run_consumer(&mut self) -> Result<(), StepError> {
+        if !self.plan.rung.has_consumer() {
+            return Err(StepRefusal::NoConsumer.into());
+        }
+        if !self.consumer_can_step() {
+            return Err(StepRefusal::Idle.into());
+        }
+        let stop = self.driver.run_consumer().await?;
+        let rung = self.plan.rung;
+        self.places[CONSUMER] = match &stop {
+            Stop::At(point) => (point.as_str(), source_lines::of_point(rung, *point)),
+            Stop::Failed(_) => ("failed", source_lines::of_turn(rung)),
+            _ => ("worked", source_lines::of_turn(rung)),
+        };
+        for user in 0..i64::from(self.plan.users) {
+            let key = self.driver.scheduler.lock_key(user)?;
+            self.locks.is_of(&key, CONSUMER_NAME).await?;
+        }
+        self.tell_what_happened(self.places[CONSUMER].0);
+        Ok(self.run_those_set_free().await?)
+    }
+
+    pub(super) async fn run_those_set_free(&mut self) -> anyhow::Result<()> {
         while let Some((nth, stop)) = self.driver.run_next_set_free().await? {
             self.stopped(nth, &stop).await?;
         }
@@ -192,8 +275,7 @@ impl<'a> LabSession<'a> {
             Stop::Done(answer) => (answer.code(), None),
             Stop::LostLock => ("lost_lock", None),
             Stop::Failed(_) => ("failed", None),
-            // A session has no consumer.
-            Stop::Worked(_) => ("worked", None),
+            Stop::Worked(_) => unreachable!("a buyer takes no consumer's turn"),
         };
         let has_place = rung.lock == LockKind::ZooKeeper && !matches!(stop, Stop::Done(_));
         let takes = matches!(stop, Stop::At(Point::KeySet | Point::Locked));
@@ -225,6 +307,18 @@ impl<'a> LabSession<'a> {
         format!("{before}by token {nth}")
     }
 
+    /// Tells all that the scheduler has noted since it was asked.
+    pub(super) fn tell_what_happened(&mut self, kind: &'static str) {
+        for said in self.driver.scheduler.take_timeline() {
+            let actor = said.actor.as_deref().and_then(|name| {
+                let names = [("A", "A"), ("B", "B"), ("W", "C"), ("W2", "C2"), ("A2", "A2")];
+                names.into_iter().find(|(known, _)| *known == name).map(|(_, shown)| shown)
+            });
+            let text = self.with_tokens_counted(said.text);
+            self.event(actor, kind, String::new(), text);
+        }
+    }
+
     fn event(
         &mut self,
         actor: Option<&'static str>,
@@ -243,6 +337,10 @@ impl<'a> LabSession<'a> {
 
     /// The user whose lock has a lease on the server where the next one can end, if any has.
     pub(super) async fn lease_that_can_end(&self) -> anyhow::Result<Option<i64>> {
+        // The lock of a consumer is not what its rung is about.
+        if self.plan.rung.lease == LeaseKind::NoLease || self.is_settled() {
+            return Ok(None);
+        }
         let Some(redis) = self.locks.redis(self.leases_ended) else { return Ok(None) };
         for user in 0..i64::from(self.plan.users) {
             let key = self.driver.scheduler.lock_key(user)?;

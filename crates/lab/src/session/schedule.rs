@@ -15,20 +15,26 @@ pub enum ScheduleStep {
     A,
     /// So does the second.
     B,
+    /// So does the consumer of the first process, where the rung has one.
+    C,
     /// The lock's lease ends on one of its servers, as if its time had passed.
     L,
+    /// `SIGKILL` of the first process, with the first buyer and the consumer in it. Nothing starts it again.
+    K,
 }
 
 impl ScheduleStep {
     /// All there are.
-    pub const ALL: [Self; 3] = [Self::A, Self::B, Self::L];
+    pub const ALL: [Self; 5] = [Self::A, Self::B, Self::C, Self::L, Self::K];
 
     /// The letter.
     pub const fn letter(self) -> char {
         match self {
             Self::A => 'A',
             Self::B => 'B',
+            Self::C => 'C',
             Self::L => 'L',
+            Self::K => 'K',
         }
     }
 }
@@ -47,7 +53,7 @@ impl fmt::Display for Schedule {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoSchedule {
     /// A letter means nothing.
-    #[error("a schedule is made of A, B and L; {0:?} is none of them")]
+    #[error("a schedule is made of A, B, C, L and K; {0:?} is none of them")]
     Letter(char),
     /// It is too long.
     #[error("a schedule has at most {MAX_STEPS} steps")]
@@ -76,9 +82,9 @@ mod tests {
 
     #[test]
     fn a_schedule_is_read_as_it_is_written_and_nothing_else_is_read() {
-        assert_eq!("abLa".parse::<Schedule>().map(|it| it.to_string()), Ok("ABLA".to_owned()));
+        assert_eq!("abLack".parse::<Schedule>().map(|it| it.to_string()), Ok("ABLACK".to_owned()));
         assert_eq!("".parse::<Schedule>(), Ok(Schedule::default()));
-        assert_eq!("ABC".parse::<Schedule>(), Err(NoSchedule::Letter('C')));
+        assert_eq!("ABX".parse::<Schedule>(), Err(NoSchedule::Letter('X')));
         assert_eq!("A".repeat(65).parse::<Schedule>(), Err(NoSchedule::TooLong));
     }
 }

@@ -19,13 +19,17 @@ pub struct SessionState {
     pub stock: i32,
     /// The steps so far.
     pub schedule: String,
-    /// The buyers.
+    /// The buyers, and the consumer where there is one.
     pub actors: Vec<ActorView>,
     /// Whether the lease of a lock can be ended now.
     pub lease_can_end: bool,
+    /// Whether the first process can be killed now.
+    pub can_kill: bool,
+    /// Whether nobody will do anything more.
+    pub is_over: bool,
     /// The voucher's row, as it is committed.
     pub row: StockRow,
-    /// The orders that are committed, in the order in which they were written.
+    /// The orders that are committed, in the order in which they were heard of.
     pub orders: Vec<OrderView>,
     /// The locks.
     pub locks: Vec<LockView>,
@@ -35,12 +39,52 @@ pub struct SessionState {
     pub broken: Vec<BrokenPromise>,
 }
 
-/// A buyer.
+/// What there was to see after a step, without what belongs to the session as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SessionFrame {
+    /// As in [`SessionState`].
+    pub actors: Vec<ActorView>,
+    /// As in [`SessionState`].
+    pub lease_can_end: bool,
+    /// As in [`SessionState`].
+    pub can_kill: bool,
+    /// As in [`SessionState`].
+    pub is_over: bool,
+    /// As in [`SessionState`].
+    pub row: StockRow,
+    /// As in [`SessionState`].
+    pub orders: Vec<OrderView>,
+    /// As in [`SessionState`].
+    pub locks: Vec<LockView>,
+    /// As in [`SessionState`].
+    pub broken: Vec<BrokenPromise>,
+    /// How long the timeline was.
+    pub events: usize,
+}
+
+impl SessionState {
+    /// This moment of the session.
+    pub fn frame(&self) -> SessionFrame {
+        SessionFrame {
+            actors: self.actors.clone(),
+            lease_can_end: self.lease_can_end,
+            can_kill: self.can_kill,
+            is_over: self.is_over,
+            row: self.row,
+            orders: self.orders.clone(),
+            locks: self.locks.clone(),
+            broken: self.broken.clone(),
+            events: self.timeline.len(),
+        }
+    }
+}
+
+/// A buyer, or a consumer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ActorView {
-    /// `A` or `B`.
+    /// `A` or `B`; `C` for the consumer.
     pub name: &'static str,
-    /// Which of the users it is, from 1.
+    /// Which of the users it is, from 1; 0 for the consumer.
     pub user: u8,
     /// Which of the processes serves it, from 1.
     pub process: u8,
@@ -77,10 +121,11 @@ pub struct OrderView {
 pub struct SessionEvent {
     /// The step that it belongs to, from 1.
     pub step: usize,
-    /// Who; `None` where the lab does something.
+    /// Who; `None` where the lab does something. `C2` is the consumer of the second process, `A2` the first
+    /// user, who comes again at the end.
     pub actor: Option<&'static str>,
     /// What: the name of a pause point, `waits_in_process`, `waits_in_database`, `lost_lock`,
-    /// `failed`, `lease_ended`, or the code of an answer.
+    /// `failed`, `lease_ended`, `killed`, `at_the_end`, `worked`, or the code of an answer.
     pub kind: &'static str,
     /// What the rung says about it.
     pub detail: String,

@@ -1,0 +1,306 @@
+//! The places to play: a task for each session, with scratch databases of its own on servers that all share.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use tokio::sync::{OnceCell, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::player::{
+    Action, Answered, Outcome, PlayedState, PlayerError, PlayerOptions, PlayerRequest, QueuePlace,
+    REQUESTS, failed,
+};
+use super::waiting::WaitingQueue;
+use crate::session::{LabSession, PlanOfSession, Schedule};
+use crate::{World, WorldServers};
+
+/// The servers of all sessions, once somebody has played.
+type SharedServers = Rc<OnceCell<WorldServers>>;
+
+/// A session that is played, as the loop knows it. Dropped, it ends.
+struct Seat {
+    session: Uuid,
+    requests: mpsc::Sender<PlayerRequest>,
+    life: Rc<SeatLife>,
+}
+
+/// What a session's task says of itself.
+struct SeatLife {
+    used: Cell<Instant>,
+    /// In the middle of a request.
+    is_busy: Cell<bool>,
+    has_failed: Cell<bool>,
+}
+
+/// Gives requests to the sessions that they name.
+pub(super) struct SeatsLoop {
+    options: PlayerOptions,
+    queue: mpsc::Receiver<PlayerRequest>,
+    stop: CancellationToken,
+    seats: Vec<Seat>,
+    waiting: WaitingQueue,
+    tasks: JoinSet<()>,
+}
+
+impl SeatsLoop {
+    pub(super) fn new(
+        options: PlayerOptions,
+        queue: mpsc::Receiver<PlayerRequest>,
+        stop: CancellationToken,
+    ) -> Self {
+        let waiting = WaitingQueue::new(options.waiting, options.waits_for);
+        Self { options, queue, stop, seats: Vec::new(), waiting, tasks: JoinSet::new() }
+    }
+
+    /// Until the program ends.
+    pub(super) async fn run(mut self) {
+        let mut servers = SharedServers::default();
+        loop {
+            let idle_until = Instant::now() + self.options.ends_after;
+            let is_idle = self.tasks.is_empty() && servers.initialized();
+            let request = tokio::select! {
+                () = self.stop.cancelled() => break,
+                request = self.queue.recv() => match request {
+                    Some(request) => Some(request),
+                    None => break,
+                },
+                Some(_) = self.tasks.join_next(), if !self.tasks.is_empty() => None,
+                () = sleep_until(idle_until), if is_idle => {
+                    stop(std::mem::take(&mut servers)).await;
+                    None
+                }
+            };
+            // The servers may be what failed: the next session has new ones.
+            if self.seats.iter().any(|seat| seat.life.has_failed.get()) {
+                servers = SharedServers::default();
+            }
+            self.seats.retain(|seat| !seat.requests.is_closed());
+            if let Some(request) = request {
+                self.give(request, &servers);
+            }
+        }
+        self.seats.clear();
+        while self.tasks.join_next().await.is_some() {}
+        stop(servers).await;
+    }
+
+    fn give(&mut self, request: PlayerRequest, servers: &SharedServers) {
+        let session = request.session;
+        let at = self.seats.iter().position(|seat| seat.session == session);
+        match (&request.action, at) {
+            (Action::End, Some(at)) => pass(&self.seats.remove(at), request),
+            (_, Some(at)) => pass(&self.seats[at], request),
+            (Action::End, None) if self.waiting.leave(session) => {
+                let _ = request.answer.send(Ok(Outcome::Ended));
+            }
+            (Action::Open(..), None) => match self.place(session) {
+                Ok(None) => {
+                    let seat = self.sit_down(session, Rc::clone(servers));
+                    pass(&seat, request);
+                    self.seats.push(seat);
+                }
+                Ok(Some(place)) => {
+                    let _ = request.answer.send(Ok(Outcome::Waits(place)));
+                }
+                Err(full) => {
+                    let _ = request.answer.send(Err(full));
+                }
+            },
+            _ => {
+                let _ = request.answer.send(Err(PlayerError::NoSession));
+            }
+        }
+    }
+
+    /// Where a newcomer stands in the queue; `None` when it can play.
+    fn place(&mut self, session: Uuid) -> Result<Option<QueuePlace>, PlayerError> {
+        let now = Instant::now();
+        let PlayerOptions { seats, waiting, free_after, .. } = self.options;
+        let is_idle = |seat: &Seat| {
+            let used = &seat.life.used;
+            !seat.life.is_busy.get() && now.duration_since(used.get()) >= free_after
+        };
+        let idle = self.seats.iter().filter(|seat| is_idle(seat)).count();
+        let free = seats.saturating_sub(self.seats.len()) + idle;
+        if !self.waiting.has_turn(session, free, now) {
+            let place = self.waiting.ask(session, now);
+            let place = place.ok_or(PlayerError::Full { seats, waiting })?;
+            return Ok(Some(QueuePlace { place, seats }));
+        }
+        self.waiting.leave(session);
+        if self.seats.len() >= seats {
+            let longest = (0..self.seats.len()).filter(|at| is_idle(&self.seats[*at]));
+            if let Some(at) = longest.min_by_key(|at| self.seats[*at].life.used.get()) {
+                self.seats.remove(at);
+            }
+        }
+        Ok(None)
+    }
+
+    fn sit_down(&mut self, session: Uuid, servers: SharedServers) -> Seat {
+        let (requests, queue) = mpsc::channel(REQUESTS);
+        let life = Rc::new(SeatLife {
+            used: Cell::new(Instant::now()),
+            is_busy: Cell::new(true),
+            has_failed: Cell::new(false),
+        });
+        let task = SeatTask { options: self.options.clone(), queue, life: Rc::clone(&life) };
+        self.tasks.spawn_local(async move {
+            task.run(&servers).await;
+            stop(servers).await;
+        });
+        Seat { session, requests, life }
+    }
+}
+
+/// Gives a request to a session. One that has just ended, or has too much to do, says so.
+fn pass(seat: &Seat, request: PlayerRequest) {
+    if let Err(refused) = seat.requests.try_send(request) {
+        let (request, why) = match refused {
+            mpsc::error::TrySendError::Full(request) => (request, PlayerError::Overloaded),
+            mpsc::error::TrySendError::Closed(request) => (request, PlayerError::NoSession),
+        };
+        let _ = request.answer.send(Err(why));
+    }
+}
+
+/// Stops the servers when nobody else has them.
+async fn stop(servers: SharedServers) {
+    let Some(servers) = Rc::into_inner(servers).and_then(OnceCell::into_inner) else { return };
+    if let Err(error) = servers.stop().await {
+        tracing::warn!("the lab's servers did not end in good order: {error:#}");
+    }
+}
+
+/// The task of one session.
+struct SeatTask {
+    options: PlayerOptions,
+    queue: mpsc::Receiver<PlayerRequest>,
+    life: Rc<SeatLife>,
+}
+
+impl SeatTask {
+    async fn run(mut self, servers: &SharedServers) {
+        let Some(first) = self.queue.recv().await else { return };
+        match self.world(servers).await {
+            Ok(world) => {
+                self.play(&world, first).await;
+                if let Err(error) = world.close().await {
+                    tracing::warn!("a session's databases did not end in good order: {error:#}");
+                }
+            }
+            Err(error) => {
+                self.leave(true).await;
+                let _ = first.answer.send(Err(failed(&error)));
+            }
+        }
+    }
+
+    async fn world(&self, servers: &SharedServers) -> anyhow::Result<World> {
+        let PlayerOptions { database_url, redis_url, .. } = self.options.clone();
+        let servers =
+            servers.get_or_try_init(async || WorldServers::start(database_url, redis_url).await);
+        World::beside(servers.await?).await
+    }
+
+    /// Until nobody has asked for anything for a while, or the place is somebody else's.
+    async fn play(&mut self, world: &World, first: PlayerRequest) {
+        let (mut current, mut request) = (None, first);
+        loop {
+            let PlayerRequest { session, action, answer } = request;
+            let answered = self.answer(world, &mut current, session, action).await;
+            let has_failed = matches!(answered, Err(PlayerError::Failed(_)));
+            let ends = has_failed || matches!(answered, Ok(Outcome::Ended));
+            self.life.used.set(Instant::now());
+            self.life.is_busy.set(false);
+            if ends {
+                // Before the answer: who hears it may come again at once.
+                self.leave(has_failed).await;
+            }
+            // The client may have left.
+            let _ = answer.send(answered);
+            if ends {
+                break;
+            }
+            let until = Instant::now() + self.options.ends_after;
+            match timeout_at(until, self.queue.recv()).await {
+                Ok(Some(next)) => request = next,
+                Ok(None) | Err(_) => {
+                    self.leave(false).await;
+                    break;
+                }
+            }
+            self.life.is_busy.set(true);
+        }
+        if let Some(session) = current {
+            LabSession::close(session).await;
+        }
+    }
+
+    /// Takes no more requests. Those that came too late are told.
+    async fn leave(&mut self, has_failed: bool) {
+        self.life.has_failed.set(has_failed);
+        self.queue.close();
+        while let Some(request) = self.queue.recv().await {
+            let _ = request.answer.send(Err(PlayerError::NoSession));
+        }
+    }
+
+    async fn answer<'a>(
+        &self,
+        world: &'a World,
+        current: &mut Option<LabSession<'a>>,
+        id: Uuid,
+        action: Action,
+    ) -> Answered {
+        let played = match action {
+            Action::End => return Ok(Outcome::Ended),
+            Action::Open(plan, schedule) => open(world, current, id, plan, schedule).await?,
+            Action::Look => {
+                let session = current.as_mut().ok_or(PlayerError::NoSession)?;
+                show(session, id).await?
+            }
+            Action::Step(step) => {
+                let session = current.as_mut().ok_or(PlayerError::NoSession)?;
+                session.step(step).await?;
+                show(session, id).await?
+            }
+        };
+        Ok(Outcome::Seen(Box::new(played)))
+    }
+}
+
+async fn open<'a>(
+    world: &'a World,
+    current: &mut Option<LabSession<'a>>,
+    id: Uuid,
+    plan: PlanOfSession,
+    schedule: Schedule,
+) -> Result<PlayedState, PlayerError> {
+    let has_this_rung = |session: &LabSession<'_>| session.rung().id == plan.rung.id;
+    if let Some(other) = current.take_if(|session| !has_this_rung(session)) {
+        other.close().await;
+    }
+    let session = match current {
+        Some(session) => {
+            session.start_over(plan).await.map_err(|error| failed(&error))?;
+            session
+        }
+        None => {
+            let started = LabSession::start(world, plan).await;
+            current.insert(started.map_err(|error| failed(&error))?)
+        }
+    };
+    let played = session.play_with_frames(&schedule).await;
+    let (frames, refused) = played.map_err(|error| failed(&error))?;
+    let refused = refused.map(|refusal| refusal.to_string());
+    Ok(PlayedState { frames, refused, ..show(session, id).await? })
+}
+
+async fn show(session: &mut LabSession<'_>, id: Uuid) -> Result<PlayedState, PlayerError> {
+    let state = session.state().await.map_err(|error| failed(&error))?;
+    Ok(PlayedState { session: id.to_string(), refused: None, frames: Vec::new(), state })
+}
