@@ -1,9 +1,9 @@
-//! The ladder in a real browser.
+//! The ladder in a real browser: sessions, settings, and the two languages.
 
 use crate::lab_player::{Played, options};
 use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
 
-async fn until_schedule(browser: &Browser, schedule: &str) {
+pub async fn until_schedule(browser: &Browser, schedule: &str) {
     browser.until(&format!("document.querySelector('#schedule').value === '{schedule}'")).await;
 }
 
@@ -30,6 +30,8 @@ async fn a_run_is_clicked_to_its_break_and_its_address_shows_it_to_somebody_else
     browser.click("[data-step=B]").await;
     browser.until_text("#verdict", "Broken: one_per_user").await;
     browser.until_text("#verdict", "User 1 holds 2 orders: order 1 and order 2.").await;
+    let course = "document.querySelector('#verdict a').getAttribute('href')";
+    assert_eq!(browser.value(course).await, "/lab/course/r05a_check_then_insert?lang=en");
     let lines = "document.querySelectorAll('#timeline li').length";
     assert_eq!(browser.value(lines).await, 4);
     let address = browser.value("location.href").await.as_str().unwrap().to_owned();
@@ -52,7 +54,7 @@ async fn a_run_is_clicked_to_its_break_and_its_address_shows_it_to_somebody_else
     browser.until_text("[data-buyer=B]", "already_bought").await;
     browser.until_text("#verdict", "no promise was broken").await;
 
-    // The address that the teacher sent, opened afresh: in the session that is there.
+    // The address that the teacher sent, opened afresh.
     browser.open(&address).await;
     browser.until_text("#verdict", "Broken: one_per_user").await;
     until_schedule(&browser, "ABAB").await;
@@ -72,6 +74,10 @@ async fn rungs_follow_each_other_with_what_they_change() {
     browser.until_text("#source-title", "r08b_setnx_expire.rs").await;
     browser.click("#diff-previous summary").await;
     browser.until_text("#diff-previous pre", "+         purchase.at(Point::KeySet").await;
+    // Code alone, as if both had one name, and words in changed lines.
+    let shown = browser.text("#diff-previous pre").await;
+    assert!(!shown.contains("//") && !shown.contains("struct Setnx "), "{shown}");
+    browser.until("document.querySelectorAll('#diff-previous mark').length > 0").await;
     browser.until_text("#diff-next summary", "What r09 changes").await;
     until_schedule(&browser, "–").await;
     browser.back().await;
@@ -81,22 +87,28 @@ async fn rungs_follow_each_other_with_what_they_change() {
     // A lock with its lease, which the reader ends; the lesson goes on to the break.
     browser.open(&format!("{page}?rung=r09&schedule=AA&users=1&stock=2")).await;
     until_schedule(&browser, "AA").await;
-    browser.until_text("#state", "lock:order:1 does not say whose it is, lease ends in 3").await;
+    browser.until_text("#locks", "lock:order:1 does not say whose it is, lease ends in 3").await;
     browser.click("#lease").await;
     browser.until_text("#timeline", "the lease ends on Redis 1").await;
-    browser.until_text("#state", "none is held").await;
-    browser.click("[data-lesson=outlived_lease]").await;
-    browser.until_text("#verdict", "Broken: one_per_user").await;
-    until_schedule(&browser, "AALBBAAABBB").await;
+    browser.until_text("#locks", "none is held").await;
     // Nonsense in the address is said, and the page goes on.
     browser.open(&format!("{page}?rung=r05a&schedule=AXB")).await;
     browser.until_text("#message", "is none of them").await;
     browser.press("n").await;
     browser.until_text("#source-title", "r05b_advisory_lock.rs").await;
     until_schedule(&browser, "–").await;
+    // What locks the row is said.
+    browser.open(&format!("{page}?rung=r02")).await;
+    browser.until_text("#locks", "from select … for update until the transaction ends").await;
+    browser.open(&format!("{page}?rung=r18a")).await;
+    browser.until_text("#locks", "an update locks the voucher's row").await;
     browser.close().await;
     played.close().await;
 }
+
+/// What a page says in English words: none of it may be left in Chinese, but for code and names.
+const ENGLISH: &str = "[...document.querySelectorAll('#timeline li, .buyer .at, #state, #verdict p, #nudge, #controls button')]\
+    .map(it => it.innerText).filter(text => /[a-z]{2,} [a-z]{2,}/i.test(text)).join('; ')";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phone_shows_it_in_chinese_and_the_language_keeps_the_schedule() {
@@ -105,12 +117,17 @@ async fn a_phone_shows_it_in_chinese_and_the_language_keeps_the_schedule() {
     let browser = Browser::new("zh-CN", PHONE).await;
     browser.open(&format!("{page}?rung=r13d_redisson_lock&schedule=ABB&users=1&stock=2")).await;
     until_schedule(&browser, "ABB").await;
-    browser.until_text("h1", "一步一步地演").await;
-    browser.until_text("[data-buyer=B]", "等待对方释放锁").await;
-    browser.until_text("#state", "持有者 A，次数 1").await;
+    browser.until_text("h1", "你能打破它吗").await;
+    browser.until_text("[data-buyer=B]", "等待锁的释放").await;
+    browser.until_text("#locks", "持有者 A，次数 1").await;
     browser.until("document.querySelector('[data-step=B]').disabled").await;
+    assert_eq!(browser.value(ENGLISH).await, "");
+    // Nothing is wider than the page, on a narrow one either.
     let fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
     assert_eq!(browser.value(fits).await, true);
+    browser.resize((320, 700)).await;
+    browser.until(fits).await;
+    browser.resize(PHONE).await;
     // The buttons are in sight wherever the reader is in the player.
     browser.value("document.querySelector('#source').scrollIntoView()").await;
     let seen = "(box => box.top >= 0 && box.bottom <= innerHeight)\
@@ -119,7 +136,7 @@ async fn a_phone_shows_it_in_chinese_and_the_language_keeps_the_schedule() {
     browser.click("[data-step=A]").await;
     until_schedule(&browser, "ABBA").await;
     browser.click("#language").await;
-    browser.until_text("h1", "step by step").await;
+    browser.until_text("h1", "can you break it").await;
     until_schedule(&browser, "ABBA").await;
     browser.until_text("[data-buyer=B]", "waits for the release").await;
     browser.close().await;
@@ -127,28 +144,39 @@ async fn a_phone_shows_it_in_chinese_and_the_language_keeps_the_schedule() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_ended_is_played_anew_and_one_that_is_taken_is_waited_for() {
+async fn a_session_that_ended_is_played_anew_and_a_third_tab_waits_for_its_turn() {
     let played = Played::new(options().await).await;
     let page = format!("http://{}/lab", played.api.address);
-    let browser = Browser::new("en", DESKTOP).await;
-    browser.open(&format!("{page}?rung=r05a&schedule=AB&users=1&stock=2")).await;
-    until_schedule(&browser, "AB").await;
-    let session = browser.value("sessionStorage.getItem('lab-session')").await;
+    let first = Browser::new("en", DESKTOP).await;
+    first.open(&format!("{page}?rung=r05a&schedule=AB&users=1&stock=2")).await;
+    until_schedule(&first, "AB").await;
+    let session = first.value("document.querySelector('#player').dataset.session").await;
     let at = format!("/api/lab/sessions/{}", session.as_str().unwrap());
     played.api.send(played.api.request("DELETE", &at)).await.is(204);
-    browser.click("[data-step=A]").await;
-    until_schedule(&browser, "ABA").await;
+    first.click("[data-step=A]").await;
+    until_schedule(&first, "ABA").await;
 
-    let other = Browser::new("en", DESKTOP).await;
-    other.open(&format!("{page}?rung=r02")).await;
-    other.until_text("#message", "somebody else plays r05a_check_then_insert").await;
-    let session = browser.value("sessionStorage.getItem('lab-session')").await;
-    let at = format!("/api/lab/sessions/{}", session.as_str().unwrap());
-    played.api.send(played.api.request("DELETE", &at)).await.is(204);
-    other.click("#message button").await;
-    until_schedule(&other, "–").await;
-    other.until("document.querySelector('#message').hidden").await;
-    other.close().await;
-    browser.close().await;
+    // A second one plays beside it; a third and a fourth wait, and say where they stand.
+    let second = Browser::new("en", DESKTOP).await;
+    second.open(&format!("{page}?rung=r02")).await;
+    until_schedule(&second, "–").await;
+    let third = Browser::new("en", DESKTOP).await;
+    third.open(&format!("{page}?rung=r02")).await;
+    third.until_text("#message", "You are number 1 in the queue").await;
+    let fourth = Browser::new("zh-CN", DESKTOP).await;
+    fourth.open(&format!("{page}?rung=r02")).await;
+    fourth.until_text("#message", "你排在第 2 位").await;
+    // One that waits goes away, and so does one that plays: everybody moves up without a click.
+    third.open("about:blank").await;
+    fourth.until_text("#message", "你排在第 1 位").await;
+    first.open("about:blank").await;
+    until_schedule(&fourth, "–").await;
+    fourth.until("document.querySelector('#message').hidden").await;
+    // Back at the page, the first begins a session of its own: there is no place.
+    first.open(&format!("{page}?rung=r02")).await;
+    first.until_text("#message", "You are number 1 in the queue").await;
+    for browser in [first, second, third, fourth] {
+        browser.close().await;
+    }
     played.close().await;
 }

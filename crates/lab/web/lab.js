@@ -1,43 +1,42 @@
-// The ladder, played by whoever looks at the page. The address holds the schedule; the server holds
-// one session, and plays a schedule anew when a step is taken back.
+// The ladder as a game: the reader of the page is the scheduler. The address holds the schedule; the server has a
+// session, whose states after each step are kept here, so that every earlier one can be looked at again.
 
-import { api, byId, element, fill, language, tabStorage, texts } from "./page.js";
+import { parOf, showExplored } from "./lab_explored.js";
+import { mark, showFile, withCode } from "./lab_file.js";
+import * as game from "./lab_goal.js";
+import { showLanes } from "./lab_lanes.js";
+import { onLook, playThrough, showPosition, stop } from "./lab_scrubber.js";
+import { openSession, rungFile, session, takeStep } from "./lab_server.js";
+import { byId, element, fill, texts } from "./page.js";
 
-const SESSION = "lab-session";
 const SETTINGS = ["users", "processes", "stock"];
-// What an open session may take on a slow machine: two servers start.
-const OPENS_WITHIN = 120_000;
 const STARTING_SHOWN_AFTER_MS = 300;
 
-// Made up here, so that it is known also when an answer is lost. (randomUUID needs TLS.)
-const session = nameOfSession();
 let plan = null;
-let state = null;
-// The steps that were taken back, the next one first.
-let undone = "";
+// What was played: the letters, a state before each of them and one after the last, and all events.
+let played = null;
+// The state that is looked at.
+let at = 0;
+// Whether the reader's own steps led to where the session is.
+let isOwn = true;
 let file = null;
-// One request at a time: who types fast is not overtaken.
+// One request at a time: who types fast is not overtaken. So many wait.
 let turn = Promise.resolve();
+let waiting = 0;
 
 const rungs = new Map(texts.rungs.map((rung) => [rung.id, rung]));
 const inTurn = (action) => {
-  turn = turn.then(action).catch(() => say(texts.failed));
+  waiting += 1;
+  turn = turn
+    .then(() => {
+      waiting -= 1;
+      return action();
+    })
+    .catch(() => say(texts.failed));
   return turn;
 };
 
-// Of this tab, as far as the browser keeps anything.
-function nameOfSession() {
-  const name = tabStorage.get(SESSION) ?? randomName();
-  tabStorage.set(SESSION, name);
-  return name;
-}
-
-function randomName() {
-  const digits = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) =>
-    byte.toString(16).padStart(2, "0"),
-  ).join("");
-  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
-}
+byId("player").dataset.session = session;
 
 // The address
 
@@ -61,64 +60,99 @@ function known(name) {
 
 function keepAddress(push = false) {
   const address = new URL(location.href);
-  const values = { ...plan, schedule: state?.schedule ?? "" };
+  const values = { ...plan, schedule: lettersSeen() };
   for (const [name, value] of Object.entries(values)) address.searchParams.set(name, value);
   history[push ? "pushState" : "replaceState"](null, "", address);
 }
 
-// What is asked of the server
+// What is played
+
+const rungNow = () => rungs.get(plan.rung) ?? texts.rungs[0];
+const lettersSeen = () => played?.letters.slice(0, at) ?? "";
+
+function frameNow() {
+  return { ...played.frames[at], rung: played.rung };
+}
 
 async function open(schedule) {
-  const body = { ...plan, schedule, session };
   const slow = setTimeout(() => say(texts.starting), STARTING_SHOWN_AFTER_MS);
   byId("player").setAttribute("aria-busy", "true");
-  const answer = await api("POST", "/api/lab/sessions", { body, timeout: OPENS_WITHIN });
+  const answer = await openSession({ ...plan, schedule }, (place) => {
+    clearTimeout(slow);
+    say(fill(texts.queued, place));
+    // Whoever goes on to another rung keeps the place.
+    return waiting === 0;
+  });
   byId("player").setAttribute("aria-busy", "false");
   clearTimeout(slow);
+  if (!answer) return false;
   if (!answer.ok) return failed(answer, () => open(schedule));
-  const { refused } = answer.body;
+  const { refused, frames = [], timeline, ...state } = answer.body;
   say(refused ? fill(texts.cannot_go_on, { why: refused }) : null);
-  show(answer.body);
+  plan = { rung: state.rung, users: state.users, processes: state.processes, stock: state.stock };
+  played = { rung: state.rung, letters: state.schedule, frames: [...frames, withEvents(state, timeline)], timeline };
+  look(played.letters.length);
+  return true;
 }
 
+const withEvents = (state, timeline) => ({ ...state, events: timeline.length });
+
+// A step from the state that is looked at: the one that was taken there, or another one.
 async function step(actor) {
-  if (!state || !canStep(actor)) return;
-  undone = undone.startsWith(actor) ? undone.slice(1) : "";
-  const answer = await api("POST", `/api/lab/sessions/${session}/steps`, { body: { actor } });
+  if (!played || !canStep(actor)) return;
+  stop();
+  if (at < played.letters.length) {
+    if (played.letters[at] === actor) return look(at + 1);
+    if (await open(lettersSeen() + actor)) afterStep();
+    return;
+  }
+  const answer = await takeStep(actor);
   // It has ended meanwhile; the schedule has not.
-  if (answer.status === 404) return open(state.schedule + actor);
-  if (!answer.ok) return failed(answer, () => open(state.schedule));
+  if (answer.status === 404) {
+    if (await open(played.letters + actor)) afterStep();
+    return;
+  }
+  if (!answer.ok) return failed(answer, () => open(played.letters));
+  const { timeline, ...state } = answer.body;
   say(null);
-  show(answer.body);
+  played.letters = state.schedule;
+  played.frames.push(withEvents(state, timeline));
+  played.timeline = timeline;
+  look(played.letters.length);
+  afterStep();
 }
 
-async function undo() {
-  if (!state?.schedule) return;
-  const last = state.schedule.length - 1;
-  undone = state.schedule[last] + undone;
-  await open(state.schedule.slice(0, last));
-}
-
-async function redo() {
-  if (undone) await step(undone[0]);
+function afterStep() {
+  const { broken } = frameNow();
+  const steps = played.letters.length;
+  const isNew = broken.length > 0 && !played.frames.at(-2)?.broken.length;
+  if (isOwn && isNew) {
+    const promises = broken.map((one) => one.invariant);
+    game.won(played.rung, promises, steps);
+  } else if (!broken.length) {
+    game.stepTaken();
+  }
+  showVerdict();
 }
 
 async function restart() {
-  if (!state?.schedule) return;
-  undone = state.schedule + undone;
+  stop();
+  isOwn = true;
   await open("");
 }
 
 function canStep(actor) {
-  if (actor === "L") return state.lease_can_end;
-  return state.actors.find((one) => one.name === actor)?.can_step ?? false;
+  const frame = played.frames[at];
+  if (actor === "L") return frame.lease_can_end;
+  if (actor === "K") return frame.can_kill;
+  return frame.actors.find((one) => one.name === actor)?.can_step ?? false;
 }
 
-// Tried again only when somebody asks for it: a window that nobody looks at must not take the session
-// from those who play.
+// Tried again only when somebody asks for it.
 function failed(answer, again) {
   const why = answer.body?.detail ?? texts.failed;
   say(`${answer.body?.title ?? ""} ${why}`.trim(), again);
+  return false;
 }
 
 function say(text, again) {
@@ -133,136 +167,54 @@ function say(text, again) {
 
 // What is shown
 
-function show(played) {
-  state = played;
-  plan = { rung: state.rung, users: state.users, processes: state.processes, stock: state.stock };
+function look(step) {
+  if (!played) return;
+  at = Math.max(0, Math.min(step, played.letters.length));
+  const frame = frameNow();
   keepAddress();
-  for (const actor of state.actors) showBuyer(actor);
-  byId("lease").disabled = !state.lease_can_end;
-  byId("undo").disabled = byId("restart").disabled = !state.schedule;
-  byId("redo").disabled = !undone;
-  byId("schedule").value = state.schedule || "–";
-  showNow();
-  showTimeline();
+  const events = played.timeline.slice(0, frame.events);
+  showLanes(frame, events, at);
+  showPosition(at, played.letters.length);
+  for (const button of document.querySelectorAll("[data-step]")) {
+    const actor = frame.actors.find((one) => one.name === button.dataset.step);
+    button.hidden = !actor;
+    button.disabled = !actor?.can_step;
+  }
+  byId("lease").disabled = !frame.lease_can_end;
+  byId("lease").hidden = !rungNow().has_lease;
+  byId("kill").disabled = !frame.can_kill;
+  byId("kill").hidden = !rungNow().has_kill;
+  byId("undo").disabled = at === 0;
+  byId("redo").disabled = at === played.letters.length;
+  byId("restart").disabled = played.letters.length === 0;
+  byId("schedule").value = lettersSeen() || "–";
   showVerdict();
-  mark();
+  markNow();
 }
 
-function showBuyer(actor) {
-  const card = document.querySelector(`[data-buyer="${actor.name}"]`);
-  const last = state.timeline.findLast((event) => event.actor === actor.name);
-  card.querySelector("button").disabled = !actor.can_step;
-  card.querySelector(".who").textContent = fill(texts.buyer, actor);
-  card
-    .querySelector(".at")
-    .replaceChildren(
-      ...(actor.is_over ? [element("b", {}, texts.through), " · "] : []),
-      last ? told(last) : texts.not_begun,
-    );
-}
-
-// An event in the language of the page; the server says it in English.
-function told(event) {
-  const pattern = texts[`kind_${event.kind}`];
-  return pattern ? fill(pattern, event) : event.text;
-}
-
-function showNow() {
-  const rung = rungs.get(state.rung);
-  const { lock_none: none_taken, lock_database: database, lock_mutex: mutex } = texts;
-  const none = { none: none_taken, database, mutex }[rung.lock] ?? texts.no_locks;
-  const orders = state.orders.map((order) => fill(texts.order_is, { ...order, number: order.name.replace(/\D/g, "") }));
-  const list = (items, otherwise) =>
-    items.length ? items.map((item) => element("dd", {}, item)) : [element("dd", { class: "soft" }, otherwise)];
-  byId("state").replaceChildren(
-    element("dt", {}, texts.row),
-    element("dd", { class: state.row.stock < 0 ? "bad" : undefined }, fill(texts.row_is, state.row)),
-    element("dt", {}, texts.orders),
-    ...list(orders, texts.no_orders),
-    element("dt", {}, texts.locks),
-    ...list(state.locks.map(lock), none),
-  );
-}
-
-function lock(held) {
-  const parts = [
-    held.holder ? fill(texts.held_by, held) : texts.held_by_nobody,
-    held.holds === null ? null : fill(texts.holds_times, held),
-  ];
-  if (held.kind === "first in the queue") parts.push(texts.place_first);
-  else if (held.kind === "in the queue") parts.push(texts.place);
-  else if (held.ttl_ms === null) parts.push(texts.no_lease);
-  else parts.push(fill(texts.lease_left, { seconds: Math.ceil(held.ttl_ms / 1000) }));
-  const name = element("code", {}, held.key);
-  const separator = language.startsWith("zh") ? "，" : ", ";
-  return element("span", {}, `${held.server} `, name, " ", parts.filter(Boolean).join(separator));
-}
-
-function showTimeline() {
-  const line = (event) =>
-    element(
-      "li",
-      { class: event.actor ? `of-${event.actor.toLowerCase()}` : "of-lab" },
-      element("span", { class: "step-number" }, String(event.step)),
-      element("span", { class: "actor" }, event.actor ?? "·"),
-      element("span", {}, told(event)),
-    );
-  const lines = state.timeline.map(line);
-  const nothing = element("li", { class: "soft" }, texts.nothing_yet);
-  byId("timeline").replaceChildren(...(lines.length ? lines : [nothing]));
-  const last = state.timeline.at(-1);
-  byId("last").textContent = last ? `${last.actor ?? ""} ${told(last)}` : "";
+function markNow() {
+  if (!played || file?.id !== played.rung) return;
+  const frame = frameNow();
+  const last = played.timeline.slice(0, frame.events).findLast((event) => event.actor)?.actor;
+  mark(frame.actors, last ?? "A");
 }
 
 function showVerdict() {
+  const frame = frameNow();
+  const promise = frame.broken[0]?.invariant;
+  const settings = file?.id === played.rung ? file.explored : [];
+  const par = promise ? parOf(settings, promise, plan) : null;
+  game.showVerdict(frame, { own: isOwn, count: at, par });
   const verdict = byId("verdict");
-  const over = state.actors.every((actor) => actor.is_over);
-  verdict.hidden = !over && !state.broken.length;
-  verdict.className = `verdict ${state.broken.length ? "bad" : "good"}`;
-  if (!state.broken.length) return verdict.replaceChildren(texts.kept);
-  const course = `/lab/course?lang=${language}#:~:text=${encodeURIComponent(`# ${state.rung}`)}`;
-  verdict.replaceChildren(
-    ...state.broken.map((broken) =>
-      element(
-        "p",
-        {},
-        element("strong", {}, fill(texts.broken, { promise: broken.invariant })),
-        ` (${texts[broken.invariant]}). `,
-        witness(broken),
-        " ",
-        broken.claimed ? texts.was_claimed : texts.not_claimed,
-      ),
-    ),
-    element("a", { href: course }, texts.read_more),
-  );
-}
-
-// What shows that a promise is broken; the server says it in English.
-function witness(broken) {
-  if (!language.startsWith("zh")) return `${broken.witness[0].toUpperCase()}${broken.witness.slice(1)}.`;
-  const orders = state.orders.length;
-  if (broken.invariant === "no_oversell") {
-    return `库存 ${state.row.initial_stock}，订单 ${orders} 张；这一行写着 ${state.row.stock}。`;
-  }
-  if (broken.invariant === "one_per_user") return `同一个用户有 ${orders} 张订单。`;
-  return `有人被告知售罄，而库存还有 ${state.row.stock}。`;
-}
-
-// The file
-
-// `text` with what stands between backquotes as code.
-function withCode(text) {
-  const parts = text.split("`");
-  return parts.map((part, nth) => (nth % 2 ? element("code", {}, part) : part));
+  if (!verdict.hidden) verdict.scrollIntoView({ block: "nearest" });
 }
 
 function showRung() {
-  const rung = rungs.get(plan.rung) ?? texts.rungs[0];
-  const at = texts.rungs.indexOf(rung);
+  const rung = rungNow();
+  const nth = texts.rungs.indexOf(rung);
   byId("rung").value = rung.id;
-  byId("previous").disabled = at === 0;
-  byId("next").disabled = at === texts.rungs.length - 1;
-  for (const name of SETTINGS) byId(name).value = plan[name];
+  byId("previous").disabled = nth === 0;
+  byId("next").disabled = nth === texts.rungs.length - 1;
   const claims = rung.claims.length ? rung.claims : [texts.claims_nothing];
   const said = (title, ...content) => [element("dt", {}, title), element("dd", {}, ...content)];
   byId("rung-said").replaceChildren(
@@ -277,103 +229,42 @@ function showRung() {
       ),
     ),
   );
-  byId("lessons").replaceChildren(
-    element("span", { class: "soft" }, rung.lessons.length ? texts.lessons : texts.no_lessons),
-    ...rung.lessons.map(lessonButton),
-  );
+  game.showLadder(rung.id);
+  showSettings();
 }
 
-function lessonButton(lesson) {
-  const holds = lesson.breaks === null;
-  const outcome = holds ? texts.lesson_holds : fill(texts.lesson_breaks, { promise: lesson.breaks });
-  const button = element(
-    "button",
-    { type: "button", "data-lesson": lesson.scenario },
-    `${lesson.story} `,
-    element("span", { class: holds ? "good" : "bad" }, outcome),
-  );
-  button.addEventListener("click", () =>
-    inTurn(() => {
-      for (const name of SETTINGS) plan[name] = lesson[name];
-      undone = "";
-      showRung();
-      return open(lesson.schedule);
-    }),
-  );
-  return button;
+function showSettings() {
+  for (const name of SETTINGS) byId(name).value = plan[name];
+  game.showGoal(rungNow(), game.goalOf(rungNow(), plan), aimAt);
 }
 
-async function showFile() {
-  const answer = await api("GET", `/api/lab/rungs/${encodeURIComponent(plan.rung)}`);
+async function readFile() {
+  const answer = await rungFile(plan.rung);
   if (!answer.ok) return;
   file = answer.body;
-  byId("source-title").textContent = `${texts.source}: crates/ladder/src/${file.id}.rs`;
-  const token = ({ class: kind, text }) => (kind ? element("span", { class: kind }, text) : text);
-  byId("source").replaceChildren(
-    ...file.lines.map((line) =>
-      element("li", {}, element("span", { class: "marks" }), element("code", {}, ...line.map(token))),
-    ),
-  );
-  const begins = file.lines.findIndex((line) => line.some(({ text }) => text === "buy"));
-  byId("source").scrollTop = byId("source").children[begins]?.offsetTop ?? 0;
-  const label = (at) => texts.rungs[at]?.id.split("_")[0];
-  const at = texts.rungs.findIndex((rung) => rung.id === file.id);
-  showDiff("diff-previous", texts.diff_previous, label(at - 1), file.from_previous);
-  showDiff("diff-next", texts.diff_next, label(at + 1), file.to_next);
+  showFile(file);
+  showExplored(file.explored, (settings, schedule) => inTurn(() => show(settings, schedule)));
 }
 
-function showDiff(name, title, rung, lines) {
-  const details = byId(name);
-  details.hidden = !lines.length;
-  details.querySelector("summary").textContent = fill(title, { rung });
-  details.querySelector("pre")?.remove();
-  const changed = (line) => line.tag !== "same";
-  const close = (nth) => lines.slice(Math.max(0, nth - 2), nth + 3).some(changed);
-  // One line alone takes no less room when it is hidden.
-  const near = (nth) => close(nth) || (close(nth - 1) && close(nth + 1));
-  const shown = element("pre", { tabIndex: 0 });
-  let hidden = 0;
-  const gap = () => {
-    if (hidden) {
-      const count = fill(texts.lines_hidden, { count: hidden });
-      shown.append(element("span", { class: "gap" }, `⋯ ${count}`), "\n");
-    }
-    hidden = 0;
-  };
-  for (const [nth, line] of lines.entries()) {
-    if (!near(nth)) {
-      hidden += 1;
-      continue;
-    }
-    gap();
-    const sign = { same: " ", added: "+", removed: "-" }[line.tag];
-    shown.append(element("span", { class: line.tag }, `${sign} ${line.text}`), "\n");
-  }
-  gap();
-  details.append(shown);
+// Another goal: from the beginning, with its settings.
+function aimAt(lesson) {
+  inTurn(async () => {
+    for (const name of SETTINGS) plan[name] = lesson[name];
+    for (const name of SETTINGS) byId(name).value = plan[name];
+    game.showGoal(rungNow(), lesson, aimAt);
+    byId("show-me").focus();
+    await restart();
+  });
 }
 
-// Shows in the file where both buyers stand, and brings into view the one that moved last.
-function mark() {
-  const lines = byId("source").children;
-  for (const line of lines) {
-    line.classList.remove("at-a", "at-b");
-    line.firstChild.replaceChildren();
-  }
-  for (const actor of state?.actors ?? []) {
-    const line = lines[actor.line - 1];
-    if (!line) continue;
-    line.classList.add(`at-${actor.name.toLowerCase()}`);
-    line.firstChild.append(element("b", { class: `mark-${actor.name.toLowerCase()}` }, actor.name));
-  }
-  const last = state?.timeline.at(-1)?.actor ?? "A";
-  const line = lines[state?.actors.find((actor) => actor.name === last)?.line - 1];
-  if (!line) return;
-  const box = byId("source");
-  const above = line.offsetTop;
-  if (above < box.scrollTop + 40 || above > box.scrollTop + box.clientHeight - 60) {
-    box.scrollTop = above - box.clientHeight / 3;
-  }
+// A schedule is played at once by the server, and then shown step by step.
+async function show(settings, schedule) {
+  stop();
+  isOwn = false;
+  for (const name of SETTINGS) plan[name] = settings[name];
+  for (const name of SETTINGS) byId(name).value = plan[name];
+  if (await open(schedule)) playThrough();
+  byId("lanes").scrollIntoView({ block: "nearest" });
 }
 
 // Another rung, or other settings: from the beginning.
@@ -382,42 +273,56 @@ async function go(rung) {
   const next = new URL(location.pathname, location.href);
   next.searchParams.set("rung", rung);
   plan = planOf(next);
-  [state, undone] = [null, ""];
+  [played, at, isOwn] = [null, 0, true];
   keepAddress(true);
   await arrive("");
 }
 
 async function arrive(schedule) {
+  stop();
+  byId("verdict").hidden = true;
   byId("schedule").value = "…";
   showRung();
-  await Promise.all([open(schedule), showFile()]);
-  mark();
+  await Promise.all([open(schedule), readFile()]);
+  if (!played) return;
+  markNow();
+  showVerdict();
 }
 
 function neighbour(distance) {
-  const at = texts.rungs.findIndex((rung) => rung.id === byId("rung").value);
-  const next = texts.rungs[at + distance];
+  const nth = texts.rungs.findIndex((rung) => rung.id === byId("rung").value);
+  const next = texts.rungs[nth + distance];
   if (next) inTurn(() => go(next.id));
 }
 
 async function changeSettings() {
   for (const name of SETTINGS) plan[name] = Number(byId(name).value);
-  undone = "";
-  await open("");
+  showSettings();
+  await restart();
 }
 
 const MOVES = {
   a: () => inTurn(() => step("A")),
   b: () => inTurn(() => step("B")),
+  c: () => inTurn(() => step("C")),
   l: () => inTurn(() => step("L")),
-  u: () => inTurn(undo),
-  r: () => inTurn(redo),
+  k: () => inTurn(() => step("K")),
+  u: () => lookBy(-1),
+  r: () => lookBy(1),
   n: () => neighbour(1),
   p: () => neighbour(-1),
 };
 
+function lookBy(distance) {
+  inTurn(() => {
+    stop();
+    look(at + distance);
+  });
+}
+
+onLook(look);
 document.addEventListener("keydown", (event) => {
-  const typing = event.target.closest?.("input, select, textarea");
+  const typing = event.target.closest?.("input:not([type=range]), select, textarea");
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
   MOVES[event.key.toLowerCase()]?.();
 });
@@ -425,19 +330,33 @@ for (const button of document.querySelectorAll("[data-step]")) {
   button.addEventListener("click", () => MOVES[button.dataset.step.toLowerCase()]());
 }
 byId("lease").addEventListener("click", MOVES.l);
+byId("kill").addEventListener("click", MOVES.k);
 byId("undo").addEventListener("click", MOVES.u);
 byId("redo").addEventListener("click", MOVES.r);
 byId("restart").addEventListener("click", () => inTurn(restart));
 byId("previous").addEventListener("click", MOVES.p);
 byId("next").addEventListener("click", MOVES.n);
 byId("rung").addEventListener("change", (event) => inTurn(() => go(event.target.value)));
+byId("hint").addEventListener("click", () => game.hint());
+byId("show-me").addEventListener("click", () => {
+  const goal = game.currentGoal();
+  if (goal) inTurn(() => show(goal, goal.schedule));
+});
+byId("ladder").addEventListener("click", (event) => {
+  const link = event.target.closest("a");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  inTurn(() => go(link.dataset.rung));
+});
 for (const name of SETTINGS) byId(name).addEventListener("change", () => inTurn(changeSettings));
 byId("settings").addEventListener("submit", (event) => event.preventDefault());
 
 function comeIn(address) {
   plan = planOf(address);
-  [state, undone] = [null, ""];
-  return arrive(address.searchParams.get("schedule") ?? "");
+  [played, at] = [null, 0];
+  const schedule = address.searchParams.get("schedule") ?? "";
+  isOwn = schedule === "";
+  return arrive(schedule);
 }
 // The address as it is now: an answer that is under way will write its own.
 function comeInTurn() {
@@ -445,4 +364,8 @@ function comeInTurn() {
   inTurn(() => comeIn(address));
 }
 addEventListener("popstate", comeInTurn);
+// Back from where a browser keeps pages: the session was left.
+addEventListener("pageshow", (event) => {
+  if (event.persisted) comeInTurn();
+});
 comeInTurn();

@@ -2,17 +2,26 @@
 
 use serde::Serialize;
 
-use crate::course;
-use crate::session::{LESSONS, Lesson};
-use ladder::{self, Invariant, LockKind, RUNGS, Rung};
+use crate::course::{self, LadderPart};
+use crate::session::{self, LESSONS, Lesson};
+use ladder::{self, Invariant, LeaseKind, LockKind, RUNGS, Rung};
 use seckill::http::Language;
 
 /// A rung in the picker.
 #[derive(Debug, Serialize)]
 pub(super) struct RungSummary {
     pub(super) id: &'static str,
+    /// "r07a".
+    pub(super) label: &'static str,
     /// "r07a: a mutex per user, inside the transaction".
     pub(super) title: String,
+    /// The part of the ladder that it belongs to.
+    pub(super) part: &'static str,
+    has_consumer: bool,
+    /// Whether a lease can be ended.
+    has_lease: bool,
+    /// Whether a process can be killed.
+    has_kill: bool,
     idea: String,
     breaks_when: String,
     claims: &'static [Invariant],
@@ -28,6 +37,8 @@ struct LessonSummary {
     story: &'static str,
     /// The promise that breaks; `None` where the rung withstands.
     breaks: Option<Invariant>,
+    /// Where to look, for whoever does not find it.
+    nudge: Option<&'static str>,
 }
 
 /// All rungs.
@@ -42,11 +53,17 @@ fn summary(rung: &'static Rung, language: Language) -> RungSummary {
     let lessons = LESSONS.iter().filter(|lesson| lesson.rung == rung.id);
     RungSummary {
         id: rung.id,
+        label,
+        part: LadderPart::of(rung).title(language),
+        has_consumer: rung.has_consumer(),
+        has_lease: matches!(rung.lock, LockKind::Redis(_)) && rung.lease != LeaseKind::NoLease,
+        has_kill: session::can_be_killed(rung),
         title: format!("{label}{colon}{title}"),
         idea: course::idea(rung, language),
         breaks_when: course::breaks_when(rung, language),
         claims: rung.claims,
         lock: match rung.lock {
+            LockKind::NoLock if rung.source.contains(" for update\"") => "row",
             LockKind::NoLock => "none",
             LockKind::Database => "database",
             LockKind::Mutex => "mutex",
@@ -65,5 +82,6 @@ fn lesson_summary(lesson: &'static Lesson, language: Language) -> LessonSummary 
         lesson,
         story: course::story(scenario, language),
         breaks: (!survives).then(|| scenario.invariant()),
+        nudge: course::nudge(scenario, language).filter(|_| !survives),
     }
 }

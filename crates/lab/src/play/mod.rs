@@ -44,7 +44,7 @@ macro_rules! web {
     };
 }
 
-const ASSETS: [Asset; 13] = [
+const ASSETS: &[Asset] = &[
     web!("board_crowd.js", SCRIPT),
     web!("board_play.js", SCRIPT),
     web!("doors.css", STYLE),
@@ -57,6 +57,12 @@ const ASSETS: [Asset; 13] = [
     web!("course.css", STYLE),
     web!("course.js", SCRIPT),
     web!("lab.js", SCRIPT),
+    web!("lab_file.js", SCRIPT),
+    web!("lab_explored.js", SCRIPT),
+    web!("lab_goal.js", SCRIPT),
+    web!("lab_lanes.js", SCRIPT),
+    web!("lab_scrubber.js", SCRIPT),
+    web!("lab_server.js", SCRIPT),
     web!("lab.css", STYLE),
 ];
 

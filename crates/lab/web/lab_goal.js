@@ -1,0 +1,159 @@
+// The game: what is to be broken, hints for whoever does not find it, and what one has broken.
+
+import { byId, element, fill, language, storage, texts } from "./page.js";
+
+const BROKEN = "lab-broken";
+const HINT_AFTER_MS = 60_000;
+const HINT_AFTER_STEPS = 8;
+
+let goal = null;
+let hints = 0;
+let steps = 0;
+let timer = null;
+
+// By rung, and by promise there, the fewest steps that the reader needed.
+const broken = read();
+
+function read() {
+  try {
+    const kept = JSON.parse(storage.get(BROKEN) ?? "{}");
+    return kept && typeof kept === "object" && !Array.isArray(kept) ? kept : {};
+  } catch {
+    return {};
+  }
+}
+
+export function showLadder(rung) {
+  for (const link of document.querySelectorAll("#ladder a")) {
+    const isHere = link.dataset.rung === rung;
+    if (isHere) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+    link.querySelector(".tick")?.remove();
+    if (Object.keys(broken[link.dataset.rung] ?? {}).length) {
+      link.append(" ", element("span", { class: "tick", role: "img", "aria-label": texts.broken_by_you }, "✓"));
+    }
+    if (isHere) bringIntoView(link);
+  }
+}
+
+// Within the ladder alone: the page stays where it is.
+function bringIntoView(link) {
+  const box = byId("ladder");
+  const [at, frame] = [link.getBoundingClientRect(), box.getBoundingClientRect()];
+  if (at.top < frame.top || at.bottom > frame.bottom) box.scrollTop += at.top - frame.top - box.clientHeight / 2;
+  if (at.left < frame.left || at.right > frame.right) box.scrollLeft += at.left - frame.left - box.clientWidth / 2;
+}
+
+// The lesson that these settings are for: one that breaks before one that holds.
+export function goalOf(rung, plan) {
+  const fits = ({ users, processes, stock }) =>
+    users === plan.users && processes === plan.processes && stock === plan.stock;
+  const breaks = (lesson) => lesson.breaks !== null;
+  const order = [(it) => fits(it) && breaks(it), breaks, fits, () => true];
+  return order.map((which) => rung.lessons.find(which)).find(Boolean) ?? null;
+}
+
+// `lesson` is what is to be broken from now on; `chooses` is called with another one.
+export function showGoal(rung, lesson, chooses) {
+  goal = lesson;
+  const promise = goal?.breaks;
+  const text = promise ? fill(texts.goal, { promise: texts[promise] ?? promise }) : texts.goal_holds;
+  const said = promise ? [text, " ", element("code", {}, promise), ` · ${goal.story}`] : [text];
+  byId("goal").replaceChildren(...said);
+  byId("show-me").hidden = !goal;
+  byId("hint").hidden = !promise;
+  const others = rung.lessons.filter((one) => one.scenario !== goal?.scenario);
+  byId("goals").replaceChildren(
+    ...(others.length ? [element("span", { class: "soft" }, texts.goal_others)] : []),
+    ...others.map((one) => other(one, chooses)),
+  );
+  startHints();
+}
+
+function other(lesson, chooses) {
+  const holds = lesson.breaks === null;
+  const outcome = holds ? texts.lesson_holds : fill(texts.lesson_breaks, { promise: lesson.breaks });
+  const button = element(
+    "button",
+    { type: "button", "data-lesson": lesson.scenario },
+    `${lesson.story} `,
+    element("span", { class: holds ? "good" : "bad" }, outcome),
+  );
+  button.addEventListener("click", () => chooses(lesson));
+  return button;
+}
+
+export const currentGoal = () => goal;
+
+function startHints() {
+  clearTimeout(timer);
+  [hints, steps] = [0, 0];
+  byId("nudge").hidden = true;
+  if (goal?.breaks) timer = setTimeout(() => hint(1), HINT_AFTER_MS);
+}
+
+// A step of the reader, which broke nothing.
+export function stepTaken() {
+  steps += 1;
+  if (steps >= HINT_AFTER_STEPS && hints === 0) hint(1);
+}
+
+// First where to look, then the schedule.
+export function hint(most = 2) {
+  if (!goal?.breaks || hints >= most) return;
+  hints += goal.nudge ? 1 : 2;
+  const schedule = fill(texts.hint_schedule, { schedule: goal.schedule.split("").join(" ") });
+  byId("nudge").hidden = false;
+  byId("nudge").textContent = hints === 1 ? goal.nudge : schedule;
+}
+
+// What the reader has broken, in so many steps: kept for the next visit.
+export function won(rung, promises, count) {
+  clearTimeout(timer);
+  byId("nudge").hidden = true;
+  const known = broken[rung] ?? {};
+  for (const promise of promises) known[promise] = Math.min(known[promise] ?? Number.POSITIVE_INFINITY, count);
+  broken[rung] = known;
+  storage.set(BROKEN, JSON.stringify(broken));
+  showLadder(rung);
+}
+
+export const bestOf = (rung, promise) => broken[rung]?.[promise] ?? null;
+
+const sentence = (text) => {
+  const isEnglish = language === "en";
+  return `${isEnglish ? text[0].toUpperCase() : text[0]}${text.slice(1)}${isEnglish ? "." : "。"}`;
+};
+
+// What came of it. `own`: the reader's own steps led there, so many of them.
+export function showVerdict(frame, { own, count, par }) {
+  const verdict = byId("verdict");
+  verdict.hidden = !frame.broken.length && !frame.is_over;
+  verdict.className = `verdict ${frame.broken.length ? "bad" : "good"}`;
+  if (!frame.broken.length) return verdict.replaceChildren(texts.kept);
+  const course = `/lab/course/${frame.rung}?lang=${language}`;
+  verdict.replaceChildren(
+    score(frame, own, count, par),
+    ...frame.broken.map((one) =>
+      element(
+        "p",
+        {},
+        element("strong", {}, fill(texts.broken, { promise: one.invariant })),
+        language === "en" ? ` (${texts[one.invariant]}). ` : `（${texts[one.invariant]}）。`,
+        sentence(one.witness),
+        " ",
+        one.claimed ? texts.was_claimed : texts.not_claimed,
+      ),
+    ),
+    element("a", { href: course }, texts.read_more),
+  );
+}
+
+function score(frame, own, count, par) {
+  if (!own) return element("p", {}, texts.shown);
+  const best = bestOf(frame.rung, frame.broken[0].invariant);
+  const parts = [element("strong", {}, fill(texts.won, { steps: count }))];
+  if (par !== null) parts.push(fill(count < par ? texts.par_beaten : texts.par, { par }));
+  if (best !== null && best < count) parts.push(fill(texts.best, { best }));
+  return element("p", { class: "won" }, ...parts.flatMap((part) => [part, " "]));
+}

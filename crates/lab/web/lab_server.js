@@ -1,0 +1,44 @@
+// What is asked of the server: a session, and a place in the queue for one. The page leaves both when it goes.
+
+import { api, retryAfter } from "./page.js";
+
+// What an open session may take on a slow machine: servers start.
+const OPENS_WITHIN = 120_000;
+const SESSIONS = "/api/lab/sessions";
+
+// Of this visit: known also when an answer is lost, and another one in a copy of the tab. (randomUUID needs TLS.)
+export const session = randomName();
+let hasAsked = false;
+
+function randomName() {
+  const digits = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) =>
+    byte.toString(16).padStart(2, "0"),
+  ).join("");
+  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}
+
+// Plays a schedule from its beginning. `waits` hears of the place in the queue each time, and says whether to go
+// on waiting; where not, nothing is returned.
+export async function openSession(body, waits) {
+  for (;;) {
+    hasAsked = true;
+    const answer = await api("POST", SESSIONS, { body: { ...body, session }, timeout: OPENS_WITHIN });
+    if (answer.status !== 202) return answer;
+    if (!waits(answer.body)) return null;
+    await new Promise((resolve) => setTimeout(resolve, retryAfter(answer) * 1000));
+    if (!waits(answer.body)) return null;
+  }
+}
+
+export function takeStep(actor) {
+  return api("POST", `${SESSIONS}/${session}/steps`, { body: { actor } });
+}
+
+export function rungFile(rung) {
+  return api("GET", `/api/lab/rungs/${encodeURIComponent(rung)}`);
+}
+
+// It outlives the page. What is lost all the same ends by the clock.
+addEventListener("pagehide", () => {
+  if (hasAsked) fetch(`${SESSIONS}/${session}`, { method: "DELETE", keepalive: true }).catch(() => {});
+});
