@@ -131,6 +131,10 @@ fuzz-api: ## does the API do what its description says? schemathesis asks, 3 min
 openapi: setup-test ## writes the API's description anew into the file that a test compares it with
 	$(CARGO) test --locked -p seckill --test integration api_document::write_the_snapshot -- --ignored
 
+.PHONY: explored
+explored: setup-lab ## what explore found of every rung, for the page of the ladder; many minutes
+	$(CARGO) test --locked -p seckill-lab --test integration explored::write_what_was_explored -- --ignored
+
 .PHONY: course
 course: setup-lab ## writes what is generated in docs/ladder anew: timelines, diagrams, tables; minutes
 	$(CARGO) test --locked -p seckill-lab --test integration ladder_docs::write_the_course -- --ignored
