@@ -180,3 +180,34 @@ async fn a_session_that_ended_is_played_anew_and_a_third_tab_waits_for_its_turn(
     }
     played.close().await;
 }
+
+/// With everything that it loads, compressed, whatever rung it shows.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_is_light() {
+    let played = Played::new(options().await).await;
+    let site = format!("http://{}", played.api.address);
+    let http = reqwest::Client::new();
+    let load = async |path: &str| {
+        let request = http.get(format!("{site}{path}")).header("accept-encoding", "gzip");
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        assert_eq!(response.headers()["content-encoding"], "gzip", "{path}");
+        response.bytes().await.unwrap().len()
+    };
+    let page = http.get(format!("{site}/lab")).send().await.unwrap().text().await.unwrap();
+    let (before, _) = page.split_once("/lab.js\"").unwrap();
+    let assets = &before[before.rfind("/assets/").unwrap()..];
+    let mut weight = load("/lab").await;
+    let scripts = ["", "_explored", "_file", "_goal", "_lanes", "_scrubber", "_server"];
+    let scripts = scripts.map(|part| format!("lab{part}.js"));
+    let others = ["page.js", "style.css", "lab.css"].map(str::to_owned);
+    for name in scripts.iter().chain(&others) {
+        weight += load(&format!("{assets}/{name}")).await;
+    }
+    let mut heaviest = 0;
+    for rung in ladder::RUNGS {
+        heaviest = heaviest.max(load(&format!("/api/lab/rungs/{}", rung.id)).await);
+    }
+    assert!(weight + heaviest < 100_000, "{weight} + {heaviest} bytes");
+    played.close().await;
+}

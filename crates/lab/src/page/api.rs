@@ -8,14 +8,13 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use uuid::Uuid;
 
 use super::player::{Opened, PlayedState, Player, PlayerError};
-use crate::course::{self, ExploredSetting};
-use crate::session::{DiffLine, PlanOfSession, Schedule, ScheduleStep, diff};
-use crate::source_code::{self, SourceToken};
-use ladder::{self, RUNGS, Rung};
+use crate::course;
+use crate::session::{PlanOfSession, Schedule, ScheduleStep};
+use ladder::{self, Rung};
 use seckill::http::body::JsonBody;
 use seckill::http::problem::Code;
 use seckill::http::{ApiError, Language};
@@ -59,19 +58,6 @@ const fn one() -> i32 {
 #[serde(deny_unknown_fields)]
 pub(super) struct StepBody {
     actor: String,
-}
-
-/// A rung's file.
-#[derive(Debug, Serialize)]
-pub(super) struct RungFile {
-    id: &'static str,
-    lines: Vec<Vec<SourceToken<'static>>>,
-    /// Against the rung before, every line of code.
-    from_previous: Vec<DiffLine>,
-    /// What the next one changes.
-    to_next: Vec<DiffLine>,
-    /// What every interleaving came to.
-    explored: Vec<&'static ExploredSetting>,
 }
 
 /// Opens a session, or plays another schedule in one.
@@ -155,23 +141,7 @@ pub(super) async fn end(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A rung's file, and how its neighbours differ.
-pub(super) async fn rung(Path(id): Path<String>) -> Result<Json<RungFile>, ApiError> {
-    let no_such = || ApiError::new(Code::NotFound).detail("there is no such rung");
-    let rung = known(&id).ok_or_else(no_such)?;
-    let at = RUNGS.iter().position(|known| known.id == rung.id).ok_or_else(no_such)?;
-    let neighbour = |at: Option<usize>| at.and_then(|at| RUNGS.get(at));
-    let previous = neighbour(at.checked_sub(1));
-    Ok(Json(RungFile {
-        id: rung.id,
-        lines: source_code::lines(rung.source),
-        from_previous: previous.map(|previous| diff(previous, rung)).unwrap_or_default(),
-        to_next: neighbour(Some(at + 1)).map(|next| diff(rung, next)).unwrap_or_default(),
-        explored: course::explored(rung),
-    }))
-}
-
-fn known(name: &str) -> Option<&'static Rung> {
+pub(super) fn known(name: &str) -> Option<&'static Rung> {
     ladder::find(name).ok()
 }
 

@@ -1,14 +1,14 @@
 //! The ladder in the browser: somebody is the scheduler of two buyers on a rung.
 //!
 //! `player` plays a few sessions at a time, each in one of its `seats`, and has others in a queue, `waiting`;
-//! `api` is what the page asks it for; `html` is the page, with its `texts`, and `rung_summary` what it says of
-//! the rungs. `course` has the pages to
-//! read.
+//! `api` is what the page asks it for; `html` is the page, with its `texts`; `rung_summary` is what it says of
+//! the rungs, and `rung_file` the file of one. `course` has the pages to read.
 
 mod api;
 mod course;
 mod html;
 mod player;
+mod rung_file;
 mod rung_summary;
 mod seats;
 mod texts;
@@ -29,7 +29,7 @@ pub fn routes(player: Player, site: &Arc<Site>) -> Router {
     Router::new()
         .route("/lab", html::route(site))
         .merge(course::routes(site))
-        .route("/api/lab/rungs/{rung}", get(api::rung))
+        .route("/api/lab/rungs/{rung}", get(rung_file::rung_file))
         .route("/api/lab/sessions", post(api::open))
         .route("/api/lab/sessions/{session}", get(api::find).delete(api::end))
         .route("/api/lab/sessions/{session}/steps", post(api::step))
