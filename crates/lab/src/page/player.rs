@@ -34,7 +34,7 @@ pub struct PlayerOptions {
     pub seats: usize,
     /// How many may wait for a place; one more is refused.
     pub waiting: usize,
-    /// Whoever waits and has not asked for so long has left.
+    /// A session that waits and has not asked for so long has left the queue.
     pub waits_for: Duration,
     /// A session that was not used for so long makes room for somebody who waits.
     pub free_after: Duration,
@@ -86,7 +86,7 @@ pub struct QueuePlace {
 pub enum Opened {
     /// The session is played.
     Played(Box<PlayedState>),
-    /// All places are taken. Whoever asks again in time keeps its place in the queue.
+    /// All places are taken. A session that asks again in time keeps its place in the queue.
     Waits(QueuePlace),
 }
 

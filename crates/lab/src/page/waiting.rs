@@ -1,4 +1,4 @@
-//! Who waits for a place to play, in the order in which they came.
+//! The queue of those that wait for a place to play, in the order in which they came.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ struct Waiter {
     asked: Instant,
 }
 
-/// A bounded queue. Whoever has not asked for a while has left it.
+/// A bounded queue. A session that has not asked for a while has left it.
 pub(super) struct WaitingQueue {
     waiters: Vec<Waiter>,
     most: usize,

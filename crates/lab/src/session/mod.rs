@@ -1,9 +1,9 @@
 //! A session: two buyers on one rung, its consumer where it has one, and somebody else is their scheduler,
 //! step by step.
 //!
-//! `schedule` is what can be done next, `source_lines` where in the rung's file that leads;
-//! `play` does it on the real servers, and `settle` what is left when nobody can take a step; `look` and `locks` read what is there then, as `state`; `lessons` are
-//! schedules that show something, and `diff` what the next rung changes.
+//! `schedule` is what can be done next, `source_lines` where in the rung's file that leads; `play` does it on the
+//! real servers, and `settle` what is left when nobody can take a step; `look` and `locks` read what is there then,
+//! as `state`; `lessons` are schedules that show something, and `diff` what the next rung changes.
 
 mod diff;
 mod lessons;
