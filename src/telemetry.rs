@@ -26,6 +26,7 @@ pub mod name {
     pub const ORDER_QUEUE_DEPTH_PEAK: &str = "seckill_order_queue_depth_peak";
     pub const ORDER_BATCHES_IN_FLIGHT: &str = "seckill_order_batches_in_flight";
     pub const SERVER_INFO: &str = "seckill_server_info";
+    pub const UPTIME_SECONDS: &str = "seckill_uptime_seconds";
     pub const EVENT_STREAMS: &str = "seckill_event_streams";
     pub const LOGIN_REFUSED: &str = "seckill_login_refused_total";
     pub const BREAKER_TRIPPED: &str = "seckill_breaker_tripped_total";
@@ -98,6 +99,11 @@ fn describe() {
     );
     describe_gauge!(name::ORDER_BATCHES_IN_FLIGHT, "Transactions with orders in flight.");
     describe_gauge!(name::SERVER_INFO, "1; the labels say which server this is.");
+    describe_gauge!(
+        name::UPTIME_SECONDS,
+        seconds,
+        "Since the process began, at the moment of this text: the time between two texts."
+    );
     describe_gauge!(name::EVENT_STREAMS, "Streams of events that are open.");
     describe_counter!(name::LOGIN_REFUSED, "Codes asked for or tried that a limit refused.");
     describe_counter!(name::BREAKER_TRIPPED, "How often orders of a voucher could not be written.");
@@ -215,9 +221,10 @@ pub fn order_queue(depth: usize, batches_in_flight: usize) {
 
 /// The highest values of the last 15 seconds: of the purchases under way, and of the orders that waited. They
 /// are set when the metrics are read, too.
-pub fn recent_peaks(in_flight: usize, queue_depth: usize) {
+pub fn recent_peaks(in_flight: usize, queue_depth: usize, uptime: Duration) {
     metrics::gauge!(name::PURCHASES_IN_FLIGHT_PEAK).set(in_flight as f64);
     metrics::gauge!(name::ORDER_QUEUE_DEPTH_PEAK).set(queue_depth as f64);
+    metrics::gauge!(name::UPTIME_SECONDS).set(uptime.as_secs_f64());
 }
 
 /// All metrics in the text format of Prometheus; empty before [`start_metrics`].

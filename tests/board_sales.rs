@@ -418,3 +418,26 @@ async fn look(browser: &Browser) {
         element.checkVisibility() && !(element.innerText || element.labels?.length)).length";
     assert_eq!(browser.value(unnamed).await, 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_that_sells_out_between_two_looks_is_audited_and_its_verdict_does_not_outlive_it() {
+    let world = World::new().await;
+    let begin = world.clock.now() + TimeDelta::hours(1);
+    let new = NewVoucher::free("Gone at once", 5, begin, begin + TimeDelta::days(1));
+    vouchers::create(world.database.pool(), &new, world.clock.now()).await.unwrap();
+    let address = world.serve().await;
+    let api = Api::at(world, address);
+    let browser = board(&api, "en", DESKTOP).await;
+    browser.until("document.querySelector('#sale-state').dataset.status === 'upcoming'").await;
+    browser.until_text("#figure-verdict", "not audited yet").await;
+    let gone =
+        "update seckill_vouchers set begin_time = sale_time() - interval '1 hour', stock = 0,
+                initial_stock = 0, revision = revision + 1";
+    sqlx::query(gone).execute(api.world.database.pool()).await.unwrap();
+    browser.until_text("#figure-verdict", "✓").await;
+    let more = "update seckill_vouchers set stock = 1, initial_stock = 1, revision = revision + 1";
+    sqlx::query(more).execute(api.world.database.pool()).await.unwrap();
+    browser.until("document.querySelector('#sale-state').dataset.status === 'on_sale'").await;
+    browser.until_text("#figure-verdict", "not audited yet").await;
+    browser.close().await;
+}

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use faults::{Fault, Proxy};
 use seckill::model::{Clock, VoucherId};
-use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::vouchers::{self, NewVoucher, StockChange, VoucherChange};
 use serde_json::json;
 
 use crate::storefront::{BUY, MESSAGE, visited, visited_at};
@@ -328,5 +328,51 @@ async fn the_shop_and_the_board_have_a_login_each() {
     assert_eq!(browser.value(PLACES).await, before);
     browser.open(&format!("http://{}/board", api.address)).await;
     browser.until_text("#figure-left", "4 of 5").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_whose_stock_comes_back_is_announced_and_shown_again() {
+    let world = World::new().await;
+    world.users(1).await;
+    let tea = sale(&world, "Tea for one", 1, TimeDelta::hours(-1), 0).await;
+    let api = served(world).await;
+    api.buy(1, tea.get()).await.is(201);
+    let browser = Browser::new("en", DESKTOP).await;
+    browser.open(&format!("http://{}/", api.address)).await;
+    browser.until_shown("#nothing-on").await;
+    let more = VoucherChange { stock: Some(StockChange::By(1)), ..VoucherChange::default() };
+    vouchers::change(api.world.database.pool(), tea, &more).await.unwrap();
+    browser.until_text("#new-sales", "1 sale is on again").await;
+    browser.until("!document.querySelector('#nothing-on').checkVisibility()").await;
+    assert_eq!(browser.value(&titles("vouchers")).await, json!([]));
+    browser.click("#new-sales").await;
+    assert_eq!(browser.value(&titles("vouchers")).await, json!(["Tea for one"]));
+    assert_eq!(browser.value("document.querySelector('#over').checkVisibility()").await, false);
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn older_sales_come_below_the_button_that_asks_for_them() {
+    let world = World::new().await;
+    for number in 1..=21 {
+        sale(&world, &format!("Tea {number}"), 5, TimeDelta::hours(-1), 0).await;
+    }
+    let api = served(world).await;
+    let browser = Browser::new("en", DESKTOP).await;
+    browser.open(&format!("http://{}/", api.address)).await;
+    browser.until_shown("#more-vouchers").await;
+    let place = "scrollY + document.querySelector('#more-vouchers').getBoundingClientRect().y";
+    let before = browser.value(place).await;
+    browser.click("#more-vouchers").await;
+    browser.until(&format!("{}.length === 1", titles("older-vouchers"))).await;
+    assert_eq!(browser.value(&titles("older-vouchers")).await, json!(["Tea 1"]));
+    // Nothing is older, and still the button keeps its place.
+    assert_eq!(browser.value(place).await, before);
+    browser
+        .until(
+            "!document.querySelector('#more-vouchers').checkVisibility({visibilityProperty: true})",
+        )
+        .await;
     browser.close().await;
 }

@@ -18,9 +18,13 @@ const CHOSEN = "board-voucher";
 // The sale that is watched: the one that the address names, else the one before a reload.
 let chosen = idOf(new URLSearchParams(location.search).get("voucher")) ?? idOf(tabStorage.get(CHOSEN));
 let turn = 0;
-// How its sale stood at the last reading, and the sales that were audited here.
-let statusBefore = null;
-const audited = new Set();
+// Sales that were seen before they were sold out, and not audited since.
+const unaudited = new Set();
+// Sales that were sold out at the last reading.
+const soldOut = new Set();
+// A server that refuses an audit is not asked again at once.
+const AUDIT_AGAIN_AFTER_MS = 5000;
+let auditFrom = 0;
 // What another module of this page does once a second.
 const everySecond = [];
 // What another module does with the sale that is watched.
@@ -87,9 +91,14 @@ export function showSale(voucher) {
   if (state.textContent !== text) state.textContent = text;
   state.dataset.status = status;
   figure("left", fill(texts.left_of, { left: whole.format(stock), all: whole.format(initial) }));
-  // Once, where somebody saw it sell out.
-  if (statusBefore === "on_sale" && status === "sold_out" && !audited.has(voucher.id)) audit();
-  statusBefore = status;
+  if (status !== "sold_out") {
+    // The verdict was that of the sale before its stock came back.
+    if (soldOut.delete(voucher.id)) figure("verdict", texts.not_audited);
+    unaudited.add(voucher.id);
+  } else {
+    soldOut.add(voucher.id);
+    if (unaudited.has(voucher.id) && performance.now() >= auditFrom) audit();
+  }
 }
 
 // The list of sales, and the one that is watched: the newest, where nobody chose.
@@ -115,7 +124,6 @@ function showVouchers() {
 }
 
 export function choose(id) {
-  if (chosen !== id) statusBefore = null;
   chosen = id;
   figures.watchSale(id);
   for (const listener of saleListeners) listener(null);
@@ -217,20 +225,25 @@ async function audit() {
   const [button, state, of] = [byId("audit"), byId("audit-state"), chosen];
   if (!of || button.disabled) return;
   button.disabled = true;
-  audited.add(of);
-  state.textContent = texts.auditing;
+  auditFrom = performance.now() + AUDIT_AGAIN_AFTER_MS;
+  figure("verdict", texts.auditing);
+  state.textContent = "";
   byId("audit-verdict").replaceChildren();
   const answer = await api("POST", `/api/vouchers/${of}/audit`, { token: login.token(), timeout: 60_000 });
   button.disabled = false;
+  auditFrom = performance.now() + AUDIT_AGAIN_AFTER_MS;
+  if (answer.ok) unaudited.delete(of);
   if (of !== chosen) return;
   if (!answer.ok) {
+    figure("verdict", texts.not_audited);
     state.textContent = login.refusal(answer);
     return;
   }
   const { holds, orders, distinct_users: users, stock, initial_stock: initial } = answer.body;
   figure("verdict", `${holds ? "✓" : "✗"} ${holds ? texts.all_kept : texts.some_broken}`, holds ? "kept" : "broken");
   const [all, buyers, left, first] = [orders, users, stock, initial].map((count) => whole.format(count));
-  state.textContent = fill(texts.audit_figures, { orders: all, users: buyers, stock: left, initial: first });
+  const figures = { orders: all, users: buyers, stock: left, initial: first };
+  state.textContent = fill(texts.audit_figures, { ...figures, time: time.format(new Date()) });
   byId("audit-verdict").replaceChildren(verdict.ofAudit(answer.body));
 }
 

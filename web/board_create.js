@@ -8,7 +8,7 @@ import { api, byId, texts } from "./page.js";
 // The list of sales is a second old at most.
 const LIST_IS_NEW_AFTER_MS = 1_100;
 const FORM = byId("sale-form");
-// The newest sale before a creation whose answer was lost, and what was asked for then; null: none was lost.
+// What a creation asked for whose answer was lost, and the newest sale before it; null: none was lost.
 let lost = null;
 
 async function newest() {
@@ -19,41 +19,41 @@ async function newest() {
 const isSame = (sale, voucher) =>
   ["title", "subtitle", "terms"].every((name) => sale[name] === voucher[name]) &&
   sale.stock === voucher.initial_stock &&
-  (sale.price ?? 0) === voucher.price &&
+  ["price", "value"].every((name) => (sale[name] ?? 0) === (voucher[name] ?? 0)) &&
+  (sale.pay_within_s === undefined || sale.pay_within_s === voucher.pay_within_s) &&
   ["begin_time", "end_time"].every((name) => !sale[name] || Date.parse(sale[name]) === Date.parse(voucher[name]));
 
 // The sale that was made though its answer was lost: undefined when there is none, null when nobody can say.
-async function made(sale) {
+async function made() {
   await new Promise((go) => setTimeout(go, LIST_IS_NEW_AFTER_MS));
   const list = await newest();
   if (!list) return null;
-  return list.find((voucher) => BigInt(voucher.id) > BigInt(lost.before) && isSame(sale, voucher));
+  return list.find((voucher) => BigInt(voucher.id) > BigInt(lost.before) && isSame(lost.sale, voucher));
 }
 
 // Creates `sale` unless it was created by the press before. Returns what there is to say.
 async function create(sale) {
-  const request = JSON.stringify(sale);
-  if (lost?.request !== request) {
-    const list = await newest();
-    if (!list) return texts.unreachable;
-    lost = { request, before: list[0]?.id ?? "0" };
-  } else {
-    const voucher = await made(sale);
+  if (lost) {
+    // Whatever is in the form by now.
+    const voucher = await made();
     if (voucher === null) return texts.create_unknown;
-    if (voucher) return watch(voucher);
+    if (voucher) return watch(voucher, isSame(sale, voucher) ? texts.created : texts.created_before);
   }
+  const list = await newest();
+  if (!list) return texts.unreachable;
+  lost = { sale, before: list[0]?.id ?? "0" };
   const created = await board.ask("POST", "/api/vouchers", sale);
-  if (created.ok) return watch(created.body);
+  if (created.ok) return watch(created.body, texts.created);
   if (created.status === 0) return texts.create_unknown;
   // An answer of 500 or more may be that of a database which has created it.
   if (created.status < 500) lost = null;
   return login.refusal(created);
 }
 
-function watch(voucher) {
+function watch(voucher, words) {
   lost = null;
   board.watchNew(voucher);
-  return texts.created;
+  return words;
 }
 
 FORM.addEventListener("submit", async (event) => {

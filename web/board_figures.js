@@ -8,13 +8,16 @@ import { byId, element, fill, language, tabStorage, texts } from "./page.js";
 // Latency and batches are of so many readings.
 const WINDOW = 10;
 const PEAKS = "board-peaks";
+// Sales whose peaks are kept.
+const MAX_SALES = 32;
 const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 });
 
-// The last readings, the oldest first: {at, reading}.
+// The last readings, the oldest first.
 let readings = [];
-// The highest figures since this sale is watched; a reload keeps them.
-let peaks = keptPeaks();
+// The highest figures while a sale is watched, by sale; a reload keeps them.
+const peaks = new Map(Object.entries(keptPeaks()));
+let watched = null;
 
 function keptPeaks() {
   try {
@@ -34,17 +37,16 @@ export function forgetReadings() {
   readings = [];
 }
 
-// The peaks and the plots are of one sale.
+// Each sale has peaks of its own, and a stock. The rest of the plots is the server's.
 export function watchSale(sale) {
-  if (peaks.sale === sale) return;
-  peaks = { sale };
-  tabStorage.set(PEAKS, JSON.stringify(peaks));
-  plots.forget();
+  if (watched === sale) return;
+  if (watched !== null) plots.forgetStock();
+  watched = sale;
   showPeaks();
 }
 
 // The process whose figures were read last.
-export const lastProcess = () => readings.at(-1)?.reading.process ?? null;
+export const lastProcess = () => readings.at(-1)?.process ?? null;
 
 // Where the server does not answer, nobody knows how its stores are.
 export function showStores({ status, body }) {
@@ -64,11 +66,12 @@ function inMs(seconds) {
 }
 
 export function showReading(reading, stock) {
-  const at = performance.now();
   // Another process has counted other purchases.
   if (lastProcess() !== reading.process) readings = [];
   const before = readings.at(-1);
-  readings = [...readings, { at, reading }].slice(-WINDOW - 1);
+  // The server says the same text again for a while.
+  const isNew = before?.uptime !== reading.uptime;
+  if (isNew) readings = [...readings, reading].slice(-WINDOW - 1);
   const [count, limit] = [reading.inFlightPeak, reading.limit].map((figure) => whole.format(figure));
   show("in-flight", fill(texts.of_limit, { count, limit }));
   show("queue", whole.format(reading.queuePeak));
@@ -78,9 +81,11 @@ export function showReading(reading, stock) {
     showOutcomes({}, reading.outcomes, 1);
     return;
   }
-  const seconds = (at - before.at) / 1000;
-  const now = metrics.since(before.reading, reading);
-  const lately = metrics.since(readings[0].reading, reading);
+  if (!isNew) return;
+  // By the server's own clock: an answer may have been long under way.
+  const seconds = reading.uptime - before.uptime;
+  const now = metrics.since(before, reading);
+  const lately = metrics.since(readings[0], reading);
   const orders = metrics.ordered(now.outcomes) / seconds;
   const refusals = metrics.refused(now.outcomes) / seconds;
   show("orders", whole.format(orders));
@@ -103,13 +108,19 @@ export function showReading(reading, stock) {
 }
 
 function keepPeaks(figures) {
-  for (const [name, value] of Object.entries(figures)) peaks[name] = Math.max(peaks[name] ?? 0, value);
-  tabStorage.set(PEAKS, JSON.stringify(peaks));
+  const highest = peaks.get(watched) ?? {};
+  for (const [name, value] of Object.entries(figures)) highest[name] = Math.max(highest[name] ?? 0, value);
+  // The last in the map was watched last.
+  peaks.delete(watched);
+  peaks.set(watched, highest);
+  for (const sale of [...peaks.keys()].slice(0, -MAX_SALES)) peaks.delete(sale);
+  tabStorage.set(PEAKS, JSON.stringify(Object.fromEntries(peaks)));
   showPeaks();
 }
 
 function showPeaks() {
-  for (const [id, value] of Object.entries({ orders: peaks.orders, refused: peaks.refusals })) {
+  const { orders, refusals } = peaks.get(watched) ?? {};
+  for (const [id, value] of Object.entries({ orders, refused: refusals })) {
     byId(`peak-${id}`).textContent = fill(texts.peak, { count: whole.format(value ?? 0) });
   }
 }

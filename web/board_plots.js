@@ -54,10 +54,11 @@ export function add(figures) {
   draw();
 }
 
-// Another sale has others.
-export function forget() {
-  points = [];
-  tabStorage.set(KEPT_AS, null);
+// Another sale has another stock.
+export function forgetStock() {
+  const stock = COLUMNS.indexOf("stock");
+  for (const point of points) point[stock] = null;
+  tabStorage.set(KEPT_AS, JSON.stringify(points));
   draw();
 }
 

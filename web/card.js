@@ -190,6 +190,7 @@ export class Card {
     if (this.isBusy || this.isOwned()) return;
     if (!session()) return logIn(() => this.buy());
     this.isBusy = true;
+    const scrolled = scrollY;
     this.say("");
     this.render();
     try {
@@ -202,8 +203,9 @@ export class Card {
     const hasFocus = [document.body, this.button].includes(document.activeElement);
     if (!hasFocus) return;
     if (this.button.disabled || this.action.hidden) this.message.focus({ preventScroll: true });
-    // It is above the button, and so in view in most cases; then nothing is scrolled.
-    this.message.scrollIntoView({ block: "nearest" });
+    // It is above the button, and so in view in most cases; then nothing is scrolled. Nor is it under the finger
+    // of a buyer who has scrolled on.
+    if (scrollY === scrolled) this.message.scrollIntoView({ block: "nearest" });
   }
 
   // A purchase that is sent again is made once: the server names the order that there is.

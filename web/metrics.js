@@ -3,7 +3,7 @@
 const BUYING = "/api/vouchers/{id}/orders";
 
 // What the board needs of the text:
-// {process, outcomes: {code: count}, latency, batches, inFlightPeak, limit, queuePeak, strategy}, where `process`
+// {process, uptime, outcomes: {code: count}, latency, batches, inFlightPeak, limit, queuePeak, strategy}, where `process`
 // tells one server process from another, and a histogram is
 // {buckets: [[upper bound, count up to it]…], sum, count}.
 export function read(text) {
@@ -12,6 +12,7 @@ export function read(text) {
     latency: histogram(),
     batches: histogram(),
     process: null,
+    uptime: 0,
     inFlightPeak: 0,
     limit: 0,
     queuePeak: 0,
@@ -38,6 +39,9 @@ function take(reading, name, label, value) {
       break;
     case "seckill_order_queue_depth_peak":
       reading.queuePeak = value;
+      break;
+    case "seckill_uptime_seconds":
+      reading.uptime = value;
       break;
     case "seckill_server_info":
       reading.strategy = label.strategy;

@@ -14,7 +14,7 @@ const READ_AGAIN_AFTER_MS = 2_000;
 const PLACES = { on_sale: 0, paused: 1, upcoming: 2 };
 const cards = new Map(); // by voucher
 const waiting = new Map(); // vouchers that are new since the cards were arranged, by id
-const [list, overList] = [byId("vouchers"), byId("over-vouchers")];
+const [list, overList, olderList] = ["vouchers", "over-vouchers", "older-vouchers"].map(byId);
 const more = byId("more-vouchers");
 const news = byId("new-sales");
 let isArranged = false;
@@ -33,12 +33,14 @@ function inOrder(a, b) {
 // Appends these cards to the lists, in their order.
 function append(some) {
   for (const card of some.sort(inOrder)) (place(card) === 3 ? overList : list).append(card.node);
-  const [all, over] = [cards.size, overList.childElementCount];
-  byId("nothing-yet").hidden = all > 0;
-  byId("nothing-on").hidden = all === 0 || over < all;
+  const over = overList.childElementCount;
+  byId("nothing-yet").hidden = cards.size > 0;
   byId("over").hidden = over === 0;
   setText(byId("over-count"), fill(texts.over, { count: over }));
 }
+
+// Cards among those that are over whose sale goes on: stock came back, or was added.
+const comeBack = () => [...cards.values()].filter((card) => card.node.parentElement === overList && place(card) !== 3);
 
 function makeCards(vouchers) {
   const made = vouchers.filter(({ id }) => !cards.has(id)).map((voucher) => new Card(voucher));
@@ -49,19 +51,22 @@ function makeCards(vouchers) {
   return made;
 }
 
-// Shows what waited, and brings all cards into the order of now. Returns the cards that are new.
+// Shows what waited, and brings all cards into the order of now. Returns the cards that waited.
 function arrange() {
   isArranged = true;
-  const made = makeCards([...waiting.values()]);
+  const shown = [...comeBack(), ...makeCards([...waiting.values()])];
   waiting.clear();
   append([...cards.values()]);
   announce();
-  return made;
+  return shown;
 }
 
 function announce() {
-  const count = waiting.size;
-  const text = count === 1 ? texts.new_sale : fill(texts.new_sales, { count });
+  const back = comeBack().length;
+  const count = waiting.size + back;
+  const one = back > 0 ? texts.sale_back : texts.new_sale;
+  const text = count === 1 ? one : fill(back > 0 ? texts.sales_back : texts.new_sales, { count });
+  byId("nothing-on").hidden = cards.size === 0 || [...cards.values()].some((card) => place(card) !== 3);
   if (count > 0) setText(news, text);
   news.classList.toggle("waits", count > 0);
 }
@@ -92,6 +97,8 @@ async function load() {
 
 news.addEventListener("click", () => {
   const [first] = arrange().sort(inOrder);
+  // It may be over by now.
+  if (first?.node.parentElement === overList) byId("over").open = true;
   first?.focus();
 });
 
@@ -125,12 +132,16 @@ byId("log-out").addEventListener("click", async () => {
 });
 
 more.addEventListener("click", async () => {
+  if (more.getAttribute("aria-busy") === "true") return;
+  more.setAttribute("aria-busy", "true");
   const [oldest] = [...cards.values()].sort(newestFirst).slice(-1);
   const answer = await readVouchers(oldest?.voucher.id);
+  more.removeAttribute("aria-busy");
   if (!answer.ok) return;
-  // Behind those that are there: none of them moves.
-  append(makeCards(answer.body));
-  more.hidden = !answer.headers.get("link");
+  // Below the button, so that nothing comes under the finger that pressed it.
+  olderList.append(...makeCards(answer.body).map((card) => card.node));
+  // It keeps its place, and so do the cards below it.
+  more.classList.toggle("gone", !answer.headers.get("link"));
 });
 
 // Two views at one address: `#orders`, and the vouchers.

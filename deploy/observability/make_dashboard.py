@@ -69,6 +69,7 @@ ROWS = [
         ("Servers that answer, by version and strategy", "short",
          [("count by (version, strategy) (seckill_server_info)", "{{version}} {{strategy}}"),
           ('count(up{job="seckill"} == 0) or vector(0)', "do not answer")]),
+        ("Since each process began", "s", [("seckill_uptime_seconds", "{{instance}}")]),
     ]),
 ]
 

@@ -151,7 +151,7 @@ pub fn metrics_text(purchases: &Arc<Purchases>, database: &Database) -> ReadCach
         let strategy = purchases.strategy().as_str();
         telemetry::purchase_load(strategy, instance.clone(), load.in_flight, load.limit);
         telemetry::order_queue(load.queue_depth, load.batches_in_flight);
-        telemetry::recent_peaks(load.in_flight_peak, load.queue_depth_peak);
+        telemetry::recent_peaks(load.in_flight_peak, load.queue_depth_peak, load.uptime);
         std::future::ready(Ok(telemetry::metrics_text().into()))
     })
 }

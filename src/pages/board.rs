@@ -105,7 +105,7 @@ pub fn field(id: &str, label: &str, input: Markup) -> Markup {
 /// What an operator looks at first: what is left, how fast it sells, whether every promise holds.
 fn lead(texts: &Board) -> Markup {
     html! {
-        section.lead-figures aria-label=(texts.figures) {
+        section.lead-figures aria-label=(texts.sale) {
             dl {
                 div.figure.large {
                     dt { (texts.stock_left) }

@@ -56,6 +56,7 @@ texts! {
         create: "Create the sale", "创建活动";
         creating: "Creating the sale …", "正在创建……";
         created: "The sale is created.", "活动已创建。";
+        created_before: "The sale of the press before was created after all; you are watching it. The form has changed since: press again for another sale.", "上一次点击的活动其实已经创建，现在看到的就是它。表单之后改过：再次点击会另建一个活动。";
         create_unknown: "The server did not answer. It is not known whether the sale was created: when you press again, it is looked for first.", "服务器没有响应，暂时不知道活动是否已创建；再次点击时会先查找。";
         title_wrong: "A title has 1 to 200 characters, and no control character.", "标题为 1 至 200 个字符，不含控制字符。";
         stock_wrong: "A stock is a whole number from 0 to 2,147,483,647.", "库存为 0 至 2,147,483,647 的整数。";
@@ -136,7 +137,7 @@ texts! {
         promise_orphans: "Every order has its user", "每个订单都有用户";
         promise_sale_window: "Every order within the time of the sale", "所有订单都在活动时间内";
         kept: "holds", "成立";
-        audit_figures: "{orders} orders of {users} users, {stock} left of {initial}.", "{users} 名用户共 {orders} 单，初始 {initial}，剩余 {stock}。";
+        audit_figures: "{time}: {orders} orders of {users} users, {stock} left of {initial}.", "{time}：{users} 名用户共 {orders} 单，初始 {initial}，剩余 {stock}。";
         number_wrong: "This is a whole number from {least} to {most}.", "请输入 {least} 至 {most} 的整数。";
         nodes_title: "Nodes known to the database", "数据库已知的节点";
         address: "Address", "地址";

@@ -21,6 +21,8 @@ texts! {
         over: "Over ({count})", "已结束（{count}）";
         new_sale: "1 new sale", "1 个新活动";
         new_sales: "{count} new sales", "{count} 个新活动";
+        sale_back: "1 sale is on again", "1 个活动重新开抢";
+        sales_back: "{count} sales are new or on again", "{count} 个活动新上架或重新开抢";
         more: "Older ones", "查看更多";
 
         connecting: "Connecting …", "正在连接……";
@@ -177,6 +179,7 @@ fn content(texts: &Storefront) -> Markup {
                 ul.cards #over-vouchers {}
             }
             p.more { button.quiet #more-vouchers type="button" hidden { (texts.more) } }
+            ul.cards #older-vouchers {}
         }
         section #orders-view aria-label=(texts.my_orders) hidden {
             div #orders-login {

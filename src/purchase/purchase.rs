@@ -64,6 +64,8 @@ pub struct PurchaseLoad {
     /// The highest `in_flight` and `queue_depth` of the last 15 seconds.
     pub in_flight_peak: usize,
     pub queue_depth_peak: usize,
+    /// Since it began to sell.
+    pub uptime: Duration,
 }
 
 /// Sells vouchers.
@@ -314,6 +316,7 @@ impl Purchases {
             batches_in_flight: self.order_writer.batches_in_flight(),
             in_flight_peak: self.in_flight_peak.highest(now),
             queue_depth_peak: self.order_writer.waiting_peak(),
+            uptime: now,
         }
     }
 

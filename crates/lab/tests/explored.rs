@@ -48,11 +48,13 @@ fn letters(rung: &Rung, schedule: &ExploreSchedule) -> Option<String> {
     (letters.len() <= MAX_STEPS).then_some(letters)
 }
 
-/// What a session makes of it: the promises that are broken at its end; `None` where it does not get there.
+/// What a session makes of it: the promises that are broken at its end; `None` where it does not get there, or
+/// where somebody is to go on though it is to be over.
 async fn played(
     session: &mut LabSession<'_>,
     plan: PlanOfSession,
     schedule: &str,
+    is_whole: bool,
 ) -> Option<Vec<Invariant>> {
     session.start_over(plan).await.unwrap();
     let schedule: Schedule = schedule.parse().unwrap();
@@ -60,7 +62,29 @@ async fn played(
     let state = session.state().await.unwrap();
     let mut broken: Vec<Invariant> = state.broken.iter().map(|it| it.invariant).collect();
     broken.sort();
-    (refused.is_none() && state.is_over).then_some(broken)
+    (refused.is_none() && (state.is_over || !is_whole)).then_some(broken)
+}
+
+/// The beginning of a schedule up to the step after which `promise` is seen to be broken, and what is broken then;
+/// `None` where that is never seen.
+async fn cut(
+    session: &mut LabSession<'_>,
+    plan: PlanOfSession,
+    schedule: &str,
+    promise: Invariant,
+) -> Option<ExploredSchedule> {
+    session.start_over(plan).await.unwrap();
+    let steps: Schedule = schedule.parse().unwrap();
+    for (step, letter) in steps.0.iter().zip(1..) {
+        session.step(*step).await.ok()?;
+        let mut broken: Vec<Invariant> =
+            session.state().await.unwrap().broken.iter().map(|it| it.invariant).collect();
+        if broken.contains(&promise) {
+            broken.sort();
+            return Some(ExploredSchedule { schedule: schedule[..letter].to_owned(), broken });
+        }
+    }
+    None
 }
 
 /// A schedule of an exploration that a session could play, and what explore saw it break.
@@ -78,7 +102,7 @@ async fn checked(
     let mut found = Vec::new();
     let stride = candidates.len().div_ceil(most.max(1)).max(1);
     for (schedule, broken) in candidates.into_iter().step_by(stride).take(most) {
-        match played(session, plan, schedule).await {
+        match played(session, plan, schedule, true).await {
             Some(seen) if seen == *broken => {
                 found.push(ExploredSchedule { schedule: schedule.clone(), broken: broken.clone() });
             }
@@ -115,14 +139,18 @@ async fn written(world: &World, exploration: &Exploration) -> ExploredSetting {
         let mut session = LabSession::start(world, plan).await.unwrap();
         for promise in Invariant::ALL {
             let breaks = candidates.iter().filter(|(_, broken)| broken.contains(promise));
-            for candidate in breaks.take(SOME) {
-                let one = checked(&mut session, plan, vec![candidate], 1, &mut not_playable).await;
-                let Some(one) = one.into_iter().next() else { continue };
-                if !shortest.contains(&one) {
-                    shortest.push(one);
-                }
-                break;
+            // A schedule that is longer may show it earlier.
+            let mut best: Option<ExploredSchedule> = None;
+            for (schedule, _) in breaks.take(SOME) {
+                let found = cut(&mut session, plan, schedule, *promise).await;
+                best = match (best, found) {
+                    (Some(best), Some(found)) if found.schedule.len() >= best.schedule.len() => {
+                        Some(best)
+                    }
+                    (best, found) => found.or(best),
+                };
             }
+            shortest.extend(best.filter(|best| !shortest.contains(best)));
         }
         for is_breaking in [true, false] {
             let of_kind = candidates.iter().filter(|(_, broken)| broken.is_empty() != is_breaking);
@@ -193,15 +221,16 @@ async fn what_was_explored_comes_out_the_same_when_it_is_played() {
     for rung in RUNGS {
         for setting in explored(rung) {
             let holds = setting.some.iter().find(|it| it.broken.is_empty());
-            let handful: Vec<&ExploredSchedule> = setting.shortest.iter().chain(holds).collect();
+            let shortest = setting.shortest.iter().map(|it| (it, false));
+            let handful: Vec<_> = shortest.chain(holds.map(|it| (it, true))).collect();
             if handful.is_empty() || rung.lock == LockKind::ZooKeeper {
                 continue;
             }
             let ExploredSetting { users, processes, stock, .. } = *setting;
             let plan = PlanOfSession { rung, users, processes, stock };
             let mut session = LabSession::start(&world, plan).await.unwrap();
-            for ExploredSchedule { schedule, broken } in handful {
-                let seen = played(&mut session, plan, schedule).await;
+            for (ExploredSchedule { schedule, broken }, is_whole) in handful {
+                let seen = played(&mut session, plan, schedule, is_whole).await;
                 assert_eq!(seen.as_ref(), Some(broken), "{} {}: {schedule}", rung.id, setting.from);
             }
             session.close().await;

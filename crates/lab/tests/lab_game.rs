@@ -185,7 +185,7 @@ async fn a_rung_that_writes_later_shows_no_verdict_of_the_rung_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_schedule_that_was_explored_can_be_tried() {
+async fn a_schedule_that_was_explored_can_be_tried() {
     let played = Played::new(options().await).await;
     let browser = at(&played, DESK, "rung=r18a").await;
     until_schedule(&browser, "–").await;

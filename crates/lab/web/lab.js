@@ -7,10 +7,12 @@ import * as game from "./lab_goal.js";
 import { showLanes } from "./lab_lanes.js";
 import { onLook, playThrough, showPosition, stop } from "./lab_scrubber.js";
 import { openSession, rungFile, session, takeStep } from "./lab_server.js";
-import { byId, element, fill, texts } from "./page.js";
+import { byId, element, fill, tabStorage, texts } from "./page.js";
 
 const SETTINGS = ["users", "processes", "stock"];
 const STARTING_SHOWN_AFTER_MS = 300;
+// The last address to which the reader's own steps led: a reload, or the other language, goes on with them.
+const OWN = "lab-own";
 
 let plan = null;
 // What was played: the letters, a state before each of them and one after the last, and all events.
@@ -20,20 +22,24 @@ let at = 0;
 // Whether the reader's own steps led to where the session is.
 let isOwn = true;
 let file = null;
-// One request at a time: who types fast is not overtaken. So many wait.
+// Whether the server's session is known to be where `played` ends: an answer may have been lost.
+let isKnown = false;
+// One request at a time: who types fast is not overtaken.
 let turn = Promise.resolve();
-let waiting = 0;
+// Actions that wait and begin something else. Whoever is in the queue for a session gives that up for them.
+let beginnings = 0;
 
 const rungs = new Map(texts.rungs.map((rung) => [rung.id, rung]));
 const inTurn = (action) => {
-  waiting += 1;
-  turn = turn
-    .then(() => {
-      waiting -= 1;
-      return action();
-    })
-    .catch(() => say(texts.failed));
+  turn = turn.then(action).catch(() => say(texts.failed));
   return turn;
+};
+const begin = (action) => {
+  beginnings += 1;
+  return inTurn(() => {
+    beginnings -= 1;
+    return action();
+  });
 };
 
 byId("player").dataset.session = session;
@@ -75,13 +81,14 @@ function frameNow() {
 }
 
 async function open(schedule) {
+  isKnown = false;
   const slow = setTimeout(() => say(texts.starting), STARTING_SHOWN_AFTER_MS);
   byId("player").setAttribute("aria-busy", "true");
   const answer = await openSession({ ...plan, schedule }, (place) => {
     clearTimeout(slow);
     say(fill(texts.queued, place));
     // Whoever goes on to another rung keeps the place.
-    return waiting === 0;
+    return beginnings === 0;
   });
   byId("player").setAttribute("aria-busy", "false");
   clearTimeout(slow);
@@ -91,6 +98,8 @@ async function open(schedule) {
   say(refused ? fill(texts.cannot_go_on, { why: refused }) : null);
   plan = { rung: state.rung, users: state.users, processes: state.processes, stock: state.stock };
   played = { rung: state.rung, letters: state.schedule, frames: [...frames, withEvents(state, timeline)], timeline };
+  isKnown = true;
+  if (isOwn && schedule === "") game.startHints();
   look(played.letters.length);
   return true;
 }
@@ -101,7 +110,7 @@ const withEvents = (state, timeline) => ({ ...state, events: timeline.length });
 async function step(actor) {
   if (!played || !canStep(actor)) return;
   stop();
-  if (at < played.letters.length) {
+  if (at < played.letters.length || !isKnown) {
     if (played.letters[at] === actor) return look(at + 1);
     if (await open(lettersSeen() + actor)) afterStep();
     return;
@@ -112,8 +121,14 @@ async function step(actor) {
     if (await open(played.letters + actor)) afterStep();
     return;
   }
+  isKnown = answer.ok;
   if (!answer.ok) return failed(answer, () => open(played.letters));
   const { timeline, ...state } = answer.body;
+  // A step before it was taken, and its answer lost.
+  if (state.schedule !== played.letters + actor) {
+    if (await open(state.schedule)) afterStep();
+    return;
+  }
   say(null);
   played.letters = state.schedule;
   played.frames.push(withEvents(state, timeline));
@@ -124,11 +139,10 @@ async function step(actor) {
 
 function afterStep() {
   const { broken } = frameNow();
-  const steps = played.letters.length;
-  const isNew = broken.length > 0 && !played.frames.at(-2)?.broken.length;
-  if (isOwn && isNew) {
-    const promises = broken.map((one) => one.invariant);
-    game.won(played.rung, promises, steps);
+  const before = new Set(played.frames[at - 1]?.broken.map((one) => one.invariant));
+  const news = broken.map((one) => one.invariant).filter((promise) => !before.has(promise));
+  if (isOwn && news.length) {
+    game.won(played.rung, news, at);
   } else if (!broken.length) {
     game.stepTaken();
   }
@@ -157,11 +171,13 @@ function failed(answer, again) {
 
 function say(text, again) {
   const message = byId("message");
+  // What is said again is not read out again.
+  if (text && !again && message.textContent === text) return;
   message.hidden = !text;
   message.replaceChildren(text ?? "");
   if (!again) return;
   const button = element("button", { type: "button" }, texts.try_again);
-  button.addEventListener("click", () => inTurn(again));
+  button.addEventListener("click", () => begin(again));
   message.append(" ", button);
 }
 
@@ -171,7 +187,9 @@ function look(step) {
   if (!played) return;
   at = Math.max(0, Math.min(step, played.letters.length));
   const frame = frameNow();
+  byId("lanes").classList.remove("empty");
   keepAddress();
+  if (isOwn) tabStorage.set(OWN, location.search.replace(/[?&]lang=[^&]*/, ""));
   const events = played.timeline.slice(0, frame.events);
   showLanes(frame, events, at);
   showPosition(at, played.letters.length);
@@ -201,10 +219,13 @@ function markNow() {
 
 function showVerdict() {
   const frame = frameNow();
-  const promise = frame.broken[0]?.invariant;
+  const promise = (frame.broken.find((one) => one.invariant === game.currentGoal()?.breaks) ?? frame.broken[0])
+    ?.invariant;
+  // It was broken when this was first to be seen, however many steps were taken since.
+  const count = played.frames.findIndex(({ broken }) => broken.some((one) => one.invariant === promise));
   const settings = file?.id === played.rung ? file.explored : [];
   const par = promise ? parOf(settings, promise, plan) : null;
-  game.showVerdict(frame, { own: isOwn, count: at, par });
+  game.showVerdict(frame, { own: isOwn, promise, count, par });
   const verdict = byId("verdict");
   if (!verdict.hidden) verdict.scrollIntoView({ block: "nearest" });
 }
@@ -233,6 +254,13 @@ function showRung() {
   showSettings();
 }
 
+function takeSettings(settings) {
+  for (const name of SETTINGS) {
+    plan[name] = settings[name];
+    byId(name).value = settings[name];
+  }
+}
+
 function showSettings() {
   for (const name of SETTINGS) byId(name).value = plan[name];
   game.showGoal(rungNow(), game.goalOf(rungNow(), plan), aimAt);
@@ -243,14 +271,13 @@ async function readFile() {
   if (!answer.ok) return;
   file = answer.body;
   showFile(file);
-  showExplored(file.explored, (settings, schedule) => inTurn(() => show(settings, schedule)));
+  showExplored(file.explored, (settings, schedule) => begin(() => show(settings, schedule)));
 }
 
 // Another goal: from the beginning, with its settings.
 function aimAt(lesson) {
-  inTurn(async () => {
-    for (const name of SETTINGS) plan[name] = lesson[name];
-    for (const name of SETTINGS) byId(name).value = plan[name];
+  begin(async () => {
+    takeSettings(lesson);
     game.showGoal(rungNow(), lesson, aimAt);
     byId("show-me").focus();
     await restart();
@@ -261,8 +288,10 @@ function aimAt(lesson) {
 async function show(settings, schedule) {
   stop();
   isOwn = false;
-  for (const name of SETTINGS) plan[name] = settings[name];
-  for (const name of SETTINGS) byId(name).value = plan[name];
+  const isOther = SETTINGS.some((name) => plan[name] !== settings[name]);
+  takeSettings(settings);
+  // The goal is that of the settings that are played.
+  if (isOther) showSettings();
   if (await open(schedule)) playThrough();
   byId("lanes").scrollIntoView({ block: "nearest" });
 }
@@ -282,6 +311,9 @@ async function arrive(schedule) {
   stop();
   byId("verdict").hidden = true;
   byId("schedule").value = "…";
+  // Nothing of the rung before stays in sight, however long the new one is waited for.
+  byId("lanes").classList.add("empty");
+  for (const button of document.querySelectorAll("#controls button")) button.disabled = true;
   showRung();
   await Promise.all([open(schedule), readFile()]);
   if (!played) return;
@@ -292,7 +324,7 @@ async function arrive(schedule) {
 function neighbour(distance) {
   const nth = texts.rungs.findIndex((rung) => rung.id === byId("rung").value);
   const next = texts.rungs[nth + distance];
-  if (next) inTurn(() => go(next.id));
+  if (next) begin(() => go(next.id));
 }
 
 async function changeSettings() {
@@ -324,7 +356,10 @@ onLook(look);
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input:not([type=range]), select, textarea");
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-  MOVES[event.key.toLowerCase()]?.();
+  const key = event.key.toLowerCase();
+  // A key that is held down goes through what was played, and takes no steps.
+  if (event.repeat && key !== "u" && key !== "r") return;
+  MOVES[key]?.();
 });
 for (const button of document.querySelectorAll("[data-step]")) {
   button.addEventListener("click", () => MOVES[button.dataset.step.toLowerCase()]());
@@ -333,35 +368,35 @@ byId("lease").addEventListener("click", MOVES.l);
 byId("kill").addEventListener("click", MOVES.k);
 byId("undo").addEventListener("click", MOVES.u);
 byId("redo").addEventListener("click", MOVES.r);
-byId("restart").addEventListener("click", () => inTurn(restart));
+byId("restart").addEventListener("click", () => begin(restart));
 byId("previous").addEventListener("click", MOVES.p);
 byId("next").addEventListener("click", MOVES.n);
-byId("rung").addEventListener("change", (event) => inTurn(() => go(event.target.value)));
+byId("rung").addEventListener("change", (event) => begin(() => go(event.target.value)));
 byId("hint").addEventListener("click", () => game.hint());
 byId("show-me").addEventListener("click", () => {
   const goal = game.currentGoal();
-  if (goal) inTurn(() => show(goal, goal.schedule));
+  if (goal) begin(() => show(goal, goal.schedule));
 });
 byId("ladder").addEventListener("click", (event) => {
   const link = event.target.closest("a");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  inTurn(() => go(link.dataset.rung));
+  begin(() => go(link.dataset.rung));
 });
-for (const name of SETTINGS) byId(name).addEventListener("change", () => inTurn(changeSettings));
+for (const name of SETTINGS) byId(name).addEventListener("change", () => begin(changeSettings));
 byId("settings").addEventListener("submit", (event) => event.preventDefault());
 
 function comeIn(address) {
   plan = planOf(address);
   [played, at] = [null, 0];
   const schedule = address.searchParams.get("schedule") ?? "";
-  isOwn = schedule === "";
+  isOwn = schedule === "" || tabStorage.get(OWN) === address.search.replace(/[?&]lang=[^&]*/, "");
   return arrive(schedule);
 }
 // The address as it is now: an answer that is under way will write its own.
 function comeInTurn() {
   const address = new URL(location.href);
-  inTurn(() => comeIn(address));
+  begin(() => comeIn(address));
 }
 addEventListener("popstate", comeInTurn);
 // Back from where a browser keeps pages: the session was left.

@@ -10,9 +10,11 @@ let goal = null;
 let hints = 0;
 let steps = 0;
 let timer = null;
+// The rung that is played.
+let shown = null;
 
 // By rung, and by promise there, the fewest steps that the reader needed.
-const broken = read();
+let broken = read();
 
 function read() {
   try {
@@ -23,7 +25,15 @@ function read() {
   }
 }
 
+// Another tab has broken something.
+addEventListener("storage", (event) => {
+  if (event.key !== BROKEN) return;
+  broken = read();
+  showLadder(shown);
+});
+
 export function showLadder(rung) {
+  shown = rung;
   for (const link of document.querySelectorAll("#ladder a")) {
     const isHere = link.dataset.rung === rung;
     if (isHere) link.setAttribute("aria-current", "true");
@@ -67,7 +77,7 @@ export function showGoal(rung, lesson, chooses) {
     ...(others.length ? [element("span", { class: "soft" }, texts.goal_others)] : []),
     ...others.map((one) => other(one, chooses)),
   );
-  startHints();
+  stopHints();
 }
 
 function other(lesson, chooses) {
@@ -85,10 +95,15 @@ function other(lesson, chooses) {
 
 export const currentGoal = () => goal;
 
-function startHints() {
+function stopHints() {
   clearTimeout(timer);
   [hints, steps] = [0, 0];
   byId("nudge").hidden = true;
+}
+
+// A game begins: its session is there.
+export function startHints() {
+  stopHints();
   if (goal?.breaks) timer = setTimeout(() => hint(1), HINT_AFTER_MS);
 }
 
@@ -111,6 +126,8 @@ export function hint(most = 2) {
 export function won(rung, promises, count) {
   clearTimeout(timer);
   byId("nudge").hidden = true;
+  // Another tab may have kept more meanwhile.
+  broken = read();
   const known = broken[rung] ?? {};
   for (const promise of promises) known[promise] = Math.min(known[promise] ?? Number.POSITIVE_INFINITY, count);
   broken[rung] = known;
@@ -125,15 +142,15 @@ const sentence = (text) => {
   return `${isEnglish ? text[0].toUpperCase() : text[0]}${text.slice(1)}${isEnglish ? "." : "。"}`;
 };
 
-// What came of it. `own`: the reader's own steps led there, so many of them.
-export function showVerdict(frame, { own, count, par }) {
+// What came of it. `own`: the reader's own steps led there, and `count` of them broke `promise`.
+export function showVerdict(frame, { own, promise, count, par }) {
   const verdict = byId("verdict");
   verdict.hidden = !frame.broken.length && !frame.is_over;
   verdict.className = `verdict ${frame.broken.length ? "bad" : "good"}`;
   if (!frame.broken.length) return verdict.replaceChildren(texts.kept);
   const course = `/lab/course/${frame.rung}?lang=${language}`;
   verdict.replaceChildren(
-    score(frame, own, count, par),
+    score(frame.rung, own, promise, count, par),
     ...frame.broken.map((one) =>
       element(
         "p",
@@ -149,10 +166,11 @@ export function showVerdict(frame, { own, count, par }) {
   );
 }
 
-function score(frame, own, count, par) {
+function score(rung, own, promise, count, par) {
   if (!own) return element("p", {}, texts.shown);
-  const best = bestOf(frame.rung, frame.broken[0].invariant);
-  const parts = [element("strong", {}, fill(texts.won, { steps: count }))];
+  const best = bestOf(rung, promise);
+  const isGoal = !goal?.breaks || goal.breaks === promise;
+  const parts = [element("strong", {}, fill(isGoal ? texts.won : texts.won_another, { steps: count }))];
   if (par !== null) parts.push(fill(count < par ? texts.par_beaten : texts.par, { par }));
   if (best !== null && best < count) parts.push(fill(texts.best, { best }));
   return element("p", { class: "won" }, ...parts.flatMap((part) => [part, " "]));

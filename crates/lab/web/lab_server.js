@@ -4,6 +4,8 @@ import { api, retryAfter } from "./page.js";
 
 // What an open session may take on a slow machine: servers start.
 const OPENS_WITHIN = 120_000;
+// Longer than the lab waits for a step.
+const STEPS_WITHIN = 60_000;
 const SESSIONS = "/api/lab/sessions";
 
 // Of this visit: known also when an answer is lost, and another one in a copy of the tab. (randomUUID needs TLS.)
@@ -31,7 +33,7 @@ export async function openSession(body, waits) {
 }
 
 export function takeStep(actor) {
-  return api("POST", `${SESSIONS}/${session}/steps`, { body: { actor } });
+  return api("POST", `${SESSIONS}/${session}/steps`, { body: { actor }, timeout: STEPS_WITHIN });
 }
 
 export function rungFile(rung) {

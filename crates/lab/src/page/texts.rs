@@ -32,6 +32,7 @@ texts! {
         lesson_breaks: "breaks {promise}", "打破 {promise}";
         lesson_holds: "holds", "守住";
         won: "You broke it in {steps} steps.", "你用 {steps} 步打破了它。";
+        won_another: "You broke another promise, in {steps} steps; the goal still stands.", "你用 {steps} 步打破了另一个承诺，目标还在。";
         par: "Par: {par}, the shortest that is known.", "标准杆：{par} 步，这是已知最短的。";
         par_beaten: "Par was {par}: nobody was known to do it in fewer.", "标准杆是 {par} 步：此前没有更短的。";
         best: "Your best: {best}.", "你的最好成绩：{best} 步。";
@@ -94,7 +95,7 @@ texts! {
         explored_breaks: "{breaking} break a promise", "{breaking} 个打破承诺";
         explored_all: "all there are", "全部";
         explored_bound: "with at most {bound} preemptions each", "每个最多抢占 {bound} 次";
-        explored_left_out: "{count} have steps that this page does not have", "{count} 个含有本页没有的步骤";
+        explored_left_out: "{count} cannot be played on this page", "{count} 个在本页演不了";
         explored_unpaid: "From an unpaid order: only `seckill lab explore` plays these", "从一张未支付的订单开始：只有 `seckill lab explore` 能演";
         explored_try: "Try one:", "演一个：";
         diff_previous: "What this rung changes against {rung}", "这一级相对 {rung} 改了什么";
