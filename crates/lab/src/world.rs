@@ -1,10 +1,12 @@
 //! Where the lab works: two scratch databases, a Redis, names of its own.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use faults::{FaultError, MariaDbNode, ZooKeeperNode};
@@ -12,11 +14,16 @@ use ladder::Tables;
 use private_stores::{Home, Plan, Servers};
 use redisson_lock::connection::Redis;
 use seckill::config::StoreArgs;
-use seckill::store::Database;
+use seckill::store::{Database, MigrationError};
 
 /// What is done to the lab's databases, and to those of the rungs without a safety net.
 const LAB_SQL: &str = include_str!("../../ladder/src/lab.sql");
 const BARE_SQL: &str = include_str!("../../ladder/src/bare.sql");
+
+/// How long a new scratch database may keep a connection waiting. The database makes its caches for the first
+/// one, which on a busy machine may take longer than a buyer's connection may.
+const MIGRATES_WITHIN: Duration = Duration::from_secs(30);
+const MIGRATES_AGAIN: Duration = Duration::from_millis(100);
 
 /// Users of one cell; each cell has a range of its own.
 pub(super) const USERS_PER_CELL: i64 = 1_000_000;
@@ -157,7 +164,7 @@ impl World {
         admin.close().await?;
         let url = self.database_url(tables)?;
         let database = Database::new(&url)?;
-        database.migrate().await?;
+        migrate(&database).await?;
         database.pool().execute(LAB_SQL).await?;
         if tables == Tables::Bare {
             database.pool().execute(BARE_SQL).await?;
@@ -294,6 +301,20 @@ impl World {
                 return Ok(());
             }
             cursor = next;
+        }
+    }
+}
+
+async fn migrate(database: &Database) -> Result<(), MigrationError> {
+    let deadline = Instant::now() + MIGRATES_WITHIN;
+    loop {
+        match database.migrate().await {
+            Err(MigrationError::Store(error))
+                if error.retry_may_help() && Instant::now() < deadline =>
+            {
+                sleep(MIGRATES_AGAIN).await;
+            }
+            migrated => return migrated,
         }
     }
 }

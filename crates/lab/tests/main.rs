@@ -21,6 +21,7 @@ mod lab_report;
 mod lab_rush;
 mod lab_serve;
 mod lab_session;
+mod lab_world;
 mod ladder_docs;
 mod ladder_names;
 mod screenshots;
