@@ -257,3 +257,29 @@ async fn another_goal_begins_anew_with_its_settings() {
     browser.close().await;
     played.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lanes_and_controls_are_on_the_first_screen_of_a_phone_and_the_goal_is_unfolded() {
+    let played = Played::new(options().await).await;
+    for language in ["en", "zh-CN"] {
+        let browser = Browser::new(language, PHONE).await;
+        browser.open(&format!("http://{}/lab?rung=r05a", played.api.address)).await;
+        until_schedule(&browser, "–").await;
+        let seen = "((lanes, controls) => scrollY === 0 && lanes.top + 200 <= controls.top \
+            && controls.bottom <= innerHeight)\
+            (document.querySelector('#lanes').getBoundingClientRect(), \
+             document.querySelector('#controls').getBoundingClientRect())";
+        browser.until(seen).await;
+        let settings = "document.querySelector('#settings').checkVisibility()";
+        assert_eq!(browser.value(settings).await, false);
+        browser.click("#goal-unfold").await;
+        browser.until_shown("#settings").await;
+        browser.until_shown("#goals button").await;
+        let unfolded = "document.querySelector('#goal-unfold').ariaExpanded";
+        assert_eq!(browser.value(unfolded).await, "true");
+        browser.click("#goal-unfold").await;
+        browser.until(&format!("!{settings}")).await;
+        browser.close().await;
+    }
+    played.close().await;
+}

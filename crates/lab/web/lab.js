@@ -372,6 +372,10 @@ byId("restart").addEventListener("click", () => begin(restart));
 byId("previous").addEventListener("click", MOVES.p);
 byId("next").addEventListener("click", MOVES.n);
 byId("rung").addEventListener("change", (event) => begin(() => go(event.target.value)));
+byId("goal-unfold").addEventListener("click", (event) => {
+  const isUnfolded = byId("goal-card").classList.toggle("unfolded");
+  event.currentTarget.setAttribute("aria-expanded", String(isUnfolded));
+});
 byId("hint").addEventListener("click", () => game.hint());
 byId("show-me").addEventListener("click", () => {
   const goal = game.currentGoal();

@@ -126,9 +126,12 @@ fn goal(texts: &LabTexts) -> Markup {
         }
     };
     html! {
-        section.goal aria-labelledby="goal-title" {
+        section #goal-card.goal aria-labelledby="goal-title" {
             h2 #goal-title { (texts.goal_title) }
             p #goal {}
+            button #goal-unfold type="button" aria-expanded="false" aria-controls="goal-card" {
+                (texts.goal_unfold)
+            }
             form #settings.settings {
                 fieldset {
                     legend.unseen { (texts.settings) }

@@ -25,6 +25,7 @@ texts! {
         goal: "Break “{promise}”", "打破“{promise}”";
         goal_holds: "Nothing that two buyers can do here breaks this one. Try all the same.", "两个买家怎么走都打不破这一级。不妨一试。";
         goal_others: "Here, also:", "这一级还有：";
+        goal_unfold: "Settings and other goals", "设置和其他目标";
         goal_with: "with {stock} in stock", "库存 {stock}";
         hint: "A hint", "提示";
         hint_schedule: "The schedule: {schedule}", "调度：{schedule}";
