@@ -1,6 +1,7 @@
 //! The ladder in a real browser: sessions, settings, and the two languages.
 
 use crate::lab_player::{Played, options};
+use seckill_lab::page::PlayerOptions;
 use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
 
 pub async fn until_schedule(browser: &Browser, schedule: &str) {
@@ -30,8 +31,6 @@ async fn a_run_is_clicked_to_its_break_and_its_address_shows_it_to_somebody_else
     browser.click("[data-step=B]").await;
     browser.until_text("#verdict", "Broken: one_per_user").await;
     browser.until_text("#verdict", "User 1 holds 2 orders: order 1 and order 2.").await;
-    let course = "document.querySelector('#verdict a').getAttribute('href')";
-    assert_eq!(browser.value(course).await, "/lab/course/r05a_check_then_insert?lang=en");
     let lines = "document.querySelectorAll('#timeline li').length";
     assert_eq!(browser.value(lines).await, 4);
     let address = browser.value("location.href").await.as_str().unwrap().to_owned();
@@ -57,6 +56,13 @@ async fn a_run_is_clicked_to_its_break_and_its_address_shows_it_to_somebody_else
     // The address that the teacher sent, opened afresh.
     browser.open(&address).await;
     browser.until_text("#verdict", "Broken: one_per_user").await;
+    until_schedule(&browser, "ABAB").await;
+
+    // The course has a chapter on it.
+    browser.click("#verdict a").await;
+    browser.until("location.pathname === '/lab/course/r05a_check_then_insert'").await;
+    browser.until_text("h1", "r05a").await;
+    browser.back().await;
     until_schedule(&browser, "ABAB").await;
     browser.close().await;
     played.close().await;
@@ -176,6 +182,23 @@ async fn a_session_that_ended_is_played_anew_and_a_third_tab_waits_for_its_turn(
     first.open(&format!("{page}?rung=r02")).await;
     first.until_text("#message", "You are number 1 in the queue").await;
     for browser in [first, second, third, fourth] {
+        browser.close().await;
+    }
+    played.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_queue_is_said_in_the_language_of_the_page() {
+    let full = PlayerOptions { seats: 1, waiting: 0, ..options().await };
+    let played = Played::new(full).await;
+    let page = format!("http://{}/lab?rung=r02", played.api.address);
+    let plays = Browser::new("en", DESKTOP).await;
+    plays.open(&page).await;
+    until_schedule(&plays, "–").await;
+    let refused = Browser::new("zh-CN", DESKTOP).await;
+    refused.open(&page).await;
+    refused.until_text("#message", "1 人在玩，0 人在排队：现在不能再排了").await;
+    for browser in [plays, refused] {
         browser.close().await;
     }
     played.close().await;

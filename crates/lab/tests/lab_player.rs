@@ -37,6 +37,8 @@ pub struct Played {
 
 impl Played {
     pub async fn new(options: PlayerOptions) -> Self {
+        // Why a session has failed is said in the log alone.
+        let _ = tracing_subscriber::fmt().with_env_filter("seckill_lab=warn").try_init();
         let world = World::new().await;
         let (player, thread) = Player::start(options).unwrap();
         let site = Arc::new(Site::with(seckill_lab::play::site_additions(None)));
@@ -190,6 +192,10 @@ async fn two_play_at_once_two_wait_for_their_turn_and_a_fifth_is_refused() {
     let problem = refused.problem(503, "unavailable");
     assert_eq!(problem.body["detail"], "2 people play, and 2 wait: no more can wait now");
     assert_eq!(refused.header("retry-after"), Some("5"));
+    let asks = played.api.request("POST", SESSIONS).json(&body);
+    let refused = played.api.send(asks.header("accept-language", "zh-CN")).await;
+    let problem = refused.problem(503, "unavailable");
+    assert_eq!(problem.body["detail"], "2 人在玩，2 人在排队：现在不能再排了");
     // Who plays is not disturbed, and asking again loses no place.
     let step = format!("{SESSIONS}/{}/steps", people[0].session);
     played.api.post(&step, &json!({ "actor": "A" })).await.is(200);

@@ -205,6 +205,19 @@ phrases! {
     "no lock with a lease is held whose end could still be played" => "没有还能到期的锁";
     "a schedule has at most {} steps" => "一份调度最多 {} 步";
 
+    // Why the page of the ladder has nothing to show.
+    "{} people play, and {} wait: no more can wait now" => "{} 人在玩，{} 人在排队：现在不能再排了";
+    "this session has ended, or somebody else has its place: begin another one" => "这次会话已经结束，或者位置让给了别人：请重新开始";
+    "the session has failed: begin another one" => "这次会话失败了：请重新开始";
+    "too many requests wait for a step, or the player has ended" => "等待的请求太多，或者服务正在停止";
+    "there is no rung {}; GET /lab shows all of them" => "没有 {} 这一级；GET /lab 列出所有的级";
+    "a schedule is made of A, B, C, L and K; {} is none of them" => "调度只由 A、B、C、L 和 K 组成，不能有 {}";
+    "{} must be 1 or 2, not {}" => "{} 必须是 1 或 2，不能是 {}";
+    "stock must be 0 to {}, not {}" => "stock 必须是 0 到 {}，不能是 {}";
+    "{} is not installed: run scripts/setup.sh lab, or {*}" => "没有安装 {}：运行 scripts/setup.sh lab，或者 {*}";
+    "session must be a UUID" => "session 必须是 UUID";
+    "actor must be A, B, C, L or K" => "actor 必须是 A、B、C、L 或 K";
+
     // Several of them.
     "{}, {}" => "{}、{}";
     "{} and {}" => "{} 和 {}";

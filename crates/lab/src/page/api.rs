@@ -2,11 +2,13 @@
 //! without the lab has none of this.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use uuid::Uuid;
@@ -110,6 +112,16 @@ fn told_in(headers: &HeaderMap, mut played: PlayedState) -> PlayedState {
     played
 }
 
+/// Says in the language of the request why it is refused.
+pub(super) async fn refuse_in_language(request: Request, next: Next) -> Response {
+    let language = Language::preferred(request.headers());
+    let response = next.run(request).await;
+    let Some(refused) = response.extensions().get::<Arc<ApiError>>() else { return response };
+    let said = refused.detail.as_deref().map(|detail| course::event(detail, language));
+    let Some(Cow::Owned(translated)) = said else { return response };
+    ApiError::clone(refused).detail(translated).into_response()
+}
+
 /// Takes a step.
 pub(super) async fn step(
     State(player): State<Player>,
@@ -164,6 +176,30 @@ impl From<PlayerError> for ApiError {
             // What is not installed will not be there in a second.
             PlayerError::Failed(_) => Self::unavailable().retry_after(FAILED).detail(detail),
             PlayerError::Overloaded => Self::unavailable().detail(detail),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::player::failed;
+    use super::*;
+
+    #[test]
+    fn whatever_the_player_refuses_is_said_in_chinese_too() {
+        let errors = [
+            PlayerError::Full { seats: 4, waiting: 16 },
+            PlayerError::NoSession,
+            failed(&anyhow::anyhow!("a cause")),
+            PlayerError::Overloaded,
+        ];
+        let said = errors.map(|error| error.to_string());
+        let missing = "ZooKeeper is not installed: run scripts/setup.sh lab, or apt-get install it";
+        let schedule = "AXB".parse::<Schedule>().err().map(|error| error.to_string());
+        let also = [Some(missing.to_owned()), schedule, invalid_rung("r99").detail];
+        for text in said.into_iter().chain(also.into_iter().flatten()) {
+            let translated = course::event(&text, Language::Chinese);
+            assert!(matches!(translated, Cow::Owned(_)), "{text}");
         }
     }
 }

@@ -17,6 +17,7 @@ mod waiting;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use seckill::pages::Site;
 
@@ -29,9 +30,14 @@ pub fn routes(player: Player, site: &Arc<Site>) -> Router {
     Router::new()
         .route("/lab", html::route(site))
         .merge(course::routes(site))
+        .merge(asked_by_page().route_layer(from_fn(api::refuse_in_language)))
+        .with_state(player)
+}
+
+fn asked_by_page() -> Router<Player> {
+    Router::new()
         .route("/api/lab/rungs/{rung}", get(rung_file::rung_file))
         .route("/api/lab/sessions", post(api::open))
         .route("/api/lab/sessions/{session}", get(api::find).delete(api::end))
         .route("/api/lab/sessions/{session}/steps", post(api::step))
-        .with_state(player)
 }
