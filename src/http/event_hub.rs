@@ -129,7 +129,7 @@ struct Hub {
 
 /// Counts a stream, from its beginning to its end.
 #[derive(Debug)]
-pub(super) struct StreamPermit(#[expect(dead_code, reason = "held")] (OwnedSemaphorePermit, Share));
+pub struct StreamPermit(#[expect(dead_code, reason = "held")] (OwnedSemaphorePermit, Share));
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
@@ -153,8 +153,8 @@ impl EventHub {
         }))
     }
 
-    /// Room for one more stream of `client`; `None`: there are as many as there may be.
-    pub(super) fn admit(&self, client: ClientAddress) -> Option<StreamPermit> {
+    /// Room for one more stream of `client`, whatever it is about; `None`: there are as many as there may be.
+    pub fn admit(&self, client: ClientAddress) -> Option<StreamPermit> {
         let share = self.0.by_address.take(client.0)?;
         let permit = Arc::clone(&self.0.permits).try_acquire_owned().ok()?;
         telemetry::event_stream_opened();

@@ -65,6 +65,15 @@ pub async fn find_of_voucher(
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
+/// The live orders of `voucher`.
+pub async fn count_live(pool: &PgPool, voucher: VoucherId) -> Result<i64, StoreError> {
+    let query = sqlx::query_scalar(
+        "select count(*) from orders where voucher_id = $1 and id > 0 and status in (1, 2, 3, 5)",
+    )
+    .bind(voucher.get());
+    in_time(pool, async |connection| query.fetch_one(connection).await).await
+}
+
 /// Up to `limit` orders of `user` with ids below `before`, newest first.
 pub async fn list_of_user(
     pool: &PgPool,

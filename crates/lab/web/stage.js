@@ -1,7 +1,7 @@
 // The stage. The server runs the show and tells every page of it; this page draws, and asks for the next one.
 
 import { setText } from "./format.js";
-import { api, byId, fill, texts } from "./page.js";
+import { api, byId, fill, language, texts } from "./page.js";
 import { count, Half } from "./stage_half.js";
 
 const FULL_AGAIN_MS = 5_000;
@@ -12,6 +12,7 @@ const [start, slow, against, design, link] = ["start", "slow", "against", "desig
 let show = null; // as the server says it is
 let isConnected = false;
 let isAsking = false;
+let isForbidden = false; // this page is not on the server's machine
 let pressed = null; // the button that began the show
 let beginsAt = null; // by `performance.now()`
 let stream = null;
@@ -31,7 +32,8 @@ function words() {
   if (phase === "preparing" && half.rung) return texts.preparing_rung;
   if (phase === "countdown" && crowd === "slow")
     return fill(texts.idle_slow, { users: count(half.users), stock: count(half.stock) });
-  return fill(texts[phase] ?? "", values);
+  const isCut = phase === "auditing" && half.done < half.total;
+  return fill(texts[isCut ? "auditing_early" : phase] ?? "", values);
 }
 
 function failure({ code, detail }) {
@@ -49,10 +51,12 @@ function told(next) {
   // On a phone it stands below.
   if (isNew && pressed === against) byId("other").scrollIntoView({ block: "nearest" });
   for (const [at, half] of of.entries()) halves[at].show(half, at === of.length - 1 ? words() : "");
+  // Nothing more is to come, also where there is no verdict.
+  if (!isUnderWay()) for (const half of halves) half.settle();
   if (of.length === 0) awaitShow();
   beginsAt = show.begins_in_ms === null ? null : performance.now() + show.begins_in_ms;
   countDown();
-  say(show.failure ? failure(show.failure) : "");
+  say(show.failure ? failure(show.failure) : isForbidden ? texts.forbidden : "");
   link.hidden = crowd !== "slow" || !isUnderWay() || phase === "auditing";
   if (of.length > 0) setText(link, fill(texts.slow_link, { users: count(of[0].users) }));
   renderButtons();
@@ -64,10 +68,10 @@ function awaitShow() {
 }
 
 function renderButtons() {
-  const isBusy = !isConnected || isAsking || isUnderWay();
+  const isBusy = isForbidden || !isConnected || isAsking || isUnderWay();
   for (const button of [start, slow, against]) button.disabled = isBusy;
   const isOver = show !== null && show.number > 0 && !isUnderWay();
-  setText(start, show?.number > 0 ? texts.again : texts.start);
+  start.dataset.again = String(show?.number > 0);
   // What is there to stand beside.
   const ours = show?.halves[0];
   const isBeside = show?.crowd === "rush" && Boolean(ours?.verdict);
@@ -84,6 +88,12 @@ function countDown() {
   if (left > 0) setTimeout(countDown, 100);
 }
 
+// What a problem says in the page's language; its `detail` is English.
+function refusal(problem) {
+  if (!problem) return texts.no_answer;
+  return [problem.title, language === "en" ? problem.detail : null].filter(Boolean).join(": ");
+}
+
 async function begin(button, body) {
   if (isAsking || isUnderWay()) return;
   isAsking = true;
@@ -92,7 +102,9 @@ async function begin(button, body) {
   renderButtons();
   const answer = await api("POST", "/api/stage/shows", { body });
   isAsking = false;
-  if (!answer.ok) say([answer.body?.title ?? texts.no_answer, answer.body?.detail].filter(Boolean).join(": "));
+  isForbidden = answer.status === 403;
+  if (isForbidden) say(texts.forbidden);
+  else if (!answer.ok) say(refusal(answer.body));
   renderButtons();
 }
 

@@ -6,7 +6,7 @@ import { Dots } from "./stage_dots.js";
 import { Plot } from "./stage_plot.js";
 
 const POINTS_A_SECOND = 10;
-const ALSO = ["undersold", "lost", "untold", "unexpected"];
+const ALSO = ["undersold", "lost", "untold", "unexpected", "not_made"];
 const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 });
 const seconds = new Intl.NumberFormat(language, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
@@ -50,11 +50,10 @@ export class Half {
       this.points.push(...half.points);
       this.plot.draw(this.points);
     }
-    const { verdict, stock, sold } = half;
-    this.showLeft(stock - (verdict?.sold ?? sold), stock);
+    const { verdict, stock, left } = half;
+    this.showLeft(left, stock);
     this.isSelling = !verdict && half.done > 0 && half.done < half.total;
     this.showFigures(verdict);
-    if (verdict) this.dots.settle();
     this.judge(verdict, words);
   }
 
@@ -87,6 +86,11 @@ export class Half {
     setText(this.sentence, verdict ? sentence(verdict) : words);
   }
 
+  // Nothing more is to come.
+  settle() {
+    this.dots.settle();
+  }
+
   countTo(left) {
     setText(this.countdown, left === null ? "" : String(left));
   }
@@ -103,5 +107,7 @@ function sentence(verdict) {
   };
   const also = ALSO.filter((name) => verdict[name] !== 0);
   const more = also.map((name) => fill(texts[`also_${name}`], { count: count(verdict[name]) }));
+  const reasons = verdict.reasons.map((reason) => reason.replace(/\.$/, "")).join("; ");
+  if (reasons) more.push(fill(texts.reasons, { reasons }));
   return [fill(texts.sentence, values), ...more].join(" ");
 }

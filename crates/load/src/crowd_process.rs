@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::Stdio;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
 use super::LoadError;
@@ -58,27 +58,45 @@ async fn run(
         .arg("crowd")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         // Ctrl-C is for us: it ends when we no longer read.
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(LoadError::CrowdStart)?;
-    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(mut stdin), Some(stdout), Some(stderr)) = pipes else {
         return Err(LoadError::CrowdStart(io::ErrorKind::BrokenPipe.into()));
     };
     let plan = serde_json::to_vec(plan).map_err(|error| LoadError::CrowdStart(error.into()))?;
-    stdin.write_all(&plan).await.map_err(LoadError::CrowdStart)?;
-    drop(stdin);
-    let mut lines = BufReader::new(stdout).lines();
-    let mut report = None;
-    // A line that is none of a crowd's is no report either, and that is what is said of it.
-    while let Ok(Some(line)) = lines.next_line().await {
-        match serde_json::from_str(&line) {
-            Ok(CrowdLine::Report(result)) => report = Some(result),
-            Ok(line) => hear(line),
-            Err(_) => {}
+    let working = async {
+        stdin.write_all(&plan).await.map_err(LoadError::CrowdStart)?;
+        drop(stdin);
+        let mut lines = BufReader::new(stdout).lines();
+        let mut report = None;
+        // A line that is none of a crowd's is no report either, and that is what is said of it.
+        while let Ok(Some(line)) = lines.next_line().await {
+            match serde_json::from_str(&line) {
+                Ok(CrowdLine::Report(result)) => report = Some(result),
+                Ok(line) => hear(line),
+                Err(_) => {}
+            }
         }
+        Ok(report)
+    };
+    let (report, reason) = tokio::join!(working, last_line_of(stderr));
+    let (report, status) = (report?, child.wait().await.map_err(LoadError::CrowdStart)?);
+    report.ok_or(LoadError::CrowdEnded { status, reason })
+}
+
+/// Passes on what the process says on standard error, and returns the last line of it.
+async fn last_line_of(stderr: impl AsyncRead + Unpin) -> Option<String> {
+    let mut lines = BufReader::new(stderr).lines();
+    let mut last = None;
+    while let Ok(Some(line)) = lines.next_line().await {
+        // Where nobody reads it, it is lost, and nothing else.
+        let _ = tokio::io::stderr().write_all(format!("{line}\n").as_bytes()).await;
+        last = Some(line).filter(|line| !line.trim().is_empty()).or(last);
     }
-    let status = child.wait().await.map_err(LoadError::CrowdStart)?;
-    report.ok_or(LoadError::CrowdEnded(status))
+    last
 }

@@ -85,9 +85,14 @@ pub enum LoadError {
     /// The process that makes the load could not be started, or did not take its plan.
     #[error("cannot start the process that makes the load")]
     CrowdStart(#[source] io::Error),
-    /// The process that makes the load ended without a report. Its reason is on standard error.
-    #[error("the process that makes the load gave no report and ended with {0}")]
-    CrowdEnded(std::process::ExitStatus),
+    /// The process that makes the load ended without a report.
+    #[error("the process that makes the load gave no report and ended with {status}")]
+    CrowdEnded {
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// Its reason, where it gave one: the last line on its standard error.
+        reason: Option<String>,
+    },
 }
 
 impl LoadError {
@@ -100,6 +105,6 @@ impl LoadError {
     /// Whether requests may have reached the server although no report tells of them.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
-        matches!(self, Self::WorkerDied(_) | Self::CrowdEnded(_))
+        matches!(self, Self::WorkerDied(_) | Self::CrowdEnded { .. })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::outcome::{ACCEPTED, ALREADY_BOUGHT, NOT_SENT, ORDER_IN_PROGRESS, ORDERED};
+use super::outcome::{ACCEPTED, ALREADY_BOUGHT, NO_ANSWER, NOT_SENT, ORDER_IN_PROGRESS, ORDERED};
 
 /// What one buyer knows so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,12 +13,14 @@ use super::outcome::{ACCEPTED, ALREADY_BOUGHT, NOT_SENT, ORDER_IN_PROGRESS, ORDE
 pub(crate) enum BuyerState {
     /// Nothing yet, or only that another attempt is under way.
     Waiting = 0,
-    /// An attempt was refused, or not answered.
+    /// An attempt was refused.
     Refused = 1,
+    /// An attempt was told that there is an order, and none was told yes: the yes comes later, or never.
+    HasOrder = 2,
     /// One attempt was told yes.
-    Bought = 2,
+    Bought = 3,
     /// More than one was.
-    BoughtAgain = 3,
+    BoughtAgain = 4,
 }
 
 impl BuyerState {
@@ -26,7 +28,8 @@ impl BuyerState {
         match byte {
             0 => Self::Waiting,
             1 => Self::Refused,
-            2 => Self::Bought,
+            2 => Self::HasOrder,
+            3 => Self::Bought,
             _ => Self::BoughtAgain,
         }
     }
@@ -48,16 +51,16 @@ impl Progress {
         Self { buyers: (0..count).map(|_| AtomicU8::new(0)).collect(), ..Self::default() }
     }
 
-    /// Requests that have their outcome.
+    /// Requests that have their outcome. Whoever reads it after [`Self::ordered`] finds no fewer here.
     #[must_use]
     pub fn done(&self) -> u64 {
-        self.done.load(Ordering::Relaxed)
+        self.done.load(Ordering::Acquire)
     }
 
     /// Those of them that were told yes.
     #[must_use]
     pub fn ordered(&self) -> u64 {
-        self.ordered.load(Ordering::Relaxed)
+        self.ordered.load(Ordering::Acquire)
     }
 
     /// A request of this buyer has this outcome.
@@ -71,15 +74,19 @@ impl Progress {
                     state.store(BuyerState::BoughtAgain as u8, Ordering::Relaxed);
                 }
             }
-            // The other attempt decides.
-            Some(_) if [ORDER_IN_PROGRESS, ALREADY_BOUGHT, NOT_SENT].contains(&outcome) => {}
+            // Nobody spoke, or the other attempt decides.
+            Some(_) if [ORDER_IN_PROGRESS, NO_ANSWER, NOT_SENT].contains(&outcome) => {}
+            Some(state) if outcome == ALREADY_BOUGHT => {
+                state.fetch_max(BuyerState::HasOrder as u8, Ordering::Relaxed);
+            }
             Some(state) => {
                 state.fetch_max(BuyerState::Refused as u8, Ordering::Relaxed);
             }
             None => {}
         }
-        self.ordered.fetch_add(u64::from(is_yes), Ordering::Relaxed);
-        self.done.fetch_add(1, Ordering::Relaxed);
+        // In this order: no looker sees more yeses than requests that are over.
+        self.done.fetch_add(1, Ordering::Release);
+        self.ordered.fetch_add(u64::from(is_yes), Ordering::Release);
     }
 }
 
@@ -110,6 +117,8 @@ pub struct BuyerChanges {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub has_order: Vec<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bought: Vec<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bought_again: Vec<u32>,
@@ -120,6 +129,7 @@ impl BuyerChanges {
         match state {
             BuyerState::Waiting => {}
             BuyerState::Refused => self.refused.push(buyer),
+            BuyerState::HasOrder => self.has_order.push(buyer),
             BuyerState::Bought => self.bought.push(buyer),
             BuyerState::BoughtAgain => self.bought_again.push(buyer),
         }
@@ -150,6 +160,23 @@ mod tests {
         assert_eq!((seen.refused, seen.bought, seen.bought_again), (vec![], vec![0], vec![3]));
         assert_eq!(states.changes(&progress), BuyerChanges::default());
         assert_eq!((progress.done(), progress.ordered()), (8, 4));
+    }
+
+    #[test]
+    fn who_has_an_order_is_told_apart_from_a_yes_and_silence_is_no_refusal() {
+        let (progress, mut states) = (Progress::of_buyers(3), BuyerStates::default());
+        // The refusal is heard before the yes that it is for.
+        progress.add(0, "already_bought");
+        progress.add(1, "no_answer");
+        progress.add(2, "not_sent");
+        let has_order = BuyerChanges { has_order: vec![0], ..Default::default() };
+        assert_eq!(states.changes(&progress), has_order);
+        // One yes is no second one.
+        progress.add(0, "ordered");
+        progress.add(0, "already_bought");
+        let bought = BuyerChanges { bought: vec![0], ..Default::default() };
+        assert_eq!(states.changes(&progress), bought);
+        assert_eq!((progress.done(), progress.ordered()), (5, 1));
     }
 
     #[test]

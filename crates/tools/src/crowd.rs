@@ -56,12 +56,13 @@ pub async fn run_on(
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (begun, mut seen) = (Instant::now(), BuyerStates::default());
     let mut line = || match plan.tells_buyers {
-        true => CrowdLine::Told(BuyersTold {
-            at_ms: begun.elapsed().as_millis() as u64,
-            done: progress.done(),
-            ordered: progress.ordered(),
-            changes: seen.changes(&progress),
-        }),
+        true => {
+            let at_ms = begun.elapsed().as_millis() as u64;
+            // In this order: no yes is counted whose buyer or whose request is not.
+            let ordered = progress.ordered();
+            let changes = seen.changes(&progress);
+            CrowdLine::Told(BuyersTold { at_ms, done: progress.done(), ordered, changes })
+        }
         false => CrowdLine::Progress { done: progress.done(), total: plan.total() },
     };
     let result = loop {

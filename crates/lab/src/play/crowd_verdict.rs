@@ -40,6 +40,9 @@ pub(super) struct CrowdVerdict {
     pub latency_ms: Option<LatencyMs>,
     /// The books of the voucher, other buyers' orders included.
     pub audit: AuditBody,
+    /// What is wrong, a sentence each.
+    #[serde(skip)]
+    pub sentences: Vec<String>,
 }
 
 impl CrowdVerdict {
@@ -62,6 +65,7 @@ impl CrowdVerdict {
             latency_ms: crowd.latency_ms,
             outcomes: told.outcomes,
             audit,
+            sentences: verdict.sentences(),
         }
     }
 }

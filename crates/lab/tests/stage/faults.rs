@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use super::{SCREEN, page, server, stage};
+use super::{SCREEN, dots, page, server, stage};
 use testkit::processes::{descendants_of, send};
 use testkit::shop::private_server::PrivateServer;
 use testkit::shop::web_driver::Browser;
@@ -74,6 +74,8 @@ async fn a_crowd_that_dies_is_told_in_a_sentence_and_there_is_another_one() {
     let browser = in_the_middle(&server).await;
     send(process(&server, "crowd").unwrap(), Signal::SIGKILL);
     browser.until_text("#message", "The process that sends the crowd has died").await;
+    // What nobody was told stays open.
+    assert!(browser.value(&dots("ours", "waiting")).await.as_u64().unwrap() > 0);
     browser.click("#start").await;
     browser.until_text("#ours .sentence", "40 sold. 0 too many. 0 twice. 1,160 refused.").await;
     browser.until("document.querySelector('#message').hidden").await;
@@ -152,7 +154,7 @@ async fn a_design_that_cannot_be_had_here_says_how_to_get_it_and_ours_stays() {
     browser.until_shown("#ours[data-holds=true]").await;
     browser.value("document.querySelector('#design').value = 'r17_zookeeper'").await;
     browser.click("#against").await;
-    browser.until_text("#message", "This design cannot be had on this machine: ").await;
+    browser.until_text("#message", "This design cannot run on this machine: ").await;
     browser.until_text("#message", "is not installed: run scripts/setup.sh lab").await;
     browser.until_shown("#ours[data-holds=true]").await;
     browser.click("#start").await;

@@ -27,7 +27,7 @@ async fn who_buys_among_a_slow_crowd_is_told_the_place() {
     buyer.until("[...document.querySelectorAll('.buy')].some(it => it.checkVisibility() && !it.disabled)").await;
     buyer.click(".buy").await;
     buyer
-        .until("/It is yours.*You were number [1-9][0-9]* of 40\\./.test(document.body.innerText)")
+        .until("/It is yours\\. Order [0-9]+\\. You were among the first [1-9][0-9]* of 40\\./.test(document.body.innerText)")
         .await;
     // The sale has one order that is not the crowd's, and the audit counts it.
     stage.until_text("#ours .sentence", "40 sold. 0 too many. 0 twice. 61 refused.").await;
@@ -36,7 +36,7 @@ async fn who_buys_among_a_slow_crowd_is_told_the_place() {
     buyer.close().await;
 }
 
-/// The place is told to the buyer of the order alone.
+/// The place is told to the buyer of the order alone, and it counts all orders that are there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_place_is_the_buyers_own() {
     let server = server(20, 5).await;
@@ -54,10 +54,13 @@ async fn a_place_is_the_buyers_own() {
         let answer = request.bearer_auth(token).send().await.unwrap();
         (answer.status().as_u16(), answer.json::<serde_json::Value>().await.unwrap())
     };
-    for (path, buyer, place) in [(&places[0], &one, 1), (&places[1], &other, 2)] {
+    for (path, buyer, among_first) in [(&places[0], &one, 2), (&places[1], &other, 2)] {
         let (status, body) = ask(path, buyer).await;
-        assert_eq!((status, &body["place"], &body["of"]), (200, &place.into(), &5.into()));
-        assert_eq!(body["text"], format!("You were number {place} of 5."));
+        assert_eq!(
+            (status, &body["among_first"], &body["of"]),
+            (200, &among_first.into(), &5.into())
+        );
+        assert_eq!(body["text"], format!("You were among the first {among_first} of 5."));
     }
     assert_eq!(ask(&places[0], &other).await.0, 404);
     assert_eq!(ask(&places[0], "").await.0, 401);

@@ -92,7 +92,7 @@ async fn create(
     let title = in_language(
         Language::preferred(&headers),
         "On the stage: 100 yuan for 80",
-        "舞台：100 元券仅售 80 元",
+        "演示：100 元券仅售 80 元",
     );
     let started = stage.start(NewShow { crowd: body.crowd, against, title });
     let number = started.ok_or(ApiError::new(Code::Added(&CROWD_IN_PROGRESS)))?;

@@ -1,4 +1,4 @@
-//! How early an order of the shop was among those of its sale.
+//! How early a buyer of the shop was.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -11,17 +11,18 @@ use seckill::http::auth::Session;
 use seckill::http::problem::Code;
 use seckill::http::{ApiError, Language};
 use seckill::model::OrderId;
-use seckill::store::{StoreError, orders};
+use seckill::store::orders;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct PlaceQuery {
     order: String,
 }
 
-/// The place of an order.
+/// How early an order was.
 #[derive(Debug, Serialize)]
 pub(super) struct PlaceBody {
-    place: i64,
+    /// No more orders than these were made before it, and itself.
+    among_first: i64,
     /// As many as were put on sale.
     of: i32,
     /// The same as a sentence.
@@ -41,18 +42,13 @@ pub(super) async fn find(
     let pool = app.database.pool();
     let order = orders::find(pool, id, Some(session.user)).await?.ok_or_else(not_found)?;
     let sale = app.purchases.sale(order.voucher_id).await?.ok_or_else(not_found)?;
-    let place: i64 = sqlx::query_scalar(
-        "select count(*) from orders where voucher_id = $1 and id <= $2 and status in (1, 2, 3, 5)",
-    )
-    .bind(order.voucher_id.get())
-    .bind(id.get())
-    .fetch_one(pool)
-    .await
-    .map_err(StoreError::from)?;
+    // Of all orders that are there: one with a smaller number may come later, so that a count of those below
+    // this one would promise too much.
+    let among_first = orders::count_live(pool, order.voucher_id).await?;
     let of = sale.voucher.initial_stock;
     let text = match Language::preferred(&headers) {
-        Language::English => format!("You were number {place} of {of}."),
-        Language::Chinese => format!("您是 {of} 张中的第 {place} 张。"),
+        Language::English => format!("You were among the first {among_first} of {of}."),
+        Language::Chinese => format!("您在前 {among_first} 名之内，共 {of} 张。"),
     };
-    Ok(Json(PlaceBody { place, of, text }))
+    Ok(Json(PlaceBody { among_first, of, text }))
 }

@@ -1,10 +1,11 @@
 //! The two that sell in a show: this server, and a rung of the ladder.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::show::{Show, ShowFailure, ShowHalf, ShowPhase};
 use super::verdict::ShowVerdict;
@@ -16,15 +17,18 @@ use crate::rush::{RungSale, RushOptions};
 use crate::world::World;
 use ladder::Rung;
 use load::crowd::{BuyersTold, CrowdPlan, CrowdReport};
-use load::crowd_process;
+use load::outcome::{NO_ANSWER, NOT_SENT};
+use load::{LoadError, crowd_process};
 use seckill::http::App;
-use seckill::model::{Clock, VoucherId};
+use seckill::model::{Clock, SaleStatus, VoucherId};
 use seckill::store::vouchers::{self, NewVoucher};
 
 /// From the last attempt to the end of the sale, for buyers in the shop.
 const OPEN_FOR: TimeDelta = TimeDelta::minutes(5);
 /// After so long no further attempt begins: some rungs are that slow.
-const NO_MORE_AFTER: Duration = Duration::from_secs(60);
+const NO_MORE_AFTER: Duration = Duration::from_secs(180);
+/// How often the stock is looked at for what people buy beside the crowd.
+const STOCK_EVERY: Duration = Duration::from_millis(250);
 
 /// The crowd of a show: the same for both halves.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +46,10 @@ pub(super) struct ShowCrowd {
 impl ShowCrowd {
     pub(super) fn half(&self, run: u64, rung: Option<&'static str>) -> ShowHalf {
         ShowHalf::new(run, rung, self.users, self.stock, self.attempts)
+    }
+
+    fn total(&self) -> u64 {
+        u64::from(self.users) * self.attempts as u64
     }
 
     fn plan(&self, plan: CrowdPlan) -> CrowdPlan {
@@ -69,6 +77,22 @@ fn failed(code: &'static str) -> impl Fn(anyhow::Error) -> ShowFailure {
     }
 }
 
+/// A crowd that was not sent: it says why, or died.
+fn crowd_failed(error: LoadError) -> ShowFailure {
+    let reason = match &error {
+        LoadError::CrowdEnded { reason, .. } => reason.clone(),
+        _ => Some(error.to_string()),
+    };
+    tracing::warn!("the crowd of a show failed: {:#}", anyhow::Error::from(error));
+    match reason {
+        Some(line) => {
+            let detail = line.trim().trim_start_matches("seckill: ").to_owned();
+            ShowFailure { code: "crowd", detail }
+        }
+        None => ShowFailure { code: "crowd_died", detail: String::new() },
+    }
+}
+
 /// A rung that cannot be had here, or whose servers are gone.
 fn rung_failed(error: anyhow::Error) -> ShowFailure {
     match missing(&error) {
@@ -89,9 +113,12 @@ impl ShowSeller {
             show.half().voucher = Some(voucher);
         });
         let plan = crowd.plan(site.plan(voucher, &buyers, crowd.attempts, crowd.seed));
-        let report = self.send(plan, begins_at).await.map_err(failed("crowd"))?;
+        let report = tokio::select! {
+            report = self.send(plan, begins_at) => report?,
+            never = self.watch_stock(voucher) => match never {},
+        };
         let judged = site.judge(voucher, &buyers, &report).await.map_err(failed("audit"))?;
-        self.end_half(ShowVerdict::ours(&judged, &report));
+        self.end_half(ShowVerdict::ours(&judged, &report, crowd.total()));
         Ok(())
     }
 
@@ -141,9 +168,9 @@ impl ShowSeller {
             arrive_within_ms: None,
             tells_buyers: false,
         });
-        let report = self.send(plan, begins_at).await.map_err(rung_failed)?;
+        let report = self.send(plan, begins_at).await?;
         let rush = sale.judged(crowd.seed, &report).await.map_err(rung_failed)?;
-        self.end_half(ShowVerdict::of_rung(&rush, &report));
+        self.end_half(ShowVerdict::of_rung(&rush, &report, crowd.total()));
         Ok(())
     }
 
@@ -153,13 +180,44 @@ impl ShowSeller {
     }
 
     /// Sends the crowd when the sale begins, and shows what its buyers are told.
-    async fn send(&self, plan: CrowdPlan, begins_at: Instant) -> anyhow::Result<CrowdReport> {
+    async fn send(&self, plan: CrowdPlan, begins_at: Instant) -> Result<CrowdReport, ShowFailure> {
         sleep_until(begins_at).await;
         self.update(ShowPhase::Selling, |show| show.begins_at = None);
         let hear = |told: BuyersTold| self.watchers.update(|show| show.half().hear(&told));
-        let report = crowd_process::send_telling(self.crowds.exe(), &plan, hear).await?;
-        self.update(ShowPhase::Auditing, |show| show.half().close());
+        let sent = crowd_process::send_telling(self.crowds.exe(), &plan, hear).await;
+        let report = sent.map_err(crowd_failed)?;
+        let told = report.told();
+        let made: u64 = told.outcomes.values().sum();
+        let silent = told.count(NO_ANSWER) + told.count(NOT_SENT);
+        self.update(ShowPhase::Auditing, |show| {
+            // Otherwise nobody knows of those who wait.
+            if made == plan.total() && silent == 0 {
+                show.half().close();
+            }
+        });
         Ok(report)
+    }
+
+    /// Shows what people buy beside the crowd.
+    async fn watch_stock(&self, voucher: VoucherId) -> Infallible {
+        let mut tick = interval(STOCK_EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tick.tick().await;
+            let Ok(Some(sale)) = self.app.purchases.sale(voucher).await else { continue };
+            let status = sale.status_at(self.app.purchases.clock().now());
+            let left = match status {
+                SaleStatus::SoldOut => 0,
+                _ => sale.voucher.stock.max(0).unsigned_abs(),
+            };
+            let left = Some(u64::from(left));
+            if self
+                .watchers
+                .look(|show| show.halves.last().is_some_and(|half| half.known_left != left))
+            {
+                self.watchers.update(|show| show.half().known_left = left);
+            }
+        }
     }
 
     fn update(&self, phase: ShowPhase, change: impl FnOnce(&mut Show)) {

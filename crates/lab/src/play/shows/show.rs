@@ -83,6 +83,8 @@ pub(super) struct ShowHalf {
     pub(super) done: u64,
     /// Yeses so far.
     pub(super) sold: u64,
+    /// Vouchers left by what the server knows: people may buy beside the crowd.
+    pub(super) known_left: Option<u64>,
     /// One a buyer.
     pub(super) dots: Vec<Dot>,
     /// Answers and yeses in each tenth of a second since the first answer.
@@ -108,6 +110,7 @@ impl ShowHalf {
             total: u64::from(users) * attempts as u64,
             done: 0,
             sold: 0,
+            known_left: None,
             dots: vec![Dot::Waiting; users as usize],
             points: Vec::new(),
             first_ms: None,
@@ -121,6 +124,10 @@ impl ShowHalf {
         let left = self.stock.saturating_sub(self.sold) as usize;
         (self.done, self.sold) = (told.done, told.ordered);
         let changes = &told.changes;
+        // An order whose yes nobody heard is none of the yeses that are counted.
+        for buyer in &changes.has_order {
+            self.set(*buyer, Dot::Bought);
+        }
         for (at, buyer) in changes.bought.iter().enumerate() {
             self.set(*buyer, if at < left { Dot::Bought } else { Dot::Wrong });
         }
@@ -151,7 +158,17 @@ impl ShowHalf {
         }
     }
 
-    /// Every attempt is over: who waits goes away empty.
+    /// Vouchers left, as they are shown: below zero what was sold beyond the stock.
+    pub(super) fn left(&self) -> i64 {
+        let after = |sold: i64| self.stock.cast_signed() - sold;
+        match (&self.verdict, self.known_left) {
+            (Some(verdict), _) => after(verdict.sold),
+            (None, Some(left)) => after(self.sold.cast_signed()).min(left.cast_signed()),
+            (None, None) => after(self.sold.cast_signed()),
+        }
+    }
+
+    /// Every attempt was answered: who waits goes away empty.
     pub(super) fn close(&mut self) {
         for dot in &mut self.dots {
             if *dot == Dot::Waiting {
@@ -214,7 +231,7 @@ mod tests {
 
     fn told(at_ms: u64, done: u64, bought: &[u32], again: &[u32], ordered: u64) -> BuyersTold {
         let (bought, bought_again) = (bought.to_vec(), again.to_vec());
-        let changes = BuyerChanges { refused: Vec::new(), bought, bought_again };
+        let changes = BuyerChanges { bought, bought_again, ..Default::default() };
         BuyersTold { at_ms, done, ordered, changes }
     }
 
@@ -230,9 +247,30 @@ mod tests {
         assert_eq!((half.sold, half.done), (5, 5));
         half.close();
         assert_eq!(half.dots[4..], [Refused, Refused]);
+        // Who has an order of which nobody heard is no yes, and takes no voucher from those who are.
+        let has_order = BuyerChanges { has_order: vec![0], ..Default::default() };
+        let mut half = ShowHalf::new(1, None, 2, 1, 1);
+        half.hear(&BuyersTold { at_ms: 0, done: 1, ordered: 0, changes: has_order });
+        half.hear(&told(50, 2, &[0], &[], 1));
+        assert_eq!((&half.dots[..], half.left()), (&[Bought, Waiting][..], 0));
+        let mut half = ShowHalf::new(1, None, 6, 2, 1);
+        half.dots.fill(Bought);
         // A buyer who is none is nobody's dot.
         half.hear(&told(100, 6, &[6, u32::MAX], &[9], 5));
         assert_eq!(half.dots.len(), 6);
+    }
+
+    #[test]
+    fn what_others_buy_is_gone_from_what_is_left() {
+        let mut half = ShowHalf::new(1, None, 6, 4, 1);
+        assert_eq!(half.left(), 4);
+        half.hear(&told(0, 1, &[0], &[], 1));
+        for (known, left) in [(Some(4), 3), (Some(3), 3), (Some(1), 1), (Some(0), 0), (None, 3)] {
+            half.known_left = known;
+            assert_eq!(half.left(), left, "{known:?}");
+        }
+        half.hear(&told(50, 6, &[1, 2, 3, 4, 5], &[], 6));
+        assert_eq!(half.left(), -2);
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(super) struct ShowVerdict {
     /// Whether every promise was kept.
     holds: bool,
     /// Orders in the database.
-    sold: i64,
+    pub(super) sold: i64,
     /// Orders beyond the stock.
     oversold: i64,
     /// Orders beyond one per user.
@@ -26,8 +26,12 @@ pub(super) struct ShowVerdict {
     untold: i64,
     /// Attempts without a proper answer.
     unexpected: u64,
-    /// Attempts that made no order.
+    /// Attempts that were told no.
     refused: u64,
+    /// Attempts that were never made: the time was up.
+    not_made: u64,
+    /// What the judge says is wrong, where no figure above does.
+    reasons: Vec<String>,
     /// From the first attempt to the last answer.
     elapsed_ms: f64,
     /// Of all answers, from when each attempt was due.
@@ -35,14 +39,18 @@ pub(super) struct ShowVerdict {
     p99_ms: Option<f64>,
 }
 
-fn refused(report: &CrowdReport) -> u64 {
+/// How many attempts were told no, and how many were not made.
+fn refused_and_not_made(report: &CrowdReport, total: u64, unexpected: u64) -> (u64, u64) {
     let told = report.told();
-    told.outcomes.values().sum::<u64>() - told.count(ORDERED) - told.count(ACCEPTED)
+    let made: u64 = told.outcomes.values().sum();
+    let yes = told.count(ORDERED) + told.count(ACCEPTED);
+    (made.saturating_sub(yes + unexpected), total.saturating_sub(made))
 }
 
 impl ShowVerdict {
-    /// On this server, at whose sale others may have bought, too.
-    pub(super) fn ours(verdict: &CrowdVerdict, report: &CrowdReport) -> Self {
+    /// On this server, at whose sale others may have bought, too. The crowd was to make `total` attempts.
+    pub(super) fn ours(verdict: &CrowdVerdict, report: &CrowdReport, total: u64) -> Self {
+        let (refused, not_made) = refused_and_not_made(report, total, verdict.unexpected);
         Self {
             holds: verdict.holds,
             sold: verdict.audit.orders,
@@ -52,15 +60,19 @@ impl ShowVerdict {
             lost: verdict.lost,
             untold: verdict.untold,
             unexpected: verdict.unexpected,
-            refused: refused(report),
+            refused,
+            not_made,
+            reasons: verdict.sentences.clone(),
             elapsed_ms: verdict.elapsed_ms,
             p50_ms: verdict.latency_ms.map(|latency| latency.p50),
             p99_ms: verdict.latency_ms.map(|latency| latency.p99),
         }
+        .with_reasons_if_needed()
     }
 
     /// On a rung.
-    pub(super) fn of_rung(rush: &RushReport, report: &CrowdReport) -> Self {
+    pub(super) fn of_rung(rush: &RushReport, report: &CrowdReport, total: u64) -> Self {
+        let (refused, not_made) = refused_and_not_made(report, total, rush.unexpected);
         let missing = rush.written_later.map_or(0, |later| later.missing);
         Self {
             holds: rush.holds,
@@ -71,10 +83,24 @@ impl ShowVerdict {
             lost: rush.lost.max(missing),
             untold: 0,
             unexpected: rush.unexpected,
-            refused: refused(report),
+            refused,
+            not_made,
+            reasons: rush.witnesses.clone(),
             elapsed_ms: rush.elapsed_ms,
             p50_ms: rush.latency_ms.map(|latency| latency.p50),
             p99_ms: rush.latency_ms.map(|latency| latency.p99),
         }
+        .with_reasons_if_needed()
+    }
+
+    /// The judge's sentences go where the figures say what is wrong, or nothing is.
+    fn with_reasons_if_needed(mut self) -> Self {
+        let Self { oversold, duplicates, undersold, lost, untold, .. } = self;
+        let is_said =
+            [oversold, duplicates, undersold, lost, untold].iter().any(|count| *count != 0);
+        if self.holds || is_said {
+            self.reasons.clear();
+        }
+        self
     }
 }

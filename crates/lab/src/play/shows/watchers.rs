@@ -147,7 +147,7 @@ struct HalfEvent {
     voucher_id: Option<VoucherId>,
     total: u64,
     done: u64,
-    sold: u64,
+    left: i64,
     verdict: Option<ShowVerdict>,
     /// Buyers, by index.
     refused: Vec<u32>,
@@ -184,7 +184,7 @@ impl SeenHalf {
             voucher_id: half.voucher,
             total: half.total,
             done: half.done,
-            sold: half.sold,
+            left: half.left(),
             verdict: half.verdict.clone(),
             refused,
             bought,
@@ -240,7 +240,7 @@ mod tests {
                 (&half["is_whole"], half["bought"].as_array().unwrap().len()),
                 (&true.into(), 30)
             );
-            assert_eq!((&half["sold"], &half["users"]), (&30.into(), &100.into()));
+            assert_eq!((&half["left"], &half["users"]), (&70.into(), &100.into()));
             assert_eq!(half["points"].as_array().unwrap().len(), 10);
             let none = timeout(Duration::ZERO, watcher.shows.changed()).await;
             assert!(none.is_err(), "there is nothing more");
