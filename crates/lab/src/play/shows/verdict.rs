@@ -104,3 +104,29 @@ impl ShowVerdict {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use load::told::Told;
+
+    #[test]
+    fn silence_is_no_refusal_and_what_was_not_made_is_counted_apart() {
+        let outcomes = [("ordered", 2), ("accepted", 1), ("sold_out", 4), ("no_answer", 2)];
+        let outcomes = outcomes.into_iter().chain([("http_500", 1)]);
+        let outcomes = outcomes.map(|(code, count)| (code.to_owned(), count)).collect();
+        let told = Told { outcomes, ..Told::default() };
+        let report = CrowdReport {
+            sent: 10,
+            told_at: [("/p".into(), told)].into(),
+            connections: 1,
+            elapsed_ms: 1.0,
+            answers_per_s: 0.0,
+            latency_ms: None,
+            latency_ordered_ms: None,
+        };
+        for (total, not_made) in [(10, 0), (12, 2)] {
+            assert_eq!(refused_and_not_made(&report, total, 3), (4, not_made));
+        }
+    }
+}
