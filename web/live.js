@@ -35,14 +35,66 @@ export async function readVouchers(before = null) {
 // A little more or less, so that those who wait together do not ask together.
 const about = (ms) => ms * (0.8 + 0.4 * Math.random());
 
+// Keeps a stream of `url` while somebody looks at the page; one that is silent for too long is opened again.
+// `events` has what hears the data of each kind of event. `opened`, `silent`, `failed` (whether there was no
+// room, then it is tried again after `againAfterMs`) and `closed` are told of the stream.
+export function keepStream({ url, events, againAfterMs, opened, silent, failed, closed }) {
+  let stream = null;
+  let streamTimer = 0;
+  let silenceTimer = 0;
+
+  function isAlive() {
+    clearTimeout(silenceTimer);
+    silenceTimer = setTimeout(() => {
+      open();
+      silent();
+    }, SILENT_AFTER_MS);
+  }
+
+  function open() {
+    clearTimeout(streamTimer);
+    stream?.close();
+    const next = new EventSource(url);
+    stream = next;
+    next.addEventListener("open", () => {
+      isAlive();
+      opened();
+    });
+    for (const [kind, hear] of Object.entries(events)) {
+      next.addEventListener(kind, (event) => {
+        isAlive();
+        hear(JSON.parse(event.data));
+      });
+    }
+    next.addEventListener("error", () => {
+      if (stream !== next) return;
+      clearTimeout(silenceTimer);
+      // Closed: refused, there is no room. Otherwise the browser connects again when `retry` says.
+      const isRefused = next.readyState === EventSource.CLOSED;
+      if (isRefused) streamTimer = setTimeout(open, about(againAfterMs));
+      failed(isRefused);
+    });
+  }
+
+  function close() {
+    clearTimeout(streamTimer);
+    clearTimeout(silenceTimer);
+    stream?.close();
+    stream = null;
+    closed();
+  }
+
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", (event) => event.persisted && open());
+  open();
+}
+
 // Calls `heard` with a list of vouchers whenever some changed, and `state` with "live", "polling" or
 // "offline". A page that nobody looks at holds no stream.
 export function watch({ heard, state }) {
-  let stream = null;
   let isPolling = false;
   let pollTimer = 0;
-  let streamTimer = 0;
-  let silenceTimer = 0;
 
   // One question at a time. What is answered when the stream is back is older than what that has said.
   async function poll() {
@@ -66,55 +118,25 @@ export function watch({ heard, state }) {
     clearTimeout(pollTimer);
   }
 
-  function isAlive() {
-    clearTimeout(silenceTimer);
-    silenceTimer = setTimeout(() => {
-      open();
-      startPolling(0);
-    }, SILENT_AFTER_MS);
-  }
-
-  function open() {
-    clearTimeout(streamTimer);
-    stream?.close();
-    const opened = new EventSource("/api/events");
-    stream = opened;
-    opened.addEventListener("open", () => {
+  keepStream({
+    url: "/api/events",
+    againAfterMs: STREAM_AGAIN_AFTER_MS,
+    events: {
+      voucher({ now, ...voucher }) {
+        learn(Date.parse(now));
+        heard([voucher]);
+      },
+      time: ({ now }) => learn(Date.parse(now)),
+    },
+    opened() {
       stopPolling();
-      isAlive();
       state("live");
-    });
-    opened.addEventListener("voucher", (event) => {
-      const { now, ...voucher } = JSON.parse(event.data);
-      isAlive();
-      learn(Date.parse(now));
-      heard([voucher]);
-    });
-    opened.addEventListener("time", (event) => {
-      isAlive();
-      learn(Date.parse(JSON.parse(event.data).now));
-    });
-    opened.addEventListener("error", () => {
-      if (stream !== opened) return;
-      clearTimeout(silenceTimer);
-      // Closed: refused, there is no room. Otherwise the browser connects again when `retry` says.
-      const refused = opened.readyState === EventSource.CLOSED;
-      if (refused) streamTimer = setTimeout(open, about(STREAM_AGAIN_AFTER_MS));
-      else state("offline");
-      startPolling(refused ? 0 : about(POLL_EVERY_MS));
-    });
-  }
-
-  function close() {
-    stopPolling();
-    clearTimeout(streamTimer);
-    clearTimeout(silenceTimer);
-    stream?.close();
-    stream = null;
-  }
-
-  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
-  addEventListener("pagehide", close);
-  addEventListener("pageshow", (event) => event.persisted && open());
-  open();
+    },
+    silent: () => startPolling(0),
+    failed(isRefused) {
+      if (!isRefused) state("offline");
+      startPolling(isRefused ? 0 : about(POLL_EVERY_MS));
+    },
+    closed: stopPolling,
+  });
 }

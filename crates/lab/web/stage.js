@@ -1,6 +1,7 @@
 // The stage. The server runs the show and tells every page of it; this page draws, and asks for the next one.
 
 import { setText } from "./format.js";
+import { keepStream } from "./live.js";
 import { api, byId, fill, language, texts } from "./page.js";
 import { count, Half } from "./stage_half.js";
 
@@ -11,11 +12,11 @@ const halves = ["ours", "other"].map((id) => new Half(id));
 const [start, slow, against, design, link] = ["start", "slow", "against", "design", "shop-link"].map(byId);
 let show = null; // as the server says it is
 let isConnected = false;
+let isFull = false; // there is no place to watch
 let isAsking = false;
 let isForbidden = false; // this page is not on the server's machine
 let pressed = null; // the button that began the show
 let beginsAt = null; // by `performance.now()`
-let stream = null;
 
 function say(text) {
   const message = byId("message");
@@ -68,7 +69,7 @@ function awaitShow() {
 }
 
 function renderButtons() {
-  const isBusy = isForbidden || !isConnected || isAsking || isUnderWay();
+  const isBusy = isForbidden || !(isConnected || isFull) || isAsking || isUnderWay();
   for (const button of [start, slow, against]) button.disabled = isBusy;
   const isOver = show !== null && show.number > 0 && !isUnderWay();
   start.dataset.again = String(show?.number > 0);
@@ -108,27 +109,13 @@ async function begin(button, body) {
   renderButtons();
 }
 
-function listen() {
-  stream?.close();
-  const opened = new EventSource("/api/stage/events");
-  stream = opened;
-  opened.addEventListener("open", () => {
-    isConnected = true;
-    say("");
-    renderButtons();
-  });
-  opened.addEventListener("show", (event) => told(JSON.parse(event.data)));
-  opened.addEventListener("error", () => {
-    if (stream !== opened) return;
-    isConnected = false;
-    beginsAt = null;
-    countDown();
-    // Closed: refused, as many watch as may. Otherwise the browser connects again.
-    const isRefused = opened.readyState === EventSource.CLOSED;
-    say(isRefused ? texts.full : texts.gone);
-    if (isRefused) setTimeout(listen, FULL_AGAIN_MS);
-    renderButtons();
-  });
+// Without a stream the count does not run.
+function cutOff(text) {
+  isConnected = false;
+  beginsAt = null;
+  countDown();
+  say(text);
+  renderButtons();
 }
 
 function describe() {
@@ -140,11 +127,24 @@ start.addEventListener("click", () => begin(start, { crowd: "rush" }));
 slow.addEventListener("click", () => begin(slow, { crowd: "slow" }));
 against.addEventListener("click", () => begin(against, { crowd: "rush", against: design.value }));
 design.addEventListener("change", describe);
-addEventListener("pagehide", () => {
-  stream?.close();
-  stream = null;
-});
-addEventListener("pageshow", (event) => event.persisted && listen());
 describe();
 awaitShow();
-listen();
+keepStream({
+  url: "/api/stage/events",
+  againAfterMs: FULL_AGAIN_MS,
+  // Whoever comes back is told all of it.
+  events: { show: told, alive: () => {} },
+  opened() {
+    isConnected = true;
+    isFull = false;
+    say("");
+    renderButtons();
+  },
+  silent: () => cutOff(texts.gone),
+  failed(isRefused) {
+    // A sale can be started all the same.
+    isFull = isRefused;
+    cutOff(isRefused ? texts.full : texts.gone);
+  },
+  closed: () => cutOff(""),
+});

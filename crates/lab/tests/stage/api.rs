@@ -3,12 +3,9 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::{server, stage};
+use super::{SCREEN, page, server, stage};
 use testkit::shop::private_server::PrivateServer;
 use testkit::wait::eventually;
-
-/// As many pages may watch.
-const MAX_WATCHERS: usize = 16;
 
 async fn begin(server: &PrivateServer, headers: &[(&str, &str)], body: &Value) -> (u16, Value) {
     let address = format!("http://{}/api/stage/shows", server.node.address);
@@ -84,15 +81,19 @@ async fn of_many_shows_at_once_one_is_played_and_no_crowd_of_the_board_beside_it
     assert_eq!(until_ended(&server).await["phase"], "ended");
 }
 
+/// The shares are those of all streams of events.
 #[tokio::test(flavor = "multi_thread")]
-async fn as_many_may_watch_as_may_and_one_that_never_reads_holds_up_nobody() {
-    let server = server(2_000, 5).await;
-    let address = format!("http://{}/api/stage/events", server.node.address);
-    // They never read.
+async fn an_address_has_a_share_of_the_streams_and_one_that_never_reads_holds_up_nobody() {
+    let arguments =
+        ["--listen", "127.0.0.1:0", "--stage-users", "2000", "--streams-per-address", "3"];
+    let server = PrivateServer::start_with(&arguments, &[]).await;
+    let at = |path: &str| format!("http://{}{path}", server.node.address);
+    let address = at("/api/stage/events");
     let client = reqwest::Client::new();
+    // They never read.
     let mut deaf = Vec::new();
-    for _ in 0..MAX_WATCHERS - 1 {
-        let stream = client.get(&address).send().await.unwrap();
+    for address in [&address, &at("/api/events")] {
+        let stream = client.get(address).send().await.unwrap();
         assert_eq!(stream.status(), 200);
         deaf.push(stream);
     }
@@ -103,14 +104,20 @@ async fn as_many_may_watch_as_may_and_one_that_never_reads_holds_up_nobody() {
         last.is_some()
     })
     .await;
-    let refused = client.get(&address).send().await.unwrap();
-    assert_eq!(refused.status(), 503);
-    assert!(refused.headers().contains_key("retry-after"));
-    drop(last);
-    let (status, _) = begin(&server, &[], &json!({ "crowd": "rush" })).await;
-    assert_eq!(status, 202);
+    for address in [&address, &at("/api/events")] {
+        let refused = client.get(address).send().await.unwrap();
+        assert_eq!(refused.status(), 503);
+        assert!(refused.headers().contains_key("retry-after"));
+    }
+    // A page without a place may start a sale.
+    let browser = page(&server, "/watch", SCREEN).await;
+    browser.until_text("#message", "Too many pages are watching").await;
+    browser.click("#start").await;
     // One place is free again, and those who do not read keep nobody from the end.
+    drop(last);
     let shown = until_ended(&server).await;
     assert_eq!(shown["halves"][0]["bought"].as_array().unwrap().len(), 200);
+    browser.until_shown("#ours[data-holds=true]").await;
+    browser.close_after_cuts().await;
     drop(deaf);
 }

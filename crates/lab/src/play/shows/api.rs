@@ -13,19 +13,19 @@ use axum::{Extension, Json, Router};
 use futures_util::stream::unfold;
 use serde::{Deserialize, Serialize};
 
-use super::director::{NewShow, ShowDirector};
+use super::director::{NewShow, NoShow, ShowDirector};
 use super::show::CrowdKind;
 use super::{html, place};
 use crate::course::in_language;
 use crate::play::crowds::CROWD_IN_PROGRESS;
 use crate::play::login::is_here;
-use seckill::http::address::Peer;
+use seckill::http::address::{ClientAddress, Peer};
 use seckill::http::body::JsonBody;
 use seckill::http::problem::Code;
 use seckill::http::{ApiError, App, Language, limited};
 use seckill::pages::Site;
 
-/// `Retry-After` when as many pages watch as may.
+/// `Retry-After` when too many pages watch.
 const RETRY_WHEN_FULL: Duration = Duration::from_secs(10);
 
 const STREAM: [(HeaderName, HeaderValue); 2] = [
@@ -95,7 +95,10 @@ async fn create(
         "演示：100 元券仅售 80 元",
     );
     let started = stage.start(NewShow { crowd: body.crowd, against, title });
-    let number = started.ok_or(ApiError::new(Code::Added(&CROWD_IN_PROGRESS)))?;
+    let number = started.map_err(|why| match why {
+        NoShow::CrowdUnderWay => ApiError::new(Code::Added(&CROWD_IN_PROGRESS)),
+        NoShow::Closed => ApiError::unavailable(),
+    })?;
     Ok((StatusCode::ACCEPTED, Json(StartedBody { number })))
 }
 
@@ -113,12 +116,16 @@ fn is_from_here(headers: &HeaderMap) -> bool {
 }
 
 /// What happens on the stage, as it happens: server-sent events.
-async fn events(State(ShowsState { stage, .. }): State<ShowsState>) -> Result<Response, ApiError> {
+async fn events(
+    State(ShowsState { app, stage }): State<ShowsState>,
+    client: ClientAddress,
+) -> Result<Response, ApiError> {
     let full = || ApiError::unavailable().retry_after(RETRY_WHEN_FULL);
-    let watcher = stage.watchers.admit().ok_or_else(full)?;
-    let body = unfold(watcher, async |mut watcher| {
+    // The same shares as those of all streams of events.
+    let permit = app.memory().events.admit(client).ok_or_else(full)?;
+    let body = unfold((stage.watchers.admit(), permit), async |(mut watcher, permit)| {
         let next = watcher.next().await?;
-        Some((Ok::<_, Infallible>(next), watcher))
+        Some((Ok::<_, Infallible>(next), (watcher, permit)))
     });
     Ok((STREAM, Body::from_stream(body)).into_response())
 }

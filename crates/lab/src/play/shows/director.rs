@@ -1,9 +1,11 @@
 //! Runs the show. There is one at a time: whoever presses the button meanwhile is shown that one.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use rand::RngExt;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -28,6 +30,8 @@ const SLOW_STOCK: (u32, u32) = (2, 5);
 /// Before a rush begins, here and at a rung.
 const COUNTDOWN: Duration = Duration::from_secs(5);
 const COUNTDOWN_OF_RUNG: Duration = Duration::from_secs(3);
+/// A show that takes longer is broken off: it holds the place of the one crowd.
+const SHOW_WITHIN: Duration = Duration::from_secs(300);
 /// How long the end waits for a show that is broken off.
 const CLOSES_WITHIN: Duration = Duration::from_secs(10);
 
@@ -88,7 +92,23 @@ pub(in crate::play) struct ShowDirector {
     size: ShowSize,
     runtime: Handle,
     runs: AtomicU64,
-    under_way: Mutex<Option<AbortOnDropHandle<()>>>,
+    under_way: Mutex<UnderWay>,
+}
+
+/// The task of the show, and whether there are to be no more.
+#[derive(Default)]
+struct UnderWay {
+    show: Option<AbortOnDropHandle<()>>,
+    is_closed: bool,
+}
+
+/// Why no show begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum NoShow {
+    /// The board has sent a crowd.
+    CrowdUnderWay,
+    /// The server stops.
+    Closed,
 }
 
 impl std::fmt::Debug for ShowDirector {
@@ -116,15 +136,24 @@ impl ShowDirector {
         self.size
     }
 
-    /// Begins a show, or finds the one that is under way, and returns its number. `None`: the board has sent
-    /// a crowd.
-    pub(super) fn start(&self, new: NewShow) -> Option<u64> {
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_running = under_way.as_ref().is_some_and(|show| !show.is_finished());
-        if is_running && self.watchers.look(|show| show.phase.is_under_way()) {
-            return Some(self.watchers.look(|show| show.number));
+    fn under_way(&self) -> MutexGuard<'_, UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a show, or finds the one that is under way, and returns its number.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn start(&self, new: NewShow) -> Result<u64, NoShow> {
+        let mut under_way = self.under_way();
+        if under_way.is_closed {
+            return Err(NoShow::Closed);
         }
-        let place = self.crowds.reserve()?;
+        let is_running = under_way.show.as_ref().is_some_and(|show| !show.is_finished());
+        if is_running && self.watchers.look(|show| show.phase.is_under_way()) {
+            return Ok(self.watchers.look(|show| show.number));
+        }
+        let place = self.crowds.reserve().ok_or(NoShow::CrowdUnderWay)?;
         let before = self.watchers.look(Show::clone);
         let kept = new.against.and_then(|_| before.finished_rush().cloned());
         let seed = if kept.is_some() { before.seed } else { rand::rng().random() };
@@ -140,8 +169,8 @@ impl ShowDirector {
         });
         let crowd = self.size.crowd(new.crowd, seed);
         let showing = self.show(new, crowd, kept, place);
-        *under_way = Some(AbortOnDropHandle::new(self.runtime.spawn(showing)));
-        Some(number)
+        under_way.show = Some(AbortOnDropHandle::new(self.runtime.spawn(showing)));
+        Ok(number)
     }
 
     fn next_half(&self, crowd: ShowCrowd, rung: Option<&'static str>) -> ShowHalf {
@@ -179,12 +208,15 @@ impl ShowDirector {
             Ok(())
         };
         async move {
-            // In a task of its own, so that a panic is an end like any other.
-            let ended = AbortOnDropHandle::new(tokio::spawn(acting)).await;
+            // A panic is an end like any other.
+            let acting = AssertUnwindSafe(timeout(SHOW_WITHIN, acting)).catch_unwind();
+            let failure = match acting.await {
+                Ok(Ok(acted)) => acted.err(),
+                Ok(Err(_elapsed)) => Some(ShowFailure::without_detail("timed_out")),
+                Err(_panic) => Some(ShowFailure::without_detail("defect")),
+            };
             // Before the page is told that it may begin the next one.
             drop(place);
-            let defect = |_| ShowFailure { code: "defect", detail: String::new() };
-            let failure = ended.map_err(defect).flatten().err();
             watchers.update(|show| {
                 show.phase = if failure.is_some() { ShowPhase::Failed } else { ShowPhase::Ended };
                 (show.failure, show.begins_at) = (failure, None);
@@ -195,14 +227,16 @@ impl ShowDirector {
     /// Ends all streams, and breaks the show off.
     pub(in crate::play) fn stop(&self) {
         self.watchers.close();
-        if let Some(show) = &*self.under_way.lock().unwrap_or_else(PoisonError::into_inner) {
+        let mut under_way = self.under_way();
+        under_way.is_closed = true;
+        if let Some(show) = &under_way.show {
             show.abort();
         }
     }
 
     /// Waits until the show that was broken off has let go of what it had.
     pub(in crate::play) async fn close(&self) {
-        let show = self.under_way.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let show = self.under_way().show.take();
         if let Some(show) = show {
             let _ = timeout(CLOSES_WITHIN, show).await;
         }

@@ -89,7 +89,15 @@ fn crowd_failed(error: LoadError) -> ShowFailure {
             let detail = line.trim().trim_start_matches("seckill: ").to_owned();
             ShowFailure { code: "crowd", detail }
         }
-        None => ShowFailure { code: "crowd_died", detail: String::new() },
+        None => ShowFailure::without_detail("crowd_died"),
+    }
+}
+
+/// The same at a rung: where the crowd says why, it did not reach its servers.
+fn crowd_failed_at_rung(error: LoadError) -> ShowFailure {
+    match crowd_failed(error) {
+        ShowFailure { code: "crowd", detail } => ShowFailure { code: "rung", detail },
+        died => died,
     }
 }
 
@@ -114,7 +122,7 @@ impl ShowSeller {
         });
         let plan = crowd.plan(site.plan(voucher, &buyers, crowd.attempts, crowd.seed));
         let report = tokio::select! {
-            report = self.send(plan, begins_at) => report?,
+            report = self.send(plan, begins_at) => report.map_err(crowd_failed)?,
             never = self.watch_stock(voucher) => match never {},
         };
         let judged = site.judge(voucher, &buyers, &report).await.map_err(failed("audit"))?;
@@ -168,7 +176,7 @@ impl ShowSeller {
             arrive_within_ms: None,
             tells_buyers: false,
         });
-        let report = self.send(plan, begins_at).await?;
+        let report = self.send(plan, begins_at).await.map_err(crowd_failed_at_rung)?;
         let rush = sale.judged(crowd.seed, &report).await.map_err(rung_failed)?;
         self.end_half(ShowVerdict::of_rung(&rush, &report, crowd.total()));
         Ok(())
@@ -180,12 +188,11 @@ impl ShowSeller {
     }
 
     /// Sends the crowd when the sale begins, and shows what its buyers are told.
-    async fn send(&self, plan: CrowdPlan, begins_at: Instant) -> Result<CrowdReport, ShowFailure> {
+    async fn send(&self, plan: CrowdPlan, begins_at: Instant) -> Result<CrowdReport, LoadError> {
         sleep_until(begins_at).await;
         self.update(ShowPhase::Selling, |show| show.begins_at = None);
         let hear = |told: BuyersTold| self.watchers.update(|show| show.half().hear(&told));
-        let sent = crowd_process::send_telling(self.crowds.exe(), &plan, hear).await;
-        let report = sent.map_err(crowd_failed)?;
+        let report = crowd_process::send_telling(self.crowds.exe(), &plan, hear).await?;
         let told = report.told();
         let made: u64 = told.outcomes.values().sum();
         let silent = told.count(NO_ANSWER) + told.count(NOT_SENT);

@@ -58,6 +58,13 @@ pub(super) struct ShowFailure {
     pub(super) detail: String,
 }
 
+impl ShowFailure {
+    /// One of which the page's sentence says all.
+    pub(super) const fn without_detail(code: &'static str) -> Self {
+        Self { code, detail: String::new() }
+    }
+}
+
 /// What one buyer of a half knows so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dot {

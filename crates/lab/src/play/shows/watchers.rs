@@ -2,12 +2,11 @@
 //! remembered for it, and it is told the difference to what is so now. So a slow one loses nothing, and one
 //! that comes late, or again, is told all of it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -15,37 +14,29 @@ use super::show::{CrowdKind, Dot, Show, ShowFailure, ShowHalf, ShowPhase};
 use super::verdict::ShowVerdict;
 use seckill::model::VoucherId;
 
-/// Pages that may watch at once; one more is refused.
-pub(super) const MAX_WATCHERS: usize = 16;
-/// After so much silence a page is told that somebody is there: so the server notices pages that are gone.
+/// After so much silence a page is told that somebody is there: so each notices that the other is gone.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 /// When a page whose stream ended opens another one.
 const RETRY: &str = "retry: 1000\n";
 
-/// The show, and the places of those who watch it.
+/// The show, for those who watch it.
 #[derive(Debug)]
 pub(super) struct Watchers {
-    places: Arc<Semaphore>,
     shows: watch::Sender<Show>,
     closed: CancellationToken,
 }
 
 impl Watchers {
     pub(super) fn new() -> Self {
-        Self {
-            places: Arc::new(Semaphore::new(MAX_WATCHERS)),
-            shows: watch::channel(Show::none()).0,
-            closed: CancellationToken::new(),
-        }
+        Self { shows: watch::channel(Show::none()).0, closed: CancellationToken::new() }
     }
 
-    /// One more; `None`: there are as many as there may be.
-    pub(super) fn admit(&self) -> Option<Watcher> {
-        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+    /// One more.
+    pub(super) fn admit(&self) -> Watcher {
         let mut shows = self.shows.subscribe();
         shows.mark_changed();
         let closed = self.closed.clone();
-        Some(Watcher { shows, seen: Vec::new(), is_greeted: false, closed, _place: place })
+        Watcher { shows, seen: Vec::new(), is_greeted: false, closed }
     }
 
     /// The show as it is.
@@ -79,7 +70,6 @@ pub(super) struct Watcher {
     seen: Vec<SeenHalf>,
     is_greeted: bool,
     closed: CancellationToken,
-    _place: OwnedSemaphorePermit,
 }
 
 impl Watcher {
@@ -92,7 +82,7 @@ impl Watcher {
         match changed {
             Ok(Ok(())) => Some(self.event()),
             Ok(Err(_closed)) => None,
-            Err(_elapsed) => Some(Bytes::from_static(b": still here\n\n")),
+            Err(_elapsed) => Some(Bytes::from_static(b"event: alive\ndata: {}\n\n")),
         }
     }
 
@@ -218,7 +208,7 @@ mod tests {
     #[tokio::test]
     async fn whoever_is_slow_or_late_is_told_all_of_it_once() {
         let watchers = Watchers::new();
-        let (mut quick, mut slow) = (watchers.admit().unwrap(), watchers.admit().unwrap());
+        let (mut quick, mut slow) = (watchers.admit(), watchers.admit());
         assert_eq!(heard(&mut quick).await["phase"], "idle");
         let half = ShowHalf::new(7, None, 100, 100, 1);
         watchers.update(|show| (show.number, show.halves) = (1, vec![half]));
@@ -232,7 +222,7 @@ mod tests {
             );
         }
         // The one that has not read yet, and one that comes now: one event, and all is in it.
-        let mut late = watchers.admit().unwrap();
+        let mut late = watchers.admit();
         for watcher in [&mut slow, &mut late] {
             let told = heard(watcher).await;
             let half = &told["halves"][0];
@@ -252,20 +242,18 @@ mod tests {
         assert!(quick.next().await.is_none());
     }
 
-    #[tokio::test]
-    async fn one_more_than_there_may_be_is_refused_until_another_leaves() {
+    #[tokio::test(start_paused = true)]
+    async fn after_a_silence_a_page_hears_that_somebody_is_there() {
         let watchers = Watchers::new();
-        let mut all: Vec<_> = (1..MAX_WATCHERS).map(|_| watchers.admit().unwrap()).collect();
-        all.push(watchers.admit().unwrap());
-        assert!(watchers.admit().is_none());
-        all.pop();
-        assert!(watchers.admit().is_some());
+        let mut watcher = watchers.admit();
+        watcher.next().await.unwrap();
+        assert_eq!(&*watcher.next().await.unwrap(), b"event: alive\ndata: {}\n\n");
     }
 
     #[tokio::test]
     async fn one_that_never_reads_holds_up_nobody_and_nothing_grows_for_it() {
         let watchers = Watchers::new();
-        let (mut deaf, mut quick) = (watchers.admit().unwrap(), watchers.admit().unwrap());
+        let (mut deaf, mut quick) = (watchers.admit(), watchers.admit());
         watchers.update(|show| show.halves = vec![ShowHalf::new(1, None, 20_000, 20_000, 1)]);
         for begin in (0..20_000).step_by(100) {
             buys(&watchers, begin..begin + 100);
