@@ -229,23 +229,29 @@ async fn the_wrong_design_beside_it_is_red_and_ours_is_green() {
     browser.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn who_wants_no_motion_sees_the_dots_when_all_is_over() {
-    let server = server(4_000, 5).await;
-    let browser = page(&server, "/watch", SCREEN).await;
-    browser.prefers("light").await;
+/// How many pixels of buyers who bought were seen while the crowd came.
+async fn seen_early(browser: &Browser) -> u64 {
+    let bought = dots("ours", "bought");
     browser
         .value(&format!(
             "(window.early = 0, new MutationObserver(() => {{
                 if (document.querySelector('#stage').dataset.phase !== 'selling') return;
-                window.early += {};
+                window.early += {bought};
             }}).observe(document.querySelector('#ours .number'), {{ childList: true }}), true)",
-            dots("ours", "bought")
         ))
         .await;
-    browser.click("#start").await;
+    browser.click("#slow").await;
     browser.until_shown("#ours[data-holds=true]").await;
-    browser.until(&format!("{} > 0", dots("ours", "bought"))).await;
-    assert_eq!(browser.value("window.early").await, 0);
+    browser.until(&format!("{bought} > 0")).await;
+    browser.value("window.early").await.as_u64().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_wants_no_motion_sees_the_dots_when_all_is_over() {
+    let server = server(4_000, 5).await;
+    let browser = page(&server, "/watch", SCREEN).await;
+    assert!(seen_early(&browser).await > 0, "whoever said nothing sees them as they come");
+    browser.prefers("light").await;
+    assert_eq!(seen_early(&browser).await, 0);
     browser.close().await;
 }

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::{SCREEN, dots, page, server, stage};
-use testkit::processes::{descendants_of, send};
+use testkit::processes::{descendants_of, is_alive, send};
 use testkit::shop::private_server::PrivateServer;
 use testkit::shop::web_driver::Browser;
 use testkit::wait::eventually;
@@ -62,8 +62,13 @@ async fn a_server_that_is_killed_in_the_middle_is_said_to_be_gone() {
 async fn a_server_that_is_told_to_stop_does_not_wait_for_the_show() {
     let mut server = server(400, 60).await;
     let browser = in_the_middle(&server).await;
+    let below = descendants_of(server.node.pid());
+    assert!(below.len() > 2, "the stores and the crowd: {below:?}");
     server.node.send(Signal::SIGTERM);
     assert!(server.node.ended().await.success());
+    let log = fs::read_to_string(server.place.path().join("log")).unwrap();
+    assert!(!log.contains("requests that were not answered in time were dropped"), "{log}");
+    eventually("nothing of it is left", async || !below.iter().any(|pid| is_alive(*pid))).await;
     browser.until_text("#message", "The server is gone").await;
     browser.close_after_cuts().await;
 }
