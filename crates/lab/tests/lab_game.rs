@@ -30,7 +30,13 @@ async fn a_win_says_what_broke_and_par_and_its_tick_outlasts_a_reload() {
     browser.reload().await;
     until_schedule(&browser, "ABAB").await;
     browser.until(tick).await;
-    // What was opened is nobody's win.
+    // It is still the reader's own; what somebody else played is nobody's win.
+    browser.until_text("#verdict", "You broke it in 4 steps.").await;
+    let address = format!(
+        "http://{}/lab?rung=r05a&users=1&processes=2&stock=2&schedule=BABA",
+        played.api.address
+    );
+    browser.open(&address).await;
     browser.until_text("#verdict", "do it yourself").await;
     // With a step too many it is a win again, and the best is kept.
     browser.click("#restart").await;

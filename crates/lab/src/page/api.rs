@@ -174,7 +174,9 @@ impl From<PlayerError> for ApiError {
             PlayerError::NoSession => Self::new(Code::NotFound).detail(detail),
             PlayerError::Refused(_) => Self::invalid(detail),
             // What is not installed will not be there in a second.
-            PlayerError::Failed(_) => Self::unavailable().retry_after(FAILED).detail(detail),
+            PlayerError::Failed(_) | PlayerError::NotInstalled(_) => {
+                Self::unavailable().retry_after(FAILED).detail(detail)
+            }
             PlayerError::Overloaded => Self::unavailable().detail(detail),
         }
     }

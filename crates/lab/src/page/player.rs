@@ -110,6 +110,9 @@ pub enum PlayerError {
     /// A server or a process is gone, or cannot be had.
     #[error("{0}")]
     Failed(String),
+    /// A rung needs what this machine does not have.
+    #[error("{0}")]
+    NotInstalled(String),
     /// Too many ask at once, or the program ends.
     #[error("too many requests wait for a step, or the player has ended")]
     Overloaded,
@@ -252,8 +255,9 @@ impl From<StepError> for PlayerError {
 
 /// What is not installed is said; anything else is for the log.
 pub(super) fn failed(error: &anyhow::Error) -> PlayerError {
-    PlayerError::Failed(missing(error).unwrap_or_else(|| {
-        tracing::warn!("a session of the lab has failed: {error:#}");
-        "the session has failed: begin another one".to_owned()
-    }))
+    if let Some(how) = missing(error) {
+        return PlayerError::NotInstalled(how);
+    }
+    tracing::warn!("a session of the lab has failed: {error:#}");
+    PlayerError::Failed("the session has failed: begin another one".to_owned())
 }

@@ -32,7 +32,6 @@ struct SeatLife {
     used: Cell<Instant>,
     /// In the middle of a request.
     is_busy: Cell<bool>,
-    has_failed: Cell<bool>,
 }
 
 /// Gives requests to the sessions that they name.
@@ -42,7 +41,8 @@ pub(super) struct SeatsLoop {
     stop: CancellationToken,
     seats: Vec<Seat>,
     waiting: WaitingQueue,
-    tasks: JoinSet<()>,
+    /// One for each session, until all is gone that it had started: whether the servers may be to blame for its end.
+    tasks: JoinSet<bool>,
 }
 
 impl SeatsLoop {
@@ -67,16 +67,26 @@ impl SeatsLoop {
                     Some(request) => Some(request),
                     None => break,
                 },
-                Some(_) = self.tasks.join_next(), if !self.tasks.is_empty() => None,
+                Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => {
+                    let has_failed = ended.unwrap_or_else(|panic| {
+                        tracing::error!("a session of the lab has panicked: {panic}");
+                        true
+                    });
+                    if has_failed {
+                        // The next session has new ones. Those who play keep the old ones to their end.
+                        let old = std::mem::take(&mut servers);
+                        self.tasks.spawn_local(async move {
+                            stop(old).await;
+                            false
+                        });
+                    }
+                    None
+                }
                 () = sleep_until(idle_until), if is_idle => {
                     stop(std::mem::take(&mut servers)).await;
                     None
                 }
             };
-            // The servers may be what failed: the next session has new ones.
-            if self.seats.iter().any(|seat| seat.life.has_failed.get()) {
-                servers = SharedServers::default();
-            }
             self.seats.retain(|seat| !seat.requests.is_closed());
             if let Some(request) = request {
                 self.give(request, &servers);
@@ -124,14 +134,15 @@ impl SeatsLoop {
             !seat.life.is_busy.get() && now.duration_since(used.get()) >= free_after
         };
         let idle = self.seats.iter().filter(|seat| is_idle(seat)).count();
-        let free = seats.saturating_sub(self.seats.len()) + idle;
+        // A session that has ended still works until its servers and processes are gone.
+        let free = seats.saturating_sub(self.tasks.len()) + idle;
         if !self.waiting.has_turn(session, free, now) {
             let place = self.waiting.ask(session, now);
             let place = place.ok_or(PlayerError::Full { seats, waiting })?;
             return Ok(Some(QueuePlace { place, seats }));
         }
         self.waiting.leave(session);
-        if self.seats.len() >= seats {
+        if self.tasks.len() >= seats {
             let longest = (0..self.seats.len()).filter(|at| is_idle(&self.seats[*at]));
             if let Some(at) = longest.min_by_key(|at| self.seats[*at].life.used.get()) {
                 self.seats.remove(at);
@@ -142,15 +153,12 @@ impl SeatsLoop {
 
     fn sit_down(&mut self, session: Uuid, servers: SharedServers) -> Seat {
         let (requests, queue) = mpsc::channel(REQUESTS);
-        let life = Rc::new(SeatLife {
-            used: Cell::new(Instant::now()),
-            is_busy: Cell::new(true),
-            has_failed: Cell::new(false),
-        });
+        let life = Rc::new(SeatLife { used: Cell::new(Instant::now()), is_busy: Cell::new(true) });
         let task = SeatTask { options: self.options.clone(), queue, life: Rc::clone(&life) };
         self.tasks.spawn_local(async move {
-            task.run(&servers).await;
+            let has_failed = task.run(&servers).await;
             stop(servers).await;
+            has_failed
         });
         Seat { session, requests, life }
     }
@@ -183,18 +191,21 @@ struct SeatTask {
 }
 
 impl SeatTask {
-    async fn run(mut self, servers: &SharedServers) {
-        let Some(first) = self.queue.recv().await else { return };
+    /// Whether the servers may have failed.
+    async fn run(mut self, servers: &SharedServers) -> bool {
+        let Some(first) = self.queue.recv().await else { return false };
         match self.world(servers).await {
             Ok(world) => {
-                self.play(&world, first).await;
+                let has_failed = self.play(&world, first).await;
                 if let Err(error) = world.close().await {
                     tracing::warn!("a session's databases did not end in good order: {error:#}");
                 }
+                has_failed
             }
             Err(error) => {
-                self.leave(true).await;
+                self.leave().await;
                 let _ = first.answer.send(Err(failed(&error)));
+                true
             }
         }
     }
@@ -206,43 +217,46 @@ impl SeatTask {
         World::beside(servers.await?).await
     }
 
-    /// Until nobody has asked for anything for a while, or the place is somebody else's.
-    async fn play(&mut self, world: &World, first: PlayerRequest) {
+    /// Until nobody has asked for anything for a while, or the place is somebody else's. Whether the servers may
+    /// have failed.
+    async fn play(&mut self, world: &World, first: PlayerRequest) -> bool {
         let (mut current, mut request) = (None, first);
-        loop {
+        let has_failed = loop {
             let PlayerRequest { session, action, answer } = request;
             let answered = self.answer(world, &mut current, session, action).await;
             let has_failed = matches!(answered, Err(PlayerError::Failed(_)));
-            let ends = has_failed || matches!(answered, Ok(Outcome::Ended));
+            let is_over =
+                matches!(answered, Ok(Outcome::Ended) | Err(PlayerError::NotInstalled(_)));
+            let ends = has_failed || is_over;
             self.life.used.set(Instant::now());
             self.life.is_busy.set(false);
             if ends {
                 // Before the answer: who hears it may come again at once.
-                self.leave(has_failed).await;
+                self.leave().await;
             }
             // The client may have left.
             let _ = answer.send(answered);
             if ends {
-                break;
+                break has_failed;
             }
             let until = Instant::now() + self.options.ends_after;
             match timeout_at(until, self.queue.recv()).await {
                 Ok(Some(next)) => request = next,
                 Ok(None) | Err(_) => {
-                    self.leave(false).await;
-                    break;
+                    self.leave().await;
+                    break false;
                 }
             }
             self.life.is_busy.set(true);
-        }
+        };
         if let Some(session) = current {
             LabSession::close(session).await;
         }
+        has_failed
     }
 
     /// Takes no more requests. Those that came too late are told.
-    async fn leave(&mut self, has_failed: bool) {
-        self.life.has_failed.set(has_failed);
+    async fn leave(&mut self) {
         self.queue.close();
         while let Some(request) = self.queue.recv().await {
             let _ = request.answer.send(Err(PlayerError::NoSession));
