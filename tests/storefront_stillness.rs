@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use faults::{Fault, Proxy};
-use seckill::model::{Clock, VoucherId};
+use seckill::model::VoucherId;
 use seckill::store::vouchers::{self, NewVoucher, StockChange, VoucherChange};
 use serde_json::json;
 
@@ -10,7 +10,6 @@ use crate::storefront::{BUY, MESSAGE, visited, visited_at};
 use testkit::shop::api_client::Api;
 use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
 use testkit::shop::world::{ADMIN_PHONE, World, midnight};
-use testkit::wait::eventually;
 
 /// The titles of the cards in a list, in their order.
 fn titles(list: &str) -> String {
@@ -35,20 +34,7 @@ async fn sale(
     let begin = midnight() + begins_in;
     let free = NewVoucher::free(title, stock, begin, begin + TimeDelta::days(2));
     let new = NewVoucher { price, ..free };
-    let mut made = None;
-    // A machine that is busy with browsers may have no connection for it at once: then nothing was written.
-    eventually("the sale is made", async || {
-        made = match vouchers::create(world.database.pool(), &new, world.clock.now()).await {
-            Ok(voucher) => Some(voucher.id),
-            Err(error) => {
-                assert!(!error.outcome_unknown(), "{error}");
-                None
-            }
-        };
-        made.is_some()
-    })
-    .await;
-    made.unwrap()
+    world.new_voucher(&new).await.id
 }
 
 async fn served(world: World) -> Api {

@@ -51,7 +51,7 @@ impl Progress {
         Self { buyers: (0..count).map(|_| AtomicU8::new(0)).collect(), ..Self::default() }
     }
 
-    /// Requests that have their outcome. Whoever reads it after [`Self::ordered`] finds no fewer here.
+    /// Requests that have their outcome. Read after [`Self::ordered`], it is no smaller than that.
     #[must_use]
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Acquire)

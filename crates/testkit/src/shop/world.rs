@@ -25,10 +25,11 @@ use seckill::pages::sandbox::SandboxGateway;
 use seckill::pages::{self, Site, SiteAdditions};
 use seckill::purchase::{Purchases, PurchasesOptions, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
-use seckill::store::{Database, Keys, LoginLimits, OrderIds, Redis, users};
+use seckill::store::{Database, Keys, LoginLimits, OrderIds, Redis, StoreError, users};
 use tokio::sync::OnceCell;
 
 use crate::servers;
+use crate::wait::eventually;
 use sqlx::{Connection, Executor, PgConnection};
 
 /// Its user may put vouchers on sale.
@@ -126,6 +127,24 @@ pub async fn each_strategy(test: impl AsyncFn(World)) {
     each_of(Strategy::ALL, test).await;
 }
 
+/// What `make` makes, sooner or later: a machine that is busy with browsers may have no connection for it at
+/// once. Then nothing was written.
+async fn made<T>(what: &str, make: impl AsyncFn() -> Result<T, StoreError>) -> T {
+    let mut result = None;
+    eventually(what, async || {
+        result = match make().await {
+            Ok(value) => Some(value),
+            Err(error) => {
+                assert!(!error.outcome_unknown(), "{error}");
+                None
+            }
+        };
+        result.is_some()
+    })
+    .await;
+    result.unwrap()
+}
+
 impl World {
     pub async fn new() -> Self {
         let (postgres, redis_url) = template().await;
@@ -189,7 +208,8 @@ impl World {
     /// Users 1 to `count`.
     pub async fn users(&self, count: u32) {
         let now = self.clock.now();
-        users::create_range(self.database.pool(), user(1), count, now).await.unwrap();
+        let make = async || users::create_range(self.database.pool(), user(1), count, now).await;
+        made("the users are made", make).await;
     }
 
     /// A voucher on sale since an hour ago, for a day.
@@ -203,8 +223,7 @@ impl World {
         let begin_time = self.clock.now() - TimeDelta::hours(1);
         let end_time = begin_time + TimeDelta::days(1);
         let free = NewVoucher::free("100 for 80", stock, begin_time, end_time);
-        let new = NewVoucher { price: PRICE, value: Some(10_000), ..free };
-        vouchers::create(self.database.pool(), &new, self.clock.now()).await.unwrap()
+        self.new_voucher(&NewVoucher { price: PRICE, value: Some(10_000), ..free }).await
     }
 
     pub async fn voucher_between(
@@ -214,7 +233,13 @@ impl World {
         end_time: DateTime<Utc>,
     ) -> Voucher {
         let new = NewVoucher::free("100 for 80", stock, begin_time, end_time);
-        vouchers::create(self.database.pool(), &new, self.clock.now()).await.unwrap()
+        self.new_voucher(&new).await
+    }
+
+    pub async fn new_voucher(&self, new: &NewVoucher) -> Voucher {
+        let now = self.clock.now();
+        let make = async || vouchers::create(self.database.pool(), new, now).await;
+        made("the voucher is made", make).await
     }
 
     pub fn order_ids(&self, last: Option<OrderId>) -> OrderIds {

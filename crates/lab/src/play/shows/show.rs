@@ -254,7 +254,7 @@ mod tests {
         assert_eq!((half.sold, half.done), (5, 5));
         half.close();
         assert_eq!(half.dots[4..], [Refused, Refused]);
-        // Who has an order of which nobody heard is no yes, and takes no voucher from those who are.
+        // A buyer who has an order unheard is no yes, and takes no voucher from the others.
         let has_order = BuyerChanges { has_order: vec![0], ..Default::default() };
         let mut half = ShowHalf::new(1, None, 2, 1, 1);
         half.hear(&BuyersTold { at_ms: 0, done: 1, ordered: 0, changes: has_order });
