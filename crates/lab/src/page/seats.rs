@@ -134,15 +134,17 @@ impl SeatsLoop {
             !seat.life.is_busy.get() && now.duration_since(used.get()) >= free_after
         };
         let idle = self.seats.iter().filter(|seat| is_idle(seat)).count();
-        // A session that has ended still works until its servers and processes are gone.
-        let free = seats.saturating_sub(self.tasks.len()) + idle;
+        // A session that has ended still works until its processes and databases are gone: of those there may be
+        // as many again.
+        let room = (2 * seats).saturating_sub(self.tasks.len());
+        let free = room.min(seats.saturating_sub(self.seats.len()) + idle);
         if !self.waiting.has_turn(session, free, now) {
             let place = self.waiting.ask(session, now);
             let place = place.ok_or(PlayerError::Full { seats, waiting })?;
             return Ok(Some(QueuePlace { place, seats }));
         }
         self.waiting.leave(session);
-        if self.tasks.len() >= seats {
+        if self.seats.len() >= seats {
             let longest = (0..self.seats.len()).filter(|at| is_idle(&self.seats[*at]));
             if let Some(at) = longest.min_by_key(|at| self.seats[*at].life.used.get()) {
                 self.seats.remove(at);
