@@ -18,7 +18,6 @@ mod texts;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::HeaderMap;
 use axum::routing::get;
 
 pub use assets::{Asset, SCRIPT, STYLE};
@@ -26,17 +25,13 @@ pub use board::field;
 pub use missing_page::MissingPage;
 pub use site::{BoardAdditions, NavigationEntry, Site, SiteAdditions};
 
-use self::page::{PageFiles, PageLanguage};
+use self::page::PageFiles;
 use crate::http::Language;
 
 /// The routes of all pages, and of what they load.
 pub fn routes(site: Arc<Site>) -> Router {
     let page = |render: fn(&Site, Language) -> String| {
-        let files = Arc::new(PageFiles::new(|language| render(&site, language)));
-        get(move |language: PageLanguage, headers: HeaderMap| {
-            let files = Arc::clone(&files);
-            async move { files.answer(language, &headers).await }
-        })
+        PageFiles::new(|language| render(&site, language)).route()
     };
     let sandbox = if site.has_sandbox {
         Router::new().route("/sandbox/payments/{id}", page(sandbox::render))

@@ -1,10 +1,12 @@
 //! What all pages share: the frame, the language, the policy.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::{HeaderMap, HeaderValue, header, request::Parts};
 use axum::response::Response;
+use axum::routing::{MethodRouter, get};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 use url::form_urlencoded;
@@ -155,6 +157,15 @@ impl PageFiles {
             StaticFile::new(html, render(language).into())
         };
         Self { english: file(Language::English), chinese: file(Language::Chinese) }
+    }
+
+    /// A route that answers with the page.
+    pub fn route<S: Clone + Send + Sync + 'static>(self) -> MethodRouter<S> {
+        let files = Arc::new(self);
+        get(move |language: PageLanguage, headers: HeaderMap| {
+            let files = Arc::clone(&files);
+            async move { files.answer(language, &headers).await }
+        })
     }
 
     /// The page for a request with these headers.

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::http::HeaderMap;
-use axum::routing::{MethodRouter, get};
+use axum::routing::MethodRouter;
 use maud::{Markup, html};
 use serde::Serialize;
 
@@ -12,7 +11,7 @@ use super::rung_summary::{self, RungSummary};
 use super::texts::LabTexts;
 use seckill::http::Language;
 use seckill::pages::Site;
-use seckill::pages::page::{HtmlPage, PageFiles, PageLanguage};
+use seckill::pages::page::{HtmlPage, PageFiles};
 
 /// What the page's script is given.
 #[derive(Serialize)]
@@ -24,14 +23,11 @@ struct PageData {
 
 /// The page of this site.
 pub(super) fn route(site: &Arc<Site>) -> MethodRouter<Player> {
-    let files = Arc::new(PageFiles::new(|language| {
+    let files = PageFiles::new(|language| {
         let data = PageData { texts: LabTexts::of(language), rungs: rung_summary::rungs(language) };
         render(site, language, &data)
-    }));
-    get(move |language: PageLanguage, headers: HeaderMap| {
-        let files = Arc::clone(&files);
-        async move { files.answer(language, &headers).await }
-    })
+    });
+    files.route()
 }
 
 fn render(site: &Site, language: Language, data: &PageData) -> String {

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::HeaderMap;
-use axum::routing::get;
 use maud::{Markup, html};
 use seckill::http::Language;
-use seckill::pages::page::{HtmlPage, PageFiles, PageLanguage};
+use seckill::pages::page::{HtmlPage, PageFiles};
 use seckill::pages::{NavigationEntry, Site};
 use seckill::texts;
 
@@ -48,12 +46,7 @@ texts! {
 
 /// The page.
 pub(super) fn routes(site: &Arc<Site>) -> Router {
-    let files = Arc::new(PageFiles::new(|language| render(site, language)));
-    let answer = move |language: PageLanguage, headers: HeaderMap| {
-        let files = Arc::clone(&files);
-        async move { files.answer(language, &headers).await }
-    };
-    Router::new().route("/", get(answer))
+    Router::new().route("/", PageFiles::new(|language| render(site, language)).route())
 }
 
 fn render(site: &Site, language: Language) -> String {

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::HeaderMap;
-use axum::routing::get;
 use maud::{Markup, html};
 use serde::Serialize;
 
@@ -15,7 +13,7 @@ use crate::play::doors::SHOP;
 use ladder::{RUNGS, Rung};
 use seckill::http::Language;
 use seckill::pages::Site;
-use seckill::pages::page::{HtmlPage, PageFiles, PageLanguage};
+use seckill::pages::page::{HtmlPage, PageFiles};
 use seckill::texts;
 
 texts! {
@@ -102,7 +100,7 @@ fn rung(rung: &'static Rung, language: Language) -> ShowRung {
 
 /// The page.
 pub(super) fn routes(site: &Arc<Site>, size: ShowSize) -> Router {
-    let files = Arc::new(PageFiles::new(|language| {
+    let files = PageFiles::new(|language| {
         let crowd = size.crowd(CrowdKind::Rush, 0);
         let data = ShowPageData {
             texts: ShowTexts::of(language),
@@ -111,12 +109,8 @@ pub(super) fn routes(site: &Arc<Site>, size: ShowSize) -> Router {
             rungs: RUNGS.iter().map(|of| rung(of, language)).collect(),
         };
         render(site, language, &data)
-    }));
-    let answer = move |language: PageLanguage, headers: HeaderMap| {
-        let files = Arc::clone(&files);
-        async move { files.answer(language, &headers).await }
-    };
-    Router::new().route("/watch", get(answer))
+    });
+    Router::new().route("/watch", files.route())
 }
 
 fn render(site: &Site, language: Language, data: &ShowPageData) -> String {
