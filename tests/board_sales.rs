@@ -316,6 +316,29 @@ async fn orders_are_shown_by_state_and_page_by_page_and_saved_as_csv() {
     browser.close_quietly().await;
 }
 
+/// A press that has begun on a button ends on the same button, whatever comes meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_has_not_changed_stays_the_same_element() {
+    let (api, voucher) = server(World::new().await).await;
+    let first = order_of(&api, 1, &voucher).await;
+    let second = order_of(&api, 2, &voucher).await;
+    let browser = board(&api, "en", DESKTOP).await;
+    let row = |order: &str| format!("document.querySelector(\"[data-order='{order}']\")");
+    browser
+        .until(&format!("(window.first = {}) && (window.second = {})", row(&first), row(&second)))
+        .await;
+
+    pay(&api, 1, &first).await;
+    let third = order_of(&api, 3, &voucher).await;
+    browser.until(&row(&third)).await;
+    until_state(&browser, &first, "Paid").await;
+    let shown = "[...document.querySelectorAll('#order-rows tr')].map(row => row.dataset.order)";
+    assert_eq!(browser.value(shown).await, json!([third, second, first]));
+    assert_eq!(browser.value(&format!("window.first === {}", row(&first))).await, false);
+    assert_eq!(browser.value(&format!("window.second === {}", row(&second))).await, true);
+    browser.close_quietly().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_refunds_redeems_and_cancels() {
     let (api, voucher) = server(World::new().await).await;

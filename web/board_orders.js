@@ -46,10 +46,18 @@ async function load() {
   byId("older-orders").disabled = !answer.headers.get("link");
 }
 
+// A row that has not changed stays the same element: with another in its place, a press that has begun on its button,
+// and the focus, would be lost.
 function show(orders) {
   last = orders.at(-1)?.order_id ?? null;
+  const before = new Map([...rows.children].map((row) => [row.dataset.shows, row]));
   const empty = element("tr", {}, element("td", { colSpan: 6 }, texts.no_orders));
-  rows.replaceChildren(...(orders.length > 0 ? orders.map(row) : [empty]));
+  const now = orders.map((order) => before.get(JSON.stringify(order)) ?? row(order));
+  if (now.length === 0) now.push(empty);
+  for (const row of [...rows.children]) if (!now.includes(row)) row.remove();
+  now.forEach((row, place) => {
+    if (rows.children[place] !== row) rows.insertBefore(row, rows.children[place] ?? null);
+  });
 }
 
 function row(order) {
@@ -62,7 +70,7 @@ function row(order) {
   });
   return element(
     "tr",
-    { "data-order": order.order_id, "data-state": order.status },
+    { "data-order": order.order_id, "data-state": order.status, "data-shows": JSON.stringify(order) },
     cell(texts.order, order.order_id),
     cell(texts.buyer, order.phone ?? order.user_id),
     cell(texts.order_state, texts[`order_${order.status}`] ?? order.status),
