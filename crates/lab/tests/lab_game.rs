@@ -8,8 +8,14 @@ use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
 
 const DESK: (u32, u32) = (1400, 900);
 
+/// After so long whoever has not found it is nudged.
+const HINT_MS: u32 = 60_000;
+/// A step that is shown takes so long.
+const STEP_MS: u32 = 900;
+
 async fn at(played: &Played, size: (u32, u32), query: &str) -> Browser {
     let browser = Browser::new("en", size).await;
+    browser.hold_timer(HINT_MS).await;
     browser.open(&format!("http://{}/lab?{query}", played.api.address)).await;
     browser
 }
@@ -87,20 +93,55 @@ async fn whoever_does_not_find_it_is_nudged_after_eight_steps_and_told_at_a_butt
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shown_steps_are_played_paused_and_looked_at_again_by_keyboard() {
+async fn whoever_does_not_find_it_is_nudged_after_a_minute() {
     let played = Played::new(options().await).await;
     let browser = at(&played, DESK, "rung=r05a").await;
     until_schedule(&browser, "–").await;
+    let nudge = "document.querySelector('#nudge')";
+    let is_timed = format!("Boolean(window.heldTimers[{HINT_MS}])");
+    browser.press("a").await;
+    until_schedule(&browser, "A").await;
+    assert_eq!(browser.value(&format!("{nudge}.hidden")).await, true);
+    browser.run_timer(HINT_MS).await;
+    browser.until_text("#nudge", "When does the rung ask for an earlier order").await;
+    // Whoever begins anew keeps it; whoever has won needs it no longer, and begins another game.
+    browser.click("#restart").await;
+    until_schedule(&browser, "–").await;
+    assert_eq!(browser.value(&format!("{nudge}.hidden")).await, false);
+    assert_eq!(browser.value(&is_timed).await, false);
+    browser.press("abab").await;
+    browser.until_text("#verdict", "You broke it in 4 steps.").await;
+    assert_eq!(browser.value(&format!("{nudge}.hidden")).await, true);
+    browser.click("#restart").await;
+    until_schedule(&browser, "–").await;
+    browser.until(&is_timed).await;
+    browser.press("abab").await;
+    browser.until(&format!("!{is_timed}")).await;
+    browser.close().await;
+    played.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shown_steps_are_played_paused_and_looked_at_again_by_keyboard() {
+    let played = Played::new(options().await).await;
+    let browser = at(&played, DESK, "rung=r05a").await;
+    browser.hold_timer(STEP_MS).await;
+    browser.reload().await;
+    until_schedule(&browser, "–").await;
     browser.click("#show-me").await;
-    // It begins at the beginning, and goes to the end by itself.
+    // It begins at the beginning, and goes on by itself; after a pause, too.
     browser.until("Number(document.querySelector('#scrubber').max) === 4").await;
-    browser.until_text("#play", "Pause").await;
+    browser.run_timer(STEP_MS).await;
+    until_schedule(&browser, "A").await;
     browser.click("#play").await;
     browser.until_text("#play", "Play").await;
-    let before = browser.value("document.querySelector('#scrubber').value !== '4'").await;
-    assert_eq!(before, true, "the pause came too late");
+    assert_eq!(browser.value(&format!("Boolean(window.heldTimers[{STEP_MS}])")).await, false);
     browser.click("#play").await;
-    until_schedule(&browser, "ABAB").await;
+    browser.until_text("#play", "Pause").await;
+    for schedule in ["AB", "ABA", "ABAB"] {
+        browser.run_timer(STEP_MS).await;
+        until_schedule(&browser, schedule).await;
+    }
     browser.until_text("#play", "Play").await;
     browser.until_text("#state", "order 2: user 1").await;
     // Each earlier state, by the keys of the range: home, and to the right.

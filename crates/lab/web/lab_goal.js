@@ -97,14 +97,14 @@ export const currentGoal = () => goal;
 
 function stopHints() {
   clearTimeout(timer);
+  timer = null;
   [hints, steps] = [0, 0];
   byId("nudge").hidden = true;
 }
 
-// A game begins: its session is there.
+// A game begins. Whoever begins it anew has looked for so long, and taken so many steps, already.
 export function startHints() {
-  stopHints();
-  if (goal?.breaks) timer = setTimeout(() => hint(1), HINT_AFTER_MS);
+  if (goal?.breaks && timer === null) timer = setTimeout(() => hint(1), HINT_AFTER_MS);
 }
 
 // A step of the reader, which broke nothing.
@@ -124,8 +124,7 @@ export function hint(most = 2) {
 
 // What the reader has broken, in so many steps: kept for the next visit.
 export function won(rung, promises, count) {
-  clearTimeout(timer);
-  byId("nudge").hidden = true;
+  stopHints();
   // Another tab may have kept more meanwhile.
   broken = read();
   const known = broken[rung] ?? {};

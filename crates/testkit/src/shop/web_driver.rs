@@ -26,6 +26,23 @@ pub const DESKTOP: (u32, u32) = (1280, 900);
 pub const TAB: &str = "\u{e004}";
 pub const ENTER: &str = "\u{e007}";
 
+/// See [`Browser::hold_timer`].
+const HOLD_TIMER: &str = r#"
+    window.heldTimers ??= {};
+    for (const kind of ["Timeout", "Interval"]) {
+        const [set, clear] = [window[`set${kind}`], window[`clear${kind}`]];
+        window[`set${kind}`] = (run, ms, ...more) => {
+            if (ms !== HELD_MS) return set(run, ms, ...more);
+            window.heldTimers[ms] = () => {
+                if (kind === "Timeout") delete window.heldTimers[ms];
+                run(...more);
+            };
+            return -ms;
+        };
+        window[`clear${kind}`] = (id) => (id === -HELD_MS ? delete window.heldTimers[HELD_MS] : clear(id));
+    }
+"#;
+
 /// A browser with one page.
 pub struct Browser {
     client: Client,
@@ -143,6 +160,19 @@ impl Browser {
             { "name": "prefers-reduced-motion", "value": "reduce" },
         ] });
         self.devtools("Emulation.setEmulatedMedia", media).await;
+    }
+
+    /// On pages opened from now on a timer of so many milliseconds runs only by [`Browser::run_timer`].
+    pub async fn hold_timer(&self, ms: u32) {
+        let source = HOLD_TIMER.replace("HELD_MS", &ms.to_string());
+        let script = json!({ "source": source });
+        self.devtools("Page.addScriptToEvaluateOnNewDocument", script).await;
+    }
+
+    /// Runs a timer that is held, once the page has started it.
+    pub async fn run_timer(&self, ms: u32) {
+        self.until(&format!("window.heldTimers[{ms}]")).await;
+        self.value(&format!("window.heldTimers[{ms}]()")).await;
     }
 
     /// Opens the page behind `url`.

@@ -208,13 +208,7 @@ impl ShowDirector {
             Ok(())
         };
         async move {
-            // A panic is an end like any other.
-            let acting = AssertUnwindSafe(timeout(SHOW_WITHIN, acting)).catch_unwind();
-            let failure = match acting.await {
-                Ok(Ok(acted)) => acted.err(),
-                Ok(Err(_elapsed)) => Some(ShowFailure::without_detail("timed_out")),
-                Err(_panic) => Some(ShowFailure::without_detail("defect")),
-            };
+            let failure = failure_of(acting).await;
             // Before the page is told that it may begin the next one.
             drop(place);
             watchers.update(|show| {
@@ -243,9 +237,39 @@ impl ShowDirector {
     }
 }
 
+/// Why a show came to no end. A panic is an end like any other.
+async fn failure_of(acting: impl Future<Output = Result<(), ShowFailure>>) -> Option<ShowFailure> {
+    match AssertUnwindSafe(timeout(SHOW_WITHIN, acting)).catch_unwind().await {
+        Ok(Ok(acted)) => acted.err(),
+        Ok(Err(_elapsed)) => Some(ShowFailure::without_detail("timed_out")),
+        Err(_panic) => Some(ShowFailure::without_detail("defect")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use tokio::time::sleep;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_show_that_takes_too_long_or_panics_has_failed() {
+        let lasting = async |time: Duration| {
+            failure_of(async {
+                sleep(time).await;
+                Ok(())
+            })
+            .await
+        };
+        let failed = |code| Some(ShowFailure::without_detail(code));
+        assert_eq!(lasting(SHOW_WITHIN - Duration::from_millis(1)).await, None);
+        // What ends at the bound has ended: a time-out looks at the work first.
+        assert_eq!(lasting(SHOW_WITHIN).await, None);
+        assert_eq!(lasting(SHOW_WITHIN + Duration::from_millis(1)).await, failed("timed_out"));
+        assert_eq!(failure_of(async { panic!("a defect") }).await, failed("defect"));
+        let refused = async { Err(ShowFailure::without_detail("crowd_died")) };
+        assert_eq!(failure_of(refused).await, failed("crowd_died"));
+    }
 
     #[test]
     fn the_smallest_crowds_have_a_buyer_and_a_voucher() {
