@@ -15,49 +15,37 @@ async fn opened(server: &PrivateServer, language: &str, size: (u32, u32)) -> (Br
     (browser, token)
 }
 
-/// How many pixels of a plot are nearly in the colour of its line.
-fn drawn(plot: &str, colour: &str) -> String {
+/// A plot as columns of pixels from above, each of which is `true` where it is nearly in this colour.
+fn columns(plot: &str, colour: &str) -> String {
     format!(
         "(canvas => {{
+            const {{ width, height }} = canvas;
             // A copy: to read from the plot's own canvas makes the browser warn.
-            const copy = new OffscreenCanvas(canvas.width, canvas.height);
-            const context = copy.getContext('2d', {{ willReadFrequently: true }});
-            context.drawImage(canvas, 0, 0);
-            context.fillStyle = getComputedStyle(document.documentElement)
-                .getPropertyValue('{colour}').trim();
-            const hex = context.fillStyle;
-            const [r, g, b] = [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16));
-            const {{ data }} = context.getImageData(0, 0, canvas.width, canvas.height);
-            let count = 0;
-            const near = (value, wanted) => Math.abs(value - wanted) < 60;
-            for (let at = 0; at < data.length; at += 4) {{
-                const [red, green, blue, alpha] = data.slice(at, at + 4);
-                if (near(red, r) && near(green, g) && near(blue, b) && alpha > 150) count += 1;
-            }}
-            return count;
-        }})(document.querySelector('#{plot} canvas'))"
-    )
-}
-
-/// How much of the width of a plot its line spends well above the axis, as a share.
-fn width_of_the_rush(plot: &str, colour: &str) -> String {
-    format!(
-        "(canvas => {{
-            const copy = new OffscreenCanvas(canvas.width, canvas.height);
-            const context = copy.getContext('2d', {{ willReadFrequently: true }});
+            const context = new OffscreenCanvas(width, height).getContext('2d', {{ willReadFrequently: true }});
             context.drawImage(canvas, 0, 0);
             context.fillStyle = getComputedStyle(document.documentElement)
                 .getPropertyValue('{colour}').trim();
             const hex = context.fillStyle;
             const wanted = [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16));
-            const {{ width, height }} = canvas;
             const {{ data }} = context.getImageData(0, 0, width, height);
-            const is = (x, y) => wanted.every((value, at) => Math.abs(data[(y * width + x) * 4 + at] - value) < 60)
-                && data[(y * width + x) * 4 + 3] > 150;
-            const columns = [...Array(width).keys()];
-            const rows = [...Array(Math.round(height * 0.65)).keys()];
-            return columns.filter(x => rows.some(y => is(x, y))).length / width;
+            const is = at => data[at + 3] > 150
+                && wanted.every((value, part) => Math.abs(data[at + part] - value) < 60);
+            const pixels = length => [...Array(length).keys()];
+            return pixels(width).map(x => pixels(height).map(y => is((y * width + x) * 4)));
         }})(document.querySelector('#{plot} canvas'))"
+    )
+}
+
+/// How many pixels of a plot are nearly in the colour of its line.
+fn drawn(plot: &str, colour: &str) -> String {
+    format!("{}.flat().filter(Boolean).length", columns(plot, colour))
+}
+
+/// How much of the width of a plot its line spends well above the axis, as a share.
+fn width_of_the_rush(plot: &str, colour: &str) -> String {
+    format!(
+        "(all => all.filter(column => column.slice(0, column.length * 0.65).includes(true)).length / all.length)({})",
+        columns(plot, colour)
     )
 }
 

@@ -197,7 +197,7 @@ async fn a_chapter_is_read_on_a_phone_and_its_diagram_scrolls_in_its_box() {
             assert_eq!(browser.value(outside).await, json!([]), "{rung} {language}");
         }
     }
-    let said = "document.querySelector('.diagram desc').textContent";
+    let said = "document.querySelector('.diagram svg').getAttribute('aria-label')";
     let said = browser.value(said).await;
     assert!(said.as_str().unwrap().contains("A → PostgreSQL"), "{said}");
     browser.close().await;

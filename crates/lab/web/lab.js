@@ -76,9 +76,7 @@ function keepAddress(push = false) {
 const rungNow = () => rungs.get(plan.rung) ?? texts.rungs[0];
 const lettersSeen = () => played?.letters.slice(0, at) ?? "";
 
-function frameNow() {
-  return { ...played.frames[at], rung: played.rung };
-}
+const frameNow = () => played.frames[at];
 
 async function open(schedule) {
   isKnown = false;
@@ -97,14 +95,12 @@ async function open(schedule) {
   const { refused, frames = [], timeline, ...state } = answer.body;
   say(refused ? fill(texts.cannot_go_on, { why: refused }) : null);
   plan = { rung: state.rung, users: state.users, processes: state.processes, stock: state.stock };
-  played = { rung: state.rung, letters: state.schedule, frames: [...frames, withEvents(state, timeline)], timeline };
+  played = { rung: state.rung, letters: state.schedule, frames: [...frames, state], timeline };
   isKnown = true;
   if (isOwn && schedule === "") game.startHints();
   look(played.letters.length);
   return true;
 }
-
-const withEvents = (state, timeline) => ({ ...state, events: timeline.length });
 
 // A step from the state that is looked at: the one that was taken there, or another one.
 async function step(actor) {
@@ -131,7 +127,7 @@ async function step(actor) {
   }
   say(null);
   played.letters = state.schedule;
-  played.frames.push(withEvents(state, timeline));
+  played.frames.push(state);
   played.timeline = timeline;
   look(played.letters.length);
   afterStep();

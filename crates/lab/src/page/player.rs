@@ -13,9 +13,7 @@ use uuid::Uuid;
 
 use super::seats::SeatsLoop;
 use crate::missing;
-use crate::session::{
-    PlanOfSession, Schedule, ScheduleStep, SessionFrame, SessionState, StepError, StepRefusal,
-};
+use crate::session::{PlanOfSession, Schedule, ScheduleStep, SessionState, StepError, StepRefusal};
 
 /// Requests that may wait for those under way; one more is refused.
 pub(super) const REQUESTS: usize = 64;
@@ -66,7 +64,7 @@ pub struct PlayedState {
     pub refused: Option<String>,
     /// What there was to see before each step of the schedule, where it was opened.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub frames: Vec<SessionFrame>,
+    pub frames: Vec<SessionState>,
     /// What there is to see.
     #[serde(flatten)]
     pub state: SessionState,

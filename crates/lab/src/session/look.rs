@@ -36,6 +36,7 @@ impl LabSession<'_> {
             orders: self.orders(&books),
             locks: self.lock_views().await?,
             timeline: self.events.clone(),
+            events: self.events.len(),
             broken: self.broken(&books),
         })
     }

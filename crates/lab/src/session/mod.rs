@@ -21,6 +21,4 @@ pub use locks::LockView;
 pub use play::{LabSession, PlanOfSession, StepError, StepRefusal};
 pub use schedule::{MAX_STEPS, Schedule, ScheduleStep};
 pub use settle::can_be_killed;
-pub use state::{
-    ActorView, BrokenPromise, OrderView, SessionEvent, SessionFrame, SessionState, StockRow,
-};
+pub use state::{ActorView, BrokenPromise, OrderView, SessionEvent, SessionState, StockRow};

@@ -9,7 +9,7 @@ use super::locks::LockReader;
 use super::schedule::{MAX_STEPS, Schedule, ScheduleStep};
 use super::settle::KILLED_NODE;
 use super::source_lines;
-use super::state::{BrokenPromise, SessionEvent, SessionFrame};
+use super::state::{BrokenPromise, SessionEvent, SessionState};
 use crate::driver::{AN_HOUR, ScheduleDriver};
 use crate::scheduler::{ActorPlan, ActorState, NodeIndex, Scheduler, Stop};
 use crate::world::World;
@@ -185,10 +185,10 @@ impl<'a> LabSession<'a> {
     pub async fn play_with_frames(
         &mut self,
         schedule: &Schedule,
-    ) -> anyhow::Result<(Vec<SessionFrame>, Option<StepRefusal>)> {
+    ) -> anyhow::Result<(Vec<SessionState>, Option<StepRefusal>)> {
         let mut frames = Vec::new();
         for step in &schedule.0 {
-            let before = self.state().await?.frame();
+            let before = SessionState { timeline: Vec::new(), ..self.state().await? };
             match self.step(*step).await {
                 Ok(()) => frames.push(before),
                 Err(StepError::Refused(refusal)) => return Ok((frames, Some(refusal))),

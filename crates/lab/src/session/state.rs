@@ -33,50 +33,12 @@ pub struct SessionState {
     pub orders: Vec<OrderView>,
     /// The locks.
     pub locks: Vec<LockView>,
-    /// What happened.
+    /// What happened; empty where a later state tells it.
     pub timeline: Vec<SessionEvent>,
+    /// How many events have happened.
+    pub events: usize,
     /// The promises that are broken.
     pub broken: Vec<BrokenPromise>,
-}
-
-/// What there was to see after a step, without what belongs to the session as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SessionFrame {
-    /// As in [`SessionState`].
-    pub actors: Vec<ActorView>,
-    /// As in [`SessionState`].
-    pub lease_can_end: bool,
-    /// As in [`SessionState`].
-    pub can_kill: bool,
-    /// As in [`SessionState`].
-    pub is_over: bool,
-    /// As in [`SessionState`].
-    pub row: StockRow,
-    /// As in [`SessionState`].
-    pub orders: Vec<OrderView>,
-    /// As in [`SessionState`].
-    pub locks: Vec<LockView>,
-    /// As in [`SessionState`].
-    pub broken: Vec<BrokenPromise>,
-    /// How long the timeline was.
-    pub events: usize,
-}
-
-impl SessionState {
-    /// This moment of the session.
-    pub fn frame(&self) -> SessionFrame {
-        SessionFrame {
-            actors: self.actors.clone(),
-            lease_can_end: self.lease_can_end,
-            can_kill: self.can_kill,
-            is_over: self.is_over,
-            row: self.row,
-            orders: self.orders.clone(),
-            locks: self.locks.clone(),
-            broken: self.broken.clone(),
-            events: self.timeline.len(),
-        }
-    }
 }
 
 /// A buyer, or a consumer.

@@ -79,7 +79,7 @@ fn diagram(text: &str, shown: Option<(&Rung, Scenario)>, language: Language) -> 
     let name = shown.map(|(rung, scenario)| format!("{}, {scenario}", rung.id)).unwrap_or_default();
     let label = CourseTexts::of(language).diagram.replace("{name}", &name);
     html! {
-        div.diagram tabindex="0" role="group" aria-label=(label) { (drawing::svg(&diagram, &label)) }
+        div.diagram tabindex="0" role="group" aria-label=(label) { (drawing::svg(&diagram)) }
         @if let Some((rung, scenario)) = shown {
             (playing::scenario(rung, scenario, language))
         }

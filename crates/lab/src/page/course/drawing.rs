@@ -20,8 +20,8 @@ const WIDTH: usize = 760;
 /// The heads of the columns.
 const HEAD: usize = 32;
 
-/// The drawing, with the same in words for those who cannot see it.
-pub(super) fn svg(diagram: &SequenceDiagram, label: &str) -> Markup {
+/// The drawing. Its name is the same in words, for those who cannot see it.
+pub(super) fn svg(diagram: &SequenceDiagram) -> Markup {
     let count = diagram.columns.len().max(1);
     let [least, most] = COLUMN;
     let mut drawing = Drawing { column: (WIDTH / count).clamp(least, most), y: HEAD + GAP };
@@ -29,9 +29,8 @@ pub(super) fn svg(diagram: &SequenceDiagram, label: &str) -> Markup {
         diagram.events.iter().map(|event| drawing.event(event, diagram)).collect();
     let (width, height) = (count * drawing.column, drawing.y + GAP);
     html! {
-        svg role="img" aria-label=(label) width=(width) height=(height)
+        svg role="img" aria-label=(in_words(diagram)) width=(width) height=(height)
             viewBox=(format!("0 0 {width} {height}")) {
-            desc { (in_words(diagram)) }
             @for nth in 0..count {
                 @let x = drawing.centre(nth);
                 line.life x1=(x) x2=(x) y1=(HEAD) y2=(height) {}
@@ -223,7 +222,7 @@ mod tests {
         let diagrams = diagrams();
         assert!(diagrams.len() >= 80, "{}", diagrams.len());
         for (page, diagram) in diagrams {
-            let svg = svg(&diagram, "x").into_string();
+            let svg = svg(&diagram).into_string();
             let of = |kind: &str| svg.matches(kind).count();
             let arrows =
                 diagram.events.iter().filter(|it| matches!(it, DiagramEvent::Arrow { .. })).count();
