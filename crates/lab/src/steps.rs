@@ -195,7 +195,7 @@ impl Scheduler<'_> {
                 return Ok(act);
             }
             patience = LOOK_EVERY.min(2 * patience);
-            if was != ActorState::Running {
+            if was != ActorState::Running || self.rung.waits_for_batch() {
                 continue;
             }
             let transactions = self.transactions().await?;

@@ -206,6 +206,11 @@ impl Rung {
         self.lock == LockKind::Stream
     }
 
+    /// Whether a purchase waits for a batch, and says so itself. The transaction that waits for a row is the batch's.
+    pub fn waits_for_batch(&self) -> bool {
+        self.lock == LockKind::Stream && self.can(Capability::OneStep)
+    }
+
     /// Whether it claims to survive `scenario`.
     pub fn claims_to_survive(&self, scenario: Scenario) -> bool {
         self.claims.contains(&scenario.invariant()) || !self.breaks.contains(&scenario)

@@ -10,7 +10,7 @@ use super::servers::replicated;
 use crate::Scheduler;
 use crate::lock_servers::LockServers;
 use crate::scheduler::{Actor, ActorPlan, NodeIndex, Stop};
-use ladder::{Answer, LockKind, Scenario};
+use ladder::{Answer, Scenario};
 
 /// The row of a voucher, locked by the lab.
 struct Row(Transaction<'static, Postgres>);
@@ -96,7 +96,7 @@ async fn crowd(
     scheduler.finish(actors[0]).await?;
     scheduler.until_blocked().await?;
     for (user, actor) in (1..).zip(&actors[1..]) {
-        if scheduler.rung.lock == LockKind::Stream {
+        if scheduler.rung.waits_for_batch() {
             // Says itself that it waits.
             scheduler.finish(*actor).await?;
             continue;
