@@ -4,6 +4,7 @@
 use crate::lab_page::until_schedule;
 use crate::lab_player::{Played, options};
 use seckill_lab::page::PlayerOptions;
+use serde_json::json;
 use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
 
 const DESK: (u32, u32) = (1400, 900);
@@ -286,6 +287,54 @@ async fn all_of_it_is_above_the_fold_on_a_desk_and_the_verdict_is_never_behind_t
         browser.until(seen).await;
         browser.close().await;
     }
+    played.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_solution_that_is_shown_needs_no_hint_and_a_link_on_the_page_begins_nothing_anew() {
+    let played = Played::new(options().await).await;
+    let browser = at(&played, DESK, "rung=r05a").await;
+    let is_timed = format!("Boolean(window.heldTimers[{HINT_MS}])");
+    until_schedule(&browser, "–").await;
+    browser.until(&is_timed).await;
+    browser.click("#show-me").await;
+    until_schedule(&browser, "ABAB").await;
+    assert_eq!(browser.value(&is_timed).await, false);
+    browser.press("u").await;
+    until_schedule(&browser, "ABA").await;
+    // The way of a keyboard past the navigation: what was played is still there.
+    browser.value("document.querySelector('a[href=\"#main\"]').click()").await;
+    browser.until("location.hash === '#main'").await;
+    browser.press("r").await;
+    until_schedule(&browser, "ABAB").await;
+    browser.close().await;
+    played.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_win_is_ones_own_when_one_comes_back_and_after_a_second_try() {
+    let played = Played::new(options().await).await;
+    let browser = at(&played, DESK, "rung=r05a").await;
+    until_schedule(&browser, "–").await;
+    browser.press("aba").await;
+    until_schedule(&browser, "ABA").await;
+    // The step is lost on the way, and the reader tries again.
+    browser.devtools("Network.enable", json!({})).await;
+    browser.devtools("Network.setBlockedURLs", json!({ "urls": ["*/api/lab/sessions*"] })).await;
+    browser.press("b").await;
+    browser.until_shown("#message button").await;
+    browser.devtools("Network.setBlockedURLs", json!({ "urls": [] })).await;
+    browser.click("#message button").await;
+    browser.until_text("#verdict", "You broke it in 4 steps.").await;
+    let ticks = "document.querySelectorAll('#ladder .tick').length";
+    assert_eq!(browser.value(ticks).await, 1);
+    browser.press("n").await;
+    browser.until("!location.search.includes('r05a')").await;
+    until_schedule(&browser, "–").await;
+    browser.back().await;
+    until_schedule(&browser, "ABAB").await;
+    browser.until_text("#verdict", "You broke it in 4 steps.").await;
+    browser.close_after_cuts().await;
     played.close().await;
 }
 

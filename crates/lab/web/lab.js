@@ -11,7 +11,8 @@ import { byId, element, fill, tabStorage, texts } from "./page.js";
 
 const SETTINGS = ["users", "processes", "stock"];
 const STARTING_SHOWN_AFTER_MS = 300;
-// The last address to which the reader's own steps led: a reload, or the other language, goes on with them.
+// The last address to which the reader's own steps led: the other language goes on with them. In the history each
+// address knows it by itself.
 const OWN = "lab-own";
 
 let plan = null;
@@ -21,6 +22,8 @@ let played = null;
 let at = 0;
 // Whether the reader's own steps led to where the session is.
 let isOwn = true;
+// The address of what is shown: a link to a place on the page changes nothing of it.
+let shownSearch = null;
 let file = null;
 // Whether the server's session is known to be where `played` ends: an answer may have been lost.
 let isKnown = false;
@@ -68,7 +71,12 @@ function keepAddress(push = false) {
   const address = new URL(location.href);
   const values = { ...plan, schedule: lettersSeen() };
   for (const [name, value] of Object.entries(values)) address.searchParams.set(name, value);
-  history[push ? "pushState" : "replaceState"](null, "", address);
+  shownSearch = address.search;
+  // A browser bears few changes of the history a second, and a key that is held down makes many.
+  if (push) history.pushState({ isOwn }, "", address);
+  else if (address.href !== location.href || history.state?.isOwn !== isOwn) {
+    history.replaceState({ isOwn }, "", address);
+  }
 }
 
 // What is played
@@ -78,7 +86,8 @@ const lettersSeen = () => played?.letters.slice(0, at) ?? "";
 
 const frameNow = () => played.frames[at];
 
-async function open(schedule) {
+// `then` is called when it is there, also when that takes a second try.
+async function open(schedule, then = () => {}) {
   isKnown = false;
   const slow = setTimeout(() => say(texts.starting), STARTING_SHOWN_AFTER_MS);
   byId("player").setAttribute("aria-busy", "true");
@@ -90,8 +99,8 @@ async function open(schedule) {
   });
   byId("player").setAttribute("aria-busy", "false");
   clearTimeout(slow);
-  if (!answer) return false;
-  if (!answer.ok) return failed(answer, () => open(schedule));
+  if (!answer) return;
+  if (!answer.ok) return failed(answer, () => open(schedule, then));
   const { refused, frames = [], timeline, ...state } = answer.body;
   say(refused ? fill(texts.cannot_go_on, { why: refused }) : null);
   plan = { rung: state.rung, users: state.users, processes: state.processes, stock: state.stock };
@@ -99,7 +108,7 @@ async function open(schedule) {
   isKnown = true;
   if (isOwn && schedule === "") game.startHints();
   look(played.letters.length);
-  return true;
+  then();
 }
 
 // A step from the state that is looked at: the one that was taken there, or another one.
@@ -108,21 +117,21 @@ async function step(actor) {
   stop();
   if (at < played.letters.length || !isKnown) {
     if (played.letters[at] === actor) return look(at + 1);
-    if (await open(lettersSeen() + actor)) afterStep();
+    await open(lettersSeen() + actor, afterStep);
     return;
   }
   const answer = await takeStep(actor);
   // It has ended meanwhile; the schedule has not.
   if (answer.status === 404) {
-    if (await open(played.letters + actor)) afterStep();
+    await open(played.letters + actor, afterStep);
     return;
   }
   isKnown = answer.ok;
-  if (!answer.ok) return failed(answer, () => open(played.letters));
+  if (!answer.ok) return failed(answer, () => open(played.letters + actor, afterStep));
   const { timeline, ...state } = answer.body;
   // A step before it was taken, and its answer lost.
   if (state.schedule !== played.letters + actor) {
-    if (await open(state.schedule)) afterStep();
+    await open(state.schedule, afterStep);
     return;
   }
   say(null);
@@ -139,7 +148,7 @@ function afterStep() {
   const news = broken.map((one) => one.invariant).filter((promise) => !before.has(promise));
   if (isOwn && news.length) {
     game.won(played.rung, news, at);
-  } else if (!broken.length) {
+  } else if (isOwn && !broken.length) {
     game.stepTaken();
   }
   showVerdict();
@@ -162,7 +171,6 @@ function canStep(actor) {
 function failed(answer, again) {
   const why = answer.body?.detail ?? texts.failed;
   say(`${answer.body?.title ?? ""} ${why}`.trim(), again);
-  return false;
 }
 
 function say(text, again) {
@@ -283,12 +291,13 @@ function aimAt(lesson) {
 // A schedule is played at once by the server, and then shown step by step.
 async function show(settings, schedule) {
   stop();
+  game.stopHints();
   isOwn = false;
   const isOther = SETTINGS.some((name) => plan[name] !== settings[name]);
   takeSettings(settings);
   // The goal is that of the settings that are played.
   if (isOther) showSettings();
-  if (await open(schedule)) playThrough();
+  await open(schedule, playThrough);
   byId("lanes").scrollIntoView({ block: "nearest" });
 }
 
@@ -344,7 +353,7 @@ const MOVES = {
 function lookBy(distance) {
   inTurn(() => {
     stop();
-    look(at + distance);
+    if (played?.frames[at + distance]) look(at + distance);
   });
 }
 
@@ -386,19 +395,22 @@ byId("ladder").addEventListener("click", (event) => {
 for (const name of SETTINGS) byId(name).addEventListener("change", () => begin(changeSettings));
 byId("settings").addEventListener("submit", (event) => event.preventDefault());
 
-function comeIn(address) {
+function comeIn(address, wasOwn) {
   plan = planOf(address);
   [played, at] = [null, 0];
   const schedule = address.searchParams.get("schedule") ?? "";
-  isOwn = schedule === "" || tabStorage.get(OWN) === address.search.replace(/[?&]lang=[^&]*/, "");
+  isOwn = schedule === "" || wasOwn || tabStorage.get(OWN) === address.search.replace(/[?&]lang=[^&]*/, "");
   return arrive(schedule);
 }
 // The address as it is now: an answer that is under way will write its own.
 function comeInTurn() {
-  const address = new URL(location.href);
-  begin(() => comeIn(address));
+  const [address, wasOwn] = [new URL(location.href), history.state?.isOwn === true];
+  shownSearch = address.search;
+  begin(() => comeIn(address, wasOwn));
 }
-addEventListener("popstate", comeInTurn);
+addEventListener("popstate", () => {
+  if (location.search !== shownSearch) comeInTurn();
+});
 // Back from where a browser keeps pages: the session was left.
 addEventListener("pageshow", (event) => {
   if (event.persisted) comeInTurn();

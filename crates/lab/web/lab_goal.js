@@ -95,7 +95,7 @@ function other(lesson, chooses) {
 
 export const currentGoal = () => goal;
 
-function stopHints() {
+export function stopHints() {
   clearTimeout(timer);
   timer = null;
   [hints, steps] = [0, 0];
