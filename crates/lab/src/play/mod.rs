@@ -11,6 +11,7 @@ mod hmdp;
 mod local;
 mod local_crowds;
 mod login;
+mod samples;
 mod shows;
 
 use std::sync::Arc;
@@ -87,6 +88,9 @@ pub struct PlayArgs {
     #[arg(long, hide = true, default_value_t = 30,
         value_parser = clap::value_parser!(u8).range(1..=60))]
     stage_seconds: u8,
+    /// Begin with an empty shop
+    #[arg(long, hide = true)]
+    no_samples: bool,
     /// Stop when standard input ends, so that it does not outlive the process that started it
     #[arg(long, hide = true)]
     until_stdin_closes: bool,
@@ -97,8 +101,7 @@ pub struct PlayArgs {
 /// # Errors
 /// When a private server cannot be started, or the address not be listened at.
 pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
-    let PlayArgs { mut server, mut home, open, stage_users, stage_seconds, until_stdin_closes } =
-        args;
+    let PlayArgs { mut server, mut home, open, no_samples, .. } = args;
     if home.data_dir.is_none() {
         // What people play with does not stand beside what `serve` keeps.
         home.data_dir = Some(home.directory()?.join("play"));
@@ -117,7 +120,7 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
         secret: SecretArgs { secret: None },
         stores: StoreArgs { database_url: None, redis_url: None, redis: RedisSettings::default() },
         home,
-        until_stdin_closes,
+        until_stdin_closes: args.until_stdin_closes,
         sms: Some(Box::new(ShownSms)),
         payments: Payments::Sandbox,
     };
@@ -129,10 +132,14 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
             ready.address
         );
     }
+    if !no_samples {
+        samples::put_on_sale(ready.app.database.pool(), SystemClock.now()).await?;
+    }
     let (player, player_thread) = Player::start(PlayerOptions::private())?;
     let crowds = Arc::new(local_crowds(&ready, burst)?);
     let admin = if has_demo_admin { Some(demo_admin(&ready).await?) } else { None };
-    let size = ShowSize { users: stage_users, slow: Duration::from_secs(stage_seconds.into()) };
+    let size =
+        ShowSize { users: args.stage_users, slow: Duration::from_secs(args.stage_seconds.into()) };
     let stage = Arc::new(ShowDirector::new(ready.app.clone(), Arc::clone(&crowds), size));
     let sending = PlayState { app: ready.app.clone(), crowds: Arc::clone(&crowds) };
     let added = additions(sending, Arc::clone(&stage), player, admin);

@@ -17,11 +17,16 @@ use crate::wait::eventually;
 /// The administrator whom nobody configured.
 pub const DEMO_ADMIN_PHONE: &str = "+99900000000000";
 
+/// The argument that begins with an empty shop.
+const EMPTY_SHOP: &[&str] = &["--no-samples"];
+
 /// The server, and a client of it.
 pub struct PrivateServer {
     pub node: Node,
     pub api: Api,
     pub place: TempDir,
+    /// Arguments of every start.
+    always: &'static [&'static str],
     admin_token: OnceCell<String>,
 }
 
@@ -40,11 +45,25 @@ impl PrivateServer {
 
     /// With these arguments, `--listen` among them, and variables.
     pub async fn start_with(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::begin(EMPTY_SHOP, arguments, variables).await
+    }
+
+    /// With what `play` puts on sale in an empty shop.
+    pub async fn with_samples() -> Self {
+        Self::begin(&[], &["--listen", "127.0.0.1:0"], &[]).await
+    }
+
+    async fn begin(
+        always: &'static [&'static str],
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let place = place();
+        let arguments = &[arguments, always].concat();
         let node = Node::start(&mut play(&place, arguments, variables)).await;
         // The API checks answers against their description; its own world is not looked at.
         let api = Api::at(World::new().await, node.address);
-        Self { node, api, place, admin_token: OnceCell::new() }
+        Self { node, api, place, always, admin_token: OnceCell::new() }
     }
 
     /// Ends it and starts it again, at the same address and with the same data.
@@ -57,7 +76,8 @@ impl PrivateServer {
     /// Starts it at the same address and with the same data: it has ended.
     pub async fn start_again(&mut self) {
         let address = self.node.address.to_string();
-        self.node = Node::start(&mut play(&self.place, &["--listen", &address], &[])).await;
+        let arguments = [&["--listen", &address], self.always].concat();
+        self.node = Node::start(&mut play(&self.place, &arguments, &[])).await;
     }
 
     /// Logs in with a code from the log.
