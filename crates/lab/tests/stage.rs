@@ -234,13 +234,16 @@ async fn seen_early(browser: &Browser) -> u64 {
     let bought = dots("ours", "bought");
     browser
         .value(&format!(
-            "(window.early = 0, new MutationObserver(() => {{
+            "(window.early = 0, window.isSelling = false, new MutationObserver(() => {{
                 if (document.querySelector('#stage').dataset.phase !== 'selling') return;
+                window.isSelling = true;
                 window.early += {bought};
             }}).observe(document.querySelector('#ours .number'), {{ childList: true }}), true)",
         ))
         .await;
     browser.click("#slow").await;
+    // The show before has left a verdict, and dots.
+    browser.until("window.isSelling").await;
     browser.until_shown("#ours[data-holds=true]").await;
     browser.until(&format!("{bought} > 0")).await;
     browser.value("window.early").await.as_u64().unwrap()

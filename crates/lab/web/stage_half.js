@@ -55,6 +55,8 @@ export class Half {
     this.isSelling = !verdict && half.done > 0 && half.done < half.total;
     this.showFigures(verdict);
     this.judge(verdict, words);
+    // The other half may go on.
+    if (verdict) this.settle();
   }
 
   showLeft(left, stock) {

@@ -158,17 +158,20 @@ impl ShowDirector {
         let kept = new.against.and_then(|_| before.finished_rush().cloned());
         let seed = if kept.is_some() { before.seed } else { rand::rng().random() };
         let number = before.number + 1;
+        let crowd = self.size.crowd(new.crowd, seed);
+        let is_kept = kept.is_some();
+        let ours = kept.unwrap_or_else(|| self.next_half(crowd, None));
         self.watchers.update(|show| {
             *show = Show {
                 number,
                 crowd: new.crowd,
                 phase: ShowPhase::Preparing,
                 seed,
+                halves: vec![ours],
                 ..Show::none()
             };
         });
-        let crowd = self.size.crowd(new.crowd, seed);
-        let showing = self.show(new, crowd, kept, place);
+        let showing = self.show(new, crowd, is_kept, place);
         under_way.show = Some(AbortOnDropHandle::new(self.runtime.spawn(showing)));
         Ok(number)
     }
@@ -177,20 +180,17 @@ impl ShowDirector {
         crowd.half(self.runs.fetch_add(1, Ordering::Relaxed), rung)
     }
 
-    /// The whole show, as a future of its own.
+    /// The whole show, as a future of its own; where the half of this server is kept, only that of the rung.
     fn show(
         &self,
         new: NewShow,
         crowd: ShowCrowd,
-        kept: Option<ShowHalf>,
+        is_kept: bool,
         place: CrowdPlace,
     ) -> impl Future<Output = ()> + Send + 'static {
         let watchers = Arc::clone(&self.watchers);
         let (app, crowds) = (self.app.clone(), Arc::clone(&self.crowds));
         let seller = ShowSeller { app, crowds, watchers: Arc::clone(&watchers) };
-        let is_kept = kept.is_some();
-        let ours = kept.unwrap_or_else(|| self.next_half(crowd, None));
-        watchers.update(|show| show.halves = vec![ours]);
         let beside = new.against.map(|rung| (rung, self.next_half(crowd, Some(rung.id))));
         let told = Arc::clone(&watchers);
         let acting = async move {

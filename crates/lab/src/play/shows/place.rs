@@ -47,6 +47,8 @@ pub(super) async fn find(
     let among_first = orders::count_live(pool, order.voucher_id).await?;
     let of = sale.voucher.initial_stock;
     let text = match Language::preferred(&headers) {
+        Language::English if among_first == 1 => format!("You were the first of {of}."),
+        Language::Chinese if among_first == 1 => format!("您是第一位，共 {of} 张。"),
         Language::English => format!("You were among the first {among_first} of {of}."),
         Language::Chinese => format!("您在前 {among_first} 名之内，共 {of} 张。"),
     };
