@@ -120,9 +120,15 @@ async fn a_sale_is_watched_to_its_sentence_and_the_audit_says_the_same() {
             }).observe(document.querySelector('#ours .count'), { childList: true }), true)",
         )
         .await;
+    let buttons = "['start', 'slow'].map(id => document.getElementById(id).getBoundingClientRect())
+        .map(({ left, top }) => [left, top])";
+    let places = browser.value(buttons).await;
     browser.click("#start").await;
     browser.until_text("#ours .sentence", "40 sold. 0 too many. 0 twice. 1,160 refused.").await;
     browser.until_shown("#ours[data-holds=true]").await;
+    // What is offered beside them moves no button.
+    browser.until_shown("#beside").await;
+    assert_eq!(browser.value(buttons).await, places);
     // A machine that is busy may leave one out.
     let counted = "window.counts[0] <= 5 && window.counts.at(-1) === 0 && window.counts.length > 2
         && window.counts.every((count, at) => at === 0 || count < window.counts[at - 1])";
