@@ -121,12 +121,19 @@ impl Stores {
     /// [`Stores::migrated_database`] for a server process, whose connections carry the name of `node`.
     pub async fn migrated_database_of(&self, node: NodeName) -> anyhow::Result<Database> {
         let database = migrated(Database::of_node(&self.database_url, node)?).await?;
-        if database.is_behind_pooler() && !database.has_all_connections().await {
+        // Now, and not at the first use: the first buyers would be refused where making them takes long.
+        let has_all = database.has_all_connections().await;
+        if !has_all && database.is_behind_pooler() {
             return Err(ConfigError(format!(
                 "the connection pooler does not give each of the {CONNECTIONS} connections of this server a \
                  session: let it pool by transaction, or give it {CONNECTIONS} sessions for each server process"
             ))
             .into());
+        }
+        if !has_all {
+            tracing::warn!(
+                "the database does not give this server its {CONNECTIONS} connections at once: it starts with fewer"
+            );
         }
         Ok(database)
     }
