@@ -60,7 +60,11 @@ pub(super) use is_own_session;
 
 /// Whether `pool` connects to a pooler.
 pub(super) fn is_before(pool: &PgPool) -> bool {
-    let options = pool.connect_options();
+    is_at_end_of(&pool.connect_options())
+}
+
+/// The same of a connection that was made with `options`.
+pub(super) fn is_at_end_of(options: &PgConnectOptions) -> bool {
     !options.get_options().is_some_and(|settings| settings.contains(MARK))
 }
 

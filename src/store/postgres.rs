@@ -148,7 +148,7 @@ fn ends_after(limit: Duration) -> String {
 async fn acquire(pool: &PgPool) -> Result<DatabaseSession, StoreError> {
     // In a box: making a connection is a large future, and the callers of this are deep already.
     match Box::pin(within(CONNECTION_WITHIN, pool.acquire())).await {
-        Ok(Ok(connection)) => Ok(DatabaseSession::on(connection, pooler::is_before(pool))),
+        Ok(Ok(connection)) => Ok(DatabaseSession::on(connection, pool.connect_options())),
         Ok(Err(error)) => Err(StoreError::unavailable(Service::Postgres, error)),
         Err(timed_out) => Err(StoreError::unavailable(Service::Postgres, timed_out)),
     }
@@ -353,6 +353,7 @@ impl Database {
 
 fn pool(connections: u32, options: PgConnectOptions, durability: &DurabilityCheck) -> PgPool {
     let durability = durability.clone();
+    let database: Arc<str> = stale_plans::database_of(&options).into();
     PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(POOL_TIMEOUT)
@@ -363,9 +364,10 @@ fn pool(connections: u32, options: PgConnectOptions, durability: &DurabilityChec
             Box::pin(async move { durability.ask(connection).await })
         })
         // After a pause a connection may be dead, and nobody has noticed.
-        .before_acquire(|connection, state| {
+        .before_acquire(move |connection, state| {
+            let database = Arc::clone(&database);
             Box::pin(async move {
-                if stale_plans::may_be_in_session_of(state.age) {
+                if stale_plans::may_be_in_session_of(state.age, &database) {
                     return Ok(false);
                 }
                 if state.idle_for < TRUSTED_FOR {

@@ -6,12 +6,15 @@
 //! connection of its own needs none of this: its settings came with the start packet, one statement is one
 //! transaction, and named statements are parsed once.
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use sqlx::error::BoxDynError;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{
-    PgArguments, PgConnection, PgQueryResult, PgRow, PgStatement, PgTypeInfo, Postgres,
+    PgArguments, PgConnectOptions, PgConnection, PgQueryResult, PgRow, PgStatement, PgTypeInfo,
+    Postgres,
 };
 use sqlx::{AssertSqlSafe, Connection, Either, Execute, Executor, SqlStr};
 
@@ -22,11 +25,14 @@ use super::{StoreError, pooler, stale_plans};
 pub struct DatabaseSession {
     connection: Option<PoolConnection<Postgres>>,
     is_pooled: bool,
+    /// Where the connection leads to.
+    address: Arc<PgConnectOptions>,
 }
 
 impl DatabaseSession {
-    pub(super) fn on(connection: PoolConnection<Postgres>, is_pooled: bool) -> Self {
-        Self { connection: Some(connection), is_pooled }
+    pub(super) fn on(connection: PoolConnection<Postgres>, address: Arc<PgConnectOptions>) -> Self {
+        let is_pooled = pooler::is_at_end_of(&address);
+        Self { connection: Some(connection), is_pooled, address }
     }
 
     /// Does `work`, as [`DatabaseSession::work`] does. A session that knows a statement as it was before a migration
@@ -36,9 +42,10 @@ impl DatabaseSession {
         begin: Option<String>,
         work: impl AsyncFnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, StoreError> {
+        let address = Arc::clone(&self.address);
         let done = self.work(begin, work).await.map_err(Into::into);
         if done.as_ref().is_err_and(StoreError::is_stale_plan) {
-            stale_plans::found();
+            stale_plans::found(&address);
         }
         done
     }
