@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 
 use super::tokens::LONGEST_TOKEN_LIFE;
 use crate::model::UserId;
-use crate::store::{Database, StoreError, revocations};
+use crate::store::{Database, StartTries, StoreError, revocations};
 
 /// How often the database is asked: how long a token may outlive its session on another server.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -19,8 +19,6 @@ const OVERLAP: TimeDelta = TimeDelta::seconds(10);
 /// Every so many polls everything is read that can concern a token. A commit has no time limit: one that waits for
 /// a standby, or a server that was paused, may come after any overlap.
 const POLLS_TO_READ_ALL: u32 = 60;
-/// How often a start asks before it gives up.
-const START_TRIES: usize = 5;
 /// Rows of one query.
 const PAGE: i64 = 5_000;
 /// Users remembered, in some 20 MB. Beyond it the oldest tenth of the revocations becomes one that
@@ -90,13 +88,11 @@ impl Revocations {
         let not_before = Arc::new(RwLock::new(NotBefore::new(MAX_USERS)));
         let memory = Arc::clone(&not_before);
         let mut poll = Poll { database, not_before: memory, every, polled: None, polls: 0 };
-        let mut tries = 1;
+        let mut tries = StartTries::default();
         while let Err(error) = poll.step().await {
-            // A database that has just started may be slow.
-            if tries == START_TRIES || !error.retry_may_help() {
+            if !tries.another_may_help(&error) {
                 return Err(error);
             }
-            tries += 1;
         }
         let task = tokio::spawn(poll.run()).abort_handle();
         Ok(Self { not_before, task })

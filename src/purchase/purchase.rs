@@ -20,7 +20,7 @@ use crate::model::{
 };
 use crate::store::{
     Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placement, StoreError, orders,
-    vouchers,
+    read_at_start, vouchers,
 };
 use crate::telemetry::SPANS;
 use redisson_lock::connection::Redis;
@@ -100,10 +100,10 @@ impl Purchases {
         clock: SharedClock,
         options: PurchasesOptions,
     ) -> Result<Arc<Self>, StoreError> {
-        let last = orders::last_id(database.pool()).await?;
+        let last = read_at_start(|| orders::last_id(database.pool())).await?;
         let order_ids = OrderIds::new(redis.clone(), keys.clone(), Arc::clone(&clock), last);
         let clock = Arc::new(DatabaseClock::new(clock));
-        vouchers::read_clock(database.pool(), &clock).await?;
+        read_at_start(|| vouchers::read_clock(database.pool(), &clock)).await?;
         let lease = Lease::Renewed(options.lease);
         let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
         Ok(Arc::new(Self {
