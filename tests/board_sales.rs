@@ -9,7 +9,7 @@ use seckill::model::{Clock, Voucher};
 use seckill::orders::refunds::Refunds;
 use seckill::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use seckill::pages::sandbox::SandboxGateway;
-use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::vouchers::NewVoucher;
 use serde_json::{Value, json};
 
 use crate::storefront::POOR_CONTRAST;
@@ -43,8 +43,7 @@ async fn server(world: World) -> (Api, Voucher) {
         price: 8_000,
         ..NewVoucher::free("100 for 80", 40, begin, begin + TimeDelta::days(1))
     };
-    let now = world.clock.now();
-    let voucher = vouchers::create(world.database.pool(), &new, now).await.unwrap();
+    let voucher = world.new_voucher(&new).await;
     let address = world.serve().await;
     (Api::at(world, address), voucher)
 }
@@ -219,6 +218,7 @@ async fn a_sale_is_changed_where_its_form_was_changed_and_nowhere_else() {
     let browser = board(&api, "en", DESKTOP).await;
     browser.until_text("#sale-state", "on sale until").await;
     browser.click("#edit-sale summary").await;
+    browser.until("document.querySelector('#edit-title').value").await;
     let held = "['title', 'price', 'pay-within', 'stock', 'value'].map(id => document.querySelector(`#edit-${id}`).value)";
     assert_eq!(browser.value(held).await, json!(["100 for 80", "80.00", "15", "40", ""]));
     // Another administrator was here meanwhile.
@@ -447,7 +447,7 @@ async fn a_sale_that_sells_out_between_two_looks_is_audited_and_its_verdict_does
     let world = World::new().await;
     let begin = world.clock.now() + TimeDelta::hours(1);
     let new = NewVoucher::free("Gone at once", 5, begin, begin + TimeDelta::days(1));
-    vouchers::create(world.database.pool(), &new, world.clock.now()).await.unwrap();
+    world.new_voucher(&new).await;
     let address = world.serve().await;
     let api = Api::at(world, address);
     let browser = board(&api, "en", DESKTOP).await;

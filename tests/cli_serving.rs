@@ -161,9 +161,7 @@ async fn the_demos_json_is_alone_on_standard_output() {
     world.at_present().await;
     // Ids of its own: the keys of locks in the shared Redis have no prefix here.
     let first = 1 + i64::from(uuid::Uuid::new_v4().as_fields().0);
-    let pool = world.database.pool();
-    let first = UserId::new(first).unwrap();
-    seckill::store::users::create_range(pool, first, 1, SystemClock.now()).await.unwrap();
+    world.users_from(UserId::new(first).unwrap(), 1, SystemClock.now()).await;
     let program = Program::on(&world);
     let arguments =
         ["--stock", "5", "--users", "12", "--attempts", "2", "--nodes", "2", "--json", "-"];

@@ -43,8 +43,7 @@ pub async fn world_of_demos(settings: &[(&str, &str)]) -> World {
     }
     let first = 1 + i64::from(uuid::Uuid::new_v4().as_fields().0);
     let first = UserId::new(first).unwrap();
-    let now = SystemClock.now();
-    seckill::store::users::create_range(world.database.pool(), first, 1, now).await.unwrap();
+    world.users_from(first, 1, SystemClock.now()).await;
     world
 }
 

@@ -4,10 +4,11 @@ use chrono::TimeDelta;
 use faults::{Fault, Proxy};
 use seckill::http::event_hub::StreamLimits;
 use seckill::model::{Voucher, VoucherId};
-use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::vouchers::NewVoucher;
 use serde_json::json;
 use sqlx::{Connection, Executor, PgConnection};
 
+use crate::group_commit::GroupCommitWorld;
 use testkit::shop::api_client::Api;
 use testkit::shop::web_driver::{Browser, DESKTOP, ENTER, PHONE, TAB};
 use testkit::shop::world::{World, midnight};
@@ -256,6 +257,7 @@ async fn a_lost_connection_is_followed_by_the_order_that_was_placed() {
     let (api, _) = shop(World::new().await).await;
     let network = Proxy::before(&api.address.to_string()).await.unwrap();
     let browser = visited_at(&network.address(), &api, 1).await;
+    api.world.wait_long_for_rows().await;
     let mut holder = holding_the_row(&api.world).await;
     browser.click(BUY).await;
     let pool = api.world.database.pool();
@@ -409,7 +411,7 @@ async fn vouchers_of_every_kind(world: &World) -> VoucherId {
             terms: "One a table. / 每桌限用一张。\n".repeat(30),
             ..NewVoucher::free(title, stock, begin, begin + TimeDelta::hours(20))
         };
-        let id = vouchers::create(world.database.pool(), &new, midnight()).await.unwrap().id;
+        let id = world.new_voucher(&new).await.id;
         priced = if price == 8_000 { Some(id) } else { priced };
     }
     sqlx::query("update seckill_vouchers set initial_stock = 100, stock = least(stock, 37)")

@@ -5,7 +5,7 @@ use chrono::TimeDelta;
 use faults::{Fault, Proxy};
 use seckill::model::{Clock, Voucher};
 use seckill::orders::expiry::Expiry;
-use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::vouchers::NewVoucher;
 use serde_json::{Value, json};
 
 use crate::storefront::{BUY, MESSAGE, POOR_CONTRAST, visited, visited_at};
@@ -31,8 +31,7 @@ async fn shop() -> (Api, Voucher) {
         price: 8_000,
         ..NewVoucher::free("100 for 80", 2, begin, begin + TimeDelta::days(1))
     };
-    let now = world.clock.now();
-    let voucher = vouchers::create(world.database.pool(), &new, now).await.unwrap();
+    let voucher = world.new_voucher(&new).await;
     let address = world.serve().await;
     (Api::at(world, address), voucher)
 }

@@ -3,9 +3,8 @@
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use async_trait::async_trait;
 use axum::Router;
 use axum::http::HeaderValue;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -28,6 +27,7 @@ use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, Keys, LoginLimits, OrderIds, Redis, StoreError, users};
 use tokio::sync::OnceCell;
 
+pub use super::sms::{Gateway, KeptSms};
 use crate::servers;
 use crate::wait::eventually;
 use sqlx::{Connection, Executor, PgConnection};
@@ -69,27 +69,6 @@ pub fn with_database(url: &str, name: &str) -> String {
     let mut url = url::Url::parse(url).unwrap();
     url.set_path(name);
     url.into()
-}
-
-/// A login code instead of a text message: kept for the test to read.
-#[derive(Debug, Clone, Default)]
-pub struct KeptSms(pub Arc<Mutex<Vec<(String, String)>>>);
-
-#[async_trait]
-impl SmsGateway for KeptSms {
-    async fn send_login_code(&self, phone: &str, code: &str) -> Result<(), String> {
-        self.0.lock().unwrap().push((phone.to_owned(), code.to_owned()));
-        Ok(())
-    }
-}
-
-/// What sends the login codes of a world's APIs.
-pub enum Gateway {
-    /// The world's `sms`.
-    Kept,
-    /// A webhook at this URL, signed with the world's secret.
-    Webhook(String),
-    Nothing,
 }
 
 /// One test's own world. Its clock begins at 2026-11-11T00:00:00Z and stands still.
@@ -207,8 +186,12 @@ impl World {
 
     /// Users 1 to `count`.
     pub async fn users(&self, count: u32) {
-        let now = self.clock.now();
-        let make = async || users::create_range(self.database.pool(), user(1), count, now).await;
+        self.users_from(user(1), count, self.clock.now()).await;
+    }
+
+    /// As many users, the ids of whom begin with `first`.
+    pub async fn users_from(&self, first: UserId, count: u32, now: DateTime<Utc>) {
+        let make = async || users::create_range(self.database.pool(), first, count, now).await;
         made("the users are made", make).await;
     }
 
@@ -261,7 +244,10 @@ impl World {
         options: PurchasesOptions,
     ) -> Arc<Purchases> {
         let (database, redis) = (self.database.clone(), self.redis.clone());
-        Purchases::start(database, redis, self.keys.clone(), clock, options).await.unwrap()
+        let purchases = Purchases::start(database, redis, self.keys.clone(), clock, options).await;
+        // A server has opened its connections before anybody buys. One of each pool is enough for most tests.
+        let _ = tokio::join!(self.database.purchases().acquire(), self.database.steps().acquire());
+        purchases.unwrap()
     }
 
     /// As this world's shops sell, and otherwise by default.
