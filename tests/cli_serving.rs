@@ -13,6 +13,7 @@ use seckill::store::{Database, DatabaseDurability};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+use testkit::closed_port::ClosedPort;
 use testkit::processes::{Node, place, seckill};
 use testkit::program::Program;
 use testkit::shop::api_client::Api;
@@ -182,9 +183,8 @@ async fn a_redis_that_is_away_is_one_warning() {
     world.at_present().await;
     world.users(30).await;
     let voucher = world.voucher(5).await.id;
-    // A port that nobody listens at.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let redis = format!("redis://127.0.0.1:{port}");
+    let closed = ClosedPort::take();
+    let redis = format!("redis://127.0.0.1:{}", closed.number);
     let program = Program::on(&world).with("REDIS_URL", &redis).with("SECKILL_SMS", "log");
     let mut command = program.command(&["serve", "--listen", "127.0.0.1:0"]);
     let mut server = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

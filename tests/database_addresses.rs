@@ -14,6 +14,7 @@ use private_stores::PostgresPrograms;
 use sqlx::{Connection, PgConnection};
 use tempfile::TempDir;
 
+use testkit::closed_port::ClosedPort;
 use testkit::processes::{place, send};
 use testkit::program::{Program, Ran};
 use testkit::wait::eventually;
@@ -199,7 +200,8 @@ async fn a_certificate_of_version_1_is_told_with_the_ways_out() {
 
 #[tokio::test]
 async fn a_closed_port_is_told_with_the_address() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = ClosedPort::take();
+    let port = closed.number;
     for host in ["127.0.0.1", "localhost", "[::1]"] {
         let url = format!("postgres://postgres@{host}:{port}/postgres");
         let ran = Program::alone().with("DATABASE_URL", &url).run(&["voucher", "list"]).await;

@@ -3,6 +3,7 @@
 //! a browser.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, missing_debug_implementations)]
 
+pub mod closed_port;
 pub mod processes;
 pub mod program;
 pub mod raw_http;

@@ -12,6 +12,7 @@ use load::crowd::{CrowdLine, CrowdPlan, CrowdReport};
 use load::rush::{self, PlannedRequest, Progress, RushPlan, RushResult};
 use load::target::{Target, TargetNode};
 use seckill_tools::crowd;
+use testkit::closed_port::ClosedPort;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::process::Command;
@@ -173,9 +174,8 @@ async fn when_the_total_time_is_up_the_rest_is_not_sent() {
 async fn a_node_that_is_not_there_is_an_error_before_anything_is_sent() {
     let gate = Arc::new(Gate::default());
     let mut addresses = nodes(1, &gate).await;
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    addresses.push(closed.local_addr().unwrap());
-    drop(closed);
+    let closed = ClosedPort::take();
+    addresses.push(([127, 0, 0, 1], closed.number).into());
     let error = rush::run(plan(addresses, 20, 2, 1), Arc::default()).await.unwrap_err();
     assert!(matches!(error, LoadError::Connect { .. }) && error.retry_may_help(), "{error}");
     assert!(gate.arrivals.lock().unwrap().is_empty());

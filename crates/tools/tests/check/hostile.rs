@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use testkit::closed_port::ClosedPort;
 use testkit::processes::{is_alive, place};
 use testkit::wait::eventually;
-use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -172,9 +172,8 @@ async fn a_target_that_dies_in_the_middle_is_judged_by_what_was_heard() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_target_that_cannot_be_reached_is_said_to_be_so() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let closed = ClosedPort::take();
+    let address = format!("127.0.0.1:{}", closed.number);
     let text = format!(
         "addresses = [\"http://{address}\"]\nvoucher = 1\n[purchase]\npath = \"/\"\n\
          [[answer]]\nis = \"ordered\"\nstatus = 200\n"
