@@ -167,6 +167,8 @@ const REPLACED: &str = "begin;
 
 /// All eight connections for purchases know both statements, so that whatever comes next meets one of them.
 async fn let_all_connections_know(world: &World) {
+    // The work below waits for the last of them, no longer than any work waits for a connection.
+    assert!(world.database.has_all_connections().await);
     let all_have_one = tokio::sync::Barrier::new(8);
     let nobody: Vec<i64> = Vec::new();
     let learn = || {
