@@ -46,12 +46,12 @@ async fn a_books_command_that_hangs_is_ended_with_all_that_it_started() {
     let target = TargetServer::start(Wrong::Nothing, Wire::KeepAlive).await;
     let place = place();
     let command = "sleep 1000 & echo $! > sleeper; wait";
-    let books = format!("[books]\ncommand = '{command}'\nwithin = \"300ms\"\nquiet = \"10ms\"\n");
+    let books = format!("[books]\ncommand = '{command}'\nwithin = \"2s\"\nquiet = \"10ms\"\n");
     let text = file(&target, &books);
     let (output, _) = timeout(PATIENCE, check(place.path(), &text, &[])).await.unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("the books command took longer than 0.3 s"), "{said}");
+    assert!(said.contains("the books command took longer than 2 s"), "{said}");
     let sleeper = std::fs::read_to_string(place.path().join("sleeper")).unwrap();
     let sleeper = sleeper.trim().parse().unwrap();
     eventually("the sleeper is gone", async || !is_alive(sleeper)).await;
@@ -82,7 +82,7 @@ async fn a_request_to_end_ends_the_books_command_with_all_that_it_started() {
 async fn commands_are_told_the_voucher_the_stock_and_the_address() {
     let target = TargetServer::start(Wrong::Nothing, Wire::KeepAlive).await;
     let place = place();
-    let books = "[books]\nquiet = \"10ms\"\nwithin = \"100ms\"\ncommand = '''echo \"$VOUCHER $ADDRESS\" >> \
+    let books = "[books]\nquiet = \"10ms\"\nwithin = \"5s\"\ncommand = '''echo \"$VOUCHER $ADDRESS\" >> \
                  books; echo '{\"orders\":0,\"users\":0,\"stock\":0}' '''\n";
     let text = file(&target, books);
     let (before, _) = text.split_once("[sale]").unwrap();
