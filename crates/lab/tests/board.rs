@@ -49,6 +49,11 @@ fn width_of_the_rush(plot: &str, colour: &str) -> String {
     )
 }
 
+/// How long purchases were answered, by the points of the plots: orders for a moment, and then refusals for as long
+/// as the machine takes.
+const SECONDS_OF_PURCHASES: &str = "(points => points.at(-1)[0] - points[0][0] + 1)(
+    JSON.parse(sessionStorage.getItem('board-points')).filter(([, orders, refusals]) => orders + refusals > 0))";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_figures_and_plots_follow_a_crowd_and_the_verdict_is_shown() {
     let server = PrivateServer::start().await;
@@ -68,10 +73,11 @@ async fn the_figures_and_plots_follow_a_crowd_and_the_verdict_is_shown() {
     // Every figure that was seen to move: a rush is over in a moment.
     browser
         .value(
-            "(window.seen = {}, ['orders', 'refused', 'p99', 'batch'].forEach(id => {
+            "(window.seen = {}, ['orders', 'refused', 'p99', 'batch', 'in-flight'].forEach(id => {
                 const place = document.querySelector(`#figure-${id}`);
                 new MutationObserver(() => {
-                    if (!['0', '–'].includes(place.textContent)) window.seen[id] = true;
+                    const text = place.textContent;
+                    if (/[1-9]/.test(text.split(' of ')[0])) window.seen[id] = text;
                 }).observe(place, { childList: true });
             }), true)",
         )
@@ -85,7 +91,7 @@ async fn the_figures_and_plots_follow_a_crowd_and_the_verdict_is_shown() {
     browser.until_text("#figure-left", "0 of 300").await;
     browser.until_text("#sale-state", "sold out").await;
     browser.until_text("#outcomes [data-code=ordered]", "300").await;
-    browser.until("Object.keys(window.seen).length === 4").await;
+    browser.until("Object.keys(window.seen).length === 5").await;
     for (plot, colour) in [
         ("plot-orders", "--good"),
         ("plot-refusals", "--bad"),
@@ -96,13 +102,10 @@ async fn the_figures_and_plots_follow_a_crowd_and_the_verdict_is_shown() {
     }
 
     // The plot shows the rush, and not the minutes before it.
-    browser.until(&format!("{} > 0.1", width_of_the_rush("plot-orders", "--good"))).await;
-    // What was in flight is known when it is over; and how fast it sold.
-    browser
-        .until(
-            "/^[1-9][0-9,]* of 3,000$/.test(document.querySelector('#figure-in-flight').innerText)",
-        )
-        .await;
+    let width = width_of_the_rush("plot-orders", "--good");
+    browser.until(&format!("{width} > Math.min(0.1, 0.5 / {SECONDS_OF_PURCHASES})")).await;
+    // What was in flight is told when it is over, for a while; and how fast it sold.
+    browser.until("/^[1-9][0-9,]* of 3,000$/.test(window.seen['in-flight'])").await;
     browser
         .until("/^peak [1-9][0-9,]*.s$/.test(document.querySelector('#peak-orders').innerText)")
         .await;
