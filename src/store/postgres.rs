@@ -237,6 +237,13 @@ impl Database {
     /// Opens all connections of this process, as far as they can be had at once, and says whether they could.
     /// Behind a pooler that keeps a session for each, and has fewer, the last ones would wait for ever.
     pub async fn has_all_connections(&self) -> bool {
+        let (purchases, others, steps) =
+            tokio::join!(self.purchases.acquire(), self.others.acquire(), self.steps.acquire());
+        // Where there are too few, no pool is left without any.
+        if purchases.is_err() || others.is_err() || steps.is_err() {
+            return false;
+        }
+        drop((purchases, others, steps));
         let all_of = |pool: &PgPool| {
             let count = pool.options().get_max_connections();
             let pool = pool.clone();
