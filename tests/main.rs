@@ -57,5 +57,6 @@ mod sms;
 mod storefront;
 mod storefront_payments;
 mod storefront_stillness;
+mod storefront_streams;
 mod tidy;
 mod worlds;

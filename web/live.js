@@ -86,8 +86,9 @@ export function keepStream({ url, events, againAfterMs, opened, silent, failed, 
 
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", close);
-  addEventListener("pageshow", (event) => event.persisted && open());
-  open();
+  addEventListener("pageshow", (event) => event.persisted && !document.hidden && open());
+  // In a tab in the background it waits until somebody looks.
+  if (!document.hidden) open();
 }
 
 // Calls `heard` with a list of vouchers whenever some changed, and `state` with "live", "polling" or
@@ -95,11 +96,15 @@ export function keepStream({ url, events, againAfterMs, opened, silent, failed, 
 export function watch({ heard, state }) {
   let isPolling = false;
   let pollTimer = 0;
+  // How often polling was ended.
+  let ended = 0;
 
-  // One question at a time. What is answered when the stream is back is older than what that has said.
+  // One question at a time. What is answered when the stream is back is older than what that has said; and when polling
+  // was ended and begun again meanwhile, another question is under way.
   async function poll() {
+    const before = ended;
     const answer = await readVouchers();
-    if (!isPolling) return;
+    if (before !== ended) return;
     pollTimer = setTimeout(poll, about(POLL_EVERY_MS));
     if (!answer.ok) return state("offline");
     state("polling");
@@ -115,6 +120,7 @@ export function watch({ heard, state }) {
 
   function stopPolling() {
     isPolling = false;
+    ended += 1;
     clearTimeout(pollTimer);
   }
 
