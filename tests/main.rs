@@ -55,6 +55,7 @@ mod shared_redis;
 mod smoke;
 mod sms;
 mod storefront;
+mod storefront_older;
 mod storefront_payments;
 mod storefront_stillness;
 mod storefront_streams;

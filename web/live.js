@@ -22,10 +22,10 @@ function learn(from, to = Infinity, sent = 0) {
   offset = offset === null ? lowest : Math.min(Math.max(offset, lowest), to - sent);
 }
 
-// A page of the vouchers, from before the one of this id: the answer of the API, which also says the time.
-export async function readVouchers(before = null) {
+// A page of the vouchers, from before the one of this id, of so many: the answer of the API, which also says the time.
+export async function readVouchers(before = null, limit = 20) {
   const sent = performance.now();
-  const answer = await api("GET", `/api/vouchers${before ? `?before=${before}` : ""}`);
+  const answer = await api("GET", `/api/vouchers${before ? `?before=${before}&limit=${limit}` : ""}`);
   const date = Date.parse(answer.headers.get("date"));
   // Whole seconds: it may be almost a second later.
   if (answer.ok && Number.isFinite(date)) learn(date, date + 1_000, sent);
@@ -33,7 +33,7 @@ export async function readVouchers(before = null) {
 }
 
 // A little more or less, so that those who wait together do not ask together.
-const about = (ms) => ms * (0.8 + 0.4 * Math.random());
+export const about = (ms) => ms * (0.8 + 0.4 * Math.random());
 
 // Keeps a stream of `url` while somebody looks at the page; one that is silent for too long is opened again.
 // `events` has what hears the data of each kind of event. `opened`, `silent`, `failed` (whether there was no

@@ -3,13 +3,17 @@
 
 import { Card } from "./card.js";
 import { setText } from "./format.js";
-import { readVouchers, watch } from "./live.js";
+import { about, readVouchers, watch } from "./live.js";
 import { onOrders } from "./my_orders.js";
 import { knowTitle, renderOrders, showOrders } from "./orders.js";
 import { byId, fill, texts } from "./page.js";
 import { logIn, logOut, onSession } from "./session.js";
 
 const READ_AGAIN_AFTER_MS = 2_000;
+// Events and polls cover so many of the newest sales; the others are asked for again, so many at once.
+const COVERED = 20;
+const OLDER_EVERY_MS = 4_000;
+const OLDER_AT_ONCE = 100;
 // Where a sale stands in the list; what is in neither place is over.
 const PLACES = { on_sale: 0, paused: 1, upcoming: 2 };
 const cards = new Map(); // by voucher
@@ -17,10 +21,15 @@ const waiting = new Map(); // vouchers that are new since the cards were arrange
 const [list, overList, olderList] = ["vouchers", "over-vouchers", "older-vouchers"].map(byId);
 const more = byId("more-vouchers");
 const news = byId("new-sales");
+const nothingOn = byId("nothing-on");
 let isArranged = false;
+// Whether every sale was asked for, the oldest too.
+let isComplete = false;
+let olderTurn = 0;
 
 const place = (card) => PLACES[card.status()] ?? 3;
-const newestFirst = (a, b) => (BigInt(a.voucher.id) < BigInt(b.voucher.id) ? 1 : -1);
+const byNewest = (a, b) => (BigInt(a) < BigInt(b) ? 1 : -1);
+const newestFirst = (a, b) => byNewest(a.voucher.id, b.voucher.id);
 
 // On sale first, then what comes soonest, then what is over.
 function inOrder(a, b) {
@@ -30,13 +39,25 @@ function inOrder(a, b) {
   return isUpcoming ? a.begin - b.begin : newestFirst(a, b);
 }
 
-// Appends these cards to the lists, in their order.
-function append(some) {
-  for (const card of some.sort(inOrder)) (place(card) === 3 ? overList : list).append(card.node);
+// Appends these cards to `open` and to those that are over, in their order.
+function append(some, open) {
+  for (const card of some.sort(inOrder)) (place(card) === 3 ? overList : open).append(card.node);
   const over = overList.childElementCount;
   byId("nothing-yet").hidden = cards.size > 0;
   byId("over").hidden = over === 0;
   setText(byId("over-count"), fill(texts.over, { count: over }));
+  makeRoom();
+}
+
+// A sale that nobody asked to see yet, a new or an older one, may be on.
+function isNothingOn() {
+  if (!isComplete || waiting.size > 0 || cards.size === 0) return false;
+  return [...cards.values()].every((card) => place(card) === 3);
+}
+
+// The line has its room from when the cards were arranged: what stands below it does not move at an event.
+function makeRoom() {
+  nothingOn.hidden = !isNothingOn();
 }
 
 // Cards among those that are over whose sale goes on: stock came back, or was added.
@@ -56,7 +77,7 @@ function arrange() {
   isArranged = true;
   const shown = [...comeBack(), ...makeCards([...waiting.values()])];
   waiting.clear();
-  append([...cards.values()]);
+  append([...cards.values()], list);
   announce();
   return shown;
 }
@@ -66,7 +87,7 @@ function announce() {
   const count = waiting.size + back;
   const one = back > 0 ? texts.sale_back : texts.new_sale;
   const text = count === 1 ? one : fill(back > 0 ? texts.sales_back : texts.new_sales, { count });
-  byId("nothing-on").hidden = cards.size === 0 || [...cards.values()].some((card) => place(card) !== 3);
+  nothingOn.classList.toggle("gone", !isNothingOn());
   if (count > 0) setText(news, text);
   news.classList.toggle("waits", count > 0);
 }
@@ -88,11 +109,27 @@ function hear(vouchers) {
 async function load() {
   const answer = await readVouchers();
   if (answer.ok) {
+    isComplete = !answer.headers.get("link");
+    more.hidden = isComplete;
     hear(answer.body);
-    more.hidden = !answer.headers.get("link");
   }
   if (!isArranged && (answer.ok || waiting.size > 0)) arrange();
-  if (!answer.ok) setTimeout(load, READ_AGAIN_AFTER_MS * (0.8 + 0.4 * Math.random()));
+  if (answer.ok) makeRoom();
+  else setTimeout(load, about(READ_AGAIN_AFTER_MS));
+}
+
+// Asks again for the sales that neither events nor polls cover: those beyond the first page, and those that newer
+// sales have pushed from it. One question a turn; where they are too many for it, they take turns.
+async function readOlder() {
+  const ids = [...cards.keys(), ...waiting.keys()].sort(byNewest);
+  const parts = Math.ceil((ids.length - COVERED) / OLDER_AT_ONCE);
+  if (parts > 0 && !document.hidden) {
+    olderTurn += 1;
+    const begin = COVERED + (olderTurn % parts) * OLDER_AT_ONCE;
+    const answer = await readVouchers(ids[begin - 1], Math.min(ids.length - begin, OLDER_AT_ONCE));
+    if (answer.ok) hear(answer.body);
+  }
+  setTimeout(readOlder, about(OLDER_EVERY_MS));
 }
 
 news.addEventListener("click", () => {
@@ -138,10 +175,15 @@ more.addEventListener("click", async () => {
   const answer = await readVouchers(oldest?.voucher.id);
   more.removeAttribute("aria-busy");
   if (!answer.ok) return;
+  isComplete = !answer.headers.get("link");
+  const made = makeCards(answer.body);
   // Below the button, so that nothing comes under the finger that pressed it.
-  olderList.append(...makeCards(answer.body).map((card) => card.node));
+  append(made, olderList);
+  // Otherwise nothing would be seen of what was asked for.
+  if (made.length > 0 && made.every((card) => place(card) === 3)) byId("over").open = true;
   // It keeps its place, and so do the cards below it.
-  more.classList.toggle("gone", !answer.headers.get("link"));
+  more.classList.toggle("gone", isComplete);
+  announce();
 });
 
 // Two views at one address: `#orders`, and the vouchers.
@@ -168,6 +210,7 @@ watch({
   },
 });
 load();
+setTimeout(readOlder, about(OLDER_EVERY_MS));
 setInterval(() => {
   for (const card of cards.values()) card.render();
   renderOrders();

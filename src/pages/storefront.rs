@@ -173,13 +173,14 @@ fn content(texts: &Storefront) -> Markup {
         section #vouchers-view aria-label=(texts.vouchers) {
             ul.cards #vouchers {}
             p.empty #nothing-yet hidden { (texts.nothing_yet) }
+            // All that may come when it is pressed comes below it: it does not move under a finger.
+            p.more { button.quiet #more-vouchers type="button" hidden { (texts.more) } }
+            ul.cards #older-vouchers {}
             p.empty #nothing-on hidden { (texts.nothing_on) }
             details #over hidden {
                 summary #over-count {}
                 ul.cards #over-vouchers {}
             }
-            p.more { button.quiet #more-vouchers type="button" hidden { (texts.more) } }
-            ul.cards #older-vouchers {}
         }
         section #orders-view aria-label=(texts.my_orders) hidden {
             div #orders-login {
