@@ -36,7 +36,7 @@ impl PaymentGateway for KeepsTheMoney {
 }
 
 /// A server, 30 users, and a voucher at 80 yuan.
-async fn server(world: World) -> (Api, Voucher) {
+pub async fn server(world: World) -> (Api, Voucher) {
     world.users(30).await;
     let begin = world.clock.now() - TimeDelta::hours(1);
     let new = NewVoucher {
@@ -49,7 +49,7 @@ async fn server(world: World) -> (Api, Voucher) {
 }
 
 /// The board with its administrator logged in.
-async fn board(api: &Api, language: &str, size: (u32, u32)) -> Browser {
+pub async fn board(api: &Api, language: &str, size: (u32, u32)) -> Browser {
     let token = api.world.admin_token(ADMIN).await;
     let browser = Browser::new(language, size).await;
     browser.open(&format!("http://{}/board#token={token}", api.address)).await;
@@ -63,7 +63,7 @@ async fn as_admin(api: &Api, method: &str, path: &str, body: &Value) -> Answer {
 }
 
 /// Buys as `user`. Returns the order.
-async fn order_of(api: &Api, user: i64, voucher: &Voucher) -> String {
+pub async fn order_of(api: &Api, user: i64, voucher: &Voucher) -> String {
     api.buy(user, voucher.id).await.is(201).text_of("order_id").to_owned()
 }
 

@@ -18,6 +18,7 @@ mod api_revocation;
 mod api_tokens;
 mod api_vouchers;
 mod board_sales;
+mod board_switching;
 mod chaos;
 mod cli;
 mod cli_audit;

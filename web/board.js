@@ -22,6 +22,9 @@ let turn = 0;
 const unaudited = new Set();
 // Sales that were sold out at the last reading.
 const soldOut = new Set();
+// The last audit of each sale, and when it was; of so many sales.
+const audits = new Map();
+const MAX_AUDITS = 32;
 // A server that refuses an audit is not asked again at once.
 const AUDIT_AGAIN_AFTER_MS = 5000;
 let auditFrom = 0;
@@ -93,7 +96,10 @@ export function showSale(voucher) {
   figure("left", fill(texts.left_of, { left: whole.format(stock), all: whole.format(initial) }));
   if (status !== "sold_out") {
     // The verdict was that of the sale before its stock came back.
-    if (soldOut.delete(voucher.id)) figure("verdict", texts.not_audited);
+    if (soldOut.delete(voucher.id)) {
+      audits.delete(voucher.id);
+      showAudit(null);
+    }
     unaudited.add(voucher.id);
   } else {
     soldOut.add(voucher.id);
@@ -131,9 +137,9 @@ export function choose(id) {
   const url = new URL(location.href);
   url.searchParams.set("voucher", id);
   history.replaceState(null, "", url);
-  byId("audit-verdict").replaceChildren();
-  byId("audit-state").textContent = "";
-  figure("verdict", texts.not_audited);
+  showAudit(audits.get(id) ?? null);
+  // Meanwhile its stock may have come back and been sold again.
+  if (audits.has(id)) unaudited.add(id);
   figure("left", "–");
   byId("sale-state").textContent = "";
 }
@@ -221,6 +227,29 @@ byId("logout").addEventListener("click", () => {
   login.show();
 });
 
+// Shows an audit; null: there is none.
+function showAudit(made) {
+  byId("audit-verdict").replaceChildren(...(made ? [verdict.ofAudit(made.body)] : []));
+  if (!made) {
+    figure("verdict", texts.not_audited);
+    byId("audit-state").textContent = "";
+    return;
+  }
+  const { holds, orders, distinct_users: users, stock, initial_stock: initial } = made.body;
+  figure("verdict", `${holds ? "✓" : "✗"} ${holds ? texts.all_kept : texts.some_broken}`, holds ? "kept" : "broken");
+  const [all, buyers, left, first] = [orders, users, stock, initial].map((count) => whole.format(count));
+  const counts = { orders: all, users: buyers, stock: left, initial: first };
+  byId("audit-state").textContent = fill(texts.audit_figures, { ...counts, time: time.format(made.at) });
+}
+
+function keepAudit(id, made) {
+  unaudited.delete(id);
+  // The last in the map was made last.
+  audits.delete(id);
+  audits.set(id, made);
+  for (const old of [...audits.keys()].slice(0, -MAX_AUDITS)) audits.delete(old);
+}
+
 async function audit() {
   const [button, state, of] = [byId("audit"), byId("audit-state"), chosen];
   if (!of || button.disabled) return;
@@ -232,19 +261,10 @@ async function audit() {
   const answer = await api("POST", `/api/vouchers/${of}/audit`, { token: login.token(), timeout: 60_000 });
   button.disabled = false;
   auditFrom = performance.now() + AUDIT_AGAIN_AFTER_MS;
-  if (answer.ok) unaudited.delete(of);
+  if (answer.ok) keepAudit(of, { body: answer.body, at: new Date() });
   if (of !== chosen) return;
-  if (!answer.ok) {
-    figure("verdict", texts.not_audited);
-    state.textContent = login.refusal(answer);
-    return;
-  }
-  const { holds, orders, distinct_users: users, stock, initial_stock: initial } = answer.body;
-  figure("verdict", `${holds ? "✓" : "✗"} ${holds ? texts.all_kept : texts.some_broken}`, holds ? "kept" : "broken");
-  const [all, buyers, left, first] = [orders, users, stock, initial].map((count) => whole.format(count));
-  const figures = { orders: all, users: buyers, stock: left, initial: first };
-  state.textContent = fill(texts.audit_figures, { ...figures, time: time.format(new Date()) });
-  byId("audit-verdict").replaceChildren(verdict.ofAudit(answer.body));
+  showAudit(answer.ok ? audits.get(of) : null);
+  if (!answer.ok) state.textContent = login.refusal(answer);
 }
 
 byId("audit").addEventListener("click", audit);

@@ -12,7 +12,10 @@ let voucher = null;
 let before = null;
 
 board.onSale((read) => {
-  if (read?.id !== voucher?.id) details.open = false;
+  if (read?.id !== voucher?.id) {
+    details.open = false;
+    byId("pause-state").textContent = "";
+  }
   voucher = read;
   details.hidden = !voucher;
   // Before and after its time a sale sells nothing, and does not say whether it is paused.
@@ -39,16 +42,21 @@ byId("edit-form").addEventListener("submit", async (event) => {
   const edited = form.editedSale(before);
   if (!edited || button.disabled) return;
   button.disabled = true;
+  const of = voucher.id;
   const changed = Object.keys(edited).length > 0 ? await change(edited) : null;
   button.disabled = false;
+  // Another sale was chosen meanwhile: the form is that one's.
+  if (of !== voucher?.id) return;
   state.textContent = !changed ? texts.nothing_changed : changed.ok ? texts.saved : login.refusal(changed);
   if (changed?.ok) before = form.fillEdited(changed.body);
 });
 
 pause.addEventListener("click", async () => {
   pause.disabled = true;
+  const of = voucher.id;
   const changed = await change({ paused: voucher.status !== "paused" });
   pause.disabled = false;
+  if (of !== voucher?.id) return;
   byId("pause-state").textContent = changed.ok ? "" : login.refusal(changed);
   pause.focus();
 });

@@ -119,12 +119,13 @@ byId("orders-csv").addEventListener("click", async () => {
   button.disabled = true;
   say("");
   const { query, of } = path();
+  const sale = board.chosenSale();
   try {
     const answer = await fetch(`${of}?${query}`, {
       headers: { accept: "text/csv", authorization: `Bearer ${login.token()}`, "accept-language": language },
       signal: AbortSignal.timeout(CSV_WITHIN_MS),
     });
-    if (answer.ok) save(await answer.blob(), `orders-of-${board.chosenSale()}.csv`);
+    if (answer.ok) save(await answer.blob(), `orders-of-${sale}.csv`);
     else say(login.refusal({ status: answer.status, body: await answer.json() }));
   } catch {
     say(texts.csv_lost);
@@ -139,7 +140,14 @@ function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
-board.onSale((voucher) => voucher === null && turnTo([]));
+// Another sale was chosen. Until its orders are known there is none to press a button of.
+board.onSale((voucher) => {
+  if (voucher !== null) return;
+  rows.replaceChildren();
+  last = null;
+  byId("newer-orders").disabled = byId("older-orders").disabled = true;
+  turnTo([]);
+});
 
 // The newest orders come by themselves, unless somebody is about to press something.
 board.alsoEverySecond(async () => {
