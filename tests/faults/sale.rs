@@ -1,6 +1,6 @@
 //! A sale that does not sell out: the nodes that sell, one attempt to buy, and the books.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,6 +151,12 @@ impl Sale {
             .fetch_one(&self.pool)
             .await
             .unwrap()
+    }
+
+    /// The users who have an order.
+    pub async fn owners(&self) -> HashSet<i64> {
+        let owners = sqlx::query_scalar("select user_id from orders where voucher_id = $1");
+        owners.bind(self.voucher.get()).fetch_all(&self.pool).await.unwrap().into_iter().collect()
     }
 
     /// The answers that told of an order which is not there for its buyer; and fails unless the
