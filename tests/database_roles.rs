@@ -2,13 +2,8 @@
 
 #[allow(unused_imports)]
 use crate::worlds::*;
-use std::process::Stdio;
-
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::Value;
 use sqlx::AssertSqlSafe;
-use tokio::io::{AsyncBufReadExt, BufReader};
 use url::Url;
 
 use crate::api_nodes::node;
@@ -16,7 +11,6 @@ use crate::pooler::world_of_demos;
 use testkit::program::Program;
 use testkit::shop::api_client::Api;
 use testkit::shop::world::{World, run_sql, with_database};
-use testkit::wait::must;
 
 /// What operators run.
 const ROLES: &str = include_str!("../deploy/postgres/roles.sql");
@@ -99,34 +93,6 @@ async fn a_role_that_makes_no_tables_serves_and_one_that_reads_audits() {
     for command in [&["migrate"][..], &["serve", "--listen", "127.0.0.1:0"], &["voucher", "list"]] {
         server.run(command).await.refused(2, "run seckill migrate as the owner of the tables");
     }
-    roles.end(&api.world).await;
-}
-
-/// The role may have six connections of the fourteen: a server starts with these, says so once, and sells.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_may_have_few_connections_starts_with_a_warning() {
-    let world = World::new().await;
-    world.at_present().await;
-    world.users(2).await;
-    let voucher = world.priced_voucher(1).await.id;
-    let roles = Roles::of(&world).await;
-    let few = format!("alter role {} connection limit 6", roles.server);
-    run_sql(&world.database_url, &few).await;
-    let program = Program::on(&world).with("DATABASE_URL", &url_as(&roles.server, &world));
-    let mut command = program.command(&["serve", "--listen", "127.0.0.1:0"]);
-    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
-    let line = must("the server listens", lines.next_line()).await.unwrap().unwrap();
-    let api = Api::at(world, line.strip_prefix("listening on http://").unwrap().parse().unwrap());
-    // A purchase, and a step after it: neither kind is left without a connection.
-    let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
-    let path = format!("/api/orders/{order}/cancellation");
-    api.send(api.request("POST", &path).bearer_auth(api.world.token(1))).await.is(200);
-    kill(Pid::from_raw(i32::try_from(server.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
-    let output = must("the server ends", server.wait_with_output()).await.unwrap();
-    let log = String::from_utf8(output.stderr).unwrap();
-    let warning = "does not give this server its 14 connections at once";
-    assert_eq!(log.lines().filter(|line| line.contains(warning)).count(), 1, "{log}");
     roles.end(&api.world).await;
 }
 
