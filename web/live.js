@@ -22,8 +22,11 @@ function learn(from, to = Infinity, sent = 0) {
   offset = offset === null ? lowest : Math.min(Math.max(offset, lowest), to - sent);
 }
 
+// The API gives so many vouchers where nobody asks for more: events and polls cover the newest of them.
+export const PAGE = 20;
+
 // A page of the vouchers, from before the one of this id, of so many: the answer of the API, which also says the time.
-export async function readVouchers(before = null, limit = 20) {
+export async function readVouchers(before = null, limit = PAGE) {
   const sent = performance.now();
   const answer = await api("GET", `/api/vouchers${before ? `?before=${before}&limit=${limit}` : ""}`);
   const date = Date.parse(answer.headers.get("date"));

@@ -3,15 +3,14 @@
 
 import { Card } from "./card.js";
 import { setText } from "./format.js";
-import { about, readVouchers, watch } from "./live.js";
+import { about, PAGE, readVouchers, watch } from "./live.js";
 import { onOrders } from "./my_orders.js";
 import { knowTitle, renderOrders, showOrders } from "./orders.js";
 import { byId, fill, texts } from "./page.js";
 import { logIn, logOut, onSession } from "./session.js";
 
 const READ_AGAIN_AFTER_MS = 2_000;
-// Events and polls cover so many of the newest sales; the others are asked for again, so many at once.
-const COVERED = 20;
+// The sales that neither events nor polls cover are asked for again, so many at once.
 const OLDER_EVERY_MS = 4_000;
 const OLDER_AT_ONCE = 100;
 // Where a sale stands in the list; what is in neither place is over.
@@ -122,10 +121,10 @@ async function load() {
 // sales have pushed from it. One question a turn; where they are too many for it, they take turns.
 async function readOlder() {
   const ids = [...cards.keys(), ...waiting.keys()].sort(byNewest);
-  const parts = Math.ceil((ids.length - COVERED) / OLDER_AT_ONCE);
+  const parts = Math.ceil((ids.length - PAGE) / OLDER_AT_ONCE);
   if (parts > 0 && !document.hidden) {
     olderTurn += 1;
-    const begin = COVERED + (olderTurn % parts) * OLDER_AT_ONCE;
+    const begin = PAGE + (olderTurn % parts) * OLDER_AT_ONCE;
     const answer = await readVouchers(ids[begin - 1], Math.min(ids.length - begin, OLDER_AT_ONCE));
     if (answer.ok) hear(answer.body);
   }
