@@ -1,9 +1,21 @@
--- The functions: the clock of sales, the one function that places orders, and the one that finds the
--- orders of buyers.
+-- The functions: the clock of sales, what places orders, what takes an order from one state to the next, and
+-- what moves money. src/orders/README.md lists for each which rows it locks, and in which order.
 --
--- Two settings of theirs need a reason. `enable_seqscan = off`: a plan that was made when a table was
--- empty must not read it from end to end when it is full. `lock_timeout`: if another session holds the
--- row of a voucher, the call fails and has done nothing, and the connection is free for other vouchers.
+-- * A step locks the order's row, reads its state, and then changes it: nobody can change the state between
+--   the look and the change. Whether the step was done is a value of its own, and never a state.
+-- * A step adds one row to `order_steps`, in the same transaction.
+-- * Rows are locked in one order: the payment, the voucher's sale, the order. Whatever changes the stock locks
+--   the sale's row before it locks an order: `sell` holds that row while it waits for the unique index, and
+--   the index waits for whoever changes an order of the same buyer.
+-- * Each function is about one voucher, so that it runs as a whole on the database server that has the
+--   voucher (`seckill migrate --distribute`). Citus takes no function that may change its answer in an
+--   `update`, so the clock is read into a variable.
+--
+-- Two settings need a reason. `enable_seqscan = off`: a plan that was made when a table was empty must not
+-- read it from end to end when it is full. `lock_timeout`: where another session holds a row, the call fails
+-- and has done nothing, and the connection is free for other vouchers. After the purchase it is shorter,
+-- because a step may wait twice for the same row: for the session that is before it in the queue, and for the
+-- one that holds the row (src/store/time_limits.rs).
 
 -- The time by which sales begin and end: the database's, which all servers share. A function, so that
 -- a test can let time pass.
@@ -14,31 +26,32 @@ as 'select clock_timestamp()';
 -- Places an order of `voucher` for each of `users`, one or many, with the id and the time at the same
 -- place of the other arrays. All of them are one transaction. Every strategy calls it.
 --
--- It returns a row for each of `ids` that has no new order, and why: `already_bought` (with the id of
--- the earlier order), `sold_out`, `sale_not_started`, `sale_ended`, `voucher_not_found`, or `id_taken`
--- (the id is another order's). The buyers who come first in the arrays get the last vouchers.
+-- It returns a row for each of `ids` that has no new order, and why: `already_bought` (with the id of the
+-- live order), `sold_out`, `sale_not_started`, `sale_ended`, `sale_paused`, `voucher_not_found`, or
+-- `id_taken` (the id is another order's). For each order of a voucher that has a price it returns
+-- `ordered`, the amount, and until when to pay. Orders of a free voucher are paid at once and not returned,
+-- so that they cost no row of an answer. The buyers who come first in the arrays get the last vouchers.
 --
 -- Why it cannot oversell: a call takes from the stock either by one update that requires `stock >= n`,
 -- or, in the exact case, by no more than the stock that it read after it had locked the row. Both keep
 -- the row locked until the commit, so every other call for this voucher waits, and then sees what was
 -- committed. If the orders cannot be written, what was taken is rolled back with them.
 --
--- Why it cannot sell twice: `unique (user_id, voucher_id)`. A second order of a buyer is an error in
--- the usual case, which takes back the whole of it. In the exact case the call looks for earlier orders
--- by a statement that begins after the row is locked: nobody else writes orders of this voucher then,
--- so it misses none.
+-- Why it cannot sell twice: `orders_one_live_per_user`. A second live order of a buyer is an error in the
+-- usual case, which takes back the whole of it. In the exact case the call looks for live orders by a
+-- statement that begins after the row is locked: nobody else writes orders of this voucher then, so it
+-- misses none.
 --
 -- Why it sells at no other time: the clock is read after the row is locked. A call that waited for the
--- row past the end of the sale places nothing. So a server that locks the row after the end and finds
--- an order missing knows that the order will never come (src/purchase/owners.rs).
+-- row past the end of the sale, or for its pause, places nothing. So a server that locks the row then and
+-- finds an order missing knows that the order will never come (src/purchase/owners.rs).
 --
 -- Why a caller that lost the answer may ask again: the same call, with the same ids and times, places
--- no order twice and does not name the orders that the first call placed. The time tells them from an
--- order of another process that drew the same id for the same user, because Redis had lost the counter.
-create function place_orders(
-    voucher bigint, ids bigint[], users bigint[], times timestamptz[]
-)
-returns table (order_id bigint, reason text, earlier_id bigint)
+-- no order twice and counts those of the first call as placed, also where they were cancelled meanwhile.
+-- When Redis loses the counter of ids, two processes may draw one id for the same user: `created_at` then
+-- tells the two orders apart.
+create function sell(voucher bigint, ids bigint[], users bigint[], times timestamptz[])
+returns table (order_id bigint, reason text, earlier_id bigint, to_pay bigint, until timestamptz)
 language plpgsql
 set enable_seqscan = off
 set lock_timeout = '600ms'
@@ -46,48 +59,64 @@ as $$
 declare
     sale record;
     judged_at timestamptz;
+    due timestamptz;
     available integer;
     placed integer;
 begin
-    -- The usual case: there is enough for all, nobody has bought before, and the sale is on.
+    -- The usual case: there is enough for all, nobody has a live order, and the sale is on.
     begin
         update seckill_vouchers set stock = stock - cardinality(ids)
-        where voucher_id = voucher and stock >= cardinality(ids)
-        returning begin_time, end_time into sale;
+        where voucher_id = voucher and stock >= cardinality(ids) and not paused
+        returning begin_time, end_time, price, pay_within_s into sale;
         if found then
-            if sale_time() < sale.begin_time or sale_time() >= sale.end_time then
+            judged_at := sale_time();
+            if judged_at < sale.begin_time or judged_at >= sale.end_time then
                 raise sqlstate 'SK001'; -- takes the update back
             end if;
-            insert into orders (id, user_id, voucher_id, created_at, updated_at)
-            select id, user_id, voucher, at, at
+            if sale.price = 0 then
+                insert into orders (id, user_id, voucher_id, status, created_at, paid_at, updated_at)
+                select id, user_id, voucher, 2, at, at, at
+                from unnest(ids, users, times) as buyer (id, user_id, at);
+                return;
+            end if;
+            due := judged_at + make_interval(secs => sale.pay_within_s);
+            insert into orders (id, user_id, voucher_id, status, amount, pay_by, created_at, updated_at)
+            select id, user_id, voucher, 1, sale.price, due, at, at
             from unnest(ids, users, times) as buyer (id, user_id, at);
+            return query select id, 'ordered', null::bigint, sale.price, due from unnest(ids) id;
             return;
         end if;
     exception
         when unique_violation or sqlstate 'SK001' then null; -- which takes the update back, too
     end;
 
-    -- The exact case: somebody has bought before, there is not enough for all, or the sale is not on.
-    -- An error from here on is the caller's. `sale.stock` is null where there is no such voucher.
-    select stock, begin_time, end_time into sale from seckill_vouchers where voucher_id = voucher
+    -- The exact case: somebody has a live order, there is not enough for all, or the sale is not on. An
+    -- error from here on is the caller's. `sale.stock` is null where there is no such voucher.
+    select stock, begin_time, end_time, price, pay_within_s, paused into sale
+    from seckill_vouchers where voucher_id = voucher
     for no key update;
     judged_at := sale_time();
+    due := case when sale.price > 0 then judged_at + make_interval(secs => sale.pay_within_s) end;
     available := case
-        when judged_at >= sale.begin_time and judged_at < sale.end_time then sale.stock
+        when judged_at >= sale.begin_time and judged_at < sale.end_time and not sale.paused
+        then sale.stock
         else 0
     end;
 
     -- The look-ups are scalar subqueries: each goes by an index, whatever the size of the table was
     -- when the plan was made.
-    insert into orders (id, user_id, voucher_id, created_at, updated_at)
-    select id, user_id, voucher, at, at
+    insert into orders
+        (id, user_id, voucher_id, status, amount, pay_by, created_at, paid_at, updated_at)
+    select id, user_id, voucher, case when due is null then 2 else 1 end, sale.price, due,
+           at, case when due is null then at end, at
     from (
         select distinct on (user_id) *
         from unnest(ids, users, times) with ordinality as buyer (id, user_id, at, place)
         where (select earlier.id from orders earlier
-               where earlier.user_id = buyer.user_id and earlier.voucher_id = voucher) is null
-          and (select taken.user_id from orders taken
-               where taken.id = buyer.id and taken.voucher_id = voucher) is null
+               where earlier.voucher_id = voucher and earlier.user_id = buyer.user_id
+                 and earlier.status in (1, 2, 3, 5)) is null
+          and (select same_id.user_id from orders same_id
+               where same_id.id = buyer.id and same_id.voucher_id = voucher) is null
         order by user_id, place
     ) first_of_each_user
     order by place
@@ -99,44 +128,666 @@ begin
     return query
     select id,
            case
+               when is_this_purchase then 'ordered'
                when earlier is not null then 'already_bought'
                when sale.stock is null then 'voucher_not_found'
                when judged_at < sale.begin_time then 'sale_not_started'
                when judged_at >= sale.end_time then 'sale_ended'
-               when placed_by_this_call = false then 'id_taken'
+               when is_this_purchase = false then 'id_taken'
+               when sale.paused then 'sale_paused'
                else 'sold_out'
            end,
-           earlier
+           case when is_this_purchase then null else earlier end,
+           case when is_this_purchase then own_amount end,
+           case when is_this_purchase then own_pay_by end
     from (
         select buyer.id,
                (select own.id from orders own
-                where own.user_id = buyer.user_id and own.voucher_id = voucher) as earlier,
-               -- True where this call, or an earlier one with the same ids and times, placed the order;
-               -- false where another order has the id; null where no order has it.
-               (select (taken.user_id, taken.created_at) = (buyer.user_id, buyer.at)
-                from orders taken
-                where taken.id = buyer.id and taken.voucher_id = voucher) as placed_by_this_call
+                where own.voucher_id = voucher and own.user_id = buyer.user_id
+                  and own.status in (1, 2, 3, 5)) as earlier,
+               -- True where this call, or an earlier one of the same purchase, placed the order; false where
+               -- another purchase has the id; null where nobody has it.
+               (select (same_id.user_id, same_id.created_at) = (buyer.user_id, buyer.at)
+                from orders same_id
+                where same_id.id = buyer.id and same_id.voucher_id = voucher) as is_this_purchase,
+               (select same_id.amount from orders same_id
+                where same_id.id = buyer.id and same_id.voucher_id = voucher) as own_amount,
+               (select same_id.pay_by from orders same_id
+                where same_id.id = buyer.id and same_id.voucher_id = voucher) as own_pay_by
         from unnest(ids, users, times) as buyer (id, user_id, at)
     ) buyers
-    where placed_by_this_call is not true;
+    where is_this_purchase is not true or own_pay_by is not null;
 end
 $$;
 
--- The orders that some buyers have of one voucher. A function of one voucher, so that it can run on the
--- database server that has the voucher (`seckill migrate --distribute`).
+-- The live orders that some buyers have of one voucher.
 create function orders_of_buyers(voucher bigint, buyers bigint[])
 returns table (buyer_id bigint, order_id bigint)
 language plpgsql stable
 set enable_seqscan = off
 as $$
 begin
-    -- Buyer by buyer, so that each is found by the unique index, as in `place_orders`.
+    -- Buyer by buyer, so that each is found by the unique index, as in `sell`.
     return query
     select found.buyer, found.own from (
         select b.buyer,
-               (select o.id from orders o where o.voucher_id = voucher and o.user_id = b.buyer) as own
+               (select o.id from orders o
+                where o.voucher_id = voucher and o.user_id = b.buyer
+                  and o.status in (1, 2, 3, 5)) as own
         from unnest(buyers) b (buyer)
     ) found
     where found.own is not null;
+end
+$$;
+
+-- Adds a row to the log of steps. The caller has locked the order.
+create function log_step(
+    voucher bigint, own bigint, step text, status_before smallint, status_after smallint,
+    actor smallint, actor_id bigint, at timestamptz
+)
+returns void
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    earlier integer;
+begin
+    select max(s.number) into earlier
+    from order_steps s where s.order_id = own and s.voucher_id = voucher;
+    insert into order_steps
+        (voucher_id, order_id, number, step, status_before, status_after, actor, actor_id, at)
+    values (voucher, own, coalesce(earlier, 0) + 1, step, status_before, status_after,
+            actor, actor_id, at);
+end
+$$;
+
+-- Cancels an unpaid order; `actor` is 1 for the buyer, 2 for an administrator. Its voucher is on sale again,
+-- and the gateway is to be told of a payment that is pending. Returns whether it was done, and the state that
+-- the order has now. No row: there is no such order.
+create function cancel_order(voucher bigint, own bigint, actor smallint, actor_id bigint)
+returns table (done boolean, status smallint)
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz;
+    found_status smallint;
+begin
+    perform from seckill_vouchers where voucher_id = voucher for no key update;
+    at := sale_time();
+    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
+    for no key update;
+    if not found then
+        return;
+    end if;
+    if found_status <> 1 then
+        return query select false, found_status;
+        return;
+    end if;
+    update orders set status = 4, cancelled_at = at, cancelled_by = actor, updated_at = at
+    where id = own and voucher_id = voucher;
+    perform log_step(voucher, own, 'cancelled', 1::smallint, 4::smallint, actor, actor_id, at);
+    insert into payment_cancellations (voucher_id, order_id, number, next_attempt_at, created_at)
+    select voucher, own, p.number, at, at
+    from payments p where p.order_id = own and p.voucher_id = voucher and p.status = 1;
+    update seckill_vouchers set stock = stock + 1, revision = revision + 1 where voucher_id = voucher;
+    return query select true, 4::smallint;
+end
+$$;
+
+-- Cancels those of `ids`, orders of `voucher`, whose time to pay is over, and puts their vouchers back on
+-- sale. Returns how many. Orders that another session is changing right now are left for the next time.
+-- `status < 2` is `status = 1` in other words: so the planner cannot go by the index of all unpaid orders, which
+-- it takes for the cheapest while the table has no statistics, and which a backlog makes long.
+create function expire_orders(voucher bigint, ids bigint[]) returns bigint
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz;
+    due bigint[];
+begin
+    perform from seckill_vouchers where voucher_id = voucher for no key update;
+    at := sale_time();
+    select array_agg(own.id) into due
+    from (
+        select o.id from orders o
+        where o.id = any (ids) and o.voucher_id = voucher and o.status < 2 and o.pay_by <= at
+        for no key update skip locked
+    ) own;
+    if due is null then
+        return 0;
+    end if;
+    update orders set status = 4, cancelled_at = at, cancelled_by = 3, updated_at = at
+    where voucher_id = voucher and id = any (due);
+    -- An order that was never paid has taken no step before.
+    insert into order_steps
+        (voucher_id, order_id, number, step, status_before, status_after, actor, at)
+    select voucher, own, 1, 'cancelled', 1, 4, 3, at from unnest(due) own;
+    insert into payment_cancellations (voucher_id, order_id, number, next_attempt_at, created_at)
+    select voucher, p.order_id, p.number, at, at
+    from payments p where p.order_id = any (due) and p.voucher_id = voucher and p.status = 1;
+    update seckill_vouchers set stock = stock + cardinality(due), revision = revision + 1
+    where voucher_id = voucher;
+    return cardinality(due);
+end
+$$;
+
+-- Redeems a paid order. Returns as `cancel_order` does.
+create function redeem_order(voucher bigint, own bigint, actor_id bigint)
+returns table (done boolean, status smallint)
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz := sale_time();
+    found_status smallint;
+begin
+    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
+    for no key update;
+    if not found then
+        return;
+    end if;
+    if found_status <> 2 then
+        return query select false, found_status;
+        return;
+    end if;
+    update orders set status = 3, used_at = at, updated_at = at where id = own and voucher_id = voucher;
+    perform log_step(voucher, own, 'redeemed', 2::smallint, 3::smallint, 2::smallint, actor_id, at);
+    return query select true, 3::smallint;
+end
+$$;
+
+-- Begins to give the money of a paid order back. An order that cost nothing is refunded at once, and its
+-- voucher is on sale again. Returns as `cancel_order` does.
+create function refund_order(voucher bigint, own bigint, actor_id bigint)
+returns table (done boolean, status smallint)
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz := sale_time();
+    -- What an order costs never changes, so it can be read before the order is locked.
+    is_free boolean := (select o.amount = 0 from orders o where o.id = own and o.voucher_id = voucher);
+    found_status smallint;
+begin
+    if is_free then
+        perform from seckill_vouchers where voucher_id = voucher for no key update;
+    end if;
+    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
+    for no key update;
+    if not found then
+        return;
+    end if;
+    if found_status <> 2 then
+        return query select false, found_status;
+        return;
+    end if;
+    if is_free then
+        update orders set status = 6, refunded_at = at, updated_at = at
+        where id = own and voucher_id = voucher;
+        perform log_step(voucher, own, 'refunded', 2::smallint, 6::smallint, 2::smallint, actor_id, at);
+        update seckill_vouchers set stock = stock + 1, revision = revision + 1
+        where voucher_id = voucher;
+        return query select true, 6::smallint;
+        return;
+    end if;
+    update orders set status = 5, updated_at = at where id = own and voucher_id = voucher;
+    perform log_step(voucher, own, 'refund_begun', 2::smallint, 5::smallint, 2::smallint, actor_id, at);
+    insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason,
+                         next_attempt_at, created_at)
+    select voucher, own, p.number, p.transaction_id, p.paid_amount, 'refund', at, at
+    from payments p where p.order_id = own and p.voucher_id = voucher and p.status = 2;
+    if not found then
+        raise exception 'order % is paid, and no payment was applied to it', own;
+    end if;
+    return query select true, 5::smallint;
+end
+$$;
+
+-- Begins a payment of `buyer`'s order, or finds the one that is pending. Returns the state of the order; where
+-- that is 1 (unpaid), also the payment. No row: there is no such order of this buyer. An order whose time is
+-- over counts as cancelled (4), also before a server has come to write it.
+--
+-- `ask_gateway`: the gateway has not said yet where to pay, and this caller is to ask it, within `ask_within_s`.
+-- Until then every other caller gets false and `wait_ms`, so that one message of a payment is under way at a time.
+create function open_payment(voucher bigint, own bigint, buyer bigint, ask_within_s double precision)
+returns table (
+    order_status smallint, payment_number integer, to_pay bigint, until timestamptz, url text,
+    ask_gateway boolean, attempt integer, wait_ms bigint
+)
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz;
+    claimed_until timestamptz;
+    pending payments%rowtype;
+    bought orders%rowtype;
+begin
+    select p.* into pending
+    from payments p where p.order_id = own and p.voucher_id = voucher and p.status = 1
+    for no key update;
+    select o.* into bought
+    from orders o where o.id = own and o.voucher_id = voucher and o.user_id = buyer
+    for no key update;
+    if not found then
+        return;
+    end if;
+    at := sale_time();
+    claimed_until := at + make_interval(secs => ask_within_s);
+    if bought.status <> 1 or bought.pay_by <= at then
+        return query select
+            case bought.status when 1 then 4::smallint else bought.status end,
+            null::integer, null::bigint, bought.pay_by, null::text, false, 0, 0::bigint;
+        return;
+    end if;
+    ask_gateway := false;
+    if pending.number is null then
+        -- With the order locked nobody else opens a payment of it; one may have come before the lock.
+        select p.* into pending
+        from payments p where p.order_id = own and p.voucher_id = voucher and p.status = 1;
+        if not found then
+            insert into payments
+                (voucher_id, order_id, number, amount, attempts, next_attempt_at, created_at)
+            select voucher, own, coalesce(max(p.number), 0) + 1, bought.amount, 1, claimed_until, at
+            from payments p where p.order_id = own and p.voucher_id = voucher
+            returning * into pending;
+            ask_gateway := true;
+        end if;
+    elsif pending.pay_url is null and pending.next_attempt_at <= at then
+        update payments set attempts = attempts + 1, next_attempt_at = claimed_until
+        where order_id = own and number = pending.number and voucher_id = voucher
+        returning * into pending;
+        ask_gateway := true;
+    end if;
+    return query select
+        bought.status, pending.number, pending.amount, bought.pay_by, pending.pay_url,
+        ask_gateway, pending.attempts,
+        ceil(1000 * extract(epoch from greatest(pending.next_attempt_at - at, interval '0')))::bigint;
+end
+$$;
+
+-- The gateway took `paid` in the transaction of this name: the usual case, in which the order is unpaid and
+-- the amount is right. Returns `applied`, `unknown` (there is no such payment) or `repeated` (the transaction
+-- is known, for whichever order of the voucher). Null: the case is another one and nothing was changed;
+-- `judge_payment` decides it.
+--
+-- Two functions, because the other cases may change the stock. They have to lock the sale's row before the
+-- order, and a payment in the usual case must not wait for the hot row.
+create function apply_payment(
+    voucher bigint, own bigint, payment_number integer, transaction text, paid bigint
+)
+returns text
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz := sale_time();
+    payment payments%rowtype;
+    found_status smallint;
+begin
+    -- Of two notifications at once, the second waits here and finds what the first has written.
+    select p.* into payment
+    from payments p
+    where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
+    for no key update;
+    if not found then
+        return 'unknown';
+    end if;
+    if exists (select from payments p
+               where p.transaction_id = transaction and p.voucher_id = voucher) then
+        return 'repeated';
+    end if;
+    if paid <> payment.amount or payment.status in (2, 4)
+       or exists (select from early_returns r
+                  where r.transaction_id = transaction and r.order_id = own
+                    and r.voucher_id = voucher) then
+        return null;
+    end if;
+    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
+    for no key update;
+    if found_status is distinct from 1 then
+        return null;
+    end if;
+    update orders set status = 2, paid_at = at, updated_at = at where id = own and voucher_id = voucher;
+    perform log_step(voucher, own, 'paid', 1::smallint, 2::smallint, 4::smallint, null, at);
+    update payments set status = 2, transaction_id = transaction, paid_amount = paid, confirmed_at = at
+    where order_id = own and number = payment_number and voucher_id = voucher;
+    return 'applied';
+end
+$$;
+
+-- The same in every other case: money that is late, wrong, a second time, or given back already. Returns as
+-- `apply_payment` does, or `revived` (applied to an order that time had cancelled), or why the money goes back:
+-- `wrong_amount`, `order_cancelled`, `order_paid`, `order_missing`.
+--
+-- The one decision about money that comes too late: an order that *time* has cancelled is revived if one
+-- voucher is left and its buyer has no other live order of it. The buyer paid for what is still there, so
+-- no promise is broken. An order that a person has cancelled stays so, and the money goes back: a person
+-- said so, and may have been told so. Whether the sale is over or paused does not matter: the buyer bought
+-- in time. No order of a sale that was cancelled as a whole is revived.
+create function judge_payment(
+    voucher bigint, own bigint, payment_number integer, transaction text, paid bigint
+)
+returns text
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz;
+    payment payments%rowtype;
+    sale seckill_vouchers%rowtype;
+    bought orders%rowtype;
+    outcome text;
+    kept_as integer;
+    kind smallint;
+begin
+    select p.* into payment
+    from payments p
+    where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
+    for no key update;
+    if not found then
+        return 'unknown';
+    end if;
+    if exists (select from payments p
+               where p.transaction_id = transaction and p.voucher_id = voucher) then
+        return 'repeated';
+    end if;
+    select s.* into sale from seckill_vouchers s where s.voucher_id = voucher for no key update;
+    select o.* into bought from orders o where o.id = own and o.voucher_id = voucher for no key update;
+    at := sale_time();
+    outcome := case
+        when bought.id is null then 'order_missing'
+        when paid <> payment.amount then 'wrong_amount'
+        when bought.status = 1 then 'applied'
+        when bought.status = 4 and bought.cancelled_by = 3
+             and sale.stock > 0 and sale.cancelled_at is null
+             and not exists (select from orders live
+                             where live.voucher_id = voucher and live.user_id = bought.user_id
+                               and live.status in (1, 2, 3, 5)) then 'revived'
+        when bought.status = 4 then 'order_cancelled'
+        else 'order_paid'
+    end;
+    if outcome in ('applied', 'revived') then
+        update orders set status = 2, paid_at = at, updated_at = at, cancelled_at = null, cancelled_by = null
+        where id = own and voucher_id = voucher;
+        perform log_step(voucher, own, case outcome when 'applied' then 'paid' else 'revived' end,
+                         bought.status, 2::smallint, 4::smallint, null, at);
+    end if;
+    if outcome = 'revived' then
+        update seckill_vouchers set stock = stock - 1, revision = revision + 1 where voucher_id = voucher;
+    end if;
+    kept_as := keep_money(voucher, own, payment_number, payment.amount, payment.status in (2, 4),
+                          transaction, paid, outcome, at);
+    for kind in select r.done_by from early_returns r
+                where r.transaction_id = transaction and r.order_id = own and r.voucher_id = voucher
+                order by r.told_at
+    loop
+        perform take_back(voucher, own, kept_as, kind, at);
+    end loop;
+    return outcome;
+end
+$$;
+
+-- Writes money that `judge_payment` has judged: into the payment that was asked for, or, where that `has_money`
+-- already, as a payment of its own (the gateway took money twice for one payment). Money that was not applied
+-- to its order gets its refund. Returns the number of the payment. The caller has locked the order, so nobody
+-- takes the next number.
+create function keep_money(
+    voucher bigint, own bigint, payment_number integer, asked bigint, has_money boolean,
+    transaction text, paid bigint, outcome text, at timestamptz
+)
+returns integer
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    is_applied boolean := outcome in ('applied', 'revived');
+    new_status smallint := case when is_applied then 2 else 4 end;
+    why text := case when not is_applied then outcome end;
+    kept_as integer := payment_number;
+begin
+    if has_money then
+        insert into payments (voucher_id, order_id, number, amount, status, transaction_id,
+                              paid_amount, confirmed_at, reason, created_at)
+        select voucher, own, max(p.number) + 1, asked, new_status, transaction, paid, at, why, at
+        from payments p where p.order_id = own and p.voucher_id = voucher
+        returning payments.number into kept_as;
+    else
+        update payments
+        set status = new_status, transaction_id = transaction, paid_amount = paid, confirmed_at = at,
+            reason = why
+        where order_id = own and number = payment_number and voucher_id = voucher;
+    end if;
+    if not is_applied then
+        insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason,
+                             next_attempt_at, created_at)
+        values (voucher, own, kept_as, transaction, paid, why, at, at);
+    end if;
+    return kept_as;
+end
+$$;
+
+-- The gateway says that a payment failed: it took nothing. Returns `failed`, `unknown` or `repeated`.
+create function fail_payment(voucher bigint, own bigint, payment_number integer) returns text
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    found_status smallint;
+begin
+    select p.status into found_status
+    from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
+    for no key update;
+    if not found then
+        return 'unknown';
+    end if;
+    if found_status <> 1 then
+        return 'repeated';
+    end if;
+    update payments set status = 3
+    where order_id = own and number = payment_number and voucher_id = voucher;
+    return 'failed';
+end
+$$;
+
+-- The gateway gave money back without being asked: `kind` is 2 for a refund of its own, 3 for a charge-back.
+-- Returns `unknown` (there is no such payment), `partial` (it is not the whole amount; nothing was changed),
+-- `kept` (the money is not known yet: this waits for it), or what `take_back` returns.
+create function return_payment(
+    voucher bigint, own bigint, payment_number integer, transaction text, returned bigint, kind smallint
+)
+returns text
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz := sale_time();
+    asked bigint;
+    money record;
+begin
+    select p.amount into asked
+    from payments p
+    where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
+    for no key update;
+    if not found then
+        return 'unknown';
+    end if;
+    select p.number, p.paid_amount into money
+    from payments p
+    where p.transaction_id = transaction and p.order_id = own and p.voucher_id = voucher;
+    if returned <> coalesce(money.paid_amount, asked) then
+        return 'partial';
+    end if;
+    if money.number is null then
+        insert into early_returns (voucher_id, order_id, transaction_id, done_by, told_at)
+        values (voucher, own, transaction, kind, at)
+        on conflict do nothing;
+        return case when found then 'kept' else 'repeated' end;
+    end if;
+    perform from seckill_vouchers where voucher_id = voucher for no key update;
+    perform from orders o where o.id = own and o.voucher_id = voucher for no key update;
+    return take_back(voucher, own, money.number, kind, at);
+end
+$$;
+
+-- Writes that the gateway gave the money of a payment back by itself; no message of ours is sent any more.
+-- Returns `returned`, `repeated`, or `returned_twice`: the money had gone back before, another way. The caller
+-- has locked the sale and the order.
+create function take_back(
+    voucher bigint, own bigint, payment_number integer, kind smallint, at timestamptz
+)
+returns text
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    refund refunds%rowtype;
+begin
+    select r.* into refund
+    from refunds r
+    where r.order_id = own and r.number = payment_number and r.voucher_id = voucher
+    for no key update;
+    if refund.status = 2 then
+        -- A gateway that was asked for a refund may also tell of it.
+        if refund.done_by = kind or (refund.done_by = 1 and kind = 2)
+           or refund.given_back_twice_at is not null then
+            return 'repeated';
+        end if;
+        update refunds set given_back_twice_at = at
+        where order_id = own and number = payment_number and voucher_id = voucher;
+        return 'returned_twice';
+    end if;
+    if refund.status = 1 then
+        update refunds set status = 2, done_at = at, done_by = kind, last_error = null
+        where order_id = own and number = payment_number and voucher_id = voucher;
+    else
+        insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, status,
+                             next_attempt_at, created_at, done_at, done_by)
+        select voucher, own, p.number, p.transaction_id, p.paid_amount,
+               case kind when 2 then 'refunded_by_gateway' else 'charged_back' end, 2, at, at, at, kind
+        from payments p
+        where p.order_id = own and p.number = payment_number and p.voucher_id = voucher;
+    end if;
+    if exists (select from payments p
+               where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
+                 and p.status = 2) then
+        perform end_refund(voucher, own, 'refunded', 4::smallint, null, at);
+    end if;
+    return 'returned';
+end
+$$;
+
+-- The money of the order's payment is back with its buyer: the order is refunded, and its voucher is on sale
+-- again. An order that is used stays used, for good: it is marked as charged back. The caller has locked the
+-- sale and the order.
+create function end_refund(
+    voucher bigint, own bigint, step text, actor smallint, actor_id bigint, at timestamptz
+)
+returns void
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    found_status smallint;
+begin
+    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher;
+    if found_status = 3 then
+        update orders set charged_back_at = at, updated_at = at where id = own and voucher_id = voucher;
+        perform log_step(voucher, own, 'charged_back', 3::smallint, 3::smallint, actor, actor_id, at);
+    elsif found_status in (2, 5) then
+        update orders set status = 6, refunded_at = at, updated_at = at
+        where id = own and voucher_id = voucher;
+        perform log_step(voucher, own, step, found_status, 6::smallint, actor, actor_id, at);
+        update seckill_vouchers set stock = stock + 1, revision = revision + 1 where voucher_id = voucher;
+    else
+        raise exception 'order % has an applied payment, and its status is %', own, found_status;
+    end if;
+end
+$$;
+
+-- The gateway, which we asked, has given the money of a payment back. Returns `done`, `repeated`, or
+-- `returned_twice`: the money went back another way while the gateway was asked.
+create function finish_refund(voucher bigint, own bigint, payment_number integer) returns text
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz;
+    refund refunds%rowtype;
+begin
+    perform from seckill_vouchers where voucher_id = voucher for no key update;
+    perform from orders o where o.id = own and o.voucher_id = voucher for no key update;
+    at := sale_time();
+    select r.* into refund
+    from refunds r
+    where r.order_id = own and r.number = payment_number and r.voucher_id = voucher
+    for no key update;
+    if refund.status = 2 and refund.done_by in (3, 4) and refund.given_back_twice_at is null then
+        update refunds set given_back_twice_at = at
+        where order_id = own and number = payment_number and voucher_id = voucher;
+        return 'returned_twice';
+    end if;
+    if refund.status is distinct from 1 then
+        return 'repeated';
+    end if;
+    update refunds set status = 2, done_at = at, done_by = 1, last_error = null
+    where order_id = own and number = payment_number and voucher_id = voucher;
+    if exists (select from payments p
+               where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
+                 and p.status = 2) then
+        perform end_refund(voucher, own, 'refunded', 4::smallint, null, at);
+    end if;
+    return 'done';
+end
+$$;
+
+-- An administrator has given the money of an order that is being refunded back outside the gateway. Returns as
+-- `cancel_order` does.
+create function settle_refund(voucher bigint, own bigint, actor_id bigint)
+returns table (done boolean, status smallint)
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz;
+    found_status smallint;
+begin
+    perform from seckill_vouchers where voucher_id = voucher for no key update;
+    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
+    for no key update;
+    if not found then
+        return;
+    end if;
+    if found_status <> 5 then
+        return query select false, found_status;
+        return;
+    end if;
+    at := sale_time();
+    update refunds set status = 2, done_at = at, done_by = 4
+    where order_id = own and voucher_id = voucher and refunds.status = 1
+      and number = (select p.number from payments p
+                    where p.order_id = own and p.voucher_id = voucher and p.status = 2);
+    if not found then
+        raise exception 'order % is being refunded, and no refund waits', own;
+    end if;
+    perform end_refund(voucher, own, 'settled_outside', 2::smallint, actor_id, at);
+    return query select true, 6::smallint;
 end
 $$;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use chrono::TimeDelta;
 use seckill::model::{Clock, Voucher};
-use seckill::orders::refunds::Refunds;
+use seckill::orders::gateway_work::GatewayWork;
 use seckill::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use seckill::pages::sandbox::SandboxGateway;
+use seckill::store::payments::PaymentId;
 use seckill::store::vouchers::NewVoucher;
 use serde_json::{Value, json};
 
@@ -28,6 +29,10 @@ struct KeepsTheMoney;
 impl PaymentGateway for KeepsTheMoney {
     async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
         SandboxGateway.request_payment(request).await
+    }
+
+    async fn cancel_payment(&self, _: PaymentId) -> Result<(), GatewayError> {
+        Ok(())
     }
 
     async fn refund(&self, _: &RefundRequest) -> Result<(), GatewayError> {
@@ -358,7 +363,7 @@ async fn an_operator_refunds_redeems_and_cancels() {
     assert_eq!(browser.value(&buttons).await, 0);
     let purchases = api.world.purchases(api.world.options()).await;
     let (database, gateway) = (api.world.database.clone(), Arc::new(SandboxGateway));
-    let refunds = Refunds::new(database, purchases, gateway);
+    let refunds = GatewayWork::new(database, purchases, gateway);
     assert_eq!(refunds.step().await.unwrap(), (1, 1));
     until_state(&browser, &orders[0], "Refunded").await;
 
@@ -400,7 +405,7 @@ async fn money_that_waits_for_somebody_is_shown() {
 
     as_admin(&api, "POST", &format!("/api/orders/{order}/refund"), &json!({})).await.is(202);
     let purchases = api.world.purchases(api.world.options()).await;
-    let refunds = Refunds::new(api.world.database.clone(), purchases, Arc::new(KeepsTheMoney));
+    let refunds = GatewayWork::new(api.world.database.clone(), purchases, Arc::new(KeepsTheMoney));
     assert_eq!(refunds.step().await.unwrap(), (1, 0));
     for said in
         [order.as_str(), "¥80.00", "refunded by an administrator", "the bank is <b>closed</b>"]

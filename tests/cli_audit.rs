@@ -45,9 +45,11 @@ async fn finds(world: &World, numbers: [i64; 4], promises: &[&str]) {
         "paid",
         "payments",
         "refunded",
+        "refunding",
         "refunds",
         "stock",
         "unpaid",
+        "used",
         "violations",
         "voucher_id",
     ];

@@ -54,8 +54,8 @@ pub impl World {
         for (number, answer) in told {
             let Ok(Outcome::Ordered(order)) = answer else { panic!("{number}: {answer:?}") };
             assert_eq!(order.user_id, user(number));
-            let kept = orders::find(self.database.pool(), order.id, None).await.unwrap();
-            assert_eq!(kept, Some(order));
+            let kept = orders::find(self.database.pool(), order.id.into(), None).await.unwrap();
+            assert_eq!(kept.order(), Some(order));
         }
         let audit = self.audit().await;
         assert!(audit.holds && audit.orders == count, "{audit:?}");

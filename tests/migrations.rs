@@ -1,5 +1,5 @@
 //! Migrations: they wait for nobody for long, servers of neighbouring releases share a schema, and a
-//! database that a version before 0.1.0 made is refused.
+//! database that other migrations made is refused.
 
 #[allow(unused_imports)]
 use crate::worlds::*;
@@ -21,10 +21,10 @@ pub const LATER_RELEASE: &str = "alter table orders add column channel text;
     insert into _sqlx_migrations (version, description, success, checksum, execution_time)
     values (9999, 'a later release', true, '\\x00', 0)";
 
-/// What a version before 0.1.0 left: the same tables by seven migrations.
-const BEFORE_0_1_0: &str = "update _sqlx_migrations set checksum = '\\x00';
+/// What a version before 0.2.0 left: its tables by other migrations.
+const BEFORE_0_2_0: &str = "update _sqlx_migrations set checksum = '\\x00';
     insert into _sqlx_migrations (version, description, success, checksum, execution_time)
-    select version, 'before 0.1.0', true, '\\x00', 0 from generate_series(3, 7) version
+    select version, 'before 0.2.0', true, '\\x00', 0 from generate_series(3, 7) version
     on conflict do nothing";
 
 /// A migration as the database lists it.
@@ -102,12 +102,12 @@ async fn an_old_node_starts_and_sells_beside_a_newer_schema() {
 }
 
 #[tokio::test]
-async fn a_database_of_before_0_1_0_is_refused_in_one_sentence_and_left_alone() {
+async fn a_database_of_before_0_2_0_is_refused_in_one_sentence_and_left_alone() {
     let world = World::new().await;
-    sqlx::raw_sql(BEFORE_0_1_0).execute(world.database.pool()).await.unwrap();
+    sqlx::raw_sql(BEFORE_0_2_0).execute(world.database.pool()).await.unwrap();
     let before = applied(&world).await;
     let refused = world.database.migrate().await;
-    assert!(matches!(refused, Err(MigrationError::MadeBeforeRelease)), "{refused:?}");
+    assert!(matches!(refused, Err(MigrationError::MadeBefore)), "{refused:?}");
     for arguments in [
         &["migrate"][..],
         &["migrate", "--distribute"],
@@ -117,7 +117,7 @@ async fn a_database_of_before_0_1_0_is_refused_in_one_sentence_and_left_alone() 
     ] {
         let program = Program::on(&world).with("RUST_LOG", "error");
         let ran = program.run(arguments).await;
-        ran.refused(2, "the database was made by a version before 0.1.0");
+        ran.refused(2, "the database was made by a version before 0.2.0");
     }
     assert_eq!(applied(&world).await, before);
 }

@@ -12,8 +12,9 @@ use futures_util::future::join_all;
 use seckill::http::webhook::SIGNATURE;
 use seckill::model::{Clock, OrderStatus, Voucher};
 use seckill::orders::expiry::Expiry;
-use seckill::orders::refunds::Refunds;
+use seckill::orders::gateway_work::GatewayWork;
 use seckill::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
+use seckill::store::payments::PaymentId;
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 
@@ -23,12 +24,14 @@ use testkit::wait::eventually;
 
 /// A gateway that keeps what it is asked for, and can be away.
 #[derive(Debug, Default)]
-struct Gateway {
+pub struct Gateway {
     is_away: Mutex<bool>,
     is_silent: Mutex<bool>,
     /// Payments that it was asked for.
-    asked: AtomicUsize,
-    refunded: Mutex<Vec<RefundRequest>>,
+    pub asked: AtomicUsize,
+    pub refunded: Mutex<Vec<RefundRequest>>,
+    /// Payments that it knows are not wanted any more.
+    pub cancelled: Mutex<Vec<String>>,
 }
 
 #[async_trait]
@@ -42,6 +45,12 @@ impl PaymentGateway for Gateway {
         Ok(format!("https://pay.example/{}", request.payment))
     }
 
+    async fn cancel_payment(&self, payment: PaymentId) -> Result<(), GatewayError> {
+        self.answer()?;
+        self.cancelled.lock().unwrap().push(payment.to_string());
+        Ok(())
+    }
+
     async fn refund(&self, request: &RefundRequest) -> Result<(), GatewayError> {
         self.answer()?;
         self.refunded.lock().unwrap().push(request.clone());
@@ -50,7 +59,7 @@ impl PaymentGateway for Gateway {
 }
 
 impl Gateway {
-    fn set_away(&self, is_away: bool) {
+    pub fn set_away(&self, is_away: bool) {
         *self.is_away.lock().unwrap() = is_away;
     }
 
@@ -63,14 +72,14 @@ impl Gateway {
 }
 
 /// A shop with one sale, and its gateway. User 100 administers.
-struct Till {
-    api: Api,
-    gateway: Arc<Gateway>,
-    voucher: Voucher,
+pub struct Till {
+    pub api: Api,
+    pub gateway: Arc<Gateway>,
+    pub voucher: Voucher,
 }
 
 impl Till {
-    async fn open(stock: i32) -> Self {
+    pub async fn open(stock: i32) -> Self {
         let gateway = Arc::new(Gateway::default());
         let world = World { payments: Some(gateway.clone()), ..World::new().await };
         world.users(5).await;
@@ -80,71 +89,71 @@ impl Till {
         Self { api: Api::at(world, address), gateway, voucher }
     }
 
-    fn admin(&self) -> String {
+    pub fn admin(&self) -> String {
         self.api.world.token(100)
     }
 
     /// The order that user `number` buys.
-    async fn buy(&self, number: i64) -> String {
+    pub async fn buy(&self, number: i64) -> String {
         let bought = self.api.buy(number, self.voucher.id).await;
         bought.is(201).text_of("order_id").to_owned()
     }
 
-    async fn step(&self, token: &str, order: &str, step: &str) -> Answer {
+    pub async fn step(&self, token: &str, order: &str, step: &str) -> Answer {
         let request = self.api.request("POST", &format!("/api/orders/{order}/{step}"));
         self.api.send(request.bearer_auth(token)).await
     }
 
-    async fn own_step(&self, number: i64, order: &str, step: &str) -> Answer {
+    pub async fn own_step(&self, number: i64, order: &str, step: &str) -> Answer {
         self.step(&self.api.world.token(number), order, step).await
     }
 
-    async fn status(&self, number: i64, order: &str) -> String {
+    pub async fn status(&self, number: i64, order: &str) -> String {
         let found = self.api.get_as(number, &format!("/api/orders/{order}")).await;
         found.is(200).text_of("status").to_owned()
     }
 
     /// What the gateway says, signed.
-    async fn notify(&self, body: &Value) -> Answer {
+    pub async fn notify(&self, body: &Value) -> Answer {
         let body = serde_json::to_vec(body).unwrap();
         let signature = self.api.world.payment_key().sign(1, &body);
         self.notify_signed(body, &signature).await
     }
 
-    async fn notify_signed(&self, body: Vec<u8>, signature: &str) -> Answer {
+    pub async fn notify_signed(&self, body: Vec<u8>, signature: &str) -> Answer {
         let request = self.api.request("POST", "/api/payments/notifications");
         self.api.send(request.header(SIGNATURE, signature).body(body)).await
     }
 
     /// User `number` pays for `order`, in this transaction.
-    async fn pay(&self, number: i64, order: &str, transaction: &str) {
+    pub async fn pay(&self, number: i64, order: &str, transaction: &str) {
         let payment = self.own_step(number, order, "payments").await;
         let payment = payment.is(201).text_of("payment_id").to_owned();
         self.notify(&succeeded(&payment, transaction, PRICE)).await.is(204);
     }
 
-    async fn expire(&self) -> i64 {
+    pub async fn expire(&self) -> i64 {
         let (database, shop) = (self.api.world.database.clone(), self.api.world.shop().await);
         Expiry::new(database, shop).step().await.unwrap().1
     }
 
-    async fn refunds(&self) -> Refunds {
+    pub async fn gateway_work(&self) -> GatewayWork {
         let (database, shop) = (self.api.world.database.clone(), self.api.world.shop().await);
-        Refunds::new(database, shop, self.gateway.clone())
+        GatewayWork::new(database, shop, self.gateway.clone())
     }
 
-    async fn as_admin(&self, method: &str, path: &str) -> Answer {
+    pub async fn as_admin(&self, method: &str, path: &str) -> Answer {
         self.api.send(self.api.request(method, path).bearer_auth(self.admin())).await
     }
 
-    async fn holds(&self) -> seckill::purchase::audit::VoucherAudit {
+    pub async fn holds(&self) -> seckill::purchase::audit::VoucherAudit {
         let audit = self.api.world.audit().await;
         assert!(audit.holds, "{audit:?}");
         audit
     }
 }
 
-fn succeeded(payment: &str, transaction: &str, amount: i64) -> Value {
+pub fn succeeded(payment: &str, transaction: &str, amount: i64) -> Value {
     json!({ "payment_id": payment, "status": "succeeded", "transaction_id": transaction, "amount": amount })
 }
 
@@ -301,8 +310,10 @@ async fn money_that_comes_too_late_for_a_voucher_that_somebody_else_has_goes_bac
     assert_eq!(till.status(1, &order).await, "cancelled");
     let waiting = till.as_admin("GET", "/api/refunds").await;
     assert_eq!(waiting.is(200).body[0]["reason"], "order_cancelled");
-    assert_eq!(till.refunds().await.step().await.unwrap(), (1, 1));
+    // The gateway is also told that the payment of the cancelled order is not wanted.
+    assert_eq!(till.gateway_work().await.step().await.unwrap(), (2, 2));
     assert_eq!(till.gateway.refunded.lock().unwrap()[0].transaction_id, "t1");
+    assert_eq!(*till.gateway.cancelled.lock().unwrap(), [payment]);
     assert_eq!(till.holds().await.life.refunds, 1);
 }
 
@@ -336,7 +347,7 @@ async fn a_wrong_amount_is_never_applied_and_a_second_payment_goes_back() {
     let reasons: Vec<&str> =
         waiting.body.as_array().unwrap().iter().map(|it| it["reason"].as_str().unwrap()).collect();
     assert_eq!(reasons, ["wrong_amount", "wrong_amount", "order_paid"]);
-    assert_eq!(till.refunds().await.step().await.unwrap(), (3, 3));
+    assert_eq!(till.gateway_work().await.step().await.unwrap(), (3, 3));
     let audit = till.holds().await;
     assert_eq!((audit.life.payments, audit.life.refunds), (4, 3));
 }
@@ -357,7 +368,7 @@ async fn a_payment_that_failed_may_be_tried_again_and_notifications_may_come_in_
     till.notify(&failed(&second)).await.is(204);
     till.notify(&succeeded(&first, "t1", PRICE)).await.is(204);
     assert_eq!(till.status(1, &order).await, "paid");
-    assert_eq!(till.refunds().await.step().await.unwrap(), (1, 1));
+    assert_eq!(till.gateway_work().await.step().await.unwrap(), (1, 1));
     till.holds().await;
 }
 
@@ -431,13 +442,14 @@ async fn a_gateway_that_is_away_for_an_hour_loses_nothing() {
     till.gateway.set_away(true);
     till.own_step(1, &order, "payments").await.problem(503, "unavailable");
     till.gateway.set_away(false);
+    till.api.world.set_time(till.api.world.clock.now() + TimeDelta::seconds(2)).await;
     till.pay(1, &order, "t1").await;
     till.gateway.set_away(true);
     assert_eq!(
         till.step(&till.admin(), &order, "refund").await.is(202).text_of("status"),
         "refunding"
     );
-    let refunds = till.refunds().await;
+    let refunds = till.gateway_work().await;
     let begin = till.api.world.clock.now();
     let mut tries = 0;
     while till.api.world.clock.now() < begin + TimeDelta::hours(1) {
@@ -594,19 +606,26 @@ async fn an_administrator_reads_the_orders_of_a_voucher_page_by_page_and_as_csv(
 
 #[tokio::test]
 async fn the_audit_names_what_is_wrong_with_the_money() {
-    let promise = "no_lost_payment";
+    let (promise, steps) = ("no_lost_payment", "order_steps");
     for (tamper, promises) in [
         ("delete from payments", &[promise][..]),
         ("update payments set paid_amount = 1", &[promise]),
-        ("update orders set status = 4, cancelled_by = 3", &["no_undersell", promise]),
-        ("update orders set status = 5", &[promise]),
-        ("update orders set status = 1", &["no_stuck_stock", promise]),
+        ("update orders set status = 4, cancelled_by = 3", &["no_undersell", steps, promise]),
+        ("update orders set status = 5", &[steps, promise]),
+        ("update orders set status = 1", &["no_stuck_stock", steps, promise]),
         ("update payments set status = 4, reason = 'order_paid'", &[promise, promise]),
-        ("insert into refunds select voucher_id, id, 1, 't1', 8000, 'x', 1, 0, now(), null, now() from orders",
-            &[promise]),
+        ("insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, next_attempt_at, created_at)
+          select voucher_id, id, 1, 't1', 8000, 'x', now(), now() from orders", &[promise]),
         ("drop index payments_one_per_transaction;
-             insert into payments select voucher_id, order_id, 2, amount, 4, null, 't1', paid_amount, now(),
-            'order_paid', now() from payments", &[promise, promise]),
+          insert into payments (voucher_id, order_id, number, amount, status, transaction_id, paid_amount, created_at)
+          select voucher_id, order_id, 2, amount, 4, 't1', paid_amount, now() from payments", &[promise, promise]),
+        ("delete from order_steps", &[steps]),
+        ("update order_steps set status_before = 4", &[steps]),
+        ("update order_steps set status_after = 3", &[steps]),
+        ("insert into order_steps select voucher_id, order_id, 2, 'redeemed', 4, 2, 2, null, now() from order_steps",
+            &[steps]),
+        ("insert into order_steps select voucher_id, order_id, 2, 'redeemed', 2, 3, 2, null, now() from order_steps",
+            &[steps]),
     ] {
         let till = Till::open(1).await;
         let order = till.buy(1).await;

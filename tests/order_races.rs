@@ -6,14 +6,17 @@
 use crate::worlds::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use futures_util::future::join_all;
 use seckill::model::{Clock, Order, OrderStatus, Outcome, Refusal, Voucher, VoucherId};
 use seckill::orders::expiry::Expiry;
-use seckill::orders::{Orders, Taken};
+use seckill::orders::{Orders, StepAnswer};
 use seckill::purchase::Purchases;
-use seckill::store::payments::{Opened, PaymentId, Settled, Verdict, open};
+use seckill::store::order_steps::{Actor, AdministratorStep};
+use seckill::store::payments::{Money, Notice, Opened, PaymentId, Settled, open};
+use seckill::store::refunds::FinishedRefund;
 use seckill::store::vouchers::{self, Changed, StockChange, VoucherChange};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
@@ -52,8 +55,8 @@ impl Stage {
         let shop = world.shop().await;
         let orders = world.orders(&shop);
         let order = bought(&shop, 1, voucher.id).await;
-        let Opened::Payment(payment) = open(world.database.pool(), &order, user(1)).await.unwrap()
-        else {
+        let opened = open(world.database.steps(), &order, user(1), Duration::from_secs(4)).await;
+        let Opened::Ask { payment, attempt: 1 } = opened.unwrap() else {
             panic!("the order is unpaid");
         };
         Self { world, shop, orders, voucher, order, payment: payment.id }
@@ -70,12 +73,12 @@ impl Stage {
         let (voucher, order) = (self.voucher.id, self.order.id);
         match first {
             First::Pay => {
-                format!("select settle_payment({voucher}, {order}, 1, 'first', {PRICE}, true)")
+                format!("select apply_payment({voucher}, {order}, 1, 'first', {PRICE})")
             }
             First::Expire => format!("select expire_orders({voucher}, array[{order}])"),
-            First::Cancel => format!("select cancel_order({voucher}, {order}, 1::smallint)"),
-            First::Refund => format!("select refund_order({voucher}, {order})"),
-            First::Redeem => format!("select redeem_order({voucher}, {order})"),
+            First::Cancel => format!("select cancel_order({voucher}, {order}, 1::smallint, 1)"),
+            First::Refund => format!("select refund_order({voucher}, {order}, null)"),
+            First::Redeem => format!("select redeem_order({voucher}, {order}, null)"),
             First::FinishRefund => format!("select finish_refund({voucher}, {order}, 1)"),
         }
     }
@@ -86,8 +89,9 @@ impl Stage {
     }
 
     async fn pay(&self, transaction: &str) -> Settled {
-        let verdict = Verdict::Succeeded { transaction: transaction.to_owned(), amount: PRICE };
-        self.orders.settle(&self.payment.to_string(), &verdict).await.unwrap()
+        let money = Money { transaction: transaction.to_owned(), amount: PRICE };
+        let notice = Notice::Succeeded(money);
+        self.orders.settle(&self.payment.to_string(), &notice).await.unwrap()
     }
 
     async fn is_late(&self) {
@@ -100,8 +104,12 @@ impl Stage {
         expiry.step().await.unwrap().1
     }
 
-    async fn cancel(&self) -> Taken {
-        self.orders.cancel(self.order.id, Some(user(1))).await.unwrap()
+    async fn cancel(&self) -> StepAnswer {
+        self.orders.cancel(self.order.id, Actor::Buyer(user(1))).await.unwrap()
+    }
+
+    async fn administer(&self, step: AdministratorStep) -> StepAnswer {
+        self.orders.administer(step, self.order.id, None).await.unwrap()
     }
 
     /// The books hold; the order's state, what is left, and the refunds that wait.
@@ -121,15 +129,16 @@ impl Stage {
 }
 
 /// Rows are waited for longer than a busy machine takes to play a race.
-async fn patient(world: &World) {
-    let patience = "
-        alter function sell(bigint, bigint[], bigint[], timestamptz[]) set lock_timeout = '10s';
-        alter function cancel_order(bigint, bigint, smallint) set lock_timeout = '10s';
-        alter function expire_orders(bigint, bigint[]) set lock_timeout = '10s';
-        alter function settle_payment(bigint, bigint, integer, text, bigint, boolean)
-            set lock_timeout = '10s';
-        alter function refund_order(bigint, bigint) set lock_timeout = '10s';
-        alter function redeem_order(bigint, bigint) set lock_timeout = '10s'";
+pub async fn patient(world: &World) {
+    let patience = "do $$
+        declare it regprocedure;
+        begin
+            for it in select oid from pg_proc
+                      where pronamespace = 'public'::regnamespace and proconfig::text like '%lock_timeout%'
+            loop
+                execute format('alter function %s set lock_timeout = ''10s''', it);
+            end loop;
+        end $$";
     sqlx::raw_sql(patience).execute(world.database.pool()).await.unwrap();
 }
 
@@ -185,7 +194,7 @@ async fn who_pays_while_the_order_expires_has_it() {
 #[tokio::test]
 async fn money_for_an_order_that_its_buyer_cancels_goes_back() {
     let stage = Stage::new(1).await;
-    let Taken::Refused(order) = stage.behind(First::Pay, stage.cancel()).await else {
+    let StepAnswer::Refused(order) = stage.behind(First::Pay, stage.cancel()).await else {
         panic!("a paid order was cancelled");
     };
     assert_eq!(order.status, OrderStatus::Paid);
@@ -203,7 +212,7 @@ async fn an_order_that_is_cancelled_twice_comes_back_once() {
     stage.ends(OrderStatus::Cancelled, 1, 0).await;
     let stage = Stage::new(1).await;
     stage.is_late().await;
-    assert!(matches!(stage.behind(First::Expire, stage.cancel()).await, Taken::Refused(_)));
+    assert!(matches!(stage.behind(First::Expire, stage.cancel()).await, StepAnswer::Refused(_)));
     stage.ends(OrderStatus::Cancelled, 1, 0).await;
 }
 
@@ -226,12 +235,16 @@ async fn of_two_notifications_at_once_one_pays() {
 #[tokio::test]
 async fn an_order_is_refunded_or_redeemed_and_not_both() {
     let stage = Stage::paid().await;
-    let redeemed = stage.behind(First::Refund, stage.orders.redeem(stage.order.id)).await.unwrap();
-    assert!(matches!(redeemed, Taken::Refused(order) if order.status == OrderStatus::Refunding));
+    let redeeming = stage.administer(AdministratorStep::Redeem);
+    let redeemed = stage.behind(First::Refund, redeeming).await;
+    assert!(
+        matches!(redeemed, StepAnswer::Refused(order) if order.status == OrderStatus::Refunding)
+    );
     stage.ends(OrderStatus::Refunding, 0, 1).await;
     let stage = Stage::paid().await;
-    let refunded = stage.behind(First::Redeem, stage.orders.refund(stage.order.id)).await.unwrap();
-    assert!(matches!(refunded, Taken::Refused(order) if order.status == OrderStatus::Used));
+    let refunding = stage.administer(AdministratorStep::Refund);
+    let refunded = stage.behind(First::Redeem, refunding).await;
+    assert!(matches!(refunded, StepAnswer::Refused(order) if order.status == OrderStatus::Used));
     stage.ends(OrderStatus::Used, 0, 0).await;
 }
 
@@ -239,13 +252,14 @@ async fn an_order_is_refunded_or_redeemed_and_not_both() {
 #[tokio::test]
 async fn a_refund_that_two_servers_finish_gives_one_voucher_back() {
     let stage = Stage::paid().await;
-    stage.orders.refund(stage.order.id).await.unwrap();
+    assert!(matches!(stage.administer(AdministratorStep::Refund).await, StepAnswer::Done(_)));
     let finished = seckill::store::refunds::finish(stage.world.database.pool(), stage.payment);
-    assert!(!stage.behind(First::FinishRefund, finished).await.unwrap());
+    let finished = stage.behind(First::FinishRefund, finished).await.unwrap();
+    assert_eq!(finished, FinishedRefund::Repeated);
     stage.ends(OrderStatus::Refunded, 1, 0).await;
     let other = stage.world.shop().await;
     assert_eq!(code(&other, 1, stage.voucher.id).await, "ordered");
-    assert!(matches!(stage.orders.refund(stage.order.id).await.unwrap(), Taken::Refused(_)));
+    assert!(matches!(stage.administer(AdministratorStep::Refund).await, StepAnswer::Refused(_)));
 }
 
 /// A change of a voucher and a purchase: whichever has the row first is obeyed.
@@ -345,7 +359,7 @@ async fn a_voucher_that_comes_back_is_sold_once() {
     };
     let crowd = join_all((2..=1_001).map(ask));
     let (sold, cancelled) = tokio::join!(crowd, stage.cancel());
-    assert!(matches!(cancelled, Taken::Order(_)));
+    assert!(matches!(cancelled, StepAnswer::Done(_)));
     assert_eq!(sold.into_iter().filter(|sold| *sold).count(), 1);
     stage.ends(OrderStatus::Cancelled, 0, 0).await;
 }
@@ -357,10 +371,11 @@ async fn who_cancels_buys_again_at_once_also_on_another_server() {
     // Both servers know of the order, and that nothing is left.
     assert_eq!(code(&stage.shop, 1, stage.voucher.id).await, "already_bought");
     assert_eq!(code(&other, 1, stage.voucher.id).await, "already_bought");
-    assert!(matches!(stage.cancel().await, Taken::Order(_)));
+    assert!(matches!(stage.cancel().await, StepAnswer::Done(_)));
     // This server sells at once; the other one within the second for which memory is believed.
     let again = bought(&stage.shop, 1, stage.voucher.id).await;
-    assert!(matches!(stage.orders.cancel(again.id, Some(user(1))).await.unwrap(), Taken::Order(_)));
+    let cancelled = stage.orders.cancel(again.id, Actor::Buyer(user(1))).await.unwrap();
+    assert!(matches!(cancelled, StepAnswer::Done(_)));
     eventually("the other server sells again", async || {
         code(&other, 1, stage.voucher.id).await == "ordered"
     })
@@ -383,7 +398,7 @@ async fn a_sale_that_comes_back_to_the_same_stock_is_not_the_same_sale() {
     })
     .await;
     assert_eq!(sale.voucher.stock, 0);
-    assert!(matches!(stage.cancel().await, Taken::Order(_)));
+    assert!(matches!(stage.cancel().await, StepAnswer::Done(_)));
     bought(&stage.shop, 3, stage.voucher.id).await;
     eventually("the other server knows the new owner", async || {
         code(&other, 3, stage.voucher.id).await == "already_bought"

@@ -55,7 +55,8 @@ pub impl World {
 
     async fn order(&self, user_number: i64, id: i64) -> Option<Order> {
         let id = OrderId::new(id).unwrap();
-        orders::find(self.database.pool(), id, Some(user(user_number))).await.unwrap()
+        let buyer = Some(user(user_number));
+        orders::find(self.database.pool(), id.into(), buyer).await.unwrap().order()
     }
 }
 
@@ -239,7 +240,8 @@ async fn batches_beside_batches_keep_the_books() {
     let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
     assert!(audits.iter().all(|audit| audit.holds && audit.orders > 0), "{audits:?}");
     for (user, id) in told {
-        let kept = orders::find(world.database.pool(), id, Some(user)).await.unwrap();
+        let kept =
+            orders::find(world.database.pool(), id.into(), Some(user)).await.unwrap().order();
         assert!(kept.is_some(), "{user} was told of {id}");
     }
 }

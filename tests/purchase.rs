@@ -88,7 +88,8 @@ async fn fifty_buyers_with_four_attempts_each_get_exactly_the_twenty_there_are()
         assert_eq!(codes["ordered"], 20, "{codes:?}");
         assert_eq!(sold.iter().map(|order| order.user_id).collect::<HashSet<_>>().len(), 20);
         for order in &sold {
-            let kept = orders::find(world.database.pool(), order.id, None).await.unwrap();
+            let kept =
+                orders::find(world.database.pool(), order.id.into(), None).await.unwrap().order();
             assert_eq!(kept.as_ref(), Some(order), "what the buyer was told is what is kept");
         }
         let audit = world.audit().await;

@@ -1,5 +1,5 @@
 -- The ceiling of group commit: many orders of one voucher in one transaction, by the call that the
--- service makes (migrations/0004_order_life_functions.sql), from arrays that are made in the database. `voucher`
+-- service makes (migrations/0002_functions.sql), from arrays that are made in the database. `voucher`
 -- and `orders` come from the command line, the sequences from the caller. The function returns a row
 -- for each order that it did not place: none here.
 select * from sell(

@@ -1,4 +1,4 @@
-//! `seckill orders export`.
+//! `seckill orders`: export, and the way out for a refund that the gateway does not take.
 
 use std::io::{Write, stdout};
 
@@ -10,6 +10,8 @@ use super::stores::Stores;
 use crate::config::{HomeArgs, StoreArgs};
 use crate::http::voucher_orders::{CSV_PAGE, OrderOfBuyerBody, csv_page};
 use crate::model::{OrderId, OrderStatus, VoucherId};
+use crate::store::order_steps::{self, AdministratorStep, Step};
+use crate::store::orders::{Found, OrderKey};
 use crate::store::{Database, orders};
 
 /// What an operator needs of the orders
@@ -17,6 +19,24 @@ use crate::store::{Database, orders};
 pub enum OrdersCommand {
     /// Write orders and their buyers to standard output, newest first
     Export(ExportArgs),
+    /// End a refund that the payment gateway does not take: the money was given back outside it
+    ///
+    /// Only for an order that is refunding. Its voucher is on sale again, and the gateway is not asked any more.
+    Settle(SettleArgs),
+}
+
+/// The order whose money was given back.
+#[derive(Debug, Args)]
+pub struct SettleArgs {
+    /// The order
+    id: OrderId,
+    /// Its voucher: needed only where orders of several vouchers have the id
+    #[arg(long, value_name = "ID")]
+    voucher: Option<VoucherId>,
+    #[command(flatten)]
+    stores: StoreArgs,
+    #[command(flatten)]
+    home: HomeArgs,
 }
 
 /// Which orders, and how.
@@ -53,7 +73,10 @@ fn status(text: &str) -> Result<OrderStatus, String> {
 
 /// Runs the command.
 pub async fn run(command: OrdersCommand) -> anyhow::Result<()> {
-    let OrdersCommand::Export(args) = command;
+    let args = match command {
+        OrdersCommand::Export(args) => args,
+        OrdersCommand::Settle(args) => return settle(args).await,
+    };
     let stores = Stores::open_database(&args.stores, &args.home).await?;
     let database = stores.readable_database().await?;
     let exported = export(&database, &args).await;
@@ -63,6 +86,44 @@ pub async fn run(command: OrdersCommand) -> anyhow::Result<()> {
         // The reader has enough: `| head`.
         Err(error) if is_broken_pipe(&error) => Ok(()),
         exported => exported,
+    }
+}
+
+async fn settle(args: SettleArgs) -> anyhow::Result<()> {
+    let SettleArgs { id, voucher, stores, home } = args;
+    let stores = Stores::open_database(&stores, &home).await?;
+    let database = stores.migrated_database().await?;
+    let settled = settle_in(&database, OrderKey { id, voucher }).await;
+    database.close().await;
+    settled?;
+    stores.close().await
+}
+
+async fn settle_in(database: &Database, key: OrderKey) -> anyhow::Result<()> {
+    let id = key.id;
+    let order = match orders::find(database.pool(), key, None).await? {
+        Found::Order(order) => order,
+        Found::Nothing => anyhow::bail!("there is no order {id}"),
+        Found::OfVouchers(vouchers) => {
+            let vouchers: Vec<String> = vouchers.iter().map(ToString::to_string).collect();
+            anyhow::bail!(
+                "vouchers {} have an order {id}: name one by --voucher",
+                vouchers.join(", ")
+            )
+        }
+    };
+    let step = AdministratorStep::SettleOutside;
+    match order_steps::take(database.steps(), step, &order, None).await? {
+        Step::Done => {
+            Ok(program::say(format!("order {id} is refunded: settled outside the gateway"))?)
+        }
+        Step::Refused(status) => {
+            anyhow::bail!(
+                "order {id} is {}, and not refunding: nothing was changed",
+                status.as_str()
+            )
+        }
+        Step::NotFound => anyhow::bail!("there is no order {id}"),
     }
 }
 

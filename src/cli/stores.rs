@@ -105,7 +105,7 @@ impl Stores {
         match database.is_migrated().await {
             Ok(true) => return Ok(database),
             Ok(false) => {}
-            Err(error @ MigrationError::MadeBeforeRelease) => {
+            Err(error @ MigrationError::MadeBefore) => {
                 return Err(ConfigError(error.to_string()).into());
             }
             Err(error) => return Err(error).context("the database could not be read"),
@@ -187,7 +187,7 @@ async fn migrated(database: Database) -> anyhow::Result<Database> {
     loop {
         match database.migrate().await {
             Ok(()) => return Ok(database),
-            Err(error @ MigrationError::MadeBeforeRelease) => {
+            Err(error @ MigrationError::MadeBefore) => {
                 return Err(ConfigError(error.to_string()).into());
             }
             Err(MigrationError::Store(error))

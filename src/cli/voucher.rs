@@ -6,12 +6,16 @@ use anyhow::Context;
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
+use tokio::time::Instant;
 
 use super::stores::Stores;
 use crate::config::{ConfigError, HomeArgs, StoreArgs};
 use crate::http::vouchers::{NewVoucherBody, VoucherChangeBody};
 use crate::model::{Clock, SystemClock, Voucher, VoucherId};
+use crate::orders::winding_up::WindingUp;
+use crate::purchase::audit::{self, VoucherAudit};
 use crate::store::vouchers::{self, Changed, StockChange, VoucherChange};
+use crate::store::{Database, cancelled_sales};
 
 /// Put vouchers on sale, list them, and change them
 #[derive(Debug, Subcommand)]
@@ -28,6 +32,8 @@ pub enum VoucherCommand {
     Resume(OneArgs),
     /// Add stock, or take unsold stock away
     Restock(RestockArgs),
+    /// End a sale for good: cancel what is unpaid, refund what is paid, leave what is used
+    Cancel(CancelArgs),
 }
 
 /// The voucher to add.
@@ -118,6 +124,20 @@ pub struct OneArgs {
     home: HomeArgs,
 }
 
+/// The sale to cancel.
+#[derive(Debug, Args)]
+pub struct CancelArgs {
+    /// The voucher
+    id: VoucherId,
+    /// Do it: nothing can take it back
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    stores: StoreArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
 /// How its stock changes.
 #[derive(Debug, Args)]
 pub struct RestockArgs {
@@ -155,6 +175,12 @@ pub struct ListArgs {
     home: HomeArgs,
 }
 
+/// The pause after an order that another session holds.
+const WINDING_UP_AGAIN: Duration = Duration::from_millis(200);
+
+/// How often it says how far it is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
 /// Vouchers read at a time.
 const PAGE: i64 = 1000;
 
@@ -172,6 +198,7 @@ pub async fn run(command: VoucherCommand) -> anyhow::Result<()> {
             let resumed = VoucherChange { paused: Some(false), ..VoucherChange::default() };
             change(args.id, resumed, &args.stores, &args.home).await
         }
+        VoucherCommand::Cancel(args) => cancel(args).await,
         VoucherCommand::Restock(RestockArgs { id, how, stores, home }) => {
             let stock = match (how.add, how.take, how.to) {
                 (Some(more), ..) => StockChange::By(more),
@@ -228,10 +255,72 @@ async fn change(
         }
         Changed::NotFound => anyhow::bail!("there is no voucher {id}"),
         Changed::SoldAlready => anyhow::bail!("more of voucher {id} are sold than there would be"),
+        Changed::SaleCancelled => anyhow::bail!("the sale of voucher {id} was cancelled for good"),
         Changed::StockTooLarge => anyhow::bail!("there would be too many of voucher {id} to count"),
         Changed::NoDuration => anyhow::bail!("the sale would end before it begins"),
     }
     stores.close().await
+}
+
+/// Ends a sale, and its orders as far as they can be ended. Where it is broken off, the servers go on, and so does the
+/// same command.
+async fn cancel(args: CancelArgs) -> anyhow::Result<()> {
+    let CancelArgs { id, yes, stores, home } = args;
+    let stores = Stores::open_database(&stores, &home).await?;
+    let database = stores.migrated_database().await?;
+    let done = cancel_in(&database, id, yes).await;
+    database.close().await;
+    done?;
+    stores.close().await
+}
+
+async fn cancel_in(database: &Database, id: VoucherId, yes: bool) -> anyhow::Result<()> {
+    let counted = async || -> anyhow::Result<VoucherAudit> {
+        let audits = audit::run(database.pool(), Some(id)).await?;
+        audits.into_iter().next().with_context(|| format!("there is no voucher {id}"))
+    };
+    let before = counted().await?;
+    if !yes {
+        let question = format!(
+            "{} unpaid orders of voucher {id} would be cancelled and {} paid ones refunded, for good: add --yes",
+            before.life.unpaid,
+            before.life.paid - before.life.used
+        );
+        return Err(ConfigError(question).into());
+    }
+    if !cancelled_sales::cancel(database.steps(), id).await? {
+        anyhow::bail!("there is no voucher {id}");
+    }
+    let left = before.life.unpaid + before.life.paid - before.life.used;
+    let mut said = Instant::now();
+    let winding_up = WindingUp::new(database.clone());
+    let (mut cancelled, mut refunded) = (0, 0);
+    loop {
+        match winding_up.step(id).await {
+            Ok(step) => {
+                (cancelled, refunded) = (cancelled + step.cancelled, refunded + step.refunded);
+                if step.is_complete {
+                    break;
+                }
+                if said.elapsed() >= PROGRESS_EVERY {
+                    eprintln!("{} of {left} orders ended", cancelled + refunded);
+                    said = Instant::now();
+                }
+            }
+            // A buyer pays, or a server ends the same orders: it is tried again.
+            Err(error) if error.retry_may_help() => tokio::time::sleep(WINDING_UP_AGAIN).await,
+            Err(error) => {
+                return Err(error).context("the orders could not be ended: run the command again");
+            }
+        }
+    }
+    let after = counted().await?.life;
+    program::say(format!(
+        "the sale of voucher {id} is cancelled: this command cancelled {cancelled} unpaid orders and began {refunded} \
+         refunds; {} orders are refunded, {} wait for the payment gateway, {} were used and stay so",
+        after.refunded, after.refunding, after.used
+    ))?;
+    Ok(())
 }
 
 async fn add(args: AddArgs) -> anyhow::Result<()> {

@@ -173,6 +173,11 @@ pub struct PaymentArgs {
     #[arg(long, env = "SECKILL_PAYMENTS_SECRET", hide_env_values = true, value_name = "SECRET",
         value_parser = secret, help_heading = "Payments")]
     pub payments_secret: Option<String>,
+
+    /// The former secret, while it is being changed: what the gateway signs with it is accepted, too
+    #[arg(long, env = "SECKILL_PAYMENTS_SECRET_PREVIOUS", hide_env_values = true, value_name = "SECRET",
+        value_parser = secret, help_heading = "Payments")]
+    pub payments_secret_previous: Option<String>,
 }
 
 /// What takes payments.
@@ -185,6 +190,8 @@ pub enum PaymentSettings<'a> {
     Http {
         url: &'a Uri,
         secret: &'a str,
+        /// Accepted beside it.
+        previous: Option<&'a str>,
     },
 }
 
@@ -204,6 +211,7 @@ impl PaymentArgs {
                     .payments_secret
                     .as_deref()
                     .ok_or_else(|| missing("SECKILL_PAYMENTS_SECRET"))?,
+                previous: self.payments_secret_previous.as_deref(),
             }),
             None if self.payments_url.is_some() => Err(ConfigError(
                 "SECKILL_PAYMENTS_URL is set and SECKILL_PAYMENTS is not: set SECKILL_PAYMENTS=http"

@@ -45,7 +45,10 @@ impl Session {
 /// A session that may administer: the user's phone is an administrator's by the configuration of now,
 /// whenever the token was issued. That costs a look-up, on routes that are rarely used.
 #[derive(Debug, Clone, Copy)]
-pub struct AdminSession;
+pub struct AdminSession {
+    /// The administrator.
+    pub user: UserId,
+}
 
 impl<S: Sync> FromRequestParts<S> for AdminSession
 where
@@ -56,7 +59,7 @@ where
         let app = App::from_ref(state);
         let session = Session::from_request_parts(parts, state).await?;
         if session.may_administer(&app).await? {
-            Ok(Self)
+            Ok(Self { user: session.user })
         } else {
             Err(ApiError::new(Code::Forbidden))
         }

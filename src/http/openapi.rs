@@ -44,6 +44,8 @@ pub(super) const PATH: &str = "/api/openapi.json";
         orders::buy,
         orders::list,
         orders::find,
+        orders::settle,
+        orders::list_steps,
         orders::cancel,
         orders::refund,
         orders::redeem,

@@ -1,12 +1,13 @@
 //! Buying, and one's own orders.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::{FromRequestParts, Query, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::auth::{AdminSession, Session};
 use super::body::OptionalJsonBody;
@@ -16,9 +17,10 @@ use super::voucher_pages::next_page;
 use super::vouchers::{Page, PathId};
 use super::{ApiError, App};
 use crate::model::{Order, OrderId, OrderStatus, Outcome, UserId, VoucherId};
-use crate::orders::Taken;
+use crate::orders::StepAnswer;
 use crate::purchase::PurchaseError;
-use crate::store::orders;
+use crate::store::order_steps::{self, Actor, AdministratorStep, LoggedStep};
+use crate::store::orders::{self, Found, OrderKey};
 use crate::telemetry;
 
 /// The answer to the buyer of a voucher.
@@ -59,6 +61,33 @@ pub struct OrderBody {
     /// When it was refunded.
     #[schema(required = true)]
     pub refunded_at: Option<DateTime<Utc>>,
+    /// When the gateway took the money of a used order back. The order stays used.
+    #[schema(required = true)]
+    pub charged_back_at: Option<DateTime<Utc>>,
+}
+
+/// Which order a path names.
+#[derive(Debug, Clone, Copy)]
+pub struct OrderPath(pub OrderKey);
+
+/// The voucher of an order whose id is not enough.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct VoucherOfOrder {
+    /// The order's voucher: needed only after the answer `order_ambiguous`
+    #[param(value_type = Option<Id>)]
+    #[serde(default)]
+    pub voucher_id: Option<VoucherId>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for OrderPath {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let PathId(id) = PathId::from_request_parts(parts, state).await?;
+        let voucher = Query::<VoucherOfOrder>::from_request_parts(parts, state).await;
+        let Query(voucher) = voucher.map_err(|error| ApiError::invalid(error.body_text()))?;
+        Ok(Self(OrderKey { id, voucher: voucher.voucher_id }))
+    }
 }
 
 impl From<Order> for OrderBody {
@@ -77,6 +106,7 @@ impl From<Order> for OrderBody {
             used_at: order.used_at,
             cancelled_at: order.cancelled_at,
             refunded_at: order.refunded_at,
+            charged_back_at: order.charged_back_at,
         }
     }
 }
@@ -174,29 +204,40 @@ pub async fn list(
 /// One of the user's own orders. Another user's order is not found.
 #[utoipa::path(get, path = "/api/orders/{id}", tag = "orders", operation_id = "find_order",
     security(("token" = [])),
-    params(("id" = Id, Path, description = "the order")),
+    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 200, body = OrderBody, description = "the order"),
         (status = 401, description = "`unauthenticated`"),
         (status = 404, description = "`order_not_found`"),
+        (status = 409, description = "`order_ambiguous`, with `voucher_ids`"),
         (status = 422, description = "`invalid_request`: the id is not a number"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn find(
     State(app): State<App>,
     session: Session,
-    PathId(id): PathId<OrderId>,
+    OrderPath(key): OrderPath,
 ) -> Result<Json<OrderBody>, ApiError> {
-    let order = orders::find(app.database.pool(), id, Some(session.user)).await?;
-    order.map(|order| Json(order.into())).ok_or(ApiError::new(Code::OrderNotFound))
+    let found = orders::find(app.database.pool(), key, Some(session.user)).await?;
+    Ok(Json(only(found)?.into()))
+}
+
+/// The order, where there is exactly one.
+fn only(found: Found) -> Result<Order, ApiError> {
+    match found {
+        Found::Order(order) => Ok(order),
+        Found::Nothing => Err(ApiError::new(Code::OrderNotFound)),
+        Found::OfVouchers(vouchers) => Err(ApiError::order_ambiguous(&vouchers)),
+    }
 }
 
 /// The answer to a step in an order's life.
-fn answer(taken: Taken) -> Result<Json<OrderBody>, ApiError> {
-    match taken {
-        Taken::Order(order) => Ok(Json(order.into())),
-        Taken::Refused(order) => Err(ApiError::order_state(order.status)),
-        Taken::NotFound => Err(ApiError::new(Code::OrderNotFound)),
+fn answer(step: StepAnswer) -> Result<Json<OrderBody>, ApiError> {
+    match step {
+        StepAnswer::Done(order) => Ok(Json(order.into())),
+        StepAnswer::Refused(order) => Err(ApiError::order_state(order.status)),
+        StepAnswer::NotFound => Err(ApiError::new(Code::OrderNotFound)),
+        StepAnswer::OfVouchers(vouchers) => Err(ApiError::order_ambiguous(&vouchers)),
     }
 }
 
@@ -205,23 +246,24 @@ fn answer(taken: Taken) -> Result<Json<OrderBody>, ApiError> {
 #[utoipa::path(post, path = "/api/orders/{id}/cancellation", tag = "orders",
     operation_id = "cancel_order",
     security(("token" = [])),
-    params(("id" = Id, Path, description = "the order")),
+    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 200, body = OrderBody, description = "it is cancelled"),
         (status = 401, description = "`unauthenticated`"),
         (status = 404, description = "`order_not_found`"),
-        (status = 409, description = "`order_state`, with `order_status`: it is not unpaid"),
+        (status = 409, description = "`order_state`, with `order_status`: it is not unpaid; \
+            `order_ambiguous`, with `voucher_ids`"),
         (status = 422, description = "`invalid_request`: the id is not a number"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn cancel(
     State(app): State<App>,
     session: Session,
-    PathId(id): PathId<OrderId>,
+    OrderPath(key): OrderPath,
 ) -> Result<Json<OrderBody>, ApiError> {
-    let own = app.orders.cancel(id, Some(session.user)).await?;
-    if own == Taken::NotFound && session.may_administer(&app).await? {
-        return answer(app.orders.cancel(id, None).await?);
+    let own = app.orders.cancel(key, Actor::Buyer(session.user)).await?;
+    if own == StepAnswer::NotFound && session.may_administer(&app).await? {
+        return answer(app.orders.cancel(key, Actor::Administrator(Some(session.user))).await?);
     }
     answer(own)
 }
@@ -230,42 +272,92 @@ pub async fn cancel(
 /// gateway has it; an order that cost nothing, at once.
 #[utoipa::path(post, path = "/api/orders/{id}/refund", tag = "orders", operation_id = "refund_order",
     security(("token" = [])),
-    params(("id" = Id, Path, description = "the order")),
+    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 202, body = OrderBody, description = "the money is on its way back"),
         (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 404, description = "`order_not_found`"),
-        (status = 409, description = "`order_state`, with `order_status`: it is not paid, or used"),
+        (status = 409, description = "`order_state`, with `order_status`: it is not paid, or used; \
+            `order_ambiguous`, with `voucher_ids`"),
         (status = 422, description = "`invalid_request`: the id is not a number"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn refund(
     State(app): State<App>,
-    _: AdminSession,
-    PathId(id): PathId<OrderId>,
+    admin: AdminSession,
+    OrderPath(key): OrderPath,
 ) -> Result<(StatusCode, Json<OrderBody>), ApiError> {
-    Ok((StatusCode::ACCEPTED, answer(app.orders.refund(id).await?)?))
+    let step = app.orders.administer(AdministratorStep::Refund, key, Some(admin.user)).await?;
+    Ok((StatusCode::ACCEPTED, answer(step)?))
 }
 
 /// Redeems a paid order, once.
 #[utoipa::path(post, path = "/api/orders/{id}/redemption", tag = "orders",
     operation_id = "redeem_order",
     security(("token" = [])),
-    params(("id" = Id, Path, description = "the order")),
+    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 200, body = OrderBody, description = "it is used"),
         (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 404, description = "`order_not_found`"),
-        (status = 409, description = "`order_state`, with `order_status`: it is not paid, or used"),
+        (status = 409, description = "`order_state`, with `order_status`: it is not paid, or used; \
+            `order_ambiguous`, with `voucher_ids`"),
         (status = 422, description = "`invalid_request`: the id is not a number"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn redeem(
     State(app): State<App>,
-    _: AdminSession,
-    PathId(id): PathId<OrderId>,
+    admin: AdminSession,
+    OrderPath(key): OrderPath,
 ) -> Result<Json<OrderBody>, ApiError> {
-    answer(app.orders.redeem(id).await?)
+    answer(app.orders.administer(AdministratorStep::Redeem, key, Some(admin.user)).await?)
+}
+
+/// Ends a refund that the payment gateway does not take: an administrator has given the money back outside it. The
+/// order is refunded, its voucher is on sale again, and the gateway is not asked any more.
+#[utoipa::path(post, path = "/api/orders/{id}/settlement", tag = "orders",
+    operation_id = "settle_order",
+    security(("token" = [])),
+    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
+    responses(
+        (status = 200, body = OrderBody, description = "it is refunded"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 403, description = "`forbidden`: not an administrator"),
+        (status = 404, description = "`order_not_found`"),
+        (status = 409, description = "`order_state`, with `order_status`: it is not being refunded; \
+            `order_ambiguous`, with `voucher_ids`"),
+        (status = 422, description = "`invalid_request`: the id is not a number"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
+    ))]
+pub async fn settle(
+    State(app): State<App>,
+    admin: AdminSession,
+    OrderPath(key): OrderPath,
+) -> Result<Json<OrderBody>, ApiError> {
+    answer(app.orders.administer(AdministratorStep::SettleOutside, key, Some(admin.user)).await?)
+}
+
+/// The steps that an order has taken after the purchase, the oldest first: what, by whom, when.
+#[utoipa::path(get, path = "/api/orders/{id}/steps", tag = "orders", operation_id = "list_steps",
+    security(("token" = [])),
+    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
+    responses(
+        (status = 200, body = [LoggedStep], description = "the log"),
+        (status = 401, description = "`unauthenticated`"),
+        (status = 403, description = "`forbidden`: not an administrator"),
+        (status = 404, description = "`order_not_found`"),
+        (status = 409, description = "`order_ambiguous`, with `voucher_ids`"),
+        (status = 422, description = "`invalid_request`: the id is not a number"),
+        (status = 503, description = "`unavailable`, with `Retry-After`"),
+    ))]
+pub async fn list_steps(
+    State(app): State<App>,
+    _: AdminSession,
+    OrderPath(key): OrderPath,
+) -> Result<Json<Vec<LoggedStep>>, ApiError> {
+    let pool = app.database.pool();
+    let order = only(orders::find(pool, key, None).await?)?;
+    Ok(Json(order_steps::list_of(pool, &order).await?))
 }

@@ -14,15 +14,15 @@ use utoipa::ToSchema;
 
 use super::auth::{AdminSession, Session};
 use super::body::{RawBody, maybe_whole_number};
+use super::orders::{OrderPath, VoucherOfOrder};
 use super::problem::Code;
 use super::schemas::{Amount, Id};
-use super::vouchers::PathId;
 use super::webhook::{SIGNATURE, Webhook};
 use super::{ApiError, App};
 use crate::model::{OrderId, SharedClock, VoucherId};
 use crate::orders::{GatewayError, PayError, PaymentGateway, PaymentRequest, RefundRequest};
-use crate::store::payments::{self, OpenPayment, PaymentId, Verdict};
-use crate::store::refunds;
+use crate::store::payments::{Money, Notice, OpenPayment, PaymentId, Settled};
+use crate::store::{refunds, unmatched_payments};
 
 /// When the gateway should send a notification again that found no room.
 const RETRY_WHEN_FULL: Duration = Duration::from_secs(1);
@@ -34,8 +34,9 @@ const MAX_NAME_BYTES: usize = 200;
 /// The payment gateway of an operator: a service that takes signed messages, and sends some.
 ///
 /// `{"type": "payment", "payment_id", "order_id", "amount", "pay_by"}` is answered `{"pay_url"}`;
-/// `{"type": "refund", "refund_id", "payment_id", "transaction_id", "amount"}` is answered with any 2xx. Both
-/// may come more than once, by the same name.
+/// `{"type": "refund", "refund_id", "payment_id", "transaction_id", "amount"}` and
+/// `{"type": "cancellation", "payment_id", "order_id"}` are answered with any 2xx. Each may come more than once, by
+/// the same name.
 #[derive(Debug)]
 pub struct WebhookPayments(Webhook);
 
@@ -46,6 +47,11 @@ impl WebhookPayments {
     /// When the URL is `https` and the machine has no certificates of authorities.
     pub fn new(url: Uri, secret: &[u8], clock: SharedClock) -> std::io::Result<Self> {
         Webhook::new(url, secret, clock).map(Self)
+    }
+
+    /// Sends what is a row in the database, which is tried again from there.
+    async fn send_work(&self, message: &serde_json::Value) -> Result<(), GatewayError> {
+        self.0.send(message, 1).await.map(|_| ()).map_err(GatewayError)
     }
 }
 
@@ -60,7 +66,8 @@ impl PaymentGateway for WebhookPayments {
             "type": "payment", "payment_id": request.payment.to_string(),
             "order_id": request.payment.order, "amount": request.amount, "pay_by": request.pay_by,
         });
-        let answer = self.0.send(&message).await.map_err(GatewayError)?;
+        // Once: its buyer asks again.
+        let answer = self.0.send(&message, 1).await.map_err(GatewayError)?;
         let answer: Result<Announced, _> = serde_json::from_slice(&answer);
         let answer = answer.map_err(|error| GatewayError(format!("no pay_url: {error}")))?;
         // Browsers go there: a script must not hide in it.
@@ -76,7 +83,14 @@ impl PaymentGateway for WebhookPayments {
             "type": "refund", "refund_id": payment.to_string(), "payment_id": payment.to_string(),
             "transaction_id": transaction_id, "amount": amount,
         });
-        self.0.send(&message).await.map(|_| ()).map_err(GatewayError)
+        self.send_work(&message).await
+    }
+
+    async fn cancel_payment(&self, payment: PaymentId) -> Result<(), GatewayError> {
+        let message = json!({
+            "type": "cancellation", "payment_id": payment.to_string(), "order_id": payment.order,
+        });
+        self.send_work(&message).await
     }
 }
 
@@ -100,7 +114,11 @@ impl From<PayError> for ApiError {
     fn from(error: PayError) -> Self {
         match error {
             PayError::NotFound => Self::new(Code::OrderNotFound),
+            PayError::OfVouchers(vouchers) => Self::order_ambiguous(&vouchers),
             PayError::Refused(status) => Self::order_state(status),
+            PayError::AskLater(wait) => Self::unavailable()
+                .detail("the payment gateway is being asked where to pay: try again")
+                .retry_after(wait),
             PayError::NoGateway => {
                 Self::new(Code::Unavailable).detail("nothing takes payments here: SECKILL_PAYMENTS")
             }
@@ -117,12 +135,13 @@ impl From<PayError> for ApiError {
 /// Begins a payment of one's own order, or finds the one that is pending: who asks twice pays once.
 #[utoipa::path(post, path = "/api/orders/{id}/payments", tag = "payments", operation_id = "pay",
     security(("token" = [])),
-    params(("id" = Id, Path, description = "the order")),
+    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 201, body = PaymentBody, description = "where to pay and until when"),
         (status = 401, description = "`unauthenticated`"),
         (status = 404, description = "`order_not_found`"),
-        (status = 409, description = "`order_state`, with `order_status`: there is nothing to pay"),
+        (status = 409, description = "`order_state`, with `order_status`: there is nothing to pay; \
+            `order_ambiguous`, with `voucher_ids`"),
         (status = 422, description = "`invalid_request`: the id is not a number"),
         (status = 503, description = "`unavailable`, with `Retry-After`; without it where no payment \
             gateway is set up"),
@@ -130,9 +149,9 @@ impl From<PayError> for ApiError {
 pub async fn create(
     State(app): State<App>,
     session: Session,
-    PathId(id): PathId<OrderId>,
+    OrderPath(key): OrderPath,
 ) -> Result<(StatusCode, Json<PaymentBody>), ApiError> {
-    let OpenPayment { id, amount, pay_by, pay_url } = app.orders.pay(id, session.user).await?;
+    let OpenPayment { id, amount, pay_by, pay_url } = app.orders.pay(key, session.user).await?;
     let pay_url = pay_url.unwrap_or_else(|| unreachable!("a payment that was opened has one"));
     let (payment_id, order_id) = (id.to_string(), id.order);
     let body = PaymentBody { payment_id, order_id, amount, pay_url, pay_by };
@@ -142,11 +161,15 @@ pub async fn create(
 /// What became of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum PaymentVerdict {
+pub enum NotifiedStatus {
     /// The gateway took the money.
     Succeeded,
     /// It took nothing.
     Failed,
+    /// It gave the money back, all of it, without being asked by this server.
+    Refunded,
+    /// The buyer's bank took the money back, all of it.
+    ChargedBack,
 }
 
 /// What the payment gateway says of a payment. Members that are not named here are left alone.
@@ -155,11 +178,11 @@ pub struct NotificationBody {
     /// The payment, as it was announced.
     pub payment_id: String,
     /// What became of it.
-    pub status: PaymentVerdict,
-    /// The gateway's own name of the money; required where it succeeded.
+    pub status: NotifiedStatus,
+    /// The gateway's own name of the money that it took; may be left out only where it failed.
     #[serde(default)]
     pub transaction_id: Option<String>,
-    /// What was taken, in the currency's smallest unit; required where it succeeded.
+    /// What was taken or given back, in the currency's smallest unit; may be left out only where it failed.
     #[schema(value_type = Option<Amount>)]
     #[serde(default, deserialize_with = "maybe_whole_number")]
     pub amount: Option<i64>,
@@ -167,43 +190,48 @@ pub struct NotificationBody {
 
 impl NotificationBody {
     /// What it says of which payment; or what is wrong with it.
-    fn check(self) -> Result<(String, Verdict), ApiError> {
+    fn check(self) -> Result<(String, Notice), ApiError> {
         let is_name =
             |name: &str| (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.contains('\0');
         if !is_name(&self.payment_id) {
             return Err(ApiError::invalid("payment_id must have 1 to 200 bytes, and no NUL"));
         }
-        let verdict = match (self.status, self.transaction_id, self.amount) {
-            (PaymentVerdict::Failed, ..) => Verdict::Failed,
-            (PaymentVerdict::Succeeded, Some(transaction), Some(amount))
-                if is_name(&transaction) && amount > 0 =>
-            {
-                Verdict::Succeeded { transaction, amount }
-            }
-            (PaymentVerdict::Succeeded, ..) => {
-                return Err(ApiError::invalid(
-                    "a payment that succeeded has a transaction_id of 1 to 200 bytes and a positive \
-                     amount",
-                ));
-            }
+        if self.status == NotifiedStatus::Failed {
+            return Ok((self.payment_id, Notice::Failed));
+        }
+        let (Some(transaction), Some(amount)) = (self.transaction_id, self.amount) else {
+            return Err(ApiError::invalid("money has a transaction_id and an amount"));
         };
-        Ok((self.payment_id, verdict))
+        if !is_name(&transaction) || amount <= 0 {
+            return Err(ApiError::invalid(
+                "a transaction_id has 1 to 200 bytes and no NUL, and an amount is positive",
+            ));
+        }
+        let money = Money { transaction, amount };
+        let notice = match self.status {
+            NotifiedStatus::Failed => Notice::Failed,
+            NotifiedStatus::Succeeded => Notice::Succeeded(money),
+            NotifiedStatus::Refunded => Notice::Refunded(money),
+            NotifiedStatus::ChargedBack => Notice::ChargedBack(money),
+        };
+        Ok((self.payment_id, notice))
     }
 }
 
 /// The payment gateway says what became of a payment.
 ///
 /// The header `seckill-signature` is `t=<unix seconds>,v1=<hexadecimal HMAC-SHA256 of "<t>.<body>">`, with the
-/// secret that both share. A notification may come twice, late, or out of order: the same transaction is
-/// applied once. Money for an order that cannot take it is given back; money for a payment that is not ours
-/// is kept, and shown to administrators.
+/// secret that both share; there may be several `v1`, of which one has to be right. A notification may come twice,
+/// late, or out of order: the same transaction is applied once, also where it is said to have gone back before it is
+/// said to have come. Money for an order that cannot take it is given back; money for a payment that is not ours is
+/// kept, and shown to administrators.
 #[utoipa::path(post, path = "/api/payments/notifications", tag = "payments",
     operation_id = "notify_payment", request_body = NotificationBody,
     responses(
         (status = 204, description = "it is settled, now or before"),
         (status = 403, description = "`forbidden`: the signature is missing or wrong"),
         (status = 413, description = "`invalid_request`: the body is too large"),
-        (status = 422, description = "`invalid_request`"),
+        (status = 422, description = "`invalid_request`; also where a part of the money went back"),
         (status = 503, description = "`unavailable`, with `Retry-After`: send it again"),
     ))]
 pub async fn notify(
@@ -227,7 +255,7 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
         return Err(ApiError::new(Code::Forbidden).detail("the signature is missing or wrong"));
     }
     let notification: NotificationBody = super::body::parse(body)?;
-    let (payment, verdict) = notification.check()?;
+    let (payment, notice) = notification.check()?;
     // Only now: nobody who is slow or unknown holds a permit.
     let Ok(permit) = app.memory().notifications.clone().try_acquire_owned() else {
         return Err(ApiError::unavailable().retry_after(RETRY_WHEN_FULL));
@@ -236,10 +264,14 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
     let app = app.clone();
     let settling = tokio::spawn(async move {
         let _permit = permit;
-        app.orders.settle(&payment, &verdict).await
+        app.orders.settle(&payment, &notice).await
     });
-    settling.await.map_err(|_panic| ApiError::new(Code::Internal))??;
-    Ok(())
+    match settling.await.map_err(|_panic| ApiError::new(Code::Internal))?? {
+        Settled::Partial => {
+            Err(ApiError::invalid("money goes back as a whole: the amount is not what was paid"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Money on its way back.
@@ -254,8 +286,8 @@ pub struct RefundBody {
     pub voucher_id: VoucherId,
     /// In the currency's smallest unit.
     pub amount: i64,
-    /// `refund`: an administrator gave it back. `order_cancelled`, `order_paid`, `wrong_amount`: the money
-    /// could not be applied to the order.
+    /// `refund`: an administrator gave it back. `order_cancelled`, `order_paid`, `order_missing`, `wrong_amount`:
+    /// the money could not be applied to the order. `refunded_by_gateway`, `charged_back`: nobody here asked for it.
     pub reason: String,
     /// How often the gateway was asked.
     pub attempts: i32,
@@ -266,9 +298,12 @@ pub struct RefundBody {
     pub last_error: Option<String>,
     /// Since when the money waits.
     pub created_at: DateTime<Utc>,
+    /// When the same money went back a second time: by the gateway and outside it, or by a charge-back.
+    #[schema(required = true)]
+    pub given_back_twice_at: Option<DateTime<Utc>>,
 }
 
-/// Money that waits to be given back, the oldest first, up to 100.
+/// Money that was given back twice, and money that waits to be given back, the oldest first; up to 100.
 #[utoipa::path(get, path = "/api/refunds", tag = "payments", operation_id = "list_refunds",
     security(("token" = [])),
     responses(
@@ -281,7 +316,7 @@ pub async fn list_refunds(
     State(app): State<App>,
     _: AdminSession,
 ) -> Result<Json<Vec<RefundBody>>, ApiError> {
-    let waiting = refunds::list_waiting(app.database.pool(), LIST_LENGTH).await?;
+    let waiting = refunds::list_open(app.database.pool(), LIST_LENGTH).await?;
     let body = |refund: refunds::Refund| {
         let PaymentId { voucher, order, .. } = refund.payment;
         RefundBody {
@@ -294,6 +329,7 @@ pub async fn list_refunds(
             next_attempt_at: refund.next_attempt_at,
             last_error: refund.last_error,
             created_at: refund.created_at,
+            given_back_twice_at: refund.given_back_twice_at,
         }
     };
     Ok(Json(waiting.into_iter().map(body).collect()))
@@ -310,6 +346,9 @@ pub struct UnmatchedBody {
     pub amount: i64,
     /// When it was said first.
     pub received_at: DateTime<Utc>,
+    /// When the gateway said that it gave the money back.
+    #[schema(required = true)]
+    pub returned_at: Option<DateTime<Utc>>,
 }
 
 /// Money that the gateway took for a payment that is not ours, the newest first, up to 100.
@@ -326,12 +365,13 @@ pub async fn list_unmatched(
     State(app): State<App>,
     _: AdminSession,
 ) -> Result<Json<Vec<UnmatchedBody>>, ApiError> {
-    let unmatched = payments::list_unmatched(app.database.pool(), LIST_LENGTH).await?;
-    let body = |payment: payments::UnmatchedPayment| UnmatchedBody {
+    let unmatched = unmatched_payments::list(app.database.pool(), LIST_LENGTH).await?;
+    let body = |payment: unmatched_payments::UnmatchedPayment| UnmatchedBody {
         transaction_id: payment.transaction_id,
         payment_id: payment.payment_id,
         amount: payment.amount,
         received_at: payment.received_at,
+        returned_at: payment.returned_at,
     };
     Ok(Json(unmatched.into_iter().map(body).collect()))
 }

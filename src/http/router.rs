@@ -62,6 +62,8 @@ pub fn router_with(app: App, added: Additions) -> Router {
         .route("/api/orders/{id}/cancellation", post(orders::cancel))
         .route("/api/orders/{id}/refund", post(orders::refund))
         .route("/api/orders/{id}/redemption", post(orders::redeem))
+        .route("/api/orders/{id}/settlement", post(orders::settle))
+        .route("/api/orders/{id}/steps", get(orders::list_steps))
         .route("/api/refunds", get(payments::list_refunds))
         .route("/api/payments/unmatched", get(payments::list_unmatched))
         .route("/api/nodes", get(nodes::list))

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use axum::http::Uri;
 use serde_json::json;
 
-use super::webhook::Webhook;
+use super::webhook::{TRIES, Webhook};
 use crate::model::SharedClock;
 use crate::store::login_codes::CODE_TTL;
 
@@ -45,6 +45,6 @@ impl WebhookSms {
 impl SmsGateway for WebhookSms {
     async fn send_login_code(&self, phone: &str, code: &str) -> Result<(), String> {
         let message = json!({ "phone": phone, "code": code, "expires_in_s": CODE_TTL.as_secs() });
-        self.0.send(&message).await.map(|_| ())
+        self.0.send(&message, TRIES).await.map(|_| ())
     }
 }

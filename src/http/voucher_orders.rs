@@ -28,7 +28,7 @@ pub const CSV_PAGE: i64 = 1_000;
 
 /// The first line of the CSV.
 const CSV_HEAD: &str = "order_id,voucher_id,user_id,phone,status,amount,created_at,pay_by,paid_at,\
-    used_at,cancelled_at,refunded_at\n";
+    used_at,cancelled_at,refunded_at,charged_back_at\n";
 
 /// An order and its buyer.
 #[derive(Debug, Serialize, ToSchema)]
@@ -172,7 +172,7 @@ fn push_line(text: &mut String, (order, phone): &OrderAndPhone) {
     };
     let _ = writeln!(
         text,
-        "{},{},{},{},{},{},{},{},{},{},{},{}",
+        "{},{},{},{},{},{},{},{},{},{},{},{},{}",
         order.id,
         order.voucher_id,
         order.user_id,
@@ -185,5 +185,6 @@ fn push_line(text: &mut String, (order, phone): &OrderAndPhone) {
         at(order.used_at),
         at(order.cancelled_at),
         at(order.refunded_at),
+        at(order.charged_back_at),
     );
 }

@@ -290,6 +290,7 @@ pub async fn change(
         }
         Changed::NotFound => Err(ApiError::new(Code::VoucherNotFound)),
         Changed::SoldAlready => Err(ApiError::new(Code::StockIsSold)),
+        Changed::SaleCancelled => Err(ApiError::new(Code::SaleCancelled)),
         Changed::StockTooLarge => Err(ApiError::invalid("there would be too many to count")),
         Changed::NoDuration => Err(ApiError::invalid("begin_time must lie before end_time")),
     }

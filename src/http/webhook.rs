@@ -23,18 +23,25 @@ pub const SIGNATURE: &str = "seckill-signature";
 const SENT_WITHIN: Duration = Duration::from_secs(3);
 /// How long a connection may take: an address that swallows packets leaves time for another try.
 const CONNECTED_WITHIN: Duration = Duration::from_millis(900);
-/// Repetitions after a broken connection or a 5xx.
-const MAX_RETRIES: u32 = 2;
-/// The pause before the first repetition; the second waits twice as long.
+/// How often a message without a queue of its own is sent, where the connection breaks or the answer is a 5xx.
+pub const TRIES: u32 = 3;
+/// The pause before the second try; the third waits twice as long.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Messages on their way at once; one more waits.
 const MAX_IN_FLIGHT: usize = 64;
 /// The largest answer that is read.
 const MAX_ANSWER_BYTES: usize = 16 * 1024;
+/// Of an answer that refuses, so much is repeated in the error, in characters.
+const MAX_SENTENCE: usize = 300;
+/// Signatures of one header that are looked at: a sender that changes its key sends two.
+const MAX_SIGNATURES: usize = 8;
 
-/// The secret that two services share.
+/// The secret that two services share; while it is changed, also the former one.
 #[derive(Clone)]
-pub struct SigningKey(hmac::Key);
+pub struct SigningKey {
+    key: hmac::Key,
+    previous: Option<hmac::Key>,
+}
 
 impl std::fmt::Debug for SigningKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -45,24 +52,36 @@ impl std::fmt::Debug for SigningKey {
 impl SigningKey {
     /// The key made of `secret`.
     pub fn new(secret: &[u8]) -> Self {
-        Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
+        Self { key: hmac::Key::new(hmac::HMAC_SHA256, secret), previous: None }
+    }
+
+    /// The same, which also verifies what was signed with `previous`.
+    pub fn or(self, previous: Option<&[u8]>) -> Self {
+        let previous = previous.map(|secret| hmac::Key::new(hmac::HMAC_SHA256, secret));
+        Self { previous, ..self }
     }
 
     /// What stands in [`SIGNATURE`] for `body`, sent at `unix_s`: the HMAC is of `<unix seconds>.<body>`, so
     /// that a receiver can refuse an old message that somebody sends once more.
     pub fn sign(&self, unix_s: i64, body: &[u8]) -> String {
-        let tag = hmac::sign(&self.0, &signed(unix_s, body));
+        let tag = hmac::sign(&self.key, &signed(unix_s, body));
         let tag: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         format!("t={unix_s},v1={tag}")
     }
 
-    /// Whether `signature` is that of `body`, at whatever time.
-    pub fn verifies(&self, signature: &str, body: &[u8]) -> bool {
-        let parts = signature.strip_prefix("t=").and_then(|rest| rest.split_once(",v1="));
-        let parsed = parts.and_then(|(unix_s, tag)| Some((unix_s.parse().ok()?, unhex(tag)?)));
-        // It takes as long for every wrong signature.
-        parsed
-            .is_some_and(|(unix_s, tag)| hmac::verify(&self.0, &signed(unix_s, body), &tag).is_ok())
+    /// Whether one signature in `header` is that of `body`, at whatever time. The header is `t=<unix seconds>` and one
+    /// `v1=<signature>` or several, in any order with commas between them; members of other names are left alone.
+    pub fn verifies(&self, header: &str, body: &[u8]) -> bool {
+        let members = || header.split(',').filter_map(|member| member.trim().split_once('='));
+        let mut times = members().filter(|(name, _)| *name == "t").map(|(_, value)| value.parse());
+        let (Some(Ok(unix_s)), None) = (times.next(), times.next()) else { return false };
+        let signed = signed(unix_s, body);
+        let is_ours = |tag: &[u8]| {
+            let keys = [Some(&self.key), self.previous.as_ref()];
+            keys.into_iter().flatten().any(|key| hmac::verify(key, &signed, tag).is_ok())
+        };
+        let tags = members().filter(|(name, _)| *name == "v1").filter_map(|(_, tag)| unhex(tag));
+        tags.take(MAX_SIGNATURES).any(|tag| is_ours(&tag))
     }
 }
 
@@ -121,29 +140,31 @@ impl Webhook {
         Ok(Self { url, key, clock, client, permits: Semaphore::new(MAX_IN_FLIGHT) })
     }
 
-    /// Sends `message` until the service takes it, at most 1 + `MAX_RETRIES` times. Returns its answer. The
-    /// error says in words, for the log, why the service did not take it.
-    pub async fn send(&self, message: &serde_json::Value) -> Result<Bytes, String> {
+    /// Sends `message` until the service takes it, at most `tries` times. Returns its answer. The error says in
+    /// words, for the log and for administrators, why the service did not take it.
+    pub async fn send(&self, message: &serde_json::Value, tries: u32) -> Result<Bytes, String> {
         let body = Bytes::from(message.to_string());
-        let sent = within(SENT_WITHIN, self.send_until_taken(&body)).await;
+        let sent = within(SENT_WITHIN, self.send_until_taken(&body, tries)).await;
         sent.map_err(|silence| silence.to_string())?
     }
 
-    async fn send_until_taken(&self, body: &Bytes) -> Result<Bytes, String> {
+    async fn send_until_taken(&self, body: &Bytes, tries: u32) -> Result<Bytes, String> {
         let Ok(_permit) = self.permits.acquire().await else { unreachable!("it is never closed") };
         let mut failure = String::new();
-        for attempt in 0..=MAX_RETRIES {
+        for attempt in 0..tries {
             tokio::time::sleep(RETRY_PAUSE * attempt).await;
             match self.post(body).await {
                 Ok((status, answer)) if status.is_success() => return Ok(answer),
-                Ok((status, _)) if status.is_server_error() => {
-                    failure = format!("it said {status}")
+                Ok((status, answer)) => {
+                    failure = refused(status, &answer);
+                    if !status.is_server_error() {
+                        break;
+                    }
                 }
-                Ok((status, _)) => return Err(format!("it said {status}")),
                 Err(broken) => failure = broken,
             }
         }
-        Err(format!("{failure} ({} attempts)", MAX_RETRIES + 1))
+        Err(failure)
     }
 
     async fn post(&self, body: &Bytes) -> Result<(StatusCode, Bytes), String> {
@@ -171,6 +192,19 @@ impl Webhook {
     }
 }
 
+/// What the service said, in one line: the sentence in its answer is often the only hint.
+fn refused(status: StatusCode, answer: &[u8]) -> String {
+    let text = String::from_utf8_lossy(answer);
+    let words =
+        text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let sentence: String = words.collect::<Vec<_>>().join(" ").chars().take(MAX_SENTENCE).collect();
+    if sentence.is_empty() {
+        format!("it said {status}")
+    } else {
+        format!("it said {status}: {sentence}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,9 +229,52 @@ mod tests {
         assert!(!SigningKey::new(b"another secret...").verifies(&good, body));
         let later = good.replacen("t=7", "t=8", 1);
         let shorter = &good[..good.len() - 2];
-        for wrong in ["", "t=7", "t=7,v1=", "t=x,v1=00", "t=7,v1=é0", shorter, &later, &good[1..]]
-        {
+        let two_times = format!("t=7,{good}");
+        for wrong in [
+            "",
+            "t=7",
+            "t=7,v1=",
+            "t=x,v1=00",
+            "t=7,v1=é0",
+            shorter,
+            &later,
+            &good[1..],
+            &two_times,
+        ] {
             assert!(!key.verifies(wrong, body), "{wrong}");
         }
+    }
+
+    /// While a gateway changes its key it signs with both; while we change ours, we take both.
+    #[test]
+    fn one_good_signature_among_several_is_enough_and_the_former_secret_counts() {
+        let (body, former) = (b"{}", b"the secret of before".as_slice());
+        let (new, old) = (SigningKey::new(SECRET), SigningKey::new(former));
+        let tag = |key: &SigningKey| key.sign(7, body).replacen("t=7,", "", 1);
+        for header in [
+            format!("t=7,{},{}", tag(&old), tag(&new)),
+            format!("{},t=7,{}", tag(&new), tag(&old)),
+            format!("t=7, v0=00, {} , x", tag(&new)),
+        ] {
+            assert!(new.verifies(&header, body), "{header}");
+        }
+        assert!(!new.verifies(&old.sign(7, body), body));
+        let both = SigningKey::new(SECRET).or(Some(former));
+        assert!(both.verifies(&old.sign(7, body), body) && both.verifies(&new.sign(7, body), body));
+        assert_eq!(both.sign(7, body), new.sign(7, body));
+        // At the bound: the eighth signature is looked at, the ninth is not.
+        let wrong = "v1=00,".repeat(MAX_SIGNATURES - 1);
+        assert!(new.verifies(&format!("t=7,{wrong}{}", tag(&new)), body));
+        assert!(!new.verifies(&format!("t=7,{wrong}v1=00,{}", tag(&new)), body));
+    }
+
+    #[test]
+    fn what_a_service_says_is_kept_in_one_line_of_limited_length() {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        assert_eq!(refused(status, b""), "it said 422 Unprocessable Entity");
+        let said = refused(status, b"no such\n\x1b[2Jtransaction");
+        assert_eq!(said, "it said 422 Unprocessable Entity: no such [2Jtransaction");
+        let long = refused(status, "€".repeat(MAX_SENTENCE + 1).as_bytes());
+        assert_eq!(long.chars().filter(|c| *c == '€').count(), MAX_SENTENCE);
     }
 }

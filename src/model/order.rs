@@ -8,8 +8,9 @@ use super::{OrderId, UserId, VoucherId};
 /// The life of an order. The numbers are the database's.
 ///
 /// `unpaid` -> `paid` -> `used`; `unpaid` -> `cancelled`; `paid` -> `refunding` -> `refunded`. An order that
-/// costs nothing begins as `paid`. A cancelled order is paid after all where its buyer paid too late and
-/// nothing speaks against it (`settle_payment` in migrations/0004_order_life_functions.sql).
+/// costs nothing begins as `paid`, and goes from there to `refunded` at once. A cancelled order is paid after
+/// all where its buyer paid too late and one voucher is left (`judge_payment` in
+/// migrations/0002_functions.sql).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(i16)]
@@ -97,6 +98,8 @@ pub struct Order {
     pub used_at: Option<DateTime<Utc>>,
     pub cancelled_at: Option<DateTime<Utc>>,
     pub refunded_at: Option<DateTime<Utc>>,
+    /// The gateway took the money of a used order back.
+    pub charged_back_at: Option<DateTime<Utc>>,
 }
 
 impl Order {
@@ -120,6 +123,7 @@ impl Order {
             used_at: None,
             cancelled_at: None,
             refunded_at: None,
+            charged_back_at: None,
         }
     }
 }

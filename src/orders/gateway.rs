@@ -13,7 +13,7 @@ pub struct GatewayError(pub String);
 /// A payment to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaymentRequest {
-    /// Its name. The same name is the same payment, however often the gateway hears of it.
+    /// Its name. The same name is the same payment, however often the gateway is told of it.
     pub payment: PaymentId,
     /// In the currency's smallest unit.
     pub amount: i64,
@@ -38,6 +38,9 @@ pub struct RefundRequest {
 pub trait PaymentGateway: Send + Sync + std::fmt::Debug {
     /// Announces a payment. Returns where the buyer makes it.
     async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError>;
+
+    /// Says that a payment is not wanted any more: its order was cancelled. Money that comes all the same goes back.
+    async fn cancel_payment(&self, payment: PaymentId) -> Result<(), GatewayError>;
 
     /// Gives money back. `Ok`: it is on its way, now or since an earlier call.
     async fn refund(&self, request: &RefundRequest) -> Result<(), GatewayError>;

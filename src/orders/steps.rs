@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::model::{Order, OrderId, UserId};
+use crate::model::{Order, UserId, VoucherId};
 use crate::purchase::Purchases;
-use crate::store::order_steps::{self, Canceller, Step};
+use crate::store::order_steps::{self, Actor, AdministratorStep, Step};
+use crate::store::orders::{Found, OrderKey};
 use crate::store::{Database, StoreError, orders};
 
 use super::PaymentGateway;
 use super::expiry::Expiry;
-use super::refunds::Refunds;
+use super::gateway_work::GatewayWork;
+use super::winding_up::WindingUp;
 use super::worker::Worker;
 
 /// Takes the steps of orders after their purchase. Cheap to clone.
@@ -22,15 +24,17 @@ pub struct Orders {
     pub(super) gateway: Option<Arc<dyn PaymentGateway>>,
 }
 
-/// A step, and the order as it is after it.
+/// What became of the wish to take a step, and the order as it is after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Taken {
-    /// The step was taken.
-    Order(Order),
+pub enum StepAnswer {
+    /// This call did it.
+    Done(Order),
     /// The order is in a state that does not allow it. Nothing was changed.
     Refused(Order),
     /// There is no such order.
     NotFound,
+    /// Orders of these vouchers have the id: the voucher has to be named.
+    OfVouchers(Vec<VoucherId>),
 }
 
 impl Orders {
@@ -47,56 +51,67 @@ impl Orders {
     pub fn start_workers(&self) -> Vec<Worker> {
         let (database, purchases) = (&self.database, &self.purchases);
         let expiry = Expiry::new(database.clone(), Arc::clone(purchases)).start();
-        let refunds = self.gateway.as_ref().map(|gateway| {
-            Refunds::new(database.clone(), Arc::clone(purchases), Arc::clone(gateway)).start()
+        let winding_up = WindingUp::new(database.clone()).start();
+        let gateway = self.gateway.as_ref().map(|gateway| {
+            GatewayWork::new(database.clone(), Arc::clone(purchases), Arc::clone(gateway)).start()
         });
-        [Some(expiry), refunds].into_iter().flatten().collect()
+        [Some(expiry), Some(winding_up), gateway].into_iter().flatten().collect()
     }
 
-    /// Cancels an unpaid order: its buyer's own, or anybody's for an administrator (`buyer` is `None`).
-    pub async fn cancel(&self, id: OrderId, buyer: Option<UserId>) -> Result<Taken, StoreError> {
-        let canceller = buyer.map_or(Canceller::Administrator, |_| Canceller::Buyer);
-        let Some(order) = orders::find(self.database.pool(), id, buyer).await? else {
-            return Ok(Taken::NotFound);
+    /// Cancels an unpaid order: its buyer's own, or anybody's for an administrator.
+    pub async fn cancel(
+        &self,
+        key: impl Into<OrderKey>,
+        actor: Actor,
+    ) -> Result<StepAnswer, StoreError> {
+        let buyer = match actor {
+            Actor::Buyer(user) => Some(user),
+            Actor::Administrator(_) => None,
         };
-        let step = order_steps::cancel(self.database.steps(), &order, canceller).await?;
-        self.after(&order, step).await
+        let cancel =
+            async |order: &Order| order_steps::cancel(self.database.steps(), order, actor).await;
+        self.step(key.into(), buyer, cancel).await
     }
 
-    /// Begins to give the money of a paid order back.
-    pub async fn refund(&self, id: OrderId) -> Result<Taken, StoreError> {
-        let Some(order) = orders::find(self.database.pool(), id, None).await? else {
-            return Ok(Taken::NotFound);
+    /// Takes a step that only an administrator does.
+    pub async fn administer(
+        &self,
+        step: AdministratorStep,
+        key: impl Into<OrderKey>,
+        administrator: Option<UserId>,
+    ) -> Result<StepAnswer, StoreError> {
+        let take = async |order: &Order| {
+            order_steps::take(self.database.steps(), step, order, administrator).await
         };
-        let step = order_steps::refund(self.database.steps(), &order).await?;
-        self.after(&order, step).await
+        self.step(key.into(), None, take).await
     }
 
-    /// Redeems a paid order.
-    pub async fn redeem(&self, id: OrderId) -> Result<Taken, StoreError> {
-        let Some(order) = orders::find(self.database.pool(), id, None).await? else {
-            return Ok(Taken::NotFound);
+    /// Takes a step of the order that `key` names, if it is `buyer`'s.
+    async fn step(
+        &self,
+        key: OrderKey,
+        buyer: Option<UserId>,
+        take: impl AsyncFnOnce(&Order) -> Result<Step, StoreError>,
+    ) -> Result<StepAnswer, StoreError> {
+        let order = match orders::find(self.database.pool(), key, buyer).await? {
+            Found::Order(order) => order,
+            Found::Nothing => return Ok(StepAnswer::NotFound),
+            Found::OfVouchers(vouchers) => return Ok(StepAnswer::OfVouchers(vouchers)),
         };
-        let step = order_steps::redeem(self.database.steps(), &order).await?;
-        self.after(&order, step).await
-    }
-
-    /// The order as it is after a step.
-    async fn after(&self, before: &Order, step: Step) -> Result<Taken, StoreError> {
+        let step = take(&order).await?;
         if step == Step::NotFound {
-            return Ok(Taken::NotFound);
+            return Ok(StepAnswer::NotFound);
         }
-        if step == Step::Taken {
-            self.purchases.order_ended(before.user_id, before.voucher_id);
+        if step == Step::Done {
+            self.purchases.order_ended(order.user_id, order.voucher_id);
         }
-        let (pool, voucher) = (self.database.pool(), before.voucher_id);
-        let order = orders::find_of_voucher(pool, voucher, before.id).await;
+        let after = orders::find_of_voucher(self.database.pool(), order.voucher_id, order.id).await;
         // The step was taken, whatever becomes of this look.
-        let order = order.map_err(StoreError::into_read_error)?;
-        Ok(match (step, order) {
-            (Step::Taken, Some(order)) => Taken::Order(order),
-            (_, Some(order)) => Taken::Refused(order),
-            (_, None) => Taken::NotFound,
+        let after = after.map_err(StoreError::into_read_error)?;
+        Ok(match (step, after) {
+            (Step::Done, Some(order)) => StepAnswer::Done(order),
+            (_, Some(order)) => StepAnswer::Refused(order),
+            (_, None) => StepAnswer::NotFound,
         })
     }
 }

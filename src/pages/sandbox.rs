@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use super::page::HtmlPage;
 use super::site::Site;
 use crate::http::body::JsonBody;
-use crate::http::payments::{NotificationBody, PaymentVerdict, accept};
+use crate::http::payments::{NotificationBody, NotifiedStatus, accept};
 use crate::http::problem::Code;
 use crate::http::{ApiError, App, Language};
 use crate::model::{Clock, OrderStatus};
@@ -148,6 +148,10 @@ impl PaymentGateway for SandboxGateway {
         Ok(format!("/sandbox/payments/{}", request.payment))
     }
 
+    async fn cancel_payment(&self, _: PaymentId) -> Result<(), GatewayError> {
+        Ok(())
+    }
+
     async fn refund(&self, _: &RefundRequest) -> Result<(), GatewayError> {
         Ok(())
     }
@@ -224,8 +228,8 @@ async fn press(
     let notification = NotificationBody {
         payment_id: shown.payment_id,
         status: match press.action {
-            Action::Decline => PaymentVerdict::Failed,
-            Action::Pay | Action::PayLate => PaymentVerdict::Succeeded,
+            Action::Decline => NotifiedStatus::Failed,
+            Action::Pay | Action::PayLate => NotifiedStatus::Succeeded,
         },
         // The same button pressed twice takes money once.
         transaction_id: Some(format!("sandbox-{id}")),

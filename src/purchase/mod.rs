@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod breaker;
+mod broken_promises;
 mod error;
 mod in_flight;
 pub mod owners;

@@ -45,7 +45,7 @@ fn not_prepared(how: &str) -> DistributionError {
 }
 
 /// Each table and its statement. One at a time: a later one refers to those before it.
-const TABLES: [(&str, &str); 8] = [
+const TABLES: [(&str, &str); 11] = [
     ("users", "select create_reference_table('users')"),
     ("vouchers", "select create_distributed_table('vouchers', 'id', colocate_with := 'none')"),
     (
@@ -64,45 +64,76 @@ const TABLES: [(&str, &str); 8] = [
         "refunds",
         "select create_distributed_table('refunds', 'voucher_id', colocate_with := 'vouchers')",
     ),
+    (
+        "order_steps",
+        "select create_distributed_table('order_steps', 'voucher_id', colocate_with := 'vouchers')",
+    ),
+    (
+        "early_returns",
+        "select create_distributed_table('early_returns', 'voucher_id', colocate_with := 'vouchers')",
+    ),
+    (
+        "payment_cancellations",
+        "select create_distributed_table('payment_cancellations', 'voucher_id', colocate_with := 'vouchers')",
+    ),
     ("unmatched_payments", "select create_reference_table('unmatched_payments')"),
     ("_sqlx_migrations", "select citus_add_local_table_to_metadata('_sqlx_migrations')"),
 ];
 
 /// What a distributed table held before stays behind it, unseen. Those that refer to others come first.
 const LEFT_BEHIND: &str = "
+    select truncate_local_data_after_distributing_table('payment_cancellations');
+    select truncate_local_data_after_distributing_table('early_returns');
+    select truncate_local_data_after_distributing_table('order_steps');
     select truncate_local_data_after_distributing_table('refunds');
     select truncate_local_data_after_distributing_table('payments');
     select truncate_local_data_after_distributing_table('orders');
     select truncate_local_data_after_distributing_table('seckill_vouchers');
     select truncate_local_data_after_distributing_table('vouchers')";
 
-/// The function that takes no voucher: it is on every server.
-const SALE_TIME: (&str, &str) =
-    ("sale_time()", "select create_distributed_function('sale_time()')");
+/// The functions that others call where they run: they are on every server.
+const INNER_FUNCTIONS: [&str; 5] = [
+    "sale_time()",
+    "log_step(bigint, bigint, text, smallint, smallint, smallint, bigint, timestamptz)",
+    "keep_money(bigint, bigint, integer, bigint, boolean, text, bigint, text, timestamptz)",
+    "take_back(bigint, bigint, integer, smallint, timestamptz)",
+    "end_refund(bigint, bigint, text, smallint, bigint, timestamptz)",
+];
+const DISTRIBUTE: &str = "select create_distributed_function($1::regprocedure)";
+
+/// A unique index of a distributed table has to contain the voucher. So the same money may be applied to orders of two
+/// vouchers, if the gateway says so; `seckill audit` over all vouchers finds it.
+const ONE_PER_TRANSACTION: &str = "
+    drop index if exists payments_one_per_transaction;
+    create unique index payments_one_per_transaction on payments (transaction_id, voucher_id)
+    where transaction_id is not null";
 
 /// The functions of one voucher: a call runs on the worker that has it.
-const FUNCTIONS_OF_A_VOUCHER: [&str; 10] = [
+const FUNCTIONS_OF_A_VOUCHER: [&str; 13] = [
     "sell(bigint, bigint[], bigint[], timestamptz[])",
-    "place_orders(bigint, bigint[], bigint[], timestamptz[])",
     "orders_of_buyers(bigint, bigint[])",
-    "cancel_order(bigint, bigint, smallint)",
+    "cancel_order(bigint, bigint, smallint, bigint)",
     "expire_orders(bigint, bigint[])",
-    "open_payment(bigint, bigint, bigint)",
-    "settle_payment(bigint, bigint, integer, text, bigint, boolean)",
-    "refund_order(bigint, bigint)",
+    "redeem_order(bigint, bigint, bigint)",
+    "refund_order(bigint, bigint, bigint)",
+    "open_payment(bigint, bigint, bigint, double precision)",
+    "apply_payment(bigint, bigint, integer, text, bigint)",
+    "judge_payment(bigint, bigint, integer, text, bigint)",
+    "fail_payment(bigint, bigint, integer)",
+    "return_payment(bigint, bigint, integer, text, bigint, smallint)",
     "finish_refund(bigint, bigint, integer)",
-    "redeem_order(bigint, bigint)",
+    "settle_refund(bigint, bigint, bigint)",
 ];
 const DISTRIBUTE_BY_VOUCHER: &str =
     "select create_distributed_function($1::regprocedure, 'voucher', colocate_with := 'orders')";
 
 const IS_DISTRIBUTED: &str =
     "select exists (select from pg_dist_partition where logicalrelid = $1::regclass)";
-/// A function that takes a voucher is distributed by it; `sale_time` takes nothing.
+/// A function that takes a voucher is distributed by it; an inner one is only there.
 const IS_FUNCTION_DISTRIBUTED: &str = "select exists (
     select from pg_catalog.pg_dist_object
     where classid = 'pg_proc'::regclass and objid = $1::regprocedure
-      and (distribution_argument_index is not null or $1 = 'sale_time()'))";
+      and (distribution_argument_index is not null or $2))";
 
 /// Distributes what is not distributed yet, all of it or nothing, and empties what that left behind.
 pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, DistributionError> {
@@ -123,17 +154,23 @@ pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, D
         .await?;
     let mut has_tables = false;
     let mut has_functions = false;
-    for (table, statement) in TABLES {
-        has_tables |= run_unless(&mut transaction, IS_DISTRIBUTED, table, statement).await?;
+    if !is_distributed(&mut transaction, "payments").await? {
+        sqlx::raw_sql(ONE_PER_TRANSACTION).execute(&mut *transaction).await?;
     }
-    let (function, statement) = SALE_TIME;
-    has_functions |=
-        run_unless(&mut transaction, IS_FUNCTION_DISTRIBUTED, function, statement).await?;
-    for function in FUNCTIONS_OF_A_VOUCHER {
-        if !exists(&mut transaction, IS_FUNCTION_DISTRIBUTED, function).await? {
+    for (table, statement) in TABLES {
+        if !is_distributed(&mut transaction, table).await? {
+            sqlx::query(statement).execute(&mut *transaction).await?;
+            has_tables = true;
+        }
+    }
+    let inner = INNER_FUNCTIONS.map(|function| (function, true));
+    let of_a_voucher = FUNCTIONS_OF_A_VOUCHER.map(|function| (function, false));
+    for (function, is_inner) in inner.into_iter().chain(of_a_voucher) {
+        let there = sqlx::query_scalar(IS_FUNCTION_DISTRIBUTED).bind(function).bind(is_inner);
+        if !there.fetch_one(&mut *transaction).await? {
             has_functions = true;
-            let query = sqlx::query(DISTRIBUTE_BY_VOUCHER).bind(function);
-            query.execute(&mut *transaction).await?;
+            let distribute = if is_inner { DISTRIBUTE } else { DISTRIBUTE_BY_VOUCHER };
+            sqlx::query(distribute).bind(function).execute(&mut *transaction).await?;
         }
     }
     transaction.commit().await?;
@@ -146,26 +183,8 @@ pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, D
     })
 }
 
-/// Whether there was something to do.
-async fn run_unless(
-    connection: &mut PgConnection,
-    question: &'static str,
-    name: &str,
-    statement: &'static str,
-) -> Result<bool, DistributionError> {
-    let is_there = exists(connection, question, name).await?;
-    if !is_there {
-        sqlx::query(statement).execute(&mut *connection).await?;
-    }
-    Ok(!is_there)
-}
-
-async fn exists(
-    connection: &mut PgConnection,
-    question: &'static str,
-    name: &str,
-) -> sqlx::Result<bool> {
-    sqlx::query_scalar(question).bind(name).fetch_one(connection).await
+async fn is_distributed(connection: &mut PgConnection, table: &str) -> sqlx::Result<bool> {
+    sqlx::query_scalar(IS_DISTRIBUTED).bind(table).fetch_one(connection).await
 }
 
 /// How many workers there are, of a database that is prepared for distributed data.

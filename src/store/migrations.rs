@@ -1,5 +1,6 @@
-//! The migrations, oldest first. They only add (CONTRIBUTING.md), so that servers of the release
-//! before go on beside a newer schema.
+//! The migrations, oldest first. Until 0.2.0 is published they are edited in place, and a database that was made by
+//! other ones is refused; from then on they only add (CONTRIBUTING.md), so that servers of the release before go on
+//! beside a newer schema.
 //!
 //! Listed here instead of by `sqlx::migrate!`, which makes the compiler build sqlx a second time, for
 //! itself. A test holds the list against the directory.
@@ -8,23 +9,17 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use sqlx::SqlSafeStr;
-use sqlx::migrate::{MigrateError, Migration, MigrationType};
+use sqlx::migrate::{Migration, MigrationType};
 use sqlx::postgres::PgPool;
 use tokio::time::Instant;
 
 use super::postgres::{snapshot_within, transaction_with};
-use super::{DatabaseSession, Service, StoreError};
+use super::{DatabaseSession, StoreError};
 
-const MIGRATIONS: [(i64, &str, &str); 4] = [
+const MIGRATIONS: [(i64, &str, &str); 2] = [
     (1, "schema", include_str!("../../migrations/0001_schema.sql")),
     (2, "functions", include_str!("../../migrations/0002_functions.sql")),
-    (3, "order life", include_str!("../../migrations/0003_order_life.sql")),
-    (4, "order life functions", include_str!("../../migrations/0004_order_life_functions.sql")),
 ];
-
-/// The last migration of 0.1.0. Versions before it had other ones by the same numbers; a migration that
-/// was released is never edited.
-const LAST_OF_0_1_0: i64 = 2;
 
 /// A migration may take long on a large table. But while it waits for a lock, all who need the table
 /// queue behind it: so it waits a moment, gives way, and tries again.
@@ -51,12 +46,13 @@ const READ_WITHIN: Duration = Duration::from_secs(5);
 /// The database was not migrated.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
-    /// A version before 0.1.0 made the database, by migrations that are no longer there.
+    /// A version before 0.2.0 made the database, by other migrations.
     #[error(
-        "the database was made by a version before 0.1.0 and cannot be migrated: name an empty one \
-         (DATABASE_URL), or another data directory (--data-dir); CHANGELOG.md says how to copy the rows"
+        "the database was made by a version before 0.2.0 and cannot be migrated; nothing was changed. That \
+         version exports its orders (`seckill orders export`), and pg_dump all of it. Then name an empty database \
+         (DATABASE_URL) or another data directory (--data-dir)"
     )]
-    MadeBeforeRelease,
+    MadeBefore,
     /// The database did not do it.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -87,8 +83,8 @@ async fn first_missing(
     for migration in migrations() {
         match applied.iter().find(|(version, _)| *version == migration.version) {
             None => return Ok(Ok(Some(migration))),
-            Some((version, checksum)) if *checksum != *migration.checksum => {
-                return Ok(Err(mismatch(*version)));
+            Some((_, checksum)) if *checksum != *migration.checksum => {
+                return Ok(Err(MigrationError::MadeBefore));
             }
             Some(_) => {}
         }
@@ -101,15 +97,6 @@ fn migrations() -> [Migration; MIGRATIONS.len()] {
         let description = Cow::Borrowed(description);
         Migration::new(version, description, MigrationType::Simple, sql.into_sql_str(), false)
     })
-}
-
-/// The database has another migration by this number.
-fn mismatch(version: i64) -> MigrationError {
-    if version <= LAST_OF_0_1_0 {
-        return MigrationError::MadeBeforeRelease;
-    }
-    let error = MigrateError::VersionMismatch(version);
-    StoreError::defect(Service::Postgres, error.to_string()).into()
 }
 
 /// Applies the migrations that are missing, each in a transaction of its own. Migrations of a later release

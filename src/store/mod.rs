@@ -1,5 +1,6 @@
 //! PostgreSQL and Redis: handles, key names, scripts, queries, the order-id worker.
 
+pub mod cancelled_sales;
 mod columns;
 mod database_clock;
 mod distribution;
@@ -16,6 +17,7 @@ pub mod order_steps;
 pub mod order_writer;
 pub mod orders;
 mod outage;
+pub mod payment_cancellations;
 pub mod payments;
 mod pooler;
 pub mod postgres;
@@ -27,6 +29,7 @@ mod session;
 mod stale_plans;
 mod start_tries;
 pub mod time_limits;
+pub mod unmatched_payments;
 pub mod users;
 pub mod vouchers;
 

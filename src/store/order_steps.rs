@@ -1,74 +1,102 @@
-//! Steps in the life of an order after the purchase. Each is one call of a database function or one
-//! statement, and each demands the state that it leaves: of two at once, one finds the other's.
+//! Steps in the life of an order after the purchase. Each is one call of a database function, which locks the
+//! order, looks at its state, changes it, and adds a row to the log of steps: of two at once, one finds what the
+//! other has done. The log is read here, too.
 
 use chrono::{DateTime, Utc};
+use serde::Serialize;
 use sqlx::postgres::PgPool;
+use utoipa::ToSchema;
 
 use super::StoreError;
 use super::postgres::{in_time, step_in_time};
-use crate::model::{Order, OrderId, OrderStatus, VoucherId};
+use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
 
 /// What became of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// It was taken.
-    Taken,
+    /// It was done.
+    Done,
     /// The order is in this state, which does not allow it. Nothing was changed.
     Refused(OrderStatus),
     /// There is no such order.
     NotFound,
 }
 
-impl Step {
-    /// A step that leaves `from`, of an order that was in the state `found`.
-    fn leaving(from: OrderStatus, found: Option<OrderStatus>) -> Self {
-        match found {
+/// A row of a function that takes a step: whether it was done, and the state of the order after it.
+type StepRow = (bool, OrderStatus);
+
+impl From<Option<StepRow>> for Step {
+    fn from(row: Option<StepRow>) -> Self {
+        match row {
             None => Self::NotFound,
-            Some(found) if found == from => Self::Taken,
-            Some(found) => Self::Refused(found),
+            Some((true, _)) => Self::Done,
+            Some((false, status)) => Self::Refused(status),
         }
     }
 }
 
-/// The person that cancels an order. The numbers are the database's; 3 is time.
+/// The person that takes a step. The log of steps also knows time (3) and the payment gateway (4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
-#[repr(i16)]
-pub enum Canceller {
-    Buyer = 1,
-    Administrator = 2,
+pub enum Actor {
+    /// The order's buyer.
+    Buyer(UserId),
+    /// An administrator; `None` where it is somebody at the shell.
+    Administrator(Option<UserId>),
+}
+
+impl Actor {
+    /// As the database writes it: what the actor is, and the user.
+    fn columns(self) -> (i16, Option<i64>) {
+        match self {
+            Self::Buyer(user) => (1, Some(user.get())),
+            Self::Administrator(user) => (2, user.map(UserId::get)),
+        }
+    }
 }
 
 /// Cancels an unpaid order and puts its voucher back on sale.
-pub async fn cancel(
-    pool: &PgPool,
-    order: &Order,
-    canceller: Canceller,
-) -> Result<Step, StoreError> {
-    let query = sqlx::query_scalar("select cancel_order($1, $2, $3)")
+pub async fn cancel(pool: &PgPool, order: &Order, actor: Actor) -> Result<Step, StoreError> {
+    let (actor, actor_id) = actor.columns();
+    let query = sqlx::query_as("select done, status from cancel_order($1, $2, $3, $4)")
         .bind(order.voucher_id.get())
         .bind(order.id.get())
-        .bind(canceller as i16);
-    let found = step_in_time(pool, async |connection| query.fetch_one(connection).await).await?;
-    Ok(Step::leaving(OrderStatus::Unpaid, found))
+        .bind(actor)
+        .bind(actor_id);
+    let row: Option<StepRow> =
+        step_in_time(pool, async |connection| query.fetch_optional(connection).await).await?;
+    Ok(row.into())
 }
 
-/// Begins to give the money of a paid order back. An order that cost nothing is refunded at once.
-pub async fn refund(pool: &PgPool, order: &Order) -> Result<Step, StoreError> {
-    let query = sqlx::query_scalar("select refund_order($1, $2)")
-        .bind(order.voucher_id.get())
-        .bind(order.id.get());
-    let found = step_in_time(pool, async |connection| query.fetch_one(connection).await).await?;
-    Ok(Step::leaving(OrderStatus::Paid, found))
+/// What only an administrator does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdministratorStep {
+    /// Begins to give the money of a paid order back. An order that cost nothing is refunded at once.
+    Refund,
+    /// Redeems a paid order.
+    Redeem,
+    /// The money of an order that is being refunded went back outside the gateway.
+    SettleOutside,
 }
 
-/// Redeems a paid order.
-pub async fn redeem(pool: &PgPool, order: &Order) -> Result<Step, StoreError> {
-    let query = sqlx::query_scalar("select redeem_order($1, $2)")
+/// Takes `step`; `administrator` is `None` at the shell.
+pub async fn take(
+    pool: &PgPool,
+    step: AdministratorStep,
+    order: &Order,
+    administrator: Option<UserId>,
+) -> Result<Step, StoreError> {
+    let call = match step {
+        AdministratorStep::Refund => "select done, status from refund_order($1, $2, $3)",
+        AdministratorStep::Redeem => "select done, status from redeem_order($1, $2, $3)",
+        AdministratorStep::SettleOutside => "select done, status from settle_refund($1, $2, $3)",
+    };
+    let query = sqlx::query_as(call)
         .bind(order.voucher_id.get())
-        .bind(order.id.get());
-    let found = step_in_time(pool, async |connection| query.fetch_one(connection).await).await?;
-    Ok(Step::leaving(OrderStatus::Paid, found))
+        .bind(order.id.get())
+        .bind(administrator.map(UserId::get));
+    let row: Option<StepRow> =
+        step_in_time(pool, async |connection| query.fetch_optional(connection).await).await?;
+    Ok(row.into())
 }
 
 /// Up to `limit` unpaid orders whose time to pay was over at `now`, the oldest first, with their vouchers;
@@ -107,4 +135,34 @@ pub async fn expire(
 pub async fn time(pool: &PgPool) -> Result<DateTime<Utc>, StoreError> {
     let query = sqlx::query_scalar("select sale_time()");
     in_time(pool, async |connection| query.fetch_one(connection).await).await
+}
+
+/// A row of the log of steps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LoggedStep {
+    /// What was done: `paid`, `revived`, `redeemed`, `cancelled`, `refund_begun`, `refunded`, `charged_back` or
+    /// `settled_outside`.
+    pub step: String,
+    /// By whom: `buyer`, `administrator`, `time` or `gateway`.
+    pub actor: String,
+    /// The user, where it was one.
+    #[schema(required = true)]
+    pub actor_id: Option<UserId>,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+/// The steps of an order, the oldest first.
+pub async fn list_of(pool: &PgPool, order: &Order) -> Result<Vec<LoggedStep>, StoreError> {
+    let query = sqlx::query_as(
+        "select step, (array['buyer', 'administrator', 'time', 'gateway'])[actor] as actor, actor_id, at
+         from order_steps where order_id = $1 and voucher_id = $2
+         order by number",
+    )
+    .bind(order.id.get())
+    .bind(order.voucher_id.get());
+    let rows: Vec<(String, String, Option<UserId>, DateTime<Utc>)> =
+        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    let of_row = |(step, actor, actor_id, at)| LoggedStep { step, actor, actor_id, at };
+    Ok(rows.into_iter().map(of_row).collect())
 }

@@ -1,6 +1,6 @@
 //! The order writer: orders of one voucher that wait together are placed in one transaction.
 //!
-//! One call of the database's function `sell` (migrations/0004_order_life_functions.sql) is one transaction
+//! One call of the database's function `sell` (migrations/0002_functions.sql) is one transaction
 //! and one round trip, for one buyer or for many. Each voucher has a batcher of its own. A voucher whose
 //! row is locked delays no other voucher, unless as many rows are locked as batches may be in flight.
 

@@ -7,7 +7,7 @@ use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
 use super::postgres::{in_time, snapshot_within, transaction_within};
-use super::{Database, DatabaseSession, Service, StoreError};
+use super::{Database, DatabaseSession, StoreError};
 use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
 
 impl FromRow<'_, PgRow> for Order {
@@ -24,33 +24,77 @@ impl FromRow<'_, PgRow> for Order {
             used_at: row.try_get("used_at")?,
             cancelled_at: row.try_get("cancelled_at")?,
             refunded_at: row.try_get("refunded_at")?,
+            charged_back_at: row.try_get("charged_back_at")?,
         })
     }
 }
 
-/// The order with this id; of `buyer`, or of anybody.
-///
-/// # Errors
-/// `Defect` where two vouchers have an order by this id, because Redis had lost its counter, and nothing
-/// says which of them is meant.
+/// What an id alone finds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// There is no such order.
+    Nothing,
+    /// The order.
+    Order(Order),
+    /// Orders of these vouchers have the id, because Redis had lost its counter: the voucher has to be named.
+    OfVouchers(Vec<VoucherId>),
+}
+
+impl Found {
+    /// The order, where the id finds exactly one.
+    pub fn order(self) -> Option<Order> {
+        match self {
+            Self::Order(order) => Some(order),
+            Self::Nothing | Self::OfVouchers(_) => None,
+        }
+    }
+}
+
+/// Which order is meant: the voucher is needed only where orders of two vouchers have the id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderKey {
+    /// The order.
+    pub id: OrderId,
+    /// Its voucher.
+    pub voucher: Option<VoucherId>,
+}
+
+impl From<OrderId> for OrderKey {
+    fn from(id: OrderId) -> Self {
+        Self { id, voucher: None }
+    }
+}
+
+/// More orders than this with one id are not told apart.
+const MAX_OF_ONE_ID: i64 = 10;
+
+/// The order that `key` names; of `buyer`, or of anybody.
 pub async fn find(
     pool: &PgPool,
-    id: OrderId,
+    key: OrderKey,
     buyer: Option<UserId>,
-) -> Result<Option<Order>, StoreError> {
+) -> Result<Found, StoreError> {
     let query = sqlx::query_as(
         "select id, user_id, voucher_id, status, amount, created_at, pay_by, paid_at, used_at,
-                cancelled_at, refunded_at
-         from orders where id = $1 and ($2::bigint is null or user_id = $2) limit 2",
+                cancelled_at, refunded_at, charged_back_at
+         from orders where id = $1 and ($2::bigint is null or voucher_id = $2)
+           and ($3::bigint is null or user_id = $3)
+         order by voucher_id limit $4",
     )
-    .bind(id.get())
-    .bind(buyer.map(UserId::get));
+    .bind(key.id.get())
+    .bind(key.voucher.map(VoucherId::get))
+    .bind(buyer.map(UserId::get))
+    .bind(MAX_OF_ONE_ID);
     let mut found: Vec<Order> =
         in_time(pool, async |connection| query.fetch_all(connection).await).await?;
-    if found.len() > 1 {
-        return Err(StoreError::defect(Service::Postgres, format!("two orders have the id {id}")));
-    }
-    Ok(found.pop())
+    Ok(match (found.len(), found.pop()) {
+        (_, None) => Found::Nothing,
+        (1, Some(order)) => Found::Order(order),
+        (_, Some(last)) => {
+            found.push(last);
+            Found::OfVouchers(found.into_iter().map(|order| order.voucher_id).collect())
+        }
+    })
 }
 
 /// The order with this id of `voucher`.
@@ -83,7 +127,7 @@ pub async fn list_of_user(
 ) -> Result<Vec<Order>, StoreError> {
     let query = sqlx::query_as(
         "select id, user_id, voucher_id, status, amount, created_at, pay_by, paid_at, used_at,
-                cancelled_at, refunded_at
+                cancelled_at, refunded_at, charged_back_at
          from orders where user_id = $1 and id < $2
          order by id desc
          limit $3",

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use sqlx::postgres::PgPool;
+use sqlx::postgres::{PgPool, PgRow};
+use sqlx::{FromRow, Row};
 
 use super::postgres::{in_time, step_in_time};
 use super::{Service, StoreError};
@@ -56,16 +58,53 @@ pub struct OpenPayment {
 /// What became of the wish to pay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {
-    /// The payment, new or pending.
+    /// The payment, new or pending. Somebody asked the gateway before: it is known where to pay.
     Payment(OpenPayment),
+    /// The payment, and this caller is to ask the gateway where to pay, for the `attempt`th time.
+    Ask {
+        /// Without `pay_url`.
+        payment: OpenPayment,
+        /// 1 for the first.
+        attempt: i32,
+    },
+    /// Somebody else asks the gateway right now, or asked it in vain a moment ago.
+    AskLater {
+        /// How long to wait.
+        wait: Duration,
+    },
     /// The order is in this state: there is nothing to pay.
     Refused(OrderStatus),
     /// The buyer has no such order.
     NotFound,
 }
 
-/// A row of `open_payment`.
-type OpenedRow = (OrderStatus, Option<i32>, Option<i64>, Option<DateTime<Utc>>, Option<String>);
+/// A row of `open_payment`. Number, amount and address are null where the order is not unpaid.
+#[derive(Debug)]
+struct OpenedRow {
+    order_status: OrderStatus,
+    payment_number: Option<i32>,
+    to_pay: Option<i64>,
+    until: Option<DateTime<Utc>>,
+    url: Option<String>,
+    ask_gateway: bool,
+    attempt: i32,
+    wait_ms: i64,
+}
+
+impl FromRow<'_, PgRow> for OpenedRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            order_status: row.try_get("order_status")?,
+            payment_number: row.try_get("payment_number")?,
+            to_pay: row.try_get("to_pay")?,
+            until: row.try_get("until")?,
+            url: row.try_get("url")?,
+            ask_gateway: row.try_get("ask_gateway")?,
+            attempt: row.try_get("attempt")?,
+            wait_ms: row.try_get("wait_ms")?,
+        })
+    }
+}
 
 /// Where a payment stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -116,22 +155,51 @@ pub async fn find(pool: &PgPool, id: PaymentId) -> Result<Option<Payment>, Store
     .transpose()
 }
 
-/// Begins a payment of `buyer`'s order, or finds the one that is pending: who asks twice pays once.
-pub async fn open(pool: &PgPool, order: &Order, buyer: UserId) -> Result<Opened, StoreError> {
-    let query = sqlx::query_as("select * from open_payment($1, $2, $3)")
+/// Begins a payment of `buyer`'s order, or finds the one that is pending: who asks twice pays once. The caller
+/// that is told to ask the gateway has `ask_within` for it.
+pub async fn open(
+    pool: &PgPool,
+    order: &Order,
+    buyer: UserId,
+    ask_within: Duration,
+) -> Result<Opened, StoreError> {
+    let query = sqlx::query_as("select * from open_payment($1, $2, $3, $4)")
         .bind(order.voucher_id.get())
         .bind(order.id.get())
-        .bind(buyer.get());
+        .bind(buyer.get())
+        .bind(ask_within.as_secs_f64());
     let row: Option<OpenedRow> =
-        in_time(pool, async |connection| query.fetch_optional(connection).await).await?;
-    Ok(match row {
-        None => Opened::NotFound,
-        Some((_, Some(number), Some(amount), Some(pay_by), pay_url)) => {
-            let id = PaymentId { voucher: order.voucher_id, order: order.id, number };
-            Opened::Payment(OpenPayment { id, amount, pay_by, pay_url })
-        }
-        Some((status, ..)) => Opened::Refused(status),
+        step_in_time(pool, async |connection| query.fetch_optional(connection).await).await?;
+    let Some(row) = row else { return Ok(Opened::NotFound) };
+    let (Some(number), Some(amount), Some(pay_by)) = (row.payment_number, row.to_pay, row.until)
+    else {
+        return Ok(Opened::Refused(row.order_status));
+    };
+    let id = PaymentId { voucher: order.voucher_id, order: order.id, number };
+    let is_known = row.url.is_some();
+    let payment = OpenPayment { id, amount, pay_by, pay_url: row.url };
+    Ok(if is_known {
+        Opened::Payment(payment)
+    } else if row.ask_gateway {
+        Opened::Ask { payment, attempt: row.attempt }
+    } else {
+        Opened::AskLater { wait: Duration::from_millis(row.wait_ms.unsigned_abs()) }
     })
+}
+
+/// The gateway did not say where to pay: it is not asked again for so long.
+pub async fn ask_later(pool: &PgPool, id: PaymentId, pause: Duration) -> Result<(), StoreError> {
+    let query = sqlx::query(
+        "update payments set next_attempt_at = $4
+         where order_id = $1 and number = $2 and voucher_id = $3 and pay_url is null",
+    )
+    .bind(id.order.get())
+    .bind(id.number)
+    .bind(id.voucher.get());
+    let until = super::order_steps::time(pool).await? + pause;
+    let query = query.bind(until);
+    step_in_time(pool, async |connection| query.execute(connection).await).await?;
+    Ok(())
 }
 
 /// Keeps where the buyer pays.
@@ -143,26 +211,35 @@ pub async fn keep_pay_url(pool: &PgPool, id: PaymentId, pay_url: &str) -> Result
     .bind(id.number)
     .bind(id.voucher.get())
     .bind(pay_url);
-    in_time(pool, async |connection| query.execute(connection).await).await?;
+    step_in_time(pool, async |connection| query.execute(connection).await).await?;
     Ok(())
 }
 
 /// What the gateway says of a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// It took so much, in the transaction of this name.
-    Succeeded {
-        /// The gateway's own name of the money.
-        transaction: String,
-        /// In the currency's smallest unit.
-        amount: i64,
-    },
+pub enum Notice {
+    /// It took money.
+    Succeeded(Money),
     /// It took nothing.
     Failed,
+    /// It gave the money back by itself.
+    Refunded(Money),
+    /// The buyer's bank took the money back.
+    ChargedBack(Money),
 }
 
-/// What became of a notification. `settle_payment` in migrations/0004_order_life_functions.sql decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Money that the gateway took, or gave back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Money {
+    /// The gateway's own name of it.
+    pub transaction: String,
+    /// In the currency's smallest unit.
+    pub amount: i64,
+}
+
+/// What became of a notice. The functions in migrations/0002_functions.sql decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[allow(missing_docs)] // the names say it
 pub enum Settled {
     /// There is no such payment.
@@ -180,124 +257,103 @@ pub enum Settled {
     OrderCancelled,
     /// The money goes back: the order is paid already.
     OrderPaid,
+    /// The money goes back: there is no such order any more.
+    OrderMissing,
+    /// The gateway gave the money back, and our books say so.
+    Returned,
+    /// The gateway gave money back that had gone back another way before.
+    ReturnedTwice,
+    /// The gateway gave money back that it has not told us of yet: this waits for it.
+    Kept,
+    /// The gateway gave a part of the money back: nothing was changed.
+    Partial,
 }
 
 impl Settled {
-    const ALL: [Self; 8] = [
-        Self::Unknown,
-        Self::Repeated,
-        Self::Failed,
-        Self::Applied,
-        Self::Revived,
-        Self::WrongAmount,
-        Self::OrderCancelled,
-        Self::OrderPaid,
-    ];
-
     /// As the database and the metrics write it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Repeated => "repeated",
-            Self::Failed => "failed",
-            Self::Applied => "applied",
-            Self::Revived => "revived",
-            Self::WrongAmount => "wrong_amount",
-            Self::OrderCancelled => "order_cancelled",
-            Self::OrderPaid => "order_paid",
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    /// Whether the voucher changed by more than a sale: one came back, or one was taken.
+    pub const fn changes_stock(self) -> bool {
+        matches!(self, Self::Revived | Self::Returned)
+    }
+}
+
+/// Settles a payment as the gateway says. The same notice may come twice, late, and in any order.
+pub async fn settle(pool: &PgPool, id: PaymentId, notice: &Notice) -> Result<Settled, StoreError> {
+    match notice {
+        Notice::Failed => {
+            let call = "select fail_payment($1, $2, $3)";
+            let query = sqlx::query_scalar(call)
+                .bind(id.voucher.get())
+                .bind(id.order.get())
+                .bind(id.number);
+            let said: String =
+                step_in_time(pool, async |session| query.fetch_one(session).await).await?;
+            settled(&said)
+        }
+        Notice::Succeeded(money) => {
+            let usual = "select apply_payment($1, $2, $3, $4, $5)";
+            match settle_money(pool, usual, id, money, None).await? {
+                Some(settled) => Ok(settled),
+                None => {
+                    let judged = "select judge_payment($1, $2, $3, $4, $5)";
+                    let judged = settle_money(pool, judged, id, money, None).await?;
+                    judged.ok_or_else(|| {
+                        StoreError::defect(Service::Postgres, "judge_payment says nothing")
+                    })
+                }
+            }
+        }
+        Notice::Refunded(money) | Notice::ChargedBack(money) => {
+            let kind = if matches!(notice, Notice::Refunded(_)) { 2 } else { 3 };
+            let call = "select return_payment($1, $2, $3, $4, $5, $6)";
+            let returned = settle_money(pool, call, id, money, Some(kind)).await?;
+            returned
+                .ok_or_else(|| StoreError::defect(Service::Postgres, "return_payment says nothing"))
         }
     }
 }
 
-/// Settles a payment as the gateway says. The same notification may come twice, late, and in any order.
-pub async fn settle(
-    pool: &PgPool,
-    id: PaymentId,
-    verdict: &Verdict,
-) -> Result<Settled, StoreError> {
-    let (transaction, amount) = match verdict {
-        Verdict::Succeeded { transaction, amount } => (Some(transaction), Some(*amount)),
-        Verdict::Failed => (None, None),
-    };
-    let call = || {
-        sqlx::query_scalar("select settle_payment($1, $2, $3, $4, $5, $6)")
-            .bind(id.voucher.get())
-            .bind(id.order.get())
-            .bind(id.number)
-            .bind(transaction)
-            .bind(amount)
-            .bind(transaction.is_some())
-    };
-    // The same money may be said to be for another order at the same moment: a second call finds it.
-    let settle = async || {
-        step_in_time(pool, async |session| match call().fetch_one(session).await {
-            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Ok(None),
-            said => said.map(Some),
-        })
-        .await
-    };
-    let said: Option<String> = match settle().await? {
-        None => settle().await?,
-        said => said,
-    };
-    let said = said.unwrap_or_default();
-    let settled = Settled::ALL.into_iter().find(|settled| settled.as_str() == said);
-    settled.ok_or_else(|| {
-        StoreError::defect(Service::Postgres, format!("settle_payment says {said:?}"))
+fn settled(said: &str) -> Result<Settled, StoreError> {
+    said.parse().map_err(|_| {
+        StoreError::defect(Service::Postgres, format!("a payment is settled as {said:?}"))
     })
 }
 
-/// Money that the gateway confirmed for a payment that is not ours.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnmatchedPayment {
-    /// The gateway's own name of the money.
-    pub transaction_id: String,
-    /// The payment that it named.
-    pub payment_id: String,
-    /// In the currency's smallest unit.
-    pub amount: i64,
-    /// When it was said first.
-    pub received_at: DateTime<Utc>,
-}
-
-/// Keeps money that belongs to no payment of ours, once a transaction.
-pub async fn keep_unmatched(
+/// Calls a function that moves money. `None`: it says that another one has to.
+async fn settle_money(
     pool: &PgPool,
-    transaction: &str,
-    payment: &str,
-    amount: i64,
-) -> Result<(), StoreError> {
-    let query = sqlx::query(
-        "insert into unmatched_payments (transaction_id, payment_id, amount, received_at)
-         values ($1, $2, $3, now())
-         on conflict do nothing",
-    )
-    .bind(transaction)
-    .bind(payment)
-    .bind(amount);
-    in_time(pool, async |connection| query.execute(connection).await).await?;
-    Ok(())
-}
-
-/// The newest money that belongs to no payment of ours.
-pub async fn list_unmatched(
-    pool: &PgPool,
-    limit: i64,
-) -> Result<Vec<UnmatchedPayment>, StoreError> {
-    let query = sqlx::query_as(
-        "select transaction_id, payment_id, amount, received_at from unmatched_payments
-         order by received_at desc, transaction_id limit $1",
-    )
-    .bind(limit);
-    let rows: Vec<(String, String, i64, DateTime<Utc>)> =
-        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
-    let of_row = |(transaction_id, payment_id, amount, received_at)| UnmatchedPayment {
-        transaction_id,
-        payment_id,
-        amount,
-        received_at,
-    };
-    Ok(rows.into_iter().map(of_row).collect())
+    call: &'static str,
+    id: PaymentId,
+    money: &Money,
+    kind: Option<i16>,
+) -> Result<Option<Settled>, StoreError> {
+    // The same money may be said to be for two orders at the same moment. One of the calls meets the unique index;
+    // when it is made again, it finds the money, unless that belongs to an order of another voucher.
+    for _ in 0..2 {
+        let query = sqlx::query_scalar(call)
+            .bind(id.voucher.get())
+            .bind(id.order.get())
+            .bind(id.number)
+            .bind(&money.transaction)
+            .bind(money.amount);
+        let query = if let Some(kind) = kind { query.bind(kind) } else { query };
+        let said: Option<Option<String>> =
+            step_in_time(pool, async |session| match query.fetch_one(session).await {
+                Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Ok(None),
+                said => said.map(Some),
+            })
+            .await?;
+        if let Some(said) = said {
+            return said.as_deref().map(settled).transpose();
+        }
+    }
+    tracing::warn!(payment = %id, transaction = money.transaction,
+        "the gateway says of this payment that it was made with money that paid for another voucher's order");
+    Ok(Some(Settled::Repeated))
 }
 
 #[cfg(test)]

@@ -309,9 +309,8 @@ impl Database {
     /// at once: an advisory lock lets one in.
     ///
     /// # Errors
-    /// `MadeBeforeRelease` when a version before 0.1.0 made the database. `Unavailable` also when another
-    /// session keeps a lock that a migration needs. `Defect` when a migration fails, or differs from the
-    /// one that was applied.
+    /// `MadeBefore` when other migrations made the database. `Unavailable` also when another session keeps a
+    /// lock that a migration needs. `Defect` when a migration fails.
     pub async fn migrate(&self) -> Result<(), MigrationError> {
         if self.is_migrated().await? {
             return Ok(());
@@ -322,7 +321,7 @@ impl Database {
     /// Whether every migration of this version was applied. It only reads.
     ///
     /// # Errors
-    /// `MadeBeforeRelease` when a version before 0.1.0 made the database.
+    /// `MadeBefore` when other migrations made the database.
     pub async fn is_migrated(&self) -> Result<bool, MigrationError> {
         self.find_pooler().await?;
         migrations::are_applied(&self.others).await

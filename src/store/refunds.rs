@@ -1,14 +1,12 @@
 //! Refunds: money on its way back. One refund a payment; the rows are the work that is left to do.
 
-use std::time::Duration;
-
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
-use super::StoreError;
 use super::payments::PaymentId;
 use super::postgres::{in_time, step_in_time};
+use super::{Service, StoreError};
 use crate::model::{OrderId, VoucherId};
 
 /// A refund.
@@ -28,6 +26,8 @@ pub struct Refund {
     pub next_attempt_at: DateTime<Utc>,
     pub last_error: Option<String>,
     pub created_at: DateTime<Utc>,
+    /// The same money went back a second time.
+    pub given_back_twice_at: Option<DateTime<Utc>>,
 }
 
 impl FromRow<'_, PgRow> for Refund {
@@ -43,6 +43,7 @@ impl FromRow<'_, PgRow> for Refund {
             next_attempt_at: row.try_get("next_attempt_at")?,
             last_error: row.try_get("last_error")?,
             created_at: row.try_get("created_at")?,
+            given_back_twice_at: row.try_get("given_back_twice_at")?,
         })
     }
 }
@@ -66,15 +67,14 @@ pub async fn list_due(
     Ok(rows.into_iter().map(of_row).collect())
 }
 
-/// Claims a refund that is due at `now`, for `lease`: no other server tries it in that time. `None`: another
-/// one has it, or it is done.
+/// Claims a refund that is due at `now`, until `until`: no other server tries it before. `None`: another one has
+/// it, or it is done.
 pub async fn claim(
     pool: &PgPool,
     payment: PaymentId,
     now: DateTime<Utc>,
-    lease: Duration,
+    until: DateTime<Utc>,
 ) -> Result<Option<Refund>, StoreError> {
-    let until = now + TimeDelta::from_std(lease).unwrap_or(TimeDelta::MAX);
     let query = sqlx::query_as(
         "update refunds set attempts = attempts + 1, next_attempt_at = $5
          where order_id = $1 and number = $2 and voucher_id = $3 and status = 1
@@ -89,13 +89,29 @@ pub async fn claim(
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
-/// The gateway has given the money back. Returns whether that is news.
-pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<bool, StoreError> {
+/// What became of a refund that the gateway has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "snake_case")]
+#[allow(missing_docs)] // the names say it
+pub enum FinishedRefund {
+    Done,
+    /// It was done before.
+    Repeated,
+    /// The money had gone back another way while the gateway was asked.
+    ReturnedTwice,
+}
+
+/// The gateway has given the money back.
+pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<FinishedRefund, StoreError> {
     let query = sqlx::query_scalar("select finish_refund($1, $2, $3)")
         .bind(payment.voucher.get())
         .bind(payment.order.get())
         .bind(payment.number);
-    step_in_time(pool, async |connection| query.fetch_one(connection).await).await
+    let said: String =
+        step_in_time(pool, async |connection| query.fetch_one(connection).await).await?;
+    said.parse().map_err(|_| {
+        StoreError::defect(Service::Postgres, format!("a refund is finished as {said:?}"))
+    })
 }
 
 /// The gateway has not given the money back, because of `error`: it is tried again at `next`.
@@ -118,10 +134,19 @@ pub async fn postpone(
     Ok(())
 }
 
-/// Up to `limit` refunds that wait, the oldest first.
-pub async fn list_waiting(pool: &PgPool, limit: i64) -> Result<Vec<Refund>, StoreError> {
-    let query =
-        sqlx::query_as("select * from refunds where status = 1 order by created_at limit $1");
-    let query = query.bind(limit);
+/// Up to `limit` refunds that an administrator looks at: those that were given back twice, then those that wait, the
+/// oldest first.
+pub async fn list_open(pool: &PgPool, limit: i64) -> Result<Vec<Refund>, StoreError> {
+    let query = sqlx::query_as(
+        "select * from refunds where status = 1 or given_back_twice_at is not null
+         order by given_back_twice_at is null, created_at limit $1",
+    )
+    .bind(limit);
     in_time(pool, async |connection| query.fetch_all(connection).await).await
+}
+
+/// How many refunds wait, and since when the oldest does.
+pub async fn count_waiting(pool: &PgPool) -> Result<(i64, Option<DateTime<Utc>>), StoreError> {
+    let query = sqlx::query_as("select count(*), min(created_at) from refunds where status = 1");
+    in_time(pool, async |connection| query.fetch_one(connection).await).await
 }

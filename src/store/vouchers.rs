@@ -207,6 +207,8 @@ pub enum Changed {
     StockTooLarge,
     /// Its sale would end before it begins, and nothing was changed.
     NoDuration,
+    /// Its sale was cancelled, for good, and nothing was changed.
+    SaleCancelled,
 }
 
 /// Changes a voucher and its sale, together or not at all. Its revision moves.
@@ -223,7 +225,8 @@ pub async fn change(
     // The window that was, for the audit of earlier orders: the row as it was before this statement.
     let query = sqlx::query_as(concat!(
         "with old as (
-           select begin_time, end_time from seckill_vouchers where voucher_id = $1
+           select begin_time, end_time from seckill_vouchers
+           where voucher_id = $1 and cancelled_at is null
            for no key update
          ), s as (
            update seckill_vouchers sale
@@ -261,8 +264,14 @@ pub async fn change(
     .bind(change.value);
     // A change that was given up must not come after all: `By` would count twice when it is repeated.
     step_with("set local lock_timeout = '350ms'", pool, async |session| {
-        let refused = match query.fetch_optional(session).await {
-            Ok(found) => return Ok(found.map_or(Changed::NotFound, Changed::Voucher)),
+        let refused = match query.fetch_optional(&mut *session).await {
+            Ok(Some(voucher)) => return Ok(Changed::Voucher(voucher)),
+            Ok(None) => {
+                let there =
+                    sqlx::query_scalar("select exists (select from vouchers where id = $1)");
+                let is_there: bool = there.bind(voucher.get()).fetch_one(session).await?;
+                return Ok(if is_there { Changed::SaleCancelled } else { Changed::NotFound });
+            }
             Err(error) => error,
         };
         let error = refused.as_database_error();

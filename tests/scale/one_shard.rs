@@ -1,9 +1,10 @@
 //! What a purchase costs a distributed database: one call to the coordinator, one to one worker.
 
 use seckill::model::{Clock, Outcome, SystemClock};
-use seckill::orders::Taken;
-use seckill::store::payments::{Settled, Verdict};
-use seckill::store::refunds;
+use seckill::orders::StepAnswer;
+use seckill::store::order_steps::{Actor, AdministratorStep};
+use seckill::store::payments::{Money, Notice, Settled};
+use seckill::store::refunds::{self, FinishedRefund};
 
 use super::citus::{Citus, is_installed};
 use super::routes::world_on;
@@ -55,14 +56,17 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
         let before = cluster.coordinator.log().len();
         let payment = orders.pay(order.id, user(number)).await.unwrap().id.to_string();
         let transaction = format!("t{number}");
-        let paid = Verdict::Succeeded { transaction, amount: order.amount };
+        let paid = Notice::Succeeded(Money { transaction, amount: order.amount });
         assert_eq!(orders.settle(&payment, &paid).await.unwrap(), Settled::Applied);
-        assert!(matches!(orders.refund(order.id).await.unwrap(), Taken::Order(_)));
-        assert!(refunds::finish(world.database.pool(), payment.parse().unwrap()).await.unwrap());
-        assert!(matches!(orders.cancel(order.id, None).await.unwrap(), Taken::Refused(_)));
+        let refunded = orders.administer(AdministratorStep::Refund, order.id, None).await.unwrap();
+        assert!(matches!(refunded, StepAnswer::Done(_)));
+        let finished = refunds::finish(world.database.pool(), payment.parse().unwrap()).await;
+        assert_eq!(finished.unwrap(), FinishedRefund::Done);
+        let cancelled = orders.cancel(order.id, Actor::Administrator(None)).await.unwrap();
+        assert!(matches!(cancelled, StepAnswer::Refused(_)));
         let log = cluster.coordinator.log();
         let steps =
-            ["open_payment", "settle_payment", "refund_order", "finish_refund", "cancel_order"];
+            ["open_payment", "apply_payment", "refund_order", "finish_refund", "cancel_order"];
         for step in steps {
             let sent = remote_commands(&log, before);
             let calls = sent.iter().filter(|it| it.contains(&format!("public.{step}("))).count();

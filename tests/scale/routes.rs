@@ -8,7 +8,7 @@ use std::sync::Arc;
 use seckill::http::webhook::SIGNATURE;
 use seckill::model::{Clock, SystemClock};
 use seckill::orders::expiry::Expiry;
-use seckill::orders::refunds::Refunds;
+use seckill::orders::gateway_work::GatewayWork;
 use seckill::purchase::audit;
 use seckill::store::{Database, orders};
 use serde_json::json;
@@ -178,7 +178,7 @@ async fn an_order_lives(walk: &mut Walk, buyer: &str, admin: &str) {
     let world = &walk.api.world;
     let shop = world.shop().await;
     let gateway = world.payments.clone().unwrap();
-    let refunds = Refunds::new(world.database.clone(), Arc::clone(&shop), gateway);
+    let refunds = GatewayWork::new(world.database.clone(), Arc::clone(&shop), gateway);
     assert_eq!(refunds.step().await.unwrap(), (1, 1));
     let cancelled = buy(walk, &voucher, admin).await;
     step(walk, "cancellation", &cancelled, admin).await.is(200);

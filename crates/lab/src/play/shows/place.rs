@@ -40,7 +40,8 @@ pub(super) async fn find(
     let query = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
     let id: OrderId = query.order.parse().map_err(|_| not_found())?;
     let pool = app.database.pool();
-    let order = orders::find(pool, id, Some(session.user)).await?.ok_or_else(not_found)?;
+    let order =
+        orders::find(pool, id.into(), Some(session.user)).await?.order().ok_or_else(not_found)?;
     let sale = app.purchases.sale(order.voucher_id).await?.ok_or_else(not_found)?;
     // Of all orders that are there: one with a smaller number may come later, so that a count of those below
     // this one would promise too much.

@@ -1,0 +1,77 @@
+//! A sale that was cancelled as a whole: its unpaid orders are cancelled, and its paid ones are refunded. Which
+//! orders are left is rows of the database, so that any server goes on where another one, or the shell, stopped.
+
+use super::worker::{Work, Worker};
+use crate::model::OrderStatus;
+use crate::model::VoucherId;
+use crate::store::order_steps::{self, Actor, AdministratorStep, Step};
+use crate::store::{Database, StoreError, cancelled_sales};
+
+/// Orders of one sale that are looked for at once.
+const LOOK_FOR: i64 = 100;
+
+/// Ends the orders of cancelled sales.
+#[derive(Debug, Clone)]
+pub struct WindingUp {
+    database: Database,
+}
+
+/// What a step has done with the orders of one sale.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WoundUp {
+    /// Unpaid orders that it cancelled.
+    pub cancelled: usize,
+    /// Paid orders whose refund it began; of a free voucher: that it refunded.
+    pub refunded: usize,
+    /// Whether no order is left to be ended.
+    pub is_complete: bool,
+}
+
+impl WindingUp {
+    /// Of sales in `database`.
+    pub fn new(database: Database) -> Self {
+        Self { database }
+    }
+
+    /// Takes steps, in a task of its own.
+    pub fn start(self) -> Worker {
+        Worker::start(self)
+    }
+
+    /// Ends up to a hundred orders of `voucher`, whose sale was cancelled. A payment or a redemption may come first:
+    /// then the next step finds the order in its new state.
+    ///
+    /// # Errors
+    /// When the database does not answer, or a row cannot be had. What was done stays so.
+    pub async fn step(&self, voucher: VoucherId) -> Result<WoundUp, StoreError> {
+        let mut done = WoundUp::default();
+        let open =
+            cancelled_sales::list_open_orders(self.database.pool(), voucher, LOOK_FOR).await?;
+        if open.is_empty() {
+            cancelled_sales::close(self.database.steps(), voucher).await?;
+            done.is_complete = true;
+        }
+        let steps = self.database.steps();
+        for order in open {
+            if order.status == OrderStatus::Unpaid {
+                let step = order_steps::cancel(steps, &order, Actor::Administrator(None)).await?;
+                done.cancelled += usize::from(step == Step::Done);
+            } else {
+                let step =
+                    order_steps::take(steps, AdministratorStep::Refund, &order, None).await?;
+                done.refunded += usize::from(step == Step::Done);
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl Work for WindingUp {
+    async fn step(&mut self) -> Result<bool, StoreError> {
+        let Some(voucher) = cancelled_sales::find(self.database.pool()).await? else {
+            return Ok(false);
+        };
+        Self::step(self, voucher).await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,197 @@
+//! What an audit finds wrong with single orders and payments, each in one statement that counts them and names some.
+
+use chrono::{DateTime, Utc};
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, Row};
+
+use crate::model::VoucherId;
+use crate::store::DatabaseSession;
+
+/// Orders that break a promise by themselves: how many, and some of them.
+#[derive(Debug)]
+pub(super) struct Broken {
+    pub(super) voucher_id: VoucherId,
+    promise: String,
+    what: String,
+    count: i64,
+    ids: Vec<i64>,
+}
+
+impl Broken {
+    pub(super) fn in_words(&self) -> String {
+        let Self { promise, what, count, ids, .. } = self;
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let more = if *count > ids.len() as i64 { ", ..." } else { "" };
+        format!("{promise}: {count} {what}: {}{more}", ids.join(", "))
+    }
+}
+
+/// All of it, of one voucher or of all.
+pub(super) async fn find(
+    session: &mut DatabaseSession,
+    only: Option<i64>,
+    now: DateTime<Utc>,
+    has_duplicates: bool,
+) -> sqlx::Result<Vec<Broken>> {
+    let mut broken: Vec<Broken> =
+        sqlx::query_as(BROKEN_ORDERS).bind(only).bind(now).fetch_all(&mut *session).await?;
+    if has_duplicates {
+        broken.extend(sqlx::query_as(BUYERS_TWICE).bind(only).fetch_all(&mut *session).await?);
+    }
+    broken.extend(sqlx::query_as(UNEXPLAINED).bind(only).fetch_all(&mut *session).await?);
+    let has_money = sqlx::query_scalar(HAS_MONEY).bind(only);
+    if has_money.fetch_one(&mut *session).await? {
+        broken.extend(sqlx::query_as(BROKEN_MONEY).bind(only).fetch_all(session).await?);
+    }
+    Ok(broken)
+}
+
+/// Whether there is anything to hold together: most sales are free.
+const HAS_MONEY: &str = "
+    select exists (select 1 from payments where $1::bigint is null or voucher_id = $1)
+        or exists (select 1 from refunds where $1::bigint is null or voucher_id = $1)
+        or exists (select 1 from orders
+                   where amount > 0 and ($1::bigint is null or (voucher_id = $1 and id > 0)))";
+
+/// Orders that should not be there, or not be there any more. The window is the widest that the sale ever
+/// had. A server looks for overdue orders once a second.
+const BROKEN_ORDERS: &str = "
+    select voucher_id, promise, what, count(*) as count, (array_agg(id))[1:5] as ids
+    from (
+      select o.voucher_id, o.id,
+             case
+               when u.id is null then 'orphans'
+               when o.status = 1 and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute' then 'no_stuck_stock'
+               else 'sale_window'
+             end as promise,
+             case
+               when u.id is null then 'orders of users unknown'
+               when o.status = 1 and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute'
+                 then 'orders are unpaid a minute after their time was over'
+               else 'orders before the sale began or after it ended'
+             end as what
+      from orders o
+      left join users u on u.id = o.user_id
+      left join vouchers v on v.id = o.voucher_id
+      left join seckill_vouchers s on s.voucher_id = o.voucher_id
+      where ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
+        and (u.id is null
+             or (o.status = 1 and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute')
+             or o.created_at < least(s.begin_time, v.earliest_begin_time)
+             or o.created_at >= greatest(s.end_time, v.latest_end_time))
+    ) broken
+    group by voucher_id, promise, what";
+
+/// Orders whose log of steps does not lead from their beginning (unpaid, or paid where they cost nothing) to the state
+/// in which they are: each step begins where the one before ended. An order without a step is as it began.
+const UNEXPLAINED: &str = "
+    select voucher_id, 'order_steps' as promise, 'orders are in a state that their steps do not explain' as what,
+           count(*) as count, (array_agg(order_id))[1:5] as ids
+    from (
+      select o.voucher_id, o.id as order_id
+      from orders o
+      left join (
+        select voucher_id, order_id, bool_and(follows) as follows, min(first) as first, max(last) as last
+        from (
+          select voucher_id, order_id,
+                 status_before is not distinct from coalesce(
+                   lag(status_after) over by_number, status_before) as follows,
+                 first_value(status_before) over by_number as first,
+                 last_value(status_after) over (
+                   partition by voucher_id, order_id order by number
+                   rows between unbounded preceding and unbounded following) as last
+          from order_steps
+          where $1::bigint is null or voucher_id = $1
+          window by_number as (partition by voucher_id, order_id order by number)
+        ) step
+        group by voucher_id, order_id
+      ) steps on steps.voucher_id = o.voucher_id and steps.order_id = o.id
+      where ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
+        and not (coalesce(steps.follows, true)
+                 and coalesce(steps.first, o.status) = case when o.amount > 0 then 1 else 2 end
+                 and coalesce(steps.last, o.status) = o.status)
+    ) unexplained
+    group by voucher_id";
+
+const BUYERS_TWICE: &str = "
+    select voucher_id, 'one_per_user' as promise, 'users have more than one order' as what,
+           count(*) as count, (array_agg(user_id))[1:5] as ids
+    from (
+      select voucher_id, user_id from orders
+      where status in (1, 2, 3, 5) and ($1::bigint is null or (voucher_id = $1 and id > 0))
+      group by voucher_id, user_id
+      having count(*) > 1
+    ) twice
+    group by voucher_id";
+
+/// Money that is nowhere, or twice somewhere. Each order, and each payment, is held against what should be
+/// beside it.
+const BROKEN_MONEY: &str = "
+    select voucher_id, 'no_lost_payment' as promise, what, count(*) as count,
+           (array_agg(order_id))[1:5] as ids
+    from (
+      select o.voucher_id, o.id as order_id,
+             'orders are paid or used without one payment of their amount' as what
+      from orders o
+      left join payments p on p.order_id = o.id and p.voucher_id = o.voucher_id and p.status = 2
+      where o.amount > 0 and o.status in (2, 3, 5, 6)
+        and ($1::bigint is null or o.voucher_id = $1)
+      group by o.voucher_id, o.id, o.amount
+      having count(p.number) <> 1 or sum(p.paid_amount) is distinct from o.amount
+      union all
+      select p.voucher_id, p.order_id, 'orders took a payment and are not paid'
+      from payments p
+      left join orders o on o.id = p.order_id and o.voucher_id = p.voucher_id
+      where p.status = 2 and (o.status is null or o.status not in (2, 3, 5, 6))
+        and ($1::bigint is null or p.voucher_id = $1)
+      union all
+      select p.voucher_id, p.order_id, 'payments were given back without a refund of their amount'
+      from payments p
+      left join refunds r
+        on r.order_id = p.order_id and r.number = p.number and r.voucher_id = p.voucher_id
+      where p.status = 4 and r.amount is distinct from p.paid_amount
+        and ($1::bigint is null or p.voucher_id = $1)
+      union all
+      select o.voucher_id, o.id, 'orders are refunded, or being refunded, and their refund is not'
+      from orders o
+      left join payments p on p.order_id = o.id and p.voucher_id = o.voucher_id and p.status = 2
+      left join refunds r
+        on r.order_id = p.order_id and r.number = p.number and r.voucher_id = p.voucher_id
+      where o.amount > 0
+        and ((o.status = 5 and r.status is distinct from 1)
+             or (o.status = 6 and r.status is distinct from 2)
+             or (o.status = 3 and (r.status is not distinct from 2) <> (o.charged_back_at is not null))
+             or (o.status in (2, 3) and r.status = 1)
+             or (o.status = 2 and r.status = 2))
+        and ($1::bigint is null or o.voucher_id = $1)
+      union all
+      select r.voucher_id, r.order_id, 'refunds are not of the amount that was paid'
+      from refunds r
+      left join payments p
+        on p.order_id = r.order_id and p.number = r.number and p.voucher_id = r.voucher_id
+      where p.paid_amount is distinct from r.amount and ($1::bigint is null or r.voucher_id = $1)
+      union all
+      select r.voucher_id, r.order_id, 'payments went back twice'
+      from refunds r
+      where r.given_back_twice_at is not null and ($1::bigint is null or r.voucher_id = $1)
+      union all
+      select min(voucher_id), min(order_id), 'transactions of the gateway were applied twice'
+      from payments
+      where transaction_id is not null and ($1::bigint is null or voucher_id = $1)
+      group by transaction_id
+      having count(*) > 1
+    ) broken
+    group by voucher_id, what
+    order by voucher_id, what";
+
+impl FromRow<'_, PgRow> for Broken {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            voucher_id: row.try_get("voucher_id")?,
+            promise: row.try_get("promise")?,
+            what: row.try_get("what")?,
+            count: row.try_get("count")?,
+            ids: row.try_get("ids")?,
+        })
+    }
+}

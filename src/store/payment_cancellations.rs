@@ -1,0 +1,70 @@
+//! Pending payments of orders that were cancelled: the gateway is to be told of each. `cancel_order` and
+//! `expire_orders` write the rows.
+
+use chrono::{DateTime, Utc};
+use sqlx::postgres::PgPool;
+
+use super::StoreError;
+use super::payments::PaymentId;
+use super::postgres::in_time;
+use crate::model::{OrderId, VoucherId};
+
+/// Up to `limit` payments of which the gateway is to be told at `now`, the longest due first.
+pub async fn list_due(
+    pool: &PgPool,
+    now: DateTime<Utc>,
+    limit: i64,
+) -> Result<Vec<PaymentId>, StoreError> {
+    let query = sqlx::query_as(
+        "select voucher_id, order_id, number from payment_cancellations
+         where next_attempt_at <= $1
+         order by next_attempt_at limit $2",
+    )
+    .bind(now)
+    .bind(limit);
+    let rows: Vec<(VoucherId, OrderId, i32)> =
+        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    let of_row = |(voucher, order, number)| PaymentId { voucher, order, number };
+    Ok(rows.into_iter().map(of_row).collect())
+}
+
+/// Claims one that is due at `now`, until `until`: no other server tells the gateway before. Returns how often it was
+/// tried, this time included; `None`: another server has it, or it is done.
+pub async fn claim(
+    pool: &PgPool,
+    payment: PaymentId,
+    now: DateTime<Utc>,
+    until: DateTime<Utc>,
+) -> Result<Option<i32>, StoreError> {
+    let query = sqlx::query_scalar(
+        "update payment_cancellations set attempts = attempts + 1, next_attempt_at = $5
+         where order_id = $1 and number = $2 and voucher_id = $3 and next_attempt_at <= $4
+         returning attempts",
+    )
+    .bind(payment.order.get())
+    .bind(payment.number)
+    .bind(payment.voucher.get())
+    .bind(now)
+    .bind(until);
+    in_time(pool, async |connection| query.fetch_optional(connection).await).await
+}
+
+/// Writes what became of the attempt: what the gateway said, where it did not take it, and when it is told again.
+pub async fn record(
+    pool: &PgPool,
+    payment: PaymentId,
+    error: Option<&str>,
+    next: Option<DateTime<Utc>>,
+) -> Result<(), StoreError> {
+    let query = sqlx::query(
+        "update payment_cancellations set last_error = $4, next_attempt_at = $5
+         where order_id = $1 and number = $2 and voucher_id = $3",
+    )
+    .bind(payment.order.get())
+    .bind(payment.number)
+    .bind(payment.voucher.get())
+    .bind(error)
+    .bind(next);
+    in_time(pool, async |connection| query.execute(connection).await).await?;
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Money that the gateway took for payments that are not ours: kept, and shown to administrators.
+
+use chrono::{DateTime, Utc};
+use sqlx::postgres::PgPool;
+
+use super::StoreError;
+use super::payments::Money;
+use super::postgres::in_time;
+
+/// Money that the gateway confirmed for a payment that is not ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnmatchedPayment {
+    /// The gateway's own name of the money.
+    pub transaction_id: String,
+    /// The payment that it named.
+    pub payment_id: String,
+    /// In the currency's smallest unit.
+    pub amount: i64,
+    /// When it was said first.
+    pub received_at: DateTime<Utc>,
+    /// When the gateway said that it gave the money back.
+    pub returned_at: Option<DateTime<Utc>>,
+}
+
+/// Keeps money that belongs to no payment of ours, once for each payment and amount that the gateway names.
+pub async fn keep(pool: &PgPool, payment: &str, money: &Money) -> Result<(), StoreError> {
+    let query = sqlx::query(
+        "insert into unmatched_payments (transaction_id, payment_id, amount, received_at)
+         values ($1, $2, $3, now())
+         on conflict do nothing",
+    )
+    .bind(&money.transaction)
+    .bind(payment)
+    .bind(money.amount);
+    in_time(pool, async |connection| query.execute(connection).await).await?;
+    Ok(())
+}
+
+/// The gateway gave such money back. Returns whether it was kept here.
+pub async fn give_back(pool: &PgPool, payment: &str, money: &Money) -> Result<bool, StoreError> {
+    let query = sqlx::query(
+        "update unmatched_payments set returned_at = coalesce(returned_at, now())
+         where transaction_id = $1 and payment_id = $2 and amount = $3",
+    )
+    .bind(&money.transaction)
+    .bind(payment)
+    .bind(money.amount);
+    let done = in_time(pool, async |connection| query.execute(connection).await).await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// The newest money that belongs to no payment of ours.
+pub async fn list(pool: &PgPool, limit: i64) -> Result<Vec<UnmatchedPayment>, StoreError> {
+    let query = sqlx::query_as(
+        "select transaction_id, payment_id, amount, received_at, returned_at from unmatched_payments
+         order by received_at desc, transaction_id, payment_id limit $1",
+    )
+    .bind(limit);
+    let rows: Vec<(String, String, i64, DateTime<Utc>, Option<DateTime<Utc>>)> =
+        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    let of_row = |(transaction_id, payment_id, amount, received_at, returned_at)| {
+        UnmatchedPayment { transaction_id, payment_id, amount, received_at, returned_at }
+    };
+    Ok(rows.into_iter().map(of_row).collect())
+}
