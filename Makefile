@@ -2,7 +2,7 @@
 # `make demo` and `make test` are all one has to type. What scripts/setup.sh has nothing to do
 # for costs a few milliseconds.
 
-.DEFAULT_GOAL := help
+.DEFAULT_GOAL := first
 .DELETE_ON_ERROR:
 
 # rustup puts cargo here; a shell that was open before the installation does not know it yet.
@@ -19,8 +19,18 @@ SERVER := -p seckill -p seckill-tools -p private-stores --bins
 # make demo ARGS='--stock 500 --users 5000'
 ARGS ?=
 
+# What `make` alone shows: the targets to begin with, in this order.
+FIRST := demo test play serve lab bench
+
+.PHONY: first
+first:
+	@for target in $(FIRST); do \
+		sed -n "s/^$$target:.*## /  make $$target\t/p" $(firstword $(MAKEFILE_LIST)); \
+	done | expand -t 16
+	@echo "make help lists all targets."
+
 .PHONY: help
-help: ## this list
+help: ## all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "Arguments for a command: make demo ARGS='--stock 500 --users 5000'"
 

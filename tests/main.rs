@@ -29,6 +29,7 @@ mod database_addresses;
 mod database_roles;
 mod docs_page;
 mod doctor;
+mod doors;
 mod faults;
 mod fenced_store;
 mod foreign_plans;

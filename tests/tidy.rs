@@ -22,7 +22,7 @@ fn root() -> &'static Path {
 }
 
 /// Every file below `directory` with this extension, as (path from the root, text).
-fn files(directory: &str, extension: &str) -> Vec<(String, String)> {
+pub fn files(directory: &str, extension: &str) -> Vec<(String, String)> {
     fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();

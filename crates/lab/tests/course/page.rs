@@ -53,7 +53,9 @@ impl Page {
             [Language::English, Language::Chinese]
                 .map(|language| Self { stem: stem.clone(), language })
         };
-        stems.flat_map(both).collect()
+        // This one has no Chinese twin.
+        let lab = Self { stem: "crates/lab/README".to_owned(), language: Language::English };
+        stems.flat_map(both).chain([lab]).collect()
     }
 
     /// The rung that it is about.
