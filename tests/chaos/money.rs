@@ -38,8 +38,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 struct Books {
     /// By transaction: the payment, and the amount.
     taken: HashMap<String, (String, i64)>,
-    /// By refund: the amount. What is asked for again is given back once.
+    /// By transaction: the amount. What is asked for again is given back once.
     given_back: HashMap<String, i64>,
+    /// Steps of which somebody was told that they were done: the order, and what the log of steps calls it.
+    done: Vec<(String, &'static str)>,
     /// Notifications that no server has taken yet.
     untold: usize,
     /// Answers that no gateway should get.
@@ -82,6 +84,21 @@ impl Gateway {
             for _ in 0..rand::rng().random_range(1..=3) {
                 self.tell(said.clone(), Duration::from_millis(rand::rng().random_range(0..late)));
             }
+        }
+        if chance(0.08) {
+            // It gives the money back by itself, and may say so before it says that it took it.
+            let first = self
+                .books()
+                .taken
+                .keys()
+                .find(|it| it.starts_with(&format!("{payment}-0-")))
+                .cloned();
+            let transaction = first.unwrap_or_else(|| unreachable!("it was taken above"));
+            self.books().given_back.insert(transaction.clone(), amount);
+            let said = json!({
+                "payment_id": payment, "status": "refunded", "transaction_id": transaction, "amount": amount,
+            });
+            self.tell(said, Duration::from_millis(rand::rng().random_range(0..2_500)));
         }
         if chance(0.2) {
             // It was declined first, and that is heard whenever.
@@ -128,12 +145,15 @@ impl Gateway {
             let url = format!("https://pay.example/{}", asked["payment_id"].as_str().unwrap());
             return (StatusCode::OK, Json(json!({ "pay_url": url })));
         }
-        assert_eq!(asked["type"], "refund");
         let broken = (StatusCode::INTERNAL_SERVER_ERROR, Json(Value::Null));
         if chance(0.2) {
             return broken;
         }
-        let id = asked["refund_id"].as_str().unwrap().to_owned();
+        if asked["type"] == "cancellation" {
+            return (StatusCode::OK, Json(Value::Null));
+        }
+        assert_eq!(asked["type"], "refund");
+        let id = asked["transaction_id"].as_str().unwrap().to_owned();
         gateway.books().given_back.insert(id, asked["amount"].as_i64().unwrap());
         // The answer is lost: the shop asks again.
         if chance(0.15) { broken } else { (StatusCode::OK, Json(Value::Null)) }
@@ -225,15 +245,43 @@ impl Money {
         let audit = seckill::purchase::audit::run(&sale.pool, Some(self.voucher)).await.unwrap();
         let [audit] = audit.as_slice() else { panic!("{audit:?}") };
         assert!(audit.holds, "{audit:?}");
-        let paid: Vec<(String, i64, i16, String)> = sqlx::query_as(
-            "select transaction_id, paid_amount, status, voucher_id || '.' || order_id || '.' || number
+        let paid: Vec<(String, i64, i16)> = sqlx::query_as(
+            "select transaction_id, paid_amount, status
              from payments where voucher_id = $1 and transaction_id is not null",
         )
         .bind(self.voucher.get())
         .fetch_all(&sale.pool)
         .await
         .unwrap();
+        let charged_back: i64 = sqlx::query_scalar(
+            "select count(*) from orders where voucher_id = $1 and charged_back_at is not null",
+        )
+        .bind(self.voucher.get())
+        .fetch_one(&sale.pool)
+        .await
+        .unwrap();
+        let logged: Vec<(String, String)> =
+            sqlx::query_as("select order_id::text, step from order_steps where voucher_id = $1")
+                .bind(self.voucher.get())
+                .fetch_all(&sale.pool)
+                .await
+                .unwrap();
         let books = self.gateway.books();
+        // Each step of which somebody was told has a row of its own.
+        let mut told: HashMap<(&str, &str), usize> = HashMap::new();
+        for (order, step) in &books.done {
+            *told.entry((order, step)).or_default() += 1;
+        }
+        for ((order, step), times) in told {
+            let rows = logged
+                .iter()
+                .filter(|row| (row.0.as_str(), row.1.as_str()) == (order, step))
+                .count();
+            assert!(
+                times <= rows,
+                "{times} were told that order {order} was {step}, and the log has {rows}"
+            );
+        }
         assert!(books.wrong.is_empty(), "{:?}", books.wrong);
         assert!(audit.life.paid > 0, "nobody paid: the sale did not take place");
         // What the gateway took, the shop knows, once each.
@@ -246,10 +294,10 @@ impl Money {
         // What the shop applied or gave back is what the gateway kept or gave back.
         let refunds: i64 = books.given_back.values().sum();
         let kept: i64 = books.taken.values().map(|(_, amount)| amount).sum::<i64>() - refunds;
-        assert_eq!(kept, audit.life.paid * PRICE, "{audit:?}");
+        assert_eq!(kept, (audit.life.paid - charged_back) * PRICE, "{audit:?}");
         assert_eq!(books.given_back.len() as i64, audit.life.refunds);
-        for (transaction, amount, status, payment) in &paid {
-            let is_back = books.given_back.contains_key(payment);
+        for (transaction, amount, status) in &paid {
+            let is_back = books.given_back.contains_key(transaction);
             assert!(*status == 2 || is_back, "{transaction} of {amount} is nowhere");
         }
         format!(
@@ -317,6 +365,9 @@ async fn decide(gateway: &Gateway, order: &str, token: &str, stop: &AtomicBool) 
         let path = format!("/api/orders/{order}/cancellation");
         let told = insist(gateway, &path, token, stop).await;
         assert!(told.as_ref().is_none_or(|(status, _)| [200, 409].contains(status)), "{told:?}");
+        if told.is_some_and(|(status, _)| status == 200) {
+            gateway.books().done.push((order.to_owned(), "cancelled"));
+        }
     }
 }
 
@@ -342,8 +393,12 @@ async fn administer(
                 insist(&gateway, &format!("/api/orders/{order}/{step}"), &token, &stop).await
             };
             let (refund, redemption) = tokio::join!(step("refund"), step("redemption"));
-            for told in [refund, redemption].into_iter().flatten() {
-                assert!([200, 202, 409].contains(&told.0), "{told:?}");
+            for (told, step) in [(refund, "refund_begun"), (redemption, "redeemed")] {
+                let Some((status, body)) = told else { continue };
+                assert!([200, 202, 409].contains(&status), "{status} {body}");
+                if status != 409 {
+                    gateway.books().done.push((order.to_string(), step));
+                }
             }
         }
     }
