@@ -1,8 +1,9 @@
-//! What programs read of a replay, and its words in both languages, as a release has them: nothing of it changes
-//! by accident.
+//! What programs read of a replay, its words in both languages, and what every command says of itself, as a release
+//! has them: nothing of it changes by accident.
 
 use std::fs;
 
+use clap::{Command, CommandFactory};
 use ladder::Scenario;
 use seckill::http::Language;
 use seckill_lab::replay;
@@ -14,6 +15,7 @@ use crate::course::timeline;
 use crate::lab_replays::lab;
 
 const FILE: &str = "crates/lab/tests/golden/replays.json";
+const HELP: &str = "crates/lab/tests/golden/help.txt";
 
 /// With words of every room: the lab, buyers, locks, consumers, payments, caches.
 const CELLS: [(&str, Scenario); 12] = [
@@ -56,10 +58,35 @@ async fn the_json_and_the_words_of_replays_are_those_of_the_release_before() {
     }
 }
 
-/// Where a sentence is bettered on purpose.
+/// The help of a command, and of those below it.
+fn help(command: Command, above: &str) -> String {
+    let name = format!("{above} {}", command.get_name()).trim().to_owned();
+    let mut command = command.bin_name(&name).term_width(100);
+    let own = format!("# {name}\n\n{}\n", command.render_long_help());
+    let below = command.get_subcommands().map(|below| help(below.clone(), &name));
+    own + &below.collect::<String>()
+}
+
+/// Of the server, the tools, and the lab.
+fn all_help() -> String {
+    let programs =
+        [seckill::cli::command(), seckill_tools::Cli::command(), seckill_lab::Cli::command()];
+    programs.map(|program| help(program, "")).concat()
+}
+
+#[test]
+fn every_command_says_of_itself_what_the_release_before_said() {
+    let (golden, now) = (fs::read_to_string(repository().join(HELP)).unwrap(), all_help());
+    let other = golden.lines().zip(now.lines()).find(|(before, now)| before != now);
+    assert_eq!(other, None);
+    assert!(golden == now, "one of them has more lines");
+}
+
+/// Where a sentence is bettered on purpose, or a command is new.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it writes the golden file"]
-async fn write_the_golden_replays() {
+#[ignore = "it writes the golden files"]
+async fn write_the_golden_files() {
     let text = serde_json::to_string_pretty(&played().await).unwrap();
     fs::write(repository().join(FILE), text + "\n").unwrap();
+    fs::write(repository().join(HELP), all_help()).unwrap();
 }
