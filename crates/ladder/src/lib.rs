@@ -4,7 +4,7 @@
 //! course; the lab proves every claim made here, and every break.
 //!
 //! In reading order: the registry below; `rung`, what a row says; `claims`, promises and scenarios;
-//! `purchase` and `work`, what a design is given and answers; `resources`, what it works with; then the
+//! `purchase` and `work`, what a design is given and answers; `detail`, what it says on the way; `resources`, what it works with; then the
 //! rungs by their numbers, with what some of them share: `user_mutexes`, `entry`, `queue_keys`.
 
 // A purchase under a lock on several servers is a future of many futures: proving it `Send`
