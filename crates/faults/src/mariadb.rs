@@ -43,7 +43,7 @@ impl MariaDbNode {
     /// Whether it could be started.
     ///
     /// # Errors
-    /// [`FaultError::Missing`], with the sentence that says how to get it.
+    /// [`FaultError::NotInstalled`], with the sentence that says how to get it.
     pub fn find() -> Result<(), FaultError> {
         executable().map(drop)
     }
@@ -51,7 +51,7 @@ impl MariaDbNode {
     /// Starts a server, and waits until it answers.
     ///
     /// # Errors
-    /// [`FaultError::Missing`] where MariaDB is not installed; else why it did not start.
+    /// [`FaultError::NotInstalled`] where MariaDB is not installed; else why it did not start.
     pub async fn start() -> Result<Self, FaultError> {
         Self::start_at(None).await
     }

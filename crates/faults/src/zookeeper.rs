@@ -70,7 +70,7 @@ impl ZooKeeperNode {
     /// Whether it could be started.
     ///
     /// # Errors
-    /// [`FaultError::Missing`], with the sentence that says how to get it.
+    /// [`FaultError::NotInstalled`], with the sentence that says how to get it.
     pub fn find() -> Result<(), FaultError> {
         Installation::find().map(drop)
     }
@@ -78,7 +78,7 @@ impl ZooKeeperNode {
     /// Starts a server, and waits until it answers, which takes it half a second.
     ///
     /// # Errors
-    /// [`FaultError::Missing`] where ZooKeeper or Java is not installed; else why it did not
+    /// [`FaultError::NotInstalled`] where ZooKeeper or Java is not installed; else why it did not
     /// start.
     pub async fn start() -> Result<Self, FaultError> {
         Self::start_at(None).await
