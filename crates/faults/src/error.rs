@@ -9,6 +9,14 @@ pub enum FaultError {
     /// this: the caller leaves out what needs the server, and says so.
     #[error("{0}")]
     Missing(String),
+    /// The same of a server that a script of ours installs.
+    #[error("{server} is not installed: run scripts/setup.sh lab, or {install}")]
+    NotInstalled {
+        /// What it is.
+        server: &'static str,
+        /// The command that installs it.
+        install: &'static str,
+    },
     /// The server ended while it started.
     #[error("{server} did not start; its log ends:\n{log}")]
     NotStarted {
@@ -53,7 +61,7 @@ impl FaultError {
     /// Whether the server is not installed.
     #[must_use]
     pub fn is_missing(&self) -> bool {
-        matches!(self, Self::Missing(_))
+        matches!(self, Self::Missing(_) | Self::NotInstalled { .. })
     }
 
     /// Whether the same may work later with nothing changed by hand.

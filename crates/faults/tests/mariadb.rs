@@ -12,8 +12,8 @@ use testkit::wait::eventually;
 #[allow(clippy::explicit_write)] // what the macro writes is shown only when a test fails
 async fn start() -> Option<MariaDbNode> {
     match MariaDbNode::start().await {
-        Err(FaultError::Missing(sentence)) => {
-            writeln!(std::io::stderr(), "skipped a test: {sentence}").unwrap();
+        Err(error) if error.is_missing() => {
+            writeln!(std::io::stderr(), "skipped a test: {error}").unwrap();
             None
         }
         node => Some(node.unwrap()),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use ladder::{Answer, Point, Purchase, WorkTurn};
+use super::told::{Failure, Witness};
+use ladder::{Answer, Awaited, Point, Purchase, WorkTurn};
 
 /// A lease that no replay outlasts.
 pub(super) const LONG_LEASE: Duration = Duration::from_secs(120);
@@ -30,7 +31,7 @@ pub(super) enum Stop {
     /// It found that it had lost its lock, and wrote nothing.
     LostLock,
     /// It came to no answer.
-    Failed(String),
+    Failed(Failure),
 }
 
 /// What an actor is about.
@@ -78,8 +79,8 @@ pub(super) struct ActorRecord {
     pub(super) node: usize,
     pub(super) state: ActorState,
     pub(super) answer: Option<Stop>,
-    /// What the rung said at the last pause point, or why there is no answer.
-    pub(super) detail: String,
+    /// What it has waited for last.
+    pub(super) awaited: Option<Awaited>,
     pub(super) may_fail: bool,
 }
 
@@ -93,14 +94,24 @@ impl ActorRecord {
             node,
             state: ActorState::NotBegun,
             answer: None,
-            detail: String::new(),
+            awaited: None,
             may_fail: false,
         }
     }
 
+    /// Why it came to no answer.
+    pub(super) fn failure(&self) -> Option<Witness> {
+        match &self.answer {
+            Some(Stop::Failed(failure)) => {
+                Some(Witness::NoAnswer { actor: self.name, failure: failure.clone() })
+            }
+            _ => None,
+        }
+    }
+
     /// Whether it waits for this in the database.
-    pub(super) fn waits_for(&self, what: &str) -> bool {
-        self.state == ActorState::QueuedInDatabase && self.detail == what
+    pub(super) fn waits_for(&self, what: Awaited) -> bool {
+        self.state == ActorState::QueuedInDatabase && self.awaited == Some(what)
     }
 }
 

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::protocol::{Act, Attempt, NodeRequest};
 use super::scheduler::{Actor, ActorRecord, NodeIndex, PATIENCE, Scheduler, Stop};
+use super::told::{Event, Witness};
 use ladder::{Answer, GROUP, Point, QueueKeys, WorkTurn};
 use redisson_lock::connection::Redis;
 
@@ -75,7 +76,7 @@ impl Scheduler<'_> {
             }
         }
         if self.outbox().await? > 0 {
-            self.broken("what comes after an order was never done");
+            self.broken(Witness::NeverFollowedUp);
         }
         Ok(())
     }
@@ -100,7 +101,7 @@ impl Scheduler<'_> {
                 }
             }
             if failures >= MAX_FAILURES {
-                self.say("and so on, without end");
+                self.say(Event::WithoutEnd);
                 return Ok(());
             }
             if is_idle && (minutes == MAX_MINUTES || !self.is_left().await?) {
@@ -154,7 +155,7 @@ impl Scheduler<'_> {
         .bind(self.stream())
         .execute(&self.database)
         .await?;
-        self.say("a minute passes");
+        self.say(Event::MinutePasses);
         Ok(())
     }
 
@@ -175,17 +176,16 @@ impl Scheduler<'_> {
         self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await?;
         let act = timeout(PATIENCE, self.nodes[node].next_act(name)).await;
         match act.context("a node does not answer")?? {
-            Act::Done(Answer::Accepted) => {
-                self.note(name, "asks again, and is told: accepted");
-                self.broken(format!("{name} was accepted, and hears no final answer"));
-            }
             Act::Done(answer) => {
-                self.note(name, format!("asks again, and is told: {answer}"));
+                self.note(name, Event::AsksAgain { answer });
                 self.actors[nth].answer = Some(Stop::Done(answer));
+                if answer == Answer::Accepted {
+                    self.broken(Witness::NoFinalAnswer { buyer: name });
+                }
             }
             Act::NeverHeardOf => {
-                self.note(name, "asks again, and nobody has heard of it");
-                self.broken(format!("{name} was accepted, and nobody has heard of it"));
+                self.note(name, Event::AsksInVain);
+                self.broken(Witness::NobodyKnows { buyer: name });
             }
             other => bail!("{name} asked again, and came to {other:?}"),
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::scheduler::Scheduler;
-use faults::FaultError;
+use super::told::{NotInstalled, Several, Witness};
 use ladder::{Answer, Invariant};
 use seckill::model::VoucherId;
 use seckill::purchase::audit::{OrderLives, VoucherAudit};
@@ -37,8 +37,7 @@ pub enum Observed {
 /// Why `error` says nothing about the ladder: this machine lacks something. The sentence says
 /// what, and how to get it.
 pub fn missing(error: &anyhow::Error) -> Option<String> {
-    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<FaultError>());
-    causes.find(|cause| cause.is_missing()).map(ToString::to_string)
+    NotInstalled::of(error).map(|missing| missing.to_string())
 }
 
 /// A verdict and what it rests on.
@@ -46,8 +45,8 @@ pub fn missing(error: &anyhow::Error) -> Option<String> {
 pub(super) struct Verdict {
     /// What was seen.
     pub(super) observed: Observed,
-    /// The buyers that were sold to, or why nothing can be said.
-    pub(super) witness: Option<String>,
+    /// What shows it, or why nothing can be said.
+    pub(super) witness: Option<Witness>,
 }
 
 impl Verdict {
@@ -55,25 +54,25 @@ impl Verdict {
     pub(super) const HOLDS: Self = Self { observed: Observed::Holds, witness: None };
 
     /// Broken.
-    pub(super) const fn breaks(witness: String) -> Self {
+    pub(super) const fn breaks(witness: Witness) -> Self {
         Self { observed: Observed::Breaks, witness: Some(witness) }
     }
 
     /// Nothing can be said.
-    pub(super) const fn unknown(why: String) -> Self {
+    pub(super) const fn unknown(why: Witness) -> Self {
         Self { observed: Observed::Unknown, witness: Some(why) }
     }
 
-    /// Nothing was played; `how` says how to get what is missing.
-    pub(super) const fn skipped(how: String) -> Self {
-        Self { observed: Observed::Skipped, witness: Some(how) }
+    /// Nothing was played.
+    pub(super) const fn skipped(missing: NotInstalled) -> Self {
+        Self { observed: Observed::Skipped, witness: Some(Witness::Missing { missing }) }
     }
 
     /// What a replay that failed amounts to: what is not installed proves nothing.
     pub(super) fn of_failure(error: &anyhow::Error) -> Self {
-        match missing(error) {
-            Some(how) => Self::skipped(how),
-            None => Self::unknown(format!("{error:#}")),
+        match NotInstalled::of(error) {
+            Some(missing) => Self::skipped(missing),
+            None => Self::unknown(format!("{error:#}").into()),
         }
     }
 }
@@ -126,11 +125,9 @@ impl Books {
     }
 
     /// Orders against stock, not the stock column alone: lost updates hide there.
-    pub(super) fn oversold(&self) -> Option<String> {
-        let VoucherAudit { orders, initial_stock, stock, .. } = self.audit;
-        (self.audit.oversold() > 0).then(|| {
-            format!("{orders} orders for a stock of {initial_stock}; the column says {stock}")
-        })
+    pub(super) fn oversold(&self) -> Option<Witness> {
+        let VoucherAudit { orders, initial_stock: initial, stock: column, .. } = self.audit;
+        (self.audit.oversold() > 0).then_some(Witness::Oversold { orders, initial, column })
     }
 
     /// The first user who holds several orders, and these.
@@ -150,29 +147,27 @@ impl Books {
     }
 
     /// Why a buyer should not have been told "sold out", or where vouchers have gone.
-    pub(super) fn undersold(&self, scheduler: &Scheduler<'_>) -> Option<String> {
-        let VoucherAudit { orders, initial_stock, stock, .. } = self.audit;
-        if orders + stock != initial_stock {
-            return Some(format!("{orders} orders and {stock} in stock, of {initial_stock}"));
+    pub(super) fn undersold(&self, scheduler: &Scheduler<'_>) -> Option<Witness> {
+        let VoucherAudit { orders, initial_stock: initial, stock: left, .. } = self.audit;
+        if orders + left != initial {
+            return Some(Witness::OutOfBalance { orders, left, initial });
         }
         let sold_out = scheduler.answers().filter(|(_, answer)| *answer == Answer::SoldOut);
-        let sent_away: Vec<&str> = sold_out.map(|(name, _)| name).collect();
+        let sent_away: Vec<&'static str> = sold_out.map(|(name, _)| name).collect();
         // What was sold out at that time may be on sale again.
         let comes_back = !self.ended.is_empty();
-        (stock > 0 && !sent_away.is_empty() && !comes_back)
-            .then(|| format!("{} told sold out, and {stock} in stock", sent_away.join(", ")))
+        (left > 0 && !sent_away.is_empty() && !comes_back)
+            .then_some(Witness::SentAway { buyers: Several::Listed(sent_away), left })
     }
 
     /// Vouchers that nobody has paid for in time, and nobody can buy.
-    pub(super) fn stuck(&self) -> Option<String> {
-        let VoucherAudit { orders, initial_stock, stock, .. } = self.audit;
-        let gone = (initial_stock - orders - stock).max(0);
+    pub(super) fn stuck(&self) -> Option<Witness> {
+        let VoucherAudit { orders, initial_stock: initial, stock, .. } = self.audit;
+        let gone = (initial - orders - stock).max(0);
         match (self.overdue, gone) {
             (0, 0) => None,
-            (0, gone) => Some(format!("{gone} of {initial_stock} not on sale again")),
-            (overdue, _) => Some(format!(
-                "{overdue} of {initial_stock} not paid in time, and not on sale again"
-            )),
+            (0, gone) => Some(Witness::NotOnSaleAgain { gone, initial }),
+            (overdue, _) => Some(Witness::NotPaidInTime { overdue, initial }),
         }
     }
 
@@ -200,6 +195,30 @@ pub(super) fn lost(scheduler: &Scheduler<'_>, books: &[Books]) -> Option<(&'stat
     None
 }
 
+/// The promises that a voucher's books and what every buyer was told break, in whatever order things happened.
+/// No witness names an order: ids come out otherwise the next time.
+pub(super) fn broken_promises(
+    scheduler: &Scheduler<'_>,
+    books: &Books,
+) -> Vec<(Invariant, Witness)> {
+    // As the scenarios call it.
+    let promise = match scheduler.rung.has_consumer() {
+        true => Invariant::NoBrokenPromise,
+        false => Invariant::NoLostOrder,
+    };
+    let user = |user: i64| user - scheduler.first_user + 1;
+    let twice = books.twice();
+    let twice = twice.map(|(id, all)| Witness::SeveralOrders { user: user(id), count: all.len() });
+    let lost = lost(scheduler, std::slice::from_ref(books));
+    let found = [
+        (Invariant::NoOversell, books.oversold()),
+        (Invariant::OnePerUser, twice),
+        (Invariant::NoUndersell, books.undersold(scheduler)),
+        (promise, lost.map(|(buyer, _)| Witness::NoSuchOrder { buyer })),
+    ];
+    found.into_iter().filter_map(|(invariant, witness)| Some((invariant, witness?))).collect()
+}
+
 /// Judges one promise from the database, from what every buyer was told, and from what the
 /// scenario itself saw.
 pub(super) async fn judge(
@@ -210,20 +229,20 @@ pub(super) async fn judge(
     for voucher in &scheduler.vouchers {
         books.push(Books::of(scheduler, *voucher).await?);
     }
-    let mut witnesses: Vec<String> = scheduler.breaches().to_vec();
+    let mut witnesses = scheduler.breaches().to_vec();
     let rung = scheduler.rung;
     match lost(scheduler, &books) {
         // No rung may claim to break this that writes before it answers.
         Some((name, order)) if !rung.has_consumer() => {
             let why = format!("no_lost_order: {name} was told of order {order}, and has none");
-            return Ok(Verdict::unknown(why));
+            return Ok(Verdict::unknown(why.into()));
         }
         Some((name, _)) => {
-            let why = format!("{name} was told yes, and has no order");
+            let witness = Witness::NoOrder { buyer: name };
             if invariant == Invariant::NoBrokenPromise {
-                witnesses.push(why);
+                witnesses.push(witness);
             } else if rung.claims.contains(&Invariant::NoBrokenPromise) {
-                return Ok(Verdict::unknown(format!("no_broken_promise: {why}")));
+                return Ok(Verdict::unknown(format!("no_broken_promise: {witness}").into()));
             }
         }
         None => {}
@@ -232,10 +251,9 @@ pub(super) async fn judge(
         let found = match invariant {
             Invariant::NoOversell => books.oversold(),
             Invariant::OnePerUser => books.twice().map(|(user, orders)| {
-                let user = user - scheduler.first_user + 1;
-                let number = |order: &i64| books.number(*order, scheduler).to_string();
-                let numbers: Vec<String> = orders.iter().map(number).collect();
-                format!("user {user} holds {} orders: {}", numbers.len(), numbers.join(" and "))
+                let numbers = orders.iter().map(|order| books.number(*order, scheduler));
+                let (user, count) = (user - scheduler.first_user + 1, orders.len());
+                Witness::TheseOrders { user, count, orders: Several::Both(numbers.collect()) }
             }),
             Invariant::NoUndersell => books.undersold(scheduler),
             Invariant::NoStuckStock => books.stuck(),
@@ -247,13 +265,14 @@ pub(super) async fn judge(
             | Invariant::NoLostPayment
             | Invariant::SameAnswer => None,
         };
-        witnesses.extend(found.map(|found| format!("voucher {nth}: {found}")));
+        let of_voucher = |found| Witness::OfVoucher { voucher: nth, witness: Box::new(found) };
+        witnesses.extend(found.map(of_voucher));
     }
     if invariant == Invariant::NoLostPayment {
         witnesses.extend(scheduler.lost_payments().await?);
     }
     Ok(match witnesses.is_empty() {
         true => Verdict::HOLDS,
-        false => Verdict::breaks(witnesses.join("; ")),
+        false => Verdict::breaks(Witness::All { witnesses: Several::Sentences(witnesses) }),
     })
 }

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep, timeout};
 use zookeeper_client::Client;
 
 use super::scheduler::{SHORT_LEASE, Scheduler};
+use super::told::Event;
 use ladder::LockKind;
 use redisson_lock::connection::Redis;
 use seckill::model::UserId;
@@ -45,9 +46,9 @@ impl Scheduler<'_> {
             }
         };
         self.say(match end {
-            LeaseEnd::Ended => "the lease ends",
-            LeaseEnd::Renewed => "the lease would have ended: it has been renewed",
-            LeaseEnd::Never => "the lock has no lease: it never ends",
+            LeaseEnd::Ended => Event::LeaseEnds,
+            LeaseEnd::Renewed => Event::LeaseRenewed,
+            LeaseEnd::Never => Event::NoLease,
         });
         Ok(end)
     }
@@ -82,7 +83,7 @@ impl Scheduler<'_> {
         for server in 0..self.servers.redis_urls.len() {
             self.expire(user, server).await?;
         }
-        self.say("the lab ends the lease, as time would");
+        self.say(Event::LabEndsLease);
         Ok(())
     }
 

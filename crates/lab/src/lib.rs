@@ -6,7 +6,7 @@
 //!
 //! - One replay: `replay`, a cell of the matrix; `scenarios`, what happens to a rung; `scheduler` and
 //!   `actors`, which go on only when the schedule says so; `steps`, how they go on; `consumers`, which write
-//!   later what was sold before; `payments`, of orders that have to be paid; `leases`, what becomes of a lease; `timeline`, what happened; `judge`, what
+//!   later what was sold before; `payments`, of orders that have to be paid; `leases`, what becomes of a lease; `timeline`, what happened, and `told`, its words; `judge`, what
 //!   came of it.
 //! - Where it happens: `world`, the servers and scratch databases; `lock_servers`, those of a rung's lock;
 //!   `node_process` and `node`, the two sides of a process that sells, with the `protocol` between them;
@@ -16,7 +16,7 @@
 //! - The database alone: `isolation`, what its levels of isolation keep, on PostgreSQL and MariaDB.
 //! - A real crowd: `rush`, on a rung, and `serve`, the rungs over HTTP; both put vouchers on `sale`.
 //! - For people: `report`, what all of it came to, for a terminal, for a program and as a page; `course`, what
-//!   is said of rungs and timelines beside their files, and in Chinese; `cli`, `seckill lab`; `play`, `seckill play`: the shop with a crowd; `page`, `/lab` there.
+//!   is said of rungs beside their files, and in Chinese; `cli`, `seckill lab`; `play`, `seckill play`: the shop with a crowd; `page`, `/lab` there.
 
 // A purchase under a lock on several servers is a future of many futures: proving it `Send`
 // takes the compiler deeper than its default of 128.
@@ -50,6 +50,7 @@ pub mod session;
 pub mod source_code;
 mod steps;
 mod timeline;
+pub mod told;
 mod world;
 
 use std::process::ExitCode;

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 
+use super::told::LockServer;
 use super::world::World;
 use faults::{FaultError, Proxy, RedisNode, ZooKeeperNode};
 use ladder::{Capability, LockKind, Rung};
@@ -74,13 +75,13 @@ impl LockServers {
     }
 
     /// `kill -9` of one of the lock's own servers: which.
-    pub(super) fn kill_last(&mut self) -> anyhow::Result<String> {
+    pub(super) fn kill_last(&mut self) -> anyhow::Result<LockServer> {
         if let Some(node) = &mut self.zookeeper_node {
             node.kill();
-            return Ok("ZooKeeper".to_owned());
+            return Ok(LockServer::ZooKeeper);
         }
-        let count = self.nodes.len();
+        let of = self.nodes.len();
         self.nodes.last_mut().context("the rung has no server of its own")?.kill();
-        Ok(if count == 1 { "Redis".to_owned() } else { format!("Redis {count} of {count}") })
+        Ok(if of == 1 { LockServer::Redis } else { LockServer::OneRedis { nth: of, of } })
     }
 }

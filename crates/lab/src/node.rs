@@ -14,7 +14,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::protocol::{Act, Attempt, NodePlan, NodeReport, NodeRequest, say};
-use ladder::{self, Design, Director, PaymentNotice, Point, Purchase, RungError, Work};
+use super::told::Failure;
+use ladder::{
+    self, Awaited, Design, Detail, Director, PaymentNotice, Point, Purchase, RungError, Work,
+};
 use seckill::model::{UserId, VoucherId};
 
 /// Runs the subcommand on this process' standard input and output.
@@ -79,7 +82,7 @@ async fn act(design: Arc<dyn Design>, mut lines: Lines<BufReader<Stdin>>) -> any
             actor.until_told_to_go().await;
             let director = Arc::clone(&actor) as Arc<dyn Director>;
             let act = task.carry_out(&*design, director).await;
-            actor.did(act.unwrap_or_else(|error| Act::Failed(error.to_string())));
+            actor.did(act.unwrap_or_else(|error| Act::Failed(Failure::from(&error))));
         });
     }
     Ok(())
@@ -177,16 +180,16 @@ impl ActorDirector {
 
 #[async_trait]
 impl Director for ActorDirector {
-    async fn at(&self, point: Point, detail: String) {
+    async fn at(&self, point: Point, detail: Detail) {
         self.did(Act::At(point, detail));
         self.until_told_to_go().await;
         self.asked.store(true, Ordering::SeqCst);
     }
 
-    fn waits(&self, what: &str, waker: &Waker) {
+    fn waits(&self, what: Awaited, waker: &Waker) {
         *self.waker() = Some(waker.clone());
         if self.asked.swap(false, Ordering::SeqCst) {
-            self.did(Act::Waits(what.to_owned()));
+            self.did(Act::Waits(what));
         }
     }
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use super::actors::{ActorRecord, ActorState};
 use super::protocol::NodeRequest;
 use super::scheduler::{Actor, NodeIndex, Scheduler, Stop};
+use super::told::{Event, Witness};
 use ladder::{Answer, PaymentNotice, WorkTurn};
 
 /// What ends unpaid orders, one for each process.
@@ -17,13 +18,6 @@ const MAX_TURNS: usize = 24;
 
 /// A notice that is answered with an error so often is never answered otherwise.
 const MAX_NOTICES: usize = 3;
-
-/// Why a payment is lost whose notice was accepted.
-pub(super) const CANCELLED_THOUGH_PAID: &str =
-    "was told that the order is paid, and it is cancelled; nobody gives the money back";
-
-/// Why a payment is lost whose notice came when the order was gone.
-pub(super) const PAID_TOO_LATE: &str = "paid too late, and nobody gives the money back";
 
 /// Money that the gateway has taken.
 #[derive(Debug, Clone, Copy)]
@@ -53,8 +47,8 @@ impl Scheduler<'_> {
         order: i64,
     ) -> anyhow::Result<Actor> {
         let notice = self.notice(payer, node, order).await?;
-        let (nth, process) = (self.nth_order(order.to_string()), node.0 + 1);
-        self.note(payer, format!("wants to pay for {nth} (process {process})"));
+        let event = Event::WantsToPay { order: self.nth_order(order), process: node.number() };
+        self.note(payer, event);
         self.money.push(TakenMoney { payer, order, notice });
         Ok(notice)
     }
@@ -109,7 +103,7 @@ impl Scheduler<'_> {
         .bind(voucher)
         .execute(&self.database)
         .await?;
-        self.say("the time to pay is over");
+        self.say(Event::TimeToPayOver);
         Ok(())
     }
 
@@ -118,7 +112,7 @@ impl Scheduler<'_> {
         let TakenMoney { payer, order, .. } = self.money[nth];
         let notice = self.notice(payer, node, order).await?;
         self.money[nth].notice = notice;
-        self.note(payer, format!("has paid, says the gateway again (process {})", node.0 + 1));
+        self.note(payer, Event::SaysAgain { process: node.number() });
         self.may_fail(notice);
         self.finish(notice).await.map(drop)
     }
@@ -143,9 +137,9 @@ impl Scheduler<'_> {
     }
 
     /// Payments that neither belong to a paid order nor are given back; or both.
-    pub(super) async fn lost_payments(&self) -> anyhow::Result<Vec<String>> {
+    pub(super) async fn lost_payments(&self) -> anyhow::Result<Vec<Witness>> {
         let mut lost = Vec::new();
-        for TakenMoney { payer, order, notice } in &self.money {
+        for &TakenMoney { payer, order, notice } in &self.money {
             let (is_paid, goes_back): (bool, bool) = sqlx::query_as(
                 "select status in (2, 3), exists (select from refunds where order_id = orders.id)
                  from orders where id = $1",
@@ -153,11 +147,11 @@ impl Scheduler<'_> {
             .bind(order)
             .fetch_one(&self.database)
             .await?;
-            let accepted = self.answer(*notice) == Some(&Stop::Worked(WorkTurn::Paid));
+            let accepted = self.answer(notice) == Some(&Stop::Worked(WorkTurn::Paid));
             match (is_paid, goes_back) {
-                (true, true) => lost.push(format!("{payer} has the order and the money")),
-                (false, false) if accepted => lost.push(format!("{payer} {CANCELLED_THOUGH_PAID}")),
-                (false, false) => lost.push(format!("{payer} {PAID_TOO_LATE}")),
+                (true, true) => lost.push(Witness::OrderAndMoney { payer }),
+                (false, false) if accepted => lost.push(Witness::CancelledThoughPaid { payer }),
+                (false, false) => lost.push(Witness::PaidTooLate { payer }),
                 (true, false) | (false, true) => {}
             }
         }

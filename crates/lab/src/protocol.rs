@@ -5,7 +5,8 @@ use std::io::Write;
 use serde::{Deserialize, Serialize};
 
 use super::lock_servers::LockServers;
-use ladder::{Answer, PaymentNotice, Point, Resources, Rung, RungError, WorkTurn};
+use super::told::Failure;
+use ladder::{Answer, Awaited, Detail, PaymentNotice, Point, Resources, Rung, RungError, WorkTurn};
 
 /// What a node is to be: the first line it reads.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -125,9 +126,9 @@ pub(super) enum NodeReport {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Act {
     /// It is at a pause point, and stays there until it is told to go.
-    At(Point, String),
+    At(Point, Detail),
     /// It waits for another actor of its process.
-    Waits(String),
+    Waits(Awaited),
     /// It is through.
     Done(Answer),
     /// So is a consumer's turn.
@@ -137,7 +138,7 @@ pub(super) enum Act {
     /// It found that it had lost its lock, and wrote nothing.
     LostLock,
     /// It came to no answer.
-    Failed(String),
+    Failed(Failure),
 }
 
 /// Writes a line at once. A lab that does not read any more has ended, and so does the node.

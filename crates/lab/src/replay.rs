@@ -8,6 +8,7 @@ use super::judge::{LabClaim, Observed, Verdict, judge};
 use super::scenarios;
 use super::scheduler::Scheduler;
 use super::timeline::TimelineLine;
+use super::told::Witness;
 use super::world::World;
 use ladder::{Invariant, RUNGS, Rung, Scenario};
 
@@ -25,7 +26,7 @@ pub struct Cell {
     /// What was seen.
     pub observed: Observed,
     /// What the verdict rests on.
-    pub witness: Option<String>,
+    pub witness: Option<Witness>,
     /// How long it took, in milliseconds.
     pub elapsed_ms: u64,
     /// What happened, a line an event.

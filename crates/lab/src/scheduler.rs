@@ -15,6 +15,7 @@ use super::payments::TakenMoney;
 use super::protocol::{Attempt, NodePlan, NodeRequest};
 use super::sale;
 use super::timeline::TimelineLine;
+use super::told::{Event, Witness};
 use super::world::World;
 use ladder::{Answer, Capability, LeaseKind, Point, Rung};
 
@@ -24,6 +25,13 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// One of the scheduler's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NodeIndex(pub(super) usize);
+
+impl NodeIndex {
+    /// Which of the processes it is for whoever reads of it, from 1.
+    pub(super) const fn number(self) -> usize {
+        self.0 + 1
+    }
+}
 
 /// The scheduler.
 pub(super) struct Scheduler<'a> {
@@ -49,9 +57,9 @@ pub(super) struct Scheduler<'a> {
     pub(super) money: Vec<TakenMoney>,
     timeline: Vec<TimelineLine>,
     /// The orders written, in the order in which they came.
-    orders: Vec<String>,
+    orders: Vec<i64>,
     /// Why a promise that the database cannot judge is broken.
-    broken: Vec<String>,
+    broken: Vec<Witness>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -87,24 +95,19 @@ impl<'a> Scheduler<'a> {
     }
 
     /// A line of the timeline that is not an actor's.
-    pub(super) fn say(&mut self, text: impl Into<String>) {
-        self.timeline.push(TimelineLine::of_the_lab(text));
+    pub(super) fn say(&mut self, event: Event) {
+        self.timeline.push(TimelineLine::of_the_lab(event));
     }
 
-    pub(super) fn note(&mut self, who: &str, text: impl Into<String>) {
-        self.timeline.push(TimelineLine::of(who, text));
-    }
-
-    pub(super) fn note_at(&mut self, who: &str, point: Point, detail: &str) {
-        self.timeline.push(TimelineLine::at(who, point, detail));
+    pub(super) fn note(&mut self, who: &str, event: Event) {
+        self.timeline.push(TimelineLine::of(who, event));
     }
 
     /// Puts a voucher on sale.
     pub(super) async fn voucher(&mut self, stock: i32) -> anyhow::Result<i64> {
         let id = sale::put_on_sale(&self.database, self.rung, stock).await?.get();
         self.vouchers.push(id);
-        let nth = self.vouchers.len();
-        self.say(format!("voucher {nth} is on sale, {stock} in stock"));
+        self.say(Event::OnSale { voucher: self.vouchers.len(), stock });
         Ok(id)
     }
 
@@ -177,11 +180,13 @@ impl<'a> Scheduler<'a> {
         };
         let in_the_books = attempt.user;
         self.nodes[node.0].order(&NodeRequest::Enter(attempt)).await?;
-        let (user, nth) = (buyer.user + 1, self.nth(buyer.voucher));
-        let also = buyer.also.map(|also| format!(", and on the way voucher {}", self.nth(also)));
-        let also = also.unwrap_or_default();
-        let process = node.0 + 1;
-        self.note(name, format!("user {user} wants voucher {nth}{also} (process {process})"));
+        let (user, process) = (buyer.user + 1, node.number());
+        let voucher = self.nth(buyer.voucher);
+        let wants = match buyer.also.map(|also| self.nth(also)) {
+            Some(also) => Event::WantsTwo { user, voucher, also, process },
+            None => Event::Wants { user, voucher, process },
+        };
+        self.note(name, wants);
         Ok(self.record(ActorRecord {
             user: in_the_books,
             voucher: buyer.voucher,
@@ -196,18 +201,17 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Orders by the order in which they came: the same in every run.
-    pub(super) fn nth_order(&mut self, id: String) -> String {
+    pub(super) fn nth_order(&mut self, id: i64) -> usize {
         let known = self.orders.iter().position(|known| *known == id);
         let nth = known.unwrap_or_else(|| {
             self.orders.push(id);
             self.orders.len() - 1
         });
-        format!("order {}", nth + 1)
+        nth + 1
     }
 
     /// Which of the orders in the timeline it is, from 1.
     pub(super) fn number_of_order(&self, id: i64) -> Option<usize> {
-        let id = id.to_string();
         self.orders.iter().position(|known| *known == id).map(|nth| nth + 1)
     }
 
@@ -217,7 +221,7 @@ impl<'a> Scheduler<'a> {
 
     /// `kill -9` of a process; its actors are over.
     pub(super) async fn kill(&mut self, node: NodeIndex) -> anyhow::Result<()> {
-        self.say(format!("process {} is killed (SIGKILL)", node.0 + 1));
+        self.say(Event::Killed { process: node.number() });
         for record in self.actors.iter_mut().filter(|record| record.node == node.0) {
             record.state = ActorState::Killed;
         }
@@ -226,13 +230,13 @@ impl<'a> Scheduler<'a> {
 
     /// `SIGSTOP` of a process.
     pub(super) fn pause(&mut self, node: NodeIndex) -> anyhow::Result<()> {
-        self.say(format!("process {} is stopped (SIGSTOP)", node.0 + 1));
+        self.say(Event::Stopped { process: node.number() });
         self.nodes[node.0].signal(Signal::SIGSTOP)
     }
 
     /// `SIGCONT` of a process.
     pub(super) fn resume(&mut self, node: NodeIndex) -> anyhow::Result<()> {
-        self.say(format!("process {} goes on (SIGCONT)", node.0 + 1));
+        self.say(Event::Continued { process: node.number() });
         self.nodes[node.0].signal(Signal::SIGCONT)
     }
 
@@ -241,11 +245,32 @@ impl<'a> Scheduler<'a> {
         self.actors[actor.0].answer.as_ref()
     }
 
+    /// Whether the buyer has the voucher, or was told so.
+    pub(super) fn is_served(&self, buyer: Actor) -> bool {
+        let answer = self.answer(buyer);
+        matches!(answer, Some(Stop::Done(Answer::Ordered(_) | Answer::AlreadyBought)))
+    }
+
+    /// After a kill the user comes again, for another voucher: also where somebody was served, a lock may be left
+    /// that keeps it out.
+    pub(super) async fn locked_out(
+        &mut self,
+        name: &'static str,
+        node: NodeIndex,
+        user: i64,
+        never_ends: bool,
+    ) -> anyhow::Result<Option<Witness>> {
+        let voucher = self.voucher(1).await?;
+        let again = ActorPlan { patience: PATIENCE / 10, ..ActorPlan::new(user, voucher) };
+        let again = self.enter(name, node, again).await?;
+        self.finish_all(&[again]).await?;
+        Ok((!self.is_served(again)).then(|| Witness::locked_out(user + 1, never_ends)))
+    }
+
     /// A promise that the database cannot judge is broken: why.
-    pub(super) fn broken(&mut self, why: impl Into<String>) {
-        let why = why.into();
-        self.say(format!("so: {why}"));
-        self.broken.push(why);
+    pub(super) fn broken(&mut self, witness: Witness) {
+        self.say(Event::So { witness: witness.clone() });
+        self.broken.push(witness);
     }
 
     /// The actors that were answered, and how.
@@ -261,15 +286,8 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Why an actor came to no answer. No schedule counts on that unless it says so.
-    pub(super) fn failure(&self) -> Option<String> {
-        self.actors.iter().filter(|record| !record.may_fail).find_map(|record| {
-            match &record.answer {
-                Some(Stop::Failed(error)) => {
-                    Some(format!("{} came to no answer: {error}", record.name))
-                }
-                _ => None,
-            }
-        })
+    pub(super) fn failure(&self) -> Option<Witness> {
+        self.actors.iter().filter(|record| !record.may_fail).find_map(ActorRecord::failure)
     }
 
     /// The schedule counts on the actor's coming to no answer.
@@ -283,7 +301,7 @@ impl<'a> Scheduler<'a> {
     }
 
     /// The promises broken that no database shows.
-    pub(super) fn breaches(&self) -> &[String] {
+    pub(super) fn breaches(&self) -> &[Witness] {
         &self.broken
     }
 

@@ -9,7 +9,8 @@ use super::protocol::{Act, NodeRequest};
 use super::scheduler::{
     Actor, ActorPlan, ActorRecord, ActorState, NodeIndex, PATIENCE, Scheduler, Stop,
 };
-use ladder::{Answer, Point, WorkTurn};
+use super::told::{AtPoint, Event};
+use ladder::{Answer, Awaited, Detail, Point, WorkTurn};
 
 /// How long an actor may go on before PostgreSQL is asked whether it waits for a lock; twice as long
 /// from time to time, up to [`LOOK_EVERY`].
@@ -17,10 +18,6 @@ const FIRST_LOOK: Duration = Duration::from_millis(1);
 
 /// How often PostgreSQL is asked which transactions wait for a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-
-/// What an actor waits for in the database, in its timeline.
-const LOCKED_ROW: &str = "a row that another transaction has locked";
-const ADVISORY_LOCK: &str = "an advisory lock that another transaction has";
 
 /// The transactions of a scheduler's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +107,7 @@ impl Scheduler<'_> {
     pub(super) async fn set_out(&mut self, actor: Actor) -> anyhow::Result<()> {
         let ActorRecord { name, node, .. } = self.actors[actor.0];
         self.actors[actor.0].state = ActorState::Running;
-        self.note(name, "goes on");
+        self.note(name, Event::GoesOn);
         self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await
     }
 
@@ -139,38 +136,41 @@ impl Scheduler<'_> {
             let stop = match act {
                 Act::At(at, detail) => {
                     self.actors[actor.0].state = ActorState::Held;
-                    let detail = if at.names_an_order() { self.nth_order(detail) } else { detail };
-                    self.note_at(name, at, &detail);
-                    self.actors[actor.0].detail = detail;
+                    let detail = match detail {
+                        Detail::Number(id) if at.names_an_order() => {
+                            Detail::Number(self.nth_order(id) as i64)
+                        }
+                        detail => detail,
+                    };
+                    self.note(name, Event::At { step: AtPoint(at, detail) });
                     if !points.contains(&at) {
                         continue;
                     }
                     return Ok(Stop::At(at));
                 }
                 Act::Waits(what) => {
-                    self.note(name, format!("waits for {what}"));
-                    self.actors[actor.0].detail = what;
+                    self.note(name, Event::Waits { what });
+                    self.actors[actor.0].awaited = Some(what);
                     return Ok(Stop::Waits);
                 }
                 Act::Done(answer) => {
-                    self.note(name, format!("is told: {answer}"));
+                    self.note(name, Event::Answered { answer });
                     Stop::Done(answer)
                 }
                 Act::Worked(turn) => {
                     if turn != WorkTurn::Idle {
-                        self.note(name, turn.to_string());
+                        self.note(name, Event::Worked { turn });
                     }
                     Stop::Worked(turn)
                 }
                 Act::NeverHeardOf => bail!("{name} asked, where it was to act"),
                 Act::LostLock => {
-                    self.note(name, "has lost its lock and writes nothing");
+                    self.note(name, Event::LostLock);
                     Stop::LostLock
                 }
-                Act::Failed(error) => {
-                    self.note(name, format!("comes to no answer: {error}"));
-                    self.actors[actor.0].detail.clone_from(&error);
-                    Stop::Failed(error)
+                Act::Failed(failure) => {
+                    self.note(name, Event::Failed { failure: failure.clone() });
+                    Stop::Failed(failure)
                 }
             };
             self.actors[actor.0].state = ActorState::Over;
@@ -201,9 +201,10 @@ impl Scheduler<'_> {
             let transactions = self.transactions().await?;
             if transactions.blocked > known && !self.is_undoing(transactions) {
                 self.actors[actor.0].state = ActorState::QueuedInDatabase;
-                let known = self.count(|record| record.waits_for(ADVISORY_LOCK));
-                let what = if transactions.advisory > known { ADVISORY_LOCK } else { LOCKED_ROW };
-                return Ok(Act::Waits(what.to_owned()));
+                let known = self.count(|record| record.waits_for(Awaited::AdvisoryLock));
+                let is_advisory = transactions.advisory > known;
+                let advisory = Awaited::AdvisoryLock;
+                return Ok(Act::Waits(if is_advisory { advisory } else { Awaited::LockedRow }));
             }
         }
     }

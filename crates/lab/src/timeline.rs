@@ -2,49 +2,52 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
-use crate::course;
-use ladder::Point;
+use super::told::{Event, InWords};
 use seckill::http::Language;
 
-/// One event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// One event, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimelineLine {
     /// The actor; `None` where the lab does or says something.
     pub actor: Option<String>,
     /// What happened.
-    pub text: String,
-    /// The pause point that the actor has come to, if it is at one.
-    #[serde(skip)]
-    pub point: Option<Point>,
+    pub event: Event,
 }
 
 impl TimelineLine {
     /// An actor's.
-    pub fn of(actor: &str, text: impl Into<String>) -> Self {
-        Self { actor: Some(actor.to_owned()), text: text.into(), point: None }
-    }
-
-    /// An actor's, at a pause point.
-    pub fn at(actor: &str, point: Point, detail: &str) -> Self {
-        Self { point: Some(point), ..Self::of(actor, point.told(detail)) }
+    pub fn of(actor: &str, event: impl Into<Event>) -> Self {
+        Self { actor: Some(actor.to_owned()), event: event.into() }
     }
 
     /// The lab's own.
-    pub fn of_the_lab(text: impl Into<String>) -> Self {
-        Self { actor: None, text: text.into(), point: None }
+    pub fn of_the_lab(event: impl Into<Event>) -> Self {
+        Self { actor: None, event: event.into() }
     }
+}
 
-    /// The same in either language.
-    #[must_use]
-    pub fn in_language(&self, language: Language) -> Self {
-        Self { text: course::event(&self.text, language).into_owned(), ..self.clone() }
+impl InWords for TimelineLine {
+    fn in_words(&self, language: Language) -> String {
+        let actor = self.actor.as_deref().unwrap_or_default();
+        format!("{actor:<6} {}", self.event.in_words(language))
     }
 }
 
 impl fmt::Display for TimelineLine {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:<6} {}", self.actor.as_deref().unwrap_or_default(), self.text)
+        formatter.pad(&self.in_words(Language::English))
+    }
+}
+
+/// For a program: the actor, and the event in English.
+impl Serialize for TimelineLine {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut line = serializer.serialize_struct("TimelineLine", 2)?;
+        line.serialize_field("actor", &self.actor)?;
+        line.serialize_field("text", &self.event)?;
+        line.end()
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
-use faults::{FaultError, MariaDbNode};
+use faults::MariaDbNode;
 use ladder::Tables;
 use nix::sys::signal::Signal;
 use private_stores::{Home, Plan, Servers};
@@ -26,8 +26,8 @@ use testkit::wait::must;
 #[allow(clippy::explicit_write)] // what the macro writes is shown only when a test fails
 pub async fn mariadb() -> Option<MariaDbNode> {
     match MariaDbNode::start().await {
-        Err(FaultError::Missing(sentence)) => {
-            writeln!(std::io::stderr(), "skipped a test: {sentence}").unwrap();
+        Err(error) if error.is_missing() => {
+            writeln!(std::io::stderr(), "skipped a test: {error}").unwrap();
             None
         }
         node => Some(node.unwrap()),

@@ -1,9 +1,10 @@
 //! The lab's report in all its forms, made of cells and rushes that nobody had to play.
 
-use ladder::{RUNGS, Rung, Scenario};
+use ladder::{Answer, Awaited, RUNGS, Rung, Scenario};
 use load::latency::LatencyMs;
 use seckill_lab::report::terminal::{self, Look};
 use seckill_lab::report::{Environment, LabReport, NoRush, html};
+use seckill_lab::told::Event;
 use seckill_lab::{Cell, LabClaim, Observed, RushOptions, RushReport, TimelineLine, cells};
 use serde_json::Value;
 
@@ -17,15 +18,15 @@ fn cell(rung: &'static Rung, scenario: Scenario) -> Cell {
         invariant: scenario.invariant(),
         claimed: if holds { LabClaim::Holds } else { LabClaim::Breaks },
         observed: if holds { Observed::Holds } else { Observed::Breaks },
-        witness: (!holds).then(|| "voucher 1: user 1 holds 2 orders: 8 and 9".to_owned()),
+        witness: (!holds).then(|| "voucher 1: user 1 holds 2 orders: 8 and 9".into()),
         elapsed_ms: 42,
         timeline: vec![
-            TimelineLine::of_the_lab("voucher 1 is on sale, 2 in stock"),
-            TimelineLine::of("A", "user 1 wants voucher 1 (process 1)"),
-            TimelineLine::of("B", "user 1 wants voucher 1 (process 2)"),
-            TimelineLine::of("B", "waits for the lock"),
-            TimelineLine::of("A", "is told: ordered"),
-            TimelineLine::of("B", "is told: already_bought"),
+            TimelineLine::of_the_lab(Event::OnSale { voucher: 1, stock: 2 }),
+            TimelineLine::of("A", Event::Wants { user: 1, voucher: 1, process: 1 }),
+            TimelineLine::of("B", Event::Wants { user: 1, voucher: 1, process: 2 }),
+            TimelineLine::of("B", Event::Waits { what: Awaited::Release }),
+            TimelineLine::of("A", Event::Answered { answer: Answer::Ordered(1) }),
+            TimelineLine::of("B", Event::Answered { answer: Answer::AlreadyBought }),
         ],
     }
 }
@@ -102,7 +103,7 @@ fn keys(value: &Value) -> Vec<&str> {
 #[test]
 fn the_json_has_the_keys_that_are_promised() {
     let mut report = with(|cell| {
-        (cell.observed, cell.witness) = (Observed::Skipped, Some("install it".to_owned()));
+        (cell.observed, cell.witness) = (Observed::Skipped, Some("install it".into()));
     });
     report.rushes.truncate(2);
     report.no_rushes = vec![
@@ -167,13 +168,13 @@ fn what_speaks_against_the_ladder_is_named_and_what_was_skipped_does_not() {
     assert!(objection.starts_with("r02_row_lock double_click: one_per_user holds, NOT as claimed"));
 
     let unknown = with(|cell| {
-        (cell.observed, cell.witness) = (Observed::Unknown, Some("it hung".to_owned()));
+        (cell.observed, cell.witness) = (Observed::Unknown, Some("it hung".into()));
     });
     assert!(!unknown.is_as_claimed());
     assert!(unknown.objections()[0].contains("it hung"), "{:?}", unknown.objections());
 
     let skipped = with(|cell| {
-        (cell.observed, cell.witness) = (Observed::Skipped, Some("install it".to_owned()));
+        (cell.observed, cell.witness) = (Observed::Skipped, Some("install it".into()));
     });
     assert!(skipped.is_as_claimed() && skipped.objections().is_empty());
     assert!(skipped.verdict().contains("1 skipped (r02_row_lock double_click)"));
@@ -235,7 +236,7 @@ fn a_narrow_terminal_gets_the_matrix_in_pieces_that_fit() {
 fn nothing_in_a_report_becomes_markup() {
     let script = "<script>alert(1)</script>\"><img src=x onerror=alert(1)>";
     let page = html::page(&with(|cell| {
-        (cell.observed, cell.witness) = (Observed::Unknown, Some(script.to_owned()));
+        (cell.observed, cell.witness) = (Observed::Unknown, Some(script.into()));
         cell.timeline.push(TimelineLine::of("A<b>", script));
     }));
     assert!(!page.contains("<script>alert") && !page.contains("<img") && !page.contains("<b>\""));

@@ -13,6 +13,7 @@ mod lab_cli;
 mod lab_explore;
 mod lab_explore_lock;
 mod lab_game;
+mod lab_golden;
 mod lab_isolation;
 mod lab_page;
 mod lab_player;

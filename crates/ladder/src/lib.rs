@@ -4,7 +4,7 @@
 //! course; the lab proves every claim made here, and every break.
 //!
 //! In reading order: the registry below; `rung`, what a row says; `claims`, promises and scenarios;
-//! `purchase` and `work`, what a design is given and answers; `resources`, what it works with; then the
+//! `purchase` and `work`, what a design is given and answers; `detail`, what it says on the way; `resources`, what it works with; then the
 //! rungs by their numbers, with what some of them share: `user_mutexes`, `entry`, `queue_keys`.
 
 // A purchase under a lock on several servers is a future of many futures: proving it `Send`
@@ -12,6 +12,7 @@
 #![recursion_limit = "256"]
 
 mod claims;
+mod detail;
 mod entry;
 mod purchase;
 mod queue_keys;
@@ -62,6 +63,7 @@ mod user_mutexes;
 mod work;
 
 pub use claims::{Invariant, Scenario, UnknownName};
+pub use detail::{Awaited, Detail};
 pub use entry::GROUP;
 pub use purchase::{Answer, Director, Point, PointStore, Purchase, RungError};
 pub use queue_keys::QueueKeys;
@@ -99,7 +101,7 @@ macro_rules! rungs {
 // them is named; the lab fails when one of those does not, and when any other does.
 rungs! {
     r01_naive: NoLock, NoLease, can [], Bare, keeps [NoUndersell], breaks [LastOne, DoubleClick, TwoNodes];
-    r02_row_lock: NoLock, NoLease, can [], Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
+    r02_row_lock: NoLock, NoLease, can [LockRow], Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
     r03_version_cas: NoLock, NoLease, can [], Bare, keeps [NoOversell], breaks [Herd, DoubleClick, TwoNodes];
     r04_stock_guard: NoLock, NoLease, can [], Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];
     r05a_check_then_insert: NoLock, NoLease, can [], Bare, keeps [NoOversell, NoUndersell], breaks [DoubleClick, TwoNodes];

@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use super::{Awaited, Detail};
 use crate::named;
 use group_commit::BatchError;
 use redisson_lock::LockError;
@@ -42,10 +43,10 @@ pub struct Purchase {
 #[async_trait]
 pub trait Director: Send + Sync {
     /// The attempt is at `point`; returns when it may go on.
-    async fn at(&self, point: Point, detail: String);
+    async fn at(&self, point: Point, detail: Detail);
 
     /// The attempt was polled, and has to wait for `what`; `waker` polls it again.
-    fn waits(&self, what: &str, waker: &Waker);
+    fn waits(&self, what: Awaited, waker: &Waker);
 }
 
 impl Purchase {
@@ -53,14 +54,14 @@ impl Purchase {
     pub const PATIENCE: Duration = Duration::from_secs(20);
 
     /// A pause point: nothing at all in a real rush.
-    pub async fn at(&self, point: Point, detail: impl Display) {
+    pub async fn at(&self, point: Point, detail: impl Into<Detail>) {
         if let Some(director) = &self.director {
-            director.at(point, detail.to_string()).await;
+            director.at(point, detail.into()).await;
         }
     }
 
     /// Awaits `turn`, and says so where it is not there yet.
-    pub async fn waiting<T>(&self, what: &str, turn: impl Future<Output = T>) -> T {
+    pub async fn waiting<T>(&self, what: Awaited, turn: impl Future<Output = T>) -> T {
         let mut turn = pin!(turn);
         poll_fn(|context| {
             let polled = turn.as_mut().poll(context);
@@ -96,8 +97,6 @@ named! {
         LastCheck = "last_check",
         /// The attempt made on the way has come back.
         InnerDone = "inner_done",
-        /// It has given back the lock, and not committed yet.
-        ReleasedEarly = "released_early",
         /// It is about to commit.
         Committing = "committing",
         /// It is about to give back the lock (between compare and delete where these are two).
@@ -173,12 +172,9 @@ impl Point {
             | Self::Cancelling
             | Self::PaymentLate
             | Self::Settling => Some(PointStore::Database),
-            Self::KeySet
-            | Self::Locked
-            | Self::Missed
-            | Self::LastCheck
-            | Self::ReleasedEarly
-            | Self::Releasing => Some(PointStore::Lock),
+            Self::KeySet | Self::Locked | Self::Missed | Self::LastCheck | Self::Releasing => {
+                Some(PointStore::Lock)
+            }
             Self::TakenInRedis => Some(PointStore::Redis),
             Self::EntryRead | Self::Acknowledging | Self::Published => Some(PointStore::Queue),
             _ => None,
@@ -195,40 +191,6 @@ impl Point {
                 | Self::Cancelling
                 | Self::Settling
         )
-    }
-
-    /// What an actor does there, for a timeline.
-    pub fn told(self, detail: &str) -> String {
-        match self {
-            Self::StockRead => format!("reads the stock: {detail}"),
-            Self::OrdersCounted => format!("counts the orders of this user: {detail}"),
-            Self::KeySet => format!("has sent {detail}, and not the next command yet"),
-            Self::Locked => format!("holds the lock: {detail}"),
-            Self::Missed => format!("finds the lock taken, is about to wait: {detail}"),
-            Self::LastCheck => {
-                format!("looks a last time whether the lock is still its own: {detail}")
-            }
-            Self::InnerDone => format!("hears from the purchase made on the way: {detail}"),
-            Self::ReleasedEarly => "has given back the lock, and not committed".to_owned(),
-            Self::Committing => format!("is about to commit: {detail}"),
-            Self::Releasing => format!("is about to give back the lock: {detail}"),
-            Self::TakenInRedis => format!("has taken a voucher in Redis: {detail}"),
-            Self::EntryRead => format!("takes an entry: {detail}"),
-            Self::Acknowledging => format!("has committed, is about to acknowledge: {detail}"),
-            Self::Published => format!("has published, and not marked it yet: {detail}"),
-            Self::UnpaidRead => format!("reads that it is unpaid: {detail}"),
-            Self::OrderDue => format!("finds it unpaid, and its time over: {detail}"),
-            Self::Cancelled => {
-                format!("has cancelled it, and not given the voucher back: {detail}")
-            }
-            Self::Cancelling => {
-                format!("is about to commit: it is cancelled, its voucher back: {detail}")
-            }
-            Self::PaymentLate => format!("finds that it is not unpaid any more: {detail}"),
-            Self::Settling => format!("is about to commit what becomes of the money: {detail}"),
-            Self::CacheDeleted => "has deleted the cached stock, and not written yet".to_owned(),
-            Self::StockAdded => "has added stock, and not deleted what is cached yet".to_owned(),
-        }
     }
 }
 

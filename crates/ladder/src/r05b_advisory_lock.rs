@@ -10,7 +10,7 @@
 use async_trait::async_trait;
 use sqlx::PgPool;
 
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError};
 
 struct AdvisoryLock {
     database: PgPool,
@@ -30,7 +30,7 @@ impl Design for AdvisoryLock {
             .bind(purchase.user.get())
             .execute(&mut *transaction)
             .await?;
-        purchase.at(Point::Locked, "until the transaction ends").await;
+        purchase.at(Point::Locked, Detail::UntilTransactionEnds).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use sqlx::PgPool;
 use tokio::sync::Mutex;
 
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Awaited, Design, Detail, Point, Purchase, Resources, RungError};
 
 struct GlobalMutex {
     database: PgPool,
@@ -24,8 +24,8 @@ pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungE
 #[async_trait]
 impl Design for GlobalMutex {
     async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
-        let turn = purchase.waiting("the mutex", self.one_at_a_time.lock()).await;
-        purchase.at(Point::Locked, "the mutex").await;
+        let turn = purchase.waiting(Awaited::Mutex, self.one_at_a_time.lock()).await;
+        purchase.at(Point::Locked, Detail::Mutex).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use sqlx::PgPool;
 
 use super::user_mutexes::UserMutexes;
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Awaited, Design, Detail, Point, Purchase, Resources, RungError};
 
 struct UserMutexInsideTx {
     database: PgPool,
@@ -28,8 +28,8 @@ impl Design for UserMutexInsideTx {
     async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let mut transaction = self.database.begin().await?;
         let turn = self.user_mutexes.of(purchase.user);
-        let turn = purchase.waiting("the user's mutex", turn.lock()).await;
-        purchase.at(Point::Locked, "the user's mutex").await;
+        let turn = purchase.waiting(Awaited::UserMutex, turn.lock()).await;
+        purchase.at(Point::Locked, Detail::UserMutex).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }

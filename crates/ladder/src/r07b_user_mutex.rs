@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use sqlx::PgPool;
 
 use super::user_mutexes::UserMutexes;
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Awaited, Design, Detail, Point, Purchase, Resources, RungError};
 
 struct UserMutex {
     database: PgPool,
@@ -25,8 +25,8 @@ pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungE
 impl Design for UserMutex {
     async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let turn = self.user_mutexes.of(purchase.user);
-        let turn = purchase.waiting("the user's mutex", turn.lock()).await;
-        purchase.at(Point::Locked, "the user's mutex").await;
+        let turn = purchase.waiting(Awaited::UserMutex, turn.lock()).await;
+        purchase.at(Point::Locked, Detail::UserMutex).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }

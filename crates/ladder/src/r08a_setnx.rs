@@ -8,7 +8,7 @@
 use async_trait::async_trait;
 use sqlx::PgPool;
 
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError};
 use redisson_lock::connection::Redis;
 use seckill::store::Keys;
 
@@ -31,12 +31,12 @@ impl Design for SetNx {
         if !taken {
             return Ok(Answer::InProgress);
         }
-        purchase.at(Point::Locked, "SETNX").await;
+        purchase.at(Point::Locked, Detail::Setnx).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }
         let answer = self.place(purchase).await;
-        purchase.at(Point::Releasing, "DEL").await;
+        purchase.at(Point::Releasing, Detail::Del).await;
         self.redis.query::<()>(redis::cmd("DEL").arg(&key)).await?;
         answer
     }

@@ -7,7 +7,7 @@
 use async_trait::async_trait;
 use sqlx::PgPool;
 
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError};
 use redisson_lock::connection::Redis;
 use seckill::store::Keys;
 
@@ -30,16 +30,15 @@ impl Design for SetNxExpire {
         if !taken {
             return Ok(Answer::InProgress);
         }
-        purchase.at(Point::KeySet, "SETNX").await;
+        purchase.at(Point::KeySet, Detail::Setnx).await;
         let lease_ms = purchase.lease.as_millis() as u64;
         self.redis.query::<()>(redis::cmd("PEXPIRE").arg(&key).arg(lease_ms)).await?;
-        let lease_s = purchase.lease.as_secs_f64();
-        purchase.at(Point::Locked, format!("SETNX, PEXPIRE, for {lease_s} s")).await;
+        purchase.at(Point::Locked, Detail::SetnxPexpire(purchase.lease)).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }
         let answer = self.place(purchase).await;
-        purchase.at(Point::Releasing, "DEL").await;
+        purchase.at(Point::Releasing, Detail::Del).await;
         self.redis.query::<()>(redis::cmd("DEL").arg(&key)).await?;
         answer
     }

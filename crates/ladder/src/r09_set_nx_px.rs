@@ -8,7 +8,7 @@
 use async_trait::async_trait;
 use sqlx::PgPool;
 
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError};
 use redisson_lock::connection::Redis;
 use seckill::store::Keys;
 
@@ -34,13 +34,12 @@ impl Design for SetNxPx {
         if taken.is_none() {
             return Ok(Answer::InProgress);
         }
-        let lease_s = purchase.lease.as_secs_f64();
-        purchase.at(Point::Locked, format!("SET NX PX, for {lease_s} s")).await;
+        purchase.at(Point::Locked, Detail::SetWithLease(purchase.lease)).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }
         let answer = self.place(purchase).await;
-        purchase.at(Point::Releasing, "DEL").await;
+        purchase.at(Point::Releasing, Detail::Del).await;
         self.redis.query::<()>(redis::cmd("DEL").arg(&key)).await?;
         answer
     }

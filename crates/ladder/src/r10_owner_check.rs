@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError};
 use redisson_lock::connection::Redis;
 use seckill::store::Keys;
 
@@ -35,15 +35,14 @@ impl Design for OwnerCheck {
         if taken.is_none() {
             return Ok(Answer::InProgress);
         }
-        let lease_s = purchase.lease.as_secs_f64();
-        purchase.at(Point::Locked, format!("SET NX PX, for {lease_s} s")).await;
+        purchase.at(Point::Locked, Detail::SetWithLease(purchase.lease)).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }
         let answer = self.place(purchase).await;
         let holder: Option<String> = self.redis.query(redis::cmd("GET").arg(&key)).await?;
         if holder.as_deref() == Some(&owner) {
-            purchase.at(Point::Releasing, "GET says it is its own; next is DEL").await;
+            purchase.at(Point::Releasing, Detail::GetThenDel).await;
             self.redis.query::<()>(redis::cmd("DEL").arg(&key)).await?;
         }
         answer

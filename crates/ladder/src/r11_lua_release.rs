@@ -11,7 +11,7 @@ use redis::Script;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError};
 use redisson_lock::connection::{Redis, ScriptCall};
 use seckill::store::Keys;
 
@@ -41,13 +41,12 @@ impl Design for LuaRelease {
         if taken.is_none() {
             return Ok(Answer::InProgress);
         }
-        let lease_s = purchase.lease.as_secs_f64();
-        purchase.at(Point::Locked, format!("SET NX PX, for {lease_s} s")).await;
+        purchase.at(Point::Locked, Detail::SetWithLease(purchase.lease)).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }
         let answer = self.place(purchase).await;
-        purchase.at(Point::Releasing, "compare-and-delete, one script").await;
+        purchase.at(Point::Releasing, Detail::CompareAndDelete).await;
         let release = ScriptCall::new(&COMPARE_AND_DELETE).key(&key).arg(&owner);
         self.redis.invoke::<()>(&release).await?;
         answer

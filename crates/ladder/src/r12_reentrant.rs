@@ -12,7 +12,7 @@ use redis::Script;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError};
 use redisson_lock::connection::{Redis, ScriptCall};
 use seckill::store::Keys;
 
@@ -46,13 +46,12 @@ impl Reentrant {
         let acquire = ScriptCall::new(&ACQUIRE).key(&key).arg(owner).arg(lease_ms);
         let holds: Option<i64> = self.redis.invoke(&acquire).await?;
         let Some(holds) = holds else { return Ok(Answer::InProgress) };
-        let lease_s = purchase.lease.as_secs_f64();
-        purchase.at(Point::Locked, format!("hold {holds}, for {lease_s} s")).await;
+        purchase.at(Point::Locked, Detail::Hold(holds, purchase.lease)).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
         }
         let answer = self.place(purchase).await;
-        purchase.at(Point::Releasing, "one hold, one script").await;
+        purchase.at(Point::Releasing, Detail::OneHold).await;
         let release = ScriptCall::new(&RELEASE).key(&key).arg(owner).arg(lease_ms);
         // No answer: sent again, as it may not have arrived.
         match self.redis.invoke::<()>(&release).await {

@@ -16,7 +16,7 @@ use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError};
 use redisson_lock::connection::{Redis, ScriptCall};
 use seckill::store::Keys;
 
@@ -54,8 +54,7 @@ impl Renewal {
         let Some(holds) = holds else { return Ok(Answer::InProgress) };
         let until = Sender::new(asked + purchase.lease);
         let work = async {
-            let lease_s = purchase.lease.as_secs_f64();
-            purchase.at(Point::Locked, format!("hold {holds}, for {lease_s} s, renewed")).await;
+            purchase.at(Point::Locked, Detail::RenewedHold(holds, purchase.lease)).await;
             if let Some(inner) = purchase.inner() {
                 purchase.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
             }
@@ -65,7 +64,7 @@ impl Renewal {
             answer = work => answer,
             never = self.renew(purchase, owner, &until) => match never {},
         };
-        purchase.at(Point::Releasing, "one hold, one script").await;
+        purchase.at(Point::Releasing, Detail::OneHold).await;
         let release = ScriptCall::new(&RELEASE).key(&key).arg(owner).arg(lease_ms);
         // No answer: sent again, as it may not have arrived. What fails then ends with the lease.
         if let Err(error) = self.redis.invoke::<()>(&release).await
@@ -114,7 +113,7 @@ impl Renewal {
         if Instant::now() >= *until.borrow() {
             return Err(RungError::LockLost);
         }
-        purchase.at(Point::LastCheck, "it is").await;
+        purchase.at(Point::LastCheck, Detail::StillOwn).await;
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )

@@ -18,7 +18,7 @@ use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use uuid::Uuid;
 
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Awaited, Design, Detail, Point, Purchase, Resources, RungError};
 use redisson_lock::connection::{Redis, RedisError, ScriptCall};
 use seckill::store::Keys;
 
@@ -56,17 +56,16 @@ impl ResentRelease {
     async fn buy_as(&self, purchase: &Purchase, owner: &str) -> Result<Answer, RungError> {
         let (mut holds, mut until) = self.acquire(purchase, owner).await?;
         if holds == 0 {
-            purchase.at(Point::Missed, "it will hear of the release").await;
+            purchase.at(Point::Missed, Detail::WillHearRelease).await;
             let turn = timeout(purchase.patience, self.wait(purchase, owner));
-            match purchase.waiting("the release", turn).await {
+            match purchase.waiting(Awaited::Release, turn).await {
                 Ok(granted) => (holds, until) = granted?,
                 Err(_) => return Ok(Answer::InProgress),
             }
         }
         let until = Sender::new(until);
         let work = async {
-            let lease_s = purchase.lease.as_secs_f64();
-            purchase.at(Point::Locked, format!("hold {holds}, for {lease_s} s, renewed")).await;
+            purchase.at(Point::Locked, Detail::RenewedHold(holds, purchase.lease)).await;
             if let Some(inner) = purchase.inner() {
                 purchase.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
             }
@@ -76,7 +75,7 @@ impl ResentRelease {
             answer = work => answer,
             never = self.renew(purchase, owner, &until) => match never {},
         };
-        purchase.at(Point::Releasing, "one hold, safe to send again").await;
+        purchase.at(Point::Releasing, Detail::OneHoldSafely).await;
         let (key, lease_ms) = (self.keys.order_lock(purchase.user), purchase.lease.as_millis());
         let release_key = format!("{{{key}}}:release:{}", Uuid::new_v4());
         let release = ScriptCall::new(&RELEASE).key(&key).key(release_key);
@@ -162,7 +161,7 @@ impl ResentRelease {
         if Instant::now() >= *until.borrow() {
             return Err(RungError::LockLost);
         }
-        purchase.at(Point::LastCheck, "it is").await;
+        purchase.at(Point::LastCheck, Detail::StillOwn).await;
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )

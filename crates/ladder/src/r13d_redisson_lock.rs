@@ -11,7 +11,7 @@
 use async_trait::async_trait;
 use sqlx::PgPool;
 
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Awaited, Design, Detail, Point, Purchase, Resources, RungError};
 use redisson_lock::{Guard, Lease, LockClient, LockOptions, Owner};
 use seckill::store::Keys;
 
@@ -44,21 +44,20 @@ impl RenewedLock {
         let guard = match lock.try_acquire().await? {
             Some(guard) => guard,
             None => {
-                purchase.at(Point::Missed, "it will hear of the release").await;
+                purchase.at(Point::Missed, Detail::WillHearRelease).await;
                 let turn = lock.acquire_within(purchase.patience);
-                match purchase.waiting("the release", turn).await? {
+                match purchase.waiting(Awaited::Release, turn).await? {
                     Some(guard) => guard,
                     None => return Ok(Answer::InProgress),
                 }
             }
         };
-        let lease_s = purchase.lease.as_secs_f64();
-        purchase.at(Point::Locked, format!("for {lease_s} s, renewed every third")).await;
+        purchase.at(Point::Locked, Detail::RenewedEveryThird(purchase.lease)).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
         }
         let answer = self.place(purchase, &guard).await;
-        purchase.at(Point::Releasing, "one hold, safe to send again").await;
+        purchase.at(Point::Releasing, Detail::OneHoldSafely).await;
         // What fails here is made good in the background, or by the end of the lease.
         let _ = guard.release().await;
         answer
@@ -80,7 +79,7 @@ impl RenewedLock {
         if guard.is_lost() {
             return Err(RungError::LockLost);
         }
-        purchase.at(Point::LastCheck, "it is").await;
+        purchase.at(Point::LastCheck, Detail::StillOwn).await;
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )

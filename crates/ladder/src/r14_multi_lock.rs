@@ -9,7 +9,7 @@
 use async_trait::async_trait;
 use sqlx::PgPool;
 
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Awaited, Design, Detail, Point, Purchase, Resources, RungError};
 use redisson_lock::{Lease, LockClient, LockOptions, MultiGuard, MultiLock, Owner};
 use seckill::store::Keys;
 
@@ -47,21 +47,20 @@ impl AllNodes {
         let guard = match lock.try_acquire().await? {
             Some(guard) => guard,
             None => {
-                purchase.at(Point::Missed, "it will hear of the release").await;
+                purchase.at(Point::Missed, Detail::WillHearRelease).await;
                 let turn = lock.acquire_within(purchase.patience);
-                match purchase.waiting("the release", turn).await? {
+                match purchase.waiting(Awaited::Release, turn).await? {
                     Some(guard) => guard,
                     None => return Ok(Answer::InProgress),
                 }
             }
         };
-        let lease_s = purchase.lease.as_secs_f64();
-        purchase.at(Point::Locked, format!("on all nodes, for {lease_s} s, renewed")).await;
+        purchase.at(Point::Locked, Detail::OnAllNodes(purchase.lease)).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, Box::pin(self.buy_as(&inner, owner)).await?).await;
         }
         let answer = self.place(purchase, &guard).await;
-        purchase.at(Point::Releasing, "on every node").await;
+        purchase.at(Point::Releasing, Detail::OnEveryNode).await;
         // What fails here is made good in the background, or by the end of the lease.
         let _ = guard.release().await;
         answer
@@ -83,7 +82,7 @@ impl AllNodes {
         if guard.is_lost() {
             return Err(RungError::LockLost);
         }
-        purchase.at(Point::LastCheck, "it is").await;
+        purchase.at(Point::LastCheck, Detail::StillOwn).await;
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )

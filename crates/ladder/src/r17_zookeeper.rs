@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, SessionState};
 
-use super::{Answer, Design, Point, Purchase, Resources, RungError};
+use super::{Answer, Awaited, Design, Detail, Point, Purchase, Resources, RungError};
 use seckill::store::Keys;
 
 /// A shorter session ends by itself on a busy machine.
@@ -53,7 +53,7 @@ impl Design for ZooKeeper {
             Ok(Err(error)) => Err(error),
             Err(_) => Ok(Answer::InProgress),
         };
-        purchase.at(Point::Releasing, "its place in the queue").await;
+        purchase.at(Point::Releasing, Detail::PlaceInQueue).await;
         // What fails here ends with the session.
         let _ = session.delete(&own, None).await;
         answer
@@ -73,17 +73,17 @@ async fn first_in(
         let Some(ahead) = places.iter().rev().find(|other| other.as_str() < place) else {
             return Ok(());
         };
-        purchase.at(Point::Missed, "it will watch who is ahead").await;
+        purchase.at(Point::Missed, Detail::WillWatchAhead).await;
         let (there, left) = session.check_and_watch_stat(&format!("{queue}/{ahead}")).await?;
         if there.is_some() {
-            purchase.waiting("the release", left.changed()).await;
+            purchase.waiting(Awaited::Release, left.changed()).await;
         }
     }
 }
 
 impl ZooKeeper {
     async fn buy_first(&self, purchase: &Purchase, session: &Client) -> Result<Answer, RungError> {
-        purchase.at(Point::Locked, "the first in the queue").await;
+        purchase.at(Point::Locked, Detail::FirstInQueue).await;
         if let Some(inner) = purchase.inner() {
             purchase.at(Point::InnerDone, self.buy(&inner).await?).await;
         }
@@ -106,7 +106,7 @@ impl ZooKeeper {
         if session.state() != SessionState::SyncConnected {
             return Err(RungError::LockLost);
         }
-        purchase.at(Point::LastCheck, "it is").await;
+        purchase.at(Point::LastCheck, Detail::StillOwn).await;
         let taken = sqlx::query(
             "update seckill_vouchers set stock = stock - 1 where voucher_id = $1 and stock > 0",
         )

@@ -15,7 +15,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::entry::{GROUP, OrderEntry};
-use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
+use super::{Answer, Awaited, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use redisson_lock::connection::Redis;
 
 /// An entry in the hands of somebody for so long is in nobody's.
@@ -128,7 +128,7 @@ async fn sell_voucher(
 impl Design for BatchedOutbox {
     async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         let wish = Wish { user: purchase.user.get(), voucher: purchase.voucher.get() };
-        Ok(purchase.waiting("its batch", self.batches.submit(wish)).await?)
+        Ok(purchase.waiting(Awaited::Batch, self.batches.submit(wish)).await?)
     }
 
     async fn start_consumer(&self) -> Result<(), RungError> {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use sqlx::PgPool;
 
 use super::queue_keys::QueueKeys;
-use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
+use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use redisson_lock::connection::Redis;
 use seckill::model::VoucherId;
 
@@ -52,7 +52,7 @@ impl Design for CachedStock {
     ) -> Result<WorkTurn, RungError> {
         let key = self.keys.stock(voucher);
         self.forget(&key).await?;
-        work.at(Point::CacheDeleted, &key).await;
+        work.at(Point::CacheDeleted, Detail::Nothing).await;
         self.add(voucher, more).await?;
         Ok(WorkTurn::Restocked)
     }

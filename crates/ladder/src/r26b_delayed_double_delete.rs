@@ -12,7 +12,7 @@ use sqlx::PgPool;
 use tokio::time::Instant;
 
 use super::queue_keys::QueueKeys;
-use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
+use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use redisson_lock::connection::Redis;
 use seckill::model::VoucherId;
 
@@ -61,9 +61,9 @@ impl Design for DelayedDoubleDelete {
     ) -> Result<WorkTurn, RungError> {
         let key = self.keys.stock(voucher);
         self.forget(&key).await?;
-        work.at(Point::CacheDeleted, &key).await;
+        work.at(Point::CacheDeleted, Detail::Nothing).await;
         self.add(voucher, more).await?;
-        work.at(Point::StockAdded, &key).await;
+        work.at(Point::StockAdded, Detail::Nothing).await;
         work.sleep_until(Instant::now() + DELAY).await;
         self.forget(&key).await?;
         Ok(WorkTurn::Restocked)

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use sqlx::PgPool;
 
 use super::queue_keys::QueueKeys;
-use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
+use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError, Work, WorkTurn};
 use redisson_lock::connection::Redis;
 use seckill::model::VoucherId;
 
@@ -59,7 +59,7 @@ impl Design for SoldOutForASecond {
     ) -> Result<WorkTurn, RungError> {
         self.add(voucher, more).await?;
         let key = self.keys.sold_out(voucher);
-        work.at(Point::StockAdded, &key).await;
+        work.at(Point::StockAdded, Detail::Nothing).await;
         // Only sooner than in a second.
         self.redis.query::<()>(redis::cmd("DEL").arg(key)).await?;
         Ok(WorkTurn::Restocked)

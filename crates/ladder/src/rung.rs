@@ -121,6 +121,8 @@ pub enum Capability {
     Majority,
     /// A whole purchase is one step: it is production code, which has no pause points, or a part of a batch.
     OneStep,
+    /// It locks the voucher's row while it reads it.
+    LockRow,
     /// Its stock is in several rows.
     Segments,
     /// A Redis answers buyers who come too late.
@@ -300,9 +302,10 @@ mod tests {
         match capability {
             Capability::CheckOwner | Capability::Reenter | Capability::Fence => in_redis,
             Capability::OneStep => in_redis || rung.can(Capability::Relay),
-            Capability::Segments | Capability::Cache | Capability::Retried => {
-                rung.lock == LockKind::NoLock
-            }
+            Capability::LockRow
+            | Capability::Segments
+            | Capability::Cache
+            | Capability::Retried => rung.lock == LockKind::NoLock,
             Capability::DeleteAgain => rung.can(Capability::Cache),
             Capability::Wait => {
                 let others = [LockKind::Database, LockKind::Mutex, LockKind::ZooKeeper];

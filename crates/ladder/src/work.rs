@@ -1,13 +1,12 @@
 //! What a rung does after the answer: its consumer, turn by turn, and what becomes of an order that has
 //! to be paid.
 
-use std::fmt::{self, Display};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Answer, Director, Point};
+use super::{Answer, Detail, Director, Point};
 
 /// What the payment gateway says: it has taken the money for an order.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,9 +27,9 @@ pub struct Work {
 
 impl Work {
     /// A pause point: nothing at all in a real rush.
-    pub async fn at(&self, point: Point, detail: impl Display) {
+    pub async fn at(&self, point: Point, detail: impl Into<Detail>) {
         if let Some(director) = &self.director {
-            director.at(point, detail.to_string()).await;
+            director.at(point, detail.into()).await;
         }
     }
 
@@ -72,26 +71,4 @@ pub enum WorkTurn {
     TooLate,
     /// More is on sale.
     Restocked,
-}
-
-impl Display for WorkTurn {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Idle => formatter.pad("finds nothing to do"),
-            Self::Settled(answer) => write!(formatter, "is done with it: {answer}"),
-            Self::PutAside => formatter.pad("puts it aside, among the dead letters"),
-            Self::Published => formatter.pad("is done with it: published, and marked as such"),
-            Self::FollowedUp => formatter.pad("is done with it: the payment is begun, a mail sent"),
-            Self::Cancelled => {
-                formatter.pad("is done with it: cancelled, its voucher on sale again")
-            }
-            Self::Outrun => formatter.pad("finds no unpaid order any more, and changes nothing"),
-            Self::Paid => formatter.pad("is done with it: the order is paid"),
-            Self::Revived => formatter.pad("is done with it: the order lives again, and is paid"),
-            Self::GivenBack => formatter.pad("is done with it: the money is to be given back"),
-            Self::Repeated => formatter.pad("knows this payment already"),
-            Self::Restocked => formatter.pad("is done with it: more is on sale"),
-            Self::TooLate => formatter.pad("comes too late; a line in a log says so"),
-        }
-    }
 }

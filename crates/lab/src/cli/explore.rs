@@ -18,6 +18,7 @@ use crate::{World, missing};
 use ladder::{RUNGS, Rung};
 use program::FAILED;
 use seckill::config::{ConfigError, StoreArgs};
+use seckill::http::Language;
 
 /// What stands in a rung's place for the lock itself.
 const LOCK: &str = "lock";
@@ -244,7 +245,7 @@ fn shortest(exploration: &Exploration, look: Look) -> Vec<String> {
         let Some(leaf) = exploration.shortest(*invariant) else { continue };
         let Setting { rung, from, nodes, .. } = &exploration.setting;
         lines.push(format!("  the shortest that breaks {invariant}: {}", leaf.schedule));
-        lines.extend(timeline(&leaf.timeline, look));
+        lines.extend(timeline(&leaf.timeline, look, Language::English));
         let schedule = &leaf.schedule;
         lines.push(look.aside(&format!(
             "  seckill lab replay {} --from {from} --nodes {nodes} --schedule '{schedule}'",

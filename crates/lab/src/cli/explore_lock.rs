@@ -11,6 +11,7 @@ use crate::report::counted;
 use crate::report::terminal::Look;
 use program::FAILED;
 use seckill::config::StoreArgs;
+use seckill::http::Language;
 
 /// Explores the lock, and says what came of it.
 pub(super) async fn run(
@@ -41,7 +42,7 @@ fn text(exploration: &LockExploration, look: Look) -> String {
     let mut lines = vec![exploration.sum()];
     for (invariant, found) in &exploration.broken {
         lines.push(format!("  the shortest that breaks {invariant}: {}", found.shortest));
-        lines.extend(timeline(&found.timeline, look));
+        lines.extend(timeline(&found.timeline, look, Language::English));
     }
     let unknown = exploration.unknown.iter();
     lines.extend(unknown.map(|it| format!("  came out otherwise the second time: {it}")));

@@ -18,6 +18,7 @@ use crate::{Observed, World};
 use ladder::{Tables, UnknownName};
 use program::{FAILED, check_writable, say, write_json};
 use seckill::config::{ConfigError, StoreArgs};
+use seckill::http::Language;
 
 /// What the database's isolation levels keep, and what they break, on PostgreSQL and MariaDB
 ///
@@ -163,7 +164,7 @@ async fn play(
 /// A cell with its timeline.
 fn told(cell: &IsolationCell, look: Look) -> String {
     let mut lines = vec![String::new(), format!("{}: {}", look.heading(&cell.name()), cell.story)];
-    lines.extend(timeline(&cell.timeline, look));
+    lines.extend(timeline(&cell.timeline, look, Language::English));
     let outcome = look.judged(Mark::from(cell.observed), cell.is_wrong(), &cell.outcome());
     lines.push(format!("  {} {outcome} ({} ms)", cell.promise, cell.elapsed_ms));
     lines.extend(cell.witness.as_deref().map(|witness| filled(witness, "    ", look)));

@@ -8,7 +8,8 @@ use super::session::{in_world, stdout_look};
 use crate::explore::{ExploreSchedule, InitialState, Leaf, Setting, not_explorable, play_schedule};
 use crate::report::terminal::{Look, filled};
 use crate::report::{Mark, counted};
-use crate::{Cell, TimelineLine, World, cells, course, replay, scenarios};
+use crate::told::InWords;
+use crate::{Cell, TimelineLine, World, cells, replay, scenarios};
 use ladder::{Rung, Scenario};
 use program::{FAILED, say};
 use seckill::config::{ConfigError, StoreArgs};
@@ -99,14 +100,12 @@ fn told_schedule(leaf: &Leaf, setting: &Setting, look: Look, language: Language)
     let words = ReplayWords::of(language);
     let title = look.heading(&format!("{}  {}", setting.rung.id, setting.from));
     let mut lines = vec![String::new(), format!("{title}: {}", leaf.schedule)];
-    let events: Vec<TimelineLine> =
-        leaf.timeline.iter().map(|line| line.in_language(language)).collect();
-    lines.extend(timeline(&events, look));
+    lines.extend(timeline(&leaf.timeline, look, language));
     match (&leaf.unknown, &leaf.broken[..]) {
         (Some(why), _) => lines.push(filled(&format!("{}{why}", words.unknown), "  ", look)),
         (None, []) => lines.push(format!("  {}", words.all_kept)),
         (None, broken) => lines.extend(broken.iter().map(|broken| {
-            let witness = course::event(&broken.witness, language);
+            let witness = broken.witness.in_words(language);
             filled(&format!("{} {}{witness}", broken.invariant, words.breaks), "  ", look)
         })),
     }
@@ -133,9 +132,7 @@ fn told(cell: &Cell, look: Look, language: Language) -> String {
     let words = ReplayWords::of(language);
     let (name, story) = cell.heading(language);
     let mut lines = vec![String::new(), format!("{}{}{story}", look.heading(&name), words.colon)];
-    let events: Vec<TimelineLine> =
-        cell.timeline.iter().map(|line| line.in_language(language)).collect();
-    lines.extend(timeline(&events, look));
+    lines.extend(timeline(&cell.timeline, look, language));
     let outcome = look.judged(Mark::from(cell), cell.is_wrong(), &cell.outcome_in(language));
     lines.push(format!("  {} {outcome} ({} ms)", cell.invariant, cell.elapsed_ms));
     lines.extend(cell.witness_in(language).map(|witness| filled(&witness, "    ", look)));
@@ -143,10 +140,17 @@ fn told(cell: &Cell, look: Look, language: Language) -> String {
 }
 
 /// A timeline, a line an event.
-pub(super) fn timeline(lines: &[TimelineLine], look: Look) -> impl Iterator<Item = String> {
+pub(super) fn timeline(
+    lines: &[TimelineLine],
+    look: Look,
+    language: Language,
+) -> impl Iterator<Item = String> {
     lines.iter().map(move |line| match &line.actor {
-        Some(actor) => format!("    {} {}", look.actor(&format!("{actor:<6}")), line.text),
-        None => look.aside(&format!("    {line}")),
+        Some(actor) => {
+            let event = line.event.in_words(language);
+            format!("    {} {event}", look.actor(&format!("{actor:<6}")))
+        }
+        None => look.aside(&format!("    {}", line.in_words(language))),
     })
 }
 

@@ -1,15 +1,12 @@
 //! The course in words, in both languages: `titles` of the rungs; `parts` of the ladder; `stories` of the scenarios,
-//! and the promises; `nudges` for players; `explored`, what every interleaving came to; `chinese_timeline`, the events of a timeline.
+//! and the promises; `nudges` for players; `explored`, what every interleaving came to.
 
-mod chinese_phrases;
-mod chinese_timeline;
 mod explored;
 mod nudges;
 mod parts;
 mod stories;
 mod titles;
 
-pub use chinese_timeline::event;
 pub use explored::{ExploredSchedule, ExploredSetting, explored};
 pub use nudges::nudge;
 pub use parts::{LadderPart, PARTS};

@@ -3,9 +3,8 @@
 use super::exploration::{Exploration, Leaf};
 use super::schedule::{CONSUMER, ExploreStep, TIME};
 use super::setting::{InitialState, Setting};
-use super::verdict::LOCKED_OUT_FOR_EVER;
-use crate::payments::{CANCELLED_THOUGH_PAID, PAID_TOO_LATE};
 use crate::report::{counted, counted_es};
+use crate::told::Witness;
 use ladder::{Invariant, LockKind, Rung, Scenario};
 
 /// Whether a schedule shows what a scenario shows; `None` where no schedule of two actors and one
@@ -20,7 +19,7 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
     let until_fault = leaf.schedule.0.iter().take_while(|step| Some(**step) != fault);
     let worked = until_fault.into_iter().any(|step| *step == ExploreStep::Go(CONSUMER));
     let unpaid = setting.from.has_unpaid_order();
-    let lost_as = |how| leaf.broken.iter().any(|broken| broken.witness.ends_with(how));
+    let shown = |is_it: fn(&Witness) -> bool| leaf.broken.iter().any(|it| is_it(&it.witness));
     let (invariant, happens) = match scenario {
         Scenario::LastOne => (Invariant::NoOversell, fault.is_none()),
         Scenario::Herd => (Invariant::NoUndersell, fault.is_none()),
@@ -41,7 +40,7 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
         Scenario::HolderDies => (Invariant::NoLockout, matches!(fault, Some(ExploreStep::Kill(_)))),
         // Between the key and its lease: after that the lock would have ended.
         Scenario::DiesBetween => {
-            let for_ever = leaf.broken.iter().any(|it| it.witness == LOCKED_OUT_FOR_EVER);
+            let for_ever = shown(|it| matches!(it, Witness::LockedOutForEver { .. }));
             (Invariant::NoLockout, matches!(fault, Some(ExploreStep::Kill(_))) && for_ever)
         }
         // What the process had in memory, and what its consumer had in hand.
@@ -54,8 +53,14 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
         Scenario::ForgottenTimer => {
             (Invariant::NoStuckStock, fault == Some(ExploreStep::Kill(TIME)))
         }
-        Scenario::PayAndExpire => (Invariant::NoLostPayment, lost_as(CANCELLED_THOUGH_PAID)),
-        Scenario::LatePayment => (Invariant::NoLostPayment, lost_as(PAID_TOO_LATE)),
+        Scenario::PayAndExpire => {
+            let cancelled = shown(|it| matches!(it, Witness::CancelledThoughPaid { .. }));
+            (Invariant::NoLostPayment, cancelled)
+        }
+        Scenario::LatePayment => {
+            let too_late = shown(|it| matches!(it, Witness::PaidTooLate { .. }));
+            (Invariant::NoLostPayment, too_late)
+        }
         _ => return None,
     };
     Some(happens && leaf.breaks(invariant))
@@ -167,7 +172,7 @@ mod tests {
             schedule: schedule.parse::<ExploreSchedule>().unwrap(),
             broken: vec![BrokenBySchedule {
                 invariant: Invariant::OnePerUser,
-                witness: "user 1 holds 2 orders".to_owned(),
+                witness: Witness::SeveralOrders { user: 1, count: 2 },
             }],
             unknown: None,
             timeline: Vec::new(),

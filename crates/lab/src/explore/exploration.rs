@@ -254,7 +254,7 @@ async fn play_twice(
             (Some(why), _) => why.clone(),
             (None, []) => "nothing was broken".to_owned(),
             (None, broken) => {
-                broken.iter().map(|it| it.witness.as_str()).collect::<Vec<_>>().join("; ")
+                broken.iter().map(|it| it.witness.to_string()).collect::<Vec<_>>().join("; ")
             }
         };
         let (one, other) = (what(&first), what(&second));

@@ -9,10 +9,11 @@ use super::run::ScheduleRunner;
 use super::runners::Runner;
 use super::schedule::ExploreStep;
 use super::setting::LEASE_OF_THE_PAUSED;
-use super::verdict::{BrokenBySchedule, LOCKED_OUT_FOR_EVER, is_served, judge_schedule};
+use super::verdict::{BrokenBySchedule, judge_schedule};
 use super::walk::default_choice;
 use crate::leases::{LeaseEnd, tell_waiters};
-use crate::scheduler::{ActorPlan, ActorState, PATIENCE};
+use crate::scheduler::{ActorState, PATIENCE};
+use crate::told::Event;
 use ladder::{Invariant, LockKind};
 use redisson_lock::connection::Redis;
 
@@ -33,7 +34,7 @@ impl ScheduleRunner<'_> {
         for redis in &self.redis {
             until_lease_ended(redis, &key).await?;
         }
-        self.driver.scheduler.say("the lease ends");
+        self.driver.scheduler.say(Event::LeaseEnds);
         Ok(())
     }
 
@@ -47,7 +48,7 @@ impl ScheduleRunner<'_> {
             until_lease_ended(redis, &key).await?;
         }
         ensure!(ended > 0, "there is no lock whose lease could end");
-        self.driver.scheduler.say("the lease ends, as if its time had passed");
+        self.driver.scheduler.say(Event::LeaseEndsAsInTime);
         Ok(())
     }
 
@@ -84,25 +85,16 @@ impl ScheduleRunner<'_> {
         Ok(broken)
     }
 
-    /// The user comes again, for another voucher: also where somebody was served, a lock may be left.
     pub(super) async fn locked_out(
         &mut self,
         never_ends: bool,
     ) -> anyhow::Result<Option<BrokenBySchedule>> {
-        let voucher = self.driver.scheduler.voucher(1).await?;
         let survivor = self.driver.those(|state| state != ActorState::Killed).next();
         let node = self.driver.node(survivor.context("no process is left")?);
-        let mut again = ActorPlan::new(self.setting.from.user(0), voucher);
-        again.patience = PATIENCE / 10;
-        let again = self.driver.scheduler.enter("again", node, again).await?;
-        self.driver.scheduler.finish_all(&[again]).await?;
-        if is_served(self.driver.scheduler.answer(again)) {
-            return Ok(None);
-        }
-        let after_its_end = "user 1 is locked out though the lease has ended";
-        let witness = if never_ends { LOCKED_OUT_FOR_EVER } else { after_its_end };
-        let witness = witness.to_owned();
-        Ok(Some(BrokenBySchedule { invariant: Invariant::NoLockout, witness }))
+        let user = self.setting.from.user(0);
+        let witness = self.driver.scheduler.locked_out("again", node, user, never_ends).await?;
+        let invariant = Invariant::NoLockout;
+        Ok(witness.map(|witness| BrokenBySchedule { invariant, witness }))
     }
 
     /// Ends the leases of a holder that was killed, as time would: nobody renews them. Returns whether
@@ -124,7 +116,7 @@ impl ScheduleRunner<'_> {
         let key = self.driver.scheduler.lock_key(user)?;
         for redis in &self.redis {
             if redis.query::<i64>(redis::cmd("PTTL").arg(&key)).await? == -1 {
-                self.driver.scheduler.say("the lock has no lease: it never ends");
+                self.driver.scheduler.say(Event::NoLease);
                 return Ok(true);
             }
         }

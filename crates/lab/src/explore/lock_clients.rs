@@ -12,6 +12,7 @@ use super::runners::{Runner, play_prefix};
 use super::schedule::{ACTOR_NAMES, ExploreSchedule, ExploreStep};
 use super::walk::Branch;
 use crate::timeline::TimelineLine;
+use crate::told::Event;
 use ladder::named;
 use redisson_lock::connection::{Redis, SubscriberSink, SubscriberStream};
 use redisson_lock::{LockClient, LockOptions, Owner, ScriptClaim};
@@ -164,8 +165,8 @@ impl LockRunner {
         Ok(())
     }
 
-    fn say(&mut self, nth: usize, text: impl Into<String>) {
-        self.timeline.push(TimelineLine::of(ACTOR_NAMES[nth], text));
+    fn say(&mut self, nth: usize, event: impl Into<Event>) {
+        self.timeline.push(TimelineLine::of(ACTOR_NAMES[nth], event));
     }
 
     async fn act(&mut self, nth: usize) -> anyhow::Result<()> {

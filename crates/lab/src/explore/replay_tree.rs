@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use super::exploration::{Leaf, MAX_REPLAYED};
 use super::verdict::BrokenBySchedule;
-use crate::report::html::kind_of_event;
 use crate::timeline::TimelineLine;
 
 /// An event, and how it looks.
@@ -85,7 +84,7 @@ impl ReplayTree {
         if self.lines.is_empty() {
             let recorded = lines
                 .iter()
-                .map(|line| RecordedLine { line: line.clone(), kind: kind_of_event(&line.text) });
+                .map(|line| RecordedLine { line: line.clone(), kind: line.event.class() });
             self.lines = recorded.collect();
         }
     }
@@ -114,7 +113,7 @@ mod tests {
         let first = tree.as_ref().map(|tree| &tree.next[0]);
         let next = first.map_or(&[][..], |first| &first.next[..]);
         let told = |node: &ReplayTree| -> Vec<String> {
-            node.lines.iter().map(|recorded| recorded.line.text.clone()).collect()
+            node.lines.iter().map(|recorded| recorded.line.event.to_string()).collect()
         };
         assert_eq!(tree.as_ref().map(told), Some(vec!["sale".to_owned()]));
         assert_eq!(first.map(told), Some(vec!["a".to_owned()]));

@@ -13,8 +13,9 @@ use super::walk::Branch;
 use crate::consumer_steps::CONSUMERS_NODE;
 use crate::driver::ScheduleDriver;
 use crate::lock_servers::LockServers;
-use crate::scheduler::{ActorPlan, ActorState, NodeIndex, Scheduler, Stop};
+use crate::scheduler::{ActorPlan, ActorRecord, ActorState, NodeIndex, Scheduler};
 use crate::timeline::TimelineLine;
+use crate::told::{Event, Several, Witness};
 use crate::world::World;
 use ladder::{Invariant, LeaseKind, LockKind};
 use redisson_lock::connection::Redis;
@@ -77,7 +78,7 @@ impl<'w> ScheduleRunner<'w> {
         let played = self.play_from_the_beginning(prefix, &mut branches).await;
         let timeline = self.driver.scheduler.take_timeline();
         let (broken, unknown) = match played {
-            Ok(broken) => (broken, self.failure()),
+            Ok(broken) => (broken, self.failure().map(|witness| witness.to_string())),
             Err(error) => {
                 self.start_anew().await?;
                 (Vec::new(), Some(format!("{error:#}")))
@@ -139,8 +140,8 @@ impl<'w> ScheduleRunner<'w> {
         play_prefix(self, prefix, branches).await?;
         let broken = self.judge_at_the_end(voucher).await?;
         for found in &broken {
-            let text = format!("so {} is broken: {}", found.invariant, found.witness);
-            self.driver.scheduler.say(text);
+            let BrokenBySchedule { invariant, witness } = found.clone();
+            self.driver.scheduler.say(Event::Broken { invariant, witness });
         }
         Ok(broken)
     }
@@ -203,23 +204,18 @@ impl<'w> ScheduleRunner<'w> {
     /// Everybody that is left waits.
     pub(super) fn deadlocked(&self) -> Option<BrokenBySchedule> {
         let left = self.driver.those(|state| !state.is_over());
-        let waits: Vec<&str> = left.map(|nth| self.driver.record(nth).name).collect();
-        (!waits.is_empty()).then(|| BrokenBySchedule {
+        let waits: Vec<&'static str> = left.map(|nth| self.driver.record(nth).name).collect();
+        (!waits.is_empty()).then_some(BrokenBySchedule {
             invariant: Invariant::NoSelfDeadlock,
-            witness: format!("{} waits, and nobody can go on", waits.join(" and ")),
+            witness: Witness::NobodyGoesOn { actors: Several::Both(waits) },
         })
     }
 
     /// Why somebody came to no answer. An actor that was stopped past its session may, and a payment.
-    fn failure(&self) -> Option<String> {
+    fn failure(&self) -> Option<Witness> {
         let others = (0..self.driver.count()).filter(|nth| !self.lost_session(*nth));
         let records = others.map(|nth| self.driver.record(nth)).filter(|record| !record.may_fail);
-        records.into_iter().find_map(|record| match &record.answer {
-            Some(Stop::Failed(error)) => {
-                Some(format!("{} came to no answer: {error}", record.name))
-            }
-            _ => None,
-        })
+        records.into_iter().find_map(ActorRecord::failure)
     }
 }
 

@@ -1,8 +1,6 @@
 //! What the page asks for. Not in the OpenAPI document, which describes the production API: a build
 //! without the lab has none of this.
 
-use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -14,8 +12,8 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::player::{Opened, PlayedState, Player, PlayerError};
-use crate::course;
-use crate::session::{PlanOfSession, Schedule, ScheduleStep};
+use crate::session::{NoSchedule, PlanOfSession, Schedule, ScheduleStep};
+use crate::told::{InWords, words};
 use ladder::{self, Rung};
 use seckill::http::body::JsonBody;
 use seckill::http::problem::Code;
@@ -67,25 +65,22 @@ pub(super) async fn open(
     State(player): State<Player>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<OpenBody>,
-) -> Result<Response, ApiError> {
-    let rung = known(&body.rung).ok_or_else(|| invalid_rung(&body.rung))?;
+) -> Result<Response, PageRefusal> {
+    let rung = known(&body.rung).ok_or_else(|| no_rung(&body.rung))?;
     let schedule = body.schedule.parse::<Schedule>();
-    let schedule = schedule.map_err(|error| ApiError::invalid(error.to_string()))?;
+    let schedule = schedule.map_err(|error| PageRefusal::NoSchedule { error })?;
     for (name, value) in [("users", body.users), ("processes", body.processes)] {
         if !(1..=2).contains(&value) {
-            return Err(ApiError::invalid(format!("{name} must be 1 or 2, not {value}")));
+            return Err(PageRefusal::OneOrTwo { name, value });
         }
     }
     if !(0..=MAX_STOCK).contains(&body.stock) {
-        let stock = body.stock;
-        return Err(ApiError::invalid(format!("stock must be 0 to {MAX_STOCK}, not {stock}")));
+        return Err(PageRefusal::Stock { most: MAX_STOCK, stock: body.stock });
     }
     let OpenBody { users, processes, stock, .. } = body;
     let plan = PlanOfSession { rung, users, processes, stock };
     let session = match body.session {
-        Some(session) => {
-            session.parse().map_err(|_| ApiError::invalid("session must be a UUID"))?
-        }
+        Some(session) => session.parse().map_err(|_| PageRefusal::NoUuid)?,
         None => Uuid::new_v4(),
     };
     Ok(match player.open(session, plan, schedule).await? {
@@ -99,27 +94,27 @@ pub(super) async fn open(
 }
 
 /// What is said in it, in the language of the request.
-fn told_in(headers: &HeaderMap, mut played: PlayedState) -> PlayedState {
+fn told_in(headers: &HeaderMap, played: PlayedState) -> PlayedState<String> {
     let language = Language::preferred(headers);
-    let frames = played.frames.iter_mut().flat_map(|frame| &mut frame.broken);
-    let witnesses = frames.chain(&mut played.state.broken).map(|broken| &mut broken.witness);
-    let events = played.state.timeline.iter_mut().map(|event| &mut event.text);
-    for said in witnesses.chain(events).chain(&mut played.refused) {
-        if let Cow::Owned(translated) = course::event(said, language) {
-            *said = translated;
-        }
+    let PlayedState { session, refused, mut frames, mut state } = played;
+    for broken in frames.iter_mut().flat_map(|frame| &mut frame.broken).chain(&mut state.broken) {
+        broken.witness = broken.witness.in_words(language).into();
     }
-    played
+    for event in &mut state.timeline {
+        event.text = event.text.in_words(language).into();
+    }
+    let refused = refused.map(|refusal| refusal.in_words(language));
+    PlayedState { session, refused, frames, state }
 }
 
 /// Says in the language of the request why it is refused.
 pub(super) async fn refuse_in_language(request: Request, next: Next) -> Response {
     let language = Language::preferred(request.headers());
     let response = next.run(request).await;
-    let Some(refused) = response.extensions().get::<Arc<ApiError>>() else { return response };
-    let said = refused.detail.as_deref().map(|detail| course::event(detail, language));
-    let Some(Cow::Owned(translated)) = said else { return response };
-    ApiError::clone(refused).detail(translated).into_response()
+    match response.extensions().get::<PageRefusal>() {
+        Some(refusal) => refusal.problem(language).into_response(),
+        None => response,
+    }
 }
 
 /// Takes a step.
@@ -128,10 +123,10 @@ pub(super) async fn step(
     Path(session): Path<String>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<StepBody>,
-) -> Result<Json<PlayedState>, ApiError> {
+) -> Result<Json<PlayedState<String>>, PageRefusal> {
     let session = named(&session)?;
     let step = ScheduleStep::ALL.into_iter().find(|step| step.letter().to_string() == body.actor);
-    let step = step.ok_or_else(|| ApiError::invalid("actor must be A, B, C, L or K"))?;
+    let step = step.ok_or(PageRefusal::NoActor)?;
     Ok(Json(told_in(&headers, player.step(session, step).await?)))
 }
 
@@ -140,7 +135,7 @@ pub(super) async fn find(
     State(player): State<Player>,
     Path(session): Path<String>,
     headers: HeaderMap,
-) -> Result<Json<PlayedState>, ApiError> {
+) -> Result<Json<PlayedState<String>>, PageRefusal> {
     Ok(Json(told_in(&headers, player.look(named(&session)?).await?)))
 }
 
@@ -148,7 +143,7 @@ pub(super) async fn find(
 pub(super) async fn end(
     State(player): State<Player>,
     Path(session): Path<String>,
-) -> Result<StatusCode, ApiError> {
+) -> Result<StatusCode, PageRefusal> {
     player.end(named(&session)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -157,51 +152,57 @@ pub(super) fn known(name: &str) -> Option<&'static Rung> {
     ladder::find(name).ok()
 }
 
-fn invalid_rung(name: &str) -> ApiError {
+fn no_rung(name: &str) -> PageRefusal {
     let name: String = name.chars().take(64).collect();
-    ApiError::invalid(format!("there is no rung {name:?}; GET /lab shows all of them"))
+    PageRefusal::NoRung { name: format!("{name:?}") }
 }
 
 fn named(session: &str) -> Result<Uuid, PlayerError> {
     session.parse().map_err(|_| PlayerError::NoSession)
 }
 
-impl From<PlayerError> for ApiError {
-    fn from(error: PlayerError) -> Self {
-        let detail = error.to_string();
-        match error {
-            PlayerError::Full { .. } => Self::unavailable().retry_after(FULL).detail(detail),
-            PlayerError::NoSession => Self::new(Code::NotFound).detail(detail),
-            PlayerError::Refused(_) => Self::invalid(detail),
-            // What is not installed will not be there in a second.
-            PlayerError::Failed(_) | PlayerError::NotInstalled(_) => {
-                Self::unavailable().retry_after(FAILED).detail(detail)
-            }
-            PlayerError::Overloaded => Self::unavailable().detail(detail),
-        }
+words! {
+    /// Why a request is refused.
+    pub(super) PageRefusal {
+        NoRung { name: String } => "there is no rung {name}; GET /lab shows all of them", "没有 {name} 这一级；GET /lab 列出所有的级";
+        NoSchedule { error: NoSchedule } => "{error}", "{error}";
+        OneOrTwo { name: &'static str, value: u8 } => "{name} must be 1 or 2, not {value}", "{name} 必须是 1 或 2，不能是 {value}";
+        Stock { most: i32, stock: i32 } => "stock must be 0 to {most}, not {stock}", "stock 必须是 0 到 {most}，不能是 {stock}";
+        NoUuid => "session must be a UUID", "session 必须是 UUID";
+        NoActor => "actor must be A, B, C, L or K", "actor 必须是 A、B、C、L 或 K";
+        Player { error: PlayerError } => "{error}", "{error}";
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::player::failed;
-    use super::*;
+impl From<PlayerError> for PageRefusal {
+    fn from(error: PlayerError) -> Self {
+        Self::Player { error }
+    }
+}
 
-    #[test]
-    fn whatever_the_player_refuses_is_said_in_chinese_too() {
-        let errors = [
-            PlayerError::Full { seats: 4, waiting: 16 },
-            PlayerError::NoSession,
-            failed(&anyhow::anyhow!("a cause")),
-            PlayerError::Overloaded,
-        ];
-        let said = errors.map(|error| error.to_string());
-        let missing = "ZooKeeper is not installed: run scripts/setup.sh lab, or apt-get install it";
-        let schedule = "AXB".parse::<Schedule>().err().map(|error| error.to_string());
-        let also = [Some(missing.to_owned()), schedule, invalid_rung("r99").detail];
-        for text in said.into_iter().chain(also.into_iter().flatten()) {
-            let translated = course::event(&text, Language::Chinese);
-            assert!(matches!(translated, Cow::Owned(_)), "{text}");
+impl PageRefusal {
+    fn problem(&self, language: Language) -> ApiError {
+        let detail = self.in_words(language);
+        let Self::Player { error } = self else { return ApiError::invalid(detail) };
+        match error {
+            PlayerError::Full { .. } => ApiError::unavailable().retry_after(FULL),
+            PlayerError::NoSession => ApiError::new(Code::NotFound),
+            PlayerError::Refused { .. } => return ApiError::invalid(detail),
+            // What is not installed will not be there in a second.
+            PlayerError::Failed | PlayerError::NotInstalled { .. } => {
+                ApiError::unavailable().retry_after(FAILED)
+            }
+            PlayerError::Overloaded => ApiError::unavailable(),
         }
+        .detail(detail)
+    }
+}
+
+/// In English; `refuse_in_language` says it anew where the request wants it otherwise.
+impl IntoResponse for PageRefusal {
+    fn into_response(self) -> Response {
+        let mut response = self.problem(Language::English).into_response();
+        response.extensions_mut().insert(self);
+        response
     }
 }

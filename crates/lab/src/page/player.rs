@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::seats::SeatsLoop;
-use crate::missing;
 use crate::session::{PlanOfSession, Schedule, ScheduleStep, SessionState, StepError, StepRefusal};
+use crate::told::{NotInstalled, words};
 
 /// Requests that may wait for those under way; one more is refused.
 pub(super) const REQUESTS: usize = 64;
@@ -55,13 +55,13 @@ impl PlayerOptions {
     }
 }
 
-/// What a session shows, and how it is called.
+/// What a session shows, and how it is called. For a client the refusal is in its language.
 #[derive(Debug, Clone, Serialize)]
-pub struct PlayedState {
+pub struct PlayedState<Refusal = StepRefusal> {
     /// Its name, which only the client that opened it knows.
     pub session: String,
     /// The step at which a schedule could not go on, and why.
-    pub refused: Option<String>,
+    pub refused: Option<Refusal>,
     /// What there was to see before each step of the schedule, where it was opened.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub frames: Vec<SessionState>,
@@ -88,32 +88,17 @@ pub enum Opened {
     Waits(QueuePlace),
 }
 
-/// Why there is nothing to show.
-#[derive(Debug, thiserror::Error)]
-pub enum PlayerError {
-    /// All places are taken, and so is every place in the queue.
-    #[error("{seats} people play, and {waiting} wait: no more can wait now")]
-    Full {
-        /// Sessions that are played.
-        seats: usize,
-        /// How many wait.
-        waiting: usize,
-    },
-    /// It has ended, or somebody else has taken over, or it never was.
-    #[error("this session has ended, or somebody else has its place: begin another one")]
-    NoSession,
-    /// The step makes no sense now.
-    #[error(transparent)]
-    Refused(#[from] StepRefusal),
-    /// A server or a process is gone, or cannot be had.
-    #[error("{0}")]
-    Failed(String),
-    /// A rung needs what this machine does not have.
-    #[error("{0}")]
-    NotInstalled(String),
-    /// Too many ask at once, or the program ends.
-    #[error("too many requests wait for a step, or the player has ended")]
-    Overloaded,
+words! {
+    /// Why there is nothing to show: all places are taken, to play and to wait; the session has ended, or its server
+    /// or process is gone; the step makes no sense now; this machine lacks something; too many ask at once.
+    pub PlayerError {
+        Full { seats: usize, waiting: usize } => "{seats} people play, and {waiting} wait: no more can wait now", "{seats} 人在玩，{waiting} 人在排队：现在不能再排了";
+        NoSession => "this session has ended, or somebody else has its place: begin another one", "这次会话已经结束，或者位置让给了别人：请重新开始";
+        Refused { refusal: StepRefusal } => "{refusal}", "{refusal}";
+        Failed => "the session has failed: begin another one", "这次会话失败了：请重新开始";
+        NotInstalled { missing: NotInstalled } => "{missing}", "{missing}";
+        Overloaded => "too many requests wait for a step, or the player has ended", "等待的请求太多，或者服务正在停止";
+    }
 }
 
 pub(super) enum Action {
@@ -245,7 +230,7 @@ impl PlayerThread {
 impl From<StepError> for PlayerError {
     fn from(error: StepError) -> Self {
         match error {
-            StepError::Refused(refusal) => refusal.into(),
+            StepError::Refused(refusal) => Self::Refused { refusal },
             StepError::Failed(error) => failed(&error),
         }
     }
@@ -253,9 +238,9 @@ impl From<StepError> for PlayerError {
 
 /// What is not installed is said; anything else is for the log.
 pub(super) fn failed(error: &anyhow::Error) -> PlayerError {
-    if let Some(how) = missing(error) {
-        return PlayerError::NotInstalled(how);
+    if let Some(missing) = NotInstalled::of(error) {
+        return PlayerError::NotInstalled { missing };
     }
     tracing::warn!("a session of the lab has failed: {error:#}");
-    PlayerError::Failed("the session has failed: begin another one".to_owned())
+    PlayerError::Failed
 }

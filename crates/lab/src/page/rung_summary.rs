@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::course::{self, LadderPart};
 use crate::session::{self, LESSONS, Lesson};
-use ladder::{self, Invariant, LeaseKind, LockKind, RUNGS, Rung};
+use ladder::{self, Capability, Invariant, LeaseKind, LockKind, RUNGS, Rung};
 use seckill::http::Language;
 
 /// A rung in the picker.
@@ -63,7 +63,7 @@ fn summary(rung: &'static Rung, language: Language) -> RungSummary {
         breaks_when: course::breaks_when(rung, language),
         claims: rung.claims,
         lock: match rung.lock {
-            LockKind::NoLock if rung.source.contains(" for update\"") => "row",
+            LockKind::NoLock if rung.can(Capability::LockRow) => "row",
             LockKind::NoLock => "none",
             LockKind::Database => "database",
             LockKind::Mutex => "mutex",

@@ -226,9 +226,9 @@ impl SeatTask {
         let has_failed = loop {
             let PlayerRequest { session, action, answer } = request;
             let answered = self.answer(world, &mut current, session, action).await;
-            let has_failed = matches!(answered, Err(PlayerError::Failed(_)));
+            let has_failed = matches!(answered, Err(PlayerError::Failed));
             let is_over =
-                matches!(answered, Ok(Outcome::Ended) | Err(PlayerError::NotInstalled(_)));
+                matches!(answered, Ok(Outcome::Ended) | Err(PlayerError::NotInstalled { .. }));
             let ends = has_failed || is_over;
             self.life.used.set(Instant::now());
             self.life.is_busy.set(false);
@@ -312,7 +312,6 @@ async fn open<'a>(
     };
     let played = session.play_with_frames(&schedule).await;
     let (frames, refused) = played.map_err(|error| failed(&error))?;
-    let refused = refused.map(|refusal| refusal.to_string());
     Ok(PlayedState { frames, refused, ..show(session, id).await? })
 }
 

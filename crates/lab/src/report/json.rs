@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use super::{Environment, LabReport};
 use crate::{Cell, RushOptions, RushReport};
 use ladder::Scenario;
+use seckill::http::Language;
 
 #[derive(Serialize)]
 struct Json<'a> {
@@ -13,11 +14,11 @@ struct Json<'a> {
     cells: Vec<&'a Cell>,
     rushes: &'a [RushReport],
     /// The rushes that came to no end.
-    rushes_unknown: Vec<Without<'a>>,
+    rushes_unknown: Vec<Without>,
     /// What this machine lacks something for: cells, and rushes, which have no scenario.
-    skipped: Vec<Without<'a>>,
+    skipped: Vec<Without>,
     /// The cells that make no sense.
-    absent: Vec<Without<'a>>,
+    absent: Vec<Without>,
     crowd: Crowd,
     environment: &'a Environment,
 }
@@ -31,11 +32,11 @@ struct Crowd {
 
 /// Something of which nothing is known, and why.
 #[derive(Serialize)]
-struct Without<'a> {
+struct Without {
     rung: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     scenario: Option<Scenario>,
-    reason: &'a str,
+    reason: String,
 }
 
 impl Serialize for LabReport {
@@ -45,16 +46,19 @@ impl Serialize for LabReport {
         let skipped = skipped.into_iter().map(|cell| Without {
             rung: cell.rung,
             scenario: Some(cell.scenario),
-            reason: cell.witness.as_deref().unwrap_or_default(),
+            reason: cell.witness_in(Language::English).unwrap_or_default(),
         });
         let no_rushes = |skipped: bool| {
             let rushes = self.no_rushes.iter().filter(move |rush| rush.skipped == skipped);
-            rushes.map(|rush| Without { rung: rush.rung, scenario: None, reason: &rush.reason })
+            rushes.map(|rush| {
+                let reason = rush.reason.clone();
+                Without { rung: rush.rung, scenario: None, reason }
+            })
         };
         let absent = self.absent().map(|(rung, scenario, reason)| Without {
             rung: rung.id,
             scenario: Some(scenario),
-            reason,
+            reason: reason.to_owned(),
         });
         let RushOptions { users, stock, .. } = self.crowd;
         let json = Json {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{LabReport, Mark, NoRush};
+use crate::told::InWords;
 use crate::{Cell, LabClaim, RushReport, course};
 use ladder::Rung;
 use seckill::http::Language;
@@ -54,12 +55,12 @@ impl Cell {
 
     /// What the verdict rests on, in either language.
     pub fn witness_in(&self, language: Language) -> Option<String> {
-        self.witness.as_deref().map(|witness| course::event(witness, language).into_owned())
+        self.witness.as_ref().map(|witness| witness.in_words(language))
     }
 
     /// "r03_version_cas, herd: holds no_undersell, NOT as claimed".
     fn in_full(&self) -> String {
-        let witness = self.witness.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+        let witness = self.witness.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         format!("{} {}: {} {}{witness}", self.rung, self.scenario, self.invariant, self.outcome())
     }
 }
@@ -119,15 +120,16 @@ impl LabReport {
     }
 
     /// What was skipped, by the sentence that says how to get what is missing.
-    pub fn skipped(&self) -> Vec<(&str, Vec<String>)> {
-        let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    pub fn skipped(&self) -> Vec<(String, Vec<String>)> {
+        let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for cell in self.cells.iter().filter(|cell| cell.is_skipped()) {
-            let reason = cell.witness.as_deref().unwrap_or("no reason was given");
+            let reason = cell.witness_in(Language::English);
+            let reason = reason.unwrap_or_else(|| "no reason was given".to_owned());
             let name = format!("{} {}", cell.rung, cell.scenario);
             by_reason.entry(reason).or_default().push(name);
         }
         for NoRush { rung, reason, .. } in self.no_rushes.iter().filter(|rush| rush.skipped) {
-            by_reason.entry(reason).or_default().push(format!("{rung} rush"));
+            by_reason.entry(reason.clone()).or_default().push(format!("{rung} rush"));
         }
         by_reason.into_iter().collect()
     }

@@ -5,6 +5,7 @@ use anyhow::bail;
 use crate::Scheduler;
 use crate::protocol::NodeRequest;
 use crate::scheduler::{Actor, ActorPlan, ActorRecord, NodeIndex};
+use crate::told::Event;
 use ladder::{Capability, Point, QueueKeys, Rung, Scenario};
 use redisson_lock::connection::Redis;
 
@@ -65,7 +66,7 @@ async fn operator(
 ) -> anyhow::Result<Actor> {
     const NAME: &str = "O";
     scheduler.nodes[node.0].order(&NodeRequest::Restock(NAME.to_owned(), voucher, 1)).await?;
-    scheduler.note(NAME, "an operator wants to put one more on sale");
+    scheduler.note(NAME, Event::WantsToRestock);
     Ok(scheduler.record(ActorRecord::new(NAME, node.0)))
 }
 
@@ -78,6 +79,6 @@ async fn cached_entries_expire(scheduler: &mut Scheduler<'_>, voucher: i64) -> a
             redis.query::<()>(redis::cmd("DEL").arg(&key)).await?;
         }
     }
-    scheduler.say("a minute passes");
+    scheduler.say(Event::MinutePasses);
     Ok(())
 }

@@ -5,6 +5,7 @@ use url::Url;
 
 use crate::Scheduler;
 use crate::scheduler::{NodeIndex, Stop};
+use crate::told::{Event, Witness};
 use faults::{Fault, Proxy};
 use ladder::{Answer, Capability, Point, WorkTurn};
 
@@ -54,15 +55,15 @@ async fn voucher_is_given_back(
     second: NodeIndex,
 ) -> anyhow::Result<()> {
     let third = gives_up(scheduler, second).await?;
-    scheduler.say("A's order has failed; its user comes again, as C");
+    scheduler.say(Event::OrderFailed { actor: "A", again: "C" });
     let again = scheduler.buys("C", third, 0).await?;
     let answer = scheduler.answer(again);
     if answer != Some(&Stop::Done(Answer::Accepted)) {
-        scheduler.broken("A's voucher was given back, and its user did not get it");
+        scheduler.broken(Witness::GivenBackToNobody { buyer: "A" });
     }
     let late = scheduler.buys("D", third, 2).await?;
     if scheduler.answer(late) != Some(&Stop::Done(Answer::SoldOut)) {
-        scheduler.broken("A's voucher was given back twice");
+        scheduler.broken(Witness::GivenBackTwice { buyer: "A" });
     }
     Ok(())
 }
@@ -107,7 +108,9 @@ async fn dies_before_ack_again(
     let (third, stop) = dies_again(scheduler, second, Point::Acknowledging).await?;
     match stop {
         Stop::Worked(WorkTurn::Settled(Answer::Ordered(_))) => {}
-        other => scheduler.broken(format!("A has an order, and its entry came to {other:?}")),
+        other => {
+            scheduler.broken(Witness::OtherEnd { buyer: "A", stop: format!("{other:?}") });
+        }
     }
     Ok(third)
 }
@@ -124,7 +127,7 @@ async fn fails_to_write(scheduler: &mut Scheduler<'_>, node: NodeIndex) -> anyho
     if ended != 1 {
         bail!("one connection was to be ended, and {ended} were");
     }
-    scheduler.say("the connection of this transaction is ended (pg_terminate_backend)");
+    scheduler.say(Event::ConnectionEnded);
     match scheduler.finish(turn).await? {
         Stop::Failed(_) => Ok(()),
         other => bail!("a commit without a connection came to {other:?}"),
@@ -140,7 +143,7 @@ pub(super) async fn connection_lost(scheduler: &mut Scheduler<'_>) -> anyhow::Re
     scheduler.buys("A", node, 0).await?;
     let turn = scheduler.works_to(node, Point::Committing).await?;
     network.break_by(Fault::LoseAnswer);
-    scheduler.say("the database will commit, and its answer be lost");
+    scheduler.say(Event::CommitUnheard);
     match scheduler.finish(turn).await? {
         Stop::Failed(_) => {}
         other => bail!("a commit without an answer came to {other:?}"),

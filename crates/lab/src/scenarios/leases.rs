@@ -5,6 +5,7 @@ use anyhow::bail;
 use crate::Scheduler;
 use crate::leases::LeaseEnd;
 use crate::scheduler::{ActorPlan, NodeIndex, Stop};
+use crate::told::{Event, Witness};
 use ladder::{Answer, Capability, LeaseKind, LockKind, Point};
 
 /// How far a second request gets: in, or to the lock's door.
@@ -30,14 +31,12 @@ async fn dies_at(scheduler: &mut Scheduler<'_>, points: &[Point]) -> anyhow::Res
     scheduler.kill(first).await?;
     if scheduler.rung.lock == LockKind::Database {
         scheduler.until_disconnected(first).await?;
-        scheduler.say("PostgreSQL ends the transaction of the dead process, and with it the lock");
+        scheduler.say(Event::DeadTransactionEnds);
     }
     let end = scheduler.lease_over(0).await?;
     scheduler.finish_all(&[b]).await?;
-    match scheduler.answer(b) {
-        Some(Stop::Done(Answer::Ordered(_) | Answer::AlreadyBought)) => {}
-        _ if end == LeaseEnd::Never => scheduler.broken("user 1 is locked out for ever"),
-        _ => scheduler.broken("user 1 is locked out though the lease has ended"),
+    if !scheduler.is_served(b) {
+        scheduler.broken(Witness::locked_out(1, end == LeaseEnd::Never));
     }
     Ok(())
 }
@@ -113,7 +112,7 @@ pub(super) async fn paused_holder(scheduler: &mut Scheduler<'_>) -> anyhow::Resu
         if scheduler.finish(b).await? != Stop::Waits {
             bail!("B did not wait for the transaction of a stopped process");
         }
-        scheduler.say("so B waits for as long as process 1 is stopped, and keeps a connection");
+        scheduler.say(Event::WaitsForStopped { actor: "B", process: first.number() });
         scheduler.resume(first)?;
         return scheduler.finish_all(&[a, b]).await;
     }

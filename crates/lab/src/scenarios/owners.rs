@@ -6,8 +6,9 @@ use tokio::time::timeout;
 
 use crate::Scheduler;
 use crate::scheduler::{ActorPlan, PATIENCE, Stop};
+use crate::told::{Event, Witness};
 use faults::{Fault, Proxy};
-use ladder::{Answer, LockKind, Point};
+use ladder::{LockKind, Point};
 
 /// The holder calls code that takes the same lock.
 pub(super) async fn nested(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
@@ -15,11 +16,11 @@ pub(super) async fn nested(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> 
     let node = scheduler.node().await?;
     let a = scheduler.enter("A", node, ActorPlan::new(0, wanted).and(on_the_way)).await?;
     if scheduler.finish(a).await? == Stop::Waits {
-        scheduler.broken("A waits for a lock that A itself holds");
+        scheduler.broken(Witness::WaitsForItself { buyer: "A" });
     } else if scheduler.orders(on_the_way).await? == 0 {
-        scheduler.broken("A is turned away by the lock that A itself holds");
+        scheduler.broken(Witness::RefusedByItself { buyer: "A" });
     } else if scheduler.orders(wanted).await? == 0 {
-        scheduler.broken("A cannot go on after the purchase made on the way");
+        scheduler.broken(Witness::StuckOnTheWay { buyer: "A" });
     }
     Ok(())
 }
@@ -48,16 +49,15 @@ pub(super) async fn lost_wakeup(scheduler: &mut Scheduler<'_>) -> anyhow::Result
         let held = proxies.iter().map(|proxy| Box::pin(proxy.until_held()));
         let held = timeout(PATIENCE, select_all(held)).await;
         held.context("B never asked to be told of the release")?;
-        scheduler.say("B has missed the lock, and its subscription is held up");
+        scheduler.say(Event::SubscriptionHeld { actor: "B" });
     }
     scheduler.finish(a).await?;
     for proxy in &proxies {
         proxy.break_by(Fault::None);
     }
     scheduler.finish_all(&[b]).await?;
-    match scheduler.answer(b) {
-        Some(Stop::Done(Answer::Ordered(_) | Answer::AlreadyBought)) => {}
-        _ => scheduler.broken("B slept through the release"),
+    if !scheduler.is_served(b) {
+        scheduler.broken(Witness::SleptThroughRelease { buyer: "B" });
     }
     Ok(())
 }

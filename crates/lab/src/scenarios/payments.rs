@@ -4,6 +4,7 @@ use anyhow::bail;
 
 use crate::Scheduler;
 use crate::scheduler::{NodeIndex, Stop};
+use crate::told::Event;
 use ladder::{Answer, Capability, Point, Rung, Scenario};
 
 /// Where a payment handler has looked at the order, or has written and not committed.
@@ -106,7 +107,7 @@ async fn another_process_goes_on(
     voucher: i64,
 ) -> anyhow::Result<()> {
     let second = scheduler.node().await?;
-    scheduler.say("process 2 starts, and ends what it knows of");
+    scheduler.say(Event::StartedToExpire { process: second.number() });
     scheduler.expires_until_idle(second, voucher).await?;
     scheduler.buys("B", second, 1).await?;
     Ok(())

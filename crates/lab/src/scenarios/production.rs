@@ -10,7 +10,8 @@ use super::servers::replicated;
 use crate::Scheduler;
 use crate::lock_servers::LockServers;
 use crate::scheduler::{Actor, ActorPlan, NodeIndex, Stop};
-use ladder::{Answer, Scenario};
+use crate::told::{Event, Witness};
+use ladder::Scenario;
 
 /// The row of a voucher, locked by the lab.
 struct Row(Transaction<'static, Postgres>);
@@ -26,13 +27,13 @@ impl Row {
             .bind(voucher)
             .execute(&mut *transaction)
             .await?;
-        scheduler.say("the lab locks the voucher's row");
+        scheduler.say(Event::LabLocksRow);
         Ok(Self(transaction))
     }
 
     async fn let_go(self, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
         self.0.rollback().await?;
-        scheduler.say("the lab lets go of the row");
+        scheduler.say(Event::LabFreesRow);
         Ok(())
     }
 }
@@ -156,9 +157,8 @@ async fn holder_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     row.let_go(scheduler).await?;
     let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
     scheduler.finish_all(&[b]).await?;
-    match scheduler.answer(b) {
-        Some(Stop::Done(Answer::Ordered(_) | Answer::AlreadyBought)) => {}
-        _ => scheduler.broken("user 1 is locked out though the lease has ended"),
+    if !scheduler.is_served(b) {
+        scheduler.broken(Witness::locked_out(1, false));
     }
     Ok(())
 }
@@ -198,10 +198,10 @@ async fn forgotten(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow:
     let (row, a) = in_the_middle(scheduler, nodes[0], voucher).await?;
     if scenario == Scenario::Amnesia {
         scheduler.servers.nodes[0].restart_empty().await?;
-        scheduler.say("Redis 1 is restarted, and is empty");
+        scheduler.say(Event::RedisEmpty { redis: 1 });
     } else {
         scheduler.expire(0, 0).await?;
-        scheduler.say("the clock of Redis 1 leaps past the lease");
+        scheduler.say(Event::ClockLeaps { redis: 1 });
     }
     meet(scheduler, row, a, nodes[1], voucher).await
 }

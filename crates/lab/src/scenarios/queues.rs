@@ -6,7 +6,8 @@ use super::{failing_consumers, redis_losses};
 use crate::Scheduler;
 use crate::protocol::FEW_PLACES;
 use crate::scheduler::{NodeIndex, Stop};
-use ladder::{Capability, Point, QueueKeys, Rung, RungError, Scenario};
+use crate::told::{Event, FailedPart, Failure, Witness};
+use ladder::{Capability, Point, QueueKeys, Rung, Scenario};
 use redisson_lock::connection::Redis;
 
 /// One buyer for each place in a queue.
@@ -112,7 +113,7 @@ async fn fill(scheduler: &mut Scheduler<'_>, stock: usize) -> anyhow::Result<Nod
 async fn queue_full(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let node = fill(scheduler, FEW_PLACES + 1).await?;
     let last = scheduler.buys("F", node, 5).await?;
-    if scheduler.answer(last) == Some(&Stop::Failed(RungError::QueueFull.to_string())) {
+    if let Some(Stop::Failed(Failure { part: FailedPart::Queue, .. })) = scheduler.answer(last) {
         scheduler.may_fail(last);
     }
     scheduler.buys("G", node, 6).await?;
@@ -130,8 +131,8 @@ async fn stream_trimmed(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
 async fn full_queue_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let first = fill(scheduler, FEW_PLACES).await?;
     scheduler.kill(first).await?;
-    scheduler.node().await?;
-    scheduler.say("process 2 starts");
+    let second = scheduler.node().await?;
+    scheduler.say(Event::Started { process: second.number() });
     Ok(())
 }
 
@@ -143,7 +144,7 @@ async fn poison_entry(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let mut add = redis::cmd("XADD");
     add.arg(scheduler.stream()).arg("*").arg("order").arg("none");
     redis.query::<()>(&add).await?;
-    scheduler.say("an entry is in the stream that is no order");
+    scheduler.say(Event::NoOrderInStream);
     scheduler.buys("A", node, 0).await?;
     Ok(())
 }
@@ -156,7 +157,7 @@ async fn group_from_now(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let first = scheduler.start_node(&plan).await?;
     scheduler.buys("A", first, 0).await?;
     let second = scheduler.node().await?;
-    scheduler.say("the consumers are started, and make their group");
+    scheduler.say(Event::ConsumersStart);
     scheduler.buys("B", second, 1).await?;
     Ok(())
 }
@@ -173,7 +174,7 @@ async fn stock_reloaded(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let redis = Redis::new(&scheduler.servers.redis_urls[0])?;
     let key = QueueKeys::with_prefix(&scheduler.key_prefix).stock(voucher);
     redis.query::<()>(redis::cmd("SET").arg(key).arg(stock)).await?;
-    scheduler.say(format!("an operator loads the stock from the database into Redis: {stock}"));
+    scheduler.say(Event::StockLoaded { stock });
     scheduler.buys("B", node, 1).await?;
     Ok(())
 }
@@ -187,7 +188,7 @@ async fn published_twice(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     scheduler.kill(first).await?;
     scheduler.until_disconnected(first).await?;
     let second = scheduler.node().await?;
-    scheduler.say("process 2 starts");
+    scheduler.say(Event::Started { process: second.number() });
     scheduler.works_until_idle(second).await?;
     let (payments, mails): (i64, i64) = sqlx::query_as(
         "select (select count(*) from payments_begun where order_id = orders.id),
@@ -197,13 +198,13 @@ async fn published_twice(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     .bind(voucher)
     .fetch_one(&scheduler.database)
     .await?;
-    scheduler.say(format!("payments begun: {payments}; mails sent: {mails}"));
+    scheduler.say(Event::FollowedUp { payments, mails });
     // The two consumers that the story is about: one is idempotent, one is not.
     if mails != 2 {
         bail!("the mail was to be sent twice, and was sent {mails} times");
     }
     if payments != 1 {
-        scheduler.broken(format!("an order was paid for {payments} times"));
+        scheduler.broken(Witness::PaidForTwice { payments });
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use super::servers::replicated;
 use crate::Scheduler;
 use crate::lock_servers::LockServers;
 use crate::scheduler::NodeIndex;
+use crate::told::Event;
 use faults::RedisNode;
 use ladder::Capability;
 
@@ -15,12 +16,12 @@ pub(super) async fn restored(scheduler: &mut Scheduler<'_>, user: i64) -> anyhow
     scheduler.buys("A", first, 0).await?;
     scheduler.works_until_idle(first).await?;
     scheduler.servers.nodes[0].command::<()>(&["SAVE"]).await?;
-    scheduler.say("Redis writes a snapshot (SAVE)");
+    scheduler.say(Event::Snapshot);
     scheduler.buys("B", first, 1).await?;
     scheduler.works_until_idle(first).await?;
     scheduler.kill(first).await?;
     scheduler.servers.nodes[0].restart().await?;
-    scheduler.say("Redis is killed (SIGKILL), and started again from its snapshot");
+    scheduler.say(Event::FromSnapshot);
     let second = scheduler.node().await?;
     scheduler.buys("C", second, user).await?;
     Ok(())
@@ -46,13 +47,13 @@ pub(super) async fn redis_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<
     scheduler.voucher(2).await?;
     let first = scheduler.node().await?;
     let on_disk = scheduler.servers.nodes[0].log_on_disk()?;
-    scheduler.say("Redis has written its log to the disk (appendfsync everysec)");
+    scheduler.say(Event::LogOnDisk);
     sold_to_redis(scheduler, first).await?;
     scheduler.kill(first).await?;
-    scheduler.say("the lab chooses where the log is cut: before A's purchase");
+    scheduler.say(Event::LogCut { actor: "A" });
     scheduler.servers.nodes[0].lose_power(on_disk)?;
     scheduler.servers.nodes[0].restart().await?;
-    scheduler.say("the power is cut: Redis starts again with what was on its disk");
+    scheduler.say(Event::PowerCut);
     scheduler.node().await?;
     Ok(())
 }

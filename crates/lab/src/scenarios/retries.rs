@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use crate::Scheduler;
 use crate::scheduler::{ActorPlan, Stop};
+use crate::told::{Event, Witness};
 use ladder::Answer;
 
 /// The answer to A's purchase is lost, and the request comes again, to another process. After that the
@@ -15,26 +16,22 @@ pub(super) async fn answer_lost(scheduler: &mut Scheduler<'_>) -> anyhow::Result
     let request = ActorPlan::new(0, voucher).with_key(Uuid::new_v4());
     let a = scheduler.enter("A", first, request).await?;
     let heard = scheduler.finish(a).await?;
-    if !matches!(heard, Stop::Done(Answer::Ordered(_))) {
+    let Stop::Done(first_answer @ Answer::Ordered(_)) = heard else {
         bail!("A was to buy, and came to {heard:?}");
-    }
+    };
     scheduler.unheard(a);
-    scheduler
-        .say("the answer is lost: A's client hears nothing, and sends the request again, as B");
+    scheduler.say(Event::AnswerLost { actor: "A", again: "B" });
     let b = scheduler.enter("B", second, request).await?;
     let again = scheduler.finish(b).await?;
     if again != heard {
-        let told = |stop: &Stop| match stop {
-            Stop::Done(answer) => answer.code(),
-            _ => "nothing",
+        let Stop::Done(second) = again else {
+            bail!("B was to be answered, and came to {again:?}")
         };
-        let (first, second) = (told(&heard), told(&again));
-        scheduler
-            .broken(format!("the first was answered {first}, the same request again {second}"));
+        scheduler.broken(Witness::OtherAnswer { first: first_answer, second });
     }
     let c = scheduler.buys("C", first, 0).await?;
     if scheduler.answer(c) != Some(&Stop::Done(Answer::AlreadyBought)) {
-        scheduler.broken("another request of the user was taken for the same");
+        scheduler.broken(Witness::TakenForTheSame);
     }
     Ok(())
 }

@@ -9,15 +9,16 @@ use super::leases::IN_OR_AT_THE_DOOR;
 use crate::Scheduler;
 use crate::lock_servers::LockServers;
 use crate::scheduler::{Actor, ActorPlan, PATIENCE, Stop};
+use crate::told::{Event, FailedPart, Witness};
 use faults::{Fault, Proxy, RedisNode};
 use ladder::{Answer, Capability, LockKind, Point};
 
 /// How often a server is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// How `RungError` begins where the server that is down is at fault; a failure of anything else proves
-/// nothing.
-const LOCK_FAILURES: [&str; 4] = ["the lock: ", "Redis: ", "ZooKeeper: ", "the purchase: "];
+/// Where the server that is down is at fault; a failure of anything else proves nothing.
+const LOCK_FAILURES: [FailedPart; 4] =
+    [FailedPart::Lock, FailedPart::Redis, FailedPart::ZooKeeper, FailedPart::Purchase];
 
 /// One of the lock's servers is down: can anyone still buy?
 pub(super) async fn node_down(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
@@ -27,15 +28,13 @@ pub(super) async fn node_down(scheduler: &mut Scheduler<'_>) -> anyhow::Result<(
     // Short, as ZooKeeper is asked in vain for as long as a session may last.
     let a = scheduler.enter("A", node, ActorPlan::new(0, voucher).short()).await?;
     let gone = scheduler.servers.kill_last()?;
-    scheduler.say(format!("{gone} is killed (SIGKILL)"));
+    scheduler.say(Event::ServerKilled { server: gone.clone() });
     scheduler.may_fail(a);
     scheduler.finish_all(&[a]).await?;
     match scheduler.answer(a) {
         Some(Stop::Done(Answer::Ordered(_))) => {}
-        Some(Stop::Failed(error))
-            if LOCK_FAILURES.iter().any(|begins| error.starts_with(begins)) =>
-        {
-            scheduler.broken(format!("{gone} is down, and nobody can buy"));
+        Some(Stop::Failed(failure)) if LOCK_FAILURES.contains(&failure.part) => {
+            scheduler.broken(Witness::ServerDown { server: gone });
         }
         other => bail!("A was to fail at the lock, and came to {other:?}"),
     }
@@ -66,16 +65,16 @@ impl Pair {
     pub(super) async fn cut(&self, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
         self.link.break_by(Fault::Down);
         self.replica.until_cut_off().await?;
-        scheduler.say("the link from the master to its replica is cut");
+        scheduler.say(Event::LinkCut);
         Ok(())
     }
 
     /// The master dies, and the replica is what processes find that start from now on.
     pub(super) async fn promote(&self, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
         scheduler.servers.nodes[0].kill();
-        scheduler.say("the master is killed (SIGKILL)");
+        scheduler.say(Event::MasterKilled);
         self.replica.promote().await?;
-        scheduler.say("the replica is promoted");
+        scheduler.say(Event::ReplicaPromoted);
         scheduler.servers.redis_urls[0] = self.replica.url();
         Ok(())
     }
@@ -102,7 +101,7 @@ pub(super) async fn amnesia(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()>
     let (a, b) = one_of_two_holds(scheduler).await?;
     let forgets = scheduler.servers.nodes.len().min(2) - 1;
     scheduler.servers.nodes[forgets].restart_empty().await?;
-    scheduler.say(format!("Redis {} is restarted, and is empty", forgets + 1));
+    scheduler.say(Event::RedisEmpty { redis: forgets + 1 });
     scheduler.may_fail(a);
     meet(scheduler, a, b).await
 }
@@ -112,7 +111,7 @@ pub(super) async fn clock_jump(scheduler: &mut Scheduler<'_>) -> anyhow::Result<
     let (a, b) = one_of_two_holds(scheduler).await?;
     let leaps = scheduler.servers.nodes.len().min(2) - 1;
     scheduler.expire(0, leaps).await?;
-    scheduler.say(format!("the clock of Redis {} leaps past the lease", leaps + 1));
+    scheduler.say(Event::ClockLeaps { redis: leaps + 1 });
     meet(scheduler, a, b).await
 }
 
@@ -134,12 +133,12 @@ async fn held_by_as_few_as_possible(scheduler: &mut Scheduler<'_>, a: Actor) -> 
     let last = scheduler.servers.nodes.len() - 1;
     if bare_majority {
         scheduler.servers.nodes[last].kill();
-        scheduler.say(format!("Redis {} is down", last + 1));
+        scheduler.say(Event::RedisDown { redis: last + 1 });
     }
     scheduler.must_reach(a, &[Point::OrdersCounted]).await?;
     if bare_majority {
         scheduler.servers.nodes[last].restart().await?;
-        scheduler.say(format!("Redis {} is up again", last + 1));
+        scheduler.say(Event::RedisUp { redis: last + 1 });
     }
     Ok(())
 }
@@ -172,7 +171,7 @@ pub(super) async fn resent_release(scheduler: &mut Scheduler<'_>) -> anyhow::Res
     scheduler.must_reach(a, &[Point::Releasing]).await?;
     let before = scripts_run(scheduler).await?;
     proxy.break_by(Fault::LoseAnswer);
-    scheduler.say("the reply to A's next command will be lost");
+    scheduler.say(Event::ReplyWillBeLost { actor: "A" });
     scheduler.must_reach(a, &[Point::InnerDone]).await?;
     let resent = async {
         while scripts_run(scheduler).await? < before + 2 {
@@ -181,7 +180,7 @@ pub(super) async fn resent_release(scheduler: &mut Scheduler<'_>) -> anyhow::Res
         anyhow::Ok(())
     };
     timeout(PATIENCE, resent).await.context("the release was not sent again")??;
-    scheduler.say("the release has arrived twice");
+    scheduler.say(Event::ReleasedTwice);
     scheduler.must_reach(a, &[Point::OrdersCounted]).await?;
     scheduler.until_first(b, &IN_OR_AT_THE_DOOR).await?;
     scheduler.finish_all(&[a, b]).await

@@ -2,6 +2,7 @@
 
 use crate::Scheduler;
 use crate::scheduler::ActorPlan;
+use crate::told::Event;
 use ladder::{Capability, Point, SEGMENTS};
 
 /// Where the rungs have looked at the stock, or at the orders, and not written yet; or, where they
@@ -43,7 +44,7 @@ pub(super) async fn herd(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
 pub(super) async fn other_segment(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     scheduler.voucher(2).await?;
     let node = scheduler.node().await?;
-    scheduler.say(format!("of its {SEGMENTS} segments the first two have one each"));
+    scheduler.say(Event::Segments { segments: SEGMENTS });
     scheduler.buys("A", node, 0).await?;
     scheduler.buys("B", node, SEGMENTS).await?;
     Ok(())

@@ -7,7 +7,8 @@ use super::locks::LockView;
 use super::play::{CONSUMER, CONSUMER_NAME, LabSession};
 use super::schedule::Schedule;
 use super::state::{ActorView, BrokenPromise, OrderView, SessionState, StockRow};
-use crate::judge::{Books, lost};
+use crate::judge::{Books, broken_promises};
+use crate::told::Witness;
 use ladder::Invariant;
 use seckill::purchase::audit::VoucherAudit;
 
@@ -72,21 +73,24 @@ impl LabSession<'_> {
         }
     }
 
-    pub(super) fn broken_promise(&self, invariant: Invariant, witness: String) -> BrokenPromise {
+    pub(super) fn broken_promise(&self, invariant: Invariant, witness: Witness) -> BrokenPromise {
         let claimed = self.plan.rung.claims.contains(&invariant);
         BrokenPromise { invariant, claimed, witness }
     }
 
     fn orders(&mut self, books: &Books) -> Vec<OrderView> {
-        let first_user = self.driver.scheduler.first_user;
-        let view = |(id, user): &(i64, i64)| OrderView {
-            name: self.driver.scheduler.nth_order(id.to_string()),
+        let scheduler = &mut self.driver.scheduler;
+        let first_user = scheduler.first_user;
+        let orders = books.orders.iter();
+        let mut orders: Vec<_> =
+            orders.map(|(id, user)| (scheduler.nth_order(*id), user)).collect();
+        // The ids of some rungs are random.
+        orders.sort_by_key(|(order, _)| *order);
+        let view = |(order, user): (usize, &i64)| OrderView {
+            name: format!("order {order}"),
             user: user - first_user + 1,
         };
-        let mut orders: Vec<OrderView> = books.orders.iter().map(view).collect();
-        // The ids of some rungs are random.
-        orders.sort_by_key(|order| (order.name.len(), order.name.clone()));
-        orders
+        orders.into_iter().map(view).collect()
     }
 
     async fn lock_views(&self) -> anyhow::Result<Vec<LockView>> {
@@ -112,29 +116,23 @@ impl LabSession<'_> {
 
     /// What is broken now; `is_early`: what a consumer has still to write counts for nothing.
     pub(super) fn broken_now(&mut self, books: &Books, is_early: bool) -> Vec<BrokenPromise> {
-        let scheduler = &mut self.driver.scheduler;
-        let twice = books.twice().map(|(user, orders)| {
-            let orders = orders.iter().map(|id| scheduler.nth_order(id.to_string()));
-            let names: Vec<String> = orders.collect();
-            let user = user - scheduler.first_user + 1;
-            format!("user {user} holds {} orders: {}", names.len(), names.join(" and "))
-        });
-        let lost = lost(scheduler, std::slice::from_ref(books))
-            .map(|(name, _)| format!("{name} was told of an order, and has none"));
-        let to_the_told = match scheduler.rung.has_consumer() {
-            true => Invariant::NoBrokenPromise,
-            false => Invariant::NoLostOrder,
+        let is_final = |invariant| {
+            !is_early || matches!(invariant, Invariant::NoOversell | Invariant::OnePerUser)
         };
-        let undersold = books.undersold(scheduler);
-        let found = [
-            (Invariant::NoOversell, books.oversold()),
-            (Invariant::OnePerUser, twice),
-            (Invariant::NoUndersell, undersold.filter(|_| !is_early)),
-            (to_the_told, lost.filter(|_| !is_early)),
-        ];
-        let broken = found
-            .into_iter()
-            .filter_map(|(invariant, witness)| Some(self.broken_promise(invariant, witness?)));
-        broken.collect()
+        let scheduler = &mut self.driver.scheduler;
+        let mut found = broken_promises(scheduler, books);
+        found.retain(|(invariant, _)| is_final(*invariant));
+        // There are two buyers, and the page shows which orders they have.
+        for (_, witness) in &mut found {
+            if let (Witness::SeveralOrders { user, .. }, Some((_, ids))) =
+                (&*witness, books.twice())
+                && let [first, second] = ids[..]
+            {
+                let (first, second) = (scheduler.nth_order(first), scheduler.nth_order(second));
+                *witness = Witness::BothOrders { user: *user, first, second };
+            }
+        }
+        let found = found.into_iter();
+        found.map(|(invariant, witness)| self.broken_promise(invariant, witness)).collect()
     }
 }

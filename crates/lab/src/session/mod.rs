@@ -19,6 +19,6 @@ pub use diff::{DiffLine, DiffPart, DiffTag, diff};
 pub use lessons::{LESSONS, Lesson};
 pub use locks::LockView;
 pub use play::{LabSession, PlanOfSession, StepError, StepRefusal};
-pub use schedule::{MAX_STEPS, Schedule, ScheduleStep};
+pub use schedule::{MAX_STEPS, NoSchedule, Schedule, ScheduleStep};
 pub use settle::can_be_killed;
 pub use state::{ActorView, BrokenPromise, OrderView, SessionEvent, SessionState, StockRow};

@@ -12,8 +12,10 @@ use super::source_lines;
 use super::state::{BrokenPromise, SessionEvent, SessionState};
 use crate::driver::{AN_HOUR, ScheduleDriver};
 use crate::scheduler::{ActorPlan, ActorState, NodeIndex, Scheduler, Stop};
+use crate::told::{Event, words};
 use crate::world::World;
 use ladder::{Capability, LeaseKind, LockKind, Point, Rung};
+use seckill::http::Language;
 
 const NAMES: [&str; 2] = ["A", "B"];
 
@@ -34,31 +36,22 @@ pub struct PlanOfSession {
     pub stock: i32,
 }
 
-/// Why a step is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum StepRefusal {
-    /// The buyer waits for the other one.
-    #[error("{0} waits for the other buyer")]
-    Waits(&'static str),
-    /// The buyer was answered.
-    #[error("{0} is through")]
-    IsOver(&'static str),
-    /// The rung has no consumer.
-    #[error("this rung has no consumer")]
-    NoConsumer,
-    /// The consumer has nothing to take, or is dead.
-    #[error("the consumer has nothing to do")]
-    Idle,
-    /// There is nothing to be killed, or nothing that would come of it.
-    #[error("there is no process whose end would show something now")]
-    NoKill,
-    /// There is no lease that could end.
-    #[error("no lock with a lease is held whose end could still be played")]
-    NoLease,
-    /// The schedule is as long as it may be.
-    #[error("a schedule has at most {MAX_STEPS} steps")]
-    TooLong,
+words! {
+    /// Why a step is none: the buyer waits or was answered, the consumer has nothing to take, nothing would come of
+    /// a kill, or no lease could end.
+    #[derive(Copy)]
+    pub StepRefusal {
+        Waits { buyer: &'static str } => "{buyer} waits for the other buyer", "{buyer} 在等另一个买家";
+        IsOver { buyer: &'static str } => "{buyer} is through", "{buyer} 已经结束";
+        NoConsumer => "this rung has no consumer", "这一级没有消费者";
+        Idle => "the consumer has nothing to do", "消费者没有事可做";
+        NoKill => "there is no process whose end would show something now", "现在杀掉进程看不出什么";
+        NoLease => "no lock with a lease is held whose end could still be played", "没有还能到期的锁";
+        TooLong { most: usize } => "a schedule has at most {most} steps", "一份调度最多 {most} 步";
+    }
 }
+
+impl std::error::Error for StepRefusal {}
 
 /// A step that was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +80,7 @@ pub struct LabSession<'a> {
     /// On so many of the lock's servers the lease has ended.
     leases_ended: usize,
     /// Fencing tokens, by the order in which they were granted.
-    tokens: BTreeMap<String, usize>,
+    tokens: BTreeMap<i64, i64>,
 }
 
 impl<'a> LabSession<'a> {
@@ -204,7 +197,7 @@ impl<'a> LabSession<'a> {
     /// When it makes no sense, or a server or a process is gone.
     pub async fn step(&mut self, step: ScheduleStep) -> Result<(), StepError> {
         if self.steps.len() >= MAX_STEPS {
-            return Err(StepRefusal::TooLong.into());
+            return Err(StepRefusal::TooLong { most: MAX_STEPS }.into());
         }
         match step {
             ScheduleStep::A => self.go_on(0).await?,
@@ -223,10 +216,10 @@ impl<'a> LabSession<'a> {
     pub(super) async fn go_on(&mut self, mover: usize) -> Result<(), StepError> {
         let state = self.driver.state(mover);
         if state.is_over() || self.is_settled() {
-            return Err(StepRefusal::IsOver(NAMES[mover]).into());
+            return Err(StepRefusal::IsOver { buyer: NAMES[mover] }.into());
         }
         if state.is_queued() {
-            return Err(StepRefusal::Waits(NAMES[mover]).into());
+            return Err(StepRefusal::Waits { buyer: NAMES[mover] }.into());
         }
         let stop = self.driver.run_to_next_stop(mover).await?;
         self.stopped(mover, &stop).await?;
@@ -283,28 +276,25 @@ impl<'a> LabSession<'a> {
             let key = self.driver.scheduler.lock_key(self.user(nth))?;
             self.locks.is_of(&key, NAMES[nth]).await?;
         }
-        self.tell(nth, stop)
+        self.tell(nth)
     }
 
-    fn tell(&mut self, nth: usize, stop: &Stop) -> anyhow::Result<()> {
+    fn tell(&mut self, nth: usize) -> anyhow::Result<()> {
         let said =
             self.driver.scheduler.take_timeline().pop().context("a buyer stopped in silence")?;
-        let detail = match stop {
-            Stop::Done(_) | Stop::LostLock => String::new(),
-            _ => self.driver.record(nth).detail.clone(),
-        };
-        let detail = self.with_tokens_counted(detail);
-        let text = self.with_tokens_counted(said.text);
-        self.event(Some(NAMES[nth]), self.places[nth].0, detail, text);
+        let said = self.with_tokens_counted(said.event);
+        let detail = said.about(Language::English);
+        self.event(Some(NAMES[nth]), self.places[nth].0, detail, said);
         Ok(())
     }
 
     /// The same in every run: fencing tokens by the order in which they were granted.
-    fn with_tokens_counted(&mut self, said: String) -> String {
-        let Some((before, token)) = said.split_once("by token ") else { return said };
-        let next = self.tokens.len() + 1;
-        let nth = *self.tokens.entry(token.to_owned()).or_insert(next);
-        format!("{before}by token {nth}")
+    fn with_tokens_counted(&mut self, mut said: Event) -> Event {
+        if let Some(token) = said.token_mut() {
+            let next = self.tokens.len() as i64 + 1;
+            *token = *self.tokens.entry(*token).or_insert(next);
+        }
+        said
     }
 
     /// Tells all that the scheduler has noted since it was asked.
@@ -314,8 +304,8 @@ impl<'a> LabSession<'a> {
                 let names = [("A", "A"), ("B", "B"), ("W", "C"), ("W2", "C2"), ("A2", "A2")];
                 names.into_iter().find(|(known, _)| *known == name).map(|(_, shown)| shown)
             });
-            let text = self.with_tokens_counted(said.text);
-            self.event(actor, kind, String::new(), text);
+            let said = self.with_tokens_counted(said.event);
+            self.event(actor, kind, String::new(), said);
         }
     }
 
@@ -324,7 +314,7 @@ impl<'a> LabSession<'a> {
         actor: Option<&'static str>,
         kind: &'static str,
         detail: String,
-        text: String,
+        text: Event,
     ) {
         let step = self.steps.len() + 1;
         self.events.push(SessionEvent { step, actor, kind, detail, text });
@@ -358,9 +348,9 @@ impl<'a> LabSession<'a> {
         let server = self.leases_ended;
         self.driver.scheduler.expire(user, server).await?;
         self.leases_ended += 1;
-        let name = format!("Redis {}", self.leases_ended);
-        let text = format!("the lease ends on {name}, as if its time had passed");
-        self.event(None, "lease_ended", name, text);
+        let redis = self.leases_ended;
+        let detail = format!("Redis {redis}");
+        self.event(None, "lease_ended", detail, Event::LeaseEndsOn { redis });
         if self.leases_ended >= self.plan.rung.quorum() {
             self.driver.nobody_has_the_lock();
         }

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use crate::told::words;
+
 /// More steps than two buyers can take on any rung.
 pub const MAX_STEPS: usize = 64;
 
@@ -49,28 +51,27 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Why a text is no schedule.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoSchedule {
-    /// A letter means nothing.
-    #[error("a schedule is made of A, B, C, L and K; {0:?} is none of them")]
-    Letter(char),
-    /// It is too long.
-    #[error("a schedule has at most {MAX_STEPS} steps")]
-    TooLong,
+words! {
+    /// Why a text is no schedule: a letter, in quotation marks, means nothing, or it is too long.
+    pub NoSchedule {
+        Letter { letter: String } => "a schedule is made of A, B, C, L and K; {letter} is none of them", "调度只由 A、B、C、L 和 K 组成，不能有 {letter}";
+        TooLong { most: usize } => "a schedule has at most {most} steps", "一份调度最多 {most} 步";
+    }
 }
+
+impl std::error::Error for NoSchedule {}
 
 impl FromStr for Schedule {
     type Err = NoSchedule;
 
     fn from_str(text: &str) -> Result<Self, NoSchedule> {
         if text.len() > MAX_STEPS {
-            return Err(NoSchedule::TooLong);
+            return Err(NoSchedule::TooLong { most: MAX_STEPS });
         }
         let step = |letter: char| {
             let upper = letter.to_ascii_uppercase();
             let known = ScheduleStep::ALL.into_iter().find(|step| step.letter() == upper);
-            known.ok_or(NoSchedule::Letter(letter))
+            known.ok_or_else(|| NoSchedule::Letter { letter: format!("{letter:?}") })
         };
         text.chars().map(step).collect::<Result<_, _>>().map(Self)
     }
@@ -84,7 +85,10 @@ mod tests {
     fn a_schedule_is_read_as_it_is_written_and_nothing_else_is_read() {
         assert_eq!("abLack".parse::<Schedule>().map(|it| it.to_string()), Ok("ABLACK".to_owned()));
         assert_eq!("".parse::<Schedule>(), Ok(Schedule::default()));
-        assert_eq!("ABX".parse::<Schedule>(), Err(NoSchedule::Letter('X')));
-        assert_eq!("A".repeat(65).parse::<Schedule>(), Err(NoSchedule::TooLong));
+        assert_eq!("ABX".parse::<Schedule>(), Err(NoSchedule::Letter { letter: "'X'".to_owned() }));
+        assert_eq!(
+            "A".repeat(65).parse::<Schedule>(),
+            Err(NoSchedule::TooLong { most: MAX_STEPS })
+        );
     }
 }

@@ -5,8 +5,9 @@ use anyhow::Context;
 
 use super::play::{CONSUMER, LabSession, StepError, StepRefusal};
 use crate::judge::Books;
-use crate::scheduler::{ActorPlan, ActorState, NodeIndex, PATIENCE, Stop};
-use ladder::{Answer, Capability, Invariant, LockKind, Rung};
+use crate::scheduler::{ActorState, NodeIndex};
+use crate::told::Event;
+use ladder::{Capability, Invariant, LockKind, Rung};
 
 /// The process that can be killed, and the one that goes on.
 pub(super) const KILLED_NODE: NodeIndex = NodeIndex(0);
@@ -87,8 +88,11 @@ impl LabSession<'_> {
         if let Some(why) = self.driver.scheduler.breaches().first().filter(|_| !has_promise) {
             broken.push(self.broken_promise(Invariant::NoBrokenPromise, why.clone()));
         }
-        if killed && let Some(why) = self.locked_out(never_ends).await? {
-            broken.push(self.broken_promise(Invariant::NoLockout, why.to_owned()));
+        if killed {
+            let scheduler = &mut self.driver.scheduler;
+            let witness = scheduler.locked_out(AGAIN, LIVING_NODE, 0, never_ends).await?;
+            self.tell_what_happened("at_the_end");
+            broken.extend(witness.map(|why| self.broken_promise(Invariant::NoLockout, why)));
         }
         self.broken_at_the_end = Some(broken);
         Ok(())
@@ -121,7 +125,7 @@ impl LabSession<'_> {
         for server in servers.clone() {
             match self.lease_on(server, &key).await? {
                 -1 => {
-                    self.driver.scheduler.say("the lock has no lease: it never ends");
+                    self.driver.scheduler.say(Event::NoLease);
                     return Ok(true);
                 }
                 left_ms if left_ms > 0 => {
@@ -130,7 +134,7 @@ impl LabSession<'_> {
                 _ => {}
             }
         }
-        self.driver.scheduler.say("the lease ends, as if its time had passed");
+        self.driver.scheduler.say(Event::LeaseEndsAsInTime);
         for server in servers {
             self.locks.tell_waiters(server, &key).await?;
         }
@@ -141,24 +145,5 @@ impl LabSession<'_> {
     async fn lease_on(&self, server: usize, key: &str) -> anyhow::Result<i64> {
         let redis = self.locks.redis(server).context("the lock has no such server")?;
         Ok(redis.query(redis::cmd("PTTL").arg(key)).await?)
-    }
-
-    /// The first user comes again, for another voucher: is it served, though a dead process had its lock?
-    async fn locked_out(&mut self, never_ends: bool) -> anyhow::Result<Option<&'static str>> {
-        let scheduler = &mut self.driver.scheduler;
-        let voucher = scheduler.voucher(1).await?;
-        let again = ActorPlan { patience: PATIENCE / 10, ..ActorPlan::new(0, voucher) };
-        let again = scheduler.enter(AGAIN, LIVING_NODE, again).await?;
-        scheduler.finish_all(&[again]).await?;
-        let served = matches!(
-            scheduler.answer(again),
-            Some(Stop::Done(Answer::Ordered(_) | Answer::AlreadyBought))
-        );
-        self.tell_what_happened("at_the_end");
-        Ok(match (served, never_ends) {
-            (true, _) => None,
-            (false, true) => Some("user 1 is locked out for ever"),
-            (false, false) => Some("user 1 is locked out though the lease has ended"),
-        })
     }
 }

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::locks::LockView;
+use crate::told::{Event, Witness};
 use ladder::Invariant;
 
 /// Everything there is to see after a step.
@@ -92,7 +93,7 @@ pub struct SessionEvent {
     /// What the rung says about it.
     pub detail: String,
     /// The same as a sentence.
-    pub text: String,
+    pub text: Event,
 }
 
 /// A promise that does not hold any more.
@@ -103,5 +104,5 @@ pub struct BrokenPromise {
     /// Whether the rung claims to keep it.
     pub claimed: bool,
     /// What shows it.
-    pub witness: String,
+    pub witness: Witness,
 }

@@ -5,7 +5,8 @@
 use console::measure_text_width;
 use ladder::{Capability, LockKind, Point, PointStore, Rung};
 use seckill::http::Language;
-use seckill_lab::{Cell, TimelineLine, course};
+use seckill_lab::told::{Event, FailedPart, Failure, InWords};
+use seckill_lab::{Cell, TimelineLine};
 
 /// Columns of a text after which it goes on in the next line.
 const WIDTH: usize = 40;
@@ -45,7 +46,9 @@ impl<'a> Columns<'a> {
             }
         }
         let touched = |store: &PointStore| {
-            cell.timeline.iter().any(|line| line.point.and_then(Point::store) == Some(*store))
+            cell.timeline
+                .iter()
+                .any(|line| line.event.point().and_then(Point::store) == Some(*store))
         };
         let all = [PointStore::Lock, PointStore::Redis, PointStore::Queue, PointStore::Database];
         let mut stores: Vec<PointStore> = all.into_iter().filter(touched).collect();
@@ -59,10 +62,10 @@ impl<'a> Columns<'a> {
     }
 
     fn event(&self, line: &TimelineLine, rung: &Rung, language: Language) -> String {
-        let text = course::event(without_reason(&line.text), language);
+        let text = without_reason(&line.event).in_words(language);
         let Some(actor) = &line.actor else { return self.across(&text) };
         let text = escaped(&wrapped(&text, WIDTH));
-        match line.point.and_then(|point| Some((point, point.store()?))) {
+        match line.event.point().and_then(|point| Some((point, point.store()?))) {
             Some((point, store)) => {
                 let arrow = match point {
                     Point::Missed => "-x",
@@ -81,10 +84,13 @@ impl<'a> Columns<'a> {
 }
 
 /// "comes to no answer: the lock: …" without the operating system's words.
-fn without_reason(text: &str) -> &str {
-    let is_failure = text.starts_with("comes to no answer: ");
-    let colons: Vec<usize> = text.match_indices(": ").map(|(at, _)| at).collect();
-    colons.get(1).filter(|_| is_failure).map_or(text, |at| &text[..*at])
+fn without_reason(event: &Event) -> Event {
+    match event.clone() {
+        Event::Failed { failure: Failure { part, .. } } => {
+            Event::Failed { failure: Failure { part, reason: String::new() } }
+        }
+        event => event,
+    }
 }
 
 /// In a rung that works with one Redis alone the stream is there, too.
@@ -243,13 +249,11 @@ fn a_long_text_goes_on_in_the_next_line() {
 
 #[test]
 fn the_words_of_an_operating_system_are_left_out() {
-    assert_eq!(
-        without_reason("comes to no answer: the lock: x: y"),
-        "comes to no answer: the lock"
-    );
-    assert_eq!(
-        without_reason("comes to no answer: the queue is full"),
-        "comes to no answer: the queue is full"
-    );
-    assert_eq!(without_reason("is about to commit: it is: x"), "is about to commit: it is: x");
+    let failed = |reason: &str| {
+        let failure = Failure { part: FailedPart::Lock, reason: reason.to_owned() };
+        Event::Failed { failure }
+    };
+    assert_eq!(failed("x: y").to_string(), "comes to no answer: the lock: x: y");
+    assert_eq!(without_reason(&failed("x: y")).to_string(), "comes to no answer: the lock");
+    assert_eq!(without_reason(&Event::LeaseEnds), Event::LeaseEnds);
 }

@@ -3,10 +3,11 @@
 //! still differs are an operating system's words for a server that is gone.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use ladder::{Awaited, Detail, Point};
+use seckill_lab::told::{AtPoint, Event};
 use seckill_lab::{Cell, TimelineLine};
-
-const TOKEN: &str = ", by token ";
 
 /// After these, the words of an operating system.
 const BEFORE_WORDS: [&str; 2] = ["comes to no answer:", "没有得到响应："];
@@ -19,7 +20,7 @@ pub fn steadied(mut cell: Cell) -> Cell {
 }
 
 fn letters_as_served(lines: &mut [TimelineLine]) {
-    let waits = |line: &TimelineLine| line.text.starts_with("waits for a row");
+    let waits = |line: &TimelineLine| line.event == Event::Waits { what: Awaited::LockedRow };
     let queue: BTreeSet<String> =
         lines.iter().filter(|line| waits(line)).filter_map(|line| line.actor.clone()).collect();
     let (mut waiting, mut served) = (BTreeSet::new(), Vec::new());
@@ -40,15 +41,11 @@ fn letters_as_served(lines: &mut [TimelineLine]) {
 }
 
 fn count_tokens(lines: &mut [TimelineLine]) {
-    let token = |line: &TimelineLine| line.text.split_once(TOKEN)?.1.parse::<i64>().ok();
-    let tokens: BTreeSet<i64> = lines.iter().filter_map(token).collect();
-    for line in lines {
-        let Some(nth) = token(line).and_then(|it| tokens.iter().position(|known| *known == it))
-        else {
-            continue;
-        };
-        let said = line.text.split(TOKEN).next().unwrap_or_default();
-        line.text = format!("{said}{TOKEN}{}", nth + 1);
+    let mut tokens: Vec<&mut i64> =
+        lines.iter_mut().filter_map(|line| line.event.token_mut()).collect();
+    let known: BTreeSet<i64> = tokens.iter().map(|token| **token).collect();
+    for token in &mut tokens {
+        **token = known.range(..=**token).count() as i64;
     }
 }
 
@@ -76,23 +73,31 @@ fn what_differs_from_run_to_run_is_left_out_and_nothing_else() {
 
 #[test]
 fn letters_are_given_as_they_are_served_and_tokens_count_from_one() {
-    let timeline = |lines: &[(&str, &str)]| -> Vec<String> {
+    let timeline = |lines: &[(&str, Event)]| -> Vec<String> {
+        let lines = lines.iter();
         let mut lines: Vec<TimelineLine> =
-            lines.iter().map(|(actor, text)| TimelineLine::of(actor, *text)).collect();
+            lines.map(|(actor, event)| TimelineLine::of(actor, event.clone())).collect();
         letters_as_served(&mut lines);
         count_tokens(&mut lines);
-        lines
-            .iter()
-            .map(|line| format!("{} {}", line.actor.as_deref().unwrap(), line.text))
-            .collect()
+        let told =
+            |line: &TimelineLine| format!("{} {}", line.actor.as_deref().unwrap(), line.event);
+        lines.iter().map(told).collect()
     };
-    let row = "waits for a row that another transaction has locked";
+    let row = || Event::Waits { what: Awaited::LockedRow };
+    let does = |text: &str| Event::from(text);
     let served = |first: &str, second: &str| {
-        timeline(&[("A", "x"), ("B", row), ("C", row), (first, "1"), (second, "2"), (first, "3")])
+        let queue = [("A", does("x")), ("B", row()), ("C", row())];
+        let answers = [(first, does("1")), (second, does("2")), (first, does("3"))];
+        timeline(&[queue, answers].concat())
     };
     assert_eq!(served("C", "B"), served("B", "C"));
     assert_eq!(served("C", "B")[3..], ["B 1", "C 2", "B 3"]);
-    assert_eq!(timeline(&[("B", row), ("A", "1"), ("B", "2")])[1..], ["A 1", "B 2"]);
-    let tokens = [("A", "it is, by token 17"), ("B", "it is, by token 9"), ("A", "it is")];
-    assert_eq!(timeline(&tokens), ["A it is, by token 2", "B it is, by token 1", "A it is"]);
+    assert_eq!(timeline(&[("B", row()), ("A", does("1")), ("B", does("2"))])[1..], ["A 1", "B 2"]);
+    let holds = |token| {
+        let detail = Detail::Fenced(Duration::from_secs(1), token);
+        Event::At { step: AtPoint(Point::Locked, detail) }
+    };
+    let tokens = timeline(&[("A", holds(17)), ("B", holds(9)), ("A", does("it is"))]);
+    let held = |actor, token| format!("{actor} holds the lock: for 1 s, by token {token}");
+    assert_eq!(tokens, [held("A", 2), held("B", 1), "A it is".to_owned()]);
 }

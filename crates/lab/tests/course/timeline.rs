@@ -2,6 +2,7 @@
 
 use seckill::http::Language;
 use seckill_lab::Cell;
+use seckill_lab::told::InWords;
 
 pub fn printed(cell: &Cell, language: Language) -> Vec<String> {
     let (name, story) = cell.heading(language);
@@ -10,7 +11,7 @@ pub fn printed(cell: &Cell, language: Language) -> Vec<String> {
         Language::Chinese => "：",
     };
     let mut lines = vec![format!("{name}{colon}{story}")];
-    let events = cell.timeline.iter().map(|line| line.in_language(language));
+    let events = cell.timeline.iter().map(|line| line.in_words(language));
     lines.extend(events.map(|line| format!("    {line}").trim_end().to_owned()));
     lines.push(format!("  {} {}", cell.invariant, cell.outcome_in(language)));
     lines.extend(cell.witness_in(language).map(|witness| format!("    {witness}")));

@@ -75,7 +75,7 @@ fn cell(rung: &Rung, scenario: Scenario, cell: Option<&Cell>, first: bool) -> Ma
         };
     };
     let (mark, wrong) = (Mark::from(cell), cell.is_wrong());
-    let witness = cell.witness.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+    let witness = cell.witness.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
     let title = format!("{}, {scenario}: {} {}{witness}", rung.id, cell.invariant, cell.outcome());
     html! {
         td.(class(mark, wrong)).first[first] {

@@ -15,7 +15,7 @@ use super::sentences::{label, mechanism};
 use super::{LabReport, Mark};
 use ladder::{RUNGS, Rung, Scenario};
 
-pub(crate) use timeline::{kind as kind_of_event, table as timeline_table};
+pub(crate) use timeline::table as timeline_table;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");

@@ -41,30 +41,14 @@ fn row(step: usize, line: &TimelineLine, actors: &[&str]) -> Markup {
                 Some(actor) => {
                     @for column in actors {
                         @if column == actor {
-                            td.lane { span.event.(kind(&line.text)) { (line.text) } }
+                            td.lane { span.event.(line.event.class()) { (line.event) } }
                         } @else {
                             td.lane {}
                         }
                     }
                 }
-                None => td.lab colspan=(actors.len().max(1)) { (line.text) },
+                None => td.lab colspan=(actors.len().max(1)) { (line.event) },
             }
         }
-    }
-}
-
-/// How an event looks; what it is its words say.
-pub(crate) fn kind(text: &str) -> &'static str {
-    let begins = |word: &str| text.starts_with(word);
-    if begins("is told: ordered") {
-        "ordered"
-    } else if begins("is told") {
-        "refused"
-    } else if begins("comes to no answer") {
-        "failed"
-    } else if begins("waits") {
-        "waits"
-    } else {
-        "acts"
     }
 }
