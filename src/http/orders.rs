@@ -135,6 +135,7 @@ pub struct BuyBody {
             `order_in_progress`, `sale_not_started` (with `begin_time`), `sale_paused` or `sale_ended`"),
         (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
+        (status = 500, description = "`internal_error`: a defect; asking again names the order, if there is one"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn buy(
@@ -146,7 +147,7 @@ pub async fn buy(
     if body.and_then(|body| body.user_id).is_some_and(|user| user != session.user) {
         return Err(ApiError::new(Code::Forbidden).detail("you buy as the user of your token"));
     }
-    match purchase(&app, session.user, voucher).await? {
+    match buy_counted(&app, session.user, voucher).await? {
         Outcome::Ordered(order) => {
             let location = [(header::LOCATION, format!("/api/orders/{}", order.id))];
             Ok((StatusCode::CREATED, location, Json(OrderBody::from(order).ordered))
@@ -160,7 +161,7 @@ pub async fn buy(
 ///
 /// # Errors
 /// As [`Purchases::buy`](crate::purchase::Purchases::buy).
-pub async fn purchase(
+pub async fn buy_counted(
     app: &App,
     user: UserId,
     voucher: VoucherId,

@@ -1,15 +1,15 @@
 //! The purchase: what a buyer's request goes through between the API and the database.
 //!
 //! [`purchase`] tells the story. Its parts, in reading order: [`Strategy`], its settings;
-//! [`sales`], [`recent_orders`] and [`owners`], what memory knows; `in_flight`, one purchase of a buyer at
+//! [`sales`], [`recent_orders`] and [`owners`], what memory knows; `buyer_permits`, one purchase of a buyer at
 //! a time; [`breaker`], the circuit breaker of a sale. [`Failure`] is the table of what can go wrong, and
 //! what the buyer hears then. [`audit`] judges the result from the database alone.
 
 pub mod audit;
 pub mod breaker;
 mod broken_promises;
+mod buyer_permits;
 mod error;
-mod in_flight;
 pub mod owners;
 #[allow(clippy::module_inception)] // the story of the one thing that this module is about
 pub mod purchase;

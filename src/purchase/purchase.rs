@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, instrument};
 
-use super::in_flight::{InFlight, UnderWay};
+use super::buyer_permits::{BuyerPermit, BuyerPermits};
 use super::owners::OrderOwners;
 use super::recent_orders::RecentOrders;
 use super::sales::{Sale, Sales};
@@ -80,7 +80,7 @@ pub struct Purchases {
     permits: Arc<Semaphore>,
     in_flight_peak: RecentPeak,
     began: Instant,
-    buyers: InFlight,
+    buyers: BuyerPermits,
     locks: LockClient,
     keys: Keys,
     order_ids: OrderIds,
@@ -116,7 +116,7 @@ impl Purchases {
             permits: Arc::new(Semaphore::new(options.burst)),
             in_flight_peak: RecentPeak::default(),
             began: Instant::now(),
-            buyers: InFlight::new(options.strategy.purchases_of_a_buyer()),
+            buyers: BuyerPermits::new(options.strategy.purchases_of_a_buyer()),
             locks,
             keys,
             order_ids,
@@ -152,7 +152,7 @@ impl Purchases {
         }
         // Has the buyer too many purchases under way? Is there room for one more? Does the database write orders of
         // this voucher?
-        let Some(under_way) = self.buyers.begin(user) else {
+        let Some(buyer_permit) = self.buyers.try_take(user) else {
             return Ok(self.in_progress(user, voucher).await);
         };
         let permit = Arc::clone(&self.permits).try_acquire_owned();
@@ -160,18 +160,19 @@ impl Purchases {
         self.in_flight_peak.record(self.in_flight(), self.began.elapsed());
         sale.breaker.check()?;
         // From here on the purchase runs to its end, whether its buyer waits for it or not.
-        let purchase = Arc::clone(self).purchase(user, sale, at, (under_way, permit));
+        let purchase = Arc::clone(self).lock_and_place(user, sale, at, (buyer_permit, permit));
         let task = self.tasks.spawn_on(purchase.in_current_span(), &self.runtime);
         task.await.unwrap_or(Err(PurchaseError::Panicked))
     }
 
-    /// `_in_flight` is dropped at the end: the buyer may begin another purchase, and the permit is free.
-    async fn purchase(
+    /// Takes the lock and an id, places the order, and releases the lock. The permits are free when it ends: the
+    /// buyer may begin another purchase, and so may somebody else.
+    async fn lock_and_place(
         self: Arc<Self>,
         user: UserId,
         sale: Arc<Sale>,
         at: DateTime<Utc>,
-        _in_flight: (UnderWay, OwnedSemaphorePermit),
+        _permits: (BuyerPermit, OwnedSemaphorePermit),
     ) -> Result<Outcome, PurchaseError> {
         // The buyer's lock and an order id, at the same time. Where the lock is not granted, a number is
         // skipped: numbers have gaps.
@@ -179,7 +180,7 @@ impl Purchases {
         let lock = match lock? {
             BuyerLock::Held => return Ok(self.in_progress(user, sale.voucher.id).await),
             BuyerLock::Granted(guard) => Some(guard),
-            BuyerLock::NotTaken => None,
+            BuyerLock::NotUsed => None,
         };
         // Without an id the guard is dropped, as in a panic: the lock's clean-up worker releases it.
         let order_id = order_id?;
@@ -243,7 +244,7 @@ impl Purchases {
     #[instrument(target = SPANS, level = "debug", skip_all)]
     async fn lock(&self, user: UserId) -> Result<BuyerLock, LockError> {
         if !self.strategy.takes_lock() {
-            return Ok(BuyerLock::NotTaken);
+            return Ok(BuyerLock::NotUsed);
         }
         let guard = self.locks.lock(self.keys.order_lock(user)).try_acquire().await?;
         Ok(guard.map_or(BuyerLock::Held, BuyerLock::Granted))
@@ -334,7 +335,7 @@ enum BuyerLock {
     /// Another purchase of the same buyer holds it.
     Held,
     /// The strategy does without it.
-    NotTaken,
+    NotUsed,
 }
 
 /// `refusal`, unless the buyer owns an order: its owner hears of it before any refusal.

@@ -3,7 +3,7 @@
 //! `/shop-type`, `/blog`) are not served.
 //!
 //! It is a dialect and no second server: users, tokens, vouchers and orders are the same ones, and a purchase is
-//! [`orders::purchase`](seckill::http::orders::purchase). The handlers answer a failure as the server does, and
+//! [`orders::buy_counted`](seckill::http::orders::buy_counted). The handlers answer a failure as the server does, and
 //! [`translation`] writes it as the application would. [`answer`] has the form of an answer, [`login`] the users,
 //! [`sales`] the vouchers and orders, [`local_time`] their times.
 

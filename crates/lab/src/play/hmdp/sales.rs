@@ -173,7 +173,7 @@ pub(super) async fn buy(
     session: Session,
     PathId(voucher): PathId<VoucherId>,
 ) -> Result<Response, ApiError> {
-    match orders::purchase(&app, session.user, voucher).await? {
+    match orders::buy_counted(&app, session.user, voucher).await? {
         Outcome::Ordered(order) => Ok(success(Some(order.id.get()))),
         Outcome::Refused(refusal) => Err(refusal.into()),
     }

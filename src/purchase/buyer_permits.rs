@@ -8,26 +8,26 @@ use crate::model::UserId;
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct InFlight {
+pub(super) struct BuyerPermits {
     limit: usize,
     users: Arc<Mutex<HashMap<UserId, usize>>>,
 }
 
 /// One buyer's purchase, under way until this is dropped.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct BuyerPermit {
     user: UserId,
-    all: InFlight,
+    all: BuyerPermits,
 }
 
-impl InFlight {
+impl BuyerPermits {
     /// Up to `limit` purchases of a buyer at a time.
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, users: Arc::default() }
     }
 
     /// `None`: as many purchases of `user` as there may be are under way.
-    pub(super) fn begin(&self, user: UserId) -> Option<UnderWay> {
+    pub(super) fn try_take(&self, user: UserId) -> Option<BuyerPermit> {
         let mut users = self.users();
         let count = users.entry(user).or_default();
         if *count == self.limit {
@@ -35,7 +35,7 @@ impl InFlight {
             return None;
         }
         *count += 1;
-        Some(UnderWay { user, all: self.clone() })
+        Some(BuyerPermit { user, all: self.clone() })
     }
 
     fn users(&self) -> MutexGuard<'_, HashMap<UserId, usize>> {
@@ -43,7 +43,7 @@ impl InFlight {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for BuyerPermit {
     fn drop(&mut self) {
         let mut users = self.all.users();
         let Some(count) = users.get_mut(&self.user) else {
@@ -63,13 +63,13 @@ mod tests {
     #[test]
     fn one_buyer_has_so_many_purchases_under_way_and_another_has_as_many() {
         let user = |number| UserId::new(number).unwrap_or_else(|| unreachable!("positive"));
-        let buyers = InFlight::new(2);
-        let held = [buyers.begin(user(1)), buyers.begin(user(1))];
-        assert!(held.iter().all(Option::is_some) && buyers.begin(user(1)).is_none());
-        assert!(buyers.begin(user(2)).is_some());
+        let buyers = BuyerPermits::new(2);
+        let held = [buyers.try_take(user(1)), buyers.try_take(user(1))];
+        assert!(held.iter().all(Option::is_some) && buyers.try_take(user(1)).is_none());
+        assert!(buyers.try_take(user(2)).is_some());
         let [first, second] = held;
         drop(first);
-        assert!(buyers.begin(user(1)).is_some());
+        assert!(buyers.try_take(user(1)).is_some());
         drop(second);
         assert!(buyers.users().is_empty());
     }
