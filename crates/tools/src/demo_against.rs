@@ -2,17 +2,25 @@
 //! judges it, as in `seckill lab rush`.
 
 use std::collections::BTreeMap;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use anyhow::Context;
+use child_process::{ChildProcess, last_line};
+use nix::sys::signal::Signal;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::process::Command;
 
 use load::latency::LatencyMs;
 use program::sibling::Sibling;
 use seckill::config::ConfigError;
+
+/// Longer than a rush may take, with all that comes before and after it.
+const LAB_WITHIN: Duration = Duration::from_secs(1_200);
+/// How long a lab that is told to end may take to drop its scratch databases.
+const LAB_ENDS_WITHIN: Duration = Duration::from_secs(30);
+/// More than the lab ever writes, in bytes.
+const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
 
 /// What came of it. A design that could not be judged says nothing about the sale beside it.
 #[derive(Debug, Clone, Serialize)]
@@ -72,8 +80,8 @@ pub async fn rung(name: &str) -> anyhow::Result<String> {
     struct Listed {
         rung: String,
     }
-    let mut list = lab(&["list", "--json", "-"])?;
-    let listed: Vec<Listed> = output(&mut list).await.map_err(anyhow::Error::msg)?;
+    let list = lab(&["list", "--json", "-"])?;
+    let listed: Vec<Listed> = output(list).await.map_err(anyhow::Error::msg)?;
     let mut meant = listed.into_iter().map(|listed| listed.rung).filter(|rung| {
         rung == name || rung.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'))
     });
@@ -141,25 +149,26 @@ async fn rush(
         .arg(format!("--seed={seed}"))
         .env("DATABASE_URL", database_url)
         .env("REDIS_URL", redis_url);
-    let Rushes { rushes } = output(&mut command).await?;
+    let Rushes { rushes } = output(command).await?;
     rushes.into_iter().next().ok_or_else(|| "the lab says nothing".to_owned())
 }
 
 fn lab(arguments: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(Sibling::Lab.path()?);
-    command.arg("lab").args(arguments).stdin(Stdio::null()).stderr(Stdio::piped());
-    // Ctrl-C is for us: the lab ends when it is dropped.
-    command.process_group(0).kill_on_drop(true);
+    command.arg("lab").args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
 }
 
-/// What a command of the lab writes as JSON. Its exit status says what the JSON says, too.
-async fn output<T: DeserializeOwned>(command: &mut Command) -> Result<T, String> {
-    let done = command.output().await.context("the lab cannot be started");
-    let done = done.map_err(|error| format!("{error:#}"))?;
+/// What a command of the lab writes as JSON. Its exit status says what the JSON says, too. Where the demo is
+/// broken off the lab is told to end, and awaited: on servers that were named, its scratch databases would stay.
+async fn output<T: DeserializeOwned>(command: Command) -> Result<T, String> {
+    let lab = ChildProcess::start(command, Signal::SIGTERM)
+        .map_err(|error| format!("the lab cannot be started: {error}"))?
+        .ending_in_order(LAB_ENDS_WITHIN);
+    let done = lab.output(LAB_WITHIN, MAX_OUTPUT).await;
+    let done = done.map_err(|error| format!("the lab {error}"))?;
     serde_json::from_slice(&done.stdout).map_err(|_| {
-        let said = String::from_utf8_lossy(&done.stderr);
-        let last = said.lines().rfind(|line| !line.trim().is_empty());
-        last.map_or_else(|| format!("the lab ended with {}", done.status), str::to_owned)
+        last_line(&done.stderr).unwrap_or_else(|| format!("the lab ended with {}", done.status))
     })
 }
