@@ -1,7 +1,7 @@
 //! A program to talk to, and to wait for, on tokio.
 
 use std::{
-    fmt, io,
+    io,
     process::{ExitStatus, Output},
     thread,
     time::{Duration, Instant},
@@ -26,29 +26,6 @@ pub struct ChildProcess {
     /// How long it has to end in order when this is dropped.
     patience: Duration,
 }
-
-/// Why a program gave no output. Written without a subject: "took longer than 5 s".
-#[derive(Debug)]
-pub enum RunError {
-    /// The time was up.
-    TooSlow(Duration),
-    /// It wrote more than so many bytes.
-    TooMuch(u64),
-    /// The system does not say how it ended.
-    Lost(io::Error),
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooSlow(limit) => write!(f, "took longer than {} s", limit.as_secs_f64()),
-            Self::TooMuch(limit) => write!(f, "prints more than {limit} bytes"),
-            Self::Lost(error) => write!(f, "cannot be waited for: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
 
 impl ChildProcess {
     /// Starts `command` in a process group of its own: Ctrl-C at a terminal is for this process, which ends
@@ -98,19 +75,9 @@ impl ChildProcess {
         self.child.id()
     }
 
-    /// Its input, where that is a pipe and not yet taken.
-    pub fn stdin(&mut self) -> Option<ChildStdin> {
-        self.child.stdin.take()
-    }
-
-    /// Its output, where that is a pipe and not yet taken.
-    pub fn stdout(&mut self) -> Option<ChildStdout> {
-        self.child.stdout.take()
-    }
-
-    /// Its complaints, where they are a pipe and not yet taken.
-    pub fn stderr(&mut self) -> Option<ChildStderr> {
-        self.child.stderr.take()
+    /// Its input, its output and its complaints, where they are pipes and not yet taken.
+    pub fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
+        (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
     }
 
     /// Waits for the line of its output that says it is ready: the first of which `read` makes something.
@@ -124,7 +91,8 @@ impl ChildProcess {
         within: Duration,
         mut read: impl FnMut(&str) -> Option<T>,
     ) -> io::Result<T> {
-        let stdout = self.stdout().ok_or_else(|| io::Error::other("its output is no pipe"))?;
+        let stdout = self.child.stdout.take();
+        let stdout = stdout.ok_or_else(|| io::Error::other("its output is no pipe"))?;
         let mut lines = BufReader::new(stdout).lines();
         let found = timeout(within, async {
             while let Some(line) = lines.next_line().await? {
@@ -152,20 +120,22 @@ impl ChildProcess {
     /// Reads all that it writes to the pipes that are its output, and waits until it has ended.
     ///
     /// # Errors
-    /// When it takes longer than `within`, or writes more than `most` bytes to one of them.
-    pub async fn output(mut self, within: Duration, most: u64) -> Result<Output, RunError> {
-        let (stdout, stderr) = (self.stdout(), self.stderr());
+    /// When it takes longer than `within`, or writes more than `most` bytes to one of them. The sentence has no
+    /// subject: "took longer than 5 s".
+    pub async fn output(mut self, within: Duration, most: u64) -> io::Result<Output> {
+        let (_, stdout, stderr) = self.pipes();
         let running = async {
             let (stdout, stderr) = tokio::join!(all_of(stdout, most), all_of(stderr, most));
             (self.child.wait().await, stdout, stderr)
         };
-        let ended = timeout(within, running).await;
-        let (status, stdout, stderr) = ended.map_err(|_| RunError::TooSlow(within))?;
-        let status = status.map_err(RunError::Lost)?;
-        match (stdout, stderr) {
-            (Some(stdout), Some(stderr)) => Ok(Output { status, stdout, stderr }),
-            _ => Err(RunError::TooMuch(most)),
-        }
+        let late = |_| {
+            let sentence = format!("took longer than {} s", within.as_secs_f64());
+            io::Error::new(io::ErrorKind::TimedOut, sentence)
+        };
+        let (status, stdout, stderr) = timeout(within, running).await.map_err(late)?;
+        let long = || io::Error::other(format!("prints more than {most} bytes"));
+        let (stdout, stderr) = (stdout.ok_or_else(long)?, stderr.ok_or_else(long)?);
+        Ok(Output { status: status?, stdout, stderr })
     }
 
     /// Signals it, and with a process group of its own whatever it has started. After SIGSTOP it has stopped
@@ -179,7 +149,7 @@ impl ChildProcess {
         if self.leads_a_group {
             killpg(number(id)?, signal)?;
         }
-        // Once more for one in a group: only a signal to the process itself is waited for.
+        // SIGSTOP goes to one in a group once more: only so it is known to have stopped.
         if self.leads_a_group && signal != Signal::SIGSTOP {
             Ok(())
         } else {

@@ -11,7 +11,7 @@ use std::{
 };
 
 #[cfg(feature = "tokio")]
-pub use child_process::{ChildProcess, RunError};
+pub use child_process::ChildProcess;
 pub use life::{end_with_us, signal, spawn};
 pub use logged_process::LoggedProcess;
 

@@ -32,8 +32,9 @@ impl NodeProcess {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = ChildProcess::start(command, Signal::SIGKILL)
             .context("cannot start a node of the lab")?;
-        let stdin = child.stdin().context("a node has no input")?;
-        let lines = BufReader::new(child.stdout().context("a node has no output")?).lines();
+        let (stdin, stdout, _) = child.pipes();
+        let stdin = stdin.context("a node has no input")?;
+        let lines = BufReader::new(stdout.context("a node has no output")?).lines();
         let mut node = Self { child, stdin, lines, heard: HashMap::new(), address: None };
         node.order(plan).await?;
         match node.hear().await? {

@@ -59,8 +59,7 @@ async fn run(
     command.arg("crowd");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = ChildProcess::start(command, Signal::SIGKILL).map_err(LoadError::CrowdStart)?;
-    let pipes = (child.stdin(), child.stdout(), child.stderr());
-    let (Some(mut stdin), Some(stdout), Some(stderr)) = pipes else {
+    let (Some(mut stdin), Some(stdout), Some(stderr)) = child.pipes() else {
         return Err(LoadError::CrowdStart(io::ErrorKind::BrokenPipe.into()));
     };
     let plan = serde_json::to_vec(plan).map_err(|error| LoadError::CrowdStart(error.into()))?;

@@ -141,7 +141,7 @@ impl Node {
         let mut child = ChildProcess::start(command, Signal::SIGKILL).unwrap();
         let address = |line: &str| line.strip_prefix("listening on http://")?.parse().ok();
         let address = child.ready(DEADLINE, address).await.expect("the node listens");
-        Self { address, _stdin: child.stdin().unwrap(), child }
+        Self { address, _stdin: child.pipes().0.unwrap(), child }
     }
 
     pub fn pid(&self) -> u32 {
