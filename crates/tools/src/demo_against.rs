@@ -1,7 +1,6 @@
 //! `seckill demo --against r01`: the same crowd meets a design of the ladder. The lab puts it on sale and
 //! judges it, as in `seckill lab rush`.
 
-use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -11,7 +10,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::verdict::Figures;
 use load::latency::LatencyMs;
+use load::told::Outcomes;
 use program::sibling::Sibling;
 use seckill::config::ConfigError;
 
@@ -27,7 +28,14 @@ const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
 #[serde(untagged)]
 pub enum Against {
     /// The lab's verdict.
-    Judged(Box<RungVerdict>),
+    Judged {
+        /// As the lab gave it.
+        #[serde(flatten)]
+        json: Value,
+        /// What the terminal shows of it.
+        #[serde(skip)]
+        verdict: Box<RungVerdict>,
+    },
     /// There is none.
     Failed {
         /// Its full name.
@@ -37,25 +45,19 @@ pub enum Against {
     },
 }
 
-/// The lab's verdict on a rung, of which the terminal shows these; the rest is handed on.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// What the terminal shows of the lab's verdict on a rung.
+#[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)] // fixed by the lab's report; the names say it
 pub struct RungVerdict {
     pub rung: String,
-    pub orders: i64,
-    pub remaining: i64,
-    pub oversold: i64,
-    pub duplicates: i64,
-    pub undersold: i64,
-    pub lost: i64,
-    pub outcomes: BTreeMap<String, u64>,
+    #[serde(flatten)]
+    pub figures: Figures,
+    pub outcomes: Outcomes,
     pub elapsed_ms: f64,
     pub answers_per_s: f64,
     pub latency_ms: Option<LatencyMs>,
     pub witnesses: Vec<String>,
     pub holds: bool,
-    #[serde(flatten)]
-    pub more: BTreeMap<String, Value>,
 }
 
 /// A crowd as the lab is asked for it.
@@ -100,17 +102,19 @@ pub async fn rung(name: &str) -> anyhow::Result<String> {
 impl Against {
     /// Has `rung` sell to such a crowd, in scratch databases beside these servers.
     pub async fn meet(rung: String, crowd: CrowdSize, stores: (&str, &str)) -> Self {
-        match rush(&rung, crowd, stores).await {
-            Ok(verdict) => Self::Judged(Box::new(verdict)),
-            Err(error) => Self::Failed { rung, error },
-        }
+        let judged = async {
+            let json = rush(&rung, crowd, stores).await?;
+            let verdict = RungVerdict::deserialize(&json).map_err(|error| error.to_string())?;
+            Ok(Self::Judged { json, verdict: Box::new(verdict) })
+        };
+        judged.await.unwrap_or_else(|error| Self::Failed { rung, error })
     }
 
     /// The verdict, where there is one.
     #[must_use]
     pub fn verdict(&self) -> Option<&RungVerdict> {
         match self {
-            Self::Judged(verdict) => Some(verdict),
+            Self::Judged { verdict, .. } => Some(verdict),
             Self::Failed { .. } => None,
         }
     }
@@ -120,10 +124,10 @@ impl Against {
     pub fn sentence(&self) -> String {
         match self {
             Self::Failed { rung, error } => format!("{rung}: could not be tried: {error}"),
-            Self::Judged(verdict) => {
-                let RungVerdict { rung, orders, witnesses, holds, .. } = &**verdict;
+            Self::Judged { verdict, .. } => {
+                let RungVerdict { rung, figures, witnesses, holds, .. } = &**verdict;
                 match holds {
-                    true => format!("{rung}: HOLDS this time: {orders} orders."),
+                    true => format!("{rung}: HOLDS this time: {} orders.", figures.orders),
                     false => format!("{rung}: BROKEN: {}.", witnesses.join("; ")),
                 }
             }
@@ -135,10 +139,10 @@ async fn rush(
     rung: &str,
     crowd: CrowdSize,
     (database_url, redis_url): (&str, &str),
-) -> Result<RungVerdict, String> {
+) -> Result<Value, String> {
     #[derive(Deserialize)]
     struct Rushes {
-        rushes: Vec<RungVerdict>,
+        rushes: Vec<Value>,
     }
     let CrowdSize { users, attempts, stock, seed } = crowd;
     let mut command = lab(&["rush", rung, "--json", "-"]).map_err(|error| error.to_string())?;
