@@ -221,7 +221,7 @@ lua: setup-lint
 # Each published library is built by the compiler that its `rust-version` names.
 .PHONY: msrv
 msrv: ## the published libraries by the oldest compilers that they name
-	@for crate in group-commit child-program redisson-lock; do \
+	@for crate in group-commit child-process redisson-lock; do \
 		version=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' crates/$$crate/Cargo.toml); \
 		rustup run "$$version" rustc --version >/dev/null 2>&1 \
 			|| rustup --quiet toolchain install "$$version" --profile minimal </dev/null \
@@ -249,4 +249,4 @@ production: setup-lint setup
 		|| { echo 'the server depends on a crate that it must not know' >&2; exit 1; }
 	@! $(CARGO) tree --locked -p redisson-lock | grep -E ' (sqlx|axum)[a-z-]* v' \
 		|| { echo 'the lock depends on sqlx or axum' >&2; exit 1; }
-	$(CARGO) package --locked --allow-dirty -p group-commit -p child-program -p redisson-lock
+	$(CARGO) package --locked --allow-dirty -p group-commit -p child-process -p redisson-lock

@@ -292,94 +292,30 @@ manager() {
     echo none
 }
 
+# The table of packages, which the program reads, too.
 packages_for() { # packages_for MANAGER NAME
-    case $1:$2 in
-    # `--no-install-recommends` leaves out the headers, so they are named.
-    apt-get:cc) echo gcc libc6-dev ;;
-    apk:cc) echo gcc musl-dev ;;
-    *:cc) echo gcc ;;
-
-    *:make) echo make ;;
-
-    apk:postgres) echo postgresql postgresql-contrib ;;
-    dnf:postgres | zypper:postgres) echo postgresql-server ;;
-    brew:postgres) echo postgresql@17 ;;
-    *:postgres) echo postgresql ;;
-
-    # These two ship Valkey, and with it a `redis-server`.
-    pacman:redis | pacman:redis-benchmark) echo valkey ;;
-    dnf:redis | dnf:redis-benchmark) if dnf -q info redis >/dev/null 2>&1; then echo redis; else echo valkey-compat-redis; fi ;;
-    apt-get:redis) echo redis-server ;;
-    apt-get:redis-benchmark) echo redis-tools ;; # which Debian's server depends on
-    *:redis | *:redis-benchmark) echo redis ;;
-
-    apt-get:luacheck) echo lua-check ;;
-    *:luacheck) echo luacheck ;;
-
-    *:chromium) echo chromium ;;
-    apt-get:chromedriver) echo chromium-driver ;;
-    apk:chromedriver) echo chromium-chromedriver ;;
-    pacman:chromedriver) echo chromium ;; # which carries it
-    *:chromedriver) echo chromedriver ;;
-
-    *:pgbouncer) echo pgbouncer ;;
-    *:openssl) echo openssl ;;
-    *:faketime) echo libfaketime ;;
-
-    # And the newest minor release of its PostgreSQL: the extension asks for functions of the release
-    # that it was built with.
-    apt-get:citus)
+    if [ "$2" = citus ]; then
+        # And the newest minor release of its PostgreSQL: the extension asks for functions of the release
+        # that it was built with.
         file=$(citus_package)
-        [ -z "$file" ] || echo "$(basename "${file%%-citus_*}") $file"
-        ;;
-    *:citus) ;; # see `install_missing`
+        [ "$1" != apt-get ] || [ -z "$file" ] || echo "$(basename "${file%%-citus_*}") $file"
+        return 0
+    fi
+    while read -r for_manager need names; do
+        case $for_manager in "$1" | '*') ;; *) continue ;; esac
+        [ "$need" = "$2" ] || continue
+        for package in $names; do first_known "$1" "$package"; done
+        return 0
+    done <"$(dirname "$0")/../crates/private-stores/packages.txt"
+}
 
-    *:promtool) echo prometheus ;;
-    *:podman) echo podman ;;
-    *:runc) echo runc ;;
-    *:catatonit) echo catatonit ;;
-    *:debootstrap) echo debootstrap ;;
-    *:netavark) echo netavark aardvark-dns ;;
-    *:iptables) echo iptables ;;
-    *:python3) echo python3 ;;
-
-    apt-get:jdk) echo default-jdk-headless ;;
-    dnf:jdk) echo java-latest-openjdk-devel ;;
-    apk:jdk) echo openjdk21-jdk ;;
-    pacman:jdk) echo jdk-openjdk ;;
-    zypper:jdk) echo java-21-openjdk-devel ;;
-    brew:jdk) echo openjdk ;;
-    *:maven) echo maven ;;
-    brew:npm) echo node ;;
-    *:npm) echo npm ;;
-
-    *:curl) echo curl ;;
-    *:wrk) echo wrk ;;
-    apt-get:jmeter) echo jmeter jmeter-http ;;
-    brew:jmeter) echo jmeter ;;
-    brew:k6) echo k6 ;;
-    apt-get:venv) echo python3-venv ;;
-    dnf:venv | zypper:venv | apk:venv | brew:venv) echo python3 ;;
-    pacman:venv) echo python ;;
-    *:jmeter | *:k6 | *:schemathesis | *:biome | *:kubernetes-validate | *:compose | *:mdbook | *:mermaid) ;; # see `install_missing`
-
-    # The classes alone: Debian's package `zookeeper` adds a user, scripts and, by way of the
-    # full Java runtime, a desktop's libraries; `zookeeperd` adds a service.
-    apt-get:zookeeper) echo libzookeeper-java ;;
-    apt-get:java) echo default-jre-headless ;;
-    *:zookeeper | *:java) ;; # see `look`
-    # The server alone: Debian's `mariadb-server` adds a service, a user and a cluster of its own.
-    apt-get:mariadb) echo mariadb-server-core ;;
-    dnf:mariadb) echo mariadb-server ;;
-    *:mariadb) echo mariadb ;;
-
-    # Debian's server package carries it.
-    apt-get:pgbench) echo postgresql ;;
-    dnf:pgbench | zypper:pgbench) echo postgresql-contrib ;;
-    apk:pgbench) echo postgresql-contrib ;;
-    brew:pgbench) echo postgresql@17 ;;
-    *:pgbench) echo postgresql ;;
-    esac
+first_known() { # first_known MANAGER NAME|OTHER
+    first=${2%%|*}
+    if [ "$first" = "$2" ] || "$1" -q info "$first" >/dev/null 2>&1; then
+        echo "$first"
+    else
+        first_known "$1" "${2#*|}"
+    fi
 }
 
 # --- Installing ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use child_program::end_with_us;
+use child_process::end_with_us;
 use nix::sys::signal::Signal;
 use private_stores::PostgresPrograms;
 use sqlx::{Connection, PgConnection};

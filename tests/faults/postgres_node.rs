@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use child_program::end_with_us;
+use child_process::end_with_us;
 use faults::Proxy;
 use nix::sys::signal::Signal;
 use private_stores::PostgresPrograms;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 
-use child_program::end_with_us;
+use child_process::end_with_us;
 use nix::sys::signal::Signal;
 use private_stores::PostgresPrograms;
 use sqlx::postgres::PgConnectOptions;

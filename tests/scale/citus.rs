@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use child_program::end_with_us;
+use child_process::end_with_us;
 use nix::sys::signal::Signal;
 use private_stores::PostgresPrograms;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};

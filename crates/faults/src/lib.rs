@@ -19,7 +19,6 @@ mod zookeeper;
 
 pub use error::FaultError;
 pub use mariadb::MariaDbNode;
-pub use process::signal_child;
 pub use proxy::{Fault, Proxy};
 pub use redis_node::RedisNode;
 pub use zookeeper::ZooKeeperNode;

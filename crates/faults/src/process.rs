@@ -1,22 +1,18 @@
 //! A server as a child process: started, paused, killed; and where it lives.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{LazyLock, Mutex, PoisonError, mpsc};
+use std::process::Command;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::Pid;
+use child_process::{LoggedProcess, end_with_us};
+use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use super::FaultError;
-use child_program::end_with_us;
 
 /// Another process may take a free port before the server does; hardly ever twice.
 pub(super) const ATTEMPTS: usize = 5;
@@ -30,10 +26,7 @@ pub(super) struct FaultyProcess {
     server: &'static str,
     /// `None` for one that listens on a UNIX socket alone.
     port: Option<u16>,
-    log: PathBuf,
-    /// Where in the log this run begins.
-    begin: u64,
-    child: Child,
+    running: LoggedProcess,
 }
 
 impl FaultyProcess {
@@ -44,90 +37,38 @@ impl FaultyProcess {
         port: Option<u16>,
         log: &Path,
     ) -> Result<Self, FaultError> {
-        let failed = || FaultError::system(format!("start {server}"));
-        let file = File::options().create(true).append(true).open(log).map_err(failed())?;
-        let begin = file.metadata().map_err(failed())?.len();
-        let output = file.try_clone().map_err(failed())?;
-        command.stdin(Stdio::null()).stdout(output).stderr(file);
-        let child = spawn_tied(command).map_err(failed())?;
-        Ok(Self { server, port, log: log.to_owned(), begin, child })
+        end_with_us(&mut command, Signal::SIGKILL);
+        let running = LoggedProcess::start(&mut command, log)
+            .map_err(FaultError::system(format!("start {server}")))?;
+        Ok(Self { server, port, running })
     }
 
     pub(super) fn pid(&self) -> u32 {
-        self.child.id()
+        self.running.id()
     }
 
     /// Fails when it has ended, which it must not while it starts.
     pub(super) fn still_runs(&mut self) -> Result<(), FaultError> {
-        if let Ok(None) = self.child.try_wait() {
+        if let Ok(None) = self.running.ended() {
             return Ok(());
         }
-        let log = self.log();
         if let Some(port) = self.port
-            && log.contains("Address already in use")
+            && self.running.log().contains("Address already in use")
         {
             return Err(FaultError::PortTaken { server: self.server, port });
         }
-        Err(FaultError::NotStarted { server: self.server, log: last_lines(&log) })
-    }
-
-    fn log(&self) -> String {
-        let bytes = fs::read(&self.log).unwrap_or_default();
-        let begin = usize::try_from(self.begin).unwrap_or(0).min(bytes.len());
-        String::from_utf8_lossy(&bytes[begin..]).into_owned()
+        Err(FaultError::NotStarted { server: self.server, log: self.running.last_lines() })
     }
 
     pub(super) fn signal(&self, signal: Signal) -> Result<(), FaultError> {
-        // The child is not reaped yet, so the number is still its own.
-        signal_child(self.child.id(), signal)
-            .map_err(|cause| FaultError::system(format!("send {signal}"))(cause.into()))
-    }
-}
-
-/// Signals a child that has not been reaped. After `SIGSTOP` all of it has stopped when this returns,
-/// or it has ended: otherwise some of its threads might go on for a moment, and answer.
-pub fn signal_child(id: u32, signal: Signal) -> nix::Result<()> {
-    let pid = Pid::from_raw(id.cast_signed());
-    kill(pid, signal)?;
-    if signal != Signal::SIGSTOP {
-        return Ok(());
-    }
-    let until = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-    loop {
-        match waitid(Id::Pid(pid), until) {
-            Err(Errno::EINTR) => {}
-            waited => return waited.map(drop),
-        }
+        self.running.signal(signal).map_err(FaultError::system(format!("send {signal}")))
     }
 }
 
 impl Drop for FaultyProcess {
     fn drop(&mut self) {
-        // Neither fails for a child that was not reaped; for one that was there is nothing to do.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.running.kill();
     }
-}
-
-/// The kernel ties a child to the *thread* that made it. Those of a runtime come and go, so one
-/// that stays makes them all.
-fn spawn_tied(mut command: Command) -> io::Result<Child> {
-    type SpawnRequest = (Command, mpsc::Sender<io::Result<Child>>);
-    static MAKER: LazyLock<mpsc::Sender<SpawnRequest>> = LazyLock::new(|| {
-        let (orders, queue) = mpsc::channel::<SpawnRequest>();
-        std::thread::spawn(move || {
-            for (mut command, made) in queue {
-                // The caller waits for it.
-                let _ = made.send(command.spawn());
-            }
-        });
-        orders
-    });
-    end_with_us(&mut command, Signal::SIGKILL);
-    let (made, child) = mpsc::channel();
-    let gone = || io::Error::other("the thread that starts servers is gone");
-    MAKER.send((command, made)).map_err(|_| gone())?;
-    child.recv().map_err(|_| gone())?
 }
 
 /// A directory for one server, which goes when it is dropped; in `home`, if there is one. Only the user of this
@@ -157,10 +98,4 @@ pub(super) fn free_port() -> Result<u16, FaultError> {
             return Ok(port);
         }
     }
-}
-
-fn last_lines(log: &str) -> String {
-    const LINES: usize = 8;
-    let lines: Vec<&str> = log.lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
 }

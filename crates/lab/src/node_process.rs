@@ -2,21 +2,20 @@
 //! and paused.
 
 use std::collections::{HashMap, VecDeque};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
+use child_process::ChildProcess;
 use nix::sys::signal::Signal;
 use program::sibling::Sibling;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStdin, ChildStdout};
 
 use super::protocol::{Act, NodePlan, NodeReport, NodeRequest};
-use faults::signal_child;
 
-/// A running node. It ends with this, and with the lab's process, whatever ends that: it
-/// watches the pipe that is its standard input.
+/// A running node. It ends with this, and with the lab's process, whatever ends that.
 pub(super) struct NodeProcess {
-    child: Child,
+    child: ChildProcess,
     stdin: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
     /// What was heard of actors that nobody has asked about yet.
@@ -28,18 +27,14 @@ pub(super) struct NodeProcess {
 impl NodeProcess {
     /// Starts a node and waits until it is ready.
     pub(super) async fn start(plan: &NodePlan) -> anyhow::Result<Self> {
-        let mut child = Command::new(Sibling::Lab.path()?)
-            .args(["lab", "node"])
-            .env("RUST_LOG", "error")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // Ctrl-C is for the lab, which ends it.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
+        let mut command = Command::new(Sibling::Lab.path()?);
+        command.args(["lab", "node"]).env("RUST_LOG", "error");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = ChildProcess::start(command, Signal::SIGKILL)
             .context("cannot start a node of the lab")?;
-        let stdin = child.stdin.take().context("a node has no input")?;
-        let lines = BufReader::new(child.stdout.take().context("a node has no output")?).lines();
+        let (stdin, stdout, _) = child.pipes();
+        let stdin = stdin.context("a node has no input")?;
+        let lines = BufReader::new(stdout.context("a node has no output")?).lines();
         let mut node = Self { child, stdin, lines, heard: HashMap::new(), address: None };
         node.order(plan).await?;
         match node.hear().await? {
@@ -115,13 +110,12 @@ impl NodeProcess {
 
     /// `SIGSTOP`, or `SIGCONT`.
     pub(super) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let pid = self.pid().context("a node of the lab has ended")?;
-        signal_child(pid, signal).context("cannot signal a node of the lab")
+        self.child.signal(signal).context("cannot signal a node of the lab")
     }
 
     /// `SIGKILL`, and waits until it is gone.
     pub(super) async fn kill(&mut self) -> anyhow::Result<()> {
-        self.child.kill().await.context("cannot kill a node of the lab")
+        self.child.kill().await.map(drop).context("cannot kill a node of the lab")
     }
 
     /// Closes its input, which is the order to finish and end.

@@ -61,6 +61,7 @@ fn rush(nth: usize, rung: &'static Rung) -> RushReport {
         latency_ms: Some(LatencyMs { p50: 20.0, p95: 80.0, p99: 120.0, max: 150.0 }),
         holds: oversold + duplicates + undersold == 0,
         as_claimed: true,
+        verdict: load::verdict::Verdict::default(),
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::io;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
+use child_process::ChildProcess;
+use nix::sys::signal::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
-use tokio::process::Command;
 
 use super::LoadError;
 use super::crowd::{BuyersTold, CrowdLine, CrowdPlan, CrowdReport};
@@ -54,18 +55,11 @@ async fn run(
     plan: &CrowdPlan,
     mut hear: impl FnMut(CrowdLine),
 ) -> Result<CrowdReport, LoadError> {
-    let mut child = Command::new(exe)
-        .arg("crowd")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        // Ctrl-C is for us: it ends when we no longer read.
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(LoadError::CrowdStart)?;
-    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (Some(mut stdin), Some(stdout), Some(stderr)) = pipes else {
+    let mut command = Command::new(exe);
+    command.arg("crowd");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = ChildProcess::start(command, Signal::SIGKILL).map_err(LoadError::CrowdStart)?;
+    let (Some(mut stdin), Some(stdout), Some(stderr)) = child.pipes() else {
         return Err(LoadError::CrowdStart(io::ErrorKind::BrokenPipe.into()));
     };
     let plan = serde_json::to_vec(plan).map_err(|error| LoadError::CrowdStart(error.into()))?;

@@ -11,6 +11,13 @@ use super::rush::RequestAnswer;
 /// Attempts by outcome (see [`outcome`](super::outcome)).
 pub type Outcomes = BTreeMap<String, u64>;
 
+/// "3 no_answer, 2 http_500".
+#[must_use]
+pub fn in_words(outcomes: &Outcomes) -> String {
+    let outcomes = outcomes.iter().map(|(code, count)| format!("{count} {code}"));
+    outcomes.collect::<Vec<_>>().join(", ")
+}
+
 /// What buyers were told.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {

@@ -108,7 +108,7 @@ fn postgres_in(directory: &Path) -> Option<PostgresBinaries> {
 /// [`StoresError::MissingBinaries`] where there is none.
 pub fn redis_server() -> Result<PathBuf, StoresError> {
     find_redis().ok_or_else(|| {
-        let install = install_command(false, true, package_tool(), geteuid().is_root());
+        let install = install_command(&[("redis", true)], package_tool(), geteuid().is_root());
         StoresError::MissingBinaries(format!("Redis is not installed: {install}"))
     })
 }

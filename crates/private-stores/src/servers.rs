@@ -245,7 +245,7 @@ impl SupervisorProcess {
 }
 
 fn supervisor_program() -> Result<PathBuf, StoresError> {
-    let place = child_program::beside(SUPERVISOR).map_err(|error| {
+    let place = child_process::beside(SUPERVISOR).map_err(|error| {
         StoresError::Supervisor(format!("cannot find the program's own file: {error}"))
     })?;
     if place.is_file() {

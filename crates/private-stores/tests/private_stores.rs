@@ -581,7 +581,7 @@ fn a_user_without_a_name_is_told_before_anything_starts() {
     let (uid, home) = (54_321, place.path().join("home"));
     assert!(User::from_uid(uid.into()).unwrap().is_none());
     std::os::unix::fs::chown(place.path(), Some(uid), Some(uid)).unwrap();
-    let supervisor = child_program::beside("private-stores").unwrap();
+    let supervisor = child_process::beside("private-stores").unwrap();
     let answer = |plan: &Plan| {
         let mut command = Command::new(&supervisor);
         command.uid(uid).gid(uid).current_dir("/").env("TMPDIR", place.path());

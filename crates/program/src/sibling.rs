@@ -82,7 +82,7 @@ impl Sibling {
 }
 
 fn beside(name: &str) -> anyhow::Result<PathBuf> {
-    child_program::beside(name).context("cannot find the program's own file")
+    child_process::beside(name).context("cannot find the program's own file")
 }
 
 /// Hands over to the sibling whose command the first argument names, `help` before it or not; does

@@ -9,11 +9,10 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use child_program::end_with_us;
+use child_process::ChildProcess;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{ChildStdin, Command};
 
 /// Far longer than anything here takes: what is not there by then never will be.
 pub const DEADLINE: Duration = Duration::from_secs(60);
@@ -21,7 +20,7 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 /// A program of this workspace, which lies beside the tests.
 pub fn program(name: &str) -> PathBuf {
     need(name);
-    child_program::beside(name).unwrap()
+    child_process::beside(name).unwrap()
 }
 
 /// Builds a program that a run of one crate's tests has not built: `cargo test` builds the programs of the
@@ -29,7 +28,7 @@ pub fn program(name: &str) -> PathBuf {
 pub fn need(name: &str) {
     static BUILDING: Mutex<()> = Mutex::new(());
     let _building = BUILDING.lock();
-    if child_program::beside(name).unwrap().is_file() {
+    if child_process::beside(name).unwrap().is_file() {
         return;
     }
     #[allow(clippy::disallowed_methods)] // Cargo tells tests where it is
@@ -128,24 +127,21 @@ pub fn seckill(arguments: &[&str]) -> Command {
 /// A running `seckill serve`.
 pub struct Node {
     pub address: SocketAddr,
-    child: Child,
+    child: ChildProcess,
     /// Its end is the node's, too, so that no node outlives a test that was killed.
     _stdin: ChildStdin,
 }
 
 impl Node {
-    /// Runs `command`, a `serve`, and waits until it listens. Called from a test's own thread: the
-    /// node ends with it.
+    /// Runs `command`, a `serve`, and waits until it listens.
     pub async fn start(command: &mut Command) -> Self {
         command.arg("--until-stdin-closes").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let command = std::mem::replace(command, Command::new(""));
         // One that is stopped does not notice that its input has ended.
-        end_with_us(command.as_std_mut(), Signal::SIGKILL);
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = tokio::time::timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap();
-        let line = line.expect("the node ended before it listened");
-        let address = line.strip_prefix("listening on http://").expect("the line is fixed");
-        Self { address: address.parse().unwrap(), _stdin: child.stdin.take().unwrap(), child }
+        let mut child = ChildProcess::start(command, Signal::SIGKILL).unwrap();
+        let address = |line: &str| line.strip_prefix("listening on http://")?.parse().ok();
+        let address = child.ready(DEADLINE, address).await.expect("the node listens");
+        Self { address, _stdin: child.pipes().0.unwrap(), child }
     }
 
     pub fn pid(&self) -> u32 {

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
+use child_process::ChildProcess;
+use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -86,8 +88,9 @@ impl Program {
 }
 
 pub async fn finished(mut command: Command) -> Output {
-    let output = tokio::time::timeout(PATIENCE, command.output()).await;
-    output.expect("the program does not end").unwrap()
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = ChildProcess::start(command, Signal::SIGKILL).unwrap();
+    running.output(PATIENCE, u64::MAX).await.unwrap()
 }
 
 impl From<Output> for Ran {

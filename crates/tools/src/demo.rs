@@ -132,13 +132,11 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     }
     args.board.check()?;
     announce(&args)?;
+    let mut stop = std::pin::pin!(program::stop::requested(false)?);
     let done = tokio::select! {
         done = demo(&args) => done,
         // All that runs is stopped by being dropped, and the servers by their supervisor.
-        interrupted = tokio::signal::ctrl_c() => {
-            interrupted?;
-            bail!("interrupted: everything that was started is being stopped");
-        }
+        () = &mut stop => bail!("interrupted: everything that was started is being stopped"),
     };
     let JudgedDemo { verdict, board, database, stores } = done?;
     demo_report::print(&verdict);
@@ -158,7 +156,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(board) = board {
         eprintln!("The board stays until you press Ctrl-C.");
-        tokio::signal::ctrl_c().await?;
+        stop.await;
         board.stop().await?;
     }
     database.close().await;

@@ -1,25 +1,41 @@
 //! `seckill demo --against r01`: the same crowd meets a design of the ladder. The lab puts it on sale and
 //! judges it, as in `seckill lab rush`.
 
-use std::collections::BTreeMap;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use anyhow::Context;
+use child_process::{ChildProcess, last_line};
+use nix::sys::signal::Signal;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::process::Command;
 
+use super::verdict::Figures;
 use load::latency::LatencyMs;
+use load::told::Outcomes;
 use program::sibling::Sibling;
 use seckill::config::ConfigError;
+
+/// Longer than a rush may take, with all that comes before and after it.
+const LAB_WITHIN: Duration = Duration::from_secs(1_200);
+/// How long a lab that is told to end may take to drop its scratch databases.
+const LAB_ENDS_WITHIN: Duration = Duration::from_secs(30);
+/// More than the lab ever writes, in bytes.
+const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
 
 /// What came of it. A design that could not be judged says nothing about the sale beside it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum Against {
     /// The lab's verdict.
-    Judged(Box<RungVerdict>),
+    Judged {
+        /// As the lab gave it.
+        #[serde(flatten)]
+        json: Value,
+        /// What the terminal shows of it.
+        #[serde(skip)]
+        verdict: Box<RungVerdict>,
+    },
     /// There is none.
     Failed {
         /// Its full name.
@@ -29,25 +45,19 @@ pub enum Against {
     },
 }
 
-/// The lab's verdict on a rung, of which the terminal shows these; the rest is handed on.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// What the terminal shows of the lab's verdict on a rung.
+#[derive(Debug, Clone, Deserialize)]
 #[allow(missing_docs)] // fixed by the lab's report; the names say it
 pub struct RungVerdict {
     pub rung: String,
-    pub orders: i64,
-    pub remaining: i64,
-    pub oversold: i64,
-    pub duplicates: i64,
-    pub undersold: i64,
-    pub lost: i64,
-    pub outcomes: BTreeMap<String, u64>,
+    #[serde(flatten)]
+    pub figures: Figures,
+    pub outcomes: Outcomes,
     pub elapsed_ms: f64,
     pub answers_per_s: f64,
     pub latency_ms: Option<LatencyMs>,
     pub witnesses: Vec<String>,
     pub holds: bool,
-    #[serde(flatten)]
-    pub more: BTreeMap<String, Value>,
 }
 
 /// A crowd as the lab is asked for it.
@@ -72,8 +82,8 @@ pub async fn rung(name: &str) -> anyhow::Result<String> {
     struct Listed {
         rung: String,
     }
-    let mut list = lab(&["list", "--json", "-"])?;
-    let listed: Vec<Listed> = output(&mut list).await.map_err(anyhow::Error::msg)?;
+    let list = lab(&["list", "--json", "-"])?;
+    let listed: Vec<Listed> = output(list).await.map_err(anyhow::Error::msg)?;
     let mut meant = listed.into_iter().map(|listed| listed.rung).filter(|rung| {
         rung == name || rung.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'))
     });
@@ -92,17 +102,19 @@ pub async fn rung(name: &str) -> anyhow::Result<String> {
 impl Against {
     /// Has `rung` sell to such a crowd, in scratch databases beside these servers.
     pub async fn meet(rung: String, crowd: CrowdSize, stores: (&str, &str)) -> Self {
-        match rush(&rung, crowd, stores).await {
-            Ok(verdict) => Self::Judged(Box::new(verdict)),
-            Err(error) => Self::Failed { rung, error },
-        }
+        let judged = async {
+            let json = rush(&rung, crowd, stores).await?;
+            let verdict = RungVerdict::deserialize(&json).map_err(|error| error.to_string())?;
+            Ok(Self::Judged { json, verdict: Box::new(verdict) })
+        };
+        judged.await.unwrap_or_else(|error| Self::Failed { rung, error })
     }
 
     /// The verdict, where there is one.
     #[must_use]
     pub fn verdict(&self) -> Option<&RungVerdict> {
         match self {
-            Self::Judged(verdict) => Some(verdict),
+            Self::Judged { verdict, .. } => Some(verdict),
             Self::Failed { .. } => None,
         }
     }
@@ -112,10 +124,10 @@ impl Against {
     pub fn sentence(&self) -> String {
         match self {
             Self::Failed { rung, error } => format!("{rung}: could not be tried: {error}"),
-            Self::Judged(verdict) => {
-                let RungVerdict { rung, orders, witnesses, holds, .. } = &**verdict;
+            Self::Judged { verdict, .. } => {
+                let RungVerdict { rung, figures, witnesses, holds, .. } = &**verdict;
                 match holds {
-                    true => format!("{rung}: HOLDS this time: {orders} orders."),
+                    true => format!("{rung}: HOLDS this time: {} orders.", figures.orders),
                     false => format!("{rung}: BROKEN: {}.", witnesses.join("; ")),
                 }
             }
@@ -127,10 +139,10 @@ async fn rush(
     rung: &str,
     crowd: CrowdSize,
     (database_url, redis_url): (&str, &str),
-) -> Result<RungVerdict, String> {
+) -> Result<Value, String> {
     #[derive(Deserialize)]
     struct Rushes {
-        rushes: Vec<RungVerdict>,
+        rushes: Vec<Value>,
     }
     let CrowdSize { users, attempts, stock, seed } = crowd;
     let mut command = lab(&["rush", rung, "--json", "-"]).map_err(|error| error.to_string())?;
@@ -141,25 +153,26 @@ async fn rush(
         .arg(format!("--seed={seed}"))
         .env("DATABASE_URL", database_url)
         .env("REDIS_URL", redis_url);
-    let Rushes { rushes } = output(&mut command).await?;
+    let Rushes { rushes } = output(command).await?;
     rushes.into_iter().next().ok_or_else(|| "the lab says nothing".to_owned())
 }
 
 fn lab(arguments: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(Sibling::Lab.path()?);
-    command.arg("lab").args(arguments).stdin(Stdio::null()).stderr(Stdio::piped());
-    // Ctrl-C is for us: the lab ends when it is dropped.
-    command.process_group(0).kill_on_drop(true);
+    command.arg("lab").args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
 }
 
-/// What a command of the lab writes as JSON. Its exit status says what the JSON says, too.
-async fn output<T: DeserializeOwned>(command: &mut Command) -> Result<T, String> {
-    let done = command.output().await.context("the lab cannot be started");
-    let done = done.map_err(|error| format!("{error:#}"))?;
+/// What a command of the lab writes as JSON. Its exit status says what the JSON says, too. Where the demo is
+/// broken off the lab is told to end, and awaited: on servers that were named, its scratch databases would stay.
+async fn output<T: DeserializeOwned>(command: Command) -> Result<T, String> {
+    let lab = ChildProcess::start(command, Signal::SIGTERM)
+        .map_err(|error| format!("the lab cannot be started: {error}"))?
+        .ending_in_order(LAB_ENDS_WITHIN);
+    let done = lab.output(LAB_WITHIN, MAX_OUTPUT).await;
+    let done = done.map_err(|error| format!("the lab {error}"))?;
     serde_json::from_slice(&done.stdout).map_err(|_| {
-        let said = String::from_utf8_lossy(&done.stderr);
-        let last = said.lines().rfind(|line| !line.trim().is_empty());
-        last.map_or_else(|| format!("the lab ended with {}", done.status), str::to_owned)
+        last_line(&done.stderr).unwrap_or_else(|| format!("the lab ended with {}", done.status))
     })
 }

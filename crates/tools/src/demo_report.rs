@@ -6,9 +6,9 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use load::latency::LatencyMs;
 use load::told::Outcomes;
-use load::verdict::Findings;
+use load::verdict::Counts;
 
-use super::demo_against::{Against, RungVerdict};
+use super::demo_against::Against;
 use super::verdict::{DemoVerdict, Figures, PaymentFigures, WaveFigures};
 
 /// Vouchers that the table shows though nothing is wrong with them.
@@ -22,22 +22,24 @@ pub fn print(verdict: &DemoVerdict) {
         table.add_row([name, &value, &others.unwrap_or_default()]);
     };
     if let Some(other) = other {
-        row("", verdict.strategy.to_owned(), Some(other.rung.clone()));
+        row("", verdict.terms.strategy.to_owned(), Some(other.rung.clone()));
     }
-    let theirs = |of: fn(&RungVerdict) -> i64| other.map(|other| of(other).to_string());
     let codes = other.map(|other| other.outcomes.keys()).into_iter().flatten();
     for code in verdict.outcomes.keys().chain(codes).collect::<BTreeSet<_>>() {
         let count = |outcomes: &Outcomes| outcomes.get(code).copied().unwrap_or(0).to_string();
         row(code, count(&verdict.outcomes), other.map(|other| count(&other.outcomes)));
     }
-    let Figures { orders, remaining, found, .. } = verdict.figures;
     row("", String::new(), None);
-    row("orders in the database", orders.to_string(), theirs(|it| it.orders));
-    row("stock left", remaining.to_string(), theirs(|it| it.remaining));
-    row("oversold", found.oversold.to_string(), theirs(|it| it.oversold));
-    row("duplicates", found.duplicates.to_string(), theirs(|it| it.duplicates));
-    row("undersold", found.undersold.to_string(), theirs(|it| it.undersold));
-    row("lost", found.lost.to_string(), theirs(|it| it.lost));
+    let mut figure = |name: &str, of: fn(&Figures) -> i64| {
+        let theirs = other.map(|other| of(&other.figures).to_string());
+        row(name, of(&verdict.figures).to_string(), theirs);
+    };
+    figure("orders in the database", |it| it.orders);
+    figure("stock left", |it| it.remaining);
+    figure("oversold", |it| it.found.oversold);
+    figure("duplicates", |it| it.found.duplicates);
+    figure("undersold", |it| it.found.undersold);
+    figure("lost", |it| it.found.lost);
     if let Some(payments) = verdict.payments {
         let PaymentFigures { paid, expired, cancelled, payments, refunds, lost_payments } =
             payments;
@@ -85,7 +87,7 @@ fn print_vouchers(verdict: &DemoVerdict) {
             continue;
         }
         let Figures { orders, remaining, found, .. } = voucher.figures;
-        let Findings { oversold, duplicates, undersold, lost, .. } = found;
+        let Counts { oversold, duplicates, undersold, lost, .. } = found;
         let figures = [orders, remaining, oversold, duplicates, undersold, lost];
         let word = if voucher.holds { "holds" } else { "BROKEN" };
         let id = voucher.voucher_id.to_string();
@@ -138,7 +140,7 @@ pub fn sentence(verdict: &DemoVerdict) -> String {
              acknowledged order is in the database."
         );
     };
-    let failures = first.sentences.join("; ");
+    let failures = first.verdict.sentences().join("; ");
     match count {
         1 => format!("BROKEN: {failures}."),
         _ => format!(

@@ -1,14 +1,14 @@
 //! Server processes (`seckill serve`) that a command starts, uses and stops.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
+use anyhow::{Context, ensure};
+use child_process::ChildProcess;
+use nix::sys::signal::Signal;
 use tokio::time::timeout;
 
-use anyhow::{Context, ensure};
 use program::sibling::Sibling;
 use seckill::config::MAX_BURST;
 
@@ -41,14 +41,12 @@ pub struct NodeOptions<'a> {
     pub has_sandbox: bool,
 }
 
-/// One running `seckill serve`. It stops with this process, whatever ends it: the node watches
-/// the pipe that is its standard input.
+/// One running `seckill serve`. It stops with this process, whatever ends it.
 #[derive(Debug)]
 pub struct Node {
     /// Where it listens.
     pub address: SocketAddr,
-    child: Child,
-    stdin: Option<ChildStdin>,
+    child: ChildProcess,
 }
 
 impl Node {
@@ -98,24 +96,12 @@ impl Node {
 
     /// Waits for the line in which the node tells its address.
     async fn spawn(mut command: Command) -> anyhow::Result<Self> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // Ctrl-C is for the command that started the node: the command stops the node later.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .context("cannot start a node")?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let mut lines = BufReader::new(stdout.context("a node has no output")?).lines();
-        let line = timeout(READY_WITHIN, lines.next_line())
-            .await
-            .context("a node did not come up in time")?
-            .context("a node's output cannot be read")?;
-        let address = line.as_deref().and_then(|line| line.rsplit_once("http://"));
-        let address = address.and_then(|(_, address)| address.parse().ok());
-        let address = address.context("a node ended before it listened")?;
-        Ok(Self { address, child, stdin })
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child =
+            ChildProcess::start(command, Signal::SIGTERM).context("cannot start a node")?;
+        let address = |line: &str| line.rsplit_once("http://")?.1.parse().ok();
+        let address = child.ready(READY_WITHIN, address).await.context("a node did not come up")?;
+        Ok(Self { address, child })
     }
 
     /// Its process id, while it runs.
@@ -129,7 +115,7 @@ impl Node {
     /// # Errors
     /// When it did not end in time, or not with success.
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        drop(self.stdin.take());
+        // The end of its input tells it.
         let status = timeout(STOPPED_WITHIN, self.child.wait())
             .await
             .context("a node did not stop in time")?

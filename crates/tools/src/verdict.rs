@@ -2,13 +2,13 @@
 
 use std::ops::AddAssign;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::demo_against::Against;
 use load::crowd::CrowdReport;
 use load::latency::LatencyMs;
 use load::told::{Outcomes, Told};
-use load::verdict::{Books, Expectations, Findings, judge};
+use load::verdict::{Books, Counts, Expectations, Finding, Verdict, judge};
 use seckill::model::VoucherId;
 use seckill::purchase::audit::{OrderLives, VoucherAudit};
 
@@ -22,11 +22,12 @@ pub fn books(audit: &VoucherAudit, orders_of_crowd: i64, lost: i64) -> Books {
     let VoucherAudit { initial_stock, stock, orders, distinct_users, .. } = *audit;
     let is_counted = |why: &&String| COUNTED.iter().any(|promise| why.starts_with(promise));
     let objections = audit.violations.iter().filter(|why| !is_counted(why)).cloned().collect();
-    Books { initial_stock, stock, orders, distinct_users, orders_of_crowd, lost, objections }
+    let twice = None;
+    Books { initial_stock, stock, orders, distinct_users, orders_of_crowd, lost, twice, objections }
 }
 
 /// What was asked for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct Terms {
     /// Attempts of each buyer.
     pub attempts: usize,
@@ -35,11 +36,12 @@ pub struct Terms {
     /// How it was sold.
     pub strategy: &'static str,
     /// The share of the buyers that pays; `None`: the vouchers are free.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pay: Option<f64>,
 }
 
 /// What there was and what was found, of one sale or of several together.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[allow(missing_docs)] // fixed by the product; the names say it
 pub struct Figures {
     pub stock: i64,
@@ -49,7 +51,7 @@ pub struct Figures {
     /// Stock left in the database.
     pub remaining: i64,
     #[serde(flatten)]
-    pub found: Findings,
+    pub found: Counts,
 }
 
 impl AddAssign for Figures {
@@ -129,9 +131,9 @@ pub struct VoucherVerdict {
     pub payments: Option<PaymentFigures>,
     /// Whether every promise was kept.
     pub holds: bool,
-    /// What was not as it should be, a sentence each.
+    /// What was not as it should be.
     #[serde(skip)]
-    pub sentences: Vec<String>,
+    pub verdict: Verdict,
 }
 
 impl VoucherVerdict {
@@ -144,10 +146,9 @@ impl VoucherVerdict {
             users,
             orders: books.orders,
             remaining: books.stock,
-            found: verdict.counts,
+            found: verdict.counts(),
         };
-        let (holds, sentences) = (verdict.holds(), verdict.sentences());
-        Self { voucher_id, figures, payments: None, holds, sentences }
+        Self { voucher_id, figures, payments: None, holds: verdict.holds(), verdict }
     }
 
     /// Judges the payments, too: in the end every voucher is paid for, once, by a buyer who has it.
@@ -155,34 +156,22 @@ impl VoucherVerdict {
     pub fn with_payments(mut self, books: PaymentBooks<'_>) -> Self {
         let PaymentBooks { life, lost, failures, most_oversold, withheld, stuck } = books;
         let OrderLives { unpaid, paid, cancelled, expired, payments, refunds, .. } = life;
-        let Figures { stock, ref mut found, .. } = self.figures;
-        let mut find = |is_found, sentence| {
-            if is_found {
-                self.sentences.push(sentence);
-            }
-        };
-        let words = format!("{most_oversold} sold that did not exist, before the end");
-        find(most_oversold > found.oversold, words);
-        let words = format!("{withheld} left while buyers were told that nothing is");
-        find(withheld > 0, words);
-        find(paid != stock, format!("{paid} paid orders for a stock of {stock}"));
-        find(unpaid > 0, format!("{unpaid} orders are unpaid"));
-        let words =
-            format!("{payments} payments, less {refunds} given back, of {paid} paid orders");
-        find(payments - refunds != paid, words);
-        let words = format!("{lost} payments that buyers were told of paid for no order of theirs");
-        find(lost > 0, words);
-        let words = failures.iter().map(|(code, count)| format!("{count} {code}"));
-        let words: Vec<String> = words.collect();
-        let words = format!("payments without a proper answer: {}", words.join(", "));
-        find(!failures.is_empty(), words);
-        find(stuck.is_some(), stuck.unwrap_or_default().to_owned());
-        found.oversold = found.oversold.max(most_oversold);
-        found.undersold += withheld;
+        let Figures { stock, found, .. } = self.figures;
+        let findings = &mut self.verdict.findings;
+        let mut find = |is_found: bool, it: Finding| findings.extend(is_found.then_some(it));
+        find(most_oversold > found.oversold, Finding::OversoldMeanwhile(most_oversold));
+        find(withheld > 0, Finding::Withheld(withheld));
+        find(paid != stock, Finding::NotAllPaid { paid, stock });
+        find(unpaid > 0, Finding::Unpaid(unpaid));
+        find(payments - refunds != paid, Finding::PaymentsDiffer { payments, refunds, paid });
+        find(lost > 0, Finding::LostPayments(lost));
+        find(!failures.is_empty(), Finding::PaymentsFailed(failures.clone()));
+        find(stuck.is_some(), Finding::Objection(stuck.unwrap_or_default().to_owned()));
+        self.figures.found = self.verdict.counts();
         let lost_payments = lost;
         self.payments =
             Some(PaymentFigures { paid, expired, cancelled, payments, refunds, lost_payments });
-        self.holds = self.sentences.is_empty();
+        self.holds = self.verdict.findings.is_empty();
         self
     }
 }
@@ -191,12 +180,8 @@ impl VoucherVerdict {
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)] // fixed by the product; the names say it
 pub struct DemoVerdict {
-    pub attempts: usize,
-    pub nodes: usize,
-    pub strategy: &'static str,
-    /// Where vouchers cost something: the share of the buyers that pays.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pay: Option<f64>,
+    #[serde(flatten)]
+    pub terms: Terms,
     /// Where there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub voucher_id: Option<VoucherId>,
@@ -240,13 +225,9 @@ impl DemoVerdict {
             figures += voucher.figures;
             payments += voucher.payments.unwrap_or_default();
         }
-        let Terms { attempts, nodes, strategy, pay } = terms;
         Self {
-            attempts,
-            nodes,
-            strategy,
-            pay,
-            payments: pay.map(|_| payments),
+            terms,
+            payments: terms.pay.map(|_| payments),
             voucher_id: if let [only] = &vouchers[..] { Some(only.voucher_id) } else { None },
             figures,
             orders_per_s: crowd.orders_per_s(figures.orders),
@@ -322,7 +303,7 @@ mod tests {
         let good =
             PaymentBooks { life, lost, failures: &none, most_oversold, withheld, stuck: None };
         let verdict = sold(10, 0).with_payments(good);
-        assert!(verdict.holds, "{:?}", verdict.sentences);
+        assert!(verdict.holds, "{:?}", verdict.verdict);
         let paid = |paid| OrderLives { paid, payments: paid, ..life };
         for (books, sentence) in [
             (PaymentBooks { life: paid(9), ..good }, "9 paid orders for a stock of 10"),
@@ -352,8 +333,8 @@ mod tests {
         ] {
             let verdict = sold(10, 0).with_payments(books);
             assert!(!verdict.holds);
-            assert_eq!(verdict.sentences, [sentence]);
-            let Findings { oversold, undersold, .. } = verdict.figures.found;
+            assert_eq!(verdict.verdict.sentences(), [sentence]);
+            let Counts { oversold, undersold, .. } = verdict.figures.found;
             assert_eq!((oversold, undersold), (books.most_oversold, books.withheld));
         }
         // Money that went back is no payment of an order.
@@ -378,6 +359,6 @@ mod tests {
         };
         let verdict = VoucherVerdict::new(voucher_id, 0, &books(&audit, 0, 0), &Told::default());
         assert!(!verdict.holds);
-        assert_eq!(verdict.sentences, ["orphans: 1 order"]);
+        assert_eq!(verdict.verdict.sentences(), ["orphans: 1 order"]);
     }
 }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use load::crowd::CrowdReport;
 use load::latency::LatencyMs;
-use load::verdict::{Expectations, judge};
+use load::verdict::{Expectations, Verdict, judge};
 use seckill::http::verdicts::AuditBody;
 use seckill::purchase::audit::VoucherAudit;
 use seckill_tools::verdict::books;
@@ -40,9 +40,9 @@ pub(super) struct CrowdVerdict {
     pub latency_ms: Option<LatencyMs>,
     /// The books of the voucher, other buyers' orders included.
     pub audit: AuditBody,
-    /// What is wrong, a sentence each.
+    /// What was found, as values.
     #[serde(skip)]
-    pub sentences: Vec<String>,
+    pub verdict: Verdict,
 }
 
 impl CrowdVerdict {
@@ -51,7 +51,7 @@ impl CrowdVerdict {
     pub(super) fn new(audit: VoucherAudit, orders: i64, lost: i64, crowd: &CrowdReport) -> Self {
         let told = crowd.told();
         let verdict = judge(&books(&audit, orders, lost), &told, &Expectations::BESIDE_OTHERS);
-        let found = verdict.counts;
+        let found = verdict.counts();
         Self {
             holds: verdict.holds(),
             orders,
@@ -65,7 +65,7 @@ impl CrowdVerdict {
             latency_ms: crowd.latency_ms,
             outcomes: told.outcomes,
             audit,
-            sentences: verdict.sentences(),
+            verdict,
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::world::World;
 use ladder::Rung;
 use load::crowd::{Buyer, CrowdPlan, CrowdReport};
 use load::crowd_process;
+use load::verdict::Books;
 use program::sibling::Sibling;
 use seckill::model::{Clock, SystemClock, UserId, VoucherId};
 use seckill::purchase::audit;
@@ -182,5 +183,6 @@ async fn read(
     .bind(voucher.get())
     .fetch_optional(database)
     .await?;
-    Ok(SaleResult { books: books(&audit, audit.orders, lost), twice, written_later })
+    let books = Books { twice, ..books(&audit, audit.orders, lost) };
+    Ok(SaleResult { books, written_later })
 }

@@ -8,7 +8,7 @@ use super::later::WrittenLater;
 use ladder::{Capability, Invariant, LockKind, Rung};
 use load::crowd::CrowdReport;
 use load::latency::LatencyMs;
-use load::verdict::{Books, Breach, Expectations, judge};
+use load::verdict::{Books, Expectations, Finding, Verdict, judge};
 
 /// Of so many attempts one may be refused because the lock's one server was late.
 const EXCUSED_OF: u64 = 4;
@@ -69,14 +69,15 @@ pub struct RushReport {
     /// honest refusal as long as nothing was left that its hearer could have bought, and as not
     /// more than a quarter of all hear it where the lock is on one server.
     pub as_claimed: bool,
+    /// What was found, as values.
+    #[serde(skip)]
+    pub verdict: Verdict,
 }
 
 /// What the database says.
 #[derive(Debug)]
 pub(super) struct SaleResult {
     pub(super) books: Books,
-    /// The buyer with most orders, if more than one, and the orders.
-    pub(super) twice: Option<(i64, Vec<i64>)>,
     /// Of a rung that answers first.
     pub(super) written_later: Option<WrittenLater>,
 }
@@ -96,14 +97,14 @@ fn expectations(rung: &Rung) -> Expectations {
 }
 
 /// The promise that a finding breaks. `None`: what came of the attempts cannot be judged.
-fn promise(rung: &Rung, breach: Breach) -> Option<Invariant> {
-    match breach {
-        Breach::Oversold => Some(Invariant::NoOversell),
-        Breach::Duplicates => Some(Invariant::OnePerUser),
-        Breach::Undersold | Breach::Misbooked => Some(Invariant::NoUndersell),
-        Breach::Lost if rung.has_consumer() => Some(Invariant::NoBrokenPromise),
-        Breach::Lost => Some(Invariant::NoLostOrder),
-        Breach::Untold | Breach::Unexpected | Breach::Objection => None,
+fn promise(rung: &Rung, finding: &Finding) -> Option<Invariant> {
+    match finding {
+        Finding::Oversold(..) => Some(Invariant::NoOversell),
+        Finding::Duplicates { .. } => Some(Invariant::OnePerUser),
+        Finding::Undersold(..) | Finding::Misbooked(_) => Some(Invariant::NoUndersell),
+        Finding::Lost { .. } if rung.has_consumer() => Some(Invariant::NoBrokenPromise),
+        Finding::Lost { .. } => Some(Invariant::NoLostOrder),
+        _ => None,
     }
 }
 
@@ -115,20 +116,14 @@ impl RushReport {
         sale: &SaleResult,
         crowd: &CrowdReport,
     ) -> Self {
-        let SaleResult { books, twice, written_later } = sale;
+        let SaleResult { books, written_later } = sale;
         let told = crowd.told();
-        let mut verdict = judge(books, &told, &expectations(rung));
-        for finding in &mut verdict.findings {
-            if let (Breach::Duplicates, Some((user, orders))) = (finding.breach, twice) {
-                let orders: Vec<String> = orders.iter().map(ToString::to_string).collect();
-                finding.sentence += &format!("; user {user} holds {}", orders.join(" and "));
-            }
-        }
-        let faults = verdict.findings.iter().filter(|finding| !finding.is_excused);
-        let faults: Vec<_> = faults.map(|finding| promise(rung, finding.breach)).collect();
+        let verdict = judge(books, &told, &expectations(rung));
+        let faults = verdict.findings.iter().filter(|finding| !finding.is_excused());
+        let faults: Vec<_> = faults.map(|finding| promise(rung, finding)).collect();
         let mut broken: Vec<Invariant> = faults.iter().copied().flatten().collect();
         broken.dedup();
-        let found = verdict.counts;
+        let found = verdict.counts();
         Self {
             rung: rung.id,
             users: terms.users,
@@ -151,6 +146,7 @@ impl RushReport {
             as_claimed: faults.iter().all(|it| it.is_some_and(|broken| !is_claimed(rung, broken))),
             broken,
             witnesses: verdict.sentences(),
+            verdict,
         }
     }
 }
@@ -249,9 +245,9 @@ mod tests {
                 distinct_users,
                 orders_of_crowd: orders,
                 lost,
+                twice: (orders > distinct_users).then(|| (7, vec![3, 4])),
                 objections: Vec::new(),
             },
-            twice: (orders > distinct_users).then(|| (7, vec![3, 4])),
             written_later: None,
         };
         let terms = RushOptions { users: 20, stock: 10, ..RushOptions::default() };

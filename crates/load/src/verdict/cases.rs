@@ -1,6 +1,5 @@
 //! Sales, good and bad, and what the judge finds of each.
 
-use super::Breach::*;
 use super::*;
 use crate::told::RefusedBuyers;
 
@@ -17,9 +16,16 @@ const SOLD_NINE: &[Heard] = &[(9, &[ORDERED]), (11, &[SOLD_OUT])];
 
 /// The books of a sale of ten vouchers, all of them bought by the crowd.
 fn books(orders: i64, distinct_users: i64, stock: i64) -> Books {
-    let objections = Vec::new();
-    let (initial_stock, orders_of_crowd) = (10, orders);
-    Books { initial_stock, stock, orders, distinct_users, orders_of_crowd, lost: 0, objections }
+    Books {
+        initial_stock: 10,
+        stock,
+        orders,
+        distinct_users,
+        orders_of_crowd: orders,
+        lost: 0,
+        twice: None,
+        objections: Vec::new(),
+    }
 }
 
 fn told(heard: &[Heard]) -> Told {
@@ -39,21 +45,36 @@ fn told(heard: &[Heard]) -> Told {
     told
 }
 
+/// A finding without the figures that show it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    Oversold,
+    Duplicates,
+    Undersold,
+    Misbooked,
+    Lost,
+    Untold,
+    Objection,
+    Unexpected,
+}
+use Fault::*;
+
 /// What is found and not excused, each with its count where it has one.
-fn faults(books: &Books, heard: &[Heard], expected: &Expectations) -> Vec<(Breach, i64)> {
+fn faults(books: &Books, heard: &[Heard], expected: &Expectations) -> Vec<(Fault, i64)> {
     let verdict = judge(books, &told(heard), expected);
-    let counts = verdict.counts;
-    let count = |breach| match breach {
-        Oversold => counts.oversold,
-        Duplicates => counts.duplicates,
-        Undersold => counts.undersold,
-        Lost => counts.lost,
-        Untold => counts.untold,
-        Unexpected => number(counts.unexpected),
-        Misbooked | Objection => 1,
+    let faults = verdict.findings.iter().filter(|finding| !finding.is_excused());
+    let fault = |finding: &Finding| match finding {
+        Finding::Oversold(count, _) => (Oversold, *count),
+        Finding::Duplicates { beyond, .. } => (Duplicates, *beyond),
+        Finding::Undersold(count, _) => (Undersold, *count),
+        Finding::Misbooked(_) => (Misbooked, 1),
+        Finding::Lost { orders, .. } => (Lost, *orders),
+        Finding::Untold(orders) => (Untold, *orders),
+        Finding::Objection(_) => (Objection, 1),
+        Finding::Unexpected { outcomes, .. } => (Unexpected, number(outcomes.values().sum())),
+        of_payments => unreachable!("{of_payments} is not for this judge to find"),
     };
-    let faults = verdict.findings.iter().filter(|finding| !finding.is_excused);
-    let faults: Vec<_> = faults.map(|finding| (finding.breach, count(finding.breach))).collect();
+    let faults: Vec<_> = faults.map(fault).collect();
     assert_eq!(verdict.holds(), faults.is_empty(), "{verdict:?}");
     faults
 }
@@ -159,15 +180,17 @@ fn what_three_judges_saw_differently_is_one_thing() {
 
 #[test]
 fn a_sentence_says_the_promise_and_the_figures_that_show_it() {
-    let books = Books { lost: 1, ..books(12, 11, -2) };
+    let books = Books { lost: 1, twice: Some((7, vec![3, 4])), ..books(12, 11, -2) };
     let verdict = judge(&books, &told(&[(12, &[ORDERED]), (1, &["no_answer"])]), &ALONE);
     assert_eq!(
         verdict.sentences(),
         [
             "2 sold that did not exist: 12 orders for a stock of 10, and the column says -2",
-            "1 sold twice to one buyer: 12 orders of 11",
+            "1 sold twice to one buyer: 12 orders of 11; user 7 holds 3 and 4",
             "1 acknowledged orders lost",
             "1 attempts without a proper answer: 1 no_answer",
         ]
     );
+    let counts = Counts { oversold: 2, duplicates: 1, lost: 1, unexpected: 1, ..Counts::default() };
+    assert_eq!(verdict.counts(), counts);
 }

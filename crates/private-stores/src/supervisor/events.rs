@@ -1,8 +1,6 @@
 //! What the supervisor hears: lines from its owner, the end of its owner, signals.
 //!
-//! Two threads do nothing but wait and pass on; the main thread alone acts and
-//! forks. That matters: the kernel's child-program signal is tied to the *thread*
-//! that forked, and the main thread lives as long as the supervisor.
+//! Two threads do nothing but wait and pass on; the main thread alone acts.
 
 use std::{
     cell::Cell,

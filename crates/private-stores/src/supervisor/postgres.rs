@@ -163,7 +163,7 @@ pub(super) fn prepare(
     for setting in SETTINGS.iter().chain(careless).copied().chain([place.as_str()]) {
         command.args(["-c", setting]);
     }
-    ServerProcess::prepare(Server::Postgres, &HOOKS, command, site)
+    Ok(ServerProcess::prepare(Server::Postgres, &HOOKS, command, site))
 }
 
 /// `initdb` beside the final place, then one rename: a crash leaves no half cluster.

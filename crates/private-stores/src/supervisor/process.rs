@@ -1,19 +1,15 @@
 //! The life of one server process: start, wait until it answers, restart, stop.
 
 use std::{
-    fs::{self, File},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, ExitStatus},
     thread,
     time::{Duration, Instant},
 };
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::Signal;
 
-use child_program::end_with_us;
+use child_process::{LoggedProcess, end_with_us};
 
 use super::{account::Account, events::Events};
 use crate::{Server, StoresError};
@@ -72,7 +68,7 @@ pub(super) struct ServerProcess {
     data: PathBuf,
     socket: PathBuf,
     log: PathBuf,
-    child: Option<Child>,
+    running: Option<LoggedProcess>,
 }
 
 impl ServerProcess {
@@ -83,13 +79,12 @@ impl ServerProcess {
         hooks: &'static Hooks,
         mut command: Command,
         site: &Site<'_>,
-    ) -> Result<Self, StoresError> {
+    ) -> Self {
         let socket = (hooks.socket)(site.sockets);
         let log = site.directory.join(format!("{}.log", hooks.name));
-        send_output_to(&mut command, &log)?;
         tie_to_supervisor(&mut command, site.account, hooks.orphaned);
         let data = site.directory.join(hooks.name);
-        Ok(Self { server, hooks, command, data, socket, log, child: None })
+        Self { server, hooks, command, data, socket, log, running: None }
     }
 
     pub(super) fn server(&self) -> Server {
@@ -97,24 +92,18 @@ impl ServerProcess {
     }
 
     pub(super) fn pid(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
+        self.running.as_ref().map(LoggedProcess::id)
     }
 
     /// Starts the server and waits until it answers. On failure it may be left
     /// running, for [`stop`].
     pub(super) fn start(&mut self, events: &Events) -> Result<(), StoresError> {
         (self.hooks.before_start)(&self.data, &self.socket, events)?;
-        let child = self.command.spawn().map_err(|e| {
-            StoresError::Server(format!(
-                "cannot run {}: {e}",
-                Path::new(self.command.get_program()).display()
-            ))
-        })?;
-        self.child = Some(child);
+        self.running = Some(run(&mut self.command, &self.log)?);
         let began = Instant::now();
         let mut patience = SILENCE_MAX;
         loop {
-            if let Some(status) = self.reap() {
+            if let Some(status) = self.status() {
                 return Err(self.complaint(&format!("ended while it started ({status})")));
             }
             match (self.hooks.health)(&self.socket) {
@@ -137,28 +126,27 @@ impl ServerProcess {
         self.start(events)
     }
 
+    fn status(&mut self) -> Option<ExitStatus> {
+        self.running.as_mut()?.ended().ok()?
+    }
+
     /// Collects the child if it has ended.
-    pub(super) fn reap(&mut self) -> Option<std::process::ExitStatus> {
-        let status = self.child.as_mut()?.try_wait().ok()??;
-        self.child = None;
-        Some(status)
+    pub(super) fn reap(&mut self) {
+        if self.status().is_some() {
+            self.running = None;
+        }
     }
 
     fn signal(&self, signal: Signal) {
-        if let Some(pid) = self.pid().and_then(|pid| i32::try_from(pid).ok()) {
-            // The child is not reaped yet, so the number is still its own; a
-            // process that is gone already needs no signal.
-            let _ = kill(Pid::from_raw(pid), signal);
+        if let Some(running) = &self.running {
+            // A process that is gone already needs no signal.
+            let _ = running.signal(signal);
         }
     }
 
     fn complaint(&self, what: &str) -> StoresError {
-        StoresError::Server(format!(
-            "{} {what}; its log {} ends:\n{}",
-            self.server,
-            self.log.display(),
-            log_tail(&self.log)
-        ))
+        let end = self.running.as_ref().map(|running| end_of(&self.log, running));
+        StoresError::Server(format!("{} {what}; {}", self.server, end.unwrap_or_default()))
     }
 }
 
@@ -167,11 +155,9 @@ impl ServerProcess {
 pub(super) fn stop(processes: &mut [ServerProcess]) -> Result<(), StoresError> {
     let began = Instant::now();
     let mut sent = vec![0; processes.len()];
-    while processes.iter().any(|process| process.child.is_some()) {
+    while processes.iter().any(|process| process.running.is_some()) {
         for (process, sent) in processes.iter_mut().zip(&mut sent) {
-            if process.reap().is_some() {
-                continue;
-            }
+            process.reap();
             while let Some((_, signal)) =
                 process.hooks.stop.get(*sent).filter(|(after, _)| began.elapsed() >= *after)
             {
@@ -201,19 +187,14 @@ pub(super) fn run_to_end(
     events: &Events,
 ) -> Result<(), StoresError> {
     let program = Path::new(command.get_program()).display().to_string();
-    send_output_to(&mut command, log)?;
     tie_to_supervisor(&mut command, account, Signal::SIGKILL);
-    let mut child =
-        command.spawn().map_err(|e| StoresError::Server(format!("cannot run {program}: {e}")))?;
+    let mut running = run(&mut command, log)?;
     loop {
-        match child.try_wait() {
+        match running.ended() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => {
-                return Err(StoresError::Server(format!(
-                    "{program} failed ({status}); its log {} ends:\n{}",
-                    log.display(),
-                    log_tail(log)
-                )));
+                let end = end_of(log, &running);
+                return Err(StoresError::Server(format!("{program} failed ({status}); {end}")));
             }
             Ok(None) => {}
             Err(e) => {
@@ -221,36 +202,29 @@ pub(super) fn run_to_end(
             }
         }
         if let Err(stopped) = events.pause(ASK_EVERY) {
-            // It may have ended in this moment; either way it is reaped.
-            let _ = child.kill();
-            let _ = child.wait();
+            running.kill();
             return Err(stopped);
         }
     }
 }
 
-fn send_output_to(command: &mut Command, log: &Path) -> Result<(), StoresError> {
-    let file = File::options()
-        .create(true)
-        .append(true)
-        .open(log)
-        .and_then(|file| Ok((file.try_clone()?, file)))
-        .map_err(|e| StoresError::at("write", log, &e))?;
-    command.stdin(Stdio::null()).stdout(file.0).stderr(file.1);
-    Ok(())
+fn run(command: &mut Command, log: &Path) -> Result<LoggedProcess, StoresError> {
+    LoggedProcess::start(command, log).map_err(|e| {
+        let program = Path::new(command.get_program()).display();
+        StoresError::Server(format!(
+            "cannot run {program}, with its output in {}: {e}",
+            log.display()
+        ))
+    })
 }
 
-/// Makes `command` run as `account`, and die with the supervisor's thread that spawns it.
+/// Makes `command` run as `account`, and die with the supervisor.
 fn tie_to_supervisor(command: &mut Command, account: &Account, farewell: Signal) {
     account.apply(command);
     end_with_us(command, farewell);
 }
 
 /// The last lines of a log, for an error message.
-fn log_tail(log: &Path) -> String {
-    const LINES: usize = 8;
-    let text =
-        fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
+fn end_of(log: &Path, running: &LoggedProcess) -> String {
+    format!("its log {} ends:\n{}", log.display(), running.last_lines())
 }

@@ -53,7 +53,7 @@ pub(super) fn prepare(binary: &Path, site: &Site<'_>) -> Result<ServerProcess, S
     } else {
         command.args(["--appendonly", "no"]);
     }
-    ServerProcess::prepare(Server::Redis, &HOOKS, command, site)
+    Ok(ServerProcess::prepare(Server::Redis, &HOOKS, command, site))
 }
 
 /// Whether the server answers PING.

@@ -2,14 +2,15 @@
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use child_process::ChildProcess;
 use clap::Args;
-use tokio::process::Command;
+use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
-use super::child::{ChildCommand, Signals, exit_code};
+use super::child::{Signals, exit_code};
 use super::inspect::in_words;
 use super::{RedisArgs, Unusable, tell};
 use crate::{Guard, Lease, Lock, LockClient, LockError, LockOptions};
@@ -171,7 +172,14 @@ async fn work(guard: Guard, args: &RunArgs, signals: &mut Signals) -> anyhow::Re
     if let Some(token) = guard.fence() {
         command.env("SECKILL_LOCK_FENCE", token.to_string());
     }
-    let mut work = match ChildCommand::start(command, std::io::stdin().is_terminal()) {
+    let is_at_a_terminal = std::io::stdin().is_terminal();
+    let start = match is_at_a_terminal {
+        true => ChildProcess::start_at_the_terminal,
+        false => ChildProcess::start,
+    };
+    // Should this program be killed, nobody renews the lock: the command must end too. Where
+    // the system cannot do that (only Linux can) the command goes on without the lock.
+    let mut work = match start(command, Signal::SIGTERM) {
         Ok(work) => work,
         Err(error) => {
             tell(format_args!("cannot run {}: {error}", program.display()));
@@ -186,13 +194,19 @@ async fn work(guard: Guard, args: &RunArgs, signals: &mut Signals) -> anyhow::Re
     let code = loop {
         tokio::select! {
             biased;
-            status = work.ended() => break exit_code(status?),
+            status = work.wait() => break exit_code(status?),
             () = guard.lost().cancelled() => {
                 tell(format_args!("the lock {:?} was lost, the command is ended", args.name));
                 work.stop(args.grace).await?;
                 return Ok(EX_SOFTWARE);
             }
-            signal = signals.next() => work.signal(signal),
+            signal = signals.next() => {
+                // The terminal has sent Ctrl-C to the command as well.
+                let is_sent = is_at_a_terminal && signal == Signal::SIGINT;
+                if !is_sent && let Err(error) = work.signal(signal) {
+                    tracing::debug!(%error, "the command is gone already");
+                }
+            }
         }
     };
     match guard.release().await {
@@ -208,7 +222,7 @@ async fn work(guard: Guard, args: &RunArgs, signals: &mut Signals) -> anyhow::Re
     }
 }
 
-fn exit_status_of(signal: nix::sys::signal::Signal) -> u8 {
+fn exit_status_of(signal: Signal) -> u8 {
     u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
 }
 

@@ -1,14 +1,12 @@
 //! A real browser, which shows a page as it stands when its scripts have done their work.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use tokio::process::Command;
-
-use crate::wait::PATIENCE;
+use crate::program::finished;
 
 /// What Chromium is called here.
 fn chromium() -> &'static str {
-    let runs = |name: &&str| std::process::Command::new(name).arg("--version").output().is_ok();
+    let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok();
     ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs).expect(
         "this test needs Chromium on the PATH (chromium, chromium-browser or google-chrome): \
          run scripts/setup.sh browser",
@@ -31,7 +29,8 @@ pub async fn rendered(url: &str, options: &[&str]) -> String {
 /// The page behind `url`.
 pub async fn opened(url: &str, options: &[&str]) -> Page {
     let profile = tempfile::tempdir().unwrap();
-    let browser = Command::new(chromium())
+    let mut browser = Command::new(chromium());
+    browser
         // No sandbox: as root, and in containers, it has none to offer. The page is ours.
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
         .args(["--no-first-run", "--disable-background-networking", "--disable-component-update"])
@@ -45,10 +44,8 @@ pub async fn opened(url: &str, options: &[&str]) -> Page {
         .args(options)
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg(url)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(PATIENCE, browser).await.expect("the browser hangs").unwrap();
+        .stdin(Stdio::null());
+    let output = finished(browser.into()).await;
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {errors}", output.status);
     let console = errors.lines().filter(|line| line.contains(":CONSOLE")).map(str::to_owned);

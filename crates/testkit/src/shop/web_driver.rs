@@ -1,21 +1,21 @@
 //! A person at a real browser: chromedriver drives Chromium, headless. What a script of the page gets
 //! wrong, and what the page's policy refuses, fails the test.
 
-use std::process::Stdio;
+use std::io::ErrorKind;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use axum::http::Method;
+use child_process::ChildProcess;
 use fantoccini::elements::Element;
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder, Locator};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
 
 use crate::processes::descendants_of;
-use crate::wait::{eventually, must};
+use crate::wait::{PATIENCE, eventually, must};
 
 /// The size of a phone's page.
 pub const PHONE: (u32, u32) = (390, 844);
@@ -46,7 +46,7 @@ const HOLD_TIMER: &str = r#"
 /// A browser with one page.
 pub struct Browser {
     client: Client,
-    driver: Child,
+    driver: ChildProcess,
     console: Mutex<Vec<String>>,
     _profile: TempDir,
 }
@@ -74,34 +74,23 @@ const STARTS: u32 = 5;
 
 /// A chromedriver, and its port. Where very many connections are about, it may end at once: with `--port=0`
 /// it needs one free port for both families of addresses.
-async fn start_driver() -> (Child, String) {
-    let mut said = Vec::new();
+async fn start_driver() -> (ChildProcess, String) {
     for _ in 0..STARTS {
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
+        let mut command = Command::new("chromedriver");
+        command.arg("--port=0");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut driver = ChildProcess::start(command, Signal::SIGKILL)
             .expect("this test needs chromedriver on the PATH: run scripts/setup.sh browser");
-        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let port = must("chromedriver says its port", async {
-            while let Some(line) = lines.next_line().await.unwrap() {
-                if let Some((_, port)) = line.split_once("started successfully on port ") {
-                    return Some(port.trim_end_matches('.').to_owned());
-                }
-                said.push(line);
-            }
-            None
-        });
-        if let Some(port) = port.await {
-            // What it says later is nobody's, but must not be a broken pipe.
-            tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-            return (driver, port);
+        let port = |line: &str| {
+            let (_, port) = line.split_once("started successfully on port ")?;
+            Some(port.trim_end_matches('.').to_owned())
+        };
+        match driver.ready(PATIENCE, port).await {
+            Ok(port) => return (driver, port),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}"),
         }
     }
-    panic!("chromedriver ended {STARTS} times: {said:?}");
+    panic!("chromedriver ended {STARTS} times");
 }
 
 impl Browser {

@@ -1,13 +1,13 @@
 //! The lock beside its own script: `redis-benchmark`, Redis's own client, calls it on names that are free;
 //! the lock takes and gives back; a waiter enters after a holder has left.
 
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use rand::RngExt;
 use redisson_lock::connection::ScanCursor;
 use redisson_lock::{ACQUIRE_LUA, LockClient, LockOptions};
-use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

@@ -6,12 +6,12 @@
 //! client time that the server lacks then. A crowd of many times the peak's connections asks for more than
 //! can be sold at every moment.
 
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
 use seckill::model::{Clock, SystemClock};
 use seckill::purchase::Strategy;
-use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 use super::Testbed;

@@ -3,9 +3,10 @@
 //! In tables of their own, made like the server's and emptied before each measurement: a ceiling must
 //! neither slow down with all that was sold before it, nor leave orders in the books that nobody placed.
 
+use std::process::Command;
+
 use anyhow::{Context, ensure};
 use seckill::store::Database;
-use tokio::process::Command;
 use url::Url;
 
 use super::Testbed;

@@ -2,16 +2,14 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
-use child_program::{beside, end_with_us};
+use anyhow::{Context, ensure};
+use child_process::{ChildProcess, beside, last_line};
 use nix::sys::signal::Signal;
 use private_stores::Benchmarks;
 use program::ConfigError;
-use tokio::process::Command;
-use tokio::time::timeout;
 
 /// What a program needs beside the time that it measures: to start, to connect, to report.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
@@ -54,33 +52,20 @@ impl Programs {
 
 /// The first line that a program says; `None` where it cannot be run. (The status of `wrk -v` is 1.)
 pub(super) fn said(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<String> {
-    let output = std::process::Command::new(program).args(arguments).output().ok()?;
+    let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.lines().next().map(str::to_owned)
 }
 
 /// Runs `command` to its end, and returns what it printed. It ends with us, and when this is dropped.
-///
-/// Not to be called in a spawned task: on Linux the child ends with the *thread* that started it, and
-/// only the main one lives as long as the program.
 pub(super) async fn output_of(mut command: Command, within: Duration) -> anyhow::Result<String> {
-    let name = command.as_std().get_program().to_string_lossy().into_owned();
-    command
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        // Ctrl-C is for us: it is killed when we no longer wait.
-        .process_group(0)
-        .kill_on_drop(true);
-    end_with_us(command.as_std_mut(), Signal::SIGKILL);
-    let child = command.spawn().with_context(|| format!("cannot run {name}"))?;
-    let Ok(output) = timeout(within, child.wait_with_output()).await else {
-        bail!("{name} did not end within {} s", within.as_secs());
-    };
-    let output = output.with_context(|| format!("cannot wait for {name}"))?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let last = complaint.trim().lines().last().unwrap_or_default();
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.env("LC_ALL", "C");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = ChildProcess::start(command, Signal::SIGKILL);
+    let running = running.with_context(|| format!("cannot run {name}"))?;
+    let output = running.output(within, u64::MAX).await.context(name.clone())?;
+    let last = last_line(&output.stderr).unwrap_or_default();
     ensure!(output.status.success(), "{name} ended with {}: {last}", output.status);
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -2,6 +2,7 @@
 //! nothing behind the same router.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -9,7 +10,6 @@ use chrono::TimeDelta;
 use seckill::model::{Clock, SystemClock, VoucherId};
 use seckill::purchase::{DEFAULT_BURST, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
-use tokio::process::Command;
 
 use super::Testbed;
 use super::cpu::{cpu_each, most_memory_mb};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use load::outcome::{ACCEPTED, ALREADY_BOUGHT, NO_ANSWER, NOT_SENT, ORDERED};
-use load::told::{RefusedBuyers, Told};
-use load::verdict::{Books, Breach, Expectations, Verdict, judge};
+use load::told::{Outcomes, RefusedBuyers, Told, in_words};
+use load::verdict::{Books, Expectations, Finding, Verdict, judge};
 
 use super::addresses::CheckNode;
 use super::evidence::Evidence;
@@ -58,11 +58,10 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The sentence of a breach that was counted.
-    fn sentence(&self, breach: Breach) -> Option<String> {
-        let findings = &self.verdict.as_ref()?.findings;
-        let found = findings.iter().find(|finding| finding.breach == breach)?;
-        Some(found.sentence.clone())
+    /// The sentence of a finding that `is` the one.
+    fn sentence(&self, is: fn(&Finding) -> bool) -> Option<String> {
+        let mut findings = self.verdict.as_ref()?.findings.iter();
+        findings.find(|finding| is(finding)).map(ToString::to_string)
     }
 
     /// Why the books decide nothing.
@@ -92,7 +91,7 @@ impl<'a> Judge<'a> {
         let sale = self.evidence.sale;
         let Some(capacity) = sale.capacity else { return Ruling::Unknown(NO_STOCK.to_owned()) };
         let beyond = self.evidence.beyond(capacity);
-        match self.sentence(Breach::Oversold) {
+        match self.sentence(|it| matches!(it, Finding::Oversold(..))) {
             Some(sentence) => return broken(sentence, beyond),
             None if !beyond.is_empty() => {
                 let yeses = sale.promised();
@@ -126,7 +125,7 @@ impl<'a> Judge<'a> {
         if after.is_none_or(|after| after.reading.users.is_none()) {
             return told.map_or(Ruling::Unknown(NO_USERS.to_owned()), told_of_two);
         }
-        match (self.sentence(Breach::Duplicates), told) {
+        match (self.sentence(|it| matches!(it, Finding::Duplicates { .. })), told) {
             (Some(sentence), told) => {
                 let booked = self.evidence.booked_twice();
                 broken(sentence, booked.into_iter().chain(told.into_iter().flatten()).collect())
@@ -146,7 +145,7 @@ impl<'a> Judge<'a> {
         if self.evidence.sale.capacity.is_none() {
             return Ruling::Unknown(NO_STOCK.to_owned());
         }
-        if let Some(sentence) = self.sentence(Breach::Undersold) {
+        if let Some(sentence) = self.sentence(|it| matches!(it, Finding::Undersold(..))) {
             return broken(sentence, self.evidence.refused());
         }
         self.untested().unwrap_or(Ruling::Holds)
@@ -159,7 +158,7 @@ impl<'a> Judge<'a> {
         match (self.evidence.sale.capacity, self.stock_left()) {
             (None, _) => Ruling::Unknown(NO_STOCK.to_owned()),
             (_, None) => Ruling::Unknown(NO_STOCK_LEFT.to_owned()),
-            _ => match self.sentence(Breach::Misbooked) {
+            _ => match self.sentence(|it| matches!(it, Finding::Misbooked(_))) {
                 Some(sentence) => broken(sentence, Vec::new()),
                 None => self.untested().unwrap_or(Ruling::Holds),
             },
@@ -181,9 +180,9 @@ impl<'a> Judge<'a> {
         }
         let orders = sale.new_orders().unwrap_or(0);
         let promised = sale.promised();
-        if self.sentence(Breach::Lost).is_some() {
+        let lost = self.verdict.as_ref().map_or(0, |verdict| verdict.counts().lost);
+        if lost > 0 {
             let missing = self.evidence.not_in_list().unwrap_or_default();
-            let lost = self.verdict.as_ref().map_or(0, |verdict| verdict.counts.lost);
             let sentence =
                 format!("{lost} told and not in the books: {promised} told, {orders} new orders");
             return broken(sentence, self.evidence.sentences(&missing));
@@ -202,7 +201,7 @@ impl<'a> Judge<'a> {
         if let Some(doubt) = self.doubt() {
             return doubt;
         }
-        let untold = self.verdict.as_ref().map_or(0, |verdict| verdict.counts.untold);
+        let untold = self.verdict.as_ref().map_or(0, |verdict| verdict.counts().untold);
         if untold > 0 {
             let sentence = format!(
                 "{untold} orders in the books that no buyer was told of, unless somebody else bought \
@@ -215,28 +214,22 @@ impl<'a> Judge<'a> {
 
     fn unanswered(&self) -> Ruling {
         let sale = self.evidence.sale;
-        let mut failed: BTreeMap<&str, u64> = BTreeMap::new();
-        let mut unread: BTreeMap<&str, u64> = BTreeMap::new();
+        let (mut failed, mut unread) = (Outcomes::new(), Outcomes::new());
         for answer in &sale.heard {
             let outcome = answer.outcome.as_ref();
-            if [NO_ANSWER, NOT_SENT].contains(&outcome) || outcome.starts_with("http_5") {
-                *failed.entry(outcome).or_default() += 1;
-            } else if outcome.starts_with("http_") {
-                *unread.entry(outcome).or_default() += 1;
-            }
+            let counted =
+                if [NO_ANSWER, NOT_SENT].contains(&outcome) || outcome.starts_with("http_5") {
+                    &mut failed
+                } else if outcome.starts_with("http_") {
+                    &mut unread
+                } else {
+                    continue;
+                };
+            *counted.entry(outcome.to_owned()).or_default() += 1;
         }
-        let list = |counts: &BTreeMap<&str, u64>| {
-            counts
-                .iter()
-                .map(|(code, count)| format!("{count} {code}"))
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
         if !failed.is_empty() {
-            return broken(
-                format!("attempts without a proper answer: {}", list(&failed)),
-                Vec::new(),
-            );
+            let sentence = format!("attempts without a proper answer: {}", in_words(&failed));
+            return broken(sentence, Vec::new());
         }
         let mut undecided = sale.undecided();
         let all = undecided.len();
@@ -256,7 +249,7 @@ impl<'a> Judge<'a> {
         if !unread.is_empty() {
             let sentence = format!(
                 "answers that fit no rule: {}; give an [[answer]] for each, see the examples",
-                list(&unread)
+                in_words(&unread)
             );
             return Ruling::Unknown(sentence);
         }
@@ -292,6 +285,7 @@ fn books(evidence: &Evidence<'_>) -> Option<Books> {
         distinct_users: after.users.map_or(orders, |users| users - old_users),
         orders_of_crowd: sale.orders_of_crowd()?,
         lost: lost.max(0),
+        twice: None,
         objections: Vec::new(),
     })
 }

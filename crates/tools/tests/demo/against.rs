@@ -1,7 +1,15 @@
 //! The same crowd at a design of the ladder, beside the sale.
 
+use std::process::Stdio;
+
+use nix::sys::signal::Signal;
+use private_stores::{Home, Plan, Servers};
+use sqlx::PgPool;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
 use super::{demo, number, told};
-use testkit::processes::{place, seckill};
+use testkit::processes::{DEADLINE, place, seckill, send};
+use testkit::wait::eventually;
 
 /// 20 buyers and a stock of 40: whoever sells all of it sells to somebody twice.
 const CROWD: [&str; 6] = ["--stock", "40", "--users", "20", "--attempts", "4"];
@@ -61,4 +69,39 @@ async fn what_cannot_stand_beside_a_sale_is_refused_before_it() {
         assert!(error.contains(said), "{error}");
         assert!(!error.contains("The rush"), "{error}");
     }
+}
+
+async fn scratch_databases(pool: &PgPool) -> i64 {
+    let count = "select count(*) from pg_database where datname like 'seckill\\_lab\\_%'";
+    sqlx::query_scalar(count).fetch_one(pool).await.unwrap()
+}
+
+/// On servers that are the user's, nobody else would ever drop the lab's scratch databases.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_demo_that_is_ended_while_the_lab_sells_leaves_no_scratch_database() {
+    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
+    let started = tokio::task::spawn_blocking(move || Servers::start(&plan));
+    let servers = started.await.unwrap().unwrap();
+    let (database, redis) = (servers.database_url().unwrap(), servers.redis_url().unwrap());
+    let pool = PgPool::connect(database).await.unwrap();
+    let place = place();
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        // The lab makes its databases first: it has all of the sale before it when the signal comes.
+        let mut command = seckill(&["demo", "--stock", "2000", "--users", "2000"]);
+        command.args(["--attempts", "2", "--against", "r01"]).env("TMPDIR", place.path());
+        command.env("DATABASE_URL", database).env("REDIS_URL", redis);
+        let mut demo = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut said = BufReader::new(demo.stderr.take().unwrap()).lines();
+        tokio::spawn(async move { while let Ok(Some(_)) = said.next_line().await {} });
+        eventually("the lab has its scratch databases", async || {
+            scratch_databases(&pool).await == 2
+        })
+        .await;
+        send(demo.id().unwrap(), signal);
+        let ended = tokio::time::timeout(DEADLINE, demo.wait()).await.unwrap().unwrap();
+        assert_eq!(ended.code(), Some(1));
+        assert_eq!(scratch_databases(&pool).await, 0, "{signal}");
+    }
+    pool.close().await;
+    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
 }

@@ -126,7 +126,8 @@ impl ShowSeller {
             never = self.watch_stock(voucher) => match never {},
         };
         let judged = site.judge(voucher, &buyers, &report).await.map_err(failed("audit"))?;
-        self.end_half(ShowVerdict::ours(&judged, &report, crowd.total()));
+        let sold = judged.audit.orders;
+        self.end_half(ShowVerdict::new(&judged.verdict, sold, &report, crowd.total()));
         Ok(())
     }
 
@@ -178,7 +179,7 @@ impl ShowSeller {
         });
         let report = self.send(plan, begins_at).await.map_err(crowd_failed_at_rung)?;
         let rush = sale.judged(crowd.seed, &report).await.map_err(rung_failed)?;
-        self.end_half(ShowVerdict::of_rung(&rush, &report, crowd.total()));
+        self.end_half(ShowVerdict::new(&rush.verdict, rush.orders, &report, crowd.total()));
         Ok(())
     }
 

@@ -2,10 +2,8 @@
 
 use load::crowd::CrowdReport;
 use load::outcome::{ACCEPTED, ORDERED};
+use load::verdict::{Counts, Verdict};
 use serde::Serialize;
-
-use crate::RushReport;
-use crate::play::crowd_verdict::CrowdVerdict;
 
 /// The books of a sale held against what its crowd was told.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -14,18 +12,9 @@ pub(super) struct ShowVerdict {
     holds: bool,
     /// Orders in the database.
     pub(super) sold: i64,
-    /// Orders beyond the stock.
-    oversold: i64,
-    /// Orders beyond one per user.
-    duplicates: i64,
-    /// Vouchers that vanished, or stayed unsold though they were wanted.
-    undersold: i64,
-    /// Orders that a buyer was told of and that are not there.
-    lost: i64,
-    /// Orders that no buyer was told of.
-    untold: i64,
-    /// Attempts without a proper answer.
-    unexpected: u64,
+    /// What is wrong, as figures.
+    #[serde(flatten)]
+    counts: Counts,
     /// Attempts that were told no.
     refused: u64,
     /// Attempts that were never made: the time was up.
@@ -48,60 +37,24 @@ fn refused_and_not_made(report: &CrowdReport, total: u64, unexpected: u64) -> (u
 }
 
 impl ShowVerdict {
-    /// On this server, at whose sale others may have bought, too. The crowd was to make `total` attempts.
-    pub(super) fn ours(verdict: &CrowdVerdict, report: &CrowdReport, total: u64) -> Self {
-        let (refused, not_made) = refused_and_not_made(report, total, verdict.unexpected);
+    /// Of the crowd of this `report`, which was to make `total` attempts, at a sale with so many orders.
+    pub(super) fn new(verdict: &Verdict, sold: i64, report: &CrowdReport, total: u64) -> Self {
+        let counts = verdict.counts();
+        let (refused, not_made) = refused_and_not_made(report, total, counts.unexpected);
+        // The judge's sentences go where the figures say what is wrong, or nothing is.
+        let is_said = Counts { unexpected: 0, ..counts } != Counts::default();
+        let reasons = if verdict.holds() || is_said { Vec::new() } else { verdict.sentences() };
         Self {
-            holds: verdict.holds,
-            sold: verdict.audit.orders,
-            oversold: verdict.audit.oversold(),
-            duplicates: verdict.audit.duplicates(),
-            undersold: verdict.undersold,
-            lost: verdict.lost,
-            untold: verdict.untold,
-            unexpected: verdict.unexpected,
+            holds: verdict.holds(),
+            sold,
+            counts,
             refused,
             not_made,
-            reasons: verdict.sentences.clone(),
-            elapsed_ms: verdict.elapsed_ms,
-            p50_ms: verdict.latency_ms.map(|latency| latency.p50),
-            p99_ms: verdict.latency_ms.map(|latency| latency.p99),
+            reasons,
+            elapsed_ms: report.elapsed_ms,
+            p50_ms: report.latency_ms.map(|latency| latency.p50),
+            p99_ms: report.latency_ms.map(|latency| latency.p99),
         }
-        .with_reasons_if_needed()
-    }
-
-    /// On a rung.
-    pub(super) fn of_rung(rush: &RushReport, report: &CrowdReport, total: u64) -> Self {
-        let (refused, not_made) = refused_and_not_made(report, total, rush.unexpected);
-        let missing = rush.written_later.map_or(0, |later| later.missing);
-        Self {
-            holds: rush.holds,
-            sold: rush.orders,
-            oversold: rush.oversold,
-            duplicates: rush.duplicates,
-            undersold: rush.undersold,
-            lost: rush.lost.max(missing),
-            untold: 0,
-            unexpected: rush.unexpected,
-            refused,
-            not_made,
-            reasons: rush.witnesses.clone(),
-            elapsed_ms: rush.elapsed_ms,
-            p50_ms: rush.latency_ms.map(|latency| latency.p50),
-            p99_ms: rush.latency_ms.map(|latency| latency.p99),
-        }
-        .with_reasons_if_needed()
-    }
-
-    /// The judge's sentences go where the figures say what is wrong, or nothing is.
-    fn with_reasons_if_needed(mut self) -> Self {
-        let Self { oversold, duplicates, undersold, lost, untold, .. } = self;
-        let is_said =
-            [oversold, duplicates, undersold, lost, untold].iter().any(|count| *count != 0);
-        if self.holds || is_said {
-            self.reasons.clear();
-        }
-        self
     }
 }
 
