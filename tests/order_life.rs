@@ -634,10 +634,10 @@ async fn the_audit_names_what_is_wrong_with_the_money() {
         till.holds().await;
         sqlx::raw_sql(tamper).execute(till.api.world.database.pool()).await.unwrap();
         let audit = till.api.world.audit().await;
-        let named: Vec<&str> =
-            audit.violations.iter().map(|it| it.split(':').next().unwrap()).collect();
+        let named: Vec<String> =
+            audit.violations.iter().map(|it| it.promise.to_string()).collect();
         assert_eq!(named, promises, "{tamper}: {audit:?}");
-        assert!(audit.violations.iter().any(|it| it.contains(&order)), "{audit:?}");
+        assert!(audit.violations.iter().any(|it| it.what.contains(&order)), "{audit:?}");
     }
 }
 

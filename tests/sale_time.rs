@@ -92,5 +92,6 @@ async fn an_order_outside_the_sale_is_a_violation_of_the_books() {
         .unwrap();
     let audit = world.audit().await;
     let expected = ["sale_window: 1 orders before the sale began or after it ended: 2"];
-    assert_eq!(audit.violations, expected);
+    let named: Vec<String> = audit.violations.iter().map(ToString::to_string).collect();
+    assert_eq!(named, expected);
 }

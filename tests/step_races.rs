@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
+use seckill::purchase::audit::Violation;
 use sqlx::postgres::PgPool;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
@@ -334,7 +335,7 @@ async fn two_steps_that_meet_between_any_two_statements_keep_the_books() {
     assert!(played.len() > 500, "{} races were played", played.len());
     for audit in seckill::purchase::audit::run(world.database.pool(), None).await.unwrap() {
         // Money that goes back twice is the gateway's doing, and the audit says so; nothing else may be wrong.
-        let is_twice = |violation: &&String| violation.contains("went back twice");
+        let is_twice = |violation: &&Violation| violation.what.contains("went back twice");
         let name = played.get(&audit.voucher_id.get()).map_or("not played", String::as_str);
         assert!(audit.violations.iter().all(|it| is_twice(&it)), "{name}: {audit:?}");
         let both = |one: &str, other: &str| name.contains(one) && name.contains(other);

@@ -9,6 +9,7 @@ use sqlx::{FromRow, Row};
 use utoipa::ToSchema;
 
 use super::broken_promises::{self, Broken};
+pub use super::broken_promises::{Promise, Violation};
 use crate::model::{UserId, VoucherId};
 use crate::store::postgres::snapshot_within;
 use crate::store::{Database, DatabaseSession, StoreError};
@@ -36,7 +37,8 @@ pub struct VoucherAudit {
     /// Each promise that was not: its name, a colon, and the figures in words, with the ids of up to five
     /// orders or users. The names are `no_oversell`, `one_per_user`, `no_undersell`, `no_stuck_stock`,
     /// `no_lost_payment`, `order_steps`, `orphans` and `sale_window`.
-    pub violations: Vec<String>,
+    #[schema(value_type = Vec<String>)]
+    pub violations: Vec<Violation>,
 }
 
 /// How many orders of a voucher took which way.
@@ -76,22 +78,18 @@ impl VoucherAudit {
     fn judge(&mut self, broken: &[Broken]) {
         let mut violations = Vec::new();
         if self.oversold() > 0 {
-            violations.push(format!(
-                "no_oversell: {} orders for {} vouchers",
-                self.orders, self.initial_stock
-            ));
+            let what = format!("{} orders for {} vouchers", self.orders, self.initial_stock);
+            violations.push(Violation { promise: Promise::NoOversell, what });
         }
         if self.orders + self.stock != self.initial_stock {
-            violations.push(format!(
-                "no_undersell: {} orders + {} left is not {} that were put on sale",
-                self.orders, self.stock, self.initial_stock
-            ));
+            violations.push(Violation::unbalanced(self.orders, self.stock, self.initial_stock));
         }
         if self.stock < 0 {
-            violations.push(format!("no_oversell: the stock is {}", self.stock));
+            let what = format!("the stock is {}", self.stock);
+            violations.push(Violation { promise: Promise::NoOversell, what });
         }
         let own = broken.iter().filter(|broken| broken.voucher_id == self.voucher_id);
-        violations.extend(own.map(Broken::in_words));
+        violations.extend(own.map(Broken::violation));
         self.holds = violations.is_empty();
         self.violations = violations;
     }

@@ -1,28 +1,75 @@
 //! What an audit finds wrong with single orders and payments, each in one statement that counts them and names some.
 
+use std::fmt;
+
 use chrono::{DateTime, Utc};
+use serde::{Serialize, Serializer};
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, Row};
 
 use crate::model::VoucherId;
 use crate::store::DatabaseSession;
 
+/// What an audit holds a sale against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
+#[strum(serialize_all = "snake_case")]
+#[allow(missing_docs)] // docs/reliability.md says what each promises
+pub enum Promise {
+    NoOversell,
+    OnePerUser,
+    NoUndersell,
+    NoStuckStock,
+    NoLostPayment,
+    OrderSteps,
+    Orphans,
+    SaleWindow,
+}
+
+/// A promise that was not kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub promise: Promise,
+    /// The figures in words.
+    pub what: String,
+}
+
+impl Violation {
+    /// Orders and stock do not add up to what was put on sale.
+    pub fn unbalanced(orders: i64, left: i64, initial: i64) -> Self {
+        let what = format!("{orders} orders + {left} left is not {initial} that were put on sale");
+        Self { promise: Promise::NoUndersell, what }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.promise, self.what)
+    }
+}
+
+impl Serialize for Violation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// Orders that break a promise by themselves: how many, and some of them.
 #[derive(Debug)]
 pub(super) struct Broken {
     pub(super) voucher_id: VoucherId,
-    promise: String,
+    promise: Promise,
     what: String,
     count: i64,
     ids: Vec<i64>,
 }
 
 impl Broken {
-    pub(super) fn in_words(&self) -> String {
+    pub(super) fn violation(&self) -> Violation {
         let Self { promise, what, count, ids, .. } = self;
         let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
         let more = if *count > ids.len() as i64 { ", ..." } else { "" };
-        format!("{promise}: {count} {what}: {}{more}", ids.join(", "))
+        Violation { promise: *promise, what: format!("{count} {what}: {}{more}", ids.join(", ")) }
     }
 }
 
@@ -186,9 +233,10 @@ const BROKEN_MONEY: &str = "
 
 impl FromRow<'_, PgRow> for Broken {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let promise: String = row.try_get("promise")?;
         Ok(Self {
             voucher_id: row.try_get("voucher_id")?,
-            promise: row.try_get("promise")?,
+            promise: promise.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?,
             what: row.try_get("what")?,
             count: row.try_get("count")?,
             ids: row.try_get("ids")?,

@@ -4,18 +4,12 @@ use sqlx::postgres::{PgPool, PgPoolOptions};
 
 use ladder::{Capability, Rung, SEGMENTS};
 use seckill::model::{InvalidId, UserId, VoucherId};
-use seckill::purchase::audit::{self, VoucherAudit};
+use seckill::purchase::audit::{self, Promise, Violation, VoucherAudit};
 use seckill::store::StoreError;
 
 /// Connections for the lab's own looks at a database: beside those of the rungs, so that
 /// a look does not queue with the buyers.
 const MAX_CONNECTIONS: u32 = 4;
-
-/// How the audit calls orders of users that it does not know.
-const ORPHANS: &str = "orphans:";
-
-/// How the audit calls vouchers that are neither sold nor left.
-const UNBALANCED: &str = "no_undersell:";
 
 /// The lab's own connections to the database at `url`.
 pub(super) fn connections(url: &str) -> sqlx::Result<PgPool> {
@@ -85,7 +79,7 @@ pub(super) async fn order_of(
 }
 
 /// What the voucher's books say. That a buyer has no row in `users` is no violation here: the lab sells to
-/// numbers. Where there are segments, the stock is what they have.
+/// numbers. Nor is a state that no step explains: rungs keep no log. Where there are segments, the stock is what they have.
 pub(super) async fn books(
     database: &PgPool,
     voucher: VoucherId,
@@ -97,14 +91,13 @@ pub(super) async fn books(
             .fetch_one(database)
             .await?;
     Ok(audit.map(|mut audit| {
-        audit.violations.retain(|violation| !violation.starts_with(ORPHANS));
+        audit.violations.retain(|it| !matches!(it.promise, Promise::Orphans | Promise::OrderSteps));
         if let Some(left) = in_segments {
             let VoucherAudit { orders, initial_stock, .. } = audit;
             audit.stock = left;
-            audit.violations.retain(|violation| !violation.starts_with(UNBALANCED));
+            audit.violations.retain(|it| it.promise != Promise::NoUndersell);
             if orders + left != initial_stock {
-                let found = format!("{orders} orders + {left} left is not {initial_stock}");
-                audit.violations.push(format!("{UNBALANCED} {found} that were put on sale"));
+                audit.violations.push(Violation::unbalanced(orders, left, initial_stock));
             }
         }
         audit.holds = audit.violations.is_empty();

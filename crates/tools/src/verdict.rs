@@ -10,18 +10,18 @@ use load::latency::LatencyMs;
 use load::told::{Outcomes, Told};
 use load::verdict::{Books, Counts, Expectations, Finding, Verdict, judge};
 use seckill::model::VoucherId;
-use seckill::purchase::audit::{OrderLives, VoucherAudit};
+use seckill::purchase::audit::{OrderLives, Promise, VoucherAudit};
 
-/// The promises that the judge counts for itself, as an audit names them.
-const COUNTED: [&str; 3] = ["no_oversell:", "one_per_user:", "no_undersell:"];
+/// The promises that the judge counts for itself.
+const COUNTED: [Promise; 3] = [Promise::NoOversell, Promise::OnePerUser, Promise::NoUndersell];
 
 /// The books of a voucher for the judge, of whose orders `orders_of_crowd` are the crowd's. `lost` comes
 /// from [`count_lost`](seckill::purchase::audit::count_lost).
 #[must_use]
 pub fn books(audit: &VoucherAudit, orders_of_crowd: i64, lost: i64) -> Books {
     let VoucherAudit { initial_stock, stock, orders, distinct_users, .. } = *audit;
-    let is_counted = |why: &&String| COUNTED.iter().any(|promise| why.starts_with(promise));
-    let objections = audit.violations.iter().filter(|why| !is_counted(why)).cloned().collect();
+    let others = audit.violations.iter().filter(|it| !COUNTED.contains(&it.promise));
+    let objections = others.map(ToString::to_string).collect();
     let twice = None;
     Books { initial_stock, stock, orders, distinct_users, orders_of_crowd, lost, twice, objections }
 }
@@ -245,7 +245,13 @@ impl DemoVerdict {
 
 #[cfg(test)]
 mod tests {
+    use seckill::purchase::audit::Violation;
+
     use super::*;
+
+    fn violation(promise: Promise) -> Violation {
+        Violation { promise, what: "counted".to_owned() }
+    }
 
     /// Of ten vouchers so many were sold, and the column says that so many are left.
     fn sold(orders: i64, stock: i64) -> VoucherVerdict {
@@ -258,7 +264,7 @@ mod tests {
             orders,
             distinct_users: orders,
             holds: true,
-            violations: vec!["no_oversell: counted".to_owned()],
+            violations: vec![violation(Promise::NoOversell)],
         };
         let served = orders.unsigned_abs();
         let outcomes = [("ordered".to_owned(), served)].into();
@@ -345,7 +351,7 @@ mod tests {
     #[test]
     fn what_only_an_audit_sees_is_held_against_the_sale() {
         let Some(voucher_id) = VoucherId::new(1) else { unreachable!("1 is positive") };
-        let violations = vec!["no_oversell: 2".to_owned(), "orphans: 1 order".to_owned()];
+        let violations = vec![violation(Promise::NoOversell), violation(Promise::Orphans)];
         let (stock, orders) = (0, 0);
         let audit = VoucherAudit {
             life: Default::default(),
@@ -359,6 +365,6 @@ mod tests {
         };
         let verdict = VoucherVerdict::new(voucher_id, 0, &books(&audit, 0, 0), &Told::default());
         assert!(!verdict.holds);
-        assert_eq!(verdict.verdict.sentences(), ["orphans: 1 order"]);
+        assert_eq!(verdict.verdict.sentences(), ["orphans: counted"]);
     }
 }

@@ -291,7 +291,9 @@ impl Testbed {
             self.void.push(format!("{} vouchers are gone", self.sold.len() - audits.len()));
         }
         for audit in audits.iter().filter(|audit| !audit.holds) {
-            let violations = audit.violations.join("; ");
+            let violations: Vec<String> =
+                audit.violations.iter().map(ToString::to_string).collect();
+            let violations = violations.join("; ");
             self.void.push(format!("voucher {}: {violations}", audit.voucher_id));
         }
         Ok(())
