@@ -35,6 +35,7 @@ pub mod name {
     pub const ORDERS_EXPIRED: &str = "seckill_orders_expired_total";
     pub const PAYMENTS: &str = "seckill_payments_total";
     pub const REFUNDS: &str = "seckill_refunds_total";
+    pub const REFUND_OLDEST_AGE: &str = "seckill_refund_oldest_age_seconds";
     pub const CLOCK_OFFSET: &str = "seckill_database_clock_offset_seconds";
     pub const CLOCK_ERROR: &str = "seckill_database_clock_error_seconds";
     pub const DATABASE_DURABLE: &str = "seckill_database_durable";
@@ -110,6 +111,11 @@ fn describe() {
     describe_histogram!(name::ORDER_BATCH_SIZE, "Orders in a transaction.");
     describe_counter!(name::ORDER_BATCH_RESENT, "Transactions sent again: the answer was lost.");
     describe_counter!(name::ORDERS_EXPIRED, "Orders cancelled because their time to pay was over.");
+    describe_gauge!(
+        name::REFUND_OLDEST_AGE,
+        seconds,
+        "Since when the oldest refund waits for the payment gateway; 0 where none does."
+    );
     describe_counter!(name::PAYMENTS, "What the payment gateway said, by what became of it.");
     describe_counter!(
         name::REFUNDS,
@@ -130,10 +136,10 @@ fn count_from_zero() {
     for outcome in [UNAVAILABLE, INTERNAL_ERROR] {
         metrics::counter!(name::PURCHASES, "outcome" => outcome).increment(0);
     }
-    for answer in ["failed", "done"] {
+    for answer in ["failed", "done", "twice"] {
         metrics::counter!(name::REFUNDS, "answer" => answer).increment(0);
     }
-    for settled in ["unknown", "wrong_amount"] {
+    for settled in ["unknown", "wrong_amount", "returned_twice"] {
         metrics::counter!(name::PAYMENTS, "settled" => settled).increment(0);
     }
     metrics::counter!(name::BREAKER_TRIPPED).increment(0);
@@ -190,6 +196,11 @@ pub fn payment_settled(settled: &'static str) {
 /// The payment gateway was asked for a refund, and this was its answer.
 pub fn refund_tried(answer: &'static str) {
     metrics::counter!(name::REFUNDS, "answer" => answer).increment(1);
+}
+
+/// Since when the oldest refund waits; zero where none does.
+pub fn oldest_refund(age: TimeDelta) {
+    metrics::gauge!(name::REFUND_OLDEST_AGE).set(age.as_seconds_f64().max(0.0));
 }
 
 /// The difference between the database's clock and this machine's was learnt, and how wrong it may be.

@@ -160,6 +160,12 @@ async fn a_refund_that_the_gateway_never_takes_is_settled_outside_it() {
     admin_step(&till, &order, "refund").await.is(202);
     till.gateway.set_away(true);
     till.gateway_work().await.step().await.unwrap();
+    // For an hour it is no news; a second later `doctor` warns of it.
+    let doctor = async || Program::on(&till.api.world).run(&["doctor"]).await.stdout;
+    till.api.world.set_time(till.api.world.clock.now() + TimeDelta::hours(1)).await;
+    assert!(doctor().await.contains("1 wait, none for an hour"));
+    till.api.world.set_time(till.api.world.clock.now() + TimeDelta::seconds(1)).await;
+    assert!(doctor().await.contains("1 wait, the oldest for 60 minutes"));
     let waiting = till.as_admin("GET", "/api/refunds").await;
     assert_eq!(waiting.body[0]["last_error"], "the payment gateway: it is away");
     let settled = admin_step(&till, &order, "settlement").await;

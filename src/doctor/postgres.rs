@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::Finding;
 use crate::store::postgres::{CONNECTIONS, snapshot_within};
 use crate::store::{Database, DatabaseClock, MigrationError, Service, StoreError};
+use crate::store::{order_steps, refunds};
 
 /// How long one question may take.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -15,6 +16,8 @@ const WITHIN: Duration = Duration::from_secs(5);
 const OLDEST_VERSION: i32 = 150_000;
 /// How often the clock is asked: the sample with the smallest error counts.
 const CLOCK_SAMPLES: usize = 5;
+/// A refund that waits for longer is one that the gateway may never take.
+const LONGEST_REFUND: TimeDelta = TimeDelta::hours(1);
 /// A machine whose clock differs by more is not kept in step.
 const NOTABLE_OFFSET: TimeDelta = TimeDelta::seconds(1);
 
@@ -69,7 +72,7 @@ const SETTINGS: &str =
 /// What a server does to the tables.
 const RIGHTS: &str = "select t.name || ' (' || p.privilege || ')'
     from unnest(array['users', 'vouchers', 'seckill_vouchers', 'orders', 'payments', 'refunds',
-                      'unmatched_payments']) as t(name),
+                      'unmatched_payments', 'order_steps', 'early_returns', 'payment_cancellations']) as t(name),
          unnest(array['select', 'insert', 'update']) as p(privilege)
     where not has_table_privilege(t.name, p.privilege)";
 
@@ -92,6 +95,7 @@ pub async fn look(database: &Database, clock: &DatabaseClock, is_private: bool) 
     if matches!(migrated, Ok(true)) {
         found.push(rights(database).await);
         found.push(clock_offset(database, clock).await);
+        found.push(refunds(database).await);
     }
     found
 }
@@ -249,6 +253,26 @@ async fn rights(database: &Database) -> Finding {
             )
         }
         Err(error) => Finding::broken(about, error.to_string()),
+    }
+}
+
+/// Whether money waits to be given back, for how long.
+async fn refunds(database: &Database) -> Finding {
+    let about = "refunds";
+    let pool = database.pool();
+    let (now, waiting) = tokio::join!(order_steps::time(pool), refunds::find_waiting(pool));
+    match (now, waiting) {
+        (Ok(now), Ok((count, Some(oldest)))) if now - oldest > LONGEST_REFUND => {
+            let minutes = (now - oldest).num_minutes();
+            let words = format!(
+                "{count} wait, the oldest for {minutes} minutes: GET /api/refunds says what the gateway answers; \
+                 seckill orders settle ends one that it will never take"
+            );
+            Finding::danger(about, words)
+        }
+        (Ok(_), Ok((0, _))) => Finding::fine(about, "none waits"),
+        (Ok(_), Ok((count, _))) => Finding::fine(about, format!("{count} wait, none for an hour")),
+        (Err(error), _) | (_, Err(error)) => Finding::broken(about, error.to_string()),
     }
 }
 

@@ -83,8 +83,8 @@ pub enum Books {
     /// No order, and the stock as it was.
     Nothing,
     /// The whole order, with one less in stock, or nothing of it. The next attempt that the database answers
-    /// settles it: it names the order, also after a sell-out, or it is a new purchase. (An answer 503
-    /// without a detail speaks of its own attempt alone.)
+    /// settles it: it names the order, also after a sell-out, or it is a new purchase. (A 503 without a
+    /// detail says that its own attempt did nothing, and says nothing of an attempt before it.)
     OrderOrNothing,
 }
 

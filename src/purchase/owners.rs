@@ -95,8 +95,8 @@ impl OwnersMemory {
         self.owners.get(&voucher.id).filter(|owners| owners.revision == voucher.revision)
     }
 
-    /// Counts a question about a voucher with at most `max_orders` owners. Returns whether so many were
-    /// asked that a load would have cost less; then the count begins anew.
+    /// Counts a question about a voucher with at most `max_orders` owners. Returns true when the questions so
+    /// far cost the database more than one load of all owners; the count then begins again at zero.
     fn is_load_due(&self, voucher: VoucherId, max_orders: u64) -> bool {
         let Ok(asked) = self.questions.get_or_insert_with(&voucher, || Ok::<_, ()>(Arc::default()))
         else {

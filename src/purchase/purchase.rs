@@ -263,8 +263,8 @@ impl Purchases {
         }
     }
 
-    /// The refusal while another purchase of the same buyer is under way. It is true also where the
-    /// database does not say whether the buyer has an order already.
+    /// The refusal while another purchase of the same buyer is under way: the order that the buyer has, or
+    /// `order_in_progress`, also where the database does not answer which of the two it is.
     async fn in_progress(&self, user: UserId, voucher: VoucherId) -> Outcome {
         let owned = self.owners.find_in_database(user, voucher).await.unwrap_or_default();
         refused(owned, Refusal::OrderInProgress)

@@ -146,7 +146,7 @@ pub async fn list_open(pool: &PgPool, limit: i64) -> Result<Vec<Refund>, StoreEr
 }
 
 /// How many refunds wait, and since when the oldest does.
-pub async fn count_waiting(pool: &PgPool) -> Result<(i64, Option<DateTime<Utc>>), StoreError> {
+pub async fn find_waiting(pool: &PgPool) -> Result<(i64, Option<DateTime<Utc>>), StoreError> {
     let query = sqlx::query_as("select count(*), min(created_at) from refunds where status = 1");
     in_time(pool, async |connection| query.fetch_one(connection).await).await
 }

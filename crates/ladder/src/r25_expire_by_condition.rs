@@ -1,4 +1,4 @@
-//! *Idea.* Each step is one conditional update, whose precondition is the state that it leaves; the
+//! *Idea.* Each step is one conditional update, which requires the state before it; the
 //! order and the stock change in one transaction, which locks the voucher's row first. What is due
 //! stands in the database: anybody's sweep finds it. Money that comes late has one transaction, too:
 //! the order lives again if a voucher is left and its buyer has no other live order, or a refund is
@@ -8,7 +8,7 @@
 //! *Breaks when* nothing breaks it. The sweep asks the database again and again, and an order ends up
 //! to one sweep late.
 //! *Next.* There is none. Production does the same with many orders a sweep, in functions of the
-//! database (`expire_orders`, `settle_payment`).
+//! database (`expire_orders`, `judge_payment`).
 
 use async_trait::async_trait;
 use sqlx::{PgConnection, PgPool};
