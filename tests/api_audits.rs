@@ -50,7 +50,7 @@ async fn an_audit_says_what_the_command_says_and_finds_what_is_wrong() {
     let expected = json!({
         "voucher_id": voucher.id.to_string(), "initial_stock": 2, "stock": 0, "orders": 2,
         "distinct_users": 2, "holds": true, "violations": [], "unpaid": 0, "paid": 2,
-        "cancelled": 0, "expired": 0, "refunded": 0, "payments": 0, "refunds": 0,
+        "used": 0, "cancelled": 0, "expired": 0, "refunding": 0, "refunded": 0, "payments": 0, "refunds": 0,
     });
     assert_eq!(answer.is(200).body, expected);
     let by_the_command = api.world.audit().await;

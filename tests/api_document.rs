@@ -145,7 +145,9 @@ fn every_operation_says_what_it_does_and_who_may() {
         // The layer around all routes refuses bodies.
         assert!(responses.contains_key("413") && responses.contains_key("422"), "{method} {path}");
         // A defect is nothing to be ready for.
-        assert!(!responses.contains_key("500"), "{method} {path}");
+        // A defect may meet any of them; the documents tell what it leaves behind of a purchase alone.
+        let is_purchase = (method, path) == ("post", "/api/vouchers/{id}/orders");
+        assert_eq!(responses.contains_key("500"), is_purchase, "{method} {path}");
     }
     let scheme = &DOCUMENT["components"]["securitySchemes"]["token"];
     assert_eq!((&scheme["type"], &scheme["scheme"]), (&"http".into(), &"bearer".into()));

@@ -64,6 +64,8 @@ ROWS = [
         ("Payments and refunds, in 5 minutes", "short",
          [("sum by (settled) (increase(seckill_payments_total[5m]))", "payment {{settled}}"),
           ("sum by (answer) (increase(seckill_refunds_total[5m]))", "refund {{answer}}")]),
+        ("How long the oldest refund has waited", "s",
+         [("max(seckill_refund_oldest_age_seconds)", "oldest")]),
         ("Orders that expired, in 5 minutes", "short",
          [("sum(increase(seckill_orders_expired_total[5m]))", "expired")]),
         ("Servers that answer, by version and strategy", "short",

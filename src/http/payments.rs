@@ -303,7 +303,7 @@ pub struct RefundBody {
     pub given_back_twice_at: Option<DateTime<Utc>>,
 }
 
-/// Money that was given back twice, and money that waits to be given back, the oldest first; up to 100.
+/// Money that waits to be given back, the oldest first, up to 100; then money that went back twice, up to 100.
 #[utoipa::path(get, path = "/api/refunds", tag = "payments", operation_id = "list_refunds",
     security(("token" = [])),
     responses(

@@ -134,12 +134,14 @@ pub async fn postpone(
     Ok(())
 }
 
-/// Up to `limit` refunds that an administrator looks at: those that were given back twice, then those that wait, the
-/// oldest first.
+/// What an administrator looks at: up to `limit` refunds that wait, the oldest first, and then up to `limit` payments
+/// that went back twice, the newest first.
 pub async fn list_open(pool: &PgPool, limit: i64) -> Result<Vec<Refund>, StoreError> {
     let query = sqlx::query_as(
-        "select * from refunds where status = 1 or given_back_twice_at is not null
-         order by given_back_twice_at is null, created_at limit $1",
+        "(select * from refunds where status = 1 order by created_at limit $1)
+         union all
+         (select * from refunds where given_back_twice_at is not null
+          order by given_back_twice_at desc limit $1)",
     )
     .bind(limit);
     in_time(pool, async |connection| query.fetch_all(connection).await).await

@@ -78,7 +78,10 @@ async fn the_data_of_a_database_in_use_is_distributed_once_when_there_is_a_worke
     assert_eq!(
         kinds,
         [
+            ("early_returns", by_voucher),
+            ("order_steps", by_voucher),
             ("orders", by_voucher),
+            ("payment_cancellations", by_voucher),
             ("payments", by_voucher),
             ("refunds", by_voucher),
             ("seckill_vouchers", by_voucher),

@@ -2,6 +2,7 @@
 
 use seckill::model::{Clock, Outcome, SystemClock};
 use seckill::orders::StepAnswer;
+use seckill::purchase::audit;
 use seckill::store::order_steps::{Actor, AdministratorStep};
 use seckill::store::payments::{Money, Notice, Settled};
 use seckill::store::refunds::{self, FinishedRefund};
@@ -74,6 +75,21 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
         }
         assert!(!log[before..].contains("PREPARE TRANSACTION"));
     }
+    // No index of a distributed table is unique over all vouchers: the same money pays for orders of two of them, if
+    // the gateway says so, and an audit over all finds it.
+    for _ in 0..2 {
+        let voucher = world.priced_voucher(1).await.id;
+        let Outcome::Ordered(order) = shop.buy(user(9), voucher).await.unwrap() else {
+            panic!("it is on sale");
+        };
+        let payment = orders.pay(order.id, user(9)).await.unwrap().id.to_string();
+        let money = Money { transaction: "the same".to_owned(), amount: order.amount };
+        let settled = orders.settle(&payment, &Notice::Succeeded(money)).await.unwrap();
+        assert_eq!(settled, Settled::Applied);
+    }
+    let audits = audit::run(world.database.pool(), None).await.unwrap();
+    let mut found = audits.iter().flat_map(|audit| &audit.violations);
+    assert!(found.any(|it| it.what.contains("applied twice")), "{audits:?}");
     // The control: what two workers have to agree on is seen in the log.
     let before = cluster.coordinator.log().len();
     cluster.coordinator.run("update users set nickname = 'one' where id = 1").await;
