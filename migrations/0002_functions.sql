@@ -4,7 +4,7 @@
 -- * A step locks the order's row, reads its state, and then changes it: nobody can change the state between
 --   the look and the change. Whether the step was done is a value of its own, and never a state.
 -- * A step adds one row to `order_steps`, in the same transaction.
--- * Rows are locked in one order: the payment, the voucher's sale, the order. Whatever changes the stock locks
+-- * Rows are locked in one order: the payment, the voucher's sale, the order, the refund. Whatever changes the stock locks
 --   the sale's row before it locks an order: `sell` holds that row while it waits for the unique index, and
 --   the index waits for whoever changes an order of the same buyer.
 -- * Each function is about one voucher, so that it runs as a whole on the database server that has the
@@ -239,7 +239,7 @@ $$;
 
 -- Cancels those of `ids`, orders of `voucher`, whose time to pay is over, and puts their vouchers back on
 -- sale. Returns how many. Orders that another session is changing right now are left for the next time.
--- `status < 2` is `status = 1` in other words: so the planner cannot go by the index of all unpaid orders, which
+-- It is written `status < 2`, so that the planner cannot go by the index of all unpaid orders (`status = 1`), which
 -- it takes for the cheapest while the table has no statistics, and which a backlog makes long.
 create function expire_orders(voucher bigint, ids bigint[]) returns bigint
 language plpgsql
@@ -467,7 +467,8 @@ $$;
 
 -- The same in every other case: money that is late, wrong, a second time, or given back already. Returns as
 -- `apply_payment` does, or `revived` (applied to an order that time had cancelled), or why the money goes back:
--- `wrong_amount`, `order_cancelled`, `order_paid`, `order_missing`.
+-- `wrong_amount`, `order_cancelled`, `order_paid`, `order_missing`. Where the gateway said before that it gave the
+-- money back, it returns what `record_return` does.
 --
 -- The one decision about money that comes too late: an order that *time* has cancelled is revived if one
 -- voucher is left and its buyer has no other live order of it. The buyer paid for what is still there, so
@@ -525,14 +526,17 @@ begin
     end if;
     if outcome = 'revived' then
         update seckill_vouchers set stock = stock - 1, revision = revision + 1 where voucher_id = voucher;
+        -- The gateway may not know yet that the order was cancelled: now it is not.
+        update payment_cancellations set next_attempt_at = null
+        where order_id = own and voucher_id = voucher;
     end if;
-    kept_as := keep_money(voucher, own, payment_number, payment.amount, payment.status in (2, 4),
+    kept_as := write_payment(voucher, own, payment_number, payment.amount, payment.status in (2, 4),
                           transaction, paid, outcome, at);
     for kind in select r.done_by from early_returns r
                 where r.transaction_id = transaction and r.order_id = own and r.voucher_id = voucher
                 order by r.told_at
     loop
-        perform take_back(voucher, own, kept_as, kind, at);
+        outcome := record_return(voucher, own, kept_as, kind, at);
     end loop;
     return outcome;
 end
@@ -542,7 +546,7 @@ $$;
 -- already, as a payment of its own (the gateway took money twice for one payment). Money that was not applied
 -- to its order gets its refund. Returns the number of the payment. The caller has locked the order, so nobody
 -- takes the next number.
-create function keep_money(
+create function write_payment(
     voucher bigint, own bigint, payment_number integer, asked bigint, has_money boolean,
     transaction text, paid bigint, outcome text, at timestamptz
 )
@@ -604,7 +608,7 @@ $$;
 
 -- The gateway gave money back without being asked: `kind` is 2 for a refund of its own, 3 for a charge-back.
 -- Returns `unknown` (there is no such payment), `partial` (it is not the whole amount; nothing was changed),
--- `kept` (the money is not known yet: this waits for it), or what `take_back` returns.
+-- `kept` (the money is not known yet: the notice waits for it), or what `record_return` returns.
 create function return_payment(
     voucher bigint, own bigint, payment_number integer, transaction text, returned bigint, kind smallint
 )
@@ -639,14 +643,14 @@ begin
     end if;
     perform from seckill_vouchers where voucher_id = voucher for no key update;
     perform from orders o where o.id = own and o.voucher_id = voucher for no key update;
-    return take_back(voucher, own, money.number, kind, at);
+    return record_return(voucher, own, money.number, kind, at);
 end
 $$;
 
 -- Writes that the gateway gave the money of a payment back by itself; no message of ours is sent any more.
 -- Returns `returned`, `repeated`, or `returned_twice`: the money had gone back before, another way. The caller
 -- has locked the sale and the order.
-create function take_back(
+create function record_return(
     voucher bigint, own bigint, payment_number integer, kind smallint, at timestamptz
 )
 returns text
@@ -685,7 +689,7 @@ begin
     if exists (select from payments p
                where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
                  and p.status = 2) then
-        perform end_refund(voucher, own, 'refunded', 4::smallint, null, at);
+        perform mark_order_refunded(voucher, own, 'refunded', 4::smallint, null, at);
     end if;
     return 'returned';
 end
@@ -694,7 +698,7 @@ $$;
 -- The money of the order's payment is back with its buyer: the order is refunded, and its voucher is on sale
 -- again. An order that is used stays used, for good: it is marked as charged back. The caller has locked the
 -- sale and the order.
-create function end_refund(
+create function mark_order_refunded(
     voucher bigint, own bigint, step text, actor smallint, actor_id bigint, at timestamptz
 )
 returns void
@@ -751,7 +755,7 @@ begin
     if exists (select from payments p
                where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
                  and p.status = 2) then
-        perform end_refund(voucher, own, 'refunded', 4::smallint, null, at);
+        perform mark_order_refunded(voucher, own, 'refunded', 4::smallint, null, at);
     end if;
     return 'done';
 end
@@ -787,7 +791,7 @@ begin
     if not found then
         raise exception 'order % is being refunded, and no refund waits', own;
     end if;
-    perform end_refund(voucher, own, 'settled_outside', 2::smallint, actor_id, at);
+    perform mark_order_refunded(voucher, own, 'settled_outside', 2::smallint, actor_id, at);
     return query select true, 6::smallint;
 end
 $$;

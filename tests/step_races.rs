@@ -91,7 +91,7 @@ impl Step {
     /// The rows of the log that `told` claims: the name of the step.
     fn claims(self, told: &str) -> Option<&'static str> {
         match (self, told) {
-            (Self::Pay | Self::PayAgain, "applied") => Some("paid"),
+            (Self::Pay | Self::PayAgain, "applied" | "returned") => Some("paid"),
             (Self::Pay | Self::PayAgain, "revived") => Some("revived"),
             (Self::Cancel, "done") | (Self::Expire, "1") => Some("cancelled"),
             (Self::Redeem, "done") => Some("redeemed"),

@@ -236,7 +236,7 @@ fn only(found: Found) -> Result<Order, ApiError> {
 fn answer(step: StepAnswer) -> Result<Json<OrderBody>, ApiError> {
     match step {
         StepAnswer::Done(order) => Ok(Json(order.into())),
-        StepAnswer::Refused(order) => Err(ApiError::order_state(order.status)),
+        StepAnswer::Refused(status) => Err(ApiError::order_state(status)),
         StepAnswer::NotFound => Err(ApiError::new(Code::OrderNotFound)),
         StepAnswer::OfVouchers(vouchers) => Err(ApiError::order_ambiguous(&vouchers)),
     }

@@ -21,7 +21,7 @@ use super::webhook::{SIGNATURE, Webhook};
 use super::{ApiError, App};
 use crate::model::{OrderId, SharedClock, VoucherId};
 use crate::orders::{GatewayError, PayError, PaymentGateway, PaymentRequest, RefundRequest};
-use crate::store::payments::{Money, Notice, OpenPayment, PaymentId, Settled};
+use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentId};
 use crate::store::{refunds, unmatched_payments};
 
 /// When the gateway should send a notification again that found no room.
@@ -122,10 +122,10 @@ impl From<PayError> for ApiError {
             PayError::NoGateway => {
                 Self::new(Code::Unavailable).detail("nothing takes payments here: SECKILL_PAYMENTS")
             }
-            PayError::Gateway(error) => {
+            PayError::Gateway(error, pause) => {
                 let error = format!("a payment could not be announced: {error}");
                 let detail = "the payment gateway does not answer: try again";
-                Self::unavailable().detail(detail).caused_by(Level::WARN, error)
+                Self::unavailable().detail(detail).retry_after(pause).caused_by(Level::WARN, error)
             }
             PayError::Store(error) => error.into(),
         }
@@ -264,10 +264,10 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
     let app = app.clone();
     let settling = tokio::spawn(async move {
         let _permit = permit;
-        app.orders.settle(&payment, &notice).await
+        app.orders.take_notice(&payment, &notice).await
     });
     match settling.await.map_err(|_panic| ApiError::new(Code::Internal))?? {
-        Settled::Partial => {
+        NoticeOutcome::Partial => {
             Err(ApiError::invalid("money goes back as a whole: the amount is not what was paid"))
         }
         _ => Ok(()),

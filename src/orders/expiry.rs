@@ -19,7 +19,7 @@ const LOOK_FOR: i64 = 1_000;
 /// Orders cancelled in one transaction. It holds the row of their voucher for as long as it takes to cancel
 /// them: 2 ms on the development machine.
 const BATCH: usize = 100;
-/// After a batch the worker rests this many times as long as the batch took: each server takes at most a fifth of
+/// After a batch the worker rests this many times as long as the batch took: each server takes about a fifth of
 /// a voucher's time from its buyers, however long the backlog is.
 const REST: u32 = 4;
 

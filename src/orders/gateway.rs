@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 
 use crate::store::payments::PaymentId;
 
-/// The gateway did not do what it was asked for. It is asked again.
+/// The gateway did not do what it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the payment gateway: {0}")]
 pub struct GatewayError(pub String);
@@ -39,7 +39,8 @@ pub trait PaymentGateway: Send + Sync + std::fmt::Debug {
     /// Announces a payment. Returns where the buyer makes it.
     async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError>;
 
-    /// Says that a payment is not wanted any more: its order was cancelled. Money that comes all the same goes back.
+    /// Says that a payment is not wanted any more: its order was cancelled. Money that comes all
+    /// the same is judged as any late money: it goes back, or revives an order that time had cancelled.
     async fn cancel_payment(&self, payment: PaymentId) -> Result<(), GatewayError>;
 
     /// Gives money back. `Ok`: it is on its way, now or since an earlier call.

@@ -30,7 +30,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Of what the gateway said, so much is kept, in characters.
 const MAX_ERROR: usize = 500;
-/// How often a gateway is told of a cancellation that it does not take: for half an hour. No money depends on it.
+/// How often a gateway is told of a cancellation that it does not take: for about 24 minutes. No money depends on it.
 const MAX_CANCELLATION_ATTEMPTS: i32 = 13;
 
 /// Tells the gateway.

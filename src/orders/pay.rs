@@ -6,7 +6,7 @@ use super::gateway_work::pause_after;
 use super::{GatewayError, Orders, PaymentRequest};
 use crate::model::{OrderStatus, UserId, VoucherId};
 use crate::store::orders::{Found, OrderKey};
-use crate::store::payments::{self, Notice, OpenPayment, Opened, PaymentId, Settled};
+use crate::store::payments::{self, Notice, NoticeOutcome, OpenPayment, Opened, PaymentId};
 use crate::store::{StoreError, orders, unmatched_payments};
 use crate::telemetry;
 
@@ -29,8 +29,8 @@ pub enum PayError {
     NoGateway,
     #[error("the gateway is being asked, or was asked in vain a moment ago")]
     AskLater(Duration),
-    #[error(transparent)]
-    Gateway(#[from] GatewayError),
+    #[error("{0}")]
+    Gateway(GatewayError, Duration),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -70,31 +70,35 @@ impl Orders {
                 // It is asked again, by the same name, when the buyer presses again after that.
                 let pause = pause_after(attempt).min(LONGEST_PAUSE);
                 payments::ask_later(steps, id, pause).await?;
-                Err(error.into())
+                Err(PayError::Gateway(error, pause))
             }
         }
     }
 
     /// The gateway says what became of a payment. What names no payment of ours is kept, if it is money.
-    pub async fn settle(&self, payment: &str, notice: &Notice) -> Result<Settled, StoreError> {
-        let settled = match payment.parse::<PaymentId>() {
+    pub async fn take_notice(
+        &self,
+        payment: &str,
+        notice: &Notice,
+    ) -> Result<NoticeOutcome, StoreError> {
+        let outcome = match payment.parse::<PaymentId>() {
             Ok(id) => {
-                let settled = payments::settle(self.database.steps(), id, notice).await?;
-                if settled.changes_stock() {
+                let outcome = payments::take_notice(self.database.steps(), id, notice).await?;
+                if outcome.changes_stock() {
                     self.purchases.voucher_changed(id.voucher);
                 }
-                settled
+                outcome
             }
-            Err(_) => Settled::Unknown,
+            Err(_) => NoticeOutcome::Unknown,
         };
-        if settled == Settled::Unknown {
+        if outcome == NoticeOutcome::Unknown {
             self.keep_unmatched(payment, notice).await?;
         }
-        if settled == Settled::ReturnedTwice {
+        if outcome == NoticeOutcome::ReturnedTwice {
             tracing::error!(payment, ?notice, "money went back a second time: look at the refunds");
         }
-        telemetry::payment_settled(settled.as_str());
-        Ok(settled)
+        telemetry::payment_settled(outcome.as_str());
+        Ok(outcome)
     }
 
     /// Keeps what the gateway says of a payment that is not ours.
@@ -112,7 +116,7 @@ impl Orders {
                 );
             }
             Notice::Refunded(money) | Notice::ChargedBack(money) => {
-                let is_kept = unmatched_payments::give_back(pool, payment, money).await?;
+                let is_kept = unmatched_payments::mark_returned(pool, payment, money).await?;
                 tracing::warn!(
                     payment,
                     money.transaction,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::model::{Order, UserId, VoucherId};
+use crate::model::{Order, OrderStatus, UserId, VoucherId};
 use crate::purchase::Purchases;
 use crate::store::order_steps::{self, Actor, AdministratorStep, Step};
 use crate::store::orders::{Found, OrderKey};
-use crate::store::{Database, StoreError, orders};
+use crate::store::{Database, Service, StoreError, orders};
 
 use super::PaymentGateway;
 use super::expiry::Expiry;
@@ -29,8 +29,8 @@ pub struct Orders {
 pub enum StepAnswer {
     /// This call did it.
     Done(Order),
-    /// The order is in a state that does not allow it. Nothing was changed.
-    Refused(Order),
+    /// The order was in this state, which does not allow it. Nothing was changed.
+    Refused(OrderStatus),
     /// There is no such order.
     NotFound,
     /// Orders of these vouchers have the id: the voucher has to be named.
@@ -98,20 +98,16 @@ impl Orders {
             Found::Nothing => return Ok(StepAnswer::NotFound),
             Found::OfVouchers(vouchers) => return Ok(StepAnswer::OfVouchers(vouchers)),
         };
-        let step = take(&order).await?;
-        if step == Step::NotFound {
-            return Ok(StepAnswer::NotFound);
+        match take(&order).await? {
+            Step::NotFound => return Ok(StepAnswer::NotFound),
+            Step::Refused(status) => return Ok(StepAnswer::Refused(status)),
+            Step::Done => self.purchases.order_changed(order.user_id, order.voucher_id),
         }
-        if step == Step::Done {
-            self.purchases.order_ended(order.user_id, order.voucher_id);
+        let pool = self.database.pool();
+        match orders::find_of_voucher(pool, order.voucher_id, order.id).await {
+            Ok(after) => Ok(after.map_or(StepAnswer::NotFound, StepAnswer::Done)),
+            // The step was done, whatever becomes of this look: the caller must not hear that nothing was.
+            Err(error) => Err(StoreError::unknown(Service::Postgres, error)),
         }
-        let after = orders::find_of_voucher(self.database.pool(), order.voucher_id, order.id).await;
-        // The step was taken, whatever becomes of this look.
-        let after = after.map_err(StoreError::into_read_error)?;
-        Ok(match (step, after) {
-            (Step::Done, Some(order)) => StepAnswer::Done(order),
-            (_, Some(order)) => StepAnswer::Refused(order),
-            (_, None) => StepAnswer::NotFound,
-        })
     }
 }

@@ -286,7 +286,7 @@ impl Purchases {
     }
 
     /// `user` may have no live order of `voucher` any more: its buyer may buy again at once.
-    pub fn order_ended(&self, user: UserId, voucher: VoucherId) {
+    pub fn order_changed(&self, user: UserId, voucher: VoucherId) {
         self.recent_orders.forget(user, voucher);
         self.sales.forget(voucher);
     }

@@ -95,9 +95,9 @@ const LEFT_BEHIND: &str = "
 const INNER_FUNCTIONS: [&str; 5] = [
     "sale_time()",
     "log_step(bigint, bigint, text, smallint, smallint, smallint, bigint, timestamptz)",
-    "keep_money(bigint, bigint, integer, bigint, boolean, text, bigint, text, timestamptz)",
-    "take_back(bigint, bigint, integer, smallint, timestamptz)",
-    "end_refund(bigint, bigint, text, smallint, bigint, timestamptz)",
+    "write_payment(bigint, bigint, integer, bigint, boolean, text, bigint, text, timestamptz)",
+    "record_return(bigint, bigint, integer, smallint, timestamptz)",
+    "mark_order_refunded(bigint, bigint, text, smallint, bigint, timestamptz)",
 ];
 const DISTRIBUTE: &str = "select create_distributed_function($1::regprocedure)";
 

@@ -100,11 +100,11 @@ pub async fn take(
 }
 
 /// Up to `limit` unpaid orders whose time to pay was over at `now`, the oldest first, with their vouchers;
-/// none of the vouchers `but`.
+/// none of the vouchers `except`.
 pub async fn list_overdue(
     pool: &PgPool,
     now: DateTime<Utc>,
-    but: &[VoucherId],
+    except: &[VoucherId],
     limit: i64,
 ) -> Result<Vec<(VoucherId, OrderId)>, StoreError> {
     let query = sqlx::query_as(
@@ -113,7 +113,7 @@ pub async fn list_overdue(
          order by pay_by limit $3",
     )
     .bind(now)
-    .bind(but.iter().map(|voucher| voucher.get()).collect::<Vec<_>>())
+    .bind(except.iter().map(|voucher| voucher.get()).collect::<Vec<_>>())
     .bind(limit);
     in_time(pool, async |connection| query.fetch_all(connection).await).await
 }

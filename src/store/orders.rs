@@ -85,8 +85,8 @@ pub async fn find(
     .bind(key.voucher.map(VoucherId::get))
     .bind(buyer.map(UserId::get))
     .bind(MAX_OF_ONE_ID);
-    let mut found: Vec<Order> =
-        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    let found = in_time(pool, async |connection| query.fetch_all(connection).await).await;
+    let mut found: Vec<Order> = found.map_err(StoreError::into_read_error)?;
     Ok(match (found.len(), found.pop()) {
         (_, None) => Found::Nothing,
         (1, Some(order)) => Found::Order(order),

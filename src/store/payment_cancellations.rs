@@ -58,7 +58,7 @@ pub async fn record(
 ) -> Result<(), StoreError> {
     let query = sqlx::query(
         "update payment_cancellations set last_error = $4, next_attempt_at = $5
-         where order_id = $1 and number = $2 and voucher_id = $3",
+         where order_id = $1 and number = $2 and voucher_id = $3 and next_attempt_at is not null",
     )
     .bind(payment.order.get())
     .bind(payment.number)

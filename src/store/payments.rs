@@ -58,7 +58,7 @@ pub struct OpenPayment {
 /// What became of the wish to pay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {
-    /// The payment, new or pending. Somebody asked the gateway before: it is known where to pay.
+    /// The payment that is pending: it is known where to pay.
     Payment(OpenPayment),
     /// The payment, and this caller is to ask the gateway where to pay, for the `attempt`th time.
     Ask {
@@ -241,7 +241,7 @@ pub struct Money {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[allow(missing_docs)] // the names say it
-pub enum Settled {
+pub enum NoticeOutcome {
     /// There is no such payment.
     Unknown,
     /// It was said before.
@@ -269,7 +269,7 @@ pub enum Settled {
     Partial,
 }
 
-impl Settled {
+impl NoticeOutcome {
     /// As the database and the metrics write it.
     pub fn as_str(self) -> &'static str {
         self.into()
@@ -281,8 +281,12 @@ impl Settled {
     }
 }
 
-/// Settles a payment as the gateway says. The same notice may come twice, late, and in any order.
-pub async fn settle(pool: &PgPool, id: PaymentId, notice: &Notice) -> Result<Settled, StoreError> {
+/// Writes what the gateway says of a payment. The same notice may come twice, late, and in any order.
+pub async fn take_notice(
+    pool: &PgPool,
+    id: PaymentId,
+    notice: &Notice,
+) -> Result<NoticeOutcome, StoreError> {
     match notice {
         Notice::Failed => {
             let call = "select fail_payment($1, $2, $3)";
@@ -292,12 +296,12 @@ pub async fn settle(pool: &PgPool, id: PaymentId, notice: &Notice) -> Result<Set
                 .bind(id.number);
             let said: String =
                 step_in_time(pool, async |session| query.fetch_one(session).await).await?;
-            settled(&said)
+            outcome(&said)
         }
         Notice::Succeeded(money) => {
             let usual = "select apply_payment($1, $2, $3, $4, $5)";
             match settle_money(pool, usual, id, money, None).await? {
-                Some(settled) => Ok(settled),
+                Some(outcome) => Ok(outcome),
                 None => {
                     let judged = "select judge_payment($1, $2, $3, $4, $5)";
                     let judged = settle_money(pool, judged, id, money, None).await?;
@@ -317,7 +321,7 @@ pub async fn settle(pool: &PgPool, id: PaymentId, notice: &Notice) -> Result<Set
     }
 }
 
-fn settled(said: &str) -> Result<Settled, StoreError> {
+fn outcome(said: &str) -> Result<NoticeOutcome, StoreError> {
     said.parse().map_err(|_| {
         StoreError::defect(Service::Postgres, format!("a payment is settled as {said:?}"))
     })
@@ -330,7 +334,7 @@ async fn settle_money(
     id: PaymentId,
     money: &Money,
     kind: Option<i16>,
-) -> Result<Option<Settled>, StoreError> {
+) -> Result<Option<NoticeOutcome>, StoreError> {
     // The same money may be said to be for two orders at the same moment. One of the calls meets the unique index;
     // when it is made again, it finds the money, unless that belongs to an order of another voucher.
     for _ in 0..2 {
@@ -348,12 +352,12 @@ async fn settle_money(
             })
             .await?;
         if let Some(said) = said {
-            return said.as_deref().map(settled).transpose();
+            return said.as_deref().map(outcome).transpose();
         }
     }
     tracing::warn!(payment = %id, transaction = money.transaction,
         "the gateway says of this payment that it was made with money that paid for another voucher's order");
-    Ok(Some(Settled::Repeated))
+    Ok(Some(NoticeOutcome::Repeated))
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 //! | --- | --- | --- |
 //! | 250 ms | the circuit breaker refuses before one purchase tries ([`breaker`](crate::purchase)) | |
 //! | 400 ms, 500 ms | a connection to Redis, an answer of Redis (crate `redisson-lock`) | |
-//! | 600 ms | `lock_timeout` in `sell`: the voucher's row is held by another session | shorter than the answer, so that a held row is told as "nothing done" |
+//! | 600 ms | `lock_timeout` in `sell`: the voucher's row is held by another session | shorter than the answer, so that a held row is told as "nothing done", where the batch waits for it once and has a connection at once |
 //! | 350 ms | `lock_timeout` in the steps after the purchase. For one row a step may wait twice: first for the session before it in the queue, then for the session that holds the row | twice is shorter than the answer. A step that waits for two rows may be given up first: its outcome is then unknown, and the same call again is safe |
-//! | 700 ms | [`CONNECTION_WITHIN`] | shorter than the answer, which includes it |
+//! | 700 ms | [`CONNECTION_WITHIN`] | shorter than the answer, which includes it (in the steps after the purchase the answer's time begins with the connection) |
 //! | 800 ms | [`ANSWER_WITHIN`] | shorter than [`FRESH_FOR`]: what is read is still fresh when it comes |
 //! | 900 ms | [`FRESH_FOR`] | shorter than the promised second |
 //! | 1 s | an order in the queue while no transaction slot is free (crate `group-commit`) | |

@@ -37,7 +37,11 @@ pub async fn keep(pool: &PgPool, payment: &str, money: &Money) -> Result<(), Sto
 }
 
 /// The gateway gave such money back. Returns whether it was kept here.
-pub async fn give_back(pool: &PgPool, payment: &str, money: &Money) -> Result<bool, StoreError> {
+pub async fn mark_returned(
+    pool: &PgPool,
+    payment: &str,
+    money: &Money,
+) -> Result<bool, StoreError> {
     let query = sqlx::query(
         "update unmatched_payments set returned_at = coalesce(returned_at, now())
          where transaction_id = $1 and payment_id = $2 and amount = $3",

@@ -124,22 +124,22 @@ impl Stage {
 
     /// Sends the buyers home. Nobody was told anything that does not belong to a fault, and what they were
     /// told is in the books.
-    async fn settle(self) -> Settled {
+    async fn settle(self) -> NoticeOutcome {
         let [first, second] = self.crowds;
         let told = [first.go_home().await, second.go_home().await];
         for (sale, answers) in self.sales.iter().zip(&told) {
             only(answers, &[What::Unavailable, in_progress()]);
             sale.settle(answers).await;
         }
-        Settled { told }
+        NoticeOutcome { told }
     }
 }
 
-struct Settled {
+struct NoticeOutcome {
     told: [Vec<Answer>; 2],
 }
 
-impl Settled {
+impl NoticeOutcome {
     fn refused(&self, sale: usize, from: Instant, to: Instant) -> usize {
         let refused = |answer: &&Answer| {
             answer.what == What::Unavailable && (from..to).contains(&answer.sent)

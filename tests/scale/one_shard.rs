@@ -4,7 +4,7 @@ use seckill::model::{Clock, Outcome, SystemClock};
 use seckill::orders::StepAnswer;
 use seckill::purchase::audit;
 use seckill::store::order_steps::{Actor, AdministratorStep};
-use seckill::store::payments::{Money, Notice, Settled};
+use seckill::store::payments::{Money, Notice, NoticeOutcome};
 use seckill::store::refunds::{self, FinishedRefund};
 
 use super::citus::{Citus, is_installed};
@@ -58,7 +58,7 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
         let payment = orders.pay(order.id, user(number)).await.unwrap().id.to_string();
         let transaction = format!("t{number}");
         let paid = Notice::Succeeded(Money { transaction, amount: order.amount });
-        assert_eq!(orders.settle(&payment, &paid).await.unwrap(), Settled::Applied);
+        assert_eq!(orders.take_notice(&payment, &paid).await.unwrap(), NoticeOutcome::Applied);
         let refunded = orders.administer(AdministratorStep::Refund, order.id, None).await.unwrap();
         assert!(matches!(refunded, StepAnswer::Done(_)));
         let finished = refunds::finish(world.database.pool(), payment.parse().unwrap()).await;
@@ -84,8 +84,8 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
         };
         let payment = orders.pay(order.id, user(9)).await.unwrap().id.to_string();
         let money = Money { transaction: "the same".to_owned(), amount: order.amount };
-        let settled = orders.settle(&payment, &Notice::Succeeded(money)).await.unwrap();
-        assert_eq!(settled, Settled::Applied);
+        let settled = orders.take_notice(&payment, &Notice::Succeeded(money)).await.unwrap();
+        assert_eq!(settled, NoticeOutcome::Applied);
     }
     let audits = audit::run(world.database.pool(), None).await.unwrap();
     let mut found = audits.iter().flat_map(|audit| &audit.violations);
