@@ -1,44 +1,17 @@
-//! What an operator does with a sale on the board: changes it, and looks after its orders and its money. In a
-//! real browser.
+//! What an operator does with a sale on the board: makes it, changes it, and looks at its orders. In a real
+//! browser.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use chrono::TimeDelta;
 use seckill::model::{Clock, Voucher};
-use seckill::orders::gateway_work::GatewayWork;
-use seckill::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
-use seckill::pages::sandbox::SandboxGateway;
-use seckill::store::payments::PaymentId;
 use seckill::store::vouchers::NewVoucher;
 use serde_json::{Value, json};
 
-use crate::storefront::POOR_CONTRAST;
 use testkit::shop::api_client::{Answer, Api};
 use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
 use testkit::shop::world::World;
 use testkit::wait::eventually;
 
 const ADMIN: i64 = 99;
-
-/// Takes payments, and says no to every refund.
-#[derive(Debug)]
-struct KeepsTheMoney;
-
-#[async_trait]
-impl PaymentGateway for KeepsTheMoney {
-    async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
-        SandboxGateway.request_payment(request).await
-    }
-
-    async fn cancel_payment(&self, _: PaymentId) -> Result<(), GatewayError> {
-        Ok(())
-    }
-
-    async fn refund(&self, _: &RefundRequest) -> Result<(), GatewayError> {
-        Err(GatewayError("the bank is <b>closed</b>".to_owned()))
-    }
-}
 
 /// A server, 30 users, and a voucher at 80 yuan.
 pub async fn server(world: World) -> (Api, Voucher) {
@@ -62,7 +35,7 @@ pub async fn board(api: &Api, language: &str, size: (u32, u32)) -> Browser {
     browser
 }
 
-async fn as_admin(api: &Api, method: &str, path: &str, body: &Value) -> Answer {
+pub async fn as_admin(api: &Api, method: &str, path: &str, body: &Value) -> Answer {
     let token = api.world.admin_token(ADMIN).await;
     api.send(api.request(method, path).bearer_auth(token).json(body)).await
 }
@@ -72,7 +45,8 @@ pub async fn order_of(api: &Api, user: i64, voucher: &Voucher) -> String {
     api.buy(user, voucher.id).await.is(201).text_of("order_id").to_owned()
 }
 
-async fn pay(api: &Api, user: i64, order: &str) {
+/// Pays the order of `user`. Returns the payment.
+pub async fn pay(api: &Api, user: i64, order: &str) -> String {
     let path = format!("/api/orders/{order}/payments");
     let request = api.request("POST", &path).bearer_auth(api.world.token(user));
     let payment = api.send(request).await.is(201).text_of("payment_id").to_owned();
@@ -84,16 +58,10 @@ async fn pay(api: &Api, user: i64, order: &str) {
         answer.status == 204
     })
     .await;
+    payment
 }
 
-/// Presses the button of this name in the row of `order`, and is sure.
-async fn act(browser: &Browser, order: &str, action: &str) {
-    browser.click(&format!("[data-order='{order}'] button[aria-label^='{action}']")).await;
-    browser.until_text("#order-question-text", order).await;
-    browser.click("#order-yes").await;
-}
-
-async fn until_state(browser: &Browser, order: &str, state: &str) {
+pub async fn until_state(browser: &Browser, order: &str, state: &str) {
     browser.until_text(&format!("[data-order='{order}'] td:nth-child(3)"), state).await;
 }
 
@@ -342,109 +310,6 @@ async fn a_row_that_has_not_changed_stays_the_same_element() {
     assert_eq!(browser.value(&format!("window.first === {}", row(&first))).await, false);
     assert_eq!(browser.value(&format!("window.second === {}", row(&second))).await, true);
     browser.close_quietly().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_operator_refunds_redeems_and_cancels() {
-    let (api, voucher) = server(World::new().await).await;
-    let mut orders = Vec::new();
-    for user in 1..=4 {
-        orders.push(order_of(&api, user, &voucher).await);
-    }
-    pay(&api, 1, &orders[0]).await;
-    pay(&api, 2, &orders[1]).await;
-    let browser = board(&api, "en", PHONE).await;
-
-    act(&browser, &orders[0], "Refund").await;
-    browser.until_text("#orders-state", &format!("Order {}: Refund under way", orders[0])).await;
-    until_state(&browser, &orders[0], "Refund under way").await;
-    let buttons =
-        format!("document.querySelectorAll(\"[data-order='{}'] button\").length", orders[0]);
-    assert_eq!(browser.value(&buttons).await, 0);
-    let purchases = api.world.purchases(api.world.options()).await;
-    let (database, gateway) = (api.world.database.clone(), Arc::new(SandboxGateway));
-    let refunds = GatewayWork::new(database, purchases, gateway);
-    assert_eq!(refunds.step().await.unwrap(), (1, 1));
-    until_state(&browser, &orders[0], "Refunded").await;
-
-    act(&browser, &orders[1], "Redeem").await;
-    until_state(&browser, &orders[1], "Redeemed").await;
-    act(&browser, &orders[2], "Cancel").await;
-    until_state(&browser, &orders[2], "Cancelled").await;
-    browser.until_text("#figure-left", "38 of 40").await;
-
-    // Paid while the question was open; and nothing is done to one about whom somebody is not sure.
-    browser.click(&format!("[data-order='{}'] button", orders[3])).await;
-    browser.until_text("#order-question-text", &orders[3]).await;
-    pay(&api, 4, &orders[3]).await;
-    browser.click("#order-yes").await;
-    browser
-        .until_text(
-            "#orders-state",
-            &format!("Not possible: order {} is in the state “Paid”", orders[3]),
-        )
-        .await;
-    until_state(&browser, &orders[3], "Paid").await;
-    browser.click(&format!("[data-order='{}'] button[aria-label^='Refund']", orders[3])).await;
-    browser.click("#order-question [value=no]").await;
-    browser.until("!document.querySelector('#order-question').open").await;
-    let path = format!("/api/orders/{}", orders[3]);
-    assert_eq!(api.get_as(4, &path).await.text_of("status"), "paid");
-    browser.close_quietly().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn money_that_waits_for_somebody_is_shown() {
-    let world = World { payments: Some(Arc::new(KeepsTheMoney)), ..World::new().await };
-    let (api, voucher) = server(world).await;
-    let order = order_of(&api, 1, &voucher).await;
-    pay(&api, 1, &order).await;
-    let browser = board(&api, "en", DESKTOP).await;
-    browser.until_text("#refunds-none", "No refund waits").await;
-    browser.until_text("#unmatched-none", "There is none").await;
-
-    as_admin(&api, "POST", &format!("/api/orders/{order}/refund"), &json!({})).await.is(202);
-    let purchases = api.world.purchases(api.world.options()).await;
-    let refunds = GatewayWork::new(api.world.database.clone(), purchases, Arc::new(KeepsTheMoney));
-    assert_eq!(refunds.step().await.unwrap(), (1, 0));
-    for said in
-        [order.as_str(), "¥80.00", "refunded by an administrator", "the bank is <b>closed</b>"]
-    {
-        browser.until_text("#refunds", said).await;
-    }
-    browser.until("document.querySelector('#refunds td:nth-child(4)').innerText === '1'").await;
-
-    let body = json!({ "payment_id": "somebody else's", "status": "succeeded",
-        "transaction_id": "t-77", "amount": 1_234 });
-    let bytes = serde_json::to_vec(&body).unwrap();
-    let signature = api.world.payment_key().sign(api.world.clock.now().timestamp(), &bytes);
-    let notify = api.request("POST", "/api/payments/notifications").body(bytes);
-    let notify = notify.header("seckill-signature", signature);
-    api.send(notify.header("content-type", "application/json")).await.is(204);
-    for said in ["t-77", "somebody else's", "¥12.34"] {
-        browser.until_text("#unmatched", said).await;
-    }
-    look(&browser).await;
-    browser.close_quietly().await;
-}
-
-/// What is read has contrast, what is pressed has a name, and nothing is wider than the page.
-async fn look(browser: &Browser) {
-    for summary in ["#edit-sale summary", "#new-sale summary"] {
-        browser.click(summary).await;
-    }
-    for scheme in ["light", "dark"] {
-        browser.prefers(scheme).await;
-        assert_eq!(browser.value(POOR_CONTRAST).await, json!([]), "{scheme}");
-    }
-    for size in [PHONE, DESKTOP, (320, 640)] {
-        browser.resize(size).await;
-        browser.until("document.documentElement.scrollWidth <= innerWidth").await;
-    }
-    let unnamed =
-        "[...document.querySelectorAll('button, a, input, select, textarea')].filter(element =>
-        element.checkVisibility() && !(element.innerText || element.labels?.length)).length";
-    assert_eq!(browser.value(unnamed).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,6 +17,7 @@ mod api_reads;
 mod api_revocation;
 mod api_tokens;
 mod api_vouchers;
+mod board_money;
 mod board_sales;
 mod board_switching;
 mod chaos;

@@ -8,6 +8,7 @@ use seckill::orders::expiry::Expiry;
 use seckill::store::vouchers::NewVoucher;
 use serde_json::{Value, json};
 
+use crate::board_money::{notify, returned};
 use crate::storefront::{BUY, MESSAGE, POOR_CONTRAST, visited, visited_at};
 use testkit::shop::api_client::{Answer, Api};
 use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
@@ -71,12 +72,13 @@ async fn statuses(api: &Api) -> Vec<Value> {
     orders(api).await.iter().map(|order| order["status"].clone()).collect()
 }
 
-/// Pays the only order of user 1 behind the page's back.
-async fn pay_elsewhere(api: &Api) {
+/// Pays the only order of user 1 behind the page's back. Returns the payment.
+async fn pay_elsewhere(api: &Api) -> String {
     let order = only_order(api).await;
     let payment = post_as(api, 1, &format!("/api/orders/{order}/payments")).await;
     let id = payment.is(201).text_of("payment_id").to_owned();
     take_payment(api, &id).await;
+    id
 }
 
 /// On a busy machine the first connection may come too late: a 503 asks to be asked again.
@@ -201,6 +203,36 @@ async fn what_is_paid_or_cancelled_elsewhere_shows_without_a_reload() {
     take_payment(&api, payment.text_of("payment_id")).await;
     browser.until_text(MESSAGE, &format!("It is yours. Order {newest}")).await;
     browser.until_text(BUY, "Bought").await;
+    browser.close().await;
+}
+
+/// The state stays `used`: that the money went back is news all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_is_used_and_charged_back_says_so_without_a_reload() {
+    let (api, _) = shop().await;
+    let browser = bought(&api).await;
+    let payment = pay_elsewhere(&api).await;
+    let path = format!("/api/orders/{}/redemption", only_order(&api).await);
+    let token = api.world.admin_token(2).await;
+    api.send(api.request("POST", &path).bearer_auth(&token)).await.is(200);
+    browser.click(".tabs a[href='#orders']").await;
+    browser.until_text("[data-order=used] .order-status", "Redeemed").await;
+    notify(&api, &returned("charged_back", &payment)).await;
+    browser.value("dispatchEvent(new Event('focus'))").await;
+    let status = "[data-order=charged_back] .order-status";
+    browser.until_text(status, "Redeemed, charged back").await;
+    for scheme in ["light", "dark"] {
+        browser.prefers(scheme).await;
+        assert_eq!(browser.value(POOR_CONTRAST).await, json!([]), "{scheme}");
+    }
+    // The longest state leaves the title and the id their room.
+    for size in [DESKTOP, (320, 640), PHONE] {
+        browser.resize(size).await;
+        browser.until("document.documentElement.scrollWidth <= innerWidth").await;
+        browser.until("document.querySelector('#order-list .order').offsetHeight < 200").await;
+    }
+    browser.open(&format!("http://{}/?lang=zh-CN#orders", api.address)).await;
+    browser.until_text(status, "已使用，已退款").await;
     browser.close().await;
 }
 

@@ -2,7 +2,7 @@
 
 import * as board from "./board.js";
 import * as login from "./board_login.js";
-import { money } from "./format.js";
+import { money, stateOf } from "./format.js";
 import { byId, element, fill, language, texts } from "./page.js";
 
 const EVERY_TURNS = 5;
@@ -14,6 +14,7 @@ const ACTIONS = {
     ["redeem", "redemption"],
     ["refund", "refund"],
   ],
+  refunding: [["settle", "settlement"]],
 };
 const time = new Intl.DateTimeFormat(language, { dateStyle: "short", timeStyle: "medium" });
 const rows = byId("order-rows");
@@ -65,15 +66,16 @@ function row(order) {
   const buttons = (ACTIONS[order.status] ?? []).map(([action, path]) => {
     const button = element("button", { class: "quiet", type: "button" }, texts[action]);
     button.setAttribute("aria-label", fill(texts.action_on, { action: texts[action], order: order.order_id }));
-    button.addEventListener("click", () => act(order, action, path));
+    button.addEventListener("click", () => act(button, order, action, path));
     return button;
   });
+  const state = stateOf(order);
   return element(
     "tr",
-    { "data-order": order.order_id, "data-state": order.status, "data-shows": JSON.stringify(order) },
+    { "data-order": order.order_id, "data-state": state, "data-shows": JSON.stringify(order) },
     cell(texts.order, order.order_id),
     cell(texts.buyer, order.phone ?? order.user_id),
-    cell(texts.order_state, texts[`order_${order.status}`] ?? order.status),
+    cell(texts.order_state, texts[`order_${state}`] ?? state),
     cell(texts.amount, money(order.amount)),
     cell(texts.placed, time.format(new Date(order.created_at))),
     element("td", { class: "actions" }, ...buttons),
@@ -92,14 +94,19 @@ function isSure(order, action) {
   });
 }
 
-async function act(order, action, step) {
-  if (!(await isSure(order, action))) return;
-  const done = await board.ask("POST", `/api/orders/${order.order_id}/${step}`);
+async function act(button, order, action, step) {
+  // A second press before the question is seen.
+  if (dialog.open || !(await isSure(order, action))) return;
+  const buttons = button.parentElement.children;
+  for (const one of buttons) one.disabled = true;
+  // Orders of two vouchers may have one id.
+  const done = await board.ask("POST", `/api/orders/${order.order_id}/${step}?voucher_id=${order.voucher_id}`);
   const state = texts[`order_${done.body?.status}`] ?? texts[`order_${done.body?.order_status}`];
   if (done.ok) say(fill(texts.order_is_now, { order: order.order_id, state }));
   else if (done.body?.code === "order_state") say(fill(texts.order_refused, { order: order.order_id, state }));
   else say(done.status === 0 ? texts.order_unknown : login.refusal(done));
   await load();
+  for (const one of buttons) one.disabled = false;
   byId("orders-state").focus();
 }
 

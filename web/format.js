@@ -1,4 +1,4 @@
-// How amounts and times are written, in the language of the page.
+// How amounts, times and states are written, in the language of the page.
 
 import { fill, language, texts } from "./page.js";
 
@@ -18,6 +18,9 @@ export function clock(ms) {
 
 // The same without hours where there are none: `12:34`.
 export const shortClock = (ms) => clock(ms).replace(/^00:/, "");
+
+// Where an order stands. One that is used, and whose money went back all the same, has a state of its own here.
+export const stateOf = ({ status, charged_back_at: at }) => (at ? "charged_back" : status);
 
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;

@@ -2,6 +2,7 @@
 // be paid, to expire, to be refunded) is asked about every few seconds, and all of them when somebody comes
 // back to the page: what happens elsewhere shows here without a reload.
 
+import { stateOf } from "./format.js";
 import { apiAsUser, onSession, session } from "./session.js";
 
 const ASK_EVERY_MS = 4_000;
@@ -35,7 +36,7 @@ export function orderOf(voucherId) {
 export function learn(order) {
   const known = orders.get(order.order_id);
   orders.set(order.order_id, order);
-  if (known?.status === order.status) return;
+  if (known && stateOf(known) === stateOf(order)) return;
   for (const { learnt } of listeners) learnt?.(order);
 }
 

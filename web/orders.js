@@ -1,6 +1,6 @@
 // The user's own orders, newest first, page by page.
 
-import { money, setText } from "./format.js";
+import { money, setText, stateOf } from "./format.js";
 import { learn, onOrders } from "./my_orders.js";
 import { OrderActions } from "./order_actions.js";
 import { api, byId, element, language, texts } from "./page.js";
@@ -49,8 +49,9 @@ class Row {
   }
 
   show(order) {
-    this.node.dataset.order = order.status;
-    setText(this.status, texts[`order_${order.status}`] ?? order.status);
+    const state = stateOf(order);
+    this.node.dataset.order = state;
+    setText(this.status, texts[`order_${state}`] ?? state);
     this.actions.show(order);
   }
 }

@@ -55,7 +55,7 @@ pub(super) fn question(texts: &Board) -> Markup {
     }
 }
 
-/// Money that waits to be given back, and money that belongs to no payment.
+/// Money that waits to be given back, money that went back twice, and money that belongs to no payment.
 pub(super) fn money(texts: &Board) -> Markup {
     let refunds = [
         texts.order,
@@ -65,7 +65,8 @@ pub(super) fn money(texts: &Board) -> Markup {
         texts.next_attempt,
         texts.last_error,
     ];
-    let unmatched = [texts.transaction, texts.payment, texts.amount, texts.received];
+    let unmatched =
+        [texts.transaction, texts.payment, texts.amount, texts.received, texts.returned];
     let list = |id: &str, title: &str, about: &str, columns: &[&str]| {
         html! {
             h3 { (title) }

@@ -158,6 +158,7 @@ texts! {
         order_cancelled: "Cancelled", "已取消";
         order_refunding: "Refund under way", "退款中";
         order_refunded: "Refunded", "已退款";
+        order_charged_back: "Redeemed, charged back", "已使用，已被拒付";
         csv: "Download as CSV", "导出 CSV";
         csv_lost: "The download broke off. Try again.", "导出中断，请重试。";
         newer: "Newer", "上一页";
@@ -166,17 +167,19 @@ texts! {
         cancel: "Cancel order", "取消订单";
         refund: "Refund", "退款";
         redeem: "Redeem", "核销";
+        settle: "Settled outside", "已线下退款";
         action_on: "{action}: order {order}", "{action}：订单 {order}";
         cancel_question: "Cancel order {order} of {buyer}? The voucher goes back on sale.", "确定取消 {buyer} 的订单 {order}？优惠券将重新开售。";
         refund_question: "Give {amount} back for order {order} of {buyer}? It cannot be undone.", "确定为 {buyer} 的订单 {order} 退款 {amount}？此操作不可撤销。";
         redeem_question: "Redeem order {order} of {buyer}? It cannot be undone.", "确定核销 {buyer} 的订单 {order}？此操作不可撤销。";
+        settle_question: "Is order {order} of {buyer} settled outside? {amount} must have been given back already: the payment gateway will not be asked any more. It cannot be undone.", "确定订单 {order} 的 {amount} 已线下退还给 {buyer}？确认后系统不再请求支付网关退款，钱必须已经退还。此操作不可撤销。";
         no: "Back", "返回";
         order_is_now: "Order {order}: {state}.", "订单 {order}：{state}。";
         order_refused: "Not possible: order {order} is in the state “{state}”.", "无法操作：订单 {order} 当前状态为“{state}”。";
         order_unknown: "The connection was lost. It is not known whether it was done: look at the state of the order.", "连接中断，暂时不知道操作是否成功，请查看订单状态。";
         money_title: "Money that waits", "待处理款项";
-        refunds_title: "Waits to be given back", "等待退款";
-        refunds_about: "The payment gateway is asked again by itself until it has the refund.", "系统会自动重试，直到支付网关受理退款。";
+        refunds_title: "Waits to be given back, or went back twice", "等待退款与重复退款";
+        refunds_about: "The payment gateway is asked again by itself until it has the refund. If it never takes it, give the money back outside it, and say so in the order's row.", "系统会自动重试，直到支付网关受理退款。如果网关始终不受理，请线下退款，再到该订单所在行点击“已线下退款”。";
         no_refunds: "No refund waits.", "没有等待中的退款。";
         unmatched_title: "Belongs to no payment", "无法匹配的款项";
         unmatched_about: "The gateway took this money for a payment that this server does not know.", "支付网关收到了款项，但本系统没有对应的支付单。";
@@ -185,13 +188,19 @@ texts! {
         reason_refund: "refunded by an administrator", "管理员退款";
         reason_order_cancelled: "order was cancelled", "订单已取消";
         reason_order_paid: "order was paid already", "订单已支付";
+        reason_order_missing: "order is gone", "订单不存在";
+        reason_refunded_by_gateway: "given back by the gateway itself", "支付网关自行退款";
+        reason_charged_back: "charged back", "被拒付";
         reason_wrong_amount: "wrong amount", "金额不符";
+        given_back_twice: "{reason}; went back twice, at {time}", "{reason}；已重复退款：{time}";
         tries: "Attempts", "尝试次数";
         next_attempt: "Next attempt", "下次尝试";
         last_error: "Last error", "最近错误";
         transaction: "Transaction", "交易号";
         payment: "Payment", "支付单";
         received: "Received", "收到时间";
+        returned: "Given back by the gateway", "网关退回时间";
+        not_returned: "no", "未退回";
         unreachable: "The server did not answer.", "服务器没有响应。";
     }
 }

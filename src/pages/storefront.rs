@@ -119,6 +119,7 @@ texts! {
         order_cancelled: "Cancelled", "已取消";
         order_refunding: "Refund under way", "退款中";
         order_refunded: "Refunded", "已退款";
+        order_charged_back: "Redeemed, charged back", "已使用，已退款";
     }
 }
 
