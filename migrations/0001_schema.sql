@@ -174,10 +174,11 @@ create table early_returns (
     voucher_id      bigint      not null,
     order_id        bigint      not null,
     transaction_id  text        not null,
+    amount          bigint      not null check (amount > 0),
     -- As `refunds.done_by`: 2 refunded by the gateway, 3 charged back
     done_by         smallint    not null check (done_by between 2 and 3),
     told_at         timestamptz not null,
-    primary key (transaction_id, done_by, order_id, voucher_id)
+    primary key (transaction_id, done_by, amount, order_id, voucher_id)
 );
 
 -- Pending payments of orders that were cancelled: the gateway is to be told. Servers work it off.
@@ -222,6 +223,7 @@ create table refunds (
         check ((status = 2) = (done_by is not null and done_at is not null))
 );
 create index refunds_waiting on refunds (next_attempt_at) where status = 1;
+create index refunds_oldest_waiting on refunds (created_at) where status = 1;
 create index refunds_given_back_twice on refunds (given_back_twice_at)
     where given_back_twice_at is not null;
 

@@ -284,7 +284,7 @@ set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
 declare
-    at timestamptz := sale_time();
+    at timestamptz;
     found_status smallint;
 begin
     select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
@@ -296,6 +296,7 @@ begin
         return query select false, found_status;
         return;
     end if;
+    at := sale_time();
     update orders set status = 3, used_at = at, updated_at = at where id = own and voucher_id = voucher;
     perform log_step(voucher, own, 'redeemed', 2::smallint, 3::smallint, 2::smallint, actor_id, at);
     return query select true, 3::smallint;
@@ -311,7 +312,7 @@ set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
 declare
-    at timestamptz := sale_time();
+    at timestamptz;
     -- What an order costs never changes, so it can be read before the order is locked.
     is_free boolean := (select o.amount = 0 from orders o where o.id = own and o.voucher_id = voucher);
     found_status smallint;
@@ -328,6 +329,7 @@ begin
         return query select false, found_status;
         return;
     end if;
+    at := sale_time();
     if is_free then
         update orders set status = 6, refunded_at = at, updated_at = at
         where id = own and voucher_id = voucher;
@@ -430,7 +432,7 @@ set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
 declare
-    at timestamptz := sale_time();
+    at timestamptz;
     payment payments%rowtype;
     found_status smallint;
 begin
@@ -446,21 +448,24 @@ begin
                where p.transaction_id = transaction and p.voucher_id = voucher) then
         return 'repeated';
     end if;
-    if paid <> payment.amount or payment.status in (2, 4)
+    if paid <> payment.amount or payment.status in (2, 4) then
+        return null;
+    end if;
+    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
+    for no key update;
+    -- Only now: whoever writes an early return has the order locked.
+    if found_status is distinct from 1
        or exists (select from early_returns r
                   where r.transaction_id = transaction and r.order_id = own
                     and r.voucher_id = voucher) then
         return null;
     end if;
-    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
-    for no key update;
-    if found_status is distinct from 1 then
-        return null;
-    end if;
+    at := sale_time();
     update orders set status = 2, paid_at = at, updated_at = at where id = own and voucher_id = voucher;
     perform log_step(voucher, own, 'paid', 1::smallint, 2::smallint, 4::smallint, null, at);
     update payments set status = 2, transaction_id = transaction, paid_amount = paid, confirmed_at = at
     where order_id = own and number = payment_number and voucher_id = voucher;
+    perform cancel_other_payments(voucher, own, at);
     return 'applied';
 end
 $$;
@@ -526,14 +531,18 @@ begin
     end if;
     if outcome = 'revived' then
         update seckill_vouchers set stock = stock - 1, revision = revision + 1 where voucher_id = voucher;
-        -- The gateway may not know yet that the order was cancelled: now it is not.
-        update payment_cancellations set next_attempt_at = null
-        where order_id = own and voucher_id = voucher;
     end if;
     kept_as := write_payment(voucher, own, payment_number, payment.amount, payment.status in (2, 4),
-                          transaction, paid, outcome, at);
+                             transaction, paid, outcome, at);
+    -- The gateway took the money: it is not told any more that the payment is not wanted.
+    update payment_cancellations set next_attempt_at = null
+    where order_id = own and number = payment_number and voucher_id = voucher;
+    if outcome in ('applied', 'revived') then
+        perform cancel_other_payments(voucher, own, at);
+    end if;
     for kind in select r.done_by from early_returns r
                 where r.transaction_id = transaction and r.order_id = own and r.voucher_id = voucher
+                  and r.amount = paid
                 order by r.told_at
     loop
         outcome := record_return(voucher, own, kept_as, kind, at);
@@ -542,12 +551,26 @@ begin
 end
 $$;
 
+-- An order is paid: the gateway is to be told that its other payments are not wanted. The caller has locked the order.
+create function cancel_other_payments(voucher bigint, own bigint, at timestamptz) returns void
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+begin
+    insert into payment_cancellations (voucher_id, order_id, number, next_attempt_at, created_at)
+    select voucher, own, p.number, at, at
+    from payments p where p.order_id = own and p.voucher_id = voucher and p.status = 1
+    on conflict do nothing;
+end
+$$;
+
 -- Writes money that `judge_payment` has judged: into the payment that was asked for, or, where that `has_money`
 -- already, as a payment of its own (the gateway took money twice for one payment). Money that was not applied
 -- to its order gets its refund. Returns the number of the payment. The caller has locked the order, so nobody
 -- takes the next number.
 create function write_payment(
-    voucher bigint, own bigint, payment_number integer, asked bigint, has_money boolean,
+    voucher bigint, own bigint, payment_number integer, amount_asked bigint, has_money boolean,
     transaction text, paid bigint, outcome text, at timestamptz
 )
 returns integer
@@ -564,7 +587,7 @@ begin
     if has_money then
         insert into payments (voucher_id, order_id, number, amount, status, transaction_id,
                               paid_amount, confirmed_at, reason, created_at)
-        select voucher, own, max(p.number) + 1, asked, new_status, transaction, paid, at, why, at
+        select voucher, own, max(p.number) + 1, amount_asked, new_status, transaction, paid, at, why, at
         from payments p where p.order_id = own and p.voucher_id = voucher
         returning payments.number into kept_as;
     else
@@ -618,32 +641,37 @@ set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
 declare
-    at timestamptz := sale_time();
-    asked bigint;
+    at timestamptz;
+    amount_asked bigint;
     money record;
 begin
-    select p.amount into asked
+    select p.amount into amount_asked
     from payments p
     where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
     for no key update;
     if not found then
         return 'unknown';
     end if;
-    select p.number, p.paid_amount into money
+    perform from seckill_vouchers where voucher_id = voucher for no key update;
+    perform from orders o where o.id = own and o.voucher_id = voucher for no key update;
+    at := sale_time();
+    -- The transaction is the name of the money: its order counts, also where the notice names another one.
+    select p.order_id, p.number, p.paid_amount into money
     from payments p
-    where p.transaction_id = transaction and p.order_id = own and p.voucher_id = voucher;
-    if returned <> coalesce(money.paid_amount, asked) then
+    where p.transaction_id = transaction and p.voucher_id = voucher;
+    if returned <> coalesce(money.paid_amount, amount_asked) then
         return 'partial';
     end if;
     if money.number is null then
-        insert into early_returns (voucher_id, order_id, transaction_id, done_by, told_at)
-        values (voucher, own, transaction, kind, at)
+        insert into early_returns (voucher_id, order_id, transaction_id, amount, done_by, told_at)
+        values (voucher, own, transaction, returned, kind, at)
         on conflict do nothing;
         return case when found then 'kept' else 'repeated' end;
     end if;
-    perform from seckill_vouchers where voucher_id = voucher for no key update;
-    perform from orders o where o.id = own and o.voucher_id = voucher for no key update;
-    return record_return(voucher, own, money.number, kind, at);
+    if money.order_id <> own then
+        perform from orders o where o.id = money.order_id and o.voucher_id = voucher for no key update;
+    end if;
+    return record_return(voucher, money.order_id, money.number, kind, at);
 end
 $$;
 

@@ -13,9 +13,9 @@ use crate::config::{ConfigError, HomeArgs, StoreArgs};
 use crate::http::vouchers::{NewVoucherBody, VoucherChangeBody};
 use crate::model::{Clock, SystemClock, Voucher, VoucherId};
 use crate::orders::winding_up::WindingUp;
-use crate::purchase::audit::{self, VoucherAudit};
+use crate::store::Database;
+use crate::store::cancelled_sales::{self, OrderCounts};
 use crate::store::vouchers::{self, Changed, StockChange, VoucherChange};
-use crate::store::{Database, cancelled_sales};
 
 /// Put vouchers on sale, list them, and change them
 #[derive(Debug, Subcommand)]
@@ -178,6 +178,8 @@ pub struct ListArgs {
 /// The pause after an order that another session holds.
 const WINDING_UP_AGAIN: Duration = Duration::from_millis(200);
 
+/// How long it tries where no order can be ended.
+const WINDING_UP_FOR: Duration = Duration::from_secs(60);
 /// How often it says how far it is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
@@ -275,52 +277,57 @@ async fn cancel(args: CancelArgs) -> anyhow::Result<()> {
 }
 
 async fn cancel_in(database: &Database, id: VoucherId, yes: bool) -> anyhow::Result<()> {
-    let counted = async || -> anyhow::Result<VoucherAudit> {
-        let audits = audit::run(database.pool(), Some(id)).await?;
-        audits.into_iter().next().with_context(|| format!("there is no voucher {id}"))
+    let counted = async || -> anyhow::Result<OrderCounts> {
+        let counts = cancelled_sales::count_orders(database.pool(), id).await?;
+        counts.with_context(|| format!("there is no voucher {id}"))
     };
-    let before = counted().await?;
     if !yes {
-        let question = format!(
-            "{} unpaid orders of voucher {id} would be cancelled and {} paid ones refunded, for good: add --yes",
-            before.life.unpaid,
-            before.life.paid - before.life.used
-        );
-        return Err(ConfigError(question).into());
+        let OrderCounts { unpaid, paid, .. } = counted().await?;
+        return Err(ConfigError(format!(
+            "{unpaid} unpaid orders of voucher {id} would be cancelled and {paid} paid ones refunded, for good: add --yes"
+        ))
+        .into());
     }
+    // First of all: from here on nobody buys.
     if !cancelled_sales::cancel(database.steps(), id).await? {
         anyhow::bail!("there is no voucher {id}");
     }
-    let left = before.life.unpaid + before.life.paid - before.life.used;
-    let mut said = Instant::now();
+    let OrderCounts { unpaid, paid, .. } = counted().await?;
     let winding_up = WindingUp::new(database.clone());
     let (mut cancelled, mut refunded) = (0, 0);
+    let (mut said, mut moved) = (Instant::now(), Instant::now());
     loop {
-        match winding_up.step(id).await {
+        let step = winding_up.step(id).await;
+        let failure = match step {
+            Ok(step) if step.is_complete => break,
             Ok(step) => {
                 (cancelled, refunded) = (cancelled + step.cancelled, refunded + step.refunded);
-                if step.is_complete {
-                    break;
-                }
-                if said.elapsed() >= PROGRESS_EVERY {
-                    eprintln!("{} of {left} orders ended", cancelled + refunded);
-                    said = Instant::now();
-                }
+                moved = Instant::now();
+                None
             }
-            // A buyer pays, or a server ends the same orders: it is tried again.
-            Err(error) if error.retry_may_help() => tokio::time::sleep(WINDING_UP_AGAIN).await,
-            Err(error) => {
-                return Err(error).context("the orders could not be ended: run the command again");
+            Err(error) => Some(error),
+        };
+        if said.elapsed() >= PROGRESS_EVERY {
+            let why =
+                failure.as_ref().map_or_else(String::new, |error| format!(" (waiting: {error})"));
+            eprintln!("{} of {} orders ended{why}", cancelled + refunded, unpaid + paid);
+            said = Instant::now();
+        }
+        // A buyer pays, or a server ends the same orders: it is tried again.
+        if let Some(error) = failure {
+            if moved.elapsed() >= WINDING_UP_FOR || !error.retry_may_help() {
+                let what = "the sale is cancelled, but not all of its orders could be ended: the servers go on, and so \
+                            does this command";
+                return Err(error).context(what);
             }
+            tokio::time::sleep(WINDING_UP_AGAIN).await;
         }
     }
-    let after = counted().await?.life;
+    let OrderCounts { used, refunding, refunded: back, .. } = counted().await?;
     program::say(format!(
         "the sale of voucher {id} is cancelled: this command cancelled {cancelled} unpaid orders and began {refunded} \
-         refunds; {} orders are refunded, {} wait for the payment gateway, {} were used and stay so",
-        after.refunded, after.refunding, after.used
-    ))?;
-    Ok(())
+         refunds; {back} orders are refunded, {refunding} wait for the payment gateway, {used} were used and stay so"
+    ))
 }
 
 async fn add(args: AddArgs) -> anyhow::Result<()> {

@@ -213,10 +213,15 @@ impl PaymentArgs {
                     .ok_or_else(|| missing("SECKILL_PAYMENTS_SECRET"))?,
                 previous: self.payments_secret_previous.as_deref(),
             }),
-            None if self.payments_url.is_some() => Err(ConfigError(
-                "SECKILL_PAYMENTS_URL is set and SECKILL_PAYMENTS is not: set SECKILL_PAYMENTS=http"
-                    .to_owned(),
-            )),
+            None if self.payments_url.is_some() || self.payments_secret_previous.is_some() => {
+                let name = match self.payments_url {
+                    Some(_) => "SECKILL_PAYMENTS_URL",
+                    None => "SECKILL_PAYMENTS_SECRET_PREVIOUS",
+                };
+                Err(ConfigError(format!(
+                    "{name} is set and SECKILL_PAYMENTS is not: set SECKILL_PAYMENTS=http"
+                )))
+            }
             None if private_database => Ok(PaymentSettings::Sandbox),
             None => Ok(PaymentSettings::Nothing),
         }

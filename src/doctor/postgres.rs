@@ -260,9 +260,12 @@ async fn rights(database: &Database) -> Finding {
 async fn refunds(database: &Database) -> Finding {
     let about = "refunds";
     let pool = database.pool();
-    let (now, waiting) = tokio::join!(order_steps::time(pool), refunds::find_waiting(pool));
-    match (now, waiting) {
-        (Ok(now), Ok((count, Some(oldest)))) if now - oldest > LONGEST_REFUND => {
+    let asked = async {
+        let (now, count) = (order_steps::time(pool).await?, refunds::count_waiting(pool).await?);
+        Ok::<_, StoreError>((now, count, refunds::oldest_waiting(pool).await?))
+    };
+    match asked.await {
+        Ok((now, count, Some(oldest))) if now - oldest > LONGEST_REFUND => {
             let minutes = (now - oldest).num_minutes();
             let words = format!(
                 "{count} wait, the oldest for {minutes} minutes: GET /api/refunds says what the gateway answers; \
@@ -270,9 +273,9 @@ async fn refunds(database: &Database) -> Finding {
             );
             Finding::danger(about, words)
         }
-        (Ok(_), Ok((0, _))) => Finding::fine(about, "none waits"),
-        (Ok(_), Ok((count, _))) => Finding::fine(about, format!("{count} wait, none for an hour")),
-        (Err(error), _) | (_, Err(error)) => Finding::broken(about, error.to_string()),
+        Ok((_, 0, _)) => Finding::fine(about, "none waits"),
+        Ok((_, count, _)) => Finding::fine(about, format!("{count} wait, none for an hour")),
+        Err(error) => Finding::broken(about, error.to_string()),
     }
 }
 

@@ -40,7 +40,7 @@ const MAX_SIGNATURES: usize = 8;
 #[derive(Clone)]
 pub struct SigningKey {
     key: hmac::Key,
-    previous: Option<hmac::Key>,
+    previous: Option<Box<hmac::Key>>,
 }
 
 impl std::fmt::Debug for SigningKey {
@@ -57,7 +57,7 @@ impl SigningKey {
 
     /// The same, which also verifies what was signed with `previous`.
     pub fn or(self, previous: Option<&[u8]>) -> Self {
-        let previous = previous.map(|secret| hmac::Key::new(hmac::HMAC_SHA256, secret));
+        let previous = previous.map(|secret| Box::new(hmac::Key::new(hmac::HMAC_SHA256, secret)));
         Self { previous, ..self }
     }
 
@@ -77,7 +77,7 @@ impl SigningKey {
         let (Some(Ok(unix_s)), None) = (times.next(), times.next()) else { return false };
         let signed = signed(unix_s, body);
         let is_ours = |tag: &[u8]| {
-            let keys = [Some(&self.key), self.previous.as_ref()];
+            let keys = [Some(&self.key), self.previous.as_deref()];
             keys.into_iter().flatten().any(|key| hmac::verify(key, &signed, tag).is_ok())
         };
         let tags = members().filter(|(name, _)| *name == "v1").filter_map(|(_, tag)| unhex(tag));

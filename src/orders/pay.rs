@@ -69,7 +69,8 @@ impl Orders {
             Err(error) => {
                 // It is asked again, by the same name, when the buyer presses again after that.
                 let pause = pause_after(attempt).min(LONGEST_PAUSE);
-                payments::ask_later(steps, id, pause).await?;
+                // Where this fails, it is asked again when the claim ends.
+                let _ = payments::ask_later(steps, id, pause).await;
                 Err(PayError::Gateway(error, pause))
             }
         }
@@ -116,11 +117,10 @@ impl Orders {
                 );
             }
             Notice::Refunded(money) | Notice::ChargedBack(money) => {
-                let is_kept = unmatched_payments::mark_returned(pool, payment, money).await?;
+                unmatched_payments::mark_returned(pool, payment, money).await?;
                 tracing::warn!(
                     payment,
                     money.transaction,
-                    is_kept,
                     "the gateway gave back money of a payment that is not ours"
                 );
             }

@@ -14,6 +14,8 @@ const LOOK_FOR: i64 = 100;
 #[derive(Debug, Clone)]
 pub struct WindingUp {
     database: Database,
+    /// Sales of which no order could be ended lately. The others come first.
+    failed: Vec<VoucherId>,
 }
 
 /// What a step has done with the orders of one sale.
@@ -30,7 +32,7 @@ pub struct WoundUp {
 impl WindingUp {
     /// Of sales in `database`.
     pub fn new(database: Database) -> Self {
-        Self { database }
+        Self { database, failed: Vec::new() }
     }
 
     /// Takes steps, in a task of its own.
@@ -42,7 +44,7 @@ impl WindingUp {
     /// then the next step finds the order in its new state.
     ///
     /// # Errors
-    /// When the database does not answer, or a row cannot be had. What was done stays so.
+    /// When no order could be ended: the database does not answer, or somebody holds the row of the sale.
     pub async fn step(&self, voucher: VoucherId) -> Result<WoundUp, StoreError> {
         let mut done = WoundUp::default();
         let open =
@@ -68,10 +70,15 @@ impl WindingUp {
 
 impl Work for WindingUp {
     async fn step(&mut self) -> Result<bool, StoreError> {
-        let Some(voucher) = cancelled_sales::find(self.database.pool()).await? else {
+        let found = cancelled_sales::find(self.database.pool(), &self.failed).await?;
+        let Some(voucher) = found else {
+            self.failed.clear();
             return Ok(false);
         };
-        Self::step(self, voucher).await?;
+        if let Err(error) = Self::step(self, voucher).await {
+            self.failed.push(voucher);
+            return Err(error);
+        }
         Ok(true)
     }
 }

@@ -222,11 +222,19 @@ const BROKEN_MONEY: &str = "
       from refunds r
       where r.given_back_twice_at is not null and ($1::bigint is null or r.voucher_id = $1)
       union all
-      select min(voucher_id), min(order_id), 'transactions of the gateway were applied twice'
-      from payments
-      where transaction_id is not null and ($1::bigint is null or voucher_id = $1)
-      group by transaction_id
-      having count(*) > 1
+      select p.voucher_id, p.order_id, 'transactions of the gateway were applied twice'
+      from payments p
+      where p.transaction_id in (select transaction_id from payments
+                                 where transaction_id is not null and ($1::bigint is null or voucher_id = $1)
+                                 group by transaction_id having count(*) > 1)
+        and ($1::bigint is null or p.voucher_id = $1)
+      union all
+      select p.voucher_id, p.order_id, 'payments went back, as the gateway says, and are not given back here'
+      from payments p
+      left join refunds r
+        on r.order_id = p.order_id and r.number = p.number and r.voucher_id = p.voucher_id
+      where r.status is distinct from 2 and ($1::bigint is null or p.voucher_id = $1)
+        and p.transaction_id in (select transaction_id from early_returns)
     ) broken
     group by voucher_id, what
     order by voucher_id, what";

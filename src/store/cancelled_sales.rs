@@ -1,10 +1,15 @@
 //! Sales that were cancelled as a whole (`seckill voucher cancel`), and their orders that are left to be ended.
 
+use std::time::Duration;
+
 use sqlx::postgres::PgPool;
 
-use super::StoreError;
-use super::postgres::{in_time, step_in_time};
+use super::postgres::{in_time, snapshot_within, step_in_time};
+use super::{DatabaseSession, StoreError};
 use crate::model::{Order, VoucherId};
+
+/// A large sale has many orders, and nobody waits for the count.
+const COUNTED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Ends the sale of `voucher` for good: nobody buys from it any more, and no change starts it again. Returns whether
 /// there is such a voucher; a sale that was cancelled before stays as it is.
@@ -34,13 +39,51 @@ pub async fn cancel(pool: &PgPool, voucher: VoucherId) -> Result<bool, StoreErro
     step_in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
-/// A cancelled sale that may have orders left to be ended.
-pub async fn find(pool: &PgPool) -> Result<Option<VoucherId>, StoreError> {
+/// A cancelled sale that may have orders left to be ended; none of `except`.
+pub async fn find(pool: &PgPool, except: &[VoucherId]) -> Result<Option<VoucherId>, StoreError> {
     let query = sqlx::query_scalar(
         "select voucher_id from seckill_vouchers
-         where cancelled_at is not null and wound_up_at is null limit 1",
-    );
+         where cancelled_at is not null and wound_up_at is null and voucher_id <> all ($1) limit 1",
+    )
+    .bind(except.iter().map(|voucher| voucher.get()).collect::<Vec<_>>());
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
+}
+
+/// How many orders of a sale are in which state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // as the states of an order
+pub struct OrderCounts {
+    pub unpaid: i64,
+    pub paid: i64,
+    pub used: i64,
+    pub refunding: i64,
+    pub refunded: i64,
+}
+
+/// Counts the orders of `voucher`; `None`: there is no such voucher.
+pub async fn count_orders(
+    pool: &PgPool,
+    voucher: VoucherId,
+) -> Result<Option<OrderCounts>, StoreError> {
+    let query = sqlx::query_as(
+        "select count(*) filter (where o.status = 1), count(*) filter (where o.status = 2),
+                count(*) filter (where o.status = 3), count(*) filter (where o.status = 5),
+                count(*) filter (where o.status = 6)
+         from seckill_vouchers s
+         left join orders o on o.voucher_id = s.voucher_id and o.id > 0
+         where s.voucher_id = $1 group by s.voucher_id",
+    )
+    .bind(voucher.get());
+    let read = async |session: &mut DatabaseSession| query.fetch_optional(session).await;
+    let row: Option<(i64, i64, i64, i64, i64)> =
+        snapshot_within(COUNTED_WITHIN, pool, read).await?;
+    Ok(row.map(|(unpaid, paid, used, refunding, refunded)| OrderCounts {
+        unpaid,
+        paid,
+        used,
+        refunding,
+        refunded,
+    }))
 }
 
 /// Up to `limit` unpaid and paid orders of `voucher`, the oldest first.

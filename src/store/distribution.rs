@@ -92,10 +92,11 @@ const LEFT_BEHIND: &str = "
     select truncate_local_data_after_distributing_table('vouchers')";
 
 /// The functions that others call where they run: they are on every server.
-const INNER_FUNCTIONS: [&str; 5] = [
+const INNER_FUNCTIONS: [&str; 6] = [
     "sale_time()",
     "log_step(bigint, bigint, text, smallint, smallint, smallint, bigint, timestamptz)",
     "write_payment(bigint, bigint, integer, bigint, boolean, text, bigint, text, timestamptz)",
+    "cancel_other_payments(bigint, bigint, timestamptz)",
     "record_return(bigint, bigint, integer, smallint, timestamptz)",
     "mark_order_refunded(bigint, bigint, text, smallint, bigint, timestamptz)",
 ];

@@ -137,18 +137,29 @@ pub async fn postpone(
 /// What an administrator looks at: up to `limit` refunds that wait, the oldest first, and then up to `limit` payments
 /// that went back twice, the newest first.
 pub async fn list_open(pool: &PgPool, limit: i64) -> Result<Vec<Refund>, StoreError> {
-    let query = sqlx::query_as(
-        "(select * from refunds where status = 1 order by created_at limit $1)
-         union all
-         (select * from refunds where given_back_twice_at is not null
-          order by given_back_twice_at desc limit $1)",
-    )
-    .bind(limit);
-    in_time(pool, async |connection| query.fetch_all(connection).await).await
+    let waiting =
+        sqlx::query_as("select * from refunds where status = 1 order by created_at limit $1");
+    let twice = sqlx::query_as(
+        "select * from refunds where given_back_twice_at is not null
+         order by given_back_twice_at desc limit $1",
+    );
+    let (waiting, twice) = (waiting.bind(limit), twice.bind(limit));
+    let mut open: Vec<Refund> =
+        in_time(pool, async |connection| waiting.fetch_all(connection).await).await?;
+    open.extend(in_time(pool, async |connection| twice.fetch_all(connection).await).await?);
+    Ok(open)
 }
 
-/// How many refunds wait, and since when the oldest does.
-pub async fn find_waiting(pool: &PgPool) -> Result<(i64, Option<DateTime<Utc>>), StoreError> {
-    let query = sqlx::query_as("select count(*), min(created_at) from refunds where status = 1");
+/// Since when the oldest refund waits that does.
+pub async fn oldest_waiting(pool: &PgPool) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let query = sqlx::query_scalar(
+        "select created_at from refunds where status = 1 order by created_at limit 1",
+    );
+    in_time(pool, async |connection| query.fetch_optional(connection).await).await
+}
+
+/// How many refunds wait.
+pub async fn count_waiting(pool: &PgPool) -> Result<i64, StoreError> {
+    let query = sqlx::query_scalar("select count(*) from refunds where status = 1");
     in_time(pool, async |connection| query.fetch_one(connection).await).await
 }

@@ -1,7 +1,8 @@
 //! Money that the gateway took for payments that are not ours: kept, and shown to administrators.
 
 use chrono::{DateTime, Utc};
-use sqlx::postgres::PgPool;
+use sqlx::postgres::{PgPool, PgRow};
+use sqlx::{FromRow, Row};
 
 use super::StoreError;
 use super::payments::Money;
@@ -22,6 +23,18 @@ pub struct UnmatchedPayment {
     pub returned_at: Option<DateTime<Utc>>,
 }
 
+impl FromRow<'_, PgRow> for UnmatchedPayment {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            transaction_id: row.try_get("transaction_id")?,
+            payment_id: row.try_get("payment_id")?,
+            amount: row.try_get("amount")?,
+            received_at: row.try_get("received_at")?,
+            returned_at: row.try_get("returned_at")?,
+        })
+    }
+}
+
 /// Keeps money that belongs to no payment of ours, once for each payment and amount that the gateway names.
 pub async fn keep(pool: &PgPool, payment: &str, money: &Money) -> Result<(), StoreError> {
     let query = sqlx::query(
@@ -36,21 +49,19 @@ pub async fn keep(pool: &PgPool, payment: &str, money: &Money) -> Result<(), Sto
     Ok(())
 }
 
-/// The gateway gave such money back. Returns whether it was kept here.
-pub async fn mark_returned(
-    pool: &PgPool,
-    payment: &str,
-    money: &Money,
-) -> Result<bool, StoreError> {
+/// The gateway gave such money back; it may say so before it says that it took the money.
+pub async fn mark_returned(pool: &PgPool, payment: &str, money: &Money) -> Result<(), StoreError> {
     let query = sqlx::query(
-        "update unmatched_payments set returned_at = coalesce(returned_at, now())
-         where transaction_id = $1 and payment_id = $2 and amount = $3",
+        "insert into unmatched_payments (transaction_id, payment_id, amount, received_at, returned_at)
+         values ($1, $2, $3, now(), now())
+         on conflict (transaction_id, payment_id, amount)
+         do update set returned_at = coalesce(unmatched_payments.returned_at, excluded.returned_at)",
     )
     .bind(&money.transaction)
     .bind(payment)
     .bind(money.amount);
-    let done = in_time(pool, async |connection| query.execute(connection).await).await?;
-    Ok(done.rows_affected() > 0)
+    in_time(pool, async |connection| query.execute(connection).await).await?;
+    Ok(())
 }
 
 /// The newest money that belongs to no payment of ours.
@@ -60,10 +71,5 @@ pub async fn list(pool: &PgPool, limit: i64) -> Result<Vec<UnmatchedPayment>, St
          order by received_at desc, transaction_id, payment_id limit $1",
     )
     .bind(limit);
-    let rows: Vec<(String, String, i64, DateTime<Utc>, Option<DateTime<Utc>>)> =
-        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
-    let of_row = |(transaction_id, payment_id, amount, received_at, returned_at)| {
-        UnmatchedPayment { transaction_id, payment_id, amount, received_at, returned_at }
-    };
-    Ok(rows.into_iter().map(of_row).collect())
+    in_time(pool, async |connection| query.fetch_all(connection).await).await
 }

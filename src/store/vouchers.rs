@@ -5,7 +5,7 @@ use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
 use super::postgres::{in_time, step_with};
-use super::{DatabaseClock, StoreError};
+use super::{DatabaseClock, DatabaseSession, StoreError};
 use crate::model::{Voucher, VoucherId};
 
 impl FromRow<'_, PgRow> for Voucher {
@@ -266,12 +266,7 @@ pub async fn change(
     step_with("set local lock_timeout = '350ms'", pool, async |session| {
         let refused = match query.fetch_optional(&mut *session).await {
             Ok(Some(voucher)) => return Ok(Changed::Voucher(voucher)),
-            Ok(None) => {
-                let there =
-                    sqlx::query_scalar("select exists (select from vouchers where id = $1)");
-                let is_there: bool = there.bind(voucher.get()).fetch_one(session).await?;
-                return Ok(if is_there { Changed::SaleCancelled } else { Changed::NotFound });
-            }
+            Ok(None) => return unchanged(session, voucher).await,
             Err(error) => error,
         };
         let error = refused.as_database_error();
@@ -290,6 +285,13 @@ pub async fn change(
         }
     })
     .await
+}
+
+/// Why no row of `voucher` was changed.
+async fn unchanged(session: &mut DatabaseSession, voucher: VoucherId) -> sqlx::Result<Changed> {
+    let query = sqlx::query_scalar("select exists (select from vouchers where id = $1)");
+    let is_there: bool = query.bind(voucher.get()).fetch_one(session).await?;
+    Ok(if is_there { Changed::SaleCancelled } else { Changed::NotFound })
 }
 
 /// Puts a voucher on sale. The voucher and its sale are created together or not at all.

@@ -6,6 +6,20 @@ use super::citus::{Citus, Server, is_installed};
 use testkit::program::Program;
 use testkit::shop::world::World;
 
+/// What lies where.
+const DISTRIBUTED: [(&str, &str); 10] = [
+    ("early_returns", "distributed"),
+    ("order_steps", "distributed"),
+    ("orders", "distributed"),
+    ("payment_cancellations", "distributed"),
+    ("payments", "distributed"),
+    ("refunds", "distributed"),
+    ("seckill_vouchers", "distributed"),
+    ("unmatched_payments", "reference"),
+    ("users", "reference"),
+    ("vouchers", "distributed"),
+];
+
 /// Also where Citus is not installed.
 #[tokio::test]
 async fn a_database_without_citus_is_told_from_one_that_has_it() {
@@ -74,24 +88,9 @@ async fn the_data_of_a_database_in_use_is_distributed_once_when_there_is_a_worke
     .unwrap();
     let kinds: Vec<_> =
         tables.iter().map(|(name, kind, _)| (name.as_str(), kind.as_str())).collect();
-    let by_voucher = "distributed";
-    assert_eq!(
-        kinds,
-        [
-            ("early_returns", by_voucher),
-            ("order_steps", by_voucher),
-            ("orders", by_voucher),
-            ("payment_cancellations", by_voucher),
-            ("payments", by_voucher),
-            ("refunds", by_voucher),
-            ("seckill_vouchers", by_voucher),
-            ("unmatched_payments", "reference"),
-            ("users", "reference"),
-            ("vouchers", by_voucher)
-        ]
-    );
+    assert_eq!(kinds, DISTRIBUTED);
     let together: BTreeSet<i32> =
-        tables.iter().filter(|(_, kind, _)| kind == by_voucher).map(|(.., id)| *id).collect();
+        tables.iter().filter(|(_, kind, _)| kind == "distributed").map(|(.., id)| *id).collect();
     assert_eq!(together.len(), 1, "{tables:?}");
     // What was there before is there, and is found on the worker.
     assert!(program.says(&["audit"]).await.contains("holds"));
