@@ -269,7 +269,7 @@ pub async fn create(
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 404, description = "`voucher_not_found`"),
         (status = 409, description = "`stock_is_sold`: more are sold than there would be on sale; \
-            nothing was changed"),
+            `sale_cancelled`: it is over for good; nothing was changed"),
         (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`; also a sale that would end before it begins"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),

@@ -9,7 +9,9 @@ use seckill::http::webhook::SIGNATURE;
 use seckill::model::{Clock, SystemClock};
 use seckill::orders::expiry::Expiry;
 use seckill::orders::gateway_work::GatewayWork;
+use seckill::orders::winding_up::WindingUp;
 use seckill::purchase::audit;
+use seckill::store::cancelled_sales;
 use seckill::store::{Database, orders};
 use serde_json::json;
 
@@ -204,6 +206,33 @@ async fn an_order_lives(walk: &mut Walk, buyer: &str, admin: &str) {
         (&json!(true), &json!(2)),
         "{audit:?}"
     );
+    money_goes_back(walk, &voucher, (&used, &late), admin).await;
+}
+
+/// Outside the gateway, by a charge-back, before it is said to have come, and because the whole sale is cancelled.
+async fn money_goes_back(walk: &mut Walk, voucher: &str, (used, paid): (&str, &str), admin: &str) {
+    step(walk, "refund", paid, admin).await.is(202);
+    step(walk, "settlement", paid, admin).await.is(200);
+    let steps = "/api/orders/{id}/steps";
+    let log = walk.ask("GET", steps, &steps.replace("{id}", paid), admin).await;
+    let log: Vec<_> = log.is(200).body.as_array().unwrap().iter().map(|it| &it["step"]).collect();
+    assert_eq!(log, ["cancelled", "revived", "refund_begun", "settled_outside"]);
+    say(walk, &format!("{voucher}.{used}.1"), "charged_back", "t1").await;
+    let early = buy(walk, voucher, admin).await;
+    let payment = open_payment(walk, &early, admin).await;
+    say(walk, &payment, "refunded", "t5").await;
+    say(walk, &payment, "succeeded", "t5").await;
+    pay(walk, voucher, admin, "t6").await;
+    let database = walk.api.world.database.clone();
+    let id = voucher.parse().unwrap();
+    assert!(cancelled_sales::cancel(database.steps(), id).await.unwrap());
+    let winding_up = WindingUp::new(database.clone());
+    assert_eq!(winding_up.step(id).await.unwrap().refunded, 1);
+    assert!(winding_up.step(id).await.unwrap().is_complete);
+    let counts = cancelled_sales::count_orders(database.pool(), id).await.unwrap().unwrap();
+    assert_eq!((counts.used, counts.refunding, counts.refunded), (1, 1, 3));
+    let audits = seckill::purchase::audit::run(database.pool(), None).await.unwrap();
+    assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
 }
 
 async fn buy(walk: &mut Walk, voucher: &str, token: &str) -> String {
@@ -223,6 +252,7 @@ async fn step(walk: &mut Walk, step: &str, order: &str, token: &str) -> Answer {
     let route = match step {
         "redemption" => "/api/orders/{id}/redemption",
         "refund" => "/api/orders/{id}/refund",
+        "settlement" => "/api/orders/{id}/settlement",
         _ => "/api/orders/{id}/cancellation",
     };
     walk.ask("POST", route, &route.replace("{id}", order), token).await
@@ -243,8 +273,12 @@ async fn pay(walk: &mut Walk, voucher: &str, token: &str, transaction: &str) -> 
 
 /// What the gateway says, signed.
 async fn notify(walk: &mut Walk, payment: &str, transaction: &str) {
+    say(walk, payment, "succeeded", transaction).await;
+}
+
+async fn say(walk: &mut Walk, payment: &str, status: &str, transaction: &str) {
     let body = json!({
-        "payment_id": payment, "status": "succeeded", "transaction_id": transaction, "amount": 8000,
+        "payment_id": payment, "status": status, "transaction_id": transaction, "amount": 8000,
     });
     let body = body.to_string();
     let signature = walk.api.world.payment_key().sign(1, body.as_bytes());
