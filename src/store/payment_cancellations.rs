@@ -5,9 +5,8 @@ use chrono::{DateTime, Utc};
 use sqlx::postgres::PgPool;
 
 use super::StoreError;
-use super::payments::PaymentId;
+use super::payments::{self, PaymentId};
 use super::postgres::in_time;
-use crate::model::{OrderId, VoucherId};
 
 /// Up to `limit` payments of which the gateway is to be told at `now`, the longest due first.
 pub async fn list_due(
@@ -15,17 +14,10 @@ pub async fn list_due(
     now: DateTime<Utc>,
     limit: i64,
 ) -> Result<Vec<PaymentId>, StoreError> {
-    let query = sqlx::query_as(
-        "select voucher_id, order_id, number from payment_cancellations
+    let due = "select voucher_id, order_id, number from payment_cancellations
          where next_attempt_at <= $1
-         order by next_attempt_at limit $2",
-    )
-    .bind(now)
-    .bind(limit);
-    let rows: Vec<(VoucherId, OrderId, i32)> =
-        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
-    let of_row = |(voucher, order, number)| PaymentId { voucher, order, number };
-    Ok(rows.into_iter().map(of_row).collect())
+         order by next_attempt_at limit $2";
+    payments::list_due(pool, due, now, limit).await
 }
 
 /// Claims one that is due at `now`, until `until`: no other server tells the gateway before. Returns how often it was

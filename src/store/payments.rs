@@ -202,6 +202,20 @@ pub async fn ask_later(pool: &PgPool, id: PaymentId, pause: Duration) -> Result<
     Ok(())
 }
 
+/// Up to `limit` payments of which there is something to be done at `now`, as `statement` finds them.
+pub(super) async fn list_due(
+    pool: &PgPool,
+    statement: &'static str,
+    now: DateTime<Utc>,
+    limit: i64,
+) -> Result<Vec<PaymentId>, StoreError> {
+    let query = sqlx::query_as(statement).bind(now).bind(limit);
+    let rows: Vec<(VoucherId, OrderId, i32)> =
+        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    let of_row = |(voucher, order, number)| PaymentId { voucher, order, number };
+    Ok(rows.into_iter().map(of_row).collect())
+}
+
 /// Keeps where the buyer pays.
 pub async fn keep_pay_url(pool: &PgPool, id: PaymentId, pay_url: &str) -> Result<(), StoreError> {
     let query = sqlx::query(

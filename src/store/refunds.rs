@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
-use super::payments::PaymentId;
+use super::payments::{self, PaymentId};
 use super::postgres::{in_time, step_in_time};
 use super::{Service, StoreError};
 use crate::model::{OrderId, VoucherId};
@@ -54,17 +54,10 @@ pub async fn list_due(
     now: DateTime<Utc>,
     limit: i64,
 ) -> Result<Vec<PaymentId>, StoreError> {
-    let query = sqlx::query_as(
-        "select voucher_id, order_id, number from refunds
+    let due = "select voucher_id, order_id, number from refunds
          where status = 1 and next_attempt_at <= $1
-         order by next_attempt_at limit $2",
-    )
-    .bind(now)
-    .bind(limit);
-    let rows: Vec<(VoucherId, OrderId, i32)> =
-        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
-    let of_row = |(voucher, order, number)| PaymentId { voucher, order, number };
-    Ok(rows.into_iter().map(of_row).collect())
+         order by next_attempt_at limit $2";
+    payments::list_due(pool, due, now, limit).await
 }
 
 /// Claims a refund that is due at `now`, until `until`: no other server tries it before. `None`: another one has
