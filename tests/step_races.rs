@@ -121,11 +121,12 @@ const AT_ONCE: i32 = 4;
 /// Puts a stop before each statement of the step functions. A session stops at the point that its setting names, for
 /// as long as somebody holds the advisory lock.
 async fn put_stops(pool: &PgPool) -> BTreeMap<String, usize> {
-    let stop = "create function stop_at(point text) returns void language plpgsql as $$
+    let stop = "create function stop_at(point text) returns boolean language plpgsql as $$
         begin
             if point = current_setting('test.stop', true) then
                 perform pg_advisory_xact_lock_shared(current_setting('test.lock')::bigint);
             end if;
+            return true;
         end $$";
     sqlx::raw_sql(stop).execute(pool).await.unwrap();
     let sources: Vec<(String, String)> = sqlx::query_as(
@@ -146,7 +147,8 @@ async fn put_stops(pool: &PgPool) -> BTreeMap<String, usize> {
                 && begins.contains(&word)
                 && (before.ends_with(';') || before == "begin")
             {
-                stopped += &format!("    perform stop_at('{name} {count}');\n");
+                // An expression: `perform` would set `found`, which the next line may ask for.
+                stopped += &format!("    if stop_at('{name} {count}') then end if;\n");
                 count += 1;
             }
             stopped += line;
