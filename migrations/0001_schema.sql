@@ -145,7 +145,7 @@ create table payments (
     number           integer     not null check (number > 0),
     -- What was asked for.
     amount           bigint      not null check (amount > 0),
-    -- 1 pending, 2 applied to its order, 3 failed, 4 confirmed and given back
+    -- 1 pending, 2 applied to its order, 3 failed, 4 confirmed and not applied: its money goes back
     status           smallint    not null default 1 check (status between 1 and 4),
     -- Where the buyer pays; null until the gateway has said so.
     pay_url          text,
@@ -181,7 +181,8 @@ create table early_returns (
     primary key (transaction_id, done_by, amount, order_id, voucher_id)
 );
 
--- Pending payments of orders that were cancelled: the gateway is to be told. Servers work it off.
+-- Pending payments that are not wanted any more, because their order was cancelled, or paid by another payment: the
+-- gateway is to be told. Servers work it off.
 create table payment_cancellations (
     voucher_id       bigint      not null,
     order_id         bigint      not null,

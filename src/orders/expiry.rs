@@ -1,6 +1,6 @@
 //! Unpaid orders whose time is over are cancelled, and their vouchers are on sale again.
 //!
-//! Every server looks once a second, by the database's clock. There is no timer for an order: what is due
+//! Every server looks every half a second to a second, by the database's clock. There is no timer for an order: what is due
 //! is rows of the database, and a server that dies leaves them to the others.
 
 use std::collections::BTreeMap;

@@ -39,7 +39,7 @@ pub trait PaymentGateway: Send + Sync + std::fmt::Debug {
     /// Announces a payment. Returns where the buyer makes it.
     async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError>;
 
-    /// Says that a payment is not wanted any more: its order was cancelled. Money that comes all
+    /// Says that a payment is not wanted any more: its order was cancelled, or paid by another payment. Money that comes all
     /// the same is judged as any late money: it goes back, or revives an order that time had cancelled.
     async fn cancel_payment(&self, payment: PaymentId) -> Result<(), GatewayError>;
 

@@ -1,5 +1,5 @@
-//! What the gateway has to be told is work in the database: money on its way back, and payments of orders that were
-//! cancelled. Any server claims a row, tells the gateway, and writes what became of it. A claim ends by itself, so
+//! What the gateway has to be told is work in the database: money on its way back, and payments that are not wanted any
+//! more. Any server claims a row, tells the gateway, and writes what became of it. A claim ends by itself, so
 //! that a server that dies delays the work and loses nothing. The gateway gets the same name each time, and gives
 //! back once.
 

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::store::StoreError;
 
-/// How long a worker rests where there is nothing to do.
+/// How long a worker rests at most where there is nothing to do, and at least half of it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Work in steps.

@@ -6,8 +6,8 @@
 //!
 //! At a moment that no row names, the death of a store costs the buyer nothing. Redis is not needed once
 //! lock and id are granted; a release that fails is tried again in the background, and the lease ends the
-//! lock in any case. When PostgreSQL dies, the server asks it again for 800 ms with the same ids: an
-//! answer that comes in that time is the buyer's answer.
+//! lock in any case. When an answer of PostgreSQL is lost, the server asks it again for 800 ms with the same
+//! ids: an answer that comes in that time is the buyer's answer.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Pending payments of orders that were cancelled: the gateway is to be told of each. `cancel_order` and
-//! `expire_orders` write the rows.
+//! Payments that are not wanted any more, because their order was cancelled, or paid by another payment: the gateway is
+//! to be told of each. `cancel_order`, `expire_orders` and `cancel_other_payments` write the rows.
 
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgPool;

@@ -18,8 +18,8 @@ use std::time::Duration;
 /// "unavailable" within one when the database is gone.
 pub const CONNECTION_WITHIN: Duration = Duration::from_millis(700);
 
-/// How long a statement, or all calls of one transaction with orders, may take, connection included. A
-/// server that is paused or cut off answers nothing at all.
+/// How long a statement, or all calls of one transaction with orders, may take, connection included (but in
+/// the steps after the purchase, whose time begins with the connection). A server that is paused or cut off answers nothing at all.
 pub const ANSWER_WITHIN: Duration = Duration::from_millis(800);
 
 /// How long memory is believed: less than the promised second, for a read itself takes a moment.
