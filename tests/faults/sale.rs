@@ -11,13 +11,14 @@ use seckill::http::tokens::Tokens;
 use seckill::model::{Clock, SystemClock, VoucherId};
 use seckill::purchase::{Strategy, audit};
 use seckill::store::vouchers::{self, NewVoucher};
-use seckill::store::{Database, users};
+use seckill::store::{Database, MigrationError, users};
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::process::Command;
 
 use super::crowd::{Answer, WIDTH, What, read};
 use testkit::processes::{Node, seckill};
 use testkit::shop::world::user;
+use testkit::wait::eventually;
 
 const SECRET: &str = "a secret of the tests, long enough";
 /// Users there are: more than any test here can serve.
@@ -52,7 +53,13 @@ impl Sale {
     /// The first sale on these servers.
     pub async fn open(database_url: &str, redis_url: &str, strategy: Strategy) -> Self {
         let database = Database::new(database_url).unwrap();
-        database.migrate().await.unwrap();
+        // On a busy machine a connection may take longer than a server waits for one.
+        eventually("the database is migrated", async || match database.migrate().await {
+            Ok(()) => true,
+            Err(MigrationError::Store(error)) if error.retry_may_help() => false,
+            Err(error) => panic!("{error}"),
+        })
+        .await;
         let now = SystemClock.now();
         // In parts: Citus takes a second on idle cores for all of them, and a statement has five.
         for first in (1..=i64::from(USERS)).step_by(USERS_A_STATEMENT as usize) {

@@ -140,7 +140,7 @@ fn read_payment(answer: &Option<CallAnswer>) -> Result<PaymentId, Paying> {
 }
 
 /// How many of the payments of which buyers were `told`, as (user, payment), are not in the database as the
-/// one that paid for an order of that user.
+/// one that paid for an order of that user, with one row in the log of steps.
 ///
 /// # Errors
 /// As any statement.
@@ -158,7 +158,10 @@ pub async fn count_lost(
          left join payments p on p.order_id = told.order_id and p.number = told.number
            and p.voucher_id = $4 and p.status = 2
          left join orders o on o.id = p.order_id and o.voucher_id = $4
-           and o.user_id = told.user_id and o.status in (2, 3)",
+           and o.user_id = told.user_id and o.status in (2, 3)
+           and (select count(*) from order_steps s
+                where s.order_id = o.id and s.voucher_id = o.voucher_id
+                  and s.step in ('paid', 'revived')) = 1",
     )
     .bind(users)
     .bind(orders)
