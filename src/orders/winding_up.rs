@@ -54,17 +54,26 @@ impl WindingUp {
             done.is_complete = true;
         }
         let steps = self.database.steps();
+        let mut failure = None;
         for order in open {
-            if order.status == OrderStatus::Unpaid {
-                let step = order_steps::cancel(steps, &order, Actor::Administrator(None)).await?;
-                done.cancelled += usize::from(step == Step::Done);
+            let is_unpaid = order.status == OrderStatus::Unpaid;
+            let step = if is_unpaid {
+                order_steps::cancel(steps, &order, Actor::Administrator(None)).await
             } else {
-                let step =
-                    order_steps::take(steps, AdministratorStep::Refund, &order, None).await?;
-                done.refunded += usize::from(step == Step::Done);
+                order_steps::take(steps, AdministratorStep::Refund, &order, None).await
+            };
+            match step {
+                Ok(Step::Done) if is_unpaid => done.cancelled += 1,
+                Ok(Step::Done) => done.refunded += 1,
+                Ok(_) => {}
+                // An order that somebody holds, or a broken one, keeps no other order from its end.
+                Err(error) => failure = Some(error),
             }
         }
-        Ok(done)
+        match failure {
+            Some(error) if done.cancelled + done.refunded == 0 => Err(error),
+            _ => Ok(done),
+        }
     }
 }
 
