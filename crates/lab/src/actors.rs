@@ -160,3 +160,14 @@ impl ActorPlan {
         Self { also: Some(also), ..self }
     }
 }
+
+/// Money that the gateway has taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TakenMoney {
+    /// The user who paid.
+    pub(super) payer: &'static str,
+    /// What for.
+    pub(super) order: i64,
+    /// The last notice of it.
+    pub(super) notice: Actor,
+}

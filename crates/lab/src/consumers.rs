@@ -76,7 +76,7 @@ impl Scheduler<'_> {
             }
         }
         if self.outbox().await? > 0 {
-            self.broken(Witness::NeverFollowedUp);
+            self.log.broken(Witness::NeverFollowedUp);
         }
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Scheduler<'_> {
                 }
             }
             if failures >= MAX_FAILURES {
-                self.say(Event::WithoutEnd);
+                self.log.say(Event::WithoutEnd);
                 return Ok(());
             }
             if is_idle && (minutes == MAX_MINUTES || !self.is_left().await?) {
@@ -155,7 +155,7 @@ impl Scheduler<'_> {
         .bind(self.stream())
         .execute(&self.database)
         .await?;
-        self.say(Event::MinutePasses);
+        self.log.say(Event::MinutePasses);
         Ok(())
     }
 
@@ -177,15 +177,15 @@ impl Scheduler<'_> {
         let act = timeout(PATIENCE, self.nodes[node].next_act(name)).await;
         match act.context("a node does not answer")?? {
             Act::Done(answer) => {
-                self.note(name, Event::AsksAgain { answer });
+                self.log.note(name, Event::AsksAgain { answer });
                 self.actors[nth].answer = Some(Stop::Done(answer));
                 if answer == Answer::Accepted {
-                    self.broken(Witness::NoFinalAnswer { buyer: name });
+                    self.log.broken(Witness::NoFinalAnswer { buyer: name });
                 }
             }
             Act::NeverHeardOf => {
-                self.note(name, Event::AsksInVain);
-                self.broken(Witness::NobodyKnows { buyer: name });
+                self.log.note(name, Event::AsksInVain);
+                self.log.broken(Witness::NobodyKnows { buyer: name });
             }
             other => bail!("{name} asked again, and came to {other:?}"),
         }

@@ -77,6 +77,15 @@ impl Verdict {
     }
 }
 
+/// A promise that is broken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Breach {
+    /// The promise.
+    pub invariant: Invariant,
+    /// What shows it.
+    pub witness: Witness,
+}
+
 /// The books of a voucher, as one statement reads them.
 pub(super) struct Books {
     pub(super) audit: VoucherAudit,
@@ -143,7 +152,7 @@ impl Books {
     /// written.
     fn number(&self, order: i64, scheduler: &Scheduler<'_>) -> usize {
         let written = || self.orders.iter().take_while(|(id, _)| *id != order).count() + 1;
-        scheduler.number_of_order(order).unwrap_or_else(written)
+        scheduler.log.number_of_order(order).unwrap_or_else(written)
     }
 
     /// Why a buyer should not have been told "sold out", or where vouchers have gone.
@@ -197,10 +206,7 @@ pub(super) fn lost(scheduler: &Scheduler<'_>, books: &[Books]) -> Option<(&'stat
 
 /// The promises that a voucher's books and what every buyer was told break, in whatever order things happened.
 /// No witness names an order: ids come out otherwise the next time.
-pub(super) fn broken_promises(
-    scheduler: &Scheduler<'_>,
-    books: &Books,
-) -> Vec<(Invariant, Witness)> {
+pub(super) fn broken_promises(scheduler: &Scheduler<'_>, books: &Books) -> Vec<Breach> {
     // As the scenarios call it.
     let promise = match scheduler.rung.has_consumer() {
         true => Invariant::NoBrokenPromise,
@@ -216,7 +222,8 @@ pub(super) fn broken_promises(
         (Invariant::NoUndersell, books.undersold(scheduler)),
         (promise, lost.map(|(buyer, _)| Witness::NoSuchOrder { buyer })),
     ];
-    found.into_iter().filter_map(|(invariant, witness)| Some((invariant, witness?))).collect()
+    let found = found.into_iter();
+    found.filter_map(|(invariant, witness)| Some(Breach { invariant, witness: witness? })).collect()
 }
 
 /// Judges one promise from the database, from what every buyer was told, and from what the
@@ -229,7 +236,7 @@ pub(super) async fn judge(
     for voucher in &scheduler.vouchers {
         books.push(Books::of(scheduler, *voucher).await?);
     }
-    let mut witnesses = scheduler.breaches().to_vec();
+    let mut witnesses = scheduler.log.breaches().to_vec();
     let rung = scheduler.rung;
     match lost(scheduler, &books) {
         // No rung may claim to break this that writes before it answers.

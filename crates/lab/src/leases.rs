@@ -45,7 +45,7 @@ impl Scheduler<'_> {
                 return Ok(LeaseEnd::Ended);
             }
         };
-        self.say(match end {
+        self.log.say(match end {
             LeaseEnd::Ended => Event::LeaseEnds,
             LeaseEnd::Renewed => Event::LeaseRenewed,
             LeaseEnd::Never => Event::NoLease,
@@ -83,7 +83,7 @@ impl Scheduler<'_> {
         for server in 0..self.servers.redis_urls.len() {
             self.expire(user, server).await?;
         }
-        self.say(Event::LabEndsLease);
+        self.log.say(Event::LabEndsLease);
         Ok(())
     }
 

@@ -11,8 +11,8 @@
 //! - Where it happens: `world`, the servers and scratch databases; `lock_servers`, those of a rung's lock;
 //!   `node_process` and `node`, the two sides of a process that sells, with the `protocol` between them;
 //!   the crate `faults`, servers to kill, pause and cut off.
-//! - Any other schedule: `driver`, actors that go on one at a time, with `consumer_steps`, a consumer among them, for `explore`, every interleaving, and
-//!   `session`, where somebody else is the scheduler, with the rungs' `source_code`.
+//! - Any other schedule: a `game`, step by step; `explore` walks through every interleaving of it, and in a
+//!   `session` somebody else is the scheduler, with the rungs' `source_code`.
 //! - The database alone: `isolation`, what its levels of isolation keep, on PostgreSQL and MariaDB.
 //! - A real crowd: `rush`, on a rung, and `serve`, the rungs over HTTP; both put vouchers on `sale`.
 //! - For people: `report`, what all of it came to, for a terminal, for a program and as a page; `course`, what
@@ -24,11 +24,10 @@
 
 mod actors;
 pub mod cli;
-mod consumer_steps;
 mod consumers;
 pub mod course;
-mod driver;
 pub mod explore;
+pub mod game;
 pub mod isolation;
 mod judge;
 mod leases;
@@ -59,7 +58,7 @@ use clap::{Parser, Subcommand};
 use program::Program;
 use scheduler::Scheduler;
 
-pub use judge::{LabClaim, Observed, missing};
+pub use judge::{Breach, LabClaim, Observed, missing};
 pub use node::run as run_node;
 pub use replay::{Cell, cells, replay};
 pub use rush::{RushOptions, RushReport, WrittenLater, rush, rush_seeded};

@@ -4,7 +4,7 @@
 
 use anyhow::{Context, bail};
 
-use super::actors::{ActorRecord, ActorState};
+use super::actors::{ActorRecord, ActorState, TakenMoney};
 use super::protocol::NodeRequest;
 use super::scheduler::{Actor, NodeIndex, Scheduler, Stop};
 use super::told::{Event, Witness};
@@ -18,17 +18,6 @@ const MAX_TURNS: usize = 24;
 
 /// A notice that is answered with an error so often is never answered otherwise.
 const MAX_NOTICES: usize = 3;
-
-/// Money that the gateway has taken.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TakenMoney {
-    /// The user who paid.
-    pub(super) payer: &'static str,
-    /// What for.
-    order: i64,
-    /// The last notice of it.
-    notice: Actor,
-}
 
 impl Scheduler<'_> {
     /// The order that a buyer was told of.
@@ -47,8 +36,8 @@ impl Scheduler<'_> {
         order: i64,
     ) -> anyhow::Result<Actor> {
         let notice = self.notice(payer, node, order).await?;
-        let event = Event::WantsToPay { order: self.nth_order(order), process: node.number() };
-        self.note(payer, event);
+        let event = Event::WantsToPay { order: self.log.nth_order(order), process: node.number() };
+        self.log.note(payer, event);
         self.money.push(TakenMoney { payer, order, notice });
         Ok(notice)
     }
@@ -103,7 +92,7 @@ impl Scheduler<'_> {
         .bind(voucher)
         .execute(&self.database)
         .await?;
-        self.say(Event::TimeToPayOver);
+        self.log.say(Event::TimeToPayOver);
         Ok(())
     }
 
@@ -112,7 +101,7 @@ impl Scheduler<'_> {
         let TakenMoney { payer, order, .. } = self.money[nth];
         let notice = self.notice(payer, node, order).await?;
         self.money[nth].notice = notice;
-        self.note(payer, Event::SaysAgain { process: node.number() });
+        self.log.note(payer, Event::SaysAgain { process: node.number() });
         self.may_fail(notice);
         self.finish(notice).await.map(drop)
     }

@@ -8,13 +8,14 @@ use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-pub(super) use super::actors::{Actor, ActorPlan, ActorRecord, ActorState, SHORT_LEASE, Stop};
+pub(super) use super::actors::{
+    Actor, ActorPlan, ActorRecord, ActorState, SHORT_LEASE, Stop, TakenMoney,
+};
 use super::lock_servers::LockServers;
 use super::node_process::NodeProcess;
-use super::payments::TakenMoney;
 use super::protocol::{Attempt, NodePlan, NodeRequest};
 use super::sale;
-use super::timeline::TimelineLine;
+use super::timeline::{Log, TimelineLine};
 use super::told::{Event, Witness};
 use super::world::World;
 use ladder::{Answer, Capability, LeaseKind, Point, Rung};
@@ -55,11 +56,7 @@ pub(super) struct Scheduler<'a> {
     pub(super) actors: Vec<ActorRecord>,
     /// What the payment gateway has taken.
     pub(super) money: Vec<TakenMoney>,
-    timeline: Vec<TimelineLine>,
-    /// The orders written, in the order in which they came.
-    orders: Vec<i64>,
-    /// Why a promise that the database cannot judge is broken.
-    broken: Vec<Witness>,
+    pub(super) log: Log,
 }
 
 impl<'a> Scheduler<'a> {
@@ -88,26 +85,15 @@ impl<'a> Scheduler<'a> {
             nodes: Vec::new(),
             actors: Vec::new(),
             money: Vec::new(),
-            timeline: Vec::new(),
-            orders: Vec::new(),
-            broken: Vec::new(),
+            log: Log::default(),
         })
-    }
-
-    /// A line of the timeline that is not an actor's.
-    pub(super) fn say(&mut self, event: Event) {
-        self.timeline.push(TimelineLine::of_the_lab(event));
-    }
-
-    pub(super) fn note(&mut self, who: &str, event: Event) {
-        self.timeline.push(TimelineLine::of(who, event));
     }
 
     /// Puts a voucher on sale.
     pub(super) async fn voucher(&mut self, stock: i32) -> anyhow::Result<i64> {
         let id = sale::put_on_sale(&self.database, self.rung, stock).await?.get();
         self.vouchers.push(id);
-        self.say(Event::OnSale { voucher: self.vouchers.len(), stock });
+        self.log.say(Event::OnSale { voucher: self.vouchers.len(), stock });
         Ok(id)
     }
 
@@ -186,7 +172,7 @@ impl<'a> Scheduler<'a> {
             Some(also) => Event::WantsTwo { user, voucher, also, process },
             None => Event::Wants { user, voucher, process },
         };
-        self.note(name, wants);
+        self.log.note(name, wants);
         Ok(self.record(ActorRecord {
             user: in_the_books,
             voucher: buyer.voucher,
@@ -200,28 +186,13 @@ impl<'a> Scheduler<'a> {
         Actor(self.actors.len() - 1)
     }
 
-    /// Orders by the order in which they came: the same in every run.
-    pub(super) fn nth_order(&mut self, id: i64) -> usize {
-        let known = self.orders.iter().position(|known| *known == id);
-        let nth = known.unwrap_or_else(|| {
-            self.orders.push(id);
-            self.orders.len() - 1
-        });
-        nth + 1
-    }
-
-    /// Which of the orders in the timeline it is, from 1.
-    pub(super) fn number_of_order(&self, id: i64) -> Option<usize> {
-        self.orders.iter().position(|known| *known == id).map(|nth| nth + 1)
-    }
-
     fn nth(&self, voucher: i64) -> usize {
         self.vouchers.iter().position(|known| *known == voucher).map_or(0, |nth| nth + 1)
     }
 
     /// `kill -9` of a process; its actors are over.
     pub(super) async fn kill(&mut self, node: NodeIndex) -> anyhow::Result<()> {
-        self.say(Event::Killed { process: node.number() });
+        self.log.say(Event::Killed { process: node.number() });
         for record in self.actors.iter_mut().filter(|record| record.node == node.0) {
             record.state = ActorState::Killed;
         }
@@ -230,13 +201,13 @@ impl<'a> Scheduler<'a> {
 
     /// `SIGSTOP` of a process.
     pub(super) fn pause(&mut self, node: NodeIndex) -> anyhow::Result<()> {
-        self.say(Event::Stopped { process: node.number() });
+        self.log.say(Event::Stopped { process: node.number() });
         self.nodes[node.0].signal(Signal::SIGSTOP)
     }
 
     /// `SIGCONT` of a process.
     pub(super) fn resume(&mut self, node: NodeIndex) -> anyhow::Result<()> {
-        self.say(Event::Continued { process: node.number() });
+        self.log.say(Event::Continued { process: node.number() });
         self.nodes[node.0].signal(Signal::SIGCONT)
     }
 
@@ -267,12 +238,6 @@ impl<'a> Scheduler<'a> {
         Ok((!self.is_served(again)).then(|| Witness::locked_out(user + 1, never_ends)))
     }
 
-    /// A promise that the database cannot judge is broken: why.
-    pub(super) fn broken(&mut self, witness: Witness) {
-        self.say(Event::So { witness: witness.clone() });
-        self.broken.push(witness);
-    }
-
     /// The actors that were answered, and how.
     pub(super) fn answers(&self) -> impl Iterator<Item = (&'static str, Answer)> {
         self.answered().map(|(record, answer)| (record.name, answer))
@@ -298,11 +263,6 @@ impl<'a> Scheduler<'a> {
     /// Nobody has heard what the actor was answered.
     pub(super) fn unheard(&mut self, actor: Actor) {
         self.actors[actor.0].answer = None;
-    }
-
-    /// The promises broken that no database shows.
-    pub(super) fn breaches(&self) -> &[Witness] {
-        &self.broken
     }
 
     /// Where the rung has looked for the last time whether it may write, without the database.
@@ -340,19 +300,7 @@ impl<'a> Scheduler<'a> {
         self.vouchers.clear();
         self.actors.clear();
         self.money.clear();
-        self.timeline.clear();
-        self.orders.clear();
-        self.broken.clear();
-    }
-
-    /// How many events there were.
-    pub(super) fn events(&self) -> usize {
-        self.timeline.len()
-    }
-
-    /// What happened since this was asked for the last time.
-    pub(super) fn take_timeline(&mut self) -> Vec<TimelineLine> {
-        std::mem::take(&mut self.timeline)
+        self.log = Log::default();
     }
 
     /// Ends the scheduler: its processes, its connections. Returns what happened.
@@ -362,6 +310,6 @@ impl<'a> Scheduler<'a> {
             let _ = node.kill().await;
         }
         self.database.close().await;
-        self.timeline
+        self.log.take()
     }
 }

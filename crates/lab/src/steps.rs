@@ -107,7 +107,7 @@ impl Scheduler<'_> {
     pub(super) async fn set_out(&mut self, actor: Actor) -> anyhow::Result<()> {
         let ActorRecord { name, node, .. } = self.actors[actor.0];
         self.actors[actor.0].state = ActorState::Running;
-        self.note(name, Event::GoesOn);
+        self.log.note(name, Event::GoesOn);
         self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await
     }
 
@@ -138,38 +138,38 @@ impl Scheduler<'_> {
                     self.actors[actor.0].state = ActorState::Held;
                     let detail = match detail {
                         Detail::Number(id) if at.names_an_order() => {
-                            Detail::Number(self.nth_order(id) as i64)
+                            Detail::Number(self.log.nth_order(id) as i64)
                         }
                         detail => detail,
                     };
-                    self.note(name, Event::At { step: AtPoint(at, detail) });
+                    self.log.note(name, Event::At { step: AtPoint(at, detail) });
                     if !points.contains(&at) {
                         continue;
                     }
                     return Ok(Stop::At(at));
                 }
                 Act::Waits(what) => {
-                    self.note(name, Event::Waits { what });
+                    self.log.note(name, Event::Waits { what });
                     self.actors[actor.0].awaited = Some(what);
                     return Ok(Stop::Waits);
                 }
                 Act::Done(answer) => {
-                    self.note(name, Event::Answered { answer });
+                    self.log.note(name, Event::Answered { answer });
                     Stop::Done(answer)
                 }
                 Act::Worked(turn) => {
                     if turn != WorkTurn::Idle {
-                        self.note(name, Event::Worked { turn });
+                        self.log.note(name, Event::Worked { turn });
                     }
                     Stop::Worked(turn)
                 }
                 Act::NeverHeardOf => bail!("{name} asked, where it was to act"),
                 Act::LostLock => {
-                    self.note(name, Event::LostLock);
+                    self.log.note(name, Event::LostLock);
                     Stop::LostLock
                 }
                 Act::Failed(failure) => {
-                    self.note(name, Event::Failed { failure: failure.clone() });
+                    self.log.note(name, Event::Failed { failure: failure.clone() });
                     Stop::Failed(failure)
                 }
             };

@@ -3,9 +3,9 @@
 use ladder::{self, Capability, Invariant, LockKind, RUNGS, Rung, Scenario};
 use seckill_lab::World as Lab;
 use seckill_lab::explore::{
-    Exploration, ExploreLimits, ExploreSchedule, Setting, SettingOptions, explore, objections,
-    play_schedule,
+    Exploration, ExploreLimits, Setting, SettingOptions, explore, objections, play_schedule,
 };
+use seckill_lab::game::Schedule;
 use serde_json::Value;
 
 use crate::lab_replays::lab;
@@ -145,7 +145,7 @@ async fn the_production_lock_outlasts_everything_but_a_pause_after_its_last_look
         ("A1 A2 P:A B1", false),
         ("A1 A2 A3 P:A B1 B2 B3 B4 B5 B6 A4", true),
     ] {
-        let schedule: ExploreSchedule = schedule.parse().unwrap();
+        let schedule: Schedule = schedule.parse().unwrap();
         let rung = ladder::find("r13d").unwrap();
         let from = "double_click".parse().unwrap();
         let setting = Setting::of_schedule(rung, &schedule, from, 2).unwrap();
@@ -172,7 +172,7 @@ async fn what_a_consumer_had_in_hand_is_lost_only_where_nobody_claims_it() {
         ("r22", "A1 W1 W2 K:W B1", &[]),
         ("r23a", "A1 A2 W1 W2 K:W B1", &[]),
     ] {
-        let steps: ExploreSchedule = schedule.parse().unwrap();
+        let steps: Schedule = schedule.parse().unwrap();
         let rung = ladder::find(rung).unwrap();
         let from = "last_one".parse().unwrap();
         let setting = Setting::of_schedule(rung, &steps, from, 2).unwrap();

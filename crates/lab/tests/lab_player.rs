@@ -109,7 +109,7 @@ async fn what_cannot_be_played_is_refused_in_a_sentence() {
         json!({ "rung": "r0" }),
         json!({ "rung": "<script>".repeat(1000) }),
         json!({ "rung": "r05a", "schedule": "ABX" }),
-        json!({ "rung": "r05a", "schedule": "A".repeat(65) }),
+        json!({ "rung": "r05a", "schedule": "A".repeat(101) }),
         json!({ "rung": "r05a", "users": 3 }),
         json!({ "rung": "r05a", "users": -1 }),
         json!({ "rung": "r05a", "processes": 0 }),

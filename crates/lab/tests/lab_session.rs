@@ -1,22 +1,26 @@
 //! A session on real servers: the test is the scheduler, and what it sees is what is there.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use faults::ZooKeeperNode;
 use ladder::{self, Invariant, LockKind, RUNGS};
-use seckill_lab::session::{
-    LESSONS, LabSession, Lesson, PlanOfSession, Schedule, ScheduleStep, SessionState, StepError,
-    StepRefusal,
-};
+use seckill_lab::explore::{Setting, play_schedule};
+use seckill_lab::game::{GamePlan, Schedule, Step};
+use seckill_lab::session::{LESSONS, LabSession, Lesson, SessionState, StepError, StepRefusal};
 
 use crate::lab_replays::lab;
 
-fn plan(rung: &str, users: u8, processes: u8, stock: i32) -> PlanOfSession {
-    PlanOfSession { rung: ladder::find(rung).unwrap(), users, processes, stock }
+fn plan(rung: &str, users: u8, processes: u8, stock: i32) -> GamePlan {
+    GamePlan::new(ladder::find(rung).unwrap(), users, processes, stock)
 }
 
 fn schedule(text: &str) -> Schedule {
     text.parse().unwrap()
+}
+
+fn one(step: &str) -> Step {
+    schedule(step).0[0]
 }
 
 /// Without what the clock changes, and what locks over several servers leave open: whether a waiter of
@@ -112,7 +116,7 @@ async fn two_clicks_that_both_count_first_are_both_sold_to() {
     assert_eq!((one.actors[0].at, one.actors[0].line), ("ordered", None));
     assert_eq!(one.actors[1].at, "orders_counted");
     assert_eq!((one.row.stock, one.orders.len(), one.broken.len()), (1, 1, 0));
-    session.step(ScheduleStep::B).await.unwrap();
+    session.step(Step::Go(1)).await.unwrap();
     let both = session.state().await.unwrap();
     assert_eq!((both.row.stock, both.schedule.as_str()), (0, "ABAB"));
     assert_eq!(both.broken.len(), 1);
@@ -136,7 +140,7 @@ async fn a_buyer_who_waits_for_the_lock_goes_on_in_the_step_that_gives_it_back()
     assert_eq!((lock.key.as_str(), lock.kind, lock.holds), ("lock:order:1", "hash", Some(1)));
     assert_eq!(lock.holder.as_deref(), Some("A"));
     assert!(lock.ttl_ms.is_some_and(|ttl| ttl > 0));
-    let refused = session.step(ScheduleStep::B).await;
+    let refused = session.step(Step::Go(1)).await;
     assert!(
         matches!(refused, Err(StepError::Refused(StepRefusal::Waits { buyer: "B" }))),
         "{refused:?}"
@@ -144,7 +148,7 @@ async fn a_buyer_who_waits_for_the_lock_goes_on_in_the_step_that_gives_it_back()
 
     session.play(&schedule("AAAA")).await.unwrap();
     assert_eq!(session.state().await.unwrap().actors[1].at, "waits_in_process");
-    session.step(ScheduleStep::A).await.unwrap();
+    session.step(Step::Go(0)).await.unwrap();
     let free = session.state().await.unwrap();
     assert_eq!((free.actors[0].at, free.actors[1].at), ("ordered", "locked"));
     assert_eq!(free.locks[0].holder.as_deref(), Some("B"));
@@ -157,13 +161,13 @@ async fn a_buyer_who_waits_for_the_lock_goes_on_in_the_step_that_gives_it_back()
 async fn a_step_that_makes_no_sense_is_refused_and_changes_nothing() {
     let world = lab().await;
     let mut session = LabSession::start(&world, plan("r09_set_nx_px", 1, 2, 2)).await.unwrap();
-    let refused = session.step(ScheduleStep::L).await;
+    let refused = session.step(Step::EndLease).await;
     assert!(matches!(refused, Err(StepError::Refused(StepRefusal::NoLease))), "{refused:?}");
     // B is turned away at once.
     session.play(&schedule("AB")).await.unwrap();
     let before = steady(session.state().await.unwrap());
     assert!(before.lease_can_end);
-    let refused = session.step(ScheduleStep::B).await;
+    let refused = session.step(Step::Go(1)).await;
     assert!(
         matches!(refused, Err(StepError::Refused(StepRefusal::IsOver { buyer: "B" }))),
         "{refused:?}"
@@ -187,9 +191,9 @@ async fn a_consumer_is_the_third_actor_and_what_is_left_at_the_end_is_done_by_it
     let mut session = LabSession::start(&world, two).await.unwrap();
     let begun = session.state().await.unwrap();
     assert_eq!((begun.actors[2].name, begun.actors[2].can_step), ("C", false));
-    let refused = session.step(ScheduleStep::C).await;
+    let refused = session.step(Step::Go(2)).await;
     assert!(matches!(refused, Err(StepError::Refused(StepRefusal::Idle))), "{refused:?}");
-    let refused = session.step(ScheduleStep::K).await;
+    let refused = session.step(one("K")).await;
     assert!(matches!(refused, Err(StepError::Refused(StepRefusal::NoKill))), "{refused:?}");
 
     // A is told yes before anything is written: no promise is broken as long as C may still write it.
@@ -197,13 +201,13 @@ async fn a_consumer_is_the_third_actor_and_what_is_left_at_the_end_is_done_by_it
     let told = session.state().await.unwrap();
     assert_eq!((told.actors[0].at, told.orders.len(), told.row.stock), ("ordered", 0, 2));
     assert!(told.actors[2].can_step && told.can_kill && told.broken.is_empty() && !told.is_over);
-    session.step(ScheduleStep::C).await.unwrap();
+    session.step(Step::Go(2)).await.unwrap();
     let taken = session.state().await.unwrap();
     assert_eq!(taken.actors[2].at, "entry_read");
     assert!(taken.actors[2].line.is_some());
 
     // The process dies with the entry in hand; B's is another one, and everything is done at the end.
-    session.step(ScheduleStep::K).await.unwrap();
+    session.step(one("K")).await.unwrap();
     let killed = session.state().await.unwrap();
     assert!(!killed.can_kill && !killed.actors[2].can_step && killed.actors[1].can_step);
     assert!(killed.broken.is_empty() && !killed.is_over);
@@ -212,7 +216,7 @@ async fn a_consumer_is_the_third_actor_and_what_is_left_at_the_end_is_done_by_it
     assert!(end.is_over && end.orders.len() == 1, "{end:?}");
     assert_eq!(end.broken[0].invariant, Invariant::NoBrokenPromise);
     assert!(end.timeline.iter().any(|event| event.actor == Some("C2")), "{end:?}");
-    let refused = session.step(ScheduleStep::B).await;
+    let refused = session.step(Step::Go(1)).await;
     assert!(
         matches!(refused, Err(StepError::Refused(StepRefusal::IsOver { buyer: "B" }))),
         "{refused:?}"
@@ -236,7 +240,7 @@ async fn a_killed_holder_locks_its_user_out_where_the_lock_has_no_lease() {
         session.play(&schedule("ABK")).await.unwrap();
         let mut end = session.state().await.unwrap();
         while !end.is_over {
-            session.step(ScheduleStep::B).await.unwrap();
+            session.step(Step::Go(1)).await.unwrap();
             end = session.state().await.unwrap();
         }
         let found: Vec<Invariant> = end.broken.iter().map(|it| it.invariant).collect();
@@ -250,8 +254,59 @@ async fn a_killed_holder_locks_its_user_out_where_the_lock_has_no_lease() {
         [("r09_set_nx_px", 1, 1), ("r09_set_nx_px", 2, 2), ("r05a_check_then_insert", 1, 2)]
     {
         let mut session = LabSession::start(&world, plan(rung, users, processes, 2)).await.unwrap();
-        session.step(ScheduleStep::A).await.unwrap();
+        session.step(Step::Go(0)).await.unwrap();
         assert!(!session.state().await.unwrap().can_kill, "{rung} {users} {processes}");
+        session.close().await;
+    }
+    world.close().await.unwrap();
+}
+
+/// Every kind of step and of beginning: a pause, a kill of either process, a session with ZooKeeper that ends, an
+/// order that is not paid.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_explore_plays_a_session_plays_and_both_see_the_same() {
+    let world = lab().await;
+    for (rung, from, steps) in [
+        ("r13d", "double_click", "A1 A2 A3 P:A B1 B2 B3 B4 B5 B6 A4"),
+        ("r13d", "double_click", "A1 B1 B2 P:A"),
+        ("r13d", "double_click", "B1 A1 K:B"),
+        ("r08a", "double_click", "B1 K:B A1"),
+        ("r17", "double_click", "A1 K:A B1"),
+        ("r17", "double_click", "A1 A2 A3 P:A B1"),
+        ("r21a", "herd", "A1 A2 W1 K:W B1"),
+        ("r24", "unpaid", "T1 A1 A2 T2"),
+        ("r24", "unpaid", "K:T B1"),
+        ("r25", "buys_again", "A1 T1 B1"),
+    ] {
+        let rung = ladder::find(rung).unwrap();
+        if rung.lock == LockKind::ZooKeeper && ZooKeeperNode::find().is_err() {
+            continue;
+        }
+        let steps: Schedule = steps.parse().unwrap();
+        let from = from.parse().unwrap();
+        let setting = Setting::of_schedule(rung, &steps, from, 2).unwrap();
+        let leaf = play_schedule(&world, &setting, &steps).await.unwrap();
+        assert_eq!(leaf.unknown, None, "{} {steps}", rung.id);
+        let explored: BTreeSet<Invariant> = leaf.broken.iter().map(|it| it.invariant).collect();
+
+        let mut session = LabSession::start(&world, setting.plan()).await.unwrap();
+        // At once, and step by step as a person does, who has played something else before.
+        for is_at_once in [true, false] {
+            if is_at_once {
+                let short = leaf.schedule.short().parse().unwrap();
+                let (_, refused) = session.play_with_frames(&short).await.unwrap();
+                assert_eq!(refused, None, "{} {}", rung.id, leaf.schedule);
+            } else {
+                session.start_over(setting.plan()).await.unwrap();
+                for step in &leaf.schedule.0 {
+                    session.step(*step).await.unwrap();
+                }
+            }
+            let state = session.state().await.unwrap();
+            let seen: BTreeSet<Invariant> = state.broken.iter().map(|it| it.invariant).collect();
+            assert_eq!(seen, explored, "{} {}\n{}", rung.id, leaf.schedule, told(&state));
+            assert!(state.is_over, "{} {}", rung.id, leaf.schedule);
+        }
         session.close().await;
     }
     world.close().await.unwrap();

@@ -6,7 +6,7 @@ import { mark, showFile, withCode } from "./lab_file.js";
 import * as game from "./lab_goal.js";
 import { showLanes } from "./lab_lanes.js";
 import { onLook, playThrough, showPosition, stop } from "./lab_scrubber.js";
-import { openSession, rungFile, session, takeStep } from "./lab_server.js";
+import { openSession, rungFile, session, stepsOf, takeStep } from "./lab_server.js";
 import { byId, element, fill, tabStorage, texts } from "./page.js";
 
 const SETTINGS = ["users", "processes", "stock"];
@@ -16,7 +16,7 @@ const STARTING_SHOWN_AFTER_MS = 300;
 const OWN = "lab-own";
 
 let plan = null;
-// What was played: the letters, a state before each of them and one after the last, and all events.
+// What was played: the steps, a state before each of them and one after the last, and all events.
 let played = null;
 // The state that is looked at.
 let at = 0;
@@ -59,8 +59,9 @@ function planOf(address) {
   const usual = plain ? { users: 2, processes: 2, stock: 1 } : lesson;
   const number = (name) => (asked.has(name) ? Number(asked.get(name)) : usual[name]);
   const settings = Object.fromEntries(SETTINGS.map((name) => [name, number(name)]));
+  const unpaid = asked.get("unpaid") === "true";
   // What is no rung the server says.
-  return { rung: named?.id ?? asked.get("rung") ?? rung.id, ...settings };
+  return { rung: named?.id ?? asked.get("rung") ?? rung.id, ...settings, unpaid };
 }
 
 function known(name) {
@@ -69,8 +70,9 @@ function known(name) {
 
 function keepAddress(push = false) {
   const address = new URL(location.href);
-  const values = { ...plan, schedule: lettersSeen() };
+  const values = { ...plan, schedule: seen() };
   for (const [name, value] of Object.entries(values)) address.searchParams.set(name, value);
+  if (!plan.unpaid) address.searchParams.delete("unpaid");
   shownSearch = address.search;
   // A browser bears few changes of the history a second, and a key that is held down makes many.
   if (push) history.pushState({ isOwn }, "", address);
@@ -82,7 +84,8 @@ function keepAddress(push = false) {
 // What is played
 
 const rungNow = () => rungs.get(plan.rung) ?? texts.rungs[0];
-const lettersSeen = () => played?.letters.slice(0, at) ?? "";
+const seen = () => played?.steps.slice(0, at).join("") ?? "";
+const whole = () => played.steps.join("");
 
 const frameNow = () => played.frames[at];
 
@@ -103,11 +106,11 @@ async function open(schedule, then = () => {}) {
   if (!answer.ok) return failed(answer, () => open(schedule, then));
   const { refused, frames = [], timeline, ...state } = answer.body;
   say(refused ? fill(texts.cannot_go_on, { why: refused }) : null);
-  plan = { rung: state.rung, users: state.users, processes: state.processes, stock: state.stock };
-  played = { rung: state.rung, letters: state.schedule, frames: [...frames, state], timeline };
+  plan = Object.fromEntries(["rung", ...SETTINGS, "unpaid"].map((name) => [name, state[name]]));
+  played = { rung: state.rung, steps: stepsOf(state.schedule), frames: [...frames, state], timeline };
   isKnown = true;
   if (isOwn && schedule === "") game.startHints();
-  look(played.letters.length);
+  look(played.steps.length);
   then();
 }
 
@@ -115,30 +118,30 @@ async function open(schedule, then = () => {}) {
 async function step(actor) {
   if (!played || !canStep(actor)) return;
   stop();
-  if (at < played.letters.length || !isKnown) {
-    if (played.letters[at] === actor) return look(at + 1);
-    await open(lettersSeen() + actor, afterStep);
+  if (at < played.steps.length || !isKnown) {
+    if (played.steps[at] === actor) return look(at + 1);
+    await open(seen() + actor, afterStep);
     return;
   }
   const answer = await takeStep(actor);
   // It has ended meanwhile; the schedule has not.
   if (answer.status === 404) {
-    await open(played.letters + actor, afterStep);
+    await open(whole() + actor, afterStep);
     return;
   }
   isKnown = answer.ok;
-  if (!answer.ok) return failed(answer, () => open(played.letters + actor, afterStep));
+  if (!answer.ok) return failed(answer, () => open(whole() + actor, afterStep));
   const { timeline, ...state } = answer.body;
   // A step before it was taken, and its answer lost.
-  if (state.schedule !== played.letters + actor) {
+  if (state.schedule !== whole() + actor) {
     await open(state.schedule, afterStep);
     return;
   }
   say(null);
-  played.letters = state.schedule;
+  played.steps = stepsOf(state.schedule);
   played.frames.push(state);
   played.timeline = timeline;
-  look(played.letters.length);
+  look(played.steps.length);
   afterStep();
 }
 
@@ -164,6 +167,7 @@ function canStep(actor) {
   const frame = played.frames[at];
   if (actor === "L") return frame.lease_can_end;
   if (actor === "K") return frame.can_kill;
+  if (actor.startsWith("P:")) return frame.pause === actor;
   return frame.actors.find((one) => one.name === actor)?.can_step ?? false;
 }
 
@@ -189,27 +193,32 @@ function say(text, again) {
 
 function look(step) {
   if (!played) return;
-  at = Math.max(0, Math.min(step, played.letters.length));
+  at = Math.max(0, Math.min(step, played.steps.length));
   const frame = frameNow();
   byId("lanes").classList.remove("empty");
   keepAddress();
   if (isOwn) tabStorage.set(OWN, location.search.replace(/[?&]lang=[^&]*/, ""));
   const events = played.timeline.slice(0, frame.events);
   showLanes(frame, events, at);
-  showPosition(at, played.letters.length);
-  for (const button of document.querySelectorAll("[data-step]")) {
-    const actor = frame.actors.find((one) => one.name === button.dataset.step);
+  showPosition(at, played.steps.length);
+  document.querySelectorAll("[data-step]").forEach((button, nth) => {
+    const actor = frame.actors[nth];
     button.hidden = !actor;
     button.disabled = !actor?.can_step;
-  }
+    // The third is the consumer, or what ends orders that are not paid.
+    if (actor) button.dataset.step = button.firstChild.textContent = actor.name;
+    if (actor?.user === 0) button.lastChild.textContent = actor.name === "T" ? texts.time_step : texts.consumer_step;
+  });
   byId("lease").disabled = !frame.lease_can_end;
   byId("lease").hidden = !rungNow().has_lease;
   byId("kill").disabled = !frame.can_kill;
   byId("kill").hidden = !rungNow().has_kill;
+  byId("pause").disabled = !frame.pause;
+  byId("pause").hidden = !rungNow().has_pause;
   byId("undo").disabled = at === 0;
-  byId("redo").disabled = at === played.letters.length;
-  byId("restart").disabled = played.letters.length === 0;
-  byId("schedule").value = lettersSeen() || "–";
+  byId("redo").disabled = at === played.steps.length;
+  byId("restart").disabled = played.steps.length === 0;
+  byId("schedule").value = seen() || "–";
   showVerdict();
   markNow();
 }
@@ -263,6 +272,7 @@ function takeSettings(settings) {
     plan[name] = settings[name];
     byId(name).value = settings[name];
   }
+  plan.unpaid = settings.unpaid ?? false;
 }
 
 function showSettings() {
@@ -293,7 +303,7 @@ async function show(settings, schedule) {
   stop();
   game.stopHints();
   isOwn = false;
-  const isOther = SETTINGS.some((name) => plan[name] !== settings[name]);
+  const isOther = SETTINGS.some((name) => plan[name] !== settings[name]) || plan.unpaid !== (settings.unpaid ?? false);
   takeSettings(settings);
   // The goal is that of the settings that are played.
   if (isOther) showSettings();
@@ -344,6 +354,8 @@ const MOVES = {
   c: () => inTurn(() => step("C")),
   l: () => inTurn(() => step("L")),
   k: () => inTurn(() => step("K")),
+  s: () => inTurn(() => played && step(frameNow().pause ?? "P:")),
+  t: () => inTurn(() => step("T")),
   u: () => lookBy(-1),
   r: () => lookBy(1),
   n: () => neighbour(1),
@@ -371,6 +383,7 @@ for (const button of document.querySelectorAll("[data-step]")) {
 }
 byId("lease").addEventListener("click", MOVES.l);
 byId("kill").addEventListener("click", MOVES.k);
+byId("pause").addEventListener("click", MOVES.s);
 byId("undo").addEventListener("click", MOVES.u);
 byId("redo").addEventListener("click", MOVES.r);
 byId("restart").addEventListener("click", () => begin(restart));

@@ -1,9 +1,12 @@
 // What every interleaving came to, and any of them to be tried.
 
 import { withCode } from "./lab_file.js";
+import { stepsOf } from "./lab_server.js";
 import { byId, element, fill, texts } from "./page.js";
 
-// `tries` is called with the settings and the letters.
+const isUnpaid = ({ from }) => from === "unpaid" || from === "buys_again";
+
+// `tries` is called with the settings and the steps.
 export function showExplored(settings, tries) {
   const details = byId("explored");
   details.hidden = !settings.length;
@@ -18,18 +21,18 @@ export function showExplored(settings, tries) {
 }
 
 function section(setting, tries) {
-  const { users, processes, stock, schedules, bound, breaking, not_playable: leftOut } = setting;
+  const { users, processes, stock, schedules, bound, breaking } = setting;
+  const unpaid = isUnpaid(setting);
   const where = [
+    ...(unpaid ? [texts.unpaid] : []),
     users === 1 ? texts.one_user : texts.two_users,
     processes === 1 ? texts.one_process : texts.two_processes,
     fill(texts.goal_with, { stock }),
   ];
-  const isUnpaid = setting.from === "unpaid" || setting.from === "buys_again";
   const counts = [
     String(schedules),
     bound === null ? texts.explored_all : fill(texts.explored_bound, { bound }),
     breaking ? fill(texts.explored_breaks, { breaking }) : texts.explored_holds,
-    ...(leftOut && !isUnpaid ? [fill(texts.explored_left_out, { count: leftOut })] : []),
   ];
   const some = [...setting.shortest, ...setting.some];
   const button = (one) => {
@@ -43,7 +46,7 @@ function section(setting, tries) {
       " ",
       element("span", { class: kind }, outcome),
     );
-    made.addEventListener("click", () => tries({ users, processes, stock }, one.schedule));
+    made.addEventListener("click", () => tries({ users, processes, stock, unpaid }, one.schedule));
     return made;
   };
   return element(
@@ -51,7 +54,6 @@ function section(setting, tries) {
     {},
     element("h3", {}, where.join(" · ")),
     element("p", { class: "soft" }, counts.join(" · ")),
-    ...(isUnpaid ? [element("p", {}, ...withCode(texts.explored_unpaid))] : []),
     ...(some.length
       ? [element("p", {}, texts.explored_try), element("div", { class: "some" }, ...some.map(button))]
       : []),
@@ -60,14 +62,15 @@ function section(setting, tries) {
 
 // The shortest schedule known that breaks a promise with these settings, in steps; with any where none is known
 // with these.
-export function parOf(settings, promise, { users, processes, stock }) {
-  const isSame = (one) => one.users === users && one.processes === processes && one.stock === stock;
+export function parOf(settings, promise, { users, processes, stock, unpaid }) {
+  const isSame = (one) =>
+    one.users === users && one.processes === processes && one.stock === stock && isUnpaid(one) === unpaid;
   const shortest = (some) =>
     Math.min(
       ...some
         .flatMap((one) => one.shortest)
         .filter((one) => one.broken.includes(promise))
-        .map((one) => one.schedule.length),
+        .map((one) => stepsOf(one.schedule).length),
     );
   const par = [shortest(settings.filter(isSame)), shortest(settings)].find(Number.isFinite);
   return par ?? null;

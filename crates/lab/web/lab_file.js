@@ -69,7 +69,7 @@ export function mark(actors, last) {
   for (const actor of actors) {
     const line = lines[actor.line - 1];
     if (!line) continue;
-    const name = actor.name.toLowerCase();
+    const name = (actor.name === "T" ? "C" : actor.name).toLowerCase();
     line.classList.add(`at-${name}`);
     line.firstChild.append(element("b", { class: `mark-${name}` }, actor.name));
     places.push({ name: actor.name, top: line.offsetTop, bottom: line.offsetTop + line.offsetHeight });

@@ -1,5 +1,6 @@
 // The game: what is to be broken, hints for whoever does not find it, and what one has broken.
 
+import { stepsOf } from "./lab_server.js";
 import { byId, element, fill, language, storage, texts } from "./page.js";
 
 const BROKEN = "lab-broken";
@@ -117,7 +118,7 @@ export function stepTaken() {
 export function hint(most = 2) {
   if (!goal?.breaks || hints >= most) return;
   hints += goal.nudge ? 1 : 2;
-  const schedule = fill(texts.hint_schedule, { schedule: goal.schedule.split("").join(" ") });
+  const schedule = fill(texts.hint_schedule, { schedule: stepsOf(goal.schedule).join(" ") });
   byId("nudge").hidden = false;
   byId("nudge").textContent = hints === 1 ? goal.nudge : schedule;
 }

@@ -8,7 +8,7 @@ const separator = language.startsWith("zh") ? "，" : ", ";
 // One moment of a session. `events` are those up to then, `step` the step that led there.
 export function showLanes(frame, events, step) {
   const rung = texts.rungs.find((one) => one.id === frame.rung);
-  byId("lanes").classList.toggle("with-consumer", rung.has_consumer);
+  byId("lanes").classList.toggle("with-consumer", frame.actors.length > 2);
   for (const actor of frame.actors) showHead(actor, events);
   showRow(frame);
   const locks = frame.locks.map(lock);
@@ -16,13 +16,18 @@ export function showLanes(frame, events, step) {
   showTimeline(events, step);
 }
 
+// There is one lane beside those of the buyers: of the consumer, or of what ends orders that are not paid.
+const lane = (name) => (name[0] === "T" ? "C" : name[0]);
+
 function showHead(actor, events) {
-  const card = document.querySelector(`[data-buyer="${actor.name}"]`);
+  const card = document.querySelector(`[data-buyer="${lane(actor.name)}"]`);
   const last = events.findLast((event) => event.actor === actor.name);
   const isKilled = actor.at === "killed";
   const ended = isKilled ? texts.killed : texts.through;
   card.classList.toggle("over", actor.is_over);
-  card.querySelector(".who").textContent = fill(actor.user ? texts.buyer : texts.consumer, actor);
+  card.querySelector("h3").textContent = actor.name;
+  const who = actor.user ? texts.buyer : actor.name === "T" ? texts.time_actor : texts.consumer;
+  card.querySelector(".who").textContent = fill(who, actor);
   card
     .querySelector(".at")
     .replaceChildren(
@@ -75,10 +80,10 @@ function noLock(rung) {
 
 function showTimeline(events, step) {
   const line = (event) => {
-    const lane = event.actor ? `of-${event.actor[0].toLowerCase()}` : "of-lab";
+    const of = event.actor ? `of-${lane(event.actor).toLowerCase()}` : "of-lab";
     return element(
       "li",
-      { class: event.step === step ? `${lane} now` : lane },
+      { class: event.step === step ? `${of} now` : of },
       element("span", { class: "step-number" }, String(event.step)),
       element("span", { class: "actor" }, event.actor ?? "·"),
       element("span", {}, event.text),

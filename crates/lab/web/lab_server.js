@@ -19,6 +19,9 @@ function randomName() {
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
+// The steps of a schedule in its short form: a letter each, or a letter and whose process it is.
+export const stepsOf = (schedule) => schedule.match(/[KP]:.|./g) ?? [];
+
 // Plays a schedule from its beginning. `waits` hears of the place in the queue each time, and says whether to go
 // on waiting; where not, nothing is returned.
 export async function openSession(body, waits) {

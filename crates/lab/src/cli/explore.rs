@@ -9,9 +9,10 @@ use super::replay::timeline;
 use super::report_files::ReportFiles;
 use super::session::in_world;
 use crate::explore::{
-    Exploration, ExploreLimits, ExploreReport, FaultKind, InitialState, LockExploration, LockPart,
-    Setting, SettingOptions, explore, html, not_explorable, place,
+    Exploration, ExploreLimits, ExploreReport, InitialState, LockExploration, LockPart, Setting,
+    SettingOptions, explore, html, not_explorable, place,
 };
+use crate::game::FaultKind;
 use crate::report::terminal::Look;
 use crate::report::{Environment, counted};
 use crate::{World, missing};

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::session::{in_world, stdout_look};
-use crate::explore::{ExploreSchedule, InitialState, Leaf, Setting, not_explorable, play_schedule};
+use crate::explore::{InitialState, Leaf, Setting, not_explorable, play_schedule};
+use crate::game::Schedule;
 use crate::report::terminal::{Look, filled};
 use crate::report::{Mark, counted};
 use crate::told::InWords;
@@ -28,7 +29,7 @@ pub struct ReplayArgs {
     scenario: Option<Scenario>,
     /// Play this schedule instead of a scenario, as `lab explore` names it: 'A1 B1 A2 B2'
     #[arg(long, value_name = "STEPS", requires = "rung", conflicts_with = "scenario")]
-    schedule: Option<ExploreSchedule>,
+    schedule: Option<Schedule>,
     /// Where the schedule begins: last_one, double_click or herd; where orders have to be paid, also
     /// unpaid or buys_again
     #[arg(long, value_name = "STATE", requires = "schedule", default_value = "last_one")]
@@ -85,7 +86,7 @@ pub(super) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
 /// What a schedule is played in.
 fn setting(
     rung: &'static Rung,
-    schedule: &ExploreSchedule,
+    schedule: &Schedule,
     args: &ReplayArgs,
 ) -> Result<Setting, ConfigError> {
     let actors = schedule.actors();

@@ -5,14 +5,16 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 
+use crate::explore::InitialState;
+use crate::game::GamePlan;
 use ladder::{Invariant, Rung};
 
 const FILE: &str = include_str!("explored.tsv");
 
-/// A schedule in the letters of a session.
+/// A schedule in its short form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExploredSchedule {
-    /// The letters.
+    /// The steps.
     pub schedule: String,
     /// The promises that it breaks.
     pub broken: Vec<Invariant>,
@@ -23,7 +25,7 @@ pub struct ExploredSchedule {
 pub struct ExploredSetting {
     /// The rung.
     pub rung: String,
-    /// Where its schedules begin; a session cannot begin with an unpaid order.
+    /// Where its schedules begin.
     pub from: String,
     /// Different users.
     pub users: u8,
@@ -37,9 +39,7 @@ pub struct ExploredSetting {
     pub bound: Option<usize>,
     /// How many of them break a promise.
     pub breaking: usize,
-    /// How many have steps that a session does not have, or come out otherwise there.
-    pub not_playable: usize,
-    /// For each promise that breaks the shortest that is known, in steps of a session.
+    /// For each promise that breaks the shortest that is known.
     pub shortest: Vec<ExploredSchedule>,
     /// Some of the others.
     pub some: Vec<ExploredSchedule>,
@@ -72,16 +72,15 @@ fn parsed(line: &str) -> Option<ExploredSetting> {
             bound => Some(bound.parse().ok()?),
         },
         breaking: next()?.parse().ok()?,
-        not_playable: next()?.parse().ok()?,
         shortest: schedules(next()?)?,
         some: schedules(next()?)?,
     })
 }
 
-/// "ABAB:one_per_user AABB".
+/// "ABAB=one_per_user AABB".
 fn schedules(text: &str) -> Option<Vec<ExploredSchedule>> {
     let one = |word: &str| {
-        let (schedule, broken) = word.split_once(':').unwrap_or((word, ""));
+        let (schedule, broken) = word.split_once('=').unwrap_or((word, ""));
         let broken = broken.split(',').filter(|name| !name.is_empty());
         let broken = broken.map(|name| name.parse().ok()).collect::<Option<Vec<_>>>()?;
         Some(ExploredSchedule { schedule: schedule.to_owned(), broken })
@@ -90,17 +89,21 @@ fn schedules(text: &str) -> Option<Vec<ExploredSchedule>> {
 }
 
 impl ExploredSetting {
+    /// What is played.
+    pub fn plan(&self, rung: &'static Rung) -> GamePlan {
+        let is_unpaid = self.from.parse().is_ok_and(InitialState::has_unpaid_order);
+        GamePlan { is_unpaid, ..GamePlan::new(rung, self.users, self.processes, self.stock) }
+    }
+
     /// As a line of the file.
     pub fn line(&self) -> String {
         let bound = self.bound.map_or_else(|| "all".to_owned(), |bound| bound.to_string());
         let numbers = [self.users.into(), self.processes.into(), i64::from(self.stock)];
-        let counts = [self.breaking, self.not_playable].map(|count| count.to_string());
         let numbers = numbers.map(|number| number.to_string());
         [
             &[self.rung.clone(), self.from.clone()][..],
             &numbers,
-            &[self.schedules.to_string(), bound],
-            &counts,
+            &[self.schedules.to_string(), bound, self.breaking.to_string()],
             &[written(&self.shortest), written(&self.some)],
         ]
         .concat()
@@ -113,7 +116,7 @@ fn written(schedules: &[ExploredSchedule]) -> String {
         let broken: Vec<&str> = it.broken.iter().map(|broken| broken.as_str()).collect();
         match broken.is_empty() {
             true => it.schedule.clone(),
-            false => format!("{}:{}", it.schedule, broken.join(",")),
+            false => format!("{}={}", it.schedule, broken.join(",")),
         }
     };
     schedules.iter().map(one).collect::<Vec<_>>().join(" ")

@@ -1,8 +1,8 @@
 //! What was explored, held against what the registry claims.
 
 use super::exploration::{Exploration, Leaf};
-use super::schedule::{CONSUMER, ExploreStep, TIME};
 use super::setting::{InitialState, Setting};
+use crate::game::{CONSUMER, Step, TIME};
 use crate::report::{counted, counted_es};
 use crate::told::Witness;
 use ladder::{Invariant, LockKind, Rung, Scenario};
@@ -15,9 +15,9 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
     let one_process = setting.nodes == 1;
     // Nothing is shared between two attempts in one process that two processes would not share.
     let any_process = setting.rung.lock == LockKind::NoLock;
-    let kills_consumer = fault == Some(ExploreStep::Kill(CONSUMER));
+    let kills_consumer = fault == Some(Step::Kill(CONSUMER));
     let until_fault = leaf.schedule.0.iter().take_while(|step| Some(**step) != fault);
-    let worked = until_fault.into_iter().any(|step| *step == ExploreStep::Go(CONSUMER));
+    let worked = until_fault.into_iter().any(|step| *step == Step::Go(CONSUMER));
     let unpaid = setting.from.has_unpaid_order();
     let shown = |is_it: fn(&Witness) -> bool| leaf.broken.iter().any(|it| is_it(&it.witness));
     let (invariant, happens) = match scenario {
@@ -31,17 +31,16 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
         Scenario::TwoNodes => {
             (Invariant::OnePerUser, twice && (!one_process || any_process) && fault.is_none())
         }
-        Scenario::OutlivedLease => (Invariant::OnePerUser, fault == Some(ExploreStep::EndLease)),
+        Scenario::OutlivedLease => (Invariant::OnePerUser, fault == Some(Step::EndLease)),
         // The end of a lease stands for it below r13a: there a stopped holder is only a slow one.
-        Scenario::PausedHolder => (
-            Invariant::OnePerUser,
-            matches!(fault, Some(ExploreStep::Pause(_) | ExploreStep::EndLease)),
-        ),
-        Scenario::HolderDies => (Invariant::NoLockout, matches!(fault, Some(ExploreStep::Kill(_)))),
+        Scenario::PausedHolder => {
+            (Invariant::OnePerUser, matches!(fault, Some(Step::Pause(_) | Step::EndLease)))
+        }
+        Scenario::HolderDies => (Invariant::NoLockout, matches!(fault, Some(Step::Kill(_)))),
         // Between the key and its lease: after that the lock would have ended.
         Scenario::DiesBetween => {
             let for_ever = shown(|it| matches!(it, Witness::LockedOutForEver { .. }));
-            (Invariant::NoLockout, matches!(fault, Some(ExploreStep::Kill(_))) && for_ever)
+            (Invariant::NoLockout, matches!(fault, Some(Step::Kill(_))) && for_ever)
         }
         // What the process had in memory, and what its consumer had in hand.
         Scenario::FullQueueDies => (Invariant::NoBrokenPromise, kills_consumer && !worked),
@@ -50,9 +49,7 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
         Scenario::SoldAgain => (Invariant::NoOversell, unpaid),
         // Also where the cancellation is lost, which a payment has written over.
         Scenario::HalfExpired => (Invariant::NoUndersell, unpaid),
-        Scenario::ForgottenTimer => {
-            (Invariant::NoStuckStock, fault == Some(ExploreStep::Kill(TIME)))
-        }
+        Scenario::ForgottenTimer => (Invariant::NoStuckStock, fault == Some(Step::Kill(TIME))),
         Scenario::PayAndExpire => {
             let cancelled = shown(|it| matches!(it, Witness::CancelledThoughPaid { .. }));
             (Invariant::NoLostPayment, cancelled)
@@ -133,9 +130,8 @@ fn against_the_registry<'a>(
     // What two buyers do without a fault they also do beside a third one that is killed. Which of the
     // three it was is not asked.
     let bystander = exploration.setting.actors > 2 && exploration.leaves.iter().any(without_fault);
-    let told = |leaf: &Leaf| {
-        told_of(leaf) || bystander && matches!(fault(leaf), Some(ExploreStep::Kill(_)))
-    };
+    let told =
+        |leaf: &Leaf| told_of(leaf) || bystander && matches!(fault(leaf), Some(Step::Kill(_)));
     exploration.shortest_of(|leaf| leaf.breaks(invariant) && (claimed || !told(leaf)))
 }
 
@@ -154,9 +150,10 @@ pub fn place(setting: &Setting) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::explore::ExploreLimits;
     use crate::explore::setting::SettingOptions;
-    use crate::explore::verdict::BrokenBySchedule;
-    use crate::explore::{ExploreLimits, ExploreSchedule};
+    use crate::game::Schedule;
+    use crate::judge::Breach;
     use ladder::find;
 
     /// What is said against r06, whose mutex is each process' own, when these schedules of one user
@@ -169,8 +166,8 @@ mod tests {
         let limits = ExploreLimits { bound: Some(2), max_schedules: 100 };
         let mut exploration = Exploration::new(setting, limits);
         exploration.leaves.extend(schedules.iter().map(|schedule| Leaf {
-            schedule: schedule.parse::<ExploreSchedule>().unwrap(),
-            broken: vec![BrokenBySchedule {
+            schedule: schedule.parse::<Schedule>().unwrap(),
+            broken: vec![Breach {
                 invariant: Invariant::OnePerUser,
                 witness: Witness::SeveralOrders { user: 1, count: 2 },
             }],

@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::run::{Played, ScheduleRunner};
 use super::runners::play_all;
-use super::schedule::ExploreSchedule;
-use super::setting::{FaultKind, Setting};
-use super::verdict::BrokenBySchedule;
+use super::setting::Setting;
 use super::walk::Walk;
+use crate::game::{FaultKind, Schedule, Step};
+use crate::judge::Breach;
 use crate::lock_servers::LockServers;
 use crate::report::counted;
 use crate::timeline::TimelineLine;
@@ -44,9 +44,9 @@ pub struct ExploreLimits {
 #[derive(Debug, Clone, Serialize)]
 pub struct Leaf {
     /// Its steps.
-    pub schedule: ExploreSchedule,
+    pub schedule: Schedule,
     /// The promises that it broke.
-    pub broken: Vec<BrokenBySchedule>,
+    pub broken: Vec<Breach>,
     /// Why nothing can be said of it.
     pub unknown: Option<String>,
     /// What happened; dropped where nothing is to be told and 800 schedules came before.
@@ -203,7 +203,7 @@ pub async fn explore(
 pub async fn play_schedule(
     world: &World,
     setting: &Setting,
-    schedule: &ExploreSchedule,
+    schedule: &Schedule,
 ) -> anyhow::Result<Leaf> {
     world.prepare_for_exploring().await?;
     let servers = LockServers::start(world, setting.rung).await?;
@@ -218,7 +218,7 @@ pub async fn play_schedule(
 /// unknown, for nothing that comes after takes it back.
 async fn play_and_check(
     runner: &mut ScheduleRunner<'_>,
-    prefix: &[super::ExploreStep],
+    prefix: &[Step],
 ) -> anyhow::Result<Played> {
     let tries = if runner.setting.actors > 2 { TRIES_OF_THREE } else { 1 };
     let claims = runner.setting.rung.claims;
@@ -237,10 +237,7 @@ async fn play_and_check(
 }
 
 /// A schedule that breaks something is played twice: what does not come out the same is unknown.
-async fn play_twice(
-    runner: &mut ScheduleRunner<'_>,
-    prefix: &[super::ExploreStep],
-) -> anyhow::Result<Played> {
+async fn play_twice(runner: &mut ScheduleRunner<'_>, prefix: &[Step]) -> anyhow::Result<Played> {
     let mut first = runner.play(prefix).await?;
     if first.broken.is_empty() || first.unknown.is_some() {
         return Ok(first);

@@ -10,8 +10,8 @@ use super::exploration::ExploreLimits;
 use super::lock_books::LockInvariant;
 use super::lock_clients::{LockPart, LockRunner, PlayedByClients};
 use super::runners::play_all;
-use super::schedule::{ExploreSchedule, ExploreStep};
 use super::walk::Walk;
+use crate::game::{Schedule, Step};
 use crate::report::counted;
 use crate::timeline::TimelineLine;
 use crate::world::World;
@@ -34,7 +34,7 @@ pub struct LockExploration {
     /// How many schedules break each promise that any of them breaks, and the shortest of them.
     pub broken: BTreeMap<LockInvariant, LockBreak>,
     /// Schedules that came out otherwise the second time.
-    pub unknown: Vec<ExploreSchedule>,
+    pub unknown: Vec<Schedule>,
     /// At least so many schedules were left out.
     pub left_out: usize,
     /// How long it took.
@@ -47,7 +47,7 @@ pub struct LockBreak {
     /// How many.
     pub schedules: usize,
     /// The shortest.
-    pub shortest: ExploreSchedule,
+    pub shortest: Schedule,
     /// What happens in it.
     pub timeline: Vec<TimelineLine>,
 }
@@ -141,7 +141,7 @@ pub async fn explore_lock(
 /// A schedule that breaks something is played twice: whether it came out the same.
 async fn play_and_check(
     runner: &mut LockRunner,
-    prefix: &[ExploreStep],
+    prefix: &[Step],
 ) -> anyhow::Result<(PlayedByClients, bool)> {
     let first = runner.play(prefix).await?;
     if first.broken.is_empty() {

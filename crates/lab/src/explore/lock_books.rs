@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::schedule::ACTOR_NAMES;
+use crate::game::ACTOR_NAMES;
 use ladder::named;
 
 named! {

@@ -9,8 +9,8 @@ use redis::cmd;
 
 use super::lock_books::{BrokenByClients, LockBooks, LockInvariant};
 use super::runners::{Runner, play_prefix};
-use super::schedule::{ACTOR_NAMES, ExploreSchedule, ExploreStep};
 use super::walk::Branch;
+use crate::game::{ACTOR_NAMES, Schedule, Step};
 use crate::timeline::TimelineLine;
 use crate::told::Event;
 use ladder::named;
@@ -77,14 +77,14 @@ struct LockActor {
 /// A schedule of clients that was played.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PlayedByClients {
-    pub(super) branches: Vec<Branch<ExploreStep>>,
+    pub(super) branches: Vec<Branch<Step>>,
     pub(super) broken: Vec<BrokenByClients>,
     pub(super) timeline: Vec<TimelineLine>,
 }
 
 impl PlayedByClients {
-    pub(super) fn schedule(&self) -> ExploreSchedule {
-        ExploreSchedule(self.branches.iter().map(|branch| branch.chosen).collect())
+    pub(super) fn schedule(&self) -> Schedule {
+        Schedule(self.branches.iter().map(|branch| branch.chosen).collect())
     }
 }
 
@@ -140,7 +140,7 @@ impl LockRunner {
     }
 
     /// Plays one schedule: the steps of `prefix`, and default choices after them.
-    pub(super) async fn play(&mut self, prefix: &[ExploreStep]) -> anyhow::Result<PlayedByClients> {
+    pub(super) async fn play(&mut self, prefix: &[Step]) -> anyhow::Result<PlayedByClients> {
         self.begin().await?;
         let mut branches = Vec::new();
         play_prefix(self, prefix, &mut branches).await?;
@@ -302,22 +302,22 @@ impl LockRunner {
 }
 
 impl Runner for LockRunner {
-    fn possible(&self) -> Vec<ExploreStep> {
+    async fn possible(&self) -> anyhow::Result<Vec<Step>> {
         let goes_on = |actor: &LockActor| {
             let sleeps = actor.wait == LockWait::Asleep && !actor.woken;
             !actor.acts.is_empty() && !sleeps
         };
         let those = self.actors.iter().enumerate().filter(|(_, actor)| goes_on(actor));
-        let mut possible: Vec<_> = those.map(|(nth, _)| ExploreStep::Go(nth)).collect();
+        let mut possible: Vec<_> = those.map(|(nth, _)| Step::Go(nth)).collect();
         if !possible.is_empty() && !self.lease_ended && self.books.is_held() {
-            possible.push(ExploreStep::EndLease);
+            possible.push(Step::EndLease);
         }
-        possible
+        Ok(possible)
     }
 
-    async fn take(&mut self, step: ExploreStep) -> anyhow::Result<()> {
+    async fn take(&mut self, step: Step) -> anyhow::Result<()> {
         match step {
-            ExploreStep::Go(actor) => self.act(actor).await?,
+            Step::Go(actor) => self.act(actor).await?,
             _ => self.end_lease().await?,
         }
         self.look().await

@@ -1,18 +1,14 @@
 //! Every interleaving of a rung's pause points, on the real servers: `seckill lab explore`.
 //!
-//! In reading order: `schedule`, the steps and their names; `walk`, the depth-first walk over all
-//! schedules; `setting`, what is explored; `run`, one schedule on real processes, and `lease_end`,
-//! the leases in it, `consumer_turns`, what its consumer does, `unpaid_orders`, payments and the end of their time; `verdict`, what came of it; `exploration`, all
-//! of them, by several `runners` at a time; `claims`, what that says of the registry; `report`, for a program; `html`, as a page, on which `replay_tree`
+//! In reading order: `walk`, the depth-first walk over all schedules; `setting`, what is explored; `run`, one
+//! schedule of a game; `exploration`, all of them, by several `runners` at a time; `claims`, what that says of the registry; `report`, for a program; `html`, as a page, on which `replay_tree`
 //! and `replay.js` let one go through the schedules without a server.
 //! The same walk over the lock itself: `lock`, with `lock_clients`, one schedule of its clients, and
 //! `lock_books`, what must be true of it.
 
 mod claims;
-mod consumer_turns;
 mod exploration;
 pub mod html;
-mod lease_end;
 mod lock;
 mod lock_books;
 mod lock_clients;
@@ -20,10 +16,7 @@ mod replay_tree;
 mod report;
 mod run;
 mod runners;
-mod schedule;
 mod setting;
-mod unpaid_orders;
-mod verdict;
 mod walk;
 
 pub use claims::{not_expressible, objections, place};
@@ -32,6 +25,4 @@ pub use lock::{LockBreak, LockExploration, explore_lock};
 pub use lock_books::{BrokenByClients, LockInvariant};
 pub use lock_clients::LockPart;
 pub use report::ExploreReport;
-pub use schedule::{ExploreSchedule, ExploreStep, NoExploreSchedule};
-pub use setting::{FaultKind, InitialState, Setting, SettingOptions, not_explorable};
-pub use verdict::BrokenBySchedule;
+pub use setting::{InitialState, Setting, SettingOptions, not_explorable};

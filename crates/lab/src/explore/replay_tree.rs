@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::exploration::{Leaf, MAX_REPLAYED};
-use super::verdict::BrokenBySchedule;
+use crate::judge::Breach;
 use crate::timeline::TimelineLine;
 
 /// An event, and how it looks.
@@ -28,7 +28,7 @@ pub(super) struct ReplayTree {
     next: Vec<ReplayTree>,
     /// The promises that a schedule broke which ends here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    broken: Vec<BrokenBySchedule>,
+    broken: Vec<Breach>,
     /// Why nothing is known of a schedule that ends here.
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown: Option<String>,
@@ -93,11 +93,11 @@ impl ReplayTree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explore::ExploreSchedule;
+    use crate::game::Schedule;
 
     fn leaf(schedule: &str, events: &[&str], lines_after: &[usize]) -> Leaf {
         Leaf {
-            schedule: schedule.parse::<ExploreSchedule>().unwrap_or_default(),
+            schedule: schedule.parse::<Schedule>().unwrap_or_default(),
             broken: Vec::new(),
             unknown: None,
             timeline: events.iter().map(|event| TimelineLine::of_the_lab(*event)).collect(),

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::claims::{not_expressible, objections};
 use super::exploration::{Exploration, Leaf};
-use super::schedule::ExploreSchedule;
+use crate::game::Schedule;
 use crate::report::Environment;
 use crate::timeline::TimelineLine;
 use ladder::{Invariant, RUNGS, Rung, Scenario};
@@ -98,7 +98,7 @@ struct ExplorationJson<'a> {
 #[derive(Serialize)]
 struct ShortestJson<'a> {
     invariant: Invariant,
-    schedule: &'a ExploreSchedule,
+    schedule: &'a Schedule,
     timeline: &'a [TimelineLine],
 }
 

@@ -3,28 +3,28 @@
 use anyhow::bail;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use super::schedule::{ExploreSchedule, ExploreStep};
 use super::walk::{Branch, Walk, default_choice};
+use crate::game::{Schedule, Step};
 
 /// Plays one schedule, step by step.
 pub(super) trait Runner {
     /// The steps that can be taken now: those of the actors first. None when no actor can go on.
-    fn possible(&self) -> Vec<ExploreStep>;
+    async fn possible(&self) -> anyhow::Result<Vec<Step>>;
 
     /// Takes a step.
-    async fn take(&mut self, step: ExploreStep) -> anyhow::Result<()>;
+    async fn take(&mut self, step: Step) -> anyhow::Result<()>;
 }
 
 /// Takes the steps of `prefix`, and default choices after them. `branches` also has what was done before
 /// a step that failed.
 pub(super) async fn play_prefix(
     runner: &mut impl Runner,
-    prefix: &[ExploreStep],
-    branches: &mut Vec<Branch<ExploreStep>>,
+    prefix: &[Step],
+    branches: &mut Vec<Branch<Step>>,
 ) -> anyhow::Result<()> {
     let mut before = Vec::new();
     loop {
-        let possible = runner.possible();
+        let possible = runner.possible().await?;
         let planned = prefix.get(before.len()).copied();
         let Some(chosen) = planned.or_else(|| default_choice(&possible, &before)) else {
             return Ok(());
@@ -32,7 +32,7 @@ pub(super) async fn play_prefix(
         let is_possible = possible.contains(&chosen);
         before.push(chosen);
         if !is_possible {
-            bail!("the last step of {} was not possible", ExploreSchedule(before));
+            bail!("the last step of {} was not possible", Schedule(before));
         }
         branches.push(Branch { possible, chosen });
         runner.take(chosen).await?;
@@ -43,9 +43,9 @@ pub(super) async fn play_prefix(
 /// of each schedule, in the order in which they end, with how many more are known of.
 pub(super) async fn play_all<R, P>(
     mut idle: Vec<R>,
-    mut walk: Walk<ExploreStep>,
-    play: impl AsyncFn(&mut R, &[ExploreStep]) -> anyhow::Result<P>,
-    branches: impl Fn(&P) -> &[Branch<ExploreStep>],
+    mut walk: Walk<Step>,
+    play: impl AsyncFn(&mut R, &[Step]) -> anyhow::Result<P>,
+    branches: impl Fn(&P) -> &[Branch<Step>],
     mut heard: impl FnMut(P, usize),
 ) -> anyhow::Result<Vec<R>> {
     let play = &play;

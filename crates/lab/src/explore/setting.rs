@@ -1,18 +1,9 @@
 //! What is explored: a rung, where its schedules begin, in how many processes, with which faults.
 
-use std::time::Duration;
-
 use serde::{Serialize, Serializer};
 
-use super::schedule::{CONSUMER, ExploreSchedule, ExploreStep, TIME};
-use crate::scheduler::NodeIndex;
+use crate::game::{CONSUMER, FaultKind, GamePlan, Schedule, TIME};
 use ladder::{Capability, LeaseKind, LockKind, Rung, named};
-
-/// Where an order was sold that is not paid in time, where its payment comes, and where it is ended.
-pub(super) const NODE_OF_TIME: NodeIndex = NodeIndex(0);
-
-/// The lease of an actor that is to be stopped until it has ended.
-pub(super) const LEASE_OF_THE_PAUSED: Duration = Duration::from_millis(250);
 
 named! {
     /// Where every schedule begins. The names are those of the scenarios.
@@ -31,47 +22,28 @@ named! {
 }
 
 impl InitialState {
-    /// How many vouchers are on sale.
-    pub(super) fn stock(self, actors: usize) -> i32 {
-        if matches!(self, Self::LastOne | Self::Unpaid) { 1 } else { actors as i32 }
-    }
-
-    /// Which of the users an actor is.
-    pub(super) fn user(self, actor: usize) -> i64 {
-        if matches!(self, Self::DoubleClick | Self::BuysAgain) { 0 } else { actor as i64 }
-    }
-
     /// Whether an order is there that was not paid in time.
-    pub(super) fn has_unpaid_order(self) -> bool {
+    pub fn has_unpaid_order(self) -> bool {
         matches!(self, Self::Unpaid | Self::BuysAgain)
+    }
+
+    /// What is played from here.
+    pub(super) fn plan(self, rung: &'static Rung, nodes: usize, actors: usize) -> GamePlan {
+        let one_voucher = matches!(self, Self::LastOne | Self::Unpaid);
+        let one_user = matches!(self, Self::DoubleClick | Self::BuysAgain);
+        GamePlan {
+            rung,
+            buyers: actors,
+            users: if one_user { 1 } else { actors as u8 },
+            processes: nodes as u8,
+            stock: if one_voucher { 1 } else { actors as i32 },
+            is_unpaid: self.has_unpaid_order(),
+        }
     }
 
     /// Whether schedules of the rung can begin so.
     pub(super) fn is_of(self, rung: &Rung) -> bool {
         rung.can(Capability::Expire) || !self.has_unpaid_order()
-    }
-}
-
-named! {
-    /// What may happen once in a schedule, at any place.
-    FaultKind {
-        /// The lease of the lock ends while its holder works.
-        Lease = "lease",
-        /// A process is killed (`SIGKILL`).
-        Kill = "kill",
-        /// A process is stopped past the lease of the lock that it holds (`SIGSTOP`).
-        Pause = "pause",
-    }
-}
-
-impl FaultKind {
-    fn of(step: ExploreStep) -> Option<Self> {
-        match step {
-            ExploreStep::Go(_) => None,
-            ExploreStep::EndLease => Some(Self::Lease),
-            ExploreStep::Kill(_) => Some(Self::Kill),
-            ExploreStep::Pause(_) => Some(Self::Pause),
-        }
     }
 }
 
@@ -96,6 +68,11 @@ fn by_name<S: Serializer>(rung: &&'static Rung, serializer: S) -> Result<S::Ok, 
 }
 
 impl Setting {
+    /// What is played.
+    pub fn plan(&self) -> GamePlan {
+        self.from.plan(self.rung, self.nodes, self.actors)
+    }
+
     /// The settings in which a rung is explored unless something else is asked for.
     ///
     /// A rung without a lock shares nothing but the database, so that one process shows what two
@@ -121,7 +98,7 @@ impl Setting {
         let counts = |from| options.nodes.map_or_else(|| usual(from).to_vec(), |asked| vec![asked]);
         let states = options.from.map_or_else(|| InitialState::ALL.to_vec(), |asked| vec![asked]);
         let faults = |from: InitialState, nodes: usize| {
-            let mut possible = faults_of(rung, from, nodes == actors);
+            let mut possible = faults_of(&from.plan(rung, nodes, actors));
             if let Some(asked) = &options.faults {
                 possible.retain(|fault| asked.contains(fault));
             }
@@ -143,12 +120,15 @@ impl Setting {
     /// When a fault in it makes no sense there, or there is more than one: a sentence.
     pub fn of_schedule(
         rung: &'static Rung,
-        schedule: &ExploreSchedule,
+        schedule: &Schedule,
         from: InitialState,
         nodes: usize,
     ) -> Result<Self, String> {
         let actors = schedule.actors();
         let nodes = if nodes == 1 { 1 } else { actors };
+        if schedule.0.is_empty() {
+            return Err("a schedule has at least one step".to_owned());
+        }
         if schedule.names(CONSUMER) && !rung.has_consumer() {
             return Err(format!("W is a consumer, and {} has none", rung.id));
         }
@@ -158,7 +138,7 @@ impl Setting {
         if schedule.names(TIME) && !from.has_unpaid_order() {
             return Err(format!("T ends an order that is not paid, and {from} has none"));
         }
-        let possible = faults_of(rung, from, nodes == actors);
+        let possible = faults_of(&from.plan(rung, nodes, actors));
         let faults: Vec<FaultKind> = schedule.faults().filter_map(FaultKind::of).collect();
         if faults.len() > 1 {
             return Err("a schedule has one fault at most".to_owned());
@@ -173,6 +153,16 @@ impl Setting {
     }
 }
 
+/// The faults that make sense. The end of a lease is something else than a pause only where a live process does not
+/// renew it.
+fn faults_of(plan: &GamePlan) -> Vec<FaultKind> {
+    let is_pause = |fault: &FaultKind| {
+        *fault == FaultKind::Lease && (plan.rung.lease != LeaseKind::Fixed || plan.users > 1)
+    };
+    let makes_sense = |fault: &FaultKind| plan.allows(*fault) && !is_pause(fault);
+    FaultKind::ALL.iter().copied().filter(makes_sense).collect()
+}
+
 /// What is asked for, where it is not the usual.
 #[derive(Debug, Clone, Default)]
 pub struct SettingOptions {
@@ -184,26 +174,6 @@ pub struct SettingOptions {
     pub from: Option<InitialState>,
     /// What may happen.
     pub faults: Option<Vec<FaultKind>>,
-}
-
-/// The faults that make sense on a rung where schedules begin so. The end of a lease is something else
-/// than a pause only where a live process does not renew it; a process that is killed or stopped must not
-/// be everybody's. (A pause within the lease is what any schedule is that turns to somebody else.)
-fn faults_of(rung: &Rung, from: InitialState, one_process_each: bool) -> Vec<FaultKind> {
-    if from.has_unpaid_order() {
-        return if one_process_each { vec![FaultKind::Kill] } else { Vec::new() };
-    }
-    let is_at_stake = rung.has_consumer() || from == InitialState::DoubleClick;
-    // A whole purchase is one step of the production strategy: there is no place for a fault.
-    if !is_at_stake || rung.lock == LockKind::NoLock || rung.can(Capability::OneStep) {
-        return Vec::new();
-    }
-    let makes_sense = |fault: &FaultKind| match fault {
-        FaultKind::Lease => rung.lease == LeaseKind::Fixed,
-        FaultKind::Kill => one_process_each,
-        FaultKind::Pause => one_process_each && rung.lease == LeaseKind::Renewed,
-    };
-    FaultKind::ALL.iter().copied().filter(makes_sense).collect()
 }
 
 /// Why a rung cannot be explored with so many actors: "it …".

@@ -6,10 +6,18 @@
 //! prefix. So each schedule is played once, and the walk needs no more of what it explores than the
 //! steps that were possible at each place.
 
+use crate::game::Step;
+
 /// A step of a schedule.
 pub(super) trait WalkStep: Copy + PartialEq {
     /// The actor that takes the step; `None` for a fault, which nobody takes.
     fn actor(self) -> Option<usize>;
+}
+
+impl WalkStep for Step {
+    fn actor(self) -> Option<usize> {
+        Self::actor(self)
+    }
 }
 
 /// One place of a schedule that was played: what could have been done there, and what was.

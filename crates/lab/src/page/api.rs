@@ -12,9 +12,9 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::player::{Opened, PlayedState, Player, PlayerError};
-use crate::session::{NoSchedule, PlanOfSession, Schedule, ScheduleStep};
+use crate::game::{GamePlan, NoSchedule, Schedule, Step};
 use crate::told::{InWords, words};
-use ladder::{self, Rung};
+use ladder::{self, Capability, Rung};
 use seckill::http::body::JsonBody;
 use seckill::http::problem::Code;
 use seckill::http::{ApiError, Language};
@@ -41,6 +41,9 @@ pub(super) struct OpenBody {
     processes: u8,
     #[serde(default = "one")]
     stock: i32,
+    /// Begins with an order of A's that was not paid in time.
+    #[serde(default)]
+    unpaid: bool,
     /// The name of the session, a UUID: one of one's own, or that of the session to go on in.
     session: Option<String>,
 }
@@ -77,8 +80,11 @@ pub(super) async fn open(
     if !(0..=MAX_STOCK).contains(&body.stock) {
         return Err(PageRefusal::Stock { most: MAX_STOCK, stock: body.stock });
     }
-    let OpenBody { users, processes, stock, .. } = body;
-    let plan = PlanOfSession { rung, users, processes, stock };
+    if body.unpaid && !rung.can(Capability::Expire) {
+        return Err(PageRefusal::NothingToPay { rung: rung.id });
+    }
+    let OpenBody { users, processes, stock, unpaid, .. } = body;
+    let plan = GamePlan { is_unpaid: unpaid, ..GamePlan::new(rung, users, processes, stock) };
     let session = match body.session {
         Some(session) => session.parse().map_err(|_| PageRefusal::NoUuid)?,
         None => Uuid::new_v4(),
@@ -125,9 +131,16 @@ pub(super) async fn step(
     JsonBody(body): JsonBody<StepBody>,
 ) -> Result<Json<PlayedState<String>>, PageRefusal> {
     let session = named(&session)?;
-    let step = ScheduleStep::ALL.into_iter().find(|step| step.letter().to_string() == body.actor);
-    let step = step.ok_or(PageRefusal::NoActor)?;
+    let step = one_step(&body.actor).ok_or(PageRefusal::NoActor)?;
     Ok(Json(told_in(&headers, player.step(session, step).await?)))
+}
+
+/// A step in the short form of schedules.
+fn one_step(text: &str) -> Option<Step> {
+    match text.parse::<Schedule>().ok()?.0[..] {
+        [step] if step.to_string() == text => Some(step),
+        _ => None,
+    }
 }
 
 /// Shows a session.
@@ -169,7 +182,8 @@ words! {
         OneOrTwo { name: &'static str, value: u8 } => "{name} must be 1 or 2, not {value}", "{name} 必须是 1 或 2，不能是 {value}";
         Stock { most: i32, stock: i32 } => "stock must be 0 to {most}, not {stock}", "stock 必须是 0 到 {most}，不能是 {stock}";
         NoUuid => "session must be a UUID", "session 必须是 UUID";
-        NoActor => "actor must be A, B, C, L or K", "actor 必须是 A、B、C、L 或 K";
+        NothingToPay { rung: &'static str } => "{rung} has no orders that have to be paid", "{rung} 没有要支付的订单";
+        NoActor => "actor must be a step of a schedule: A, B, C, T, L, K, K:B or P:A", "actor 必须是调度中的一步：A、B、C、T、L、K、K:B 或 P:A";
         Player { error: PlayerError } => "{error}", "{error}";
     }
 }

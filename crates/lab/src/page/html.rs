@@ -192,6 +192,7 @@ fn controls(texts: &LabTexts) -> Markup {
                 }
                 button #lease type="button" aria-keyshortcuts="l" disabled { (texts.lease) }
                 button #kill type="button" aria-keyshortcuts="k" title=(texts.kill_title) disabled { (texts.kill) }
+                button #pause type="button" aria-keyshortcuts="s" title=(texts.stop_title) disabled { (texts.stop) }
                 button #undo type="button" aria-keyshortcuts="u" disabled { (texts.undo) }
                 button #redo type="button" aria-keyshortcuts="r" disabled { (texts.redo) }
                 button #restart type="button" disabled { (texts.restart) }

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::seats::SeatsLoop;
-use crate::session::{PlanOfSession, Schedule, ScheduleStep, SessionState, StepError, StepRefusal};
+use crate::game::{GamePlan, Schedule, Step};
+use crate::session::{SessionState, StepError, StepRefusal};
 use crate::told::{NotInstalled, words};
 
 /// Requests that may wait for those under way; one more is refused.
@@ -102,8 +103,8 @@ words! {
 }
 
 pub(super) enum Action {
-    Open(PlanOfSession, Schedule),
-    Step(ScheduleStep),
+    Open(GamePlan, Schedule),
+    Step(Step),
     Look,
     End,
 }
@@ -158,7 +159,7 @@ impl Player {
     pub async fn open(
         &self,
         session: Uuid,
-        plan: PlanOfSession,
+        plan: GamePlan,
         schedule: Schedule,
     ) -> Result<Opened, PlayerError> {
         match self.ask(session, Action::Open(plan, schedule)).await? {
@@ -172,11 +173,7 @@ impl Player {
     ///
     /// # Errors
     /// When it makes no sense, or the session has ended.
-    pub async fn step(
-        &self,
-        session: Uuid,
-        step: ScheduleStep,
-    ) -> Result<PlayedState, PlayerError> {
+    pub async fn step(&self, session: Uuid, step: Step) -> Result<PlayedState, PlayerError> {
         self.seen(session, Action::Step(step)).await
     }
 

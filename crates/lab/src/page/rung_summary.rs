@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use crate::course::{self, LadderPart};
-use crate::session::{self, LESSONS, Lesson};
-use ladder::{self, Capability, Invariant, LeaseKind, LockKind, RUNGS, Rung};
+use crate::game;
+use crate::session::{LESSONS, Lesson};
+use ladder::{self, Capability, Invariant, LockKind, RUNGS, Rung};
 use seckill::http::Language;
 
 /// A rung in the picker.
@@ -22,6 +23,8 @@ pub(super) struct RungSummary {
     has_lease: bool,
     /// Whether a process can be killed.
     has_kill: bool,
+    /// Whether one can be stopped past its lease.
+    has_pause: bool,
     idea: String,
     breaks_when: String,
     claims: &'static [Invariant],
@@ -56,8 +59,9 @@ fn summary(rung: &'static Rung, language: Language) -> RungSummary {
         label,
         part: LadderPart::of(rung).title(language),
         has_consumer: rung.has_consumer(),
-        has_lease: matches!(rung.lock, LockKind::Redis(_)) && rung.lease != LeaseKind::NoLease,
-        has_kill: session::can_be_killed(rung),
+        has_lease: game::can_end_lease(rung),
+        has_kill: game::can_be_killed(rung),
+        has_pause: game::can_be_paused(rung),
         title: format!("{label}{colon}{title}"),
         idea: course::idea(rung, language),
         breaks_when: course::breaks_when(rung, language),

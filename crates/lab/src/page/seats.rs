@@ -14,7 +14,8 @@ use super::player::{
     REQUESTS, failed,
 };
 use super::waiting::WaitingQueue;
-use crate::session::{LabSession, PlanOfSession, Schedule};
+use crate::game::{GamePlan, Schedule};
+use crate::session::LabSession;
 use crate::{World, WorldServers};
 
 /// The servers of all sessions, once somebody has played.
@@ -293,7 +294,7 @@ async fn open<'a>(
     world: &'a World,
     current: &mut Option<LabSession<'a>>,
     id: Uuid,
-    plan: PlanOfSession,
+    plan: GamePlan,
     schedule: Schedule,
 ) -> Result<PlayedState, PlayerError> {
     let has_this_rung = |session: &LabSession<'_>| session.rung().id == plan.rung.id;

@@ -44,7 +44,10 @@ texts! {
         claims_nothing: "nothing", "什么也不声明";
         step: "Step", "走一步";
         consumer_step: "Consumer", "消费者";
+        time_step: "Time is over", "支付超时";
         lease: "End the lease", "让租期结束";
+        stop: "Stop the holder", "暂停持有者";
+        stop_title: "SIGSTOP of the process that holds the lock, until its lease has ended. It goes on with the next step of its buyer.", "SIGSTOP：暂停持有锁的进程，直到租期结束。它的买家走下一步时，进程才恢复。";
         kill: "Kill process 1", "杀掉进程 1";
         kill_title: "SIGKILL: A dies, and the consumer C if there is one. Nothing starts it again; process 2 goes on.", "SIGKILL：A 和消费者 C（如果有）一起死。没有人重启它；进程 2 继续运行。";
         undo: "Undo", "撤销";
@@ -54,9 +57,11 @@ texts! {
         pause: "Pause", "暂停";
         scrubber: "Step of the schedule", "调度的第几步";
         at_step: "step {at} of {count}", "第 {at} 步，共 {count} 步";
-        keys: "Keys: a, b, c (the consumer), l (end the lease), k (kill process 1), u and r (one step back and forth), n and p (next and previous rung). The address of this page holds the schedule: send it to anybody who should see it.",
-            "按键：a、b、c（消费者）、l（让租期结束）、k（杀掉进程 1）、u 和 r（后退、前进一步）、n 和 p（下一级、上一级）。本页地址里就有整个调度：把它发给别人，别人看到的就是这一步。";
+        keys: "Keys: a, b, c (the consumer), l (end the lease), k (kill process 1), s (stop the holder), t (the time to pay is over), u and r (one step back and forth), n and p (next and previous rung). The address of this page holds the schedule: send it to anybody who should see it.",
+            "按键：a、b、c（消费者）、l（让租期结束）、k（杀掉进程 1）、s（暂停持有者）、t（支付超时）、u 和 r（后退、前进一步）、n 和 p（下一级、上一级）。本页地址里就有整个调度：把它发给别人，别人看到的就是这一步。";
         buyer: "user {user}, process {process}", "用户 {user}，进程 {process}";
+        time_actor: "ends unpaid orders, process {process}", "取消未支付的订单，进程 {process}";
+        unpaid: "A has an order that was not paid in time", "A 有一张没有按时支付的订单";
         consumer: "consumer, process {process}", "消费者，进程 {process}";
         not_begun: "has not begun", "还没开始";
         through: "through", "已结束";
@@ -96,8 +101,6 @@ texts! {
         explored_breaks: "{breaking} break a promise", "{breaking} 个打破承诺";
         explored_all: "all there are", "全部";
         explored_bound: "with at most {bound} preemptions each", "每个最多抢占 {bound} 次";
-        explored_left_out: "{count} cannot be played on this page", "{count} 个在本页演不了";
-        explored_unpaid: "From an unpaid order: only `seckill lab explore` plays these", "从一张未支付的订单开始：只有 `seckill lab explore` 能演";
         explored_try: "Try one:", "演一个：";
         diff_previous: "What this rung changes against {rung}", "这一级相对 {rung} 改了什么";
         diff_next: "What {rung} changes", "{rung} 改了什么";

@@ -66,7 +66,7 @@ async fn operator(
 ) -> anyhow::Result<Actor> {
     const NAME: &str = "O";
     scheduler.nodes[node.0].order(&NodeRequest::Restock(NAME.to_owned(), voucher, 1)).await?;
-    scheduler.note(NAME, Event::WantsToRestock);
+    scheduler.log.note(NAME, Event::WantsToRestock);
     Ok(scheduler.record(ActorRecord::new(NAME, node.0)))
 }
 
@@ -79,6 +79,6 @@ async fn cached_entries_expire(scheduler: &mut Scheduler<'_>, voucher: i64) -> a
             redis.query::<()>(redis::cmd("DEL").arg(&key)).await?;
         }
     }
-    scheduler.say(Event::MinutePasses);
+    scheduler.log.say(Event::MinutePasses);
     Ok(())
 }

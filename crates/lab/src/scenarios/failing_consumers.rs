@@ -55,15 +55,15 @@ async fn voucher_is_given_back(
     second: NodeIndex,
 ) -> anyhow::Result<()> {
     let third = gives_up(scheduler, second).await?;
-    scheduler.say(Event::OrderFailed { actor: "A", again: "C" });
+    scheduler.log.say(Event::OrderFailed { actor: "A", again: "C" });
     let again = scheduler.buys("C", third, 0).await?;
     let answer = scheduler.answer(again);
     if answer != Some(&Stop::Done(Answer::Accepted)) {
-        scheduler.broken(Witness::GivenBackToNobody { buyer: "A" });
+        scheduler.log.broken(Witness::GivenBackToNobody { buyer: "A" });
     }
     let late = scheduler.buys("D", third, 2).await?;
     if scheduler.answer(late) != Some(&Stop::Done(Answer::SoldOut)) {
-        scheduler.broken(Witness::GivenBackTwice { buyer: "A" });
+        scheduler.log.broken(Witness::GivenBackTwice { buyer: "A" });
     }
     Ok(())
 }
@@ -109,7 +109,7 @@ async fn dies_before_ack_again(
     match stop {
         Stop::Worked(WorkTurn::Settled(Answer::Ordered(_))) => {}
         other => {
-            scheduler.broken(Witness::OtherEnd { buyer: "A", stop: format!("{other:?}") });
+            scheduler.log.broken(Witness::OtherEnd { buyer: "A", stop: format!("{other:?}") });
         }
     }
     Ok(third)
@@ -127,7 +127,7 @@ async fn fails_to_write(scheduler: &mut Scheduler<'_>, node: NodeIndex) -> anyho
     if ended != 1 {
         bail!("one connection was to be ended, and {ended} were");
     }
-    scheduler.say(Event::ConnectionEnded);
+    scheduler.log.say(Event::ConnectionEnded);
     match scheduler.finish(turn).await? {
         Stop::Failed(_) => Ok(()),
         other => bail!("a commit without a connection came to {other:?}"),
@@ -143,7 +143,7 @@ pub(super) async fn connection_lost(scheduler: &mut Scheduler<'_>) -> anyhow::Re
     scheduler.buys("A", node, 0).await?;
     let turn = scheduler.works_to(node, Point::Committing).await?;
     network.break_by(Fault::LoseAnswer);
-    scheduler.say(Event::CommitUnheard);
+    scheduler.log.say(Event::CommitUnheard);
     match scheduler.finish(turn).await? {
         Stop::Failed(_) => {}
         other => bail!("a commit without an answer came to {other:?}"),

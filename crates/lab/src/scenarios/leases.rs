@@ -31,12 +31,12 @@ async fn dies_at(scheduler: &mut Scheduler<'_>, points: &[Point]) -> anyhow::Res
     scheduler.kill(first).await?;
     if scheduler.rung.lock == LockKind::Database {
         scheduler.until_disconnected(first).await?;
-        scheduler.say(Event::DeadTransactionEnds);
+        scheduler.log.say(Event::DeadTransactionEnds);
     }
     let end = scheduler.lease_over(0).await?;
     scheduler.finish_all(&[b]).await?;
     if !scheduler.is_served(b) {
-        scheduler.broken(Witness::locked_out(1, end == LeaseEnd::Never));
+        scheduler.log.broken(Witness::locked_out(1, end == LeaseEnd::Never));
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ pub(super) async fn paused_holder(scheduler: &mut Scheduler<'_>) -> anyhow::Resu
         if scheduler.finish(b).await? != Stop::Waits {
             bail!("B did not wait for the transaction of a stopped process");
         }
-        scheduler.say(Event::WaitsForStopped { actor: "B", process: first.number() });
+        scheduler.log.say(Event::WaitsForStopped { actor: "B", process: first.number() });
         scheduler.resume(first)?;
         return scheduler.finish_all(&[a, b]).await;
     }

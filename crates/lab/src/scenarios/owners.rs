@@ -16,11 +16,11 @@ pub(super) async fn nested(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> 
     let node = scheduler.node().await?;
     let a = scheduler.enter("A", node, ActorPlan::new(0, wanted).and(on_the_way)).await?;
     if scheduler.finish(a).await? == Stop::Waits {
-        scheduler.broken(Witness::WaitsForItself { buyer: "A" });
+        scheduler.log.broken(Witness::WaitsForItself { buyer: "A" });
     } else if scheduler.orders(on_the_way).await? == 0 {
-        scheduler.broken(Witness::RefusedByItself { buyer: "A" });
+        scheduler.log.broken(Witness::RefusedByItself { buyer: "A" });
     } else if scheduler.orders(wanted).await? == 0 {
-        scheduler.broken(Witness::StuckOnTheWay { buyer: "A" });
+        scheduler.log.broken(Witness::StuckOnTheWay { buyer: "A" });
     }
     Ok(())
 }
@@ -49,7 +49,7 @@ pub(super) async fn lost_wakeup(scheduler: &mut Scheduler<'_>) -> anyhow::Result
         let held = proxies.iter().map(|proxy| Box::pin(proxy.until_held()));
         let held = timeout(PATIENCE, select_all(held)).await;
         held.context("B never asked to be told of the release")?;
-        scheduler.say(Event::SubscriptionHeld { actor: "B" });
+        scheduler.log.say(Event::SubscriptionHeld { actor: "B" });
     }
     scheduler.finish(a).await?;
     for proxy in &proxies {
@@ -57,7 +57,7 @@ pub(super) async fn lost_wakeup(scheduler: &mut Scheduler<'_>) -> anyhow::Result
     }
     scheduler.finish_all(&[b]).await?;
     if !scheduler.is_served(b) {
-        scheduler.broken(Witness::SleptThroughRelease { buyer: "B" });
+        scheduler.log.broken(Witness::SleptThroughRelease { buyer: "B" });
     }
     Ok(())
 }

@@ -107,7 +107,7 @@ async fn another_process_goes_on(
     voucher: i64,
 ) -> anyhow::Result<()> {
     let second = scheduler.node().await?;
-    scheduler.say(Event::StartedToExpire { process: second.number() });
+    scheduler.log.say(Event::StartedToExpire { process: second.number() });
     scheduler.expires_until_idle(second, voucher).await?;
     scheduler.buys("B", second, 1).await?;
     Ok(())

@@ -27,13 +27,13 @@ impl Row {
             .bind(voucher)
             .execute(&mut *transaction)
             .await?;
-        scheduler.say(Event::LabLocksRow);
+        scheduler.log.say(Event::LabLocksRow);
         Ok(Self(transaction))
     }
 
     async fn let_go(self, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
         self.0.rollback().await?;
-        scheduler.say(Event::LabFreesRow);
+        scheduler.log.say(Event::LabFreesRow);
         Ok(())
     }
 }
@@ -158,7 +158,7 @@ async fn holder_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
     scheduler.finish_all(&[b]).await?;
     if !scheduler.is_served(b) {
-        scheduler.broken(Witness::locked_out(1, false));
+        scheduler.log.broken(Witness::locked_out(1, false));
     }
     Ok(())
 }
@@ -198,10 +198,10 @@ async fn forgotten(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow:
     let (row, a) = in_the_middle(scheduler, nodes[0], voucher).await?;
     if scenario == Scenario::Amnesia {
         scheduler.servers.nodes[0].restart_empty().await?;
-        scheduler.say(Event::RedisEmpty { redis: 1 });
+        scheduler.log.say(Event::RedisEmpty { redis: 1 });
     } else {
         scheduler.expire(0, 0).await?;
-        scheduler.say(Event::ClockLeaps { redis: 1 });
+        scheduler.log.say(Event::ClockLeaps { redis: 1 });
     }
     meet(scheduler, row, a, nodes[1], voucher).await
 }

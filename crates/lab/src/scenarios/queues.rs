@@ -132,7 +132,7 @@ async fn full_queue_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let first = fill(scheduler, FEW_PLACES).await?;
     scheduler.kill(first).await?;
     let second = scheduler.node().await?;
-    scheduler.say(Event::Started { process: second.number() });
+    scheduler.log.say(Event::Started { process: second.number() });
     Ok(())
 }
 
@@ -144,7 +144,7 @@ async fn poison_entry(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let mut add = redis::cmd("XADD");
     add.arg(scheduler.stream()).arg("*").arg("order").arg("none");
     redis.query::<()>(&add).await?;
-    scheduler.say(Event::NoOrderInStream);
+    scheduler.log.say(Event::NoOrderInStream);
     scheduler.buys("A", node, 0).await?;
     Ok(())
 }
@@ -157,7 +157,7 @@ async fn group_from_now(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let first = scheduler.start_node(&plan).await?;
     scheduler.buys("A", first, 0).await?;
     let second = scheduler.node().await?;
-    scheduler.say(Event::ConsumersStart);
+    scheduler.log.say(Event::ConsumersStart);
     scheduler.buys("B", second, 1).await?;
     Ok(())
 }
@@ -174,7 +174,7 @@ async fn stock_reloaded(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let redis = Redis::new(&scheduler.servers.redis_urls[0])?;
     let key = QueueKeys::with_prefix(&scheduler.key_prefix).stock(voucher);
     redis.query::<()>(redis::cmd("SET").arg(key).arg(stock)).await?;
-    scheduler.say(Event::StockLoaded { stock });
+    scheduler.log.say(Event::StockLoaded { stock });
     scheduler.buys("B", node, 1).await?;
     Ok(())
 }
@@ -188,7 +188,7 @@ async fn published_twice(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     scheduler.kill(first).await?;
     scheduler.until_disconnected(first).await?;
     let second = scheduler.node().await?;
-    scheduler.say(Event::Started { process: second.number() });
+    scheduler.log.say(Event::Started { process: second.number() });
     scheduler.works_until_idle(second).await?;
     let (payments, mails): (i64, i64) = sqlx::query_as(
         "select (select count(*) from payments_begun where order_id = orders.id),
@@ -198,13 +198,13 @@ async fn published_twice(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     .bind(voucher)
     .fetch_one(&scheduler.database)
     .await?;
-    scheduler.say(Event::FollowedUp { payments, mails });
+    scheduler.log.say(Event::FollowedUp { payments, mails });
     // The two consumers that the story is about: one is idempotent, one is not.
     if mails != 2 {
         bail!("the mail was to be sent twice, and was sent {mails} times");
     }
     if payments != 1 {
-        scheduler.broken(Witness::PaidForTwice { payments });
+        scheduler.log.broken(Witness::PaidForTwice { payments });
     }
     Ok(())
 }

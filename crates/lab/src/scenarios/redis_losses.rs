@@ -16,12 +16,12 @@ pub(super) async fn restored(scheduler: &mut Scheduler<'_>, user: i64) -> anyhow
     scheduler.buys("A", first, 0).await?;
     scheduler.works_until_idle(first).await?;
     scheduler.servers.nodes[0].command::<()>(&["SAVE"]).await?;
-    scheduler.say(Event::Snapshot);
+    scheduler.log.say(Event::Snapshot);
     scheduler.buys("B", first, 1).await?;
     scheduler.works_until_idle(first).await?;
     scheduler.kill(first).await?;
     scheduler.servers.nodes[0].restart().await?;
-    scheduler.say(Event::FromSnapshot);
+    scheduler.log.say(Event::FromSnapshot);
     let second = scheduler.node().await?;
     scheduler.buys("C", second, user).await?;
     Ok(())
@@ -47,13 +47,13 @@ pub(super) async fn redis_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<
     scheduler.voucher(2).await?;
     let first = scheduler.node().await?;
     let on_disk = scheduler.servers.nodes[0].log_on_disk()?;
-    scheduler.say(Event::LogOnDisk);
+    scheduler.log.say(Event::LogOnDisk);
     sold_to_redis(scheduler, first).await?;
     scheduler.kill(first).await?;
-    scheduler.say(Event::LogCut { actor: "A" });
+    scheduler.log.say(Event::LogCut { actor: "A" });
     scheduler.servers.nodes[0].lose_power(on_disk)?;
     scheduler.servers.nodes[0].restart().await?;
-    scheduler.say(Event::PowerCut);
+    scheduler.log.say(Event::PowerCut);
     scheduler.node().await?;
     Ok(())
 }

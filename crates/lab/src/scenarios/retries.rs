@@ -20,18 +20,18 @@ pub(super) async fn answer_lost(scheduler: &mut Scheduler<'_>) -> anyhow::Result
         bail!("A was to buy, and came to {heard:?}");
     };
     scheduler.unheard(a);
-    scheduler.say(Event::AnswerLost { actor: "A", again: "B" });
+    scheduler.log.say(Event::AnswerLost { actor: "A", again: "B" });
     let b = scheduler.enter("B", second, request).await?;
     let again = scheduler.finish(b).await?;
     if again != heard {
         let Stop::Done(second) = again else {
             bail!("B was to be answered, and came to {again:?}")
         };
-        scheduler.broken(Witness::OtherAnswer { first: first_answer, second });
+        scheduler.log.broken(Witness::OtherAnswer { first: first_answer, second });
     }
     let c = scheduler.buys("C", first, 0).await?;
     if scheduler.answer(c) != Some(&Stop::Done(Answer::AlreadyBought)) {
-        scheduler.broken(Witness::TakenForTheSame);
+        scheduler.log.broken(Witness::TakenForTheSame);
     }
     Ok(())
 }

@@ -28,13 +28,13 @@ pub(super) async fn node_down(scheduler: &mut Scheduler<'_>) -> anyhow::Result<(
     // Short, as ZooKeeper is asked in vain for as long as a session may last.
     let a = scheduler.enter("A", node, ActorPlan::new(0, voucher).short()).await?;
     let gone = scheduler.servers.kill_last()?;
-    scheduler.say(Event::ServerKilled { server: gone.clone() });
+    scheduler.log.say(Event::ServerKilled { server: gone.clone() });
     scheduler.may_fail(a);
     scheduler.finish_all(&[a]).await?;
     match scheduler.answer(a) {
         Some(Stop::Done(Answer::Ordered(_))) => {}
         Some(Stop::Failed(failure)) if LOCK_FAILURES.contains(&failure.part) => {
-            scheduler.broken(Witness::ServerDown { server: gone });
+            scheduler.log.broken(Witness::ServerDown { server: gone });
         }
         other => bail!("A was to fail at the lock, and came to {other:?}"),
     }
@@ -65,16 +65,16 @@ impl Pair {
     pub(super) async fn cut(&self, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
         self.link.break_by(Fault::Down);
         self.replica.until_cut_off().await?;
-        scheduler.say(Event::LinkCut);
+        scheduler.log.say(Event::LinkCut);
         Ok(())
     }
 
     /// The master dies, and the replica is what processes find that start from now on.
     pub(super) async fn promote(&self, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
         scheduler.servers.nodes[0].kill();
-        scheduler.say(Event::MasterKilled);
+        scheduler.log.say(Event::MasterKilled);
         self.replica.promote().await?;
-        scheduler.say(Event::ReplicaPromoted);
+        scheduler.log.say(Event::ReplicaPromoted);
         scheduler.servers.redis_urls[0] = self.replica.url();
         Ok(())
     }
@@ -101,7 +101,7 @@ pub(super) async fn amnesia(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()>
     let (a, b) = one_of_two_holds(scheduler).await?;
     let forgets = scheduler.servers.nodes.len().min(2) - 1;
     scheduler.servers.nodes[forgets].restart_empty().await?;
-    scheduler.say(Event::RedisEmpty { redis: forgets + 1 });
+    scheduler.log.say(Event::RedisEmpty { redis: forgets + 1 });
     scheduler.may_fail(a);
     meet(scheduler, a, b).await
 }
@@ -111,7 +111,7 @@ pub(super) async fn clock_jump(scheduler: &mut Scheduler<'_>) -> anyhow::Result<
     let (a, b) = one_of_two_holds(scheduler).await?;
     let leaps = scheduler.servers.nodes.len().min(2) - 1;
     scheduler.expire(0, leaps).await?;
-    scheduler.say(Event::ClockLeaps { redis: leaps + 1 });
+    scheduler.log.say(Event::ClockLeaps { redis: leaps + 1 });
     meet(scheduler, a, b).await
 }
 
@@ -133,12 +133,12 @@ async fn held_by_as_few_as_possible(scheduler: &mut Scheduler<'_>, a: Actor) -> 
     let last = scheduler.servers.nodes.len() - 1;
     if bare_majority {
         scheduler.servers.nodes[last].kill();
-        scheduler.say(Event::RedisDown { redis: last + 1 });
+        scheduler.log.say(Event::RedisDown { redis: last + 1 });
     }
     scheduler.must_reach(a, &[Point::OrdersCounted]).await?;
     if bare_majority {
         scheduler.servers.nodes[last].restart().await?;
-        scheduler.say(Event::RedisUp { redis: last + 1 });
+        scheduler.log.say(Event::RedisUp { redis: last + 1 });
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ pub(super) async fn resent_release(scheduler: &mut Scheduler<'_>) -> anyhow::Res
     scheduler.must_reach(a, &[Point::Releasing]).await?;
     let before = scripts_run(scheduler).await?;
     proxy.break_by(Fault::LoseAnswer);
-    scheduler.say(Event::ReplyWillBeLost { actor: "A" });
+    scheduler.log.say(Event::ReplyWillBeLost { actor: "A" });
     scheduler.must_reach(a, &[Point::InnerDone]).await?;
     let resent = async {
         while scripts_run(scheduler).await? < before + 2 {
@@ -180,7 +180,7 @@ pub(super) async fn resent_release(scheduler: &mut Scheduler<'_>) -> anyhow::Res
         anyhow::Ok(())
     };
     timeout(PATIENCE, resent).await.context("the release was not sent again")??;
-    scheduler.say(Event::ReleasedTwice);
+    scheduler.log.say(Event::ReleasedTwice);
     scheduler.must_reach(a, &[Point::OrdersCounted]).await?;
     scheduler.until_first(b, &IN_OR_AT_THE_DOOR).await?;
     scheduler.finish_all(&[a, b]).await

@@ -44,7 +44,7 @@ pub(super) async fn herd(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
 pub(super) async fn other_segment(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     scheduler.voucher(2).await?;
     let node = scheduler.node().await?;
-    scheduler.say(Event::Segments { segments: SEGMENTS });
+    scheduler.log.say(Event::Segments { segments: SEGMENTS });
     scheduler.buys("A", node, 0).await?;
     scheduler.buys("B", node, SEGMENTS).await?;
     Ok(())

@@ -6,7 +6,6 @@ use anyhow::Context;
 use serde::Serialize;
 use zookeeper_client::Client;
 
-use crate::leases::tell_waiters;
 use crate::lock_servers::LockServers;
 use redisson_lock::connection::Redis;
 
@@ -60,16 +59,6 @@ impl LockReader {
             redis.query::<()>(redis::cmd("DEL").arg(key)).await?;
         }
         Ok(())
-    }
-
-    /// Has the waiters of a lock on a server look again.
-    pub(super) async fn tell_waiters(&self, server: usize, key: &str) -> anyhow::Result<()> {
-        let Some(redis) = self.redis.get(server) else { return Ok(()) };
-        tell_waiters(redis, key).await
-    }
-
-    pub(super) fn redis(&self, server: usize) -> Option<&Redis> {
-        self.redis.get(server)
     }
 
     /// The names that are new under `key` are `actor`'s.

@@ -1,24 +1,20 @@
-//! A session: two buyers on one rung, its consumer where it has one, and somebody else is their scheduler,
-//! step by step.
+//! A session: a game in which a person is the scheduler, and what there is to see of it after each step.
 //!
-//! `schedule` is what can be done next, `source_lines` where in the rung's file that leads; `play` does it on the
-//! real servers, and `settle` what is left when nobody can take a step; `look` and `locks` read what is there then,
-//! as `state`; `lessons` are schedules that show something, and `diff` what the next rung changes.
+//! `play` takes the steps, or says why one makes no sense; `tell` says what happened in them, and `source_lines` where
+//! in the rung's file that leads; `look` and `locks` read what is there then, as `state`; `lessons` are schedules that
+//! show something, and `diff` what the next rung changes.
 
 mod diff;
 mod lessons;
 mod locks;
 mod look;
 mod play;
-mod schedule;
-mod settle;
 mod source_lines;
 mod state;
+mod tell;
 
 pub use diff::{DiffLine, DiffPart, DiffTag, diff};
 pub use lessons::{LESSONS, Lesson};
 pub use locks::LockView;
-pub use play::{LabSession, PlanOfSession, StepError, StepRefusal};
-pub use schedule::{MAX_STEPS, NoSchedule, Schedule, ScheduleStep};
-pub use settle::can_be_killed;
+pub use play::{LabSession, StepError, StepRefusal};
 pub use state::{ActorView, BrokenPromise, OrderView, SessionEvent, SessionState, StockRow};

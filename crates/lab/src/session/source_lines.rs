@@ -2,6 +2,9 @@
 
 use ladder::{Point, Rung};
 
+/// What an actor did last, and the line of the rung's file where it stands, from 1.
+pub(super) type Place = (&'static str, Option<usize>);
+
 /// The line of a pause point, from 1. A relay has some points in each of its two kinds of turn: there it is
 /// where a turn begins.
 pub(super) fn of_point(rung: &Rung, point: Point) -> Option<usize> {
@@ -20,6 +23,16 @@ pub(super) fn of_turn(rung: &Rung) -> Option<usize> {
 /// Where an attempt begins.
 pub(super) fn of_beginning(rung: &Rung) -> Option<usize> {
     first(rung, 0, |line| line.contains("async fn buy(&self, purchase"))
+}
+
+/// Where a notice of a payment begins.
+pub(super) fn of_payment(rung: &Rung) -> Option<usize> {
+    first(rung, 0, |line| line.contains("async fn pay(&self"))
+}
+
+/// Where the end of an unpaid order begins.
+pub(super) fn of_expiry(rung: &Rung) -> Option<usize> {
+    first(rung, 0, |line| line.contains("async fn expire(&self"))
 }
 
 /// Where an attempt that stood at line `after` waits for another one in its process.

@@ -18,6 +18,8 @@ pub struct SessionState {
     pub processes: u8,
     /// Vouchers at the beginning.
     pub stock: i32,
+    /// Whether it begins with A's order, which was not paid in time.
+    pub unpaid: bool,
     /// The steps so far.
     pub schedule: String,
     /// The buyers, and the consumer where there is one.
@@ -26,6 +28,8 @@ pub struct SessionState {
     pub lease_can_end: bool,
     /// Whether the first process can be killed now.
     pub can_kill: bool,
+    /// The step that stops the process of the buyer who holds a lock, if that shows something now.
+    pub pause: Option<String>,
     /// Whether nobody will do anything more.
     pub is_over: bool,
     /// The voucher's row, as it is committed.
@@ -45,9 +49,9 @@ pub struct SessionState {
 /// A buyer, or a consumer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ActorView {
-    /// `A` or `B`; `C` for the consumer.
+    /// `A` or `B`; `C` for the consumer, `T` for what ends orders that are not paid.
     pub name: &'static str,
-    /// Which of the users it is, from 1; 0 for the consumer.
+    /// Which of the users it is, from 1; 0 for the consumer and for `T`.
     pub user: u8,
     /// Which of the processes serves it, from 1.
     pub process: u8,
@@ -88,7 +92,7 @@ pub struct SessionEvent {
     /// user, who comes again at the end.
     pub actor: Option<&'static str>,
     /// What: the name of a pause point, `waits_in_process`, `waits_in_database`, `lost_lock`,
-    /// `failed`, `lease_ended`, `killed`, `at_the_end`, `worked`, or the code of an answer.
+    /// `failed`, `lease_ended`, `killed`, `stopped`, `continued`, `at_the_end`, `worked`, or the code of an answer.
     pub kind: &'static str,
     /// What the rung says about it.
     pub detail: String,

@@ -92,6 +92,17 @@ impl Event {
         }
     }
 
+    /// What a session calls it where it is the lab's own.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Killed { .. } => "killed",
+            Self::Stopped { .. } => "stopped",
+            Self::Continued { .. } => "continued",
+            Self::LeaseEndsOn { .. } | Self::LeaseEnds => "lease_ended",
+            _ => "at_the_end",
+        }
+    }
+
     /// The pause point that the actor has come to, if it is at one.
     pub const fn point(&self) -> Option<Point> {
         match self {
@@ -100,12 +111,13 @@ impl Event {
         }
     }
 
-    /// What a pause point, a wait or a failure is about, without the sentence around it.
+    /// What a pause point, a wait, a failure or the end of a lease is about, without the sentence around it.
     pub fn about(&self, language: Language) -> String {
         match self {
             Self::At { step } => step.about(language),
             Self::Waits { what } => what.in_words(language),
             Self::Failed { failure } => failure.in_words(language),
+            Self::LeaseEndsOn { redis } => format!("Redis {redis}"),
             _ => String::new(),
         }
     }

@@ -1,14 +1,14 @@
 //! Actors that go on one at a time: one to its next stop, and after it the actors that it set free.
 //!
-//! A session and an exploration decide whose turn it is. What a turn does is here.
+//! Somebody else decides whose turn it is. What a turn does is here.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use tokio::time::timeout;
 
-use super::actors::{Actor, ActorPlan, ActorRecord, ActorState, Stop};
-use super::scheduler::{NodeIndex, PATIENCE, Scheduler};
+use crate::actors::{Actor, ActorPlan, ActorRecord, ActorState, Stop};
+use crate::scheduler::{NodeIndex, PATIENCE, Scheduler};
 use ladder::{LeaseKind, LockKind, Point};
 
 /// Nothing that an actor waits for ends by the clock.
@@ -33,8 +33,8 @@ struct DrivenActor {
 }
 
 /// A scheduler and the actors on it.
-pub(super) struct ScheduleDriver<'w> {
-    pub(super) scheduler: Scheduler<'w>,
+pub(crate) struct ScheduleDriver<'w> {
+    pub(crate) scheduler: Scheduler<'w>,
     actors: Vec<DrivenActor>,
     /// The turns of the consumer; the last may not be over.
     pub(super) turns: Vec<Actor>,
@@ -83,26 +83,26 @@ impl<'w> ScheduleDriver<'w> {
         self.turns.clear();
     }
 
-    pub(super) fn record(&self, nth: usize) -> &ActorRecord {
+    pub(crate) fn record(&self, nth: usize) -> &ActorRecord {
         &self.scheduler.actors[self.actors[nth].actor.0]
     }
 
-    pub(super) fn state(&self, nth: usize) -> ActorState {
+    pub(crate) fn state(&self, nth: usize) -> ActorState {
         self.record(nth).state
     }
 
     /// The process that serves an actor.
-    pub(super) fn node(&self, nth: usize) -> NodeIndex {
+    pub(crate) fn node(&self, nth: usize) -> NodeIndex {
         NodeIndex(self.record(nth).node)
     }
 
     /// How many actors there are.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.actors.len()
     }
 
     /// The actors in such a state.
-    pub(super) fn those(&self, which: impl Fn(ActorState) -> bool) -> impl Iterator<Item = usize> {
+    pub(crate) fn those(&self, which: impl Fn(ActorState) -> bool) -> impl Iterator<Item = usize> {
         (0..self.actors.len()).filter(move |nth| which(self.state(*nth)))
     }
 

@@ -1,16 +1,13 @@
 //! The consumer of the first process as one more actor: each of its steps leads to its next pause point, and
-//! between two turns it begins the next.
+//! between two turns it begins the next. Those of other processes work at the end.
 
 use anyhow::bail;
 
-use super::actors::{Actor, ActorState, Stop};
 use super::driver::ScheduleDriver;
-use super::scheduler::NodeIndex;
+use super::plan::FIRST_NODE;
+use crate::actors::{Actor, ActorState, Stop};
 use ladder::{Answer, Capability, GROUP, Point};
 use redisson_lock::connection::Redis;
-
-/// The consumer whose turns are steps is that of the first process; the others work at the end.
-pub(super) const CONSUMERS_NODE: NodeIndex = NodeIndex(0);
 
 impl ScheduleDriver<'_> {
     /// Whether the consumer can take a step: it is in the middle of a turn, or there is something
@@ -29,9 +26,9 @@ impl ScheduleDriver<'_> {
     }
 
     /// Whether the process of the consumer was killed.
-    pub(super) fn consumer_is_dead(&self) -> bool {
+    pub(crate) fn consumer_is_dead(&self) -> bool {
         let mut killed = self.those(|state| state == ActorState::Killed);
-        killed.any(|nth| self.node(nth) == CONSUMERS_NODE)
+        killed.any(|nth| self.node(nth) == FIRST_NODE)
     }
 
     /// Turns for which there was something to take, up to now.
@@ -41,7 +38,7 @@ impl ScheduleDriver<'_> {
             let answer = &self.record(*nth).answer;
             let sold = matches!(answer, Some(Stop::Done(Answer::Ordered(_) | Answer::Accepted)));
             if rung.can(Capability::QueueInMemory) {
-                return sold && self.node(*nth) == CONSUMERS_NODE;
+                return sold && self.node(*nth) == FIRST_NODE;
             }
             // A script that decides puts the entry into the stream, before the buyer is answered.
             let script_decides = !rung.can(Capability::Relay);
@@ -57,7 +54,7 @@ impl ScheduleDriver<'_> {
         let turn = match self.open_turn() {
             Some(turn) => turn,
             None => {
-                let turn = self.scheduler.turn(CONSUMERS_NODE).await?;
+                let turn = self.scheduler.turn(FIRST_NODE).await?;
                 self.turns.push(turn);
                 turn
             }
