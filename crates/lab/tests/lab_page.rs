@@ -99,7 +99,7 @@ async fn rungs_follow_each_other_with_what_they_change() {
     browser.until_text("#locks", "none is held").await;
     // Nonsense in the address is said, and the page goes on.
     browser.open(&format!("{page}?rung=r05a&schedule=AXB")).await;
-    browser.until_text("#message", "is none of them").await;
+    browser.until_text("#message", "is no step").await;
     browser.press("n").await;
     browser.until_text("#source-title", "r05b_advisory_lock.rs").await;
     until_schedule(&browser, "–").await;
