@@ -39,7 +39,7 @@ demo: release ## a whole flash sale against real servers, audited; ends with a v
 	$(SECKILL) demo $(ARGS)
 
 .PHONY: play
-play: release-all ## everything for people who look and learn: the shop, the board with crowds, the ladder
+play: release-all ## everything for people who look and learn: the show, the shop, the board, the ladder
 	$(SECKILL) play --open $(ARGS)
 
 .PHONY: serve

@@ -2,7 +2,6 @@
 //! reads once a second.
 
 use maud::{Markup, html};
-use serde_json::{Value, json};
 
 use super::board_texts::Board;
 use super::page::HtmlPage;
@@ -35,36 +34,23 @@ pub(super) fn render(site: &Site, language: Language) -> String {
             div.columns {
                 (refusals(texts))
                 (audit(texts))
-                @if let Some(added) = added { ((added.panel)(language)) }
                 (nodes(texts))
             }
         }
         (board_orders::question(texts))
     };
-    let modules: Vec<_> = MODULES.into_iter().chain(added.map(|added| added.module)).collect();
     let page = HtmlPage {
         language,
         title: texts.title,
         path: "/board",
         styles: &["vendor/uplot.css", "board.css"],
         libraries: &["vendor/uplot.js"],
-        modules: &modules,
+        modules: &MODULES,
         needs_scripts: true,
-        texts: &all_texts(texts, language, added),
+        texts,
         main,
     };
     page.render(site)
-}
-
-/// The board's texts, and those of what is added to it.
-fn all_texts(texts: &Board, language: Language, added: Option<BoardAdditions>) -> Value {
-    let mut all = json!(texts);
-    if let (Value::Object(all), Some(added)) = (&mut all, added)
-        && let Value::Object(more) = (added.texts)(language)
-    {
-        all.extend(more);
-    }
-    all
 }
 
 fn login(texts: &Board, added: Option<BoardAdditions>) -> Markup {
@@ -92,7 +78,7 @@ fn login(texts: &Board, added: Option<BoardAdditions>) -> Markup {
 }
 
 /// A label, its field, and room for what is wrong with it.
-pub fn field(id: &str, label: &str, input: Markup) -> Markup {
+pub(super) fn field(id: &str, label: &str, input: Markup) -> Markup {
     html! {
         div.field {
             label for=(id) { (label) }

@@ -21,7 +21,6 @@ use axum::Router;
 use axum::routing::get;
 
 pub use assets::{Asset, SCRIPT, STYLE};
-pub use board::field;
 pub use missing_page::MissingPage;
 pub use site::{BoardAdditions, NavigationEntry, Site, SiteAdditions};
 

@@ -1,7 +1,6 @@
 //! The pages of one server: its own, and what another program adds to them.
 
 use maud::Markup;
-use serde_json::Value;
 
 use super::assets::{Asset, Assets};
 use crate::http::Language;
@@ -32,14 +31,8 @@ pub struct SiteAdditions {
 /// What the board of a demonstration has beside the server's own.
 #[derive(Debug, Clone, Copy)]
 pub struct BoardAdditions {
-    /// A module beside the board's own: the name of an asset.
-    pub module: &'static str,
-    /// Its texts, beside the board's own.
-    pub texts: fn(Language) -> Value,
     /// What stands above everything else.
     pub top: fn(Language) -> Markup,
-    /// One more panel.
-    pub panel: fn(Language) -> Markup,
     /// The phone of the demonstration's administrator, for the login.
     pub admin_phone: Option<&'static str>,
 }

@@ -13,11 +13,10 @@ use axum::{Extension, Json, Router};
 use futures_util::stream::unfold;
 use serde::{Deserialize, Serialize};
 
-use super::director::{NewShow, NoShow, ShowDirector};
+use super::director::{NewShow, ShowDirector};
 use super::show::CrowdKind;
 use super::{html, place};
 use crate::course::in_language;
-use crate::play::crowds::CROWD_IN_PROGRESS;
 use crate::play::login::is_here;
 use seckill::http::address::{ClientAddress, Peer};
 use seckill::http::body::JsonBody;
@@ -95,10 +94,7 @@ async fn create(
         "演示：100 元券仅售 80 元",
     );
     let started = stage.start(NewShow { crowd: body.crowd, against, title });
-    let number = started.map_err(|why| match why {
-        NoShow::CrowdUnderWay => ApiError::new(Code::Added(&CROWD_IN_PROGRESS)),
-        NoShow::Closed => ApiError::unavailable(),
-    })?;
+    let number = started.ok_or_else(ApiError::unavailable)?;
     Ok((StatusCode::ACCEPTED, Json(StartedBody { number })))
 }
 

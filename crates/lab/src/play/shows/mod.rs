@@ -16,3 +16,4 @@ mod watchers;
 
 pub(super) use api::{ShowsState, routes};
 pub(super) use director::{ShowDirector, ShowSize};
+pub(super) use seller::CrowdSender;
