@@ -1,4 +1,5 @@
-//! The player: it plays a few sessions at a time; whoever comes when all places are taken waits in a queue.
+//! The player: it plays a few sessions at a time. Whoever comes when all seats are taken gets one that is idle, or
+//! is told so.
 //!
 //! A thread of its own has the servers and the sessions (`seats`); a request for a step is sent to it. It
 //! ends what nobody has used for a while, and everything when the program ends.
@@ -30,11 +31,7 @@ pub struct PlayerOptions {
     pub redis_url: Option<String>,
     /// Sessions that are played at a time.
     pub seats: usize,
-    /// How many may wait for a place; one more is refused.
-    pub waiting: usize,
-    /// A session that waits and has not asked for so long has left the queue.
-    pub waits_for: Duration,
-    /// A session that was not used for so long makes room for somebody who waits.
+    /// A session that was not used for so long makes room for a newcomer.
     pub free_after: Duration,
     /// A session that was not used for so long ends; so do the servers that nobody has used for so long.
     pub ends_after: Duration,
@@ -47,8 +44,6 @@ impl PlayerOptions {
             database_url: None,
             redis_url: None,
             seats: 4,
-            waiting: 16,
-            waits_for: Duration::from_secs(15),
             free_after: Duration::from_secs(60),
             ends_after: Duration::from_secs(300),
         }
@@ -70,30 +65,12 @@ pub struct PlayedState<Refusal = StepRefusal> {
     pub state: SessionState,
 }
 
-/// A place in the queue for a place to play.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct QueuePlace {
-    /// Which it is, from 1.
-    pub place: usize,
-    /// Sessions that are played meanwhile.
-    pub seats: usize,
-}
-
-/// What became of a request to play.
-#[derive(Debug, Clone)]
-pub enum Opened {
-    /// The session is played.
-    Played(Box<PlayedState>),
-    /// All places are taken. A session that asks again in time keeps its place in the queue.
-    Waits(QueuePlace),
-}
-
 words! {
-    /// Why there is nothing to show: all places are taken, to play and to wait; the session has ended, or its server
-    /// or process is gone; the step makes no sense now; this machine lacks something; too many ask at once.
+    /// Why there is nothing to show: all seats are taken; the session has ended, or its server or process is gone; the
+    /// step makes no sense now; this machine lacks something; too many ask at once.
     pub PlayerError {
-        Full { seats: usize, waiting: usize } => "{seats} people play, and {waiting} wait: no more can wait now", "{seats} 人在玩，{waiting} 人在排队：现在不能再排了";
-        NoSession => "this session has ended, or somebody else has its place: begin another one", "这次会话已经结束，或者位置让给了别人：请重新开始";
+        Full { seats: usize } => "all {seats} seats are taken: try again in a moment", "{seats} 个位置都有人在玩：请稍后再试";
+        NoSession => "this session has ended, or was idle and somebody else has its seat: begin another one", "这次会话已经结束，或者因闲置把位置让给了别人：请重新开始";
         Refused { refusal: StepRefusal } => "{refusal}", "{refusal}";
         Failed => "the session has failed: begin another one", "这次会话失败了：请重新开始";
         NotInstalled { missing: NotInstalled } => "{missing}", "{missing}";
@@ -108,10 +85,9 @@ pub(super) enum Action {
     End,
 }
 
-/// What a request comes to: a state, a place in the queue, or nothing where something was ended.
+/// What a request comes to: a state, or nothing where something was ended.
 pub(super) enum Outcome {
     Seen(Box<PlayedState>),
-    Waits(QueuePlace),
     Ended,
 }
 
@@ -150,22 +126,18 @@ impl Player {
         Ok((Self { requests }, PlayerThread { stop, ended: has_ended }))
     }
 
-    /// Plays a schedule from its beginning, in the session of this name, or says where it stands in the
-    /// queue. The client makes the name up, and so has it also when the answer is lost.
+    /// Plays a schedule from its beginning, in the session of this name. The client makes the name up, and so has it
+    /// also when the answer is lost.
     ///
     /// # Errors
-    /// When the queue is full, or what is needed cannot be had.
+    /// When all seats are taken, or what is needed cannot be had.
     pub async fn open(
         &self,
         session: Uuid,
         plan: PlanOfSession,
         schedule: Schedule,
-    ) -> Result<Opened, PlayerError> {
-        match self.ask(session, Action::Open(plan, schedule)).await? {
-            Outcome::Seen(played) => Ok(Opened::Played(played)),
-            Outcome::Waits(place) => Ok(Opened::Waits(place)),
-            Outcome::Ended => Err(PlayerError::NoSession),
-        }
+    ) -> Result<PlayedState, PlayerError> {
+        self.seen(session, Action::Open(plan, schedule)).await
     }
 
     /// Takes a step.
@@ -188,7 +160,7 @@ impl Player {
         self.seen(session, Action::Look).await
     }
 
-    /// Ends a session, or gives up a place in the queue.
+    /// Ends a session.
     ///
     /// # Errors
     /// When it has ended.
@@ -199,7 +171,7 @@ impl Player {
     async fn seen(&self, session: Uuid, action: Action) -> Result<PlayedState, PlayerError> {
         match self.ask(session, action).await? {
             Outcome::Seen(played) => Ok(*played),
-            Outcome::Waits(_) | Outcome::Ended => Err(PlayerError::NoSession),
+            Outcome::Ended => Err(PlayerError::NoSession),
         }
     }
 
