@@ -345,11 +345,6 @@ impl<'a> Scheduler<'a> {
         self.broken.clear();
     }
 
-    /// How many events there were.
-    pub(super) fn events(&self) -> usize {
-        self.timeline.len()
-    }
-
     /// What happened since this was asked for the last time.
     pub(super) fn take_timeline(&mut self) -> Vec<TimelineLine> {
         std::mem::take(&mut self.timeline)

@@ -3,20 +3,17 @@
 //! In reading order: `schedule`, the steps and their names; `walk`, the depth-first walk over all
 //! schedules; `setting`, what is explored; `run`, one schedule on real processes, and `lease_end`,
 //! the leases in it, `consumer_turns`, what its consumer does, `unpaid_orders`, payments and the end of their time; `verdict`, what came of it; `exploration`, all
-//! of them, by several `runners` at a time; `claims`, what that says of the registry; `report`, for a program; `html`, as a page, on which `replay_tree`
-//! and `replay.js` let one go through the schedules without a server.
+//! of them, by several `runners` at a time; `claims`, what that says of the registry; `report`, for a program.
 //! The same walk over the lock itself: `lock`, with `lock_clients`, one schedule of its clients, and
 //! `lock_books`, what must be true of it.
 
 mod claims;
 mod consumer_turns;
 mod exploration;
-pub mod html;
 mod lease_end;
 mod lock;
 mod lock_books;
 mod lock_clients;
-mod replay_tree;
 mod report;
 mod run;
 mod runners;

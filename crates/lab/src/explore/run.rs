@@ -26,8 +26,6 @@ pub(super) struct Played {
     pub(super) branches: Vec<Branch<ExploreStep>>,
     pub(super) broken: Vec<BrokenBySchedule>,
     pub(super) timeline: Vec<TimelineLine>,
-    /// How long the timeline was before the first step, and after each.
-    pub(super) lines_after: Vec<usize>,
     /// Why nothing can be said of it.
     pub(super) unknown: Option<String>,
 }
@@ -46,7 +44,6 @@ pub(super) struct ScheduleRunner<'w> {
     pub(super) fault: Option<ExploreStep>,
     /// The process that is stopped.
     stopped: Option<NodeIndex>,
-    lines_after: Vec<usize>,
 }
 
 impl<'w> ScheduleRunner<'w> {
@@ -67,7 +64,6 @@ impl<'w> ScheduleRunner<'w> {
             redis: redis?,
             fault: None,
             stopped: None,
-            lines_after: Vec::new(),
         })
     }
 
@@ -85,8 +81,7 @@ impl<'w> ScheduleRunner<'w> {
             }
         };
         let broken = if unknown.is_some() { Vec::new() } else { broken };
-        let lines_after = std::mem::take(&mut self.lines_after);
-        Ok(Played { branches, broken, timeline, lines_after, unknown })
+        Ok(Played { branches, broken, timeline, unknown })
     }
 
     /// Ends the processes.
@@ -136,7 +131,6 @@ impl<'w> ScheduleRunner<'w> {
         branches: &mut Vec<Branch<ExploreStep>>,
     ) -> anyhow::Result<Vec<BrokenBySchedule>> {
         let voucher = self.put_actors_in_place(prefix).await?;
-        self.lines_after = vec![self.driver.scheduler.events()];
         play_prefix(self, prefix, branches).await?;
         let broken = self.judge_at_the_end(voucher).await?;
         for found in &broken {
@@ -273,8 +267,6 @@ impl Runner for ScheduleRunner<'_> {
         if step.is_fault() {
             self.fault = Some(step);
         }
-        self.run_those_set_free().await?;
-        self.lines_after.push(self.driver.scheduler.events());
-        Ok(())
+        self.run_those_set_free().await
     }
 }
