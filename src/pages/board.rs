@@ -2,10 +2,10 @@
 //! reads once a second.
 
 use maud::{Markup, html};
+use serde::Serialize;
 
 use super::board_texts::Board;
 use super::page::HtmlPage;
-use super::site::{BoardAdditions, Site};
 use super::{board_orders, board_sale};
 use crate::http::Language;
 
@@ -13,17 +13,15 @@ use crate::http::Language;
 const MODULES: [&str; 5] =
     ["board.js", "board_create.js", "board_edit.js", "board_orders.js", "board_money.js"];
 
-/// The page of this site.
-pub(super) fn render(site: &Site, language: Language) -> String {
+/// The page.
+pub fn page(language: Language) -> HtmlPage<'static, impl Serialize> {
     let texts = Board::of(language);
-    let added = site.board;
     let main = html! {
         div.heading {
             h1 { (texts.title) }
             p #live.live role="status" {}
         }
-        @if let Some(added) = added { ((added.top)(language)) }
-        (login(texts, added))
+        (login(texts))
         div #board hidden {
             (board_sale::sale(texts))
             (lead(texts))
@@ -39,7 +37,7 @@ pub(super) fn render(site: &Site, language: Language) -> String {
         }
         (board_orders::question(texts))
     };
-    let page = HtmlPage {
+    HtmlPage {
         language,
         title: texts.title,
         path: "/board",
@@ -49,20 +47,17 @@ pub(super) fn render(site: &Site, language: Language) -> String {
         needs_scripts: true,
         texts,
         main,
-    };
-    page.render(site)
+    }
 }
 
-fn login(texts: &Board, added: Option<BoardAdditions>) -> Markup {
-    let demo_admin = added.and_then(|added| added.admin_phone);
+fn login(texts: &Board) -> Markup {
     html! {
         section #login.panel hidden aria-labelledby="login-title" {
             h2 #login-title { (texts.login_title) }
-            p { (if demo_admin.is_some() { texts.login_demo } else { texts.login_about }) }
+            p { (texts.login_about) }
             form #login-form novalidate {
                 (field("phone", texts.phone, html! {
                     input #phone name="phone" type="tel" autocomplete="tel" required
-                        value=[demo_admin]
                         aria-describedby="phone-error";
                 }))
                 button.quiet #send-code type="button" { (texts.send_code) }

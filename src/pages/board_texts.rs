@@ -14,7 +14,6 @@ texts! {
             "这个地址背后有多台服务器轮流应答，请直接打开其中一台的看板。";
         login_title: "Log in as an administrator", "管理员登录";
         login_about: "The board is for the phones that SECKILL_ADMIN_PHONES names.", "看板仅对 SECKILL_ADMIN_PHONES 中的手机号开放。";
-        login_demo: "This server is for demonstration: its administrator is filled in, and the code is shown here instead of being sent.", "这是演示服务器：管理员手机号已填好，验证码直接显示在此处，不会发送短信。";
         phone: "Phone", "手机号";
         send_code: "Send a code", "获取验证码";
         code: "Code", "验证码";

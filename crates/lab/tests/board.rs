@@ -88,7 +88,8 @@ async fn the_figures_and_plots_follow_a_rush_and_the_verdict_is_shown() {
 
     // The rush of a show, whose sale is watched before it begins.
     server.api.post("/api/stage/shows", &json!({ "crowd": "rush" })).await.is(202);
-    let sale = format!("http://{}/board?voucher={}", server.node.address, sale_of_show(&server).await);
+    let sale =
+        format!("http://{}/board?voucher={}", server.node.address, sale_of_show(&server).await);
     browser.open(&sale).await;
     // Every figure that is seen to move: a rush is over in a moment.
     browser
@@ -284,7 +285,7 @@ async fn a_newcomer_logs_in_with_two_presses_and_finds_the_show() {
     browser.click("#login-form [type=submit]").await;
     browser.until_shown("#board").await;
     assert_eq!(browser.value("document.documentElement.scrollWidth <= innerWidth").await, true);
-    browser.click(".stage a").await;
+    browser.click("#show-note a").await;
     browser.until("location.pathname === '/watch'").await;
     browser.close_quietly().await;
 }

@@ -179,7 +179,7 @@ async fn who_lost_a_seat_is_told_and_goes_on_and_a_third_tab_is_told_that_all_ar
     third.until("document.querySelector('#message').hidden").await;
     // Back at the page, the first asks for a session of its own: there is no seat.
     first.open(&format!("{page}?rung=r02")).await;
-    first.until_text("#message", "all 2 seats are taken: try again in a moment").await;
+    first.until_text("#message", "2 seats are taken: try again in a moment").await;
     for browser in [first, second, third] {
         browser.close().await;
     }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use seckill::pages::Site;
 use seckill_lab::page::{self, Player, PlayerOptions, PlayerThread};
 use serde_json::{Value, json};
 
@@ -39,7 +38,7 @@ impl Played {
         let _ = tracing_subscriber::fmt().with_env_filter("seckill_lab=warn").try_init();
         let world = World::new().await;
         let (player, thread) = Player::start(options).unwrap();
-        let site = Arc::new(Site::with(seckill_lab::play::site_additions(None)));
+        let site = Arc::new(seckill_lab::play::site());
         let routes = page::routes(player, &site);
         let address = world.serve_site(site, routes, world.options(), Vec::new()).await;
         Self { api: Api::at(world, address), thread }
@@ -242,7 +241,8 @@ async fn the_seat_that_was_idle_longest_is_handed_over_and_its_holder_is_told() 
     assert_eq!([people[0].looks().await, people[1].looks().await], [200, 200]);
     people[2].asks().await.is(201);
     let told = people[0].steps().await;
-    let detail = "this session has ended, or was idle and somebody else has its seat: begin another one";
+    let detail =
+        "this session has ended, or was idle and somebody else has its seat: begin another one";
     assert_eq!(told.problem(404, "not_found").body["detail"], detail);
     assert_eq!([people[1].looks().await, people[2].looks().await], [200, 200]);
     // It begins again, on the seat that is idle longest now.

@@ -95,14 +95,8 @@ async fn must_in_minutes(browser: &Browser, expression: &str) {
 #[ignore = "`make screenshots` runs it"]
 #[tokio::test(flavor = "multi_thread")]
 async fn take_the_pictures() {
-    let english = [
-        "Dinner for two, half price",
-        "100 yuan for 80",
-        "Cinema, any seat",
-        "sold out",
-    ];
+    let english = ["Dinner for two, half price", "100 yuan for 80", "Cinema, any seat", "sold out"];
     take("en", "", english).await;
-    let chinese =
-        ["双人晚餐半价", "100 元券仅售 80 元", "电影票，任选座位", "已售罄"];
+    let chinese = ["双人晚餐半价", "100 元券仅售 80 元", "电影票，任选座位", "已售罄"];
     take("zh-CN", ".zh-CN", chinese).await;
 }

@@ -11,7 +11,8 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::player::{PlayedState, Player, PlayerError};
+use super::player::Player;
+use super::request::{PlayedState, PlayerError};
 use crate::session::{NoSchedule, PlanOfSession, Schedule, ScheduleStep};
 use crate::told::{InWords, words};
 use ladder::{self, Rung};

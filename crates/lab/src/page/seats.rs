@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::player::{
+use super::request::{
     Action, Answered, Outcome, PlayedState, PlayerError, PlayerOptions, PlayerRequest, REQUESTS,
     failed,
 };

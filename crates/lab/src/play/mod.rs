@@ -1,32 +1,33 @@
 //! `seckill play`: the server's own router, with what people who look and learn need mounted beside it, on
 //! private stores.
 
-mod board;
 mod doors;
 mod hmdp;
 mod local;
 mod login;
 mod samples;
-mod shows;
+mod shop;
+mod stage;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::middleware::from_fn_with_state;
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
 use clap::Args;
+use program::sibling::Sibling;
 use seckill::cli::serve::{Payments, ReadyServer, ServerOptions};
 use seckill::config::{HomeArgs, MAX_BURST, RedisSettings, SecretArgs, ServerArgs, StoreArgs};
-use program::sibling::Sibling;
-use seckill::http::{Additions, App};
 use seckill::http::address::reachable;
-use seckill::model::{Clock, SystemClock};
-use seckill::pages::{self, Asset, SCRIPT, STYLE, Site, SiteAdditions};
+use seckill::http::{App, api, served};
+use seckill::model::{Clock, SystemClock, UserId};
+use seckill::pages::{self, Asset, SCRIPT, STYLE, Site};
 use seckill::store::users;
 use seckill_tools::DEMO_ADMIN_PHONE;
 use seckill_tools::demo_board::opens;
 
 use self::login::{Demonstration, ShownSms};
-use self::shows::{CrowdSender, ShowDirector, ShowSize, ShowsState};
+use self::stage::{CrowdSender, ShowDirector, ShowSize, StageState};
 use crate::page::{self, Player, PlayerOptions};
 
 /// A file of this crate's `web/`.
@@ -37,6 +38,7 @@ macro_rules! web {
 }
 
 const ASSETS: &[Asset] = &[
+    web!("board_demo.js", SCRIPT),
     web!("doors.css", STYLE),
     web!("stage.js", SCRIPT),
     web!("stage_dots.js", SCRIPT),
@@ -134,12 +136,12 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
         ShowSize { users: args.stage_users, slow: Duration::from_secs(args.stage_seconds.into()) };
     let app = ready.app.clone();
     let stage = Arc::new(ShowDirector::new(app.clone(), crowd_sender(&ready, burst)?, size));
-    let added = additions(app, Arc::clone(&stage), player, admin);
+    let routes = routes(app, Arc::clone(&stage), player, admin);
     if open && !opens(&format!("http://{}/", reachable(ready.address))) {
         tracing::warn!("no browser could be opened: open the address yourself");
     }
     let shown = Arc::clone(&stage);
-    let ended = ready.run(added, move || shown.stop()).await;
+    let ended = ready.run(routes, move || shown.stop()).await;
     stage.close().await;
     player_thread.close().await;
     ended
@@ -157,42 +159,33 @@ fn crowd_sender(ready: &ReadyServer, burst: usize) -> anyhow::Result<CrowdSender
 }
 
 /// The administrator whom nobody had to configure.
-async fn demo_admin(ready: &ReadyServer) -> anyhow::Result<(&'static str, seckill::model::UserId)> {
+async fn demo_admin(ready: &ReadyServer) -> anyhow::Result<(&'static str, UserId)> {
     let pool = ready.app.database.pool();
     let admin = users::find_or_create(pool, DEMO_ADMIN_PHONE, "demo", SystemClock.now()).await?;
     Ok((DEMO_ADMIN_PHONE, admin.id))
 }
 
-/// What is added to the pages. `admin_phone`: of the administrator whom nobody had to configure.
-pub fn site_additions(admin_phone: Option<&'static str>) -> SiteAdditions {
-    SiteAdditions {
-        assets: ASSETS.to_vec(),
-        navigation: Some(doors::NAVIGATION.to_vec()),
-        shop: Some(doors::SHOP),
-        shop_modules: vec!["shop_place.js"],
-        board: Some(board::additions(admin_phone)),
-        has_sandbox: true,
-    }
+/// What the pages of a demonstration share.
+pub fn site() -> Site {
+    Site::with(&doors::NAVIGATION, doors::SHOP, ASSETS)
 }
 
-fn additions(
+/// The server's routes and those of the demonstration, as they are served.
+fn routes(
     app: App,
     stage: Arc<ShowDirector>,
     player: Player,
-    admin: Option<(&'static str, seckill::model::UserId)>,
-) -> Additions {
-    let site = Arc::new(Site::with(site_additions(admin.map(|(phone, _)| phone))));
+    admin: Option<(&'static str, UserId)>,
+) -> Router {
+    let site = Arc::new(site());
     let demonstration = Demonstration { app: app.clone(), admin };
-    let routes = pages::routes(Arc::clone(&site))
+    let routes = api(app.clone())
+        .merge(pages::beside(&app, &site))
         .merge(doors::routes(&site))
-        .merge(shows::routes(ShowsState { app, stage }, &site))
+        .merge(shop::routes(&site, admin.map(|(phone, _)| phone)))
+        .merge(stage::routes(StageState { app: app.clone(), stage }, &site))
         .merge(page::routes(player, &site))
-        .merge(hmdp::routes(demonstration.clone()));
-    let around = from_fn_with_state(demonstration, login::around);
-    Additions {
-        routes,
-        api: None,
-        around: Some(Box::new(|all| all.layer(around))),
-        translation: Some(Box::new(hmdp::translated)),
-    }
+        .merge(hmdp::routes(demonstration.clone()))
+        .layer(from_fn_with_state(demonstration, login::around));
+    served(app, routes).layer(from_fn(hmdp::translate))
 }

@@ -6,10 +6,9 @@ use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
-use super::api::ShowsState;
 use seckill::http::auth::Session;
 use seckill::http::problem::Code;
-use seckill::http::{ApiError, Language};
+use seckill::http::{ApiError, App, Language};
 use seckill::model::OrderId;
 use seckill::store::orders;
 
@@ -31,7 +30,7 @@ pub(super) struct PlaceBody {
 
 /// Where the buyer's own order stands.
 pub(super) async fn find(
-    State(ShowsState { app, .. }): State<ShowsState>,
+    State(app): State<App>,
     session: Session,
     query: Result<Query<PlaceQuery>, QueryRejection>,
     headers: HeaderMap,

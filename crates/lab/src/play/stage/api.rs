@@ -34,19 +34,19 @@ const STREAM: [(HeaderName, HeaderValue); 2] = [
 
 /// What the handlers of the stage reach.
 #[derive(Debug, Clone)]
-pub(in crate::play) struct ShowsState {
+pub(in crate::play) struct StageState {
     pub(in crate::play) app: App,
     pub(in crate::play) stage: Arc<ShowDirector>,
 }
 
-impl FromRef<ShowsState> for App {
-    fn from_ref(state: &ShowsState) -> Self {
+impl FromRef<StageState> for App {
+    fn from_ref(state: &StageState) -> Self {
         state.app.clone()
     }
 }
 
 /// The page, and what it asks for.
-pub(in crate::play) fn routes(state: ShowsState, site: &Arc<Site>) -> Router {
+pub(in crate::play) fn routes(state: StageState, site: &Arc<Site>) -> Router {
     let places = Router::new().route("/api/stage/place", get(place::find));
     let page = html::routes(site, state.stage.size());
     Router::new()
@@ -74,7 +74,7 @@ struct StartedBody {
 
 /// Begins a show, or finds the one that is under way.
 async fn create(
-    State(ShowsState { stage, .. }): State<ShowsState>,
+    State(StageState { stage, .. }): State<StageState>,
     peer: Option<Extension<Peer>>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<ShowBody>,
@@ -113,7 +113,7 @@ fn is_from_here(headers: &HeaderMap) -> bool {
 
 /// What happens on the stage, as it happens: server-sent events.
 async fn events(
-    State(ShowsState { app, stage }): State<ShowsState>,
+    State(StageState { app, stage }): State<StageState>,
     client: ClientAddress,
 ) -> Result<Response, ApiError> {
     let full = || ApiError::unavailable().retry_after(RETRY_WHEN_FULL);

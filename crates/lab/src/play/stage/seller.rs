@@ -150,9 +150,10 @@ impl ShowSeller {
     async fn buyers(&self, count: u32) -> anyhow::Result<Vec<(UserId, String)>> {
         // In a task of its own: a show that is broken off must not break off a transaction.
         let app = self.app.clone();
-        let making = tokio::spawn(async move {
-            tokens::mint(&app.database, &app.tokens, None, count).await
-        });
+        let making =
+            tokio::spawn(
+                async move { tokens::mint(&app.database, &app.tokens, None, count).await },
+            );
         let made = making.await.map_err(anyhow::Error::from).and_then(|made| made);
         made.context("the crowd's users could not be made")
     }
