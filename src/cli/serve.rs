@@ -157,15 +157,13 @@ impl Payments {
 }
 
 /// A server that listens and answers nobody yet.
-#[allow(missing_debug_implementations)] // the secret must not be printed
+#[allow(missing_debug_implementations)] // what stops it has none
 #[allow(missing_docs)] // the names and types say it
 pub struct ReadyServer {
     pub app: App,
     /// Where it listens.
     pub address: SocketAddr,
     pub limits: ServerLimits,
-    /// Signs its tokens.
-    pub secret: String,
     drain_delay: Duration,
     listener: TcpListener,
     stores: Stores,
@@ -212,7 +210,7 @@ impl ReadyServer {
         parts.event_streams.all = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
         let app = App::new(parts);
         let drain_delay = args.drain_delay;
-        Ok(Self { app, address, limits, secret, drain_delay, listener, stores, http, stop })
+        Ok(Self { app, address, limits, drain_delay, listener, stores, http, stop })
     }
 
     /// Serves `routes` until the program is asked to stop, and stops in good order. `stopping` is called before the
