@@ -39,7 +39,7 @@ demo: release ## a whole flash sale against real servers, audited; ends with a v
 	$(SECKILL) demo $(ARGS)
 
 .PHONY: play
-play: release-all ## everything for people who look and learn: the shop, the board with crowds, the ladder
+play: release-all ## everything for people who look and learn: the show, the shop, the board, the ladder
 	$(SECKILL) play --open $(ARGS)
 
 .PHONY: serve
@@ -54,21 +54,12 @@ lab: setup-lab release-all ## every design of the ladder: what it keeps, and whe
 .PHONY: explore
 explore: setup-lab release-all ## every interleaving of every design's steps, held against its claims; many minutes
 	@mkdir -p $(TARGET_DIR)/lab
-	$(SECKILL) lab explore --all --html $(TARGET_DIR)/lab/explore.html --json $(TARGET_DIR)/lab/explore.json $(ARGS)
+	$(SECKILL) lab explore --all --json $(TARGET_DIR)/lab/explore.json $(ARGS)
 
 .PHONY: book
-book: setup-book release-all ## docs/ as a static site, with recorded schedules that one replays; minutes
-	CARGO_TARGET_DIR=$(TARGET_DIR) SECKILL=$(SECKILL) scripts/book.sh $(TARGET_DIR)/book/site $(ARGS)
-
-.PHONY: book-check
-book-check: setup-book ## the same with the schedules of two rungs, by the program of the tests
-	$(CARGO) build --locked -p seckill -p seckill-lab -p private-stores --bins
-	CARGO_TARGET_DIR=$(TARGET_DIR) SECKILL=$(TARGET_DIR)/debug/seckill \
-		scripts/book.sh $(TARGET_DIR)/book/site r01_naive r05a_check_then_insert
-
-.PHONY: setup-book
-setup-book:
-	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh book lab
+book: ## docs/ as a static site
+	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh book
+	CARGO_TARGET_DIR=$(TARGET_DIR) scripts/book.sh $(TARGET_DIR)/book/site
 
 # Most of a test's time is waiting for servers, so three tests a core keep the cores busy.
 export RUST_TEST_THREADS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))

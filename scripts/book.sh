@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # docs/ as a static site, which opens without a server: `make book`.
 #
-#   scripts/book.sh DIRECTORY [RUNG...]
+#   scripts/book.sh DIRECTORY
 #
-# Renders every page of docs/ with mdBook into DIRECTORY/html. The schedules of the rungs (all where none is
-# named) are explored first, on private servers, by the program that SECKILL names; each rung's page links to
-# a page on which one replays them. DIRECTORY must be new, empty, or one that this script has made.
+# Renders every page of docs/ with mdBook into DIRECTORY/html, and looks for links that lead nowhere. DIRECTORY
+# must be new, empty, or one that this script has made.
 set -euo pipefail
 
 die() {
@@ -13,21 +12,14 @@ die() {
     exit 2
 }
 
-[ $# -gt 0 ] || die 'usage: scripts/book.sh DIRECTORY [RUNG...]'
+[ $# -eq 1 ] || die 'usage: scripts/book.sh DIRECTORY'
 book=$(realpath --canonicalize-missing "$1")
-shift
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-seckill=${SECKILL:-target/release/seckill}
-[ -x "$seckill" ] || die "there is no program $seckill: build it, or name one by SECKILL."
 tools=${CARGO_TARGET_DIR:-target}/book
 [ -x "$tools/mdbook/bin/mdbook" ] || die 'mdBook is missing: scripts/setup.sh book brings it.'
 # What is in it is deleted.
 [ ! -e "$book" ] || [ -e "$book/book.toml" ] || [ -z "$(ls -A "$book")" ] || die "$book has something else in it."
 mkdir -p "$book"
-# With more preemptions the later rungs have thousands of schedules, which nobody reads.
-bound=${BOUND:-1}
-max_schedules=800
-
 rm -rf "$book/src" "$book/html"
 mkdir -p "$book/src"
 cp -r docs/*.md docs/images docs/ladder "$book/src"
@@ -86,42 +78,13 @@ find "$book/src" -name '*.md' | while read -r page; do
     done || true
 done
 
-# --- The schedules ---------------------------------------------------------------------------
-
-mkdir -p "$book/src/replays"
-# shellcheck disable=SC2046 # a list of words
-[ $# -gt 0 ] || set -- $(rungs)
-for rung in "$@"; do
-    [ -e "$book/src/ladder/$rung.md" ] || die "there is no page of $rung: name rungs in full, r01_naive."
-    page=$book/src/replays/$rung.html
-    echo "exploring $rung" >&2
-    "$seckill" lab explore "$rung" --bound "$bound" --max-schedules "$max_schedules" --html "$page" \
-        >"$book/explore.log" 2>&1 || {
-        cat "$book/explore.log" >&2
-        die "$rung came out otherwise than it claims."
-    }
-    # What this machine lacks is no reason to have no book.
-    grep -q 'class="replay"' "$page" || {
-        grep 'skipped' "$book/explore.log" >&2 || true
-        rm -f "$page"
-        continue
-    }
-    for language in .md .zh-CN.md; do
-        text='Replay the recorded schedules of this rung, step by step'
-        [ "$language" = .md ] || text='逐步回放这一级录下的所有调度'
-        [ ! -e "$book/src/ladder/$rung$language" ] ||
-            printf '\n[%s](../replays/%s.html)\n' "$text" "$rung" >>"$book/src/ladder/$rung$language"
-    done
-done
-rm -f "$book/explore.log"
-
 "$tools/mdbook/bin/mdbook" build --dest-dir "$book/html" "$book"
 
 # --- No link leads nowhere -------------------------------------------------------------------
 
 dead=$(
     cd "$book/html"
-    find . -name '*.html' ! -path './replays/*' ! -name 404.html -print0 |
+    find . -name '*.html' ! -name 404.html -print0 |
         xargs -0 grep -oE '(href|src)="[^"#]+' |
         sed -E 's/^([^:]*\/)([^/:]*):(href|src)="/\1 \2 /' | grep -vE ' (https?|mailto|data):' | sort -u |
         while read -r directory page link; do

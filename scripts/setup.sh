@@ -17,7 +17,7 @@
 #   scripts/setup.sh course-java  a JDK and Maven
 #   scripts/setup.sh pooler     PgBouncer, and the openssl by which tests make certificates
 #   scripts/setup.sh faketime   libfaketime, by which the clock of one process jumps
-#   scripts/setup.sh book       runtime + mdBook, built by cargo, and Mermaid from npm
+#   scripts/setup.sh book       build + mdBook, built by cargo, and Mermaid from npm
 #   scripts/setup.sh scale      runtime + Citus, from the package file that CITUS_PACKAGE names
 #
 #   scripts/setup.sh citus-package  prints where that file is, and installs nothing
@@ -154,7 +154,7 @@ look_for() {
         need faketime have_faketime
         ;;
     book)
-        look_for runtime
+        look_for build
         need mdbook have_mdbook
         need mermaid have_mermaid
         have_mermaid || need npm have npm

@@ -9,6 +9,7 @@ use sqlx::{Connection, Executor, PgConnection};
 
 use testkit::processes::{Node, seckill};
 use testkit::shop::api_client::Api;
+use testkit::shop::private_server::DEMO_ADMIN_PHONE;
 use testkit::shop::world::{ADMIN_PHONE, World, user};
 use testkit::wait::eventually;
 
@@ -158,7 +159,7 @@ async fn the_load_tells_of_a_rush_that_is_over() {
     assert_eq!(again.queue_depth_peak, load.queue_depth_peak);
 }
 
-/// What belongs to `seckill play` alone: crowds, an administrator whom nobody configured, login codes in
+/// What belongs to `seckill play` alone: shows, an administrator whom nobody configured, login codes in
 /// answers, the ladder.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_sells_has_no_demonstration_in_it() {
@@ -173,8 +174,7 @@ async fn a_server_that_sells_has_no_demonstration_in_it() {
     stranger.execute(world.database.pool()).await.unwrap();
     let demo = world.token(101);
     let api = Api::at(world, server.address);
-    for (method, path) in [("POST", "/api/crowds"), ("GET", "/api/crowds/current"), ("GET", "/lab")]
-    {
+    for (method, path) in [("POST", "/api/stage/shows"), ("GET", "/watch"), ("GET", "/lab")] {
         let answer = api.send(api.request(method, path).bearer_auth(&token)).await;
         answer.problem(404, "not_found");
     }
@@ -185,7 +185,7 @@ async fn a_server_that_sells_has_no_demonstration_in_it() {
     for page in ["/", "/board"] {
         let page = api.get(page).await;
         let text = &page.is(200).text;
-        let parts = ["\"/lab\"", "id=\"demo\"", "crowd-card", "board_play.js"];
+        let parts = ["\"/lab\"", "\"/watch\"", "id=\"demo\"", DEMO_ADMIN_PHONE];
         assert!(!parts.iter().any(|part| text.contains(part)), "{text}");
     }
 }

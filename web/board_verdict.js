@@ -3,7 +3,6 @@
 import { element, texts } from "./page.js";
 
 const IN_THE_DATABASE = ["no_oversell", "one_per_user", "no_undersell", "orphans", "sale_window"];
-const TO_THE_CROWD = ["lost", "untold", "undersold", "unexpected"];
 
 // The names of the promises that an audit found broken.
 function broken(audit) {
@@ -45,9 +44,4 @@ function rowsOf(audit) {
 
 export function ofAudit(audit) {
   return table(sentence(audit.holds), audit.holds, rowsOf(audit));
-}
-
-export function ofCrowd(verdict) {
-  const told = TO_THE_CROWD.map((name) => [name, verdict[name] === 0, String(verdict[name])]);
-  return table(sentence(verdict.holds), verdict.holds, [...rowsOf(verdict.audit), ...told]);
 }

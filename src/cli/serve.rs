@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use axum::Router;
 use clap::Args;
 use rand::RngExt;
 use tokio::net::TcpListener;
@@ -25,11 +26,11 @@ use crate::http::server::ServerLimits;
 use crate::http::sms::{LogSms, SmsGateway, WebhookSms};
 use crate::http::tokens::Tokens;
 use crate::http::webhook::SigningKey;
-use crate::http::{Additions, App, AppParts, limited, router_with, server};
+use crate::http::{self, App, AppParts, server};
 use crate::model::{SharedClock, SystemClock};
 use crate::orders::{Orders, PaymentGateway};
-use crate::pages::sandbox::{self, SandboxGateway};
-use crate::pages::{self, Site, SiteAdditions};
+use crate::pages::sandbox::SandboxGateway;
+use crate::pages::{self, Site};
 use crate::purchase::{Purchases, PurchasesOptions};
 use crate::store::{self, Database, DatabaseDurability, Keys, MAX_INSTANCE, NodeName};
 use crate::telemetry;
@@ -82,7 +83,6 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let sms = sms_gateway(&settings)?;
     let is_private = args.stores.database_url.is_none();
     let payments = Payments::with(&args.payments.settings(is_private)?, is_private)?;
-    let has_sandbox = matches!(payments, Payments::Sandbox);
     let options = ServerOptions {
         server: args.server,
         secret: args.secret,
@@ -93,9 +93,9 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         payments,
     };
     let ready = ReadyServer::prepare(options).await?;
-    let site = SiteAdditions { has_sandbox, ..SiteAdditions::default() };
-    let routes = pages::routes(Arc::new(Site::with(site)));
-    ready.run(Additions { routes, ..Additions::default() }, || ()).await
+    let app = ready.app.clone();
+    let routes = http::api(app.clone()).merge(pages::routes(&app, &Arc::new(Site::default())));
+    ready.run(http::served(app, routes), || ()).await
 }
 
 /// What a server is made of.
@@ -157,15 +157,13 @@ impl Payments {
 }
 
 /// A server that listens and answers nobody yet.
-#[allow(missing_debug_implementations)] // the secret must not be printed
+#[allow(missing_debug_implementations)] // what stops it has none
 #[allow(missing_docs)] // the names and types say it
 pub struct ReadyServer {
     pub app: App,
     /// Where it listens.
     pub address: SocketAddr,
     pub limits: ServerLimits,
-    /// Signs its tokens.
-    pub secret: String,
     drain_delay: Duration,
     listener: TcpListener,
     stores: Stores,
@@ -212,14 +210,14 @@ impl ReadyServer {
         parts.event_streams.all = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
         let app = App::new(parts);
         let drain_delay = args.drain_delay;
-        Ok(Self { app, address, limits, secret, drain_delay, listener, stores, http, stop })
+        Ok(Self { app, address, limits, drain_delay, listener, stores, http, stop })
     }
 
-    /// Serves the API and what is `added` until the program is asked to stop, and stops in good order.
-    /// `stopping` is called before the requests that were begun are finished.
+    /// Serves `routes` until the program is asked to stop, and stops in good order. `stopping` is called before the
+    /// requests that were begun are finished.
     pub async fn run(
         self,
-        added: Additions,
+        routes: Router,
         stopping: impl FnOnce() + Send + 'static,
     ) -> anyhow::Result<()> {
         let Self { app, address, limits, drain_delay, listener, stores, http, stop, .. } = self;
@@ -229,11 +227,6 @@ impl ReadyServer {
             "open http://{address}/ in a browser; the board is at /board, the API at /docs; Ctrl-C stops"
         );
         let stop = drained(stop, drain_delay, app.clone(), stopping);
-        let mut added = added;
-        if app.has_sandbox {
-            added.routes = added.routes.merge(limited(app.clone(), sandbox::api(app.clone())));
-        }
-        let routes = router_with(app.clone(), added);
         let workers = app.orders.start_workers();
         let serving = server::serve(listener, routes, limits, stop);
         http.spawn(serving).await.context("the server failed on a defect")?;

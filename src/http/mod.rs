@@ -39,6 +39,6 @@ pub mod webhook;
 
 pub use language::Language;
 pub use problem::ApiError;
-pub use router::{Additions, limited, limited_login_codes, limited_logins};
-pub use router::{router, router_with, with_common_layers};
+pub use router::{api, router, served, with_common_layers};
+pub use router::{limited, limited_login_codes, limited_logins};
 pub use state::{App, AppParts};

@@ -187,13 +187,11 @@ impl Modify for Headers {
     }
 }
 
-/// `/api/openapi.json`, with what is `added` to the server's own routes.
-pub(super) fn routes(added: Option<utoipa::openapi::OpenApi>) -> Router {
-    let mut document = ApiDoc::openapi();
-    if let Some(added) = added {
-        document.merge(added);
-    }
-    let Ok(document) = document.to_json() else { unreachable!("a description is always JSON") };
+/// `/api/openapi.json`.
+pub(super) fn routes() -> Router {
+    let Ok(document) = ApiDoc::openapi().to_json() else {
+        unreachable!("a description is always JSON")
+    };
     let document = Bytes::from(document);
     let headers =
         [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "max-age=60")];

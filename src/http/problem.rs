@@ -25,7 +25,7 @@ use crate::store::StoreError;
 #[derive(Debug, Clone)]
 pub struct ApiError {
     /// What kind of problem it is.
-    pub code: Code,
+    pub kind: &'static ProblemKind,
     status: StatusCode,
     /// A sentence about this occurrence.
     pub detail: Option<String>,
@@ -35,11 +35,12 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// A problem with no more to say than its code.
-    pub fn new(code: Code) -> Self {
+    /// A problem with no more to say than its kind.
+    pub fn new(kind: impl Into<&'static ProblemKind>) -> Self {
+        let kind = kind.into();
         Self {
-            code,
-            status: code.status(),
+            kind,
+            status: kind.status,
             detail: None,
             retry_after: None,
             members: Map::new(),
@@ -104,10 +105,10 @@ impl ApiError {
 
     fn to_json(&self, language: Language, request_id: &str) -> Vec<u8> {
         let document = ProblemDocument {
-            r#type: format!("urn:seckill:problem:{}", self.code.as_str()),
-            title: self.code.title(language),
+            r#type: format!("urn:seckill:problem:{}", self.kind.code),
+            title: self.kind.title(language),
             status: self.status.as_u16(),
-            code: self.code.as_str(),
+            code: self.kind.code,
             request_id,
             detail: self.detail.as_deref(),
             members: &self.members,
@@ -186,7 +187,7 @@ impl IntoResponse for ApiError {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             headers.insert(header::RETRY_AFTER, seconds.max(1).into());
         }
-        if self.code == Code::Unauthenticated {
+        if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response.extensions_mut().insert(Arc::new(self));
@@ -206,7 +207,7 @@ pub(super) fn write(
     };
     let request_id = request_id.to_str().unwrap_or_default();
     if let Some(cause) = &error.cause {
-        cause.log(error.code.as_str(), request_id);
+        cause.log(error.kind.code, request_id);
     }
     *response.body_mut() = error.to_json(language, request_id).into();
     let headers = response.headers_mut();
@@ -233,7 +234,7 @@ mod tests {
         for error in errors {
             let answer = error.failure().answer();
             let told = ApiError::from(error);
-            assert_eq!((told.status.as_u16(), told.code.as_str()), (answer.status, answer.code));
+            assert_eq!((told.status.as_u16(), told.kind.code), (answer.status, answer.code));
             assert_eq!(told.detail.as_deref(), answer.detail);
             assert_eq!(told.retry_after, answer.retry_after);
         }

@@ -29,28 +29,13 @@ use crate::telemetry;
 /// How long a browser may remember what a page of another origin may do.
 const PREFLIGHT_FOR: Duration = Duration::from_secs(3600);
 
-/// What stands beside the API.
-#[derive(Default)]
-#[allow(missing_debug_implementations)] // a description has none
-pub struct Additions {
-    /// Pages, and whatever else another program adds. What concerns every request concerns theirs, too.
-    pub routes: Router,
-    /// The description of the routes that are no pages.
-    pub api: Option<utoipa::openapi::OpenApi>,
-    /// A layer around all routes, the server's and the added ones.
-    pub around: Option<Box<dyn FnOnce(Router) -> Router + Send>>,
-    /// A layer around everything: it sees requests first, and answers as they are sent. For clients that speak
-    /// another dialect of HTTP.
-    pub translation: Option<Box<dyn FnOnce(Router) -> Router + Send>>,
-}
-
-/// The API.
+/// The API, as it is served.
 pub fn router(app: App) -> Router {
-    router_with(app, Additions::default())
+    served(app.clone(), api(app))
 }
 
-/// The API, and what is added to it.
-pub fn router_with(app: App, added: Additions) -> Router {
+/// Every route of the API.
+pub fn api(app: App) -> Router {
     // These routes ask the database at each request; the other ones answer from memory, or sell.
     let limited = Router::new()
         .route("/api/sessions", delete(sessions::end_all))
@@ -75,7 +60,7 @@ pub fn router_with(app: App, added: Additions) -> Router {
     let paying = Router::new()
         .route("/api/orders/{id}/payments", post(payments::create))
         .route_layer(from_fn_with_state(permits, limit));
-    let api = Router::new()
+    Router::new()
         .route("/api/vouchers", get(vouchers::list))
         .route("/api/vouchers/{id}", get(vouchers::find))
         .route("/api/vouchers/{id}/events", get(events::of_voucher))
@@ -92,17 +77,19 @@ pub fn router_with(app: App, added: Additions) -> Router {
         // `RUST_LOG=seckill::request=debug,tower_http=debug` shows each request. Failures are logged where they
         // become a problem, with their cause, and not a second time here.
         .layer(TraceLayer::new_for_http().make_span_with(request_span).on_failure(()))
-        .with_state(app.clone())
-        .merge(openapi::routes(added.api))
+        .with_state(app)
+        .merge(openapi::routes())
         .merge(docs_page::routes())
-        .merge(added.routes)
+}
+
+/// Routes, those of the API among them, with what concerns every request.
+pub fn served(app: App, routes: Router) -> Router {
+    let routes = routes
         .fallback(|| async { ApiError::new(Code::NotFound) })
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
-    let api = if let Some(around) = added.around { around(api) } else { api };
     let origins = app.allowed_origins.clone();
-    let routes = with_common_layers(api).layer(from_fn_with_state(app, close_while_draining));
-    let routes = if origins.is_empty() { routes } else { routes.layer(cross_origin(origins)) };
-    if let Some(translation) = added.translation { translation(routes) } else { routes }
+    let routes = with_common_layers(routes).layer(from_fn_with_state(app, close_while_draining));
+    if origins.is_empty() { routes } else { routes.layer(cross_origin(origins)) }
 }
 
 /// The span of a request. It is off as long as no log and no trace wants it.

@@ -2,11 +2,10 @@
 //! reads once a second.
 
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::board_texts::Board;
 use super::page::HtmlPage;
-use super::site::{BoardAdditions, Site};
 use super::{board_orders, board_sale};
 use crate::http::Language;
 
@@ -14,17 +13,15 @@ use crate::http::Language;
 const MODULES: [&str; 5] =
     ["board.js", "board_create.js", "board_edit.js", "board_orders.js", "board_money.js"];
 
-/// The page of this site.
-pub(super) fn render(site: &Site, language: Language) -> String {
+/// The page.
+pub fn page(language: Language) -> HtmlPage<'static, impl Serialize> {
     let texts = Board::of(language);
-    let added = site.board;
     let main = html! {
         div.heading {
             h1 { (texts.title) }
             p #live.live role="status" {}
         }
-        @if let Some(added) = added { ((added.top)(language)) }
-        (login(texts, added))
+        (login(texts))
         div #board hidden {
             (board_sale::sale(texts))
             (lead(texts))
@@ -35,48 +32,32 @@ pub(super) fn render(site: &Site, language: Language) -> String {
             div.columns {
                 (refusals(texts))
                 (audit(texts))
-                @if let Some(added) = added { ((added.panel)(language)) }
                 (nodes(texts))
             }
         }
         (board_orders::question(texts))
     };
-    let modules: Vec<_> = MODULES.into_iter().chain(added.map(|added| added.module)).collect();
-    let page = HtmlPage {
+    HtmlPage {
         language,
         title: texts.title,
         path: "/board",
         styles: &["vendor/uplot.css", "board.css"],
         libraries: &["vendor/uplot.js"],
-        modules: &modules,
+        modules: &MODULES,
         needs_scripts: true,
-        texts: &all_texts(texts, language, added),
+        texts,
         main,
-    };
-    page.render(site)
-}
-
-/// The board's texts, and those of what is added to it.
-fn all_texts(texts: &Board, language: Language, added: Option<BoardAdditions>) -> Value {
-    let mut all = json!(texts);
-    if let (Value::Object(all), Some(added)) = (&mut all, added)
-        && let Value::Object(more) = (added.texts)(language)
-    {
-        all.extend(more);
     }
-    all
 }
 
-fn login(texts: &Board, added: Option<BoardAdditions>) -> Markup {
-    let demo_admin = added.and_then(|added| added.admin_phone);
+fn login(texts: &Board) -> Markup {
     html! {
         section #login.panel hidden aria-labelledby="login-title" {
             h2 #login-title { (texts.login_title) }
-            p { (if demo_admin.is_some() { texts.login_demo } else { texts.login_about }) }
+            p { (texts.login_about) }
             form #login-form novalidate {
                 (field("phone", texts.phone, html! {
                     input #phone name="phone" type="tel" autocomplete="tel" required
-                        value=[demo_admin]
                         aria-describedby="phone-error";
                 }))
                 button.quiet #send-code type="button" { (texts.send_code) }
@@ -92,7 +73,7 @@ fn login(texts: &Board, added: Option<BoardAdditions>) -> Markup {
 }
 
 /// A label, its field, and room for what is wrong with it.
-pub fn field(id: &str, label: &str, input: Markup) -> Markup {
+pub(super) fn field(id: &str, label: &str, input: Markup) -> Markup {
     html! {
         div.field {
             label for=(id) { (label) }

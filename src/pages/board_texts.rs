@@ -14,7 +14,6 @@ texts! {
             "这个地址背后有多台服务器轮流应答，请直接打开其中一台的看板。";
         login_title: "Log in as an administrator", "管理员登录";
         login_about: "The board is for the phones that SECKILL_ADMIN_PHONES names.", "看板仅对 SECKILL_ADMIN_PHONES 中的手机号开放。";
-        login_demo: "This server is for demonstration: its administrator is filled in, and the code is shown here instead of being sent.", "这是演示服务器：管理员手机号已填好，验证码直接显示在此处，不会发送短信。";
         phone: "Phone", "手机号";
         send_code: "Send a code", "获取验证码";
         code: "Code", "验证码";
@@ -68,7 +67,7 @@ texts! {
         sold_out: "sold out", "已售罄";
         ended: "over since {time}", "已于 {time} 结束";
         figures: "Now", "当前";
-        figures_note: "The stock and the verdict are the sale's; the other figures are this server's, over all its sales. Peaks are the highest since the sale is watched here, in flight and queue depth those of the last 15 seconds. p50 and p99 are the server's: from a request's head to its answer, of the purchases of the last ten seconds; a crowd counts from when a request was due, at the client.", "库存与结论属于所选活动；其余数据为当前服务器全部活动的合计。峰值为在此观看该活动以来的最大值，处理中与排队为最近 15 秒的峰值。p50 与 p99 由服务器计时：从请求头到响应，统计最近十秒的购买请求；模拟人群则在客户端计时，从请求应发出的时刻算起。";
+        figures_note: "The stock and the verdict are the sale's; the other figures are this server's, over all its sales. Peaks are the highest since the sale is watched here, in flight and queue depth those of the last 15 seconds. p50 and p99 are the server's: from a request's head to its answer, of the purchases of the last ten seconds.", "库存与结论属于所选活动；其余数据为当前服务器全部活动的合计。峰值为在此观看该活动以来的最大值，处理中与排队为最近 15 秒的峰值。p50 与 p99 由服务器计时：从请求头到响应，统计最近十秒的购买请求。";
         orders_note: "Counted by this server, over all its sales, in the last second.", "由当前服务器统计，全部活动合计，最近一秒。";
         latency_note: "Measured by the server, from a request's head to its answer: purchases of the last ten seconds, refusals among them.", "由服务器计时，从请求头到响应：最近十秒的购买请求，含被拒绝的。";
         in_flight_note: "The most purchases that were under way at once in the last 15 seconds, and how many may be.", "最近 15 秒内同时处理的购买请求的最大值，以及上限。";
@@ -123,8 +122,6 @@ texts! {
         code_voucher_not_found: "no such voucher", "优惠券不存在";
         code_unavailable: "unavailable", "暂不可用";
         code_internal_error: "internal error", "内部错误";
-        code_no_answer: "no answer", "无响应";
-        code_not_sent: "not sent", "未发出";
         audit_title: "Audit", "审计";
         audit_about: "Counts the orders of the sale in the database, independently of the code that sells.", "在数据库中清点该活动的订单，与销售代码相互独立。";
         audit_button: "Audit now", "立即审计";
@@ -138,7 +135,6 @@ texts! {
         promise_sale_window: "Every order within the time of the sale", "所有订单都在活动时间内";
         kept: "holds", "成立";
         audit_figures: "{time}: {orders} orders of {users} users, {stock} left of {initial}.", "{time}：{users} 名用户共 {orders} 单，初始 {initial}，剩余 {stock}。";
-        number_wrong: "This is a whole number from {least} to {most}.", "请输入 {least} 至 {most} 的整数。";
         nodes_title: "Nodes known to the database", "数据库已知的节点";
         address: "Address", "地址";
         instance: "Instance", "实例";

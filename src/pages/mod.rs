@@ -4,7 +4,7 @@
 //! A page is a file of this module with its texts, its script in `web/`, and a route below.
 
 mod assets;
-mod board;
+pub mod board;
 mod board_orders;
 mod board_sale;
 mod board_texts;
@@ -12,7 +12,7 @@ mod missing_page;
 pub mod page;
 pub mod sandbox;
 mod site;
-mod storefront;
+pub mod storefront;
 mod texts;
 
 use std::sync::Arc;
@@ -21,30 +21,27 @@ use axum::Router;
 use axum::routing::get;
 
 pub use assets::{Asset, SCRIPT, STYLE};
-pub use board::field;
 pub use missing_page::MissingPage;
-pub use site::{BoardAdditions, NavigationEntry, Site, SiteAdditions};
+pub use site::{NavigationEntry, Site};
 
 use self::page::PageFiles;
-use crate::http::Language;
+use crate::http::App;
 
-/// The routes of all pages, and of what they load.
-pub fn routes(site: Arc<Site>) -> Router {
-    let page = |render: fn(&Site, Language) -> String| {
-        PageFiles::new(|language| render(&site, language)).route()
-    };
-    let sandbox = if site.has_sandbox {
-        Router::new().route("/sandbox/payments/{id}", page(sandbox::render))
-    } else {
-        Router::new()
-    };
+/// The shop, the board, and what stands beside every page.
+pub fn routes(app: &App, site: &Arc<Site>) -> Router {
+    let shop = PageFiles::new(|language| storefront::page(language).render(site));
+    let board = PageFiles::new(|language| board::page(language).render(site));
+    Router::new().route("/", shop.route()).route("/board", board.route()).merge(beside(app, site))
+}
+
+/// What every page loads, the sandbox where buyers pay in one, and the page that is not there.
+pub fn beside(app: &App, site: &Arc<Site>) -> Router {
+    let sandbox = if app.has_sandbox { sandbox::routes(app, site) } else { Router::new() };
     Router::new()
-        .route(site.shop, page(storefront::render))
-        .route("/board", page(board::render))
         .route("/assets/{version}/{*name}", get(assets::file))
         // Browsers ask for it where a page names no icon: an answer of the API that is looked at, say.
         .route("/favicon.ico", get(assets::icon))
-        .route("/{*path}", missing_page::route(&site))
+        .route("/{*path}", missing_page::route(site))
+        .with_state(Arc::clone(site))
         .merge(sandbox)
-        .with_state(site)
 }

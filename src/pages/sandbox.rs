@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use super::page::HtmlPage;
+use super::page::{HtmlPage, PageFiles};
 use super::site::Site;
 use crate::http::body::JsonBody;
 use crate::http::payments::{NotificationBody, NotifiedStatus, accept};
 use crate::http::problem::Code;
-use crate::http::{ApiError, App, Language};
+use crate::http::{ApiError, App, Language, limited};
 use crate::model::{Clock, OrderStatus};
 use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::orders;
@@ -76,7 +76,7 @@ texts! {
 }
 
 /// The page of this site.
-pub(super) fn render(site: &Site, language: Language) -> String {
+fn render(site: &Site, language: Language) -> String {
     let texts = Sandbox::of(language);
     let page = HtmlPage {
         language,
@@ -157,9 +157,11 @@ impl PaymentGateway for SandboxGateway {
     }
 }
 
-/// The routes of the sandbox's page.
-pub fn api(app: App) -> Router {
-    Router::new().route("/api/sandbox/payments/{id}", get(find).post(press)).with_state(app)
+/// The page, and what it asks for.
+pub(super) fn routes(app: &App, site: &Site) -> Router {
+    let api = Router::new().route("/api/sandbox/payments/{id}", get(find).post(press));
+    let page = PageFiles::new(|language| render(site, language));
+    limited(app.clone(), api).route("/sandbox/payments/{id}", page.route()).with_state(app.clone())
 }
 
 /// A payment as the sandbox's page shows it.

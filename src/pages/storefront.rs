@@ -1,9 +1,9 @@
 //! `/`: the vouchers, and buying one.
 
 use maud::{Markup, html};
+use serde::Serialize;
 
 use super::page::HtmlPage;
-use super::site::Site;
 use crate::http::Language;
 use crate::texts;
 
@@ -123,22 +123,20 @@ texts! {
     }
 }
 
-/// The page of this site.
-pub(super) fn render(site: &Site, language: Language) -> String {
+/// The page.
+pub fn page(language: Language) -> HtmlPage<'static, impl Serialize> {
     let texts = Storefront::of(language);
-    let modules: Vec<_> = ["storefront.js"].iter().chain(&site.shop_modules).copied().collect();
-    let page = HtmlPage {
+    HtmlPage {
         language,
         title: texts.title,
-        path: site.shop,
+        path: "/",
         styles: &[],
         libraries: &[],
-        modules: &modules,
+        modules: &["storefront.js"],
         needs_scripts: true,
         texts,
         main: content(texts),
-    };
-    page.render(site)
+    }
 }
 
 fn content(texts: &Storefront) -> Markup {

@@ -16,7 +16,7 @@
 //! - The database alone: `isolation`, what its levels of isolation keep, on PostgreSQL and MariaDB.
 //! - A real crowd: `rush`, on a rung, and `serve`, the rungs over HTTP; both put vouchers on `sale`.
 //! - For people: `report`, what all of it came to, for a terminal, for a program and as a page; `course`, what
-//!   is said of rungs beside their files, and in Chinese; `cli`, `seckill lab`; `play`, `seckill play`: the shop with a crowd; `page`, `/lab` there.
+//!   is said of rungs beside their files, and in Chinese; `cli`, `seckill lab`; `play`, `seckill play`: a sale to watch, and the shop; `page`, `/lab` there.
 
 // A purchase under a lock on several servers is a future of many futures: proving it `Send`
 // takes the compiler deeper than its default of 128.

@@ -3,8 +3,10 @@
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
+use super::stage::stage;
 use testkit::shop::private_server::PrivateServer;
 use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
+use testkit::wait::eventually;
 
 /// A browser with the board open and the administrator of the demonstration logged in.
 async fn opened(server: &PrivateServer, language: &str, size: (u32, u32)) -> (Browser, String) {
@@ -54,9 +56,22 @@ fn width_of_the_rush(plot: &str, colour: &str) -> String {
 const SECONDS_OF_PURCHASES: &str = "(points => points.at(-1)[0] - points[0][0] + 1)(
     JSON.parse(sessionStorage.getItem('board-points')).filter(([, orders, refusals]) => orders + refusals > 0))";
 
+/// The voucher that a show has just put on sale.
+pub async fn sale_of_show(server: &PrivateServer) -> String {
+    let mut sale = None;
+    eventually("the show has a sale", async || {
+        let shown = stage(server).await;
+        sale = shown["halves"][0]["voucher_id"].as_str().map(str::to_owned);
+        sale.is_some()
+    })
+    .await;
+    sale.unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn the_figures_and_plots_follow_a_crowd_and_the_verdict_is_shown() {
-    let server = PrivateServer::start().await;
+async fn the_figures_and_plots_follow_a_rush_and_the_verdict_is_shown() {
+    let arguments = ["--listen", "127.0.0.1:0", "--stage-users", "1000"];
+    let server = PrivateServer::start_with(&arguments, &[]).await;
     let (browser, token) = opened(&server, "en", DESKTOP).await;
     // The token has left the address, and no server has seen it.
     assert_eq!(browser.value("location.hash").await, "");
@@ -70,7 +85,13 @@ async fn the_figures_and_plots_follow_a_crowd_and_the_verdict_is_shown() {
     browser.until_text("#figure-strategy", "group-commit").await;
     browser.until_text("#nodes", &server.node.address.to_string()).await;
     browser.until_text("#outcomes", "No attempt yet").await;
-    // Every figure that was seen to move: a rush is over in a moment.
+
+    // The rush of a show, whose sale is watched before it begins.
+    server.api.post("/api/stage/shows", &json!({ "crowd": "rush" })).await.is(202);
+    let sale =
+        format!("http://{}/board?voucher={}", server.node.address, sale_of_show(&server).await);
+    browser.open(&sale).await;
+    // Every figure that is seen to move: a rush is over in a moment.
     browser
         .value(
             "(window.seen = {}, ['orders', 'refused', 'p99', 'batch', 'in-flight'].forEach(id => {
@@ -82,15 +103,9 @@ async fn the_figures_and_plots_follow_a_crowd_and_the_verdict_is_shown() {
             }), true)",
         )
         .await;
-
-    browser.fill("#users", "1000").await;
-    browser.fill("#attempts", "3").await;
-    browser.click("#send-crowd").await;
-    browser.until_text("#crowd-verdict", "Every promise holds").await;
-    browser.until_text("#crowd-state", "300 orders in").await;
-    browser.until_text("#figure-left", "0 of 300").await;
+    browser.until_text("#figure-left", "0 of 100").await;
     browser.until_text("#sale-state", "sold out").await;
-    browser.until_text("#outcomes [data-code=ordered]", "300").await;
+    browser.until_text("#outcomes [data-code=ordered]", "100").await;
     browser.until("Object.keys(window.seen).length === 5").await;
     for (plot, colour) in [
         ("plot-orders", "--good"),
@@ -109,23 +124,21 @@ async fn the_figures_and_plots_follow_a_crowd_and_the_verdict_is_shown() {
     browser
         .until("/^peak [1-9][0-9,]*.s$/.test(document.querySelector('#peak-orders').innerText)")
         .await;
-    browser.until_text("#crowd-sale", &format!("100 for 80\u{2069} ({voucher})")).await;
 
     // It was audited when it was seen to sell out; and is when somebody asks for it.
     browser.until_text("#figure-verdict", "every promise holds").await;
     browser.click("#audit").await;
     browser.until_text("#audit-verdict", "Every promise holds").await;
-    browser.until_text("#audit-state", "300 orders of 300 users, 0 left of 300").await;
+    browser.until_text("#audit-state", "100 orders of 100 users, 0 left of 100").await;
     let rows = browser.value("document.querySelectorAll('#audit-verdict td.kept').length").await;
     assert_eq!(rows, 5);
 
-    // A reload keeps the sale, the points of the plots, the verdict and the session.
+    // A reload keeps the sale, the points of the plots and the session.
     let points = "JSON.parse(sessionStorage.getItem('board-points')).length";
     let before = browser.value(points).await.as_u64().unwrap();
     browser.reload().await;
-    browser.until_text("#figure-left", "0 of 300").await;
+    browser.until_text("#figure-left", "0 of 100").await;
     browser.until(&format!("{points} >= {before}")).await;
-    browser.until_text("#crowd-verdict", "Every promise holds").await;
     browser.close_quietly().await;
 }
 
@@ -263,63 +276,16 @@ async fn a_server_that_goes_away_and_comes_back_is_watched_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newcomer_logs_in_with_two_presses_and_a_crowd_is_sent_once() {
+async fn a_newcomer_logs_in_with_two_presses_and_finds_the_show() {
     let server = PrivateServer::start().await;
     let browser = Browser::new("en", PHONE).await;
     browser.open(&format!("http://{}/board", server.node.address)).await;
-    assert_eq!(browser.value("document.querySelector('.stage a').pathname").await, "/watch");
     browser.click("#send-code").await;
     browser.until("document.querySelector('#code').value.length === 6").await;
     browser.click("#login-form [type=submit]").await;
     browser.until_shown("#board").await;
-    let token = server.admin().await;
-    let one = server.voucher_called("Tea for one", &token, 20, 0).await;
-    let two = server.voucher_called("Tea for two", &token, 5, 3_600).await;
-    let choose = |id: &str| {
-        format!(
-            "(select => {{ select.value = '{id}'; select.dispatchEvent(new Event('change')); }})(
-                document.querySelector('#voucher'))"
-        )
-    };
-    let is_listed = |id: &str| format!("document.querySelector('#voucher [value=\"{id}\"]')");
-    browser.until(&is_listed(&one)).await;
-    browser.value(&choose(&one)).await;
-    browser.until_text("#figure-left", "20 of 20").await;
-    // No crowd was sent yet: that is no error. Pressed twice, one is.
-    let count = "(window.sent = 0, window.fetch = (real => (path, options) => {
-        if (options?.method === 'POST' && path === '/api/crowds') window.sent += 1;
-        return real(path, options);
-    })(window.fetch), true)";
-    browser.value(count).await;
-    let refusals = "performance.getEntriesByType('resource').filter(one => one.responseStatus >= 400 && one.responseStatus < 500).map(one => one.name)";
-    assert_eq!(browser.value(refusals).await, json!([]));
-    let press_twice = "(form => (form.requestSubmit(), form.requestSubmit(), true))(document.querySelector('#crowd-form'))";
-    browser.value(press_twice).await;
-    browser.until_text("#crowd-verdict", "Every promise holds").await;
-    assert_eq!(browser.value("window.sent").await, 1);
-    // Another sale is watched: the verdict says whose it is.
-    browser.until(&is_listed(&two)).await;
-    browser.value(&choose(&two)).await;
-    browser.until_text("#figure-left", "5 of 5").await;
-    browser.until_text("#crowd-sale", &format!("Tea for one\u{2069} ({one})")).await;
-    browser.until_text("#crowd-state", "20 orders in").await;
     assert_eq!(browser.value("document.documentElement.scrollWidth <= innerWidth").await, true);
+    browser.click("#show-note a").await;
+    browser.until("location.pathname === '/watch'").await;
     browser.close_quietly().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_of_a_crowd_ends_with_the_server_that_sent_it() {
-    let mut server = PrivateServer::start().await;
-    let (browser, token) = opened(&server, "en", DESKTOP).await;
-    // It waits for its sale to begin.
-    let voucher = server.voucher(&token, 5, 50).await;
-    browser.until(&format!("document.querySelector('#voucher').value === '{voucher}'")).await;
-    browser.fill("#users", "10").await;
-    browser.click("#send-crowd").await;
-    browser.until_text("#crowd-state", "the sale is awaited").await;
-    server.restart().await;
-    browser.until("document.querySelector('#crowd-state').textContent === ''").await;
-    browser.until("document.querySelector('#crowd-sale').textContent === ''").await;
-    browser.until("!document.querySelector('#send-crowd').disabled").await;
-    browser.until("document.querySelector('#stop-crowd').disabled").await;
 }

@@ -10,12 +10,11 @@ use serde_json::Value;
 
 use crate::lab_replays::lab;
 use testkit::program::Program;
-use testkit::shop::web_driver::{Browser, PHONE};
 use testkit::shop::world::World;
 
 #[tokio::test]
 async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 19] = [
+    let wrong: [(&[&str], &str); 18] = [
         (&["explore"], "required"),
         (&["explore", "r99"], "there is no \"r99\"; there is: r01_naive"),
         (&["explore", "r01", "--actors", "4"], "--actors"),
@@ -29,8 +28,7 @@ async fn arguments_that_make_no_sense_are_refused() {
         ),
         (&["explore", "r22", "--actors", "3"], "r22_stream_done_right is not explored: it has a"),
         (&["explore", "--all", "--actors", "3"], "cannot be used with"),
-        (&["explore", "r01", "--json", "-", "--html", "-"], "--json and --html both name -"),
-        (&["explore", "r01", "--html", "/"], "cannot write /"),
+        (&["explore", "r01", "--json", "/"], "cannot write /"),
         (&["replay", "r01", "--schedule", "A1 A3"], "A3 is out of place"),
         (&["replay", "r01", "--schedule", "A1 K:A"], "kill makes no sense on r01_naive"),
         (&["replay", "r01", "--schedule", "A1 W1"], "W is a consumer, and r01_naive has none"),
@@ -105,9 +103,8 @@ async fn a_registry_that_says_too_much_or_too_little_is_found_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_names_the_shortest_break_and_plays_it_again() {
     let program = Program::on(&World::new().await);
-    let (json, page) = (program.file("explore.json"), program.file("explore.html"));
-    let files = ["--json", json.to_str().unwrap(), "--html", page.to_str().unwrap()];
-    let ran = program.run(&[&["lab", "explore", "r05a"], &files[..]].concat()).await;
+    let json = program.file("explore.json");
+    let ran = program.run(&["lab", "explore", "r05a", "--json", json.to_str().unwrap()]).await;
     assert_eq!(ran.status, 0, "{ran:?}");
     // Two steps of each: six schedules, and where both have counted before either writes, twice.
     let sum = "r05a_check_then_insert from double_click, 1 process: 6 schedules, 4 break one_per_user, 0 unknown";
@@ -126,13 +123,8 @@ async fn the_command_names_the_shortest_break_and_plays_it_again() {
     let twice = &written["explorations"][1];
     assert_eq!((&twice["from"], &twice["schedules"]), (&"double_click".into(), &6.into()));
     assert_eq!(twice["breaking"]["one_per_user"], 4);
-    let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains(sum.split_once(": ").unwrap().1), "{page}");
-    assert_eq!(page.matches("<details").count(), 4, "{page}");
-    let shortest = page.find("<code>A1 B1 B2 A2</code>").unwrap();
-    let other = page.find("<code>B1 A1 A2 B2</code>").unwrap();
-    assert!(shortest < other, "the shortest comes first: {page}");
-    assert!(page.contains("one_per_user: user 1 holds 2 orders"), "{page}");
+    let shortest = &twice["shortest"][0];
+    assert_eq!(shortest["schedule"], "A1 B1 B2 A2");
 }
 
 /// The schedules of r13d are many, and wait for leases: these are the ones that matter.
@@ -213,39 +205,4 @@ async fn an_exploration_ends_at_its_limit_and_says_that_something_is_left() {
     assert!(sum.ends_with(" left out"), "{sum}");
     let wrong = objections(rung, &[exploration], true).join("\n");
     assert!(wrong.contains("schedules left out: not every break was looked for"), "{wrong}");
-}
-
-/// Nothing serves the page: what was played is on it.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_page_replays_every_schedule_without_a_server() {
-    let program = Program::on(&World::new().await);
-    let page = program.file("explore.html");
-    let explored = ["lab", "explore", "r05a", "--from", "double_click", "--html"];
-    program.says(&[&explored[..], &[page.to_str().unwrap()]].concat()).await;
-    let browser = Browser::new("en", PHONE).await;
-    browser.open(&format!("file://{}", page.display())).await;
-    browser.until_text(".replay-verdict", "6 schedules begin so.").await;
-    let step =
-        async |nth: u8| browser.click(&format!(".replay-next button:nth-child({nth})")).await;
-    step(1).await; // A counts
-    browser.until_text(".replay-schedule", "A1").await;
-    browser.until_text(".replay-verdict", "3 schedules begin so.").await;
-    step(2).await; // B counts, too
-    step(1).await;
-    step(1).await;
-    browser.until_text(".replay-schedule", "A1 B1 A2 B2").await;
-    browser.until_text(".replay-verdict.wrong", "one_per_user breaks: user 1 holds 2 orders").await;
-    browser.until_text(".replay tbody", "is told: ordered").await;
-    assert_eq!(browser.value("document.querySelectorAll('.replay-next button').length").await, 0);
-    // Another turn at the second step: A sells before B counts.
-    for _ in 0..3 {
-        browser.click(".replay-undo").await;
-    }
-    for _ in 0..3 {
-        step(1).await;
-    }
-    browser.until_text(".replay-verdict.right", "Every promise was kept.").await;
-    browser.click(".replay-again").await;
-    browser.until_text(".replay-verdict", "6 schedules begin so.").await;
-    browser.close().await;
 }

@@ -9,11 +9,10 @@ use testkit::shop::world::World;
 
 #[tokio::test]
 async fn what_makes_no_sense_for_the_lock_is_refused() {
-    let wrong: [(&[&str], &str); 6] = [
+    let wrong: [(&[&str], &str); 5] = [
         (&["lock", "r05a"], "`lock` is explored without another name"),
         (&["lock", "--nodes", "2"], "`lock` is explored without --nodes"),
         (&["lock", "--faults", "kill"], "`lock` is explored without --faults"),
-        (&["lock", "--html", "x.html"], "`lock` is explored without --html"),
         (
             &["lock", "--without", "luck"],
             "there is no \"luck\"; there is: owner_check, grant_record",

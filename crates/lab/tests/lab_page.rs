@@ -1,8 +1,8 @@
 //! The ladder in a real browser: sessions, settings, and the two languages.
 
 use crate::lab_player::{Played, options};
-use seckill_lab::page::PlayerOptions;
 use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
+use testkit::wait::eventually;
 
 pub async fn until_schedule(browser: &Browser, schedule: &str) {
     browser.until(&format!("document.querySelector('#schedule').value === '{schedule}'")).await;
@@ -150,7 +150,7 @@ async fn a_phone_shows_it_in_chinese_and_the_language_keeps_the_schedule() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_ended_is_played_anew_and_a_third_tab_waits_for_its_turn() {
+async fn who_lost_a_seat_is_told_and_goes_on_and_a_third_tab_is_told_that_all_are_taken() {
     let played = Played::new(options().await).await;
     let page = format!("http://{}/lab", played.api.address);
     let first = Browser::new("en", DESKTOP).await;
@@ -160,45 +160,27 @@ async fn a_session_that_ended_is_played_anew_and_a_third_tab_waits_for_its_turn(
     let at = format!("/api/lab/sessions/{}", session.as_str().unwrap());
     played.api.send(played.api.request("DELETE", &at)).await.is(204);
     first.click("[data-step=A]").await;
+    first.until_text("#message", "somebody else has its seat").await;
+    first.click("#message button").await;
     until_schedule(&first, "ABA").await;
 
-    // A second one plays beside it; a third and a fourth wait, and say where they stand.
+    // A second one plays beside it; a third finds no seat, until the first goes away.
     let second = Browser::new("en", DESKTOP).await;
     second.open(&format!("{page}?rung=r02")).await;
     until_schedule(&second, "–").await;
-    let third = Browser::new("en", DESKTOP).await;
+    let third = Browser::new("zh-CN", DESKTOP).await;
     third.open(&format!("{page}?rung=r02")).await;
-    third.until_text("#message", "You are number 1 in the queue").await;
-    let fourth = Browser::new("zh-CN", DESKTOP).await;
-    fourth.open(&format!("{page}?rung=r02")).await;
-    fourth.until_text("#message", "你排在第 2 位").await;
-    // One that waits goes away, and so does one that plays: everybody moves up without a click.
-    third.open("about:blank").await;
-    fourth.until_text("#message", "你排在第 1 位").await;
+    third.until_text("#message", "2 个位置都有人在玩：请稍后再试").await;
     first.open("about:blank").await;
-    until_schedule(&fourth, "–").await;
-    fourth.until("document.querySelector('#message').hidden").await;
-    // Back at the page, the first begins a session of its own: there is no place.
+    let has_left = async || played.api.get(&at).await.status == 404;
+    eventually("the first has left", has_left).await;
+    third.click("#message button").await;
+    until_schedule(&third, "–").await;
+    third.until("document.querySelector('#message').hidden").await;
+    // Back at the page, the first asks for a session of its own: there is no seat.
     first.open(&format!("{page}?rung=r02")).await;
-    first.until_text("#message", "You are number 1 in the queue").await;
-    for browser in [first, second, third, fourth] {
-        browser.close().await;
-    }
-    played.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_full_queue_is_said_in_the_language_of_the_page() {
-    let full = PlayerOptions { seats: 1, waiting: 0, ..options().await };
-    let played = Played::new(full).await;
-    let page = format!("http://{}/lab?rung=r02", played.api.address);
-    let plays = Browser::new("en", DESKTOP).await;
-    plays.open(&page).await;
-    until_schedule(&plays, "–").await;
-    let refused = Browser::new("zh-CN", DESKTOP).await;
-    refused.open(&page).await;
-    refused.until_text("#message", "1 人在玩，0 人在排队：现在不能再排了").await;
-    for browser in [plays, refused] {
+    first.until_text("#message", "2 seats are taken: try again in a moment").await;
+    for browser in [first, second, third] {
         browser.close().await;
     }
     played.close().await;

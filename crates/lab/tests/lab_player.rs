@@ -1,15 +1,14 @@
-//! Sessions over HTTP: who plays, who has to wait, and what is left afterwards.
+//! Sessions over HTTP: who plays, who is told that all seats are taken, and what is left afterwards.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use seckill::pages::Site;
 use seckill_lab::page::{self, Player, PlayerOptions, PlayerThread};
 use serde_json::{Value, json};
 
 use testkit::processes::{Node, descendants_of, is_alive, living_in, place, seckill, send};
-use testkit::shop::api_client::Api;
+use testkit::shop::api_client::{Answer, Api};
 use testkit::shop::world::World;
 use testkit::wait::eventually;
 
@@ -22,8 +21,6 @@ pub async fn options() -> PlayerOptions {
         database_url: Some(postgres),
         redis_url: Some(redis),
         seats: 2,
-        waiting: 2,
-        waits_for: Duration::from_secs(600),
         free_after: Duration::from_secs(600),
         ends_after: Duration::from_secs(600),
     }
@@ -41,7 +38,7 @@ impl Played {
         let _ = tracing_subscriber::fmt().with_env_filter("seckill_lab=warn").try_init();
         let world = World::new().await;
         let (player, thread) = Player::start(options).unwrap();
-        let site = Arc::new(Site::with(seckill_lab::play::site_additions(None)));
+        let site = Arc::new(seckill_lab::play::site());
         let routes = page::routes(player, &site);
         let address = world.serve_site(site, routes, world.options(), Vec::new()).await;
         Self { api: Api::at(world, address), thread }
@@ -160,14 +157,16 @@ impl<'a> Person<'a> {
         Self { played, session: uuid::Uuid::new_v4().to_string() }
     }
 
-    /// Asks to play: the place in the queue, or `None` where the session is played.
-    async fn asks(&self) -> Option<u64> {
+    /// Asks to play.
+    async fn asks(&self) -> Answer {
         let body = json!({ "rung": "r02", "schedule": "A", "session": self.session });
-        let answer = self.played.api.post(SESSIONS, &body).await;
-        match answer.status {
-            201 => None,
-            _ => answer.is(202).body["place"].as_u64(),
-        }
+        self.played.api.post(SESSIONS, &body).await
+    }
+
+    /// Takes a step.
+    async fn steps(&self) -> Answer {
+        let step = format!("{SESSIONS}/{}/steps", self.session);
+        self.played.api.post(&step, &json!({ "actor": "A" })).await
     }
 
     async fn leaves(&self) -> u16 {
@@ -181,36 +180,30 @@ impl<'a> Person<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_play_at_once_two_wait_for_their_turn_and_a_fifth_is_refused() {
+async fn two_play_at_once_and_a_third_is_told_that_all_seats_are_taken() {
     let played = Played::new(options().await).await;
-    let people: Vec<Person<'_>> = (0..5).map(|_| Person::of(&played)).collect();
-    assert_eq!([people[0].asks().await, people[1].asks().await], [None, None]);
-    // At the bound, and one beyond.
-    assert_eq!([people[2].asks().await, people[3].asks().await], [Some(1), Some(2)]);
-    let body = json!({ "rung": "r02", "session": people[4].session });
-    let refused = played.api.post(SESSIONS, &body).await;
+    let people: Vec<Person<'_>> = (0..3).map(|_| Person::of(&played)).collect();
+    // All but one, all, and one beyond.
+    people[0].asks().await.is(201);
+    people[1].asks().await.is(201);
+    let refused = people[2].asks().await;
     let problem = refused.problem(503, "unavailable");
-    assert_eq!(problem.body["detail"], "2 people play, and 2 wait: no more can wait now");
+    assert_eq!(problem.body["detail"], "all 2 seats are taken: try again in a moment");
     assert_eq!(refused.header("retry-after"), Some("5"));
-    let asks = played.api.request("POST", SESSIONS).json(&body);
+    let asks = played.api.request("POST", SESSIONS);
+    let asks = asks.json(&json!({ "rung": "r02", "session": people[2].session }));
     let refused = played.api.send(asks.header("accept-language", "zh-CN")).await;
     let problem = refused.problem(503, "unavailable");
-    assert_eq!(problem.body["detail"], "2 人在玩，2 人在排队：现在不能再排了");
-    // Who plays is not disturbed, and asking again loses no place.
-    let step = format!("{SESSIONS}/{}/steps", people[0].session);
-    played.api.post(&step, &json!({ "actor": "A" })).await.is(200);
-    assert_eq!(people[3].asks().await, Some(2));
-    // One leaves while it waits: the next moves up, and the fifth has room.
-    assert_eq!(people[2].leaves().await, 204);
-    assert_eq!(people[3].asks().await, Some(1));
-    assert_eq!(people[4].asks().await, Some(2));
-    // One who plays leaves: only the first in the queue comes in.
-    assert_eq!(people[1].leaves().await, 204);
+    assert_eq!(problem.body["detail"], "2 个位置都有人在玩：请稍后再试");
+    // Who plays is not disturbed, and may play something else.
+    people[0].steps().await.is(200);
+    people[1].asks().await.is(201);
+    // Who was refused has nothing; one who plays leaves, and there is a seat.
+    assert_eq!([people[2].leaves().await, people[1].leaves().await], [404, 204]);
     assert_eq!(people[1].looks().await, 404);
-    assert_eq!(people[4].asks().await, Some(2));
-    assert_eq!(people[3].asks().await, None);
-    assert_eq!(people[4].asks().await, Some(1));
-    assert_eq!([people[0].looks().await, people[3].looks().await], [200, 200]);
+    people[2].asks().await.is(201);
+    people[1].asks().await.problem(503, "unavailable");
+    assert_eq!([people[0].looks().await, people[2].looks().await], [200, 200]);
     played.close().await;
 }
 
@@ -238,27 +231,23 @@ async fn sessions_side_by_side_see_nothing_of_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_killed_without_leaving_makes_room_in_the_end() {
-    // A place in the queue is lost at once by whoever does not ask again.
-    let forgetful = PlayerOptions { waits_for: Duration::ZERO, ..options().await };
-    let played = Played::new(forgetful).await;
-    let people: Vec<Person<'_>> = (0..4).map(|_| Person::of(&played)).collect();
-    people[0].asks().await;
-    people[1].asks().await;
-    assert_eq!(people[2].asks().await, Some(1));
-    // The one before it is gone.
-    assert_eq!(people[3].asks().await, Some(1));
-    played.close().await;
-
-    // A session that nobody uses is taken over, the one that was idle longest, and only when all are taken.
+async fn the_seat_that_was_idle_longest_is_handed_over_and_its_holder_is_told() {
     let idle = PlayerOptions { free_after: Duration::ZERO, ..options().await };
     let played = Played::new(idle).await;
     let people: Vec<Person<'_>> = (0..3).map(|_| Person::of(&played)).collect();
-    assert_eq!([people[0].asks().await, people[1].asks().await], [None, None]);
+    people[0].asks().await.is(201);
+    people[1].asks().await.is(201);
+    // Only when all are taken.
     assert_eq!([people[0].looks().await, people[1].looks().await], [200, 200]);
-    assert_eq!(people[2].asks().await, None);
-    assert_eq!([people[0].looks().await, people[1].looks().await], [404, 200]);
-    assert_eq!(people[2].looks().await, 200);
+    people[2].asks().await.is(201);
+    let told = people[0].steps().await;
+    let detail =
+        "this session has ended, or was idle and somebody else has its seat: begin another one";
+    assert_eq!(told.problem(404, "not_found").body["detail"], detail);
+    assert_eq!([people[1].looks().await, people[2].looks().await], [200, 200]);
+    // It begins again, on the seat that is idle longest now.
+    people[0].asks().await.is(201);
+    assert_eq!([people[1].looks().await, people[2].looks().await], [404, 200]);
     played.close().await;
 }
 

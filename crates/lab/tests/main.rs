@@ -1,10 +1,10 @@
 //! The tests of the laboratory and of `seckill play`.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
-mod api_crowds;
 mod board;
 mod course;
 mod course_pages;
+mod demonstration;
 mod explored;
 mod hmdp;
 mod isolation_docs;

@@ -28,7 +28,7 @@ async fn page(server: &PrivateServer, path: &str, size: (u32, u32)) -> Browser {
 }
 
 /// The stage as it is, from the first event of a stream.
-async fn stage(server: &PrivateServer) -> Value {
+pub async fn stage(server: &PrivateServer) -> Value {
     let address = format!("http://{}/api/stage/events", server.node.address);
     let mut stream = None;
     eventually("there is a place to watch", async || {

@@ -29,20 +29,11 @@ let file = null;
 let isKnown = false;
 // One request at a time: who types fast is not overtaken.
 let turn = Promise.resolve();
-// Actions that wait and begin something else. Whoever is in the queue for a session gives that up for them.
-let beginnings = 0;
 
 const rungs = new Map(texts.rungs.map((rung) => [rung.id, rung]));
 const inTurn = (action) => {
   turn = turn.then(action).catch(() => say(texts.failed));
   return turn;
-};
-const begin = (action) => {
-  beginnings += 1;
-  return inTurn(() => {
-    beginnings -= 1;
-    return action();
-  });
 };
 
 byId("player").dataset.session = session;
@@ -94,15 +85,9 @@ async function open(schedule, then = () => {}) {
   isKnown = false;
   const slow = setTimeout(() => say(texts.starting), STARTING_SHOWN_AFTER_MS);
   byId("player").setAttribute("aria-busy", "true");
-  const answer = await openSession({ ...plan, schedule }, (place) => {
-    clearTimeout(slow);
-    say(fill(texts.queued, place));
-    // Whoever goes on to another rung keeps the place.
-    return beginnings === 0;
-  });
+  const answer = await openSession({ ...plan, schedule });
   byId("player").setAttribute("aria-busy", "false");
   clearTimeout(slow);
-  if (!answer) return;
   if (!answer.ok) return failed(answer, () => open(schedule, then));
   const { refused, frames = [], timeline, ...state } = answer.body;
   say(refused ? fill(texts.cannot_go_on, { why: refused }) : null);
@@ -124,11 +109,6 @@ async function step(actor) {
     return;
   }
   const answer = await takeStep(actor);
-  // It has ended meanwhile; the schedule has not.
-  if (answer.status === 404) {
-    await open(whole() + actor, afterStep);
-    return;
-  }
   isKnown = answer.ok;
   if (!answer.ok) return failed(answer, () => open(whole() + actor, afterStep));
   const { timeline, ...state } = answer.body;
@@ -173,8 +153,7 @@ function canStep(actor) {
 
 // Tried again only when somebody asks for it.
 function failed(answer, again) {
-  const why = answer.body?.detail ?? texts.failed;
-  say(`${answer.body?.title ?? ""} ${why}`.trim(), again);
+  say(answer.body?.detail ?? texts.failed, again);
 }
 
 function say(text, again) {
@@ -185,7 +164,7 @@ function say(text, again) {
   message.replaceChildren(text ?? "");
   if (!again) return;
   const button = element("button", { type: "button" }, texts.try_again);
-  button.addEventListener("click", () => begin(again));
+  button.addEventListener("click", () => inTurn(again));
   message.append(" ", button);
 }
 
@@ -285,12 +264,12 @@ async function readFile() {
   if (!answer.ok) return;
   file = answer.body;
   showFile(file);
-  showExplored(file.explored, (settings, schedule) => begin(() => show(settings, schedule)));
+  showExplored(file.explored, (settings, schedule) => inTurn(() => show(settings, schedule)));
 }
 
 // Another goal: from the beginning, with its settings.
 function aimAt(lesson) {
-  begin(async () => {
+  inTurn(async () => {
     takeSettings(lesson);
     game.showGoal(rungNow(), lesson, aimAt);
     byId("show-me").focus();
@@ -339,7 +318,7 @@ async function arrive(schedule) {
 function neighbour(distance) {
   const nth = texts.rungs.findIndex((rung) => rung.id === byId("rung").value);
   const next = texts.rungs[nth + distance];
-  if (next) begin(() => go(next.id));
+  if (next) inTurn(() => go(next.id));
 }
 
 async function changeSettings() {
@@ -386,10 +365,10 @@ byId("kill").addEventListener("click", MOVES.k);
 byId("pause").addEventListener("click", MOVES.s);
 byId("undo").addEventListener("click", MOVES.u);
 byId("redo").addEventListener("click", MOVES.r);
-byId("restart").addEventListener("click", () => begin(restart));
+byId("restart").addEventListener("click", () => inTurn(restart));
 byId("previous").addEventListener("click", MOVES.p);
 byId("next").addEventListener("click", MOVES.n);
-byId("rung").addEventListener("change", (event) => begin(() => go(event.target.value)));
+byId("rung").addEventListener("change", (event) => inTurn(() => go(event.target.value)));
 byId("goal-unfold").addEventListener("click", (event) => {
   const isUnfolded = byId("goal-card").classList.toggle("unfolded");
   event.currentTarget.setAttribute("aria-expanded", String(isUnfolded));
@@ -397,15 +376,15 @@ byId("goal-unfold").addEventListener("click", (event) => {
 byId("hint").addEventListener("click", () => game.hint());
 byId("show-me").addEventListener("click", () => {
   const goal = game.currentGoal();
-  if (goal) begin(() => show(goal, goal.schedule));
+  if (goal) inTurn(() => show(goal, goal.schedule));
 });
 byId("ladder").addEventListener("click", (event) => {
   const link = event.target.closest("a");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  begin(() => go(link.dataset.rung));
+  inTurn(() => go(link.dataset.rung));
 });
-for (const name of SETTINGS) byId(name).addEventListener("change", () => begin(changeSettings));
+for (const name of SETTINGS) byId(name).addEventListener("change", () => inTurn(changeSettings));
 byId("settings").addEventListener("submit", (event) => event.preventDefault());
 
 function comeIn(address, wasOwn) {
@@ -419,7 +398,7 @@ function comeIn(address, wasOwn) {
 function comeInTurn() {
   const [address, wasOwn] = [new URL(location.href), history.state?.isOwn === true];
   shownSearch = address.search;
-  begin(() => comeIn(address, wasOwn));
+  inTurn(() => comeIn(address, wasOwn));
 }
 addEventListener("popstate", () => {
   if (location.search !== shownSearch) comeInTurn();

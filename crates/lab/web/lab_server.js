@@ -1,6 +1,6 @@
-// What is asked of the server: a session, and a place in the queue for one. The page leaves both when it goes.
+// What is asked of the server: a session, which the page leaves when it goes.
 
-import { api, retryAfter } from "./page.js";
+import { api } from "./page.js";
 
 // What an open session may take on a slow machine: servers start.
 const OPENS_WITHIN = 120_000;
@@ -22,17 +22,10 @@ function randomName() {
 // The steps of a schedule in its short form: a letter each, or a letter and whose process it is.
 export const stepsOf = (schedule) => schedule.match(/[KP]:.|./g) ?? [];
 
-// Plays a schedule from its beginning. `waits` hears of the place in the queue each time, and says whether to go
-// on waiting; where not, nothing is returned.
-export async function openSession(body, waits) {
-  for (;;) {
-    hasAsked = true;
-    const answer = await api("POST", SESSIONS, { body: { ...body, session }, timeout: OPENS_WITHIN });
-    if (answer.status !== 202) return answer;
-    if (!waits(answer.body)) return null;
-    await new Promise((resolve) => setTimeout(resolve, retryAfter(answer) * 1000));
-    if (!waits(answer.body)) return null;
-  }
+// Plays a schedule from its beginning.
+export function openSession(body) {
+  hasAsked = true;
+  return api("POST", SESSIONS, { body: { ...body, session }, timeout: OPENS_WITHIN });
 }
 
 export function takeStep(actor) {

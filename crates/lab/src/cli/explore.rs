@@ -1,5 +1,6 @@
 //! `seckill lab explore`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,7 +11,7 @@ use super::report_files::ReportFiles;
 use super::session::in_world;
 use crate::explore::{
     Exploration, ExploreLimits, ExploreReport, InitialState, LockExploration, LockPart, Setting,
-    SettingOptions, explore, html, not_explorable, place,
+    SettingOptions, explore, not_explorable, place,
 };
 use crate::game::FaultKind;
 use crate::report::terminal::Look;
@@ -68,8 +69,9 @@ pub struct ExploreArgs {
     #[arg(long, value_name = "N", default_value_t = 20_000,
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_schedules: u32,
-    #[command(flatten)]
-    files: ReportFiles,
+    /// Write the result as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     #[command(flatten)]
     stores: StoreArgs,
 }
@@ -89,17 +91,19 @@ impl std::str::FromStr for FaultChoice {
 /// Runs the command.
 pub(super) async fn run(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let bound = args.bound.or((args.actors > 2).then_some(BOUND_OF_THREE));
+    let files = ReportFiles { json: args.json.clone(), html: None };
     let limits = ExploreLimits { bound, max_schedules: args.max_schedules as usize };
     if args.rungs.iter().any(|name| name == LOCK) {
         check_lock(&args)?;
+        files.check()?;
         let exploration = LockExploration::new(args.actors.into(), args.without, limits);
-        return super::explore_lock::run(exploration, &args.files, args.stores).await;
+        return super::explore_lock::run(exploration, &files, args.stores).await;
     }
     if args.without.is_some() {
         return Err(ConfigError(format!("--without is for `{LOCK}` only")).into());
     }
     let (settings, unsuited) = settings(&args)?;
-    args.files.check()?;
+    files.check()?;
     let mut report = None;
     let done = in_world(args.stores.clone(), async |world| {
         let report = report.insert(ExploreReport {
@@ -114,9 +118,9 @@ pub(super) async fn run(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     // Also what was explored before an interrupt.
     let Some(report) = report else { return done.map(|()| ExitCode::from(FAILED)) };
     let objections = report.objections();
-    args.files.say(|look| text(&report, &objections, look))?;
+    files.say(|look| text(&report, &objections, look))?;
     done?;
-    args.files.write(&report, || html::page(&report))?;
+    files.write(&report, String::new)?;
     Ok(if objections.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
@@ -162,12 +166,11 @@ fn check_lock(args: &ExploreArgs) -> Result<(), ConfigError> {
         ("--nodes", args.nodes.is_some()),
         ("--from", args.from.is_some()),
         ("--faults", args.faults.is_some()),
-        ("--html", args.files.html.is_some()),
     ];
     if let Some((what, _)) = others.iter().find(|(_, named)| *named) {
         return Err(ConfigError(format!("`{LOCK}` is explored without {what}")));
     }
-    args.files.check()
+    Ok(())
 }
 
 async fn explore_all(

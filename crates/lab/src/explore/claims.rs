@@ -173,7 +173,6 @@ mod tests {
             }],
             unknown: None,
             timeline: Vec::new(),
-            lines_after: Vec::new(),
         }));
         objections(rung, &[exploration], false).join("\n")
     }

@@ -24,10 +24,6 @@ const RUNNERS: usize = 4;
 /// The same where most of the time goes by in waiting for leases to end.
 const RUNNERS_THAT_PAUSE: usize = 10;
 
-/// Of a setting with more schedules only those are kept whole that break a promise: a page with all of
-/// them would have tens of megabytes.
-pub(super) const MAX_REPLAYED: usize = 800;
-
 /// How often a schedule of three buyers is tried until something can be said of it.
 const TRIES_OF_THREE: usize = 4;
 
@@ -49,12 +45,9 @@ pub struct Leaf {
     pub broken: Vec<Breach>,
     /// Why nothing can be said of it.
     pub unknown: Option<String>,
-    /// What happened; dropped where nothing is to be told and 800 schedules came before.
+    /// What happened; of an exploration only where something is to be told.
     #[serde(skip)]
     pub timeline: Vec<TimelineLine>,
-    /// How long the timeline was before the first step, and after each.
-    #[serde(skip)]
-    pub(super) lines_after: Vec<usize>,
 }
 
 impl Leaf {
@@ -181,7 +174,7 @@ pub async fn explore(
     let walk = Walk::new(bound, max_schedules);
     let heard = |played, left_out| {
         let mut leaf = leaf(played);
-        if !leaf.tells_something() && exploration.leaves.len() >= MAX_REPLAYED {
+        if !leaf.tells_something() {
             leaf.timeline = Vec::new();
         }
         exploration.leaves.push(leaf);
@@ -263,6 +256,6 @@ async fn play_twice(runner: &mut ScheduleRunner<'_>, prefix: &[Step]) -> anyhow:
 
 fn leaf(played: Played) -> Leaf {
     let schedule = played.schedule();
-    let Played { broken, timeline, lines_after, unknown, .. } = played;
-    Leaf { schedule, broken, unknown, timeline, lines_after }
+    let Played { broken, timeline, unknown, .. } = played;
+    Leaf { schedule, broken, unknown, timeline }
 }

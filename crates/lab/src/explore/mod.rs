@@ -1,18 +1,15 @@
 //! Every interleaving of a rung's pause points, on the real servers: `seckill lab explore`.
 //!
 //! In reading order: `walk`, the depth-first walk over all schedules; `setting`, what is explored; `run`, one
-//! schedule of a game; `exploration`, all of them, by several `runners` at a time; `claims`, what that says of the registry; `report`, for a program; `html`, as a page, on which `replay_tree`
-//! and `replay.js` let one go through the schedules without a server.
+//! schedule of a game; `exploration`, all of them, by several `runners` at a time; `claims`, what that says of the registry; `report`, for a program.
 //! The same walk over the lock itself: `lock`, with `lock_clients`, one schedule of its clients, and
 //! `lock_books`, what must be true of it.
 
 mod claims;
 mod exploration;
-pub mod html;
 mod lock;
 mod lock_books;
 mod lock_clients;
-mod replay_tree;
 mod report;
 mod run;
 mod runners;

@@ -16,8 +16,6 @@ pub(super) struct Played {
     pub(super) branches: Vec<Branch<Step>>,
     pub(super) broken: Vec<Breach>,
     pub(super) timeline: Vec<TimelineLine>,
-    /// How long the timeline was before the first step, and after each.
-    pub(super) lines_after: Vec<usize>,
     /// Why nothing can be said of it.
     pub(super) unknown: Option<String>,
 }
@@ -32,7 +30,6 @@ impl Played {
 pub(super) struct ScheduleRunner<'w> {
     pub(super) setting: Setting,
     game: Game<'w>,
-    lines_after: Vec<usize>,
 }
 
 impl<'w> ScheduleRunner<'w> {
@@ -43,7 +40,7 @@ impl<'w> ScheduleRunner<'w> {
         servers: LockServers,
     ) -> anyhow::Result<Self> {
         let game = Game::start(world, setting.plan(), servers).await?;
-        Ok(Self { setting: setting.clone(), game, lines_after: Vec::new() })
+        Ok(Self { setting: setting.clone(), game })
     }
 
     /// Plays one schedule. What fails on the way makes it unknown.
@@ -62,8 +59,7 @@ impl<'w> ScheduleRunner<'w> {
                 (Vec::new(), Some(format!("{error:#}")))
             }
         };
-        let lines_after = std::mem::take(&mut self.lines_after);
-        Ok(Played { branches, broken, timeline, lines_after, unknown })
+        Ok(Played { branches, broken, timeline, unknown })
     }
 
     async fn play_to_the_end(
@@ -71,7 +67,6 @@ impl<'w> ScheduleRunner<'w> {
         prefix: &[Step],
         branches: &mut Vec<Branch<Step>>,
     ) -> anyhow::Result<Vec<Breach>> {
-        self.lines_after = vec![self.game.driver.scheduler.log.len()];
         play_prefix(self, prefix, branches).await?;
         self.game.settle().await?;
         let broken = self.game.verdict().unwrap_or_default().to_vec();
@@ -100,8 +95,6 @@ impl Runner for ScheduleRunner<'_> {
     }
 
     async fn take(&mut self, step: Step) -> anyhow::Result<()> {
-        self.game.take(step).await?;
-        self.lines_after.push(self.game.driver.scheduler.log.len());
-        Ok(())
+        self.game.take(step).await
     }
 }

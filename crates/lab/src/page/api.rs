@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::player::{Opened, PlayedState, Player, PlayerError};
+use super::player::Player;
+use super::request::{PlayedState, PlayerError};
 use crate::game::{GamePlan, NoSchedule, Schedule, Step};
 use crate::told::{InWords, words};
 use ladder::{self, Capability, Rung};
@@ -22,7 +23,7 @@ use seckill::http::{ApiError, Language};
 /// More vouchers than two buyers can show anything with.
 const MAX_STOCK: i32 = 9;
 
-/// When a place in the queue may be free.
+/// When a seat may be free.
 const FULL: Duration = Duration::from_secs(5);
 
 /// When it is worth the while to ask again after a failure.
@@ -68,7 +69,7 @@ pub(super) async fn open(
     State(player): State<Player>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<OpenBody>,
-) -> Result<Response, PageRefusal> {
+) -> Result<(StatusCode, Json<PlayedState<String>>), PageRefusal> {
     let rung = known(&body.rung).ok_or_else(|| no_rung(&body.rung))?;
     let schedule = body.schedule.parse::<Schedule>();
     let schedule = schedule.map_err(|error| PageRefusal::NoSchedule { error })?;
@@ -89,14 +90,8 @@ pub(super) async fn open(
         Some(session) => session.parse().map_err(|_| PageRefusal::NoUuid)?,
         None => Uuid::new_v4(),
     };
-    Ok(match player.open(session, plan, schedule).await? {
-        Opened::Played(played) => {
-            (StatusCode::CREATED, Json(told_in(&headers, *played))).into_response()
-        }
-        Opened::Waits(place) => {
-            (StatusCode::ACCEPTED, [(header::RETRY_AFTER, "1")], Json(place)).into_response()
-        }
-    })
+    let played = player.open(session, plan, schedule).await?;
+    Ok((StatusCode::CREATED, Json(told_in(&headers, played))))
 }
 
 /// What is said in it, in the language of the request.

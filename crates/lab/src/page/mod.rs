@@ -1,18 +1,18 @@
 //! The ladder in the browser: somebody is the scheduler of two buyers on a rung.
 //!
-//! `player` plays a few sessions at a time, each in one of its `seats`, and has others in a queue, `waiting`;
-//! `api` is what the page asks it for; `html` is the page, with its `texts`; `rung_summary` is what it says of
-//! the rungs, and `rung_file` the file of one. `course` has the pages to read.
+//! `player` plays a few sessions at a time, each in one of its `seats`; `request` is what it is asked, and `api` how
+//! the page asks it; `html` is the page, with its `texts`; `rung_summary` is what it says of the rungs, and
+//! `rung_file` the file of one. `course` has the pages to read.
 
 mod api;
 mod course;
 mod html;
 mod player;
+mod request;
 mod rung_file;
 mod rung_summary;
 mod seats;
 mod texts;
-mod waiting;
 
 use std::sync::Arc;
 
@@ -21,9 +21,8 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use seckill::pages::Site;
 
-pub use player::{
-    Opened, PlayedState, Player, PlayerError, PlayerOptions, PlayerThread, QueuePlace,
-};
+pub use player::{Player, PlayerThread};
+pub use request::{PlayedState, PlayerError, PlayerOptions};
 
 /// The page and what it asks for.
 pub fn routes(player: Player, site: &Arc<Site>) -> Router {

@@ -1,7 +1,8 @@
-//! The places to play: a task for each session, with scratch databases of its own on servers that all share.
+//! The seats: a task for each session, with scratch databases of its own on servers that all share.
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::sync::{OnceCell, mpsc};
 use tokio::task::JoinSet;
@@ -9,11 +10,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::player::{
-    Action, Answered, Outcome, PlayedState, PlayerError, PlayerOptions, PlayerRequest, QueuePlace,
-    REQUESTS, failed,
+use super::request::{
+    Action, Answered, Outcome, PlayedState, PlayerError, PlayerOptions, PlayerRequest, REQUESTS,
+    failed,
 };
-use super::waiting::WaitingQueue;
 use crate::game::{GamePlan, Schedule};
 use crate::session::LabSession;
 use crate::{World, WorldServers};
@@ -35,13 +35,25 @@ struct SeatLife {
     is_busy: Cell<bool>,
 }
 
+impl SeatLife {
+    /// How long nobody has used it; `None` in the middle of a request.
+    fn idle(&self, now: Instant) -> Option<Duration> {
+        (!self.is_busy.get()).then(|| now.duration_since(self.used.get()))
+    }
+}
+
+/// The seat that was idle longest, where that is long enough.
+fn longest_idle(seats: &[Option<Duration>], free_after: Duration) -> Option<usize> {
+    let idle = |at: &usize| seats[*at].is_some_and(|idle| idle >= free_after);
+    (0..seats.len()).filter(idle).max_by_key(|at| seats[*at])
+}
+
 /// Gives requests to the sessions that they name.
 pub(super) struct SeatsLoop {
     options: PlayerOptions,
     queue: mpsc::Receiver<PlayerRequest>,
     stop: CancellationToken,
     seats: Vec<Seat>,
-    waiting: WaitingQueue,
     /// One for each session, until all is gone that it had started: whether the servers may be to blame for its end.
     tasks: JoinSet<bool>,
 }
@@ -52,8 +64,7 @@ impl SeatsLoop {
         queue: mpsc::Receiver<PlayerRequest>,
         stop: CancellationToken,
     ) -> Self {
-        let waiting = WaitingQueue::new(options.waiting, options.waits_for);
-        Self { options, queue, stop, seats: Vec::new(), waiting, tasks: JoinSet::new() }
+        Self { options, queue, stop, seats: Vec::new(), tasks: JoinSet::new() }
     }
 
     /// Until the program ends.
@@ -104,54 +115,36 @@ impl SeatsLoop {
         match (&request.action, at) {
             (Action::End, Some(at)) => pass(&self.seats.remove(at), request),
             (_, Some(at)) => pass(&self.seats[at], request),
-            (Action::End, None) if self.waiting.leave(session) => {
-                let _ = request.answer.send(Ok(Outcome::Ended));
+            (Action::Open(..), None) if self.makes_room() => {
+                let seat = self.sit_down(session, Rc::clone(servers));
+                pass(&seat, request);
+                self.seats.push(seat);
             }
-            (Action::Open(..), None) => match self.place(session) {
-                Ok(None) => {
-                    let seat = self.sit_down(session, Rc::clone(servers));
-                    pass(&seat, request);
-                    self.seats.push(seat);
-                }
-                Ok(Some(place)) => {
-                    let _ = request.answer.send(Ok(Outcome::Waits(place)));
-                }
-                Err(full) => {
-                    let _ = request.answer.send(Err(full));
-                }
-            },
+            (Action::Open(..), None) => {
+                let full = PlayerError::Full { seats: self.options.seats };
+                let _ = request.answer.send(Err(full));
+            }
             _ => {
                 let _ = request.answer.send(Err(PlayerError::NoSession));
             }
         }
     }
 
-    /// Where a newcomer stands in the queue; `None` when it can play.
-    fn place(&mut self, session: Uuid) -> Result<Option<QueuePlace>, PlayerError> {
-        let now = Instant::now();
-        let PlayerOptions { seats, waiting, free_after, .. } = self.options;
-        let is_idle = |seat: &Seat| {
-            let used = &seat.life.used;
-            !seat.life.is_busy.get() && now.duration_since(used.get()) >= free_after
-        };
-        let idle = self.seats.iter().filter(|seat| is_idle(seat)).count();
+    /// Whether a newcomer can play: there is a seat, or one that is idle is taken from its holder.
+    fn makes_room(&mut self) -> bool {
+        let PlayerOptions { seats, free_after, .. } = self.options;
         // A session that has ended still works until its processes and databases are gone: of those there may be
         // as many again.
-        let room = (2 * seats).saturating_sub(self.tasks.len());
-        let free = room.min(seats.saturating_sub(self.seats.len()) + idle);
-        if !self.waiting.has_turn(session, free, now) {
-            let place = self.waiting.ask(session, now);
-            let place = place.ok_or(PlayerError::Full { seats, waiting })?;
-            return Ok(Some(QueuePlace { place, seats }));
+        if self.tasks.len() >= 2 * seats {
+            return false;
         }
-        self.waiting.leave(session);
-        if self.seats.len() >= seats {
-            let longest = (0..self.seats.len()).filter(|at| is_idle(&self.seats[*at]));
-            if let Some(at) = longest.min_by_key(|at| self.seats[*at].life.used.get()) {
-                self.seats.remove(at);
-            }
+        if self.seats.len() < seats {
+            return true;
         }
-        Ok(None)
+        let now = Instant::now();
+        let idle: Vec<_> = self.seats.iter().map(|seat| seat.life.idle(now)).collect();
+        let freed = longest_idle(&idle, free_after);
+        freed.map(|at| self.seats.remove(at)).is_some()
     }
 
     fn sit_down(&mut self, session: Uuid, servers: SharedServers) -> Seat {
@@ -319,4 +312,28 @@ async fn open<'a>(
 async fn show(session: &mut LabSession<'_>, id: Uuid) -> Result<PlayedState, PlayerError> {
     let state = session.state().await.map_err(|error| failed(&error))?;
     Ok(PlayedState { session: id.to_string(), refused: None, frames: Vec::new(), state })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seat_is_handed_over_when_nobody_has_used_it_for_a_minute_and_not_before() {
+        let free_after = PlayerOptions::private().free_after;
+        assert_eq!(free_after, Duration::from_secs(60));
+        let idle = |seconds: u64| Some(Duration::from_secs(seconds));
+        let nearly = Some(free_after - Duration::from_millis(1));
+        for (seats, freed) in [
+            (&[][..], None),
+            (&[nearly, idle(0)], None),
+            (&[nearly, idle(60)], Some(1)),
+            (&[idle(61), idle(60)], Some(0)),
+            // In the middle of a request, however long that takes.
+            (&[None, None], None),
+            (&[None, idle(60)], Some(1)),
+        ] {
+            assert_eq!(longest_idle(seats, free_after), freed, "{seats:?}");
+        }
+    }
 }

@@ -106,7 +106,6 @@ texts! {
         diff_next: "What {rung} changes", "{rung} 改了什么";
         lines_hidden: "{count} lines unchanged", "{count} 行没有变化";
         starting: "Starting the servers for this session: a few seconds…", "正在为这次会话启动服务器：几秒钟……";
-        queued: "{seats} people play at once here. You are number {place} in the queue; your turn comes by itself.", "这里同时只能 {seats} 个人演。你排在第 {place} 位，轮到时会自动开始。";
         failed: "This cannot be played now.", "现在演不了。";
         try_again: "Try again", "再试一次";
         cannot_go_on: "The schedule stops here: {why}.", "调度到这里走不下去了：{why}。";

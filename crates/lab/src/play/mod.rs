@@ -1,41 +1,33 @@
 //! `seckill play`: the server's own router, with what people who look and learn need mounted beside it, on
 //! private stores.
 
-mod board;
-mod crowd_sender;
-mod crowd_site;
-mod crowd_verdict;
-mod crowds;
 mod doors;
 mod hmdp;
 mod local;
-mod local_crowds;
 mod login;
 mod samples;
-mod shows;
+mod shop;
+mod stage;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::middleware::from_fn_with_state;
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
 use clap::Args;
+use program::sibling::Sibling;
 use seckill::cli::serve::{Payments, ReadyServer, ServerOptions};
 use seckill::config::{HomeArgs, MAX_BURST, RedisSettings, SecretArgs, ServerArgs, StoreArgs};
-use seckill::http::Additions;
 use seckill::http::address::reachable;
-use seckill::http::tokens::Tokens;
-use seckill::model::{Clock, SystemClock};
-use seckill::pages::{self, Asset, SCRIPT, STYLE, Site, SiteAdditions};
+use seckill::http::{App, api, served};
+use seckill::model::{Clock, SystemClock, UserId};
+use seckill::pages::{self, Asset, SCRIPT, STYLE, Site};
 use seckill::store::users;
 use seckill_tools::DEMO_ADMIN_PHONE;
 use seckill_tools::demo_board::opens;
-use utoipa::OpenApi;
 
-use self::crowd_site::CrowdSite;
-use self::crowds::{CrowdsApi, PlayState};
-use self::local_crowds::LocalCrowds;
 use self::login::{Demonstration, ShownSms};
-use self::shows::{ShowDirector, ShowSize, ShowsState};
+use self::stage::{CrowdSender, ShowDirector, ShowSize, StageState};
 use crate::page::{self, Player, PlayerOptions};
 
 /// A file of this crate's `web/`.
@@ -46,8 +38,7 @@ macro_rules! web {
 }
 
 const ASSETS: &[Asset] = &[
-    web!("board_crowd.js", SCRIPT),
-    web!("board_play.js", SCRIPT),
+    web!("board_demo.js", SCRIPT),
     web!("doors.css", STYLE),
     web!("stage.js", SCRIPT),
     web!("stage_dots.js", SCRIPT),
@@ -67,7 +58,11 @@ const ASSETS: &[Asset] = &[
     web!("lab.css", STYLE),
 ];
 
-/// Watch a sale, break a design, buy something: the shop, the board with crowds, the ladder
+/// Connections of a crowd: so few that the people who watch are answered in the middle of it. With 2,048
+/// a busy machine showed them nothing until it was over.
+const MAX_CONNECTIONS: usize = 256;
+
+/// Watch a sale, break a design, buy something: the show, the shop, the board, the ladder
 ///
 /// Everything runs on a private PostgreSQL and Redis of its own, whatever DATABASE_URL and REDIS_URL say.
 /// Login codes are shown instead of being sent. For people who look and learn; never for a real sale.
@@ -136,77 +131,61 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
         samples::put_on_sale(ready.app.database.pool(), SystemClock.now()).await?;
     }
     let (player, player_thread) = Player::start(PlayerOptions::private())?;
-    let crowds = Arc::new(local_crowds(&ready, burst)?);
     let admin = if has_demo_admin { Some(demo_admin(&ready).await?) } else { None };
     let size =
         ShowSize { users: args.stage_users, slow: Duration::from_secs(args.stage_seconds.into()) };
-    let stage = Arc::new(ShowDirector::new(ready.app.clone(), Arc::clone(&crowds), size));
-    let sending = PlayState { app: ready.app.clone(), crowds: Arc::clone(&crowds) };
-    let added = additions(sending, Arc::clone(&stage), player, admin);
+    let app = ready.app.clone();
+    let stage = Arc::new(ShowDirector::new(app.clone(), crowd_sender(&ready, burst)?, size));
+    let routes = routes(app, Arc::clone(&stage), player, admin);
     if open && !opens(&format!("http://{}/", reachable(ready.address))) {
         tracing::warn!("no browser could be opened: open the address yourself");
     }
     let shown = Arc::clone(&stage);
-    let stopping = move || {
-        crowds.stop();
-        shown.stop();
-    };
-    let ended = ready.run(added, stopping).await;
+    let ended = ready.run(routes, move || shown.stop()).await;
     stage.close().await;
     player_thread.close().await;
     ended
 }
 
-fn local_crowds(ready: &ReadyServer, burst: usize) -> anyhow::Result<LocalCrowds> {
-    let site = CrowdSite {
-        database: ready.app.database.clone(),
-        tokens: Tokens::new(ready.secret.as_bytes(), Arc::new(SystemClock)),
+fn crowd_sender(ready: &ReadyServer, burst: usize) -> anyhow::Result<CrowdSender> {
+    Ok(CrowdSender {
+        exe: Sibling::Tools.path()?,
         address: ready.address,
         // It leaves room for the people who watch, and for purchases of others.
-        max_connections: (ready.limits.connections_of_a_peer / 2).min(burst).max(1),
-    };
-    LocalCrowds::new(site)
+        max_connections: (ready.limits.connections_of_a_peer / 2)
+            .min(burst)
+            .clamp(1, MAX_CONNECTIONS),
+    })
 }
 
 /// The administrator whom nobody had to configure.
-async fn demo_admin(ready: &ReadyServer) -> anyhow::Result<(&'static str, seckill::model::UserId)> {
+async fn demo_admin(ready: &ReadyServer) -> anyhow::Result<(&'static str, UserId)> {
     let pool = ready.app.database.pool();
     let admin = users::find_or_create(pool, DEMO_ADMIN_PHONE, "demo", SystemClock.now()).await?;
     Ok((DEMO_ADMIN_PHONE, admin.id))
 }
 
-/// What is added to the pages. `admin_phone`: of the administrator whom nobody had to configure.
-pub fn site_additions(admin_phone: Option<&'static str>) -> SiteAdditions {
-    SiteAdditions {
-        assets: ASSETS.to_vec(),
-        navigation: Some(doors::NAVIGATION.to_vec()),
-        shop: Some(doors::SHOP),
-        shop_modules: vec!["shop_place.js"],
-        board: Some(board::additions(admin_phone)),
-        has_sandbox: true,
-    }
+/// What the pages of a demonstration share.
+pub fn site() -> Site {
+    Site::with(&doors::NAVIGATION, doors::SHOP, ASSETS)
 }
 
-fn additions(
-    sending: PlayState,
+/// The server's routes and those of the demonstration, as they are served.
+fn routes(
+    app: App,
     stage: Arc<ShowDirector>,
     player: Player,
-    admin: Option<(&'static str, seckill::model::UserId)>,
-) -> Additions {
-    let site = Arc::new(Site::with(site_additions(admin.map(|(phone, _)| phone))));
-    let app = sending.app.clone();
+    admin: Option<(&'static str, UserId)>,
+) -> Router {
+    let site = Arc::new(site());
     let demonstration = Demonstration { app: app.clone(), admin };
-    let routes = pages::routes(Arc::clone(&site))
+    let routes = api(app.clone())
+        .merge(pages::beside(&app, &site))
         .merge(doors::routes(&site))
-        .merge(shows::routes(ShowsState { app, stage }, &site))
+        .merge(shop::routes(&site, admin.map(|(phone, _)| phone)))
+        .merge(stage::routes(StageState { app: app.clone(), stage }, &site))
         .merge(page::routes(player, &site))
-        .merge(crowds::routes(sending))
-        .merge(hmdp::routes(demonstration.clone()));
-    let around = from_fn_with_state(demonstration, login::around);
-    Additions {
-        routes,
-        api: Some(CrowdsApi::openapi()),
-        around: Some(Box::new(|all| all.layer(around))),
-        translation: Some(Box::new(hmdp::translated)),
-    }
+        .merge(hmdp::routes(demonstration.clone()))
+        .layer(from_fn_with_state(demonstration, login::around));
+    served(app, routes).layer(from_fn(hmdp::translate))
 }

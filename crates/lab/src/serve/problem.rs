@@ -1,4 +1,4 @@
-//! Answers that are no success: the codes of the production API, and three that only the lab has.
+//! Answers that are no success: problems of the production API, and three that only the lab has.
 
 use axum::http::StatusCode;
 
@@ -7,26 +7,26 @@ use seckill::http::ApiError;
 use seckill::http::problem::{Code, ProblemKind};
 use seckill::store::StoreError;
 
-pub(super) const RUNG_NOT_FOUND: Code = Code::Added(&ProblemKind {
+pub(super) static RUNG_NOT_FOUND: ProblemKind = ProblemKind {
     status: StatusCode::NOT_FOUND,
     code: "rung_not_found",
     english_title: "There is no such rung",
     chinese_title: "没有这一级",
-});
+};
 
-pub(super) const ORDER_FAILED: Code = Code::Added(&ProblemKind {
+pub(super) static ORDER_FAILED: ProblemKind = ProblemKind {
     status: StatusCode::CONFLICT,
     code: "order_failed",
     english_title: "The order could not be carried out",
     chinese_title: "订单未能完成",
-});
+};
 
-pub(super) const NO_PURCHASE: Code = Code::Added(&ProblemKind {
+pub(super) static NO_PURCHASE: ProblemKind = ProblemKind {
     status: StatusCode::NOT_FOUND,
     code: "no_purchase",
     english_title: "There is no order of this user",
     chinese_title: "该用户没有订单",
-});
+};
 
 /// Cannot be answered now, and why.
 pub(super) fn unavailable(why: impl Into<String>) -> ApiError {
@@ -39,10 +39,10 @@ pub(super) fn order_of(answer: Answer) -> Result<Option<i64>, ApiError> {
     let refusal = match answer {
         Answer::Ordered(order) => return Ok(Some(order)),
         Answer::Accepted => return Ok(None),
-        Answer::SoldOut => Code::SoldOut,
-        Answer::AlreadyBought => Code::AlreadyBought,
-        Answer::InProgress => Code::OrderInProgress,
-        Answer::GivenUp => ORDER_FAILED,
+        Answer::SoldOut => Code::SoldOut.kind(),
+        Answer::AlreadyBought => Code::AlreadyBought.kind(),
+        Answer::InProgress => Code::OrderInProgress.kind(),
+        Answer::GivenUp => &ORDER_FAILED,
     };
     Err(ApiError::new(refusal))
 }

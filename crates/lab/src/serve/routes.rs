@@ -191,7 +191,7 @@ fn service_and_voucher(
 }
 
 fn service(state: &LabState, name: &str) -> Result<Arc<RungService>, ApiError> {
-    let not_here = |why: String| ApiError::new(RUNG_NOT_FOUND).detail(why);
+    let not_here = |why: String| ApiError::new(&RUNG_NOT_FOUND).detail(why);
     let rung = ladder::find(name).map_err(|unknown| not_here(unknown.to_string()))?;
     let service = state.services.iter().find(|service| service.rung.id == rung.id);
     service.cloned().ok_or_else(|| not_here(format!("{} is not sold by here", rung.id)))

@@ -234,7 +234,7 @@ impl RungService {
             None => {
                 let order = sale::order_of(&self.looks, user, voucher).await;
                 let order = order.map_err(problem::of_database)?;
-                order.map(Some).ok_or_else(|| ApiError::new(NO_PURCHASE))
+                order.map(Some).ok_or_else(|| ApiError::new(&NO_PURCHASE))
             }
         }
     }

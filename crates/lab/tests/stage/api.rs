@@ -1,4 +1,4 @@
-//! Who may begin a show, how many may watch it, and what is under way beside it.
+//! Who may begin a show, and how many may watch it.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -57,28 +57,14 @@ async fn a_show_is_begun_from_this_machine_and_its_own_page_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_shows_at_once_one_is_played_and_no_crowd_of_the_board_beside_it() {
+async fn of_many_shows_at_once_one_is_played() {
     let server = server(40, 5).await;
-    let token = server.admin().await;
     let rush = json!({ "crowd": "rush" });
     for number in 1..=2 {
         let begun = join_all((0..8).map(|_| begin(&server, &[], &rush))).await;
         assert!(begun.iter().all(|it| *it == (202, json!({ "number": number }))), "{begun:?}");
-        let voucher = server.voucher(&token, 5, 0).await;
-        let crowd = json!({ "voucher_id": voucher, "users": 5, "attempts": 1 });
-        let refused = server.send("POST", "/api/crowds", &token, Some(&crowd)).await;
-        refused.problem(409, "crowd_in_progress");
         assert_eq!(until_ended(&server).await["number"], number);
     }
-    // The board's crowd waits for its sale, and the stage for the board's crowd.
-    let voucher = server.voucher(&token, 5, 50).await;
-    let crowd = json!({ "voucher_id": voucher, "users": 5, "attempts": 1 });
-    server.send("POST", "/api/crowds", &token, Some(&crowd)).await.is(202);
-    let (status, body) = begin(&server, &[], &rush).await;
-    assert_eq!((status, &body["code"]), (409, &json!("crowd_in_progress")));
-    server.send("DELETE", "/api/crowds/current", &token, None).await.is(204);
-    assert_eq!(begin(&server, &[], &rush).await, (202, json!({ "number": 3 })));
-    assert_eq!(until_ended(&server).await["phase"], "ended");
 }
 
 /// The shares are those of all streams of events.

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::{SCREEN, dots, page, server, stage};
-use testkit::processes::{descendants_of, is_alive, send};
+use testkit::processes::{descendants_of, is_alive, living_in, send};
 use testkit::shop::private_server::PrivateServer;
 use testkit::shop::web_driver::Browser;
 use testkit::wait::eventually;
@@ -43,13 +43,16 @@ async fn a_page_that_is_loaded_again_in_the_middle_goes_on_watching() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_in_the_middle_is_said_to_be_gone() {
+async fn a_server_that_is_killed_in_the_middle_is_said_to_be_gone_and_leaves_no_process() {
     let mut server = server(400, 20).await;
     let browser = in_the_middle(&server).await;
+    // The server, the crowd, the supervisor and both stores at least.
+    assert!(living_in(server.place.path()).len() >= 5);
     server.node.send(Signal::SIGKILL);
     browser.until_text("#message", "The server is gone, and the show with it").await;
     assert_eq!(browser.value("document.querySelector('#start').disabled").await, true);
     server.node.ended().await;
+    eventually("nothing runs any more", async || living_in(server.place.path()).is_empty()).await;
     // One at the same address is found, and there is no show.
     server.start_again().await;
     browser.until_text("#ours .sentence", "400 buyers want 40 vouchers").await;

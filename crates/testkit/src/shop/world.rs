@@ -17,11 +17,11 @@ use seckill::http::server::{self, ServerLimits};
 use seckill::http::sms::{SmsGateway, WebhookSms};
 use seckill::http::tokens::Tokens;
 use seckill::http::webhook::SigningKey;
-use seckill::http::{Additions, App, AppParts, router_with};
+use seckill::http::{self, App, AppParts};
 use seckill::model::{Clock, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher};
 use seckill::orders::{Orders, PaymentGateway};
 use seckill::pages::sandbox::SandboxGateway;
-use seckill::pages::{self, Site, SiteAdditions};
+use seckill::pages::{self, Site};
 use seckill::purchase::{Purchases, PurchasesOptions, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, Keys, LoginLimits, OrderIds, Redis, StoreError, users};
@@ -331,9 +331,7 @@ impl World {
         options: PurchasesOptions,
         trusted_proxies: Vec<IpNet>,
     ) -> SocketAddr {
-        let site =
-            Arc::new(Site::with(SiteAdditions { has_sandbox: true, ..SiteAdditions::default() }));
-        self.serve_site(site, more, options, trusted_proxies).await
+        self.serve_site(Arc::new(Site::default()), more, options, trusted_proxies).await
     }
 
     /// The same with these pages.
@@ -349,15 +347,9 @@ impl World {
         let app = self.app_with(options, trusted_proxies).await;
         let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        let sandbox = pages::sandbox::api(app.clone());
-        let routes = pages::routes(site).merge(sandbox).merge(more);
-        let added = Additions { routes, ..Additions::default() };
-        tokio::spawn(server::serve(
-            listener,
-            router_with(app, added),
-            ServerLimits::of(4096),
-            std::future::pending(),
-        ));
+        let routes = http::api(app.clone()).merge(pages::routes(&app, &site)).merge(more);
+        let (routes, limits) = (http::served(app, routes), ServerLimits::of(4096));
+        tokio::spawn(server::serve(listener, routes, limits, std::future::pending()));
         address
     }
 

@@ -110,7 +110,7 @@ async fn the_board_of_a_demo_is_opened_shows_the_sale_and_stays_until_it_is_inte
     browser.open(url.as_str()).await;
     browser.until_text("#figure-left", "of 50").await;
     // A demo's crowd is the demo's own.
-    assert_eq!(browser.value("document.querySelector('#crowd-card, #demo')").await, Value::Null);
+    assert_eq!(browser.value("document.querySelector('#show-note')").await, Value::Null);
     demo.until_judged().await;
     browser.until_text("#sale-state", "sold out").await;
     browser.until_text("#figure-left", "0 of 50").await;

@@ -15,11 +15,11 @@ mod translation;
 
 use axum::Router;
 use axum::extract::FromRef;
-use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use seckill::http::{App, limited, limited_login_codes, limited_logins};
 
 use self::sales::ListAnswers;
+pub(super) use self::translation::translate;
 use super::login::Demonstration;
 
 /// The front end of the application asks for `/api/user/me`, and its nginx takes `/api` away. Both are served.
@@ -55,15 +55,11 @@ pub(super) fn routes(demonstration: Demonstration) -> Router {
     routes.clone().nest(PREFIX, routes)
 }
 
-/// The layer around everything that makes the server's answers those of the application, on these routes.
-pub(super) fn translated(all: Router) -> Router {
-    all.layer(from_fn(translation::translate))
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::middleware::from_fn;
     use seckill::http::server::{self, ServerLimits};
-    use seckill::http::{Additions, router_with};
+    use seckill::http::{api, served};
     use testkit::shop::api_client::Api;
     use testkit::shop::world::World;
     use tokio::sync::Semaphore;
@@ -76,12 +72,12 @@ mod tests {
         let world = World::new().await;
         let app = world.app().await;
         let routes = routes(Demonstration { app: app.clone(), admin: None });
-        let translation = Some(Box::new(translated) as Box<_>);
-        let added = Additions { routes, translation, ..Additions::default() };
+        let routes = served(app.clone(), api(app.clone()).merge(routes));
+        let routes = routes.layer(from_fn(translate));
         let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let api = Api::at(world, listener.local_addr().unwrap());
-        let (router, limits) = (router_with(app.clone(), added), ServerLimits::of(100));
-        tokio::spawn(server::serve(listener, router, limits, std::future::pending()));
+        let limits = ServerLimits::of(100);
+        tokio::spawn(server::serve(listener, routes, limits, std::future::pending()));
         let memory = app.memory();
         let rows: [(&Semaphore, _, _, u16); 5] = [
             (&memory.reads, "GET", "/user/me", 401),

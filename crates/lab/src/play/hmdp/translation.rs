@@ -16,7 +16,7 @@ use super::answer::failure_body;
 pub(super) const WRONG_CODE: &str = "验证码错误";
 
 /// Translates what concerns a route of the application. The rest passes unseen.
-pub(super) async fn translate(mut request: Request, next: Next) -> Response {
+pub(in crate::play) async fn translate(mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let path = path.strip_prefix(PREFIX).unwrap_or(path);
     if !["/user/", "/voucher/", "/voucher-order/"].iter().any(|root| path.starts_with(root)) {
@@ -62,18 +62,17 @@ fn translated(mut response: Response, logs_in: bool) -> Response {
 /// An expected "no" is 200. The status of what the sale did not decide stays: a load test that looks at nothing else
 /// must not take a server that is overloaded for one that has sold out.
 fn told(status: StatusCode, error: &ApiError, logs_in: bool) -> (StatusCode, Option<String>) {
-    let title = error.code.title(Language::Chinese);
+    let title = error.kind.title(Language::Chinese);
     let why = error.detail.as_ref();
     let why = why.map_or_else(|| title.to_owned(), |detail| format!("{title}：{detail}"));
-    match (status, error.code) {
-        (StatusCode::UNAUTHORIZED, _) if logs_in => (StatusCode::OK, Some(WRONG_CODE.to_owned())),
+    match status {
+        StatusCode::UNAUTHORIZED if logs_in => (StatusCode::OK, Some(WRONG_CODE.to_owned())),
         // As the application's interceptor.
-        (StatusCode::UNAUTHORIZED, _) => (status, None),
-        (
-            StatusCode::CONFLICT | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::PAYLOAD_TOO_LARGE,
-            _,
-        )
-        | (_, Code::VoucherNotFound) => (StatusCode::OK, Some(why)),
+        StatusCode::UNAUTHORIZED => (status, None),
+        StatusCode::CONFLICT | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::PAYLOAD_TOO_LARGE => {
+            (StatusCode::OK, Some(why))
+        }
+        _ if error.kind == Code::VoucherNotFound.kind() => (StatusCode::OK, Some(why)),
         _ => (status, Some(why)),
     }
 }
@@ -89,7 +88,8 @@ mod tests {
             (status.as_u16(), why)
         };
         for code in Code::ALL {
-            let why = Some(format!("{}：why", code.title(Language::Chinese)));
+            let title = code.kind().title(Language::Chinese);
+            let why = Some(format!("{title}：why"));
             let expected = match code {
                 Code::Unauthenticated => (401, None),
                 Code::Forbidden => (403, why.clone()),

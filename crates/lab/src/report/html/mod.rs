@@ -15,8 +15,6 @@ use super::sentences::{label, mechanism};
 use super::{LabReport, Mark};
 use ladder::{RUNGS, Rung, Scenario};
 
-pub(crate) use timeline::table as timeline_table;
-
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
 
@@ -29,7 +27,15 @@ pub fn page(report: &LabReport) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            (page_head("seckill lab: what each design keeps, and where it breaks"))
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                link rel="icon" href="data:,";
+                title { "seckill lab: what each design keeps, and where it breaks" }
+                style { (PreEscaped(STYLE)) }
+            }
             body {
                 (head(report))
                 main {
@@ -54,21 +60,6 @@ pub fn page(report: &LabReport) -> String {
     page.into_string()
 }
 
-/// The head of a page, whose policy forbids to load anything.
-pub(crate) fn page_head(title: &str) -> Markup {
-    html! {
-        head {
-            meta charset="utf-8";
-            meta name="viewport" content="width=device-width, initial-scale=1";
-            meta name="color-scheme" content="light dark";
-            meta http-equiv="Content-Security-Policy" content=(POLICY);
-            link rel="icon" href="data:,";
-            title { (title) }
-            style { (PreEscaped(STYLE)) }
-        }
-    }
-}
-
 fn head(report: &LabReport) -> Markup {
     let right = report.is_as_claimed();
     html! {
@@ -90,7 +81,7 @@ fn head(report: &LabReport) -> Markup {
 }
 
 /// What speaks against the registry, where anything does.
-pub(crate) fn objections(objections: &[String]) -> Markup {
+fn objections(objections: &[String]) -> Markup {
     html! {
         @if !objections.is_empty() {
             section.wrong aria-labelledby="objections" {

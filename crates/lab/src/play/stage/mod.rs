@@ -14,5 +14,6 @@ mod show;
 mod verdict;
 mod watchers;
 
-pub(super) use api::{ShowsState, routes};
+pub(super) use api::{StageState, routes};
 pub(super) use director::{ShowDirector, ShowSize};
+pub(super) use seller::CrowdSender;

@@ -11,11 +11,9 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::seller::{ShowCrowd, ShowSeller};
+use super::seller::{CrowdSender, ShowCrowd, ShowSeller};
 use super::show::{CrowdKind, Show, ShowFailure, ShowHalf, ShowPhase};
 use super::watchers::Watchers;
-use crate::play::crowd_sender::MAX_USERS;
-use crate::play::local_crowds::{CrowdPlace, LocalCrowds};
 use ladder::Rung;
 use seckill::http::App;
 
@@ -30,7 +28,7 @@ const SLOW_STOCK: (u32, u32) = (2, 5);
 /// Before a rush begins, here and at a rung.
 const COUNTDOWN: Duration = Duration::from_secs(5);
 const COUNTDOWN_OF_RUNG: Duration = Duration::from_secs(3);
-/// A show that takes longer is broken off: it holds the place of the one crowd.
+/// A show that takes longer is broken off: there is one at a time.
 const SHOW_WITHIN: Duration = Duration::from_secs(300);
 /// How long the end waits for a show that is broken off.
 const CLOSES_WITHIN: Duration = Duration::from_secs(10);
@@ -46,7 +44,7 @@ pub(in crate::play) struct ShowSize {
 
 impl ShowSize {
     /// The largest crowd.
-    pub(in crate::play) const LARGEST: u32 = MAX_USERS.unsigned_abs();
+    pub(in crate::play) const LARGEST: u32 = 20_000;
 
     pub(super) fn crowd(self, kind: CrowdKind, seed: u64) -> ShowCrowd {
         let stock = |users: u32| users.max(1).cast_signed();
@@ -88,7 +86,7 @@ pub(super) struct NewShow {
 pub(in crate::play) struct ShowDirector {
     pub(super) watchers: Arc<Watchers>,
     app: App,
-    crowds: Arc<LocalCrowds>,
+    sender: CrowdSender,
     size: ShowSize,
     runtime: Handle,
     runs: AtomicU64,
@@ -102,15 +100,6 @@ struct UnderWay {
     is_closed: bool,
 }
 
-/// Why no show begins.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum NoShow {
-    /// The board has sent a crowd.
-    CrowdUnderWay,
-    /// The server stops.
-    Closed,
-}
-
 impl std::fmt::Debug for ShowDirector {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("ShowDirector").finish_non_exhaustive()
@@ -119,11 +108,11 @@ impl std::fmt::Debug for ShowDirector {
 
 impl ShowDirector {
     /// A stage, whose shows run on the runtime on which this is called.
-    pub(in crate::play) fn new(app: App, crowds: Arc<LocalCrowds>, size: ShowSize) -> Self {
+    pub(in crate::play) fn new(app: App, sender: CrowdSender, size: ShowSize) -> Self {
         Self {
             watchers: Arc::new(Watchers::new()),
             app,
-            crowds,
+            sender,
             size,
             runtime: Handle::current(),
             runs: AtomicU64::new(1),
@@ -140,20 +129,16 @@ impl ShowDirector {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a show, or finds the one that is under way, and returns its number.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub(super) fn start(&self, new: NewShow) -> Result<u64, NoShow> {
+    /// Begins a show, or finds the one that is under way, and returns its number; `None`: the server stops.
+    pub(super) fn start(&self, new: NewShow) -> Option<u64> {
         let mut under_way = self.under_way();
         if under_way.is_closed {
-            return Err(NoShow::Closed);
+            return None;
         }
         let is_running = under_way.show.as_ref().is_some_and(|show| !show.is_finished());
         if is_running && self.watchers.look(|show| show.phase.is_under_way()) {
-            return Ok(self.watchers.look(|show| show.number));
+            return Some(self.watchers.look(|show| show.number));
         }
-        let place = self.crowds.reserve().ok_or(NoShow::CrowdUnderWay)?;
         let before = self.watchers.look(Show::clone);
         let kept = new.against.and_then(|_| before.finished_rush().cloned());
         let seed = if kept.is_some() { before.seed } else { rand::rng().random() };
@@ -171,9 +156,9 @@ impl ShowDirector {
                 ..Show::none()
             };
         });
-        let showing = self.show(new, crowd, is_kept, place);
+        let showing = self.show(new, crowd, is_kept);
         under_way.show = Some(AbortOnDropHandle::new(self.runtime.spawn(showing)));
-        Ok(number)
+        Some(number)
     }
 
     fn next_half(&self, crowd: ShowCrowd, rung: Option<&'static str>) -> ShowHalf {
@@ -186,11 +171,10 @@ impl ShowDirector {
         new: NewShow,
         crowd: ShowCrowd,
         is_kept: bool,
-        place: CrowdPlace,
     ) -> impl Future<Output = ()> + Send + 'static {
         let watchers = Arc::clone(&self.watchers);
-        let (app, crowds) = (self.app.clone(), Arc::clone(&self.crowds));
-        let seller = ShowSeller { app, crowds, watchers: Arc::clone(&watchers) };
+        let (app, sender) = (self.app.clone(), self.sender.clone());
+        let seller = ShowSeller { app, sender, watchers: Arc::clone(&watchers) };
         let beside = new.against.map(|rung| (rung, self.next_half(crowd, Some(rung.id))));
         let told = Arc::clone(&watchers);
         let acting = async move {
@@ -209,8 +193,6 @@ impl ShowDirector {
         };
         async move {
             let failure = failure_of(acting).await;
-            // Before the page is told that it may begin the next one.
-            drop(place);
             watchers.update(|show| {
                 show.phase = if failure.is_some() { ShowPhase::Failed } else { ShowPhase::Ended };
                 (show.failure, show.begins_at) = (failure, None);

@@ -13,11 +13,10 @@ use axum::{Extension, Json, Router};
 use futures_util::stream::unfold;
 use serde::{Deserialize, Serialize};
 
-use super::director::{NewShow, NoShow, ShowDirector};
+use super::director::{NewShow, ShowDirector};
 use super::show::CrowdKind;
 use super::{html, place};
 use crate::course::in_language;
-use crate::play::crowds::CROWD_IN_PROGRESS;
 use crate::play::login::is_here;
 use seckill::http::address::{ClientAddress, Peer};
 use seckill::http::body::JsonBody;
@@ -35,19 +34,19 @@ const STREAM: [(HeaderName, HeaderValue); 2] = [
 
 /// What the handlers of the stage reach.
 #[derive(Debug, Clone)]
-pub(in crate::play) struct ShowsState {
+pub(in crate::play) struct StageState {
     pub(in crate::play) app: App,
     pub(in crate::play) stage: Arc<ShowDirector>,
 }
 
-impl FromRef<ShowsState> for App {
-    fn from_ref(state: &ShowsState) -> Self {
+impl FromRef<StageState> for App {
+    fn from_ref(state: &StageState) -> Self {
         state.app.clone()
     }
 }
 
 /// The page, and what it asks for.
-pub(in crate::play) fn routes(state: ShowsState, site: &Arc<Site>) -> Router {
+pub(in crate::play) fn routes(state: StageState, site: &Arc<Site>) -> Router {
     let places = Router::new().route("/api/stage/place", get(place::find));
     let page = html::routes(site, state.stage.size());
     Router::new()
@@ -75,7 +74,7 @@ struct StartedBody {
 
 /// Begins a show, or finds the one that is under way.
 async fn create(
-    State(ShowsState { stage, .. }): State<ShowsState>,
+    State(StageState { stage, .. }): State<StageState>,
     peer: Option<Extension<Peer>>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<ShowBody>,
@@ -95,10 +94,7 @@ async fn create(
         "演示：100 元券仅售 80 元",
     );
     let started = stage.start(NewShow { crowd: body.crowd, against, title });
-    let number = started.map_err(|why| match why {
-        NoShow::CrowdUnderWay => ApiError::new(Code::Added(&CROWD_IN_PROGRESS)),
-        NoShow::Closed => ApiError::unavailable(),
-    })?;
+    let number = started.ok_or_else(ApiError::unavailable)?;
     Ok((StatusCode::ACCEPTED, Json(StartedBody { number })))
 }
 
@@ -117,7 +113,7 @@ fn is_from_here(headers: &HeaderMap) -> bool {
 
 /// What happens on the stage, as it happens: server-sent events.
 async fn events(
-    State(ShowsState { app, stage }): State<ShowsState>,
+    State(StageState { app, stage }): State<StageState>,
     client: ClientAddress,
 ) -> Result<Response, ApiError> {
     let full = || ApiError::unavailable().retry_after(RETRY_WHEN_FULL);

@@ -1,9 +1,12 @@
 //! The two that sell in a show: this server, and a rung of the ladder.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use chrono::TimeDelta;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -11,18 +14,27 @@ use super::show::{Show, ShowFailure, ShowHalf, ShowPhase};
 use super::verdict::ShowVerdict;
 use super::watchers::Watchers;
 use crate::missing;
-use crate::play::crowd_site::{ANSWER_WITHIN, CROWD_WITHIN, CrowdSite, MAX_CONNECTIONS};
-use crate::play::local_crowds::LocalCrowds;
 use crate::rush::{RungSale, RushOptions};
 use crate::world::World;
 use ladder::Rung;
-use load::crowd::{BuyersTold, CrowdPlan, CrowdReport};
+use load::crowd::{Buyer, BuyersTold, CrowdPlan, CrowdReport};
 use load::outcome::{NO_ANSWER, NOT_SENT};
+use load::verdict::{Expectations, Verdict, judge};
 use load::{LoadError, crowd_process};
 use seckill::http::App;
-use seckill::model::{Clock, SaleStatus, VoucherId};
+use seckill::http::address::reachable;
+use seckill::http::audits::AUDITED_WITHIN;
+use seckill::model::{Clock, SaleStatus, UserId, VoucherId};
+use seckill::purchase::audit;
+use seckill::store::StoreError;
 use seckill::store::vouchers::{self, NewVoucher};
+use seckill_tools::tokens;
+use seckill_tools::verdict::books;
 
+/// How long one answer may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// How long the whole crowd may take.
+const CROWD_WITHIN: Duration = Duration::from_secs(300);
 /// From the last attempt to the end of the sale, for buyers in the shop.
 const OPEN_FOR: TimeDelta = TimeDelta::minutes(5);
 /// After so long no further attempt begins: some rungs are that slow.
@@ -51,21 +63,23 @@ impl ShowCrowd {
     fn total(&self) -> u64 {
         u64::from(self.users) * self.attempts as u64
     }
+}
 
-    fn plan(&self, plan: CrowdPlan) -> CrowdPlan {
-        CrowdPlan {
-            for_ms: Some(self.arrive_within.unwrap_or(NO_MORE_AFTER).as_millis() as u64 + 1_000),
-            arrive_within_ms: self.arrive_within.map(|within| within.as_millis() as u64),
-            tells_buyers: true,
-            ..plan
-        }
-    }
+/// How the crowds of shows are sent.
+#[derive(Debug, Clone)]
+pub(in crate::play) struct CrowdSender {
+    /// The program that sends them.
+    pub(in crate::play) exe: PathBuf,
+    /// Where this server listens.
+    pub(in crate::play) address: SocketAddr,
+    /// So many connections a crowd has.
+    pub(in crate::play) max_connections: usize,
 }
 
 /// What a half is played with.
 pub(super) struct ShowSeller {
     pub(super) app: App,
-    pub(super) crowds: Arc<LocalCrowds>,
+    pub(super) sender: CrowdSender,
     pub(super) watchers: Arc<Watchers>,
 }
 
@@ -112,23 +126,62 @@ fn rung_failed(error: anyhow::Error) -> ShowFailure {
 impl ShowSeller {
     /// The sale on this server, which stands in the shop under this title.
     pub(super) async fn sell_here(&self, crowd: ShowCrowd, title: &str) -> Result<(), ShowFailure> {
-        let site = self.crowds.site();
-        let buyers = site.buyers(crowd.users).await.map_err(failed("database"))?;
+        let buyers = self.buyers(crowd.users).await.map_err(failed("database"))?;
         let begins_at = Instant::now() + crowd.countdown;
         let voucher = self.put_on_sale(crowd, title).await.map_err(failed("database"))?;
         self.update(ShowPhase::Countdown, |show| {
             show.begins_at = Some(begins_at);
             show.half().voucher = Some(voucher);
         });
-        let plan = crowd.plan(site.plan(voucher, &buyers, crowd.attempts, crowd.seed));
+        let nodes = vec![reachable(self.sender.address)];
+        let path = format!("/api/vouchers/{voucher}/orders").into();
+        let plan = self.plan(crowd, nodes, path, buyers.iter().map(Buyer::from).collect());
         let report = tokio::select! {
             report = self.send(plan, begins_at) => report.map_err(crowd_failed)?,
             never = self.watch_stock(voucher) => match never {},
         };
-        let judged = site.judge(voucher, &buyers, &report).await.map_err(failed("audit"))?;
-        let sold = judged.audit.orders;
-        self.end_half(ShowVerdict::new(&judged.verdict, sold, &report, crowd.total()));
+        let judged = self.judge(voucher, &buyers, &report).await.map_err(failed("audit"));
+        let (verdict, sold) = judged?;
+        self.end_half(ShowVerdict::new(&verdict, sold, &report, crowd.total()));
         Ok(())
+    }
+
+    /// Makes so many buyers, with their tokens.
+    async fn buyers(&self, count: u32) -> anyhow::Result<Vec<(UserId, String)>> {
+        // In a task of its own: a show that is broken off must not break off a transaction.
+        let app = self.app.clone();
+        let making =
+            tokio::spawn(
+                async move { tokens::mint(&app.database, &app.tokens, None, count).await },
+            );
+        let made = making.await.map_err(anyhow::Error::from).and_then(|made| made);
+        made.context("the crowd's users could not be made")
+    }
+
+    /// Audits the database, and holds it against what these buyers were told. Returns also how many orders there are,
+    /// those of other people included.
+    async fn judge(
+        &self,
+        voucher: VoucherId,
+        buyers: &[(UserId, String)],
+        report: &CrowdReport,
+    ) -> anyhow::Result<(Verdict, i64)> {
+        let (Some((first, _)), Some((last, _))) = (buyers.first(), buyers.last()) else {
+            anyhow::bail!("the crowd has no users");
+        };
+        let (database, told) = (&self.app.database, report.told());
+        let audited = async {
+            let users = (*first, *last);
+            let orders = audit::count_orders_of(database.pool(), voucher, users).await?;
+            let yes = told.acknowledged_ids();
+            let lost = audit::count_lost(database.pool(), voucher, &yes).await?;
+            Ok((orders, lost, audit::run_within(AUDITED_WITHIN, database, voucher).await?))
+        };
+        let audited: Result<_, StoreError> = audited.await;
+        let (orders, lost, audit) = audited.context("the database could not be audited")?;
+        let audit = audit.context("the voucher is gone from the database")?;
+        let verdict = judge(&books(&audit, orders, lost), &told, &Expectations::BESIDE_OTHERS);
+        Ok((verdict, audit.orders))
     }
 
     async fn put_on_sale(&self, crowd: ShowCrowd, title: &str) -> anyhow::Result<VoucherId> {
@@ -164,28 +217,34 @@ impl ShowSeller {
         let sale = RungSale::open(world, rung, terms).await.map_err(rung_failed)?;
         let begins_at = Instant::now() + crowd.countdown;
         self.update(ShowPhase::Countdown, |show| show.begins_at = Some(begins_at));
-        let plan = crowd.plan(CrowdPlan {
-            nodes: sale.addresses().map_err(rung_failed)?,
-            path: sale.path(),
-            buyers: sale.buyers().collect(),
-            attempts: crowd.attempts,
-            max_connections: self.max_connections(),
-            seed: crowd.seed,
-            answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
-            total_timeout_ms: CROWD_WITHIN.as_millis() as u64,
-            for_ms: None,
-            arrive_within_ms: None,
-            tells_buyers: false,
-        });
+        let nodes = sale.addresses().map_err(rung_failed)?;
+        let plan = self.plan(crowd, nodes, sale.path(), sale.buyers().collect());
         let report = self.send(plan, begins_at).await.map_err(crowd_failed_at_rung)?;
         let rush = sale.judged(crowd.seed, &report).await.map_err(rung_failed)?;
         self.end_half(ShowVerdict::new(&rush.verdict, rush.orders, &report, crowd.total()));
         Ok(())
     }
 
-    fn max_connections(&self) -> usize {
-        let CrowdSite { max_connections, .. } = **self.crowds.site();
-        max_connections.min(MAX_CONNECTIONS)
+    fn plan(
+        &self,
+        crowd: ShowCrowd,
+        nodes: Vec<SocketAddr>,
+        path: Arc<str>,
+        buyers: Vec<Buyer>,
+    ) -> CrowdPlan {
+        CrowdPlan {
+            nodes,
+            path,
+            buyers,
+            attempts: crowd.attempts,
+            max_connections: self.sender.max_connections,
+            seed: crowd.seed,
+            answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
+            total_timeout_ms: CROWD_WITHIN.as_millis() as u64,
+            for_ms: Some(crowd.arrive_within.unwrap_or(NO_MORE_AFTER).as_millis() as u64 + 1_000),
+            arrive_within_ms: crowd.arrive_within.map(|within| within.as_millis() as u64),
+            tells_buyers: true,
+        }
     }
 
     /// Sends the crowd when the sale begins, and shows what its buyers are told.
@@ -193,7 +252,7 @@ impl ShowSeller {
         sleep_until(begins_at).await;
         self.update(ShowPhase::Selling, |show| show.begins_at = None);
         let hear = |told: BuyersTold| self.watchers.update(|show| show.half().hear(&told));
-        let report = crowd_process::send_telling(self.crowds.exe(), &plan, hear).await?;
+        let report = crowd_process::send_telling(&self.sender.exe, &plan, hear).await?;
         let told = report.told();
         let made: u64 = told.outcomes.values().sum();
         let silent = told.count(NO_ANSWER) + told.count(NOT_SENT);
