@@ -5,8 +5,7 @@ use std::time::Instant;
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::case::{IsolationCase, IsolationPromise};
-use super::claims::IsolationClaim;
+use super::case::{IsolationCase, IsolationClaim, IsolationPromise};
 use super::player::CasePlayer;
 use super::server::{DatabaseKind, IsolationLevel, IsolationServer};
 use crate::{LabClaim, Observed, TimelineLine};
@@ -104,8 +103,8 @@ impl IsolationCell {
         claim: IsolationClaim,
     ) -> Self {
         Self {
-            case: case.name,
-            story: case.story,
+            case: &case.name,
+            story: &case.story,
             server,
             level,
             promise: case.promise,

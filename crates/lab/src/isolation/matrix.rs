@@ -1,7 +1,7 @@
 //! The matrix: a line a case, a column a server and level.
 
+use super::case::CASES;
 use super::cell::IsolationCell;
-use super::claims::CASES;
 use super::server::{DatabaseKind, IsolationLevel};
 use crate::report::Mark;
 
@@ -15,7 +15,7 @@ pub fn isolation_matrix(cells: &[IsolationCell]) -> String {
         levels.filter(|level| cells.iter().any(|cell| cell.level == *level)).collect();
     let names: Vec<&str> = CASES
         .iter()
-        .map(|known| known.case.name)
+        .map(|case| case.name.as_str())
         .filter(|name| cells.iter().any(|cell| cell.case == *name))
         .collect();
     let mut columns =

@@ -11,7 +11,6 @@ mod player;
 mod rung_file;
 mod rung_summary;
 mod seats;
-mod texts;
 mod waiting;
 
 use std::sync::Arc;

@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use crate::course::{self, LadderPart};
-use crate::session::{self, LESSONS, Lesson};
-use ladder::{self, Capability, Invariant, LeaseKind, LockKind, RUNGS, Rung};
+use crate::{course, session};
+use ladder::{self, Capability, Invariant, LeaseKind, Lesson, LockKind, RUNGS, Rung};
 use seckill::http::Language;
 
 /// A rung in the picker.
@@ -48,19 +47,18 @@ pub(super) fn rungs(language: Language) -> Vec<RungSummary> {
 
 fn summary(rung: &'static Rung, language: Language) -> RungSummary {
     let label = rung.id.split('_').next().unwrap_or_default();
-    let title = course::title(rung, language).replace('`', "");
+    let title = rung.title(language).replace('`', "");
     let colon = course::in_language(language, ": ", "：");
-    let lessons = LESSONS.iter().filter(|lesson| lesson.rung == rung.id);
     RungSummary {
         id: rung.id,
         label,
-        part: LadderPart::of(rung).title(language),
+        part: rung.part(language),
         has_consumer: rung.has_consumer(),
         has_lease: matches!(rung.lock, LockKind::Redis(_)) && rung.lease != LeaseKind::NoLease,
         has_kill: session::can_be_killed(rung),
         title: format!("{label}{colon}{title}"),
-        idea: course::idea(rung, language),
-        breaks_when: course::breaks_when(rung, language),
+        idea: rung.idea(language),
+        breaks_when: rung.breaks_when(language),
         claims: rung.claims,
         lock: match rung.lock {
             LockKind::NoLock if rung.can(Capability::LockRow) => "row",
@@ -71,7 +69,7 @@ fn summary(rung: &'static Rung, language: Language) -> RungSummary {
             LockKind::ZooKeeper => "zookeeper",
             LockKind::Stream => "stream",
         },
-        lessons: lessons.map(|lesson| lesson_summary(lesson, language)).collect(),
+        lessons: rung.lessons().iter().map(|lesson| lesson_summary(lesson, language)).collect(),
     }
 }
 
@@ -80,7 +78,7 @@ fn lesson_summary(lesson: &'static Lesson, language: Language) -> LessonSummary 
     let survives = ladder::find(lesson.rung).is_ok_and(|rung| rung.claims_to_survive(scenario));
     LessonSummary {
         lesson,
-        story: course::story(scenario, language),
+        story: scenario.story(language),
         breaks: (!survives).then(|| scenario.invariant()),
         nudge: course::nudge(scenario, language).filter(|_| !survives),
     }

@@ -3,10 +3,9 @@
 //!
 //! `schedule` is what can be done next, `source_lines` where in the rung's file that leads; `play` does it on the
 //! real servers, and `settle` what is left when nobody can take a step; `look` and `locks` read what is there then,
-//! as `state`; `lessons` are schedules that show something, and `diff` what the next rung changes.
+//! as `state`; `diff` is what the next rung changes.
 
 mod diff;
-mod lessons;
 mod locks;
 mod look;
 mod play;
@@ -16,7 +15,6 @@ mod source_lines;
 mod state;
 
 pub use diff::{DiffLine, DiffPart, DiffTag, diff};
-pub use lessons::{LESSONS, Lesson};
 pub use locks::LockView;
 pub use play::{LabSession, PlanOfSession, StepError, StepRefusal};
 pub use schedule::{MAX_STEPS, NoSchedule, Schedule, ScheduleStep};
