@@ -12,7 +12,7 @@ use crate::isolation::{
     CASES, DatabaseKind, IsolationCase, IsolationCell, IsolationClaim, IsolationLevel,
     IsolationServer, isolation_matrix, play_cell, skipped_cell,
 };
-use crate::report::terminal::{Look, filled};
+use crate::report::terminal::{Look, filled, signs};
 use crate::report::{Mark, counted};
 use crate::{Observed, World};
 use ladder::{Tables, UnknownName};
@@ -176,11 +176,9 @@ fn report(cells: &[IsolationCell], with_matrix: bool, look: Look) -> String {
     let mut parts = Vec::new();
     if with_matrix {
         parts.push(isolation_matrix(cells));
-        let marks = [Mark::Holds, Mark::Breaks, Mark::Unknown, Mark::Skipped, Mark::Absent];
-        let marks = marks.map(|mark| format!("{} {}", mark.sign(), mark.word()));
         let levels = "RC read committed   RR repeatable read   SER serializable";
         let errors = "Beside a sign: the errors heard, PostgreSQL's SQLSTATE, MariaDB's number.";
-        parts.push(format!("{}   ! NOT as claimed\n{levels}\n{errors}", marks.join("   ")));
+        parts.push(format!("{}\n{levels}\n{errors}", signs(look)));
     }
     let wrong = objections(cells, look);
     if !wrong.is_empty() {

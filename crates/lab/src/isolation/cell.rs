@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use super::case::{IsolationCase, IsolationClaim, IsolationPromise};
 use super::player::CasePlayer;
 use super::server::{DatabaseKind, IsolationLevel, IsolationServer};
+use crate::report::Mark;
 use crate::{LabClaim, Observed, TimelineLine};
 
 /// A cell of the matrix.
@@ -70,12 +71,10 @@ impl IsolationCell {
             "" => String::new(),
             errors => format!(" with {errors}"),
         };
-        let word = match self.observed {
-            Observed::Holds => "holds",
-            Observed::Breaks => "breaks",
-            Observed::Unknown => "unknown",
-            Observed::Skipped => return "skipped".to_owned(),
-        };
+        let word = Mark::from(self.observed).word();
+        if self.is_skipped() {
+            return word.to_owned();
+        }
         let seen = format!("{word}{}", with(&self.errors));
         if self.is_as_claimed() {
             return format!("{seen}, as claimed");
