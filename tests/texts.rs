@@ -67,13 +67,21 @@ fn every_text_is_in_both_languages_with_the_same_holes() {
     assert!(count > 600, "only {count} texts");
 }
 
-/// Whether some code says a text: by its key, or by one that it makes, of which it writes the beginning or the end.
+/// `SoldOut` of `sold_out`.
+fn variant(key: &str) -> String {
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
+    key.split('_').filter(|word| !word.is_empty()).map(capital).collect()
+}
+
+/// Whether some code says a text: by its key, as the name of a variant, or by a key that it makes, of which it writes
+/// the beginning or the end.
 fn says(code: &str, key: &str) -> bool {
+    let variant = variant(key);
     let made = |at: usize| {
         let (beginning, end) = key.split_at(at);
         code.contains(&format!("`{beginning}_${{")) || code.contains(&format!("}}{end}`"))
     };
-    words(code).any(|word| word == key) || key.match_indices('_').any(|(at, _)| made(at))
+    words(code).any(|word| word == key || word == variant) || key.match_indices('_').any(|(at, _)| made(at))
 }
 
 #[test]
