@@ -35,7 +35,7 @@ rungs() {
 # A page is called what its first heading says.
 entry() { # entry INDENT FILE
     [ -e "$book/src/$2" ] || return 0
-    printf '%s- [%s](%s)\n' "$1" "$(sed -n '1s/^# //p' "$book/src/$2")" "$2"
+    printf '%s- [%s](%s)\n' "$1" "$(sed -n '/^# /{s///p;q}' "$book/src/$2")" "$2"
 }
 
 contents() { # contents ENDING: the pages of one language

@@ -64,5 +64,6 @@ mod storefront_older;
 mod storefront_payments;
 mod storefront_stillness;
 mod storefront_streams;
+mod texts;
 mod tidy;
 mod worlds;

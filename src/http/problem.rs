@@ -239,7 +239,7 @@ mod tests {
             assert_eq!(told.retry_after, answer.retry_after);
         }
         // The code of every row is one of the API, with its status.
-        for answer in Failure::ALL.map(Failure::answer) {
+        for answer in Failure::ALL.iter().map(|failure| failure.answer()) {
             let code = Code::ALL.into_iter().find(|code| code.as_str() == answer.code);
             assert_eq!(code.map(|code| code.status().as_u16()), Some(answer.status));
         }

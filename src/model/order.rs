@@ -11,8 +11,11 @@ use super::{OrderId, UserId, VoucherId};
 /// costs nothing begins as `paid`, and goes from there to `refunded` at once. A cancelled order is paid after
 /// all where its buyer paid too late and one voucher is left (`judge_payment` in
 /// migrations/0002_functions.sql).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::FromRepr, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 #[repr(i16)]
 pub enum OrderStatus {
     /// Placed, not paid.
@@ -37,15 +40,7 @@ pub struct InvalidStatus(i16);
 impl TryFrom<i16> for OrderStatus {
     type Error = InvalidStatus;
     fn try_from(number: i16) -> Result<Self, InvalidStatus> {
-        Ok(match number {
-            1 => Self::Unpaid,
-            2 => Self::Paid,
-            3 => Self::Used,
-            4 => Self::Cancelled,
-            5 => Self::Refunding,
-            6 => Self::Refunded,
-            _ => return Err(InvalidStatus(number)),
-        })
+        Self::from_repr(number).ok_or(InvalidStatus(number))
     }
 }
 
@@ -55,15 +50,8 @@ impl OrderStatus {
         [Self::Unpaid, Self::Paid, Self::Used, Self::Cancelled, Self::Refunding, Self::Refunded];
 
     /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unpaid => "unpaid",
-            Self::Paid => "paid",
-            Self::Used => "used",
-            Self::Cancelled => "cancelled",
-            Self::Refunding => "refunding",
-            Self::Refunded => "refunded",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Whether its buyer may have no other order of the voucher.

@@ -6,8 +6,9 @@ use serde::Serialize;
 use super::VoucherId;
 
 /// Where a sale stands at one instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(into = "&'static str")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum SaleStatus {
     /// Before `begin_time`.
     Upcoming,
@@ -23,20 +24,8 @@ pub enum SaleStatus {
 
 impl SaleStatus {
     /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Upcoming => "upcoming",
-            Self::OnSale => "on_sale",
-            Self::Paused => "paused",
-            Self::SoldOut => "sold_out",
-            Self::Ended => "ended",
-        }
-    }
-}
-
-impl From<SaleStatus> for &'static str {
-    fn from(status: SaleStatus) -> Self {
-        status.as_str()
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

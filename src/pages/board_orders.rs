@@ -3,31 +3,37 @@
 use maud::{Markup, html};
 
 use super::board::field;
-use super::board_texts::Board;
+use crate::http::Texts;
 
 /// The orders of the sale that is watched.
-pub(super) fn orders(texts: &Board) -> Markup {
+pub(super) fn orders(texts: &Texts) -> Markup {
     let states = [
-        ("unpaid", texts.order_unpaid),
-        ("paid", texts.order_paid),
-        ("used", texts.order_used),
-        ("cancelled", texts.order_cancelled),
-        ("refunding", texts.order_refunding),
-        ("refunded", texts.order_refunded),
+        ("unpaid", texts["order_unpaid"]),
+        ("paid", texts["order_paid"]),
+        ("used", texts["order_used"]),
+        ("cancelled", texts["order_cancelled"]),
+        ("refunding", texts["order_refunding"]),
+        ("refunded", texts["order_refunded"]),
     ];
-    let columns =
-        [texts.order, texts.buyer, texts.order_state, texts.amount, texts.placed, texts.actions];
+    let columns = [
+        texts["order"],
+        texts["buyer"],
+        texts["order_state"],
+        texts["amount"],
+        texts["placed"],
+        texts["actions"],
+    ];
     html! {
         section.panel #orders aria-labelledby="orders-title" {
-            h2 #orders-title { (texts.orders_title) }
+            h2 #orders-title { (texts["orders_title"]) }
             div.choice {
-                (field("order-status", texts.order_state, html! {
+                (field("order-status", texts["order_state"], html! {
                     select #order-status aria-describedby="order-status-error" {
-                        option value="" { (texts.all_states) }
+                        option value="" { (texts["all_states"]) }
                         @for (value, name) in states { option value=(value) { (name) } }
                     }
                 }))
-                button.quiet #orders-csv type="button" { (texts.csv) }
+                button.quiet #orders-csv type="button" { (texts["csv"]) }
             }
             p #orders-state.state role="status" tabindex="-1" {}
             table.stacked {
@@ -35,20 +41,20 @@ pub(super) fn orders(texts: &Board) -> Markup {
                 tbody #order-rows {}
             }
             div.choice {
-                button.quiet #newer-orders type="button" disabled { (texts.newer) }
-                button.quiet #older-orders type="button" disabled { (texts.older) }
+                button.quiet #newer-orders type="button" disabled { (texts["newer"]) }
+                button.quiet #older-orders type="button" disabled { (texts["older"]) }
             }
         }
     }
 }
 
 /// Asks once more before something is done with an order.
-pub(super) fn question(texts: &Board) -> Markup {
+pub(super) fn question(texts: &Texts) -> Markup {
     html! {
         dialog #order-question aria-labelledby="order-question-text" {
             p #order-question-text {}
             form method="dialog" {
-                button.quiet value="no" { (texts.no) }
+                button.quiet value="no" { (texts["no"]) }
                 button.primary #order-yes value="yes" {}
             }
         }
@@ -56,17 +62,22 @@ pub(super) fn question(texts: &Board) -> Markup {
 }
 
 /// Money that waits to be given back, money that went back twice, and money that belongs to no payment.
-pub(super) fn money(texts: &Board) -> Markup {
+pub(super) fn money(texts: &Texts) -> Markup {
     let refunds = [
-        texts.order,
-        texts.amount,
-        texts.reason,
-        texts.tries,
-        texts.next_attempt,
-        texts.last_error,
+        texts["order"],
+        texts["amount"],
+        texts["reason"],
+        texts["tries"],
+        texts["next_attempt"],
+        texts["last_error"],
     ];
-    let unmatched =
-        [texts.transaction, texts.payment, texts.amount, texts.received, texts.returned];
+    let unmatched = [
+        texts["transaction"],
+        texts["payment"],
+        texts["amount"],
+        texts["received"],
+        texts["returned"],
+    ];
     let list = |id: &str, title: &str, about: &str, columns: &[&str]| {
         html! {
             h3 { (title) }
@@ -80,9 +91,9 @@ pub(super) fn money(texts: &Board) -> Markup {
     };
     html! {
         section.panel #money aria-labelledby="money-title" {
-            h2 #money-title { (texts.money_title) }
-            (list("refunds", texts.refunds_title, texts.refunds_about, &refunds))
-            (list("unmatched", texts.unmatched_title, texts.unmatched_about, &unmatched))
+            h2 #money-title { (texts["money_title"]) }
+            (list("refunds", texts["refunds_title"], texts["refunds_about"], &refunds))
+            (list("unmatched", texts["unmatched_title"], texts["unmatched_about"], &unmatched))
         }
     }
 }

@@ -3,35 +3,35 @@
 use maud::{Markup, html};
 
 use super::board::field;
-use super::board_texts::Board;
+use crate::http::Texts;
 
 /// The sale that is watched, and what can be done with it.
-pub(super) fn sale(texts: &Board) -> Markup {
+pub(super) fn sale(texts: &Texts) -> Markup {
     html! {
-        section.panel.sale aria-label=(texts.sale) {
+        section.panel.sale aria-label=(texts["sale"]) {
             div.choice {
-                (field("voucher", texts.sale, html! {
+                (field("voucher", texts["sale"], html! {
                     select #voucher aria-describedby="voucher-error" {}
                 }))
                 p #sale-state.state {}
-                button.quiet #pause type="button" hidden { (texts.pause) }
-                button.quiet #logout type="button" { (texts.log_out) }
+                button.quiet #pause type="button" hidden { (texts["pause"]) }
+                button.quiet #logout type="button" { (texts["log_out"]) }
             }
             p.state #pause-state role="status" {}
             details #edit-sale hidden {
-                summary { (texts.edit_sale) }
+                summary { (texts["edit_sale"]) }
                 form #edit-form novalidate {
-                    (fields("edit-", texts, [texts.total_stock, texts.begin_edit, texts.end_edit]))
-                    p.note.whole-line { (texts.edit_note) }
-                    button.primary #save-sale type="submit" { (texts.save) }
+                    (fields("edit-", texts, [texts["total_stock"], texts["begin_edit"], texts["end_edit"]]))
+                    p.note.whole-line { (texts["edit_note"]) }
+                    button.primary #save-sale type="submit" { (texts["save"]) }
                     p #edit-state.state role="status" {}
                 }
             }
             details #new-sale {
-                summary { (texts.new_sale) }
+                summary { (texts["new_sale"]) }
                 form #sale-form novalidate {
-                    (fields("", texts, [texts.stock, texts.begin, texts.end]))
-                    button.primary type="submit" { (texts.create) }
+                    (fields("", texts, [texts["stock"], texts["begin"], texts["end"]]))
+                    button.primary type="submit" { (texts["create"]) }
                     p #sale-form-state.state role="status" {}
                 }
             }
@@ -40,7 +40,7 @@ pub(super) fn sale(texts: &Board) -> Markup {
 }
 
 /// The fields of a sale, whose ids begin with `prefix`.
-fn fields(prefix: &str, texts: &Board, [stock, begin, end]: [&str; 3]) -> Markup {
+fn fields(prefix: &str, texts: &Texts, [stock, begin, end]: [&str; 3]) -> Markup {
     // What an empty field means, of a number, stands in it.
     let text = |name: &str, label: &str, empty: Option<&str>, longest: u32| {
         let id = format!("{prefix}{name}");
@@ -67,19 +67,19 @@ fn fields(prefix: &str, texts: &Board, [stock, begin, end]: [&str; 3]) -> Markup
     };
     let (stock_id, terms_id) = (format!("{prefix}stock"), format!("{prefix}terms"));
     html! {
-        (text("title", texts.voucher_title, None, 200))
-        (text("subtitle", texts.subtitle, None, 200))
+        (text("title", texts["voucher_title"], None, 200))
+        (text("subtitle", texts["subtitle"], None, 200))
         (field(&stock_id, stock, html! {
             input id=(stock_id) name="stock" type="number" min="0" max="2147483647" step="1"
                 required value="100" aria-describedby={ (stock_id) "-error" };
         }))
-        (text("price", texts.price, Some(texts.free), 14))
-        (text("value", texts.value, Some("–"), 14))
-        (text("pay-within", texts.pay_within, Some("15"), 14))
+        (text("price", texts["price"], Some(texts["free"]), 14))
+        (text("value", texts["value"], Some("–"), 14))
+        (text("pay-within", texts["pay_within"], Some("15"), 14))
         (time("begin", begin))
         (time("end", end))
         div.whole-line {
-            (field(&terms_id, texts.terms, html! {
+            (field(&terms_id, texts["terms"], html! {
                 textarea id=(terms_id) name="terms" rows="3" maxlength="2000"
                     aria-describedby={ (terms_id) "-error" } {}
             }))

@@ -10,17 +10,10 @@ use maud::html;
 use super::page::{HtmlPage, PageFiles, PageLanguage};
 use super::site::Site;
 use crate::http::problem::Code;
-use crate::http::{ApiError, Language};
-use crate::texts;
+use crate::http::{ApiError, Language, TextFile};
 
-texts! {
-    /// What the page says.
-    MissingPageTexts {
-        title: "There is no such page", "页面不存在";
-        about: "The address may be mistyped, or the page is gone.", "地址可能有误，或者页面已经不在了。";
-        start: "To the first page", "返回首页";
-    }
-}
+/// What the page says.
+static TEXTS: TextFile = TextFile::new(include_str!("missing_page.toml"));
 
 /// What answers where no page is.
 #[derive(Debug, Clone)]
@@ -65,10 +58,10 @@ fn wants_html(headers: &HeaderMap) -> bool {
 }
 
 fn render(site: &Site, language: Language) -> String {
-    let texts = MissingPageTexts::of(language);
+    let texts = TEXTS.of(language);
     let page = HtmlPage {
         language,
-        title: texts.title,
+        title: texts["title"],
         path: "",
         styles: &[],
         libraries: &[],
@@ -77,9 +70,9 @@ fn render(site: &Site, language: Language) -> String {
         needs_scripts: false,
         texts,
         main: html! {
-            h1 { (texts.title) }
-            p { (texts.about) }
-            p { a href="/" { (texts.start) } }
+            h1 { (texts["title"]) }
+            p { (texts["about"]) }
+            p { a href="/" { (texts["start"]) } }
         },
     };
     page.render(site)

@@ -1,19 +1,17 @@
 //! Pages for people: HTML in English and Chinese, written here, and the scripts and styles of
 //! `web/`, which the program carries. The scripts use the public API and nothing else.
 //!
-//! A page is a file of this module with its texts, its script in `web/`, and a route below.
+//! A page is a file of this module, its texts in TOML beside it, its script in `web/`, and a route below.
 
 mod assets;
 pub mod board;
 mod board_orders;
 mod board_sale;
-mod board_texts;
 mod missing_page;
 pub mod page;
 pub mod sandbox;
 mod site;
 pub mod storefront;
-mod texts;
 
 use std::sync::Arc;
 

@@ -13,9 +13,8 @@ use url::form_urlencoded;
 
 use super::assets::ICON;
 use super::site::Site;
-use crate::http::Language;
 use crate::http::static_file::StaticFile;
-use crate::texts;
+use crate::http::{Language, TextFile};
 
 /// A page loads what this program serves and nothing else. No script makes HTML of text: what a voucher
 /// is called stays text (`require-trusted-types-for`).
@@ -25,16 +24,8 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      require-trusted-types-for 'script'; trusted-types 'none'",
 );
 
-texts! {
-    /// What stands on every page.
-    Frame {
-        skip: "Skip to the content", "跳到正文";
-        api: "API", "接口文档";
-        other_language: "中文", "English";
-        other_tag: "zh-CN", "en";
-        scripts_needed: "This page needs JavaScript.", "本页需要启用 JavaScript。";
-    }
-}
+/// What stands on every page.
+static TEXTS: TextFile = TextFile::new(include_str!("frame.toml"));
 
 /// The language of a page: the one that `?lang=` names, else the browser's.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +67,7 @@ pub struct HtmlPage<'a, T> {
 impl<T: Serialize> HtmlPage<'_, T> {
     /// The page as it is served.
     pub fn render(self, site: &Site) -> String {
-        let frame = Frame::of(self.language);
+        let frame = TEXTS.of(self.language);
         let page = html! {
             (DOCTYPE)
             html lang=(self.language.tag()) {
@@ -98,11 +89,11 @@ impl<T: Serialize> HtmlPage<'_, T> {
                     }
                 }
                 body {
-                    a.skip href="#main" { (frame.skip) }
+                    a.skip href="#main" { (frame["skip"]) }
                     (navigation(site, self.language, self.path))
                     main #main tabindex="-1" {
                         @if self.needs_scripts {
-                            noscript { p.notice { (frame.scripts_needed) } }
+                            noscript { p.notice { (frame["scripts_needed"]) } }
                         }
                         (self.main)
                     }
@@ -115,7 +106,7 @@ impl<T: Serialize> HtmlPage<'_, T> {
 }
 
 fn navigation(site: &Site, language: Language, path: &str) -> Markup {
-    let frame = Frame::of(language);
+    let frame = TEXTS.of(language);
     let pages = site.navigation.iter().map(|(path, [english, chinese])| {
         (*path, if language == Language::English { *english } else { *chinese })
     });
@@ -127,10 +118,10 @@ fn navigation(site: &Site, language: Language, path: &str) -> Markup {
                     @for (target, name) in pages {
                         a href=(target) aria-current=[(path == target).then_some("page")] { (name) }
                     }
-                    a href="/docs/" { (frame.api) }
+                    a href="/docs/" { (frame["api"]) }
                 }
-                a #language href=(format!("?lang={}", frame.other_tag)) lang=(frame.other_tag)
-                    hreflang=(frame.other_tag) { (frame.other_language) }
+                a #language href=(format!("?lang={}", frame["other_tag"])) lang=(frame["other_tag"])
+                    hreflang=(frame["other_tag"]) { (frame["other_language"]) }
             }
         }
     }

@@ -19,68 +19,21 @@ use super::site::Site;
 use crate::http::body::JsonBody;
 use crate::http::payments::{NotificationBody, NotifiedStatus, accept};
 use crate::http::problem::Code;
-use crate::http::{ApiError, App, Language, limited};
+use crate::http::{ApiError, App, Language, TextFile, Texts, limited};
 use crate::model::{Clock, OrderStatus};
 use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::orders;
 use crate::store::payments::{self, PaymentId, PaymentStatus};
-use crate::texts;
 
-texts! {
-    /// What the page says. `{…}` is filled in by its script.
-    Sandbox {
-        title: "Sandbox payment", "沙箱支付";
-        lead: "A payment page for development. No money moves, whichever button you press.",
-            "仅供开发使用的支付页面，无论点击哪个按钮都不会产生真实扣款。";
-        amount: "Amount", "金额";
-        order: "Order", "订单号";
-        order_state: "State of the order", "订单状态";
-        left: "Time left", "剩余支付时间";
-        days: "{days} d {rest}", "{days} 天 {rest}";
-        time_is_over: "The time to pay is over.", "支付时间已过。";
-        pay: "Pay", "立即支付";
-        pay_about: "The payment succeeds at once, and the order is paid.", "支付立即成功，订单变为已支付。";
-        decline: "Decline", "拒绝支付";
-        decline_about: "The payment fails, as with a card that is refused. The order stays unpaid.",
-            "支付失败，如同银行拒绝扣款；订单仍为待支付。";
-        pay_late: "Pay too late", "超时后支付";
-        pay_late_about: "The money comes when the time to pay is over. The order is paid after all if a voucher is left, otherwise the money goes back.",
-            "等支付时间过后款项才到账：如仍有库存，订单恢复为已支付；否则自动退款。";
-        applied: "Paid. The order is yours.", "支付成功，订单已支付。";
-        applied_before: "The payment was applied. The order is now: {state}.",
-            "款项已入账，订单当前状态：{state}。";
-        failed: "Declined: nothing was taken. You may try again from the shop.",
-            "支付未成功，没有扣款，可以回到“我的订单”重新支付。";
-        back_cancelled: "The money goes back: the order was cancelled before it came, and could not be restored.",
-            "已自动退款：款项到账前订单已取消，且无法恢复。";
-        back: "The money goes back: the order needs no payment any more. It is now: {state}.",
-            "已自动退款：订单已无需支付，当前状态：{state}。";
-        will_pay: "It will be paid when the time to pay is over. You may leave this page.",
-            "支付时间过后将自动付款，可以离开本页。";
-        too_late: "The order is not waiting for money any more. It is now: {state}.",
-            "订单已不在待支付状态，当前状态：{state}。";
-        lost: "The connection was lost. It is not known whether the payment was made; this page asks again.",
-            "连接中断，暂时不知道支付是否成功，正在重新查询。";
-        not_paid: "No payment has come so far. You may press again.", "尚未收到付款，可以再试一次。";
-        try_again: "Try again in a moment.", "请稍后再试。";
-        away: "The server cannot be reached. Asking again …", "无法连接服务器，正在重试……";
-        missing: "There is no such payment.", "没有这笔支付。";
-        to_orders: "Back to my orders", "返回我的订单";
-        order_unpaid: "To be paid", "待支付";
-        order_paid: "Paid", "已支付";
-        order_used: "Redeemed", "已使用";
-        order_cancelled: "Cancelled", "已取消";
-        order_refunding: "Refund under way", "退款中";
-        order_refunded: "Refunded", "已退款";
-    }
-}
+/// What the page says. `{…}` is filled in by its script.
+static TEXTS: TextFile = TextFile::new(include_str!("sandbox.toml"));
 
 /// The page of this site.
 fn render(site: &Site, language: Language) -> String {
-    let texts = Sandbox::of(language);
+    let texts = TEXTS.of(language);
     let page = HtmlPage {
         language,
-        title: texts.title,
+        title: texts["title"],
         path: "/sandbox",
         styles: &[],
         libraries: &[],
@@ -92,24 +45,24 @@ fn render(site: &Site, language: Language) -> String {
     page.render(site)
 }
 
-fn content(site: &Site, texts: &Sandbox) -> Markup {
+fn content(site: &Site, texts: &Texts) -> Markup {
     let choices = [
-        ("pay", texts.pay, texts.pay_about),
-        ("decline", texts.decline, texts.decline_about),
-        ("pay_late", texts.pay_late, texts.pay_late_about),
+        ("pay", texts["pay"], texts["pay_about"]),
+        ("decline", texts["decline"], texts["decline_about"]),
+        ("pay_late", texts["pay_late"], texts["pay_late_about"]),
     ];
     html! {
         div.sandbox {
-            h1 { (texts.title) }
-            p.notice { (texts.lead) }
-            p.message #away role="status" data-kind="bad" hidden { (texts.away) }
-            p.message #missing role="status" data-kind="bad" hidden { (texts.missing) }
-            section #payment aria-label=(texts.title) hidden {
+            h1 { (texts["title"]) }
+            p.notice { (texts["lead"]) }
+            p.message #away role="status" data-kind="bad" hidden { (texts["away"]) }
+            p.message #missing role="status" data-kind="bad" hidden { (texts["missing"]) }
+            section #payment aria-label=(texts["title"]) hidden {
                 dl.payment {
-                    div { dt { (texts.amount) } dd.amount #amount {} }
-                    div { dt { (texts.order) } dd.order-id #order {} }
-                    div { dt { (texts.order_state) } dd #order-state {} }
-                    div #left-line { dt { (texts.left) } dd.digits #left role="timer" {} }
+                    div { dt { (texts["amount"]) } dd.amount #amount {} }
+                    div { dt { (texts["order"]) } dd.order-id #order {} }
+                    div { dt { (texts["order_state"]) } dd #order-state {} }
+                    div #left-line { dt { (texts["left"]) } dd.digits #left role="timer" {} }
                 }
                 p.message #result role="status" tabindex="-1" {}
                 ul.choices #choices {
@@ -123,7 +76,7 @@ fn content(site: &Site, texts: &Sandbox) -> Markup {
                     }
                 }
             }
-            p { a #to-orders href={ (site.shop) "#orders" } { (texts.to_orders) } }
+            p { a #to-orders href={ (site.shop) "#orders" } { (texts["to_orders"]) } }
         }
     }
 }

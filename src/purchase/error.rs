@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::store::{OrderIdError, StoreError};
 use crate::telemetry;
 use redisson_lock::LockError;
+use strum::VariantArray;
 
 /// A purchase failed, with its cause.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +39,7 @@ pub enum PurchaseError {
 }
 
 /// A way in which a purchase can fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::VariantArray)]
 pub enum Failure {
     /// Memory does not know the voucher, or whether the buyer has an order of it, and PostgreSQL does
     /// not say so: it is away or silent, or too many ask.
@@ -134,22 +135,7 @@ const DEFECT: Answer =
 
 impl Failure {
     /// Every way, in the order of the story.
-    pub const ALL: [Self; 14] = [
-        Self::ReadUnavailable,
-        Self::ReadDefect,
-        Self::Overloaded,
-        Self::CircuitOpen,
-        Self::LockUnavailable,
-        Self::LockDefect,
-        Self::IdUnavailable,
-        Self::IdsUsedUp,
-        Self::IdDefect,
-        Self::OrderUnavailable,
-        Self::OrderUnknown,
-        Self::OrderDefect,
-        Self::NoFreeId,
-        Self::Panicked,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The table: what the buyer hears, what is in the books, and what the circuit does.
     pub const fn row(self) -> (Answer, Books, Circuit) {
@@ -233,7 +219,7 @@ mod tests {
 
     #[test]
     fn every_row_has_its_answer() {
-        for failure in Failure::ALL {
+        for &failure in Failure::ALL {
             let (answer, books, circuit) = failure.row();
             let (status, code) = match answer.retry_after {
                 Some(_) => (503, "unavailable"),
@@ -269,7 +255,7 @@ mod tests {
             .chain(of_store(PurchaseError::Order))
             .chain([PurchaseError::NoFreeId, PurchaseError::Panicked])
             .collect();
-        for failure in Failure::ALL {
+        for &failure in Failure::ALL {
             assert!(errors.iter().any(|error| error.failure() == failure), "{failure:?}");
         }
         // Nothing is unknown of a read, whatever became of it.

@@ -1,15 +1,24 @@
 //! The strategies: one flow, [`Purchases::buy`](super::Purchases::buy), with different settings.
 
-use std::fmt;
-use std::str::FromStr;
-
 use group_commit::Limits;
 
 /// Orders of one voucher that may wait for a transaction. The admission limit is usually lower.
 const MAX_WAITING: usize = 16_384;
 
 /// How to sell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    strum::Display,
+    strum::EnumString,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
+#[strum(parse_err_ty = UnknownStrategy, parse_err_fn = UnknownStrategy::new)]
 pub enum Strategy {
     /// The buyer's lock, and a transaction for each order.
     Locked,
@@ -26,17 +35,19 @@ pub enum Strategy {
 #[error("there is no strategy {0:?}; there are: {names}", names = Strategy::ALL.map(Strategy::as_str).join(", "))]
 pub struct UnknownStrategy(String);
 
+impl UnknownStrategy {
+    fn new(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+}
+
 impl Strategy {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Locked, Self::GroupCommit, Self::GroupCommitUnlocked];
 
     /// The name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Locked => "locked",
-            Self::GroupCommit => "group-commit",
-            Self::GroupCommitUnlocked => "group-commit-unlocked",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Whether a purchase takes the buyer's lock.
@@ -59,19 +70,5 @@ impl Strategy {
             Self::GroupCommit | Self::GroupCommitUnlocked => (256, 1),
         };
         Limits { batch, waiting: MAX_WAITING, leaders }
-    }
-}
-
-impl fmt::Display for Strategy {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Strategy {
-    type Err = UnknownStrategy;
-    fn from_str(name: &str) -> Result<Self, UnknownStrategy> {
-        let found = Self::ALL.into_iter().find(|strategy| strategy.as_str() == name);
-        found.ok_or_else(|| UnknownStrategy(name.to_owned()))
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use clap::ValueEnum;
 use ladder::Tables;
 use seckill_lab::isolation::{
-    CASES, ClaimedCase, DatabaseKind, IsolationCell, IsolationLevel, IsolationServer,
+    CASES, DatabaseKind, IsolationCase, IsolationCell, IsolationLevel, IsolationServer,
     isolation_matrix, play_cell, skipped_cell,
 };
 use seckill_lab::{LabClaim, Observed};
@@ -42,11 +42,11 @@ fn blocks(page: &str) -> Vec<IsolationBlock> {
     blocks.collect()
 }
 
-fn timelines() -> Vec<(IsolationBlock, &'static ClaimedCase, DatabaseKind, IsolationLevel)> {
+fn timelines() -> Vec<(IsolationBlock, &'static IsolationCase, DatabaseKind, IsolationLevel)> {
     let blocks = PAGES.into_iter().flat_map(blocks).filter(|block| block.words != ["matrix"]);
     let found = blocks.map(|block| {
         let [case, server, level] = &block.words[..] else { panic!("{block:?}") };
-        let known = CASES.iter().find(|known| known.case.name == case).expect(case);
+        let known = CASES.iter().find(|known| known.name == *case).expect(case);
         let server = DatabaseKind::from_str(server, false).unwrap();
         let level = IsolationLevel::from_str(level, false).unwrap();
         (block, known, server, level)
@@ -57,7 +57,7 @@ fn timelines() -> Vec<(IsolationBlock, &'static ClaimedCase, DatabaseKind, Isola
 /// The matrix as the registry claims it.
 fn claimed_matrix() -> String {
     let mut cells = Vec::new();
-    for known in CASES {
+    for known in CASES.iter() {
         for kind in DatabaseKind::ALL {
             for level in IsolationLevel::ALL {
                 let Some(claim) = known.claim(kind, level) else { continue };
@@ -65,7 +65,7 @@ fn claimed_matrix() -> String {
                     LabClaim::Holds => Observed::Holds,
                     LabClaim::Breaks => Observed::Breaks,
                 };
-                let cell = skipped_cell(&known.case, kind, level, claim, String::new());
+                let cell = skipped_cell(known, kind, level, claim, String::new());
                 let errors = claim.errors.to_owned();
                 cells.push(IsolationCell { observed, errors, ..cell });
             }
@@ -91,8 +91,8 @@ fn the_pages_on_isolation_show_the_same_and_name_every_lesson() {
     let rungs = ["r01", "r02", "r03", "r04", "r05", "r18", "advisory_last", "advisory_twice"];
     for page in PAGES {
         let text = read(page);
-        for known in CASES {
-            let name = known.case.name;
+        for known in CASES.iter() {
+            let name = &known.name;
             let is_lesson = !rungs.iter().any(|rung| name.starts_with(rung));
             assert!(!is_lesson || text.contains(&format!("`{name}`")), "{page}: {name}");
         }
@@ -115,7 +115,7 @@ async fn every_timeline_of_isolation_is_what_the_lab_prints_today() {
         // The twins show the same.
         let (Some(server), true) = (server, played.insert(block.words.clone())) else { continue };
         let claim = known.claim(kind, level).unwrap();
-        let printed = play_cell(server, &known.case, level, claim).await.told().join("\n");
+        let printed = play_cell(server, known, level, claim).await.told().join("\n");
         if printed != block.text {
             wrong.insert(format!("{:?}: the lab prints\n{printed}", block.words));
         }

@@ -38,7 +38,7 @@ fn is_snake_case(word: &str) -> bool {
 /// This file knows names of other programs, which proves nothing.
 fn is_source(path: &Path) -> bool {
     let kind = path.extension().and_then(|kind| kind.to_str());
-    matches!(kind, Some("rs" | "lua" | "sql"))
+    matches!(kind, Some("rs" | "lua" | "sql" | "toml"))
         && !path.ends_with(file!().rsplit('/').next().unwrap())
 }
 

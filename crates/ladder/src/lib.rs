@@ -3,9 +3,9 @@
 //! neighbours can be diffed. Each has a flaw, and the next one mends it. `docs/ladder.md` walks the
 //! course; the lab proves every claim made here, and every break.
 //!
-//! In reading order: the registry below; `rung`, what a row says; `claims`, promises and scenarios;
-//! `purchase` and `work`, what a design is given and answers; `detail`, what it says on the way; `resources`, what it works with; then the
-//! rungs by their numbers, with what some of them share: `user_mutexes`, `entry`, `queue_keys`.
+//! In reading order: the registry below; `rung`, what a row says; `pages`, what its author says of it; `claims`,
+//! promises and scenarios; `purchase` and `work`, what a design is given and answers; `detail`, what it says on
+//! the way; `resources`, what it works with; then the rungs by their numbers, with what some of them share: `user_mutexes`, `entry`, `queue_keys`.
 
 // A purchase under a lock on several servers is a future of many futures: proving it `Send`
 // takes the compiler deeper than its default of 128.
@@ -14,6 +14,7 @@
 mod claims;
 mod detail;
 mod entry;
+mod pages;
 mod purchase;
 mod queue_keys;
 mod r01_naive;
@@ -65,6 +66,7 @@ mod work;
 pub use claims::{Invariant, Scenario, UnknownName};
 pub use detail::{Awaited, Detail};
 pub use entry::GROUP;
+pub use pages::{Lesson, lessons, parts};
 pub use purchase::{Answer, Director, Point, PointStore, Purchase, RungError};
 pub use queue_keys::QueueKeys;
 pub use r18b_stock_segments::SEGMENTS;
@@ -86,6 +88,10 @@ macro_rules! rungs {
         pub const RUNGS: &[Rung] = &[$(Rung {
             id: stringify!($id),
             source: include_str!(concat!(stringify!($id), ".rs")),
+            pages: [
+                include_str!(concat!("../../../docs/ladder/", stringify!($id), ".md")),
+                include_str!(concat!("../../../docs/ladder/", stringify!($id), ".zh-CN.md")),
+            ],
             build: |resources| Box::pin($id::build(resources)),
             lock: $lock,
             lease: $lease,

@@ -160,6 +160,8 @@ pub struct Rung {
     pub id: &'static str,
     /// The file.
     pub source: &'static str,
+    /// Its pages, in English and in Chinese.
+    pub pages: [&'static str; 2],
     /// Makes one.
     pub build: Build,
     /// Its lock.

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use comfy_table::{CellAlignment, Table, presets};
-
 use load::latency::LatencyMs;
 use load::told::Outcomes;
 use load::verdict::Counts;
+use report::Table;
 
 use super::demo_against::Against;
 use super::verdict::{DemoVerdict, Figures, PaymentFigures, WaveFigures};
@@ -17,9 +16,9 @@ const SHOWN: usize = 8;
 /// Prints the figures to standard error, and those of the other design beside them.
 pub fn print(verdict: &DemoVerdict) {
     let other = verdict.against.as_ref().and_then(Against::verdict);
-    let mut table = plain_table();
+    let mut table = Table::new(&["", "", ""], &[]);
     let mut row = |name: &str, value: String, others: Option<String>| {
-        table.add_row([name, &value, &others.unwrap_or_default()]);
+        table.add([name, &value, &others.unwrap_or_default()]);
     };
     if let Some(other) = other {
         row("", verdict.terms.strategy.to_owned(), Some(other.rung.clone()));
@@ -69,8 +68,7 @@ pub fn print(verdict: &DemoVerdict) {
         let theirs = other.and_then(|other| other.latency_ms).map(latency);
         row("latency p50 / p95 / p99", latency(ours), theirs);
     }
-    align_right(&mut table);
-    eprintln!("\n{}\n", table.trim_fmt());
+    eprintln!("\n{}\n", table.text());
     if verdict.vouchers.len() > 1 {
         print_vouchers(verdict);
     }
@@ -78,8 +76,8 @@ pub fn print(verdict: &DemoVerdict) {
 
 /// The first vouchers, and all with which something is wrong.
 fn print_vouchers(verdict: &DemoVerdict) {
-    let mut table = plain_table();
-    table.add_row(["voucher", "orders", "left", "oversold", "duplicates", "undersold", "lost", ""]);
+    let heads = ["voucher", "orders", "left", "oversold", "duplicates", "undersold", "lost", ""];
+    let mut table = Table::new(&heads, &[7]);
     let mut hidden = 0;
     for (position, voucher) in verdict.vouchers.iter().enumerate() {
         if voucher.holds && position >= SHOWN {
@@ -92,28 +90,13 @@ fn print_vouchers(verdict: &DemoVerdict) {
         let word = if voucher.holds { "holds" } else { "BROKEN" };
         let id = voucher.voucher_id.to_string();
         let figures = figures.map(|figure| figure.to_string());
-        table.add_row([&[id][..], &figures, &[word.to_owned()]].concat());
+        table.add([&[id][..], &figures, &[word.to_owned()]].concat());
     }
-    align_right(&mut table);
-    eprintln!("{}", table.trim_fmt());
+    eprintln!("{}", table.text());
     if hidden > 0 {
         eprintln!("and {hidden} more, each of which holds");
     }
     eprintln!();
-}
-
-/// Without lines.
-pub(crate) fn plain_table() -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table
-}
-
-/// All columns but the first.
-pub(crate) fn align_right(table: &mut Table) {
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
 }
 
 /// The verdict in one sentence. Of several broken sales it has the sentences of the first.

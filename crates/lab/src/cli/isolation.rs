@@ -9,10 +9,10 @@ use serde_json::json;
 use super::replay::timeline;
 use super::session::{in_world, stderr_look, stdout_look};
 use crate::isolation::{
-    CASES, ClaimedCase, DatabaseKind, IsolationCell, IsolationClaim, IsolationLevel,
+    CASES, DatabaseKind, IsolationCase, IsolationCell, IsolationClaim, IsolationLevel,
     IsolationServer, isolation_matrix, play_cell, skipped_cell,
 };
-use crate::report::terminal::{Look, filled};
+use crate::report::terminal::{Look, filled, signs};
 use crate::report::{Mark, counted};
 use crate::{Observed, World};
 use ladder::{Tables, UnknownName};
@@ -45,7 +45,7 @@ pub struct IsolationArgs {
 }
 
 /// What is to be played.
-type Chosen = (&'static ClaimedCase, DatabaseKind, IsolationLevel, IsolationClaim);
+type Chosen = (&'static IsolationCase, DatabaseKind, IsolationLevel, IsolationClaim);
 
 /// Runs the command.
 pub(super) async fn run(args: IsolationArgs) -> anyhow::Result<ExitCode> {
@@ -73,26 +73,26 @@ pub(super) async fn run(args: IsolationArgs) -> anyhow::Result<ExitCode> {
 /// The cells asked for: of one server after the other, so that each is started only when it is needed.
 fn chosen(args: &IsolationArgs) -> Result<Vec<Chosen>, ConfigError> {
     for name in &args.cases {
-        if !CASES.iter().any(|known| known.case.name.starts_with(name.as_str())) {
-            let names = CASES.iter().map(|known| known.case.name);
+        if !CASES.iter().any(|case| case.name.starts_with(name.as_str())) {
+            let names = CASES.iter().map(|case| case.name.as_str());
             return Err(ConfigError(UnknownName::new(name, names).to_string()));
         }
     }
-    let is_asked = |known: &&ClaimedCase| {
-        let begins = |name: &String| known.case.name.starts_with(name.as_str());
+    let is_asked = |case: &&IsolationCase| {
+        let begins = |name: &String| case.name.starts_with(name.as_str());
         args.cases.is_empty() || args.cases.iter().any(begins)
     };
     let mut chosen = Vec::new();
     for server in DatabaseKind::ALL {
-        for known in CASES.iter().filter(is_asked) {
+        for case in CASES.iter().filter(is_asked) {
             for level in IsolationLevel::ALL {
                 let server_asked = args.server.is_empty() || args.server.contains(&server);
                 let level_asked = args.level.is_empty() || args.level.contains(&level);
-                if let Some(claim) = known.claim(server, level)
+                if let Some(claim) = case.claim(server, level)
                     && server_asked
                     && level_asked
                 {
-                    chosen.push((known, server, level, claim));
+                    chosen.push((case, server, level, claim));
                 }
             }
         }
@@ -136,8 +136,8 @@ async fn play(
             continue;
         }
         let mut reached = reach(world, kind).await?;
-        for (known, _, level, claim) in here {
-            let (case, level, claim) = (&known.case, *level, *claim);
+        for (case, _, level, claim) in here {
+            let (level, claim) = (*level, *claim);
             let cell = match &reached {
                 Reached::Server(server) => play_cell(server, case, level, claim).await,
                 Reached::Missing(how) => skipped_cell(case, kind, level, claim, how.clone()),
@@ -176,11 +176,9 @@ fn report(cells: &[IsolationCell], with_matrix: bool, look: Look) -> String {
     let mut parts = Vec::new();
     if with_matrix {
         parts.push(isolation_matrix(cells));
-        let marks = [Mark::Holds, Mark::Breaks, Mark::Unknown, Mark::Skipped, Mark::Absent];
-        let marks = marks.map(|mark| format!("{} {}", mark.sign(), mark.word()));
         let levels = "RC read committed   RR repeatable read   SER serializable";
         let errors = "Beside a sign: the errors heard, PostgreSQL's SQLSTATE, MariaDB's number.";
-        parts.push(format!("{}   ! NOT as claimed\n{levels}\n{errors}", marks.join("   ")));
+        parts.push(format!("{}\n{levels}\n{errors}", signs(look)));
     }
     let wrong = objections(cells, look);
     if !wrong.is_empty() {

@@ -14,8 +14,7 @@ use crate::{Cell, TimelineLine, World, cells, replay, scenarios};
 use ladder::{Rung, Scenario};
 use program::{FAILED, say};
 use seckill::config::{ConfigError, StoreArgs};
-use seckill::http::Language;
-use seckill::texts;
+use seckill::http::{Language, TextFile};
 
 /// Play one cell, a rung's cells, or all, each with its timeline
 ///
@@ -49,19 +48,8 @@ fn language(tag: &str) -> Result<Language, String> {
     Language::named(tag).ok_or_else(|| "the languages are en and zh".to_owned())
 }
 
-texts! {
-    /// What stands around a timeline.
-    ReplayWords {
-        colon: ": ", "：";
-        comma: ", ", "，";
-        unknown: "unknown: ", "没有结论：";
-        all_kept: "every promise was kept", "所有承诺都守住了";
-        breaks: "breaks: ", "打破：";
-        as_claimed: "as claimed", "格与声明相符";
-        not_as_claimed: "NOT as claimed", "格与声明不符";
-        skipped: "skipped", "格跳过";
-    }
-}
+/// What stands around a timeline.
+static TEXTS: TextFile = TextFile::new(include_str!("replay.toml"));
 
 /// Runs the command.
 pub(super) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
@@ -98,16 +86,16 @@ fn setting(
 
 /// A schedule with its timeline.
 fn told_schedule(leaf: &Leaf, setting: &Setting, look: Look, language: Language) -> String {
-    let words = ReplayWords::of(language);
+    let words = TEXTS.of(language);
     let title = look.heading(&format!("{}  {}", setting.rung.id, setting.from));
     let mut lines = vec![String::new(), format!("{title}: {}", leaf.schedule)];
     lines.extend(timeline(&leaf.timeline, look, language));
     match (&leaf.unknown, &leaf.broken[..]) {
-        (Some(why), _) => lines.push(filled(&format!("{}{why}", words.unknown), "  ", look)),
-        (None, []) => lines.push(format!("  {}", words.all_kept)),
+        (Some(why), _) => lines.push(filled(&format!("{}{why}", words["unknown"]), "  ", look)),
+        (None, []) => lines.push(format!("  {}", words["all_kept"])),
         (None, broken) => lines.extend(broken.iter().map(|broken| {
             let witness = broken.witness.in_words(language);
-            filled(&format!("{} {}{witness}", broken.invariant, words.breaks), "  ", look)
+            filled(&format!("{} {}{witness}", broken.invariant, words["breaks"]), "  ", look)
         })),
     }
     lines.join("\n")
@@ -130,9 +118,10 @@ async fn play(
 
 /// A cell with its timeline.
 fn told(cell: &Cell, look: Look, language: Language) -> String {
-    let words = ReplayWords::of(language);
+    let words = TEXTS.of(language);
     let (name, story) = cell.heading(language);
-    let mut lines = vec![String::new(), format!("{}{}{story}", look.heading(&name), words.colon)];
+    let mut lines =
+        vec![String::new(), format!("{}{}{story}", look.heading(&name), words["colon"])];
     lines.extend(timeline(&cell.timeline, look, language));
     let outcome = look.judged(Mark::from(cell), cell.is_wrong(), &cell.outcome_in(language));
     lines.push(format!("  {} {outcome} ({} ms)", cell.invariant, cell.elapsed_ms));
@@ -157,16 +146,16 @@ pub(super) fn timeline(
 
 /// "41 cells: 41 as claimed".
 fn summary(cells: &[Cell], language: Language) -> String {
-    let words = ReplayWords::of(language);
+    let words = TEXTS.of(language);
     let count = |which: fn(&Cell) -> bool| cells.iter().filter(|cell| which(cell)).count();
-    let mut counts = vec![format!("{} {}", count(Cell::is_as_claimed), words.as_claimed)];
+    let mut counts = vec![format!("{} {}", count(Cell::is_as_claimed), words["as_claimed"])];
     let names = |which: fn(&Cell) -> bool| {
         let names = cells.iter().filter(|cell| which(cell));
         names.map(|cell| format!("{} {}", cell.rung, cell.scenario)).collect::<Vec<_>>().join(", ")
     };
     for (word, which) in [
-        (words.not_as_claimed, Cell::is_wrong as fn(&Cell) -> bool),
-        (words.skipped, Cell::is_skipped),
+        (words["not_as_claimed"], Cell::is_wrong as fn(&Cell) -> bool),
+        (words["skipped"], Cell::is_skipped),
     ] {
         if count(which) > 0 {
             counts.push(format!("{} {word} ({})", count(which), names(which)));
@@ -176,7 +165,7 @@ fn summary(cells: &[Cell], language: Language) -> String {
         Language::English => counted(cells.len(), "cell"),
         Language::Chinese => format!("共 {} 格", cells.len()),
     };
-    format!("{counted}{}{}", words.colon, counts.join(words.comma))
+    format!("{counted}{}{}", words["colon"], counts.join(words["comma"]))
 }
 
 /// The cells asked for.

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
 use rand::RngExt;
 use serde_json::json;
 
@@ -14,6 +13,7 @@ use ladder::Rung;
 use load::rush::MAX_REQUESTS;
 use program::write_json;
 use program::{ConfigError, FAILED, say};
+use report::Table;
 use seckill::config::StoreArgs;
 use seckill_tools::progress;
 
@@ -141,9 +141,7 @@ async fn all(world: &World, rungs: &[&'static Rung], args: &RushArgs) -> (Vec<Ru
 }
 
 fn table(rushes: &[RushReport]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
+    let heads = [
         "RUNG",
         "ORDERS",
         "LEFT",
@@ -156,14 +154,15 @@ fn table(rushes: &[RushReport]) -> String {
         "P50 MS",
         "P99 MS",
         "VERDICT",
-    ]);
+    ];
+    let mut table = Table::new(&heads, &[11]);
     for rush in rushes {
         let latency = |of: fn(&load::latency::LatencyMs) -> f64| {
             rush.latency_ms.as_ref().map_or_else(|| "-".to_owned(), |ms| format!("{:.0}", of(ms)))
         };
         let kept = if rush.holds { "holds" } else { "BREAKS" };
         let claim = if rush.as_claimed { "as claimed" } else { "NOT as claimed" };
-        table.add_row([
+        table.add([
             rush.rung.to_owned(),
             rush.orders.to_string(),
             rush.remaining.to_string(),
@@ -178,12 +177,7 @@ fn table(rushes: &[RushReport]) -> String {
             format!("{kept}, {claim}"),
         ]);
     }
-    for column in 1..=10 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("{}{}", table.trim_fmt(), behind(rushes))
+    format!("{}{}", table.text(), behind(rushes))
 }
 
 /// A line for each rung that answers first.

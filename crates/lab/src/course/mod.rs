@@ -1,19 +1,19 @@
-//! The course in words, in both languages: `titles` of the rungs; `parts` of the ladder; `stories` of the scenarios,
-//! and the promises; `nudges` for players; `explored`, what every interleaving came to.
+//! What players are told beside what the ladder says: a nudge towards a scenario, in `nudges.toml`; and what every
+//! interleaving came to, `explored`.
 
 mod explored;
-mod nudges;
-mod parts;
-mod stories;
-mod titles;
 
 pub use explored::{ExploredSchedule, ExploredSetting, explored};
-pub use nudges::nudge;
-pub use parts::{LadderPart, PARTS};
-pub use stories::{promise, story};
-pub use titles::{breaks_when, course_chapter, idea, page, title};
 
-use seckill::http::Language;
+use ladder::Scenario;
+use seckill::http::{Language, TextFile};
+
+static NUDGES: TextFile = TextFile::new(include_str!("nudges.toml"));
+
+/// The nudge towards a scenario; `None` where the player has no schedule for it.
+pub fn nudge(scenario: Scenario, language: Language) -> Option<&'static str> {
+    NUDGES.of(language).get(scenario.as_str())
+}
 
 pub(crate) const fn in_language(
     language: Language,

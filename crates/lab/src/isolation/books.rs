@@ -160,11 +160,10 @@ fn named(users: &[i64]) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::isolation::case::SqlScript;
-
-    const BUYERS: &[SqlScript] = &[SqlScript::new(7, 1, &[]), SqlScript::new(8, 1, &[])];
+    use crate::isolation::CASES;
 
     fn books(stock: i64, users: &[i64]) -> IsolationBooks {
         let one = VoucherBooks { voucher: 1, stock, users: users.to_vec() };
@@ -177,7 +176,8 @@ mod tests {
         use IsolationPromise::{
             BooksAddUp, LoopEnds, NoDeadlock, NoOversell, NoUndersell, OnePerUser,
         };
-        let case = |promise| IsolationCase { promise, sessions: BUYERS, ..IsolationCase::PLAIN };
+        let two_buyers = CASES.iter().find(|case| case.name == "retry_nobody").unwrap();
+        let case = |promise| IsolationCase { promise, ..two_buyers.clone() };
         let broken =
             |books: &IsolationBooks, promise| books.broken(&case(promise), false, false).is_some();
         let good = books(0, &[7, 8]);

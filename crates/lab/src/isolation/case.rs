@@ -1,14 +1,19 @@
-//! What a case is made of: the sessions' scripts and the order in which they speak.
+//! What a case is made of, and what is claimed of it: `cases.toml`. Claims are tried both ways: one that is not what
+//! is seen fails the run.
 
-use std::fmt;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use serde::Serialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::server::DatabaseKind;
+use super::server::{DatabaseKind, IsolationLevel};
+use crate::LabClaim;
 
 /// What is at stake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum IsolationPromise {
     /// No more orders than there were vouchers.
     NoOversell,
@@ -24,102 +29,116 @@ pub enum IsolationPromise {
     LoopEnds,
 }
 
-impl IsolationPromise {
-    /// As the report has it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NoOversell => "no_oversell",
-            Self::OnePerUser => "one_per_user",
-            Self::NoUndersell => "no_undersell",
-            Self::BooksAddUp => "books_add_up",
-            Self::NoDeadlock => "no_deadlock",
-            Self::LoopEnds => "loop_ends",
+/// A claim about one cell: "holds 40001".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IsolationClaim {
+    /// Whether the promise is kept.
+    pub outcome: LabClaim,
+    /// The errors that the sessions hear, in the order in which they are heard first: PostgreSQL's SQLSTATE,
+    /// MariaDB's number.
+    pub errors: &'static str,
+}
+
+impl<'de> Deserialize<'de> for IsolationClaim {
+    fn deserialize<D: Deserializer<'de>>(claim: D) -> Result<Self, D::Error> {
+        // The cases are read once, and kept.
+        let claim: &'static str = String::deserialize(claim)?.leak();
+        let (outcome, errors) = claim.split_once(' ').unwrap_or((claim, ""));
+        match outcome {
+            "holds" => Ok(Self { outcome: LabClaim::Holds, errors }),
+            "breaks" => Ok(Self { outcome: LabClaim::Breaks, errors }),
+            _ => Err(D::Error::custom(format!("{claim:?} is no claim"))),
         }
     }
 }
 
-impl fmt::Display for IsolationPromise {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
-    }
-}
-
 /// A short, deterministic story of two or three sessions.
-#[derive(Debug)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct IsolationCase {
     /// Its name on the command line.
-    pub name: &'static str,
+    pub name: String,
     /// What happens, in half a sentence.
-    pub story: &'static str,
+    pub story: String,
     /// What is at stake.
     pub promise: IsolationPromise,
     /// How many there are of each voucher; there are two.
+    #[serde(default = "ten")]
     pub(super) stock: i64,
     /// Whether `orders` has the unique index of the production tables.
+    #[serde(default)]
     pub(super) unique: bool,
     /// What MariaDB's sessions set before they begin: an assignment.
-    pub(super) mariadb_setting: Option<&'static str>,
+    pub(super) mariadb_setting: Option<String>,
     /// Whether what the server says of a deadlock is shown whole.
+    #[serde(default)]
     pub(super) report_deadlock: bool,
     /// T1, T2, T3.
-    pub(super) sessions: &'static [SqlScript],
+    pub(super) sessions: Vec<SqlScript>,
     /// The order in which they speak: a digit is a session that sends its next statement. A session that waits misses its
     /// turn. After the last turn they speak in rotation until all have ended.
-    pub(super) turns: &'static str,
+    #[serde(default)]
+    pub(super) turns: String,
+    /// What is claimed at read committed, repeatable read, serializable.
+    pub(super) postgres: Option<[IsolationClaim; 3]>,
+    pub(super) mariadb: Option<[IsolationClaim; 3]>,
+}
+
+const fn ten() -> i64 {
+    10
 }
 
 impl IsolationCase {
-    /// What most cases have in common.
-    pub(super) const PLAIN: Self = Self {
-        name: "",
-        story: "",
-        promise: IsolationPromise::NoOversell,
-        stock: 10,
-        unique: false,
-        mariadb_setting: None,
-        report_deadlock: false,
-        sessions: &[],
-        turns: "",
-    };
+    /// What is claimed of a cell; `None` where it makes no sense.
+    pub fn claim(&self, server: DatabaseKind, level: IsolationLevel) -> Option<IsolationClaim> {
+        let claims = match server {
+            DatabaseKind::Postgres => self.postgres,
+            DatabaseKind::MariaDb => self.mariadb,
+        };
+        claims.map(|claims| claims[level as usize])
+    }
 }
 
 /// What one session says.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct SqlScript {
     /// The buyer.
     pub(super) user: i64,
     /// What is bought.
     pub(super) voucher: i64,
-    pub(super) statements: &'static [Statement],
+    script: String,
+    #[serde(skip)]
+    pub(super) statements: Vec<Statement>,
     /// Whether a transaction that the server has ended to keep others apart is begun again, as a whole.
+    #[serde(default)]
     pub(super) begins_again: bool,
-}
-
-impl SqlScript {
-    pub(super) const fn new(user: i64, voucher: i64, statements: &'static [Statement]) -> Self {
-        Self { user, voucher, statements, begins_again: false }
-    }
-
-    pub(super) const fn beginning_again(self) -> Self {
-        Self { begins_again: true, ..self }
-    }
 }
 
 /// A statement, and what the program makes of its answer. Any other answer, and an error, is rolled back and
 /// ends the session's story.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Statement {
-    postgres: &'static str,
-    mariadb: &'static str,
+    /// Where both servers have the same words.
+    sql: Option<String>,
+    #[serde(default)]
+    postgres: String,
+    #[serde(default)]
+    mariadb: String,
+    #[serde(default)]
     pub(super) goes_on: GoesOn,
     /// Whether it is bound to be answered without another session's doing: by a time-out.
+    #[serde(default)]
     pub(super) times_out: bool,
 }
 
 /// When a program goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum GoesOn {
     /// When there is no error.
+    #[default]
     Always,
     /// When the value is more than zero. It is kept: `{read}`.
     IfSome,
@@ -136,28 +155,73 @@ pub(super) enum GoesOn {
 }
 
 impl Statement {
-    pub(super) const fn new(sql: &'static str) -> Self {
-        Self { postgres: sql, mariadb: sql, goes_on: GoesOn::Always, times_out: false }
-    }
-
-    /// In each server's own words; nothing is said where they are empty.
-    pub(super) const fn each(postgres: &'static str, mariadb: &'static str) -> Self {
-        Self { postgres, mariadb, ..Self::new("") }
-    }
-
-    pub(super) const fn when(self, goes_on: GoesOn) -> Self {
-        Self { goes_on, ..self }
-    }
-
-    pub(super) const fn timing_out(self) -> Self {
-        Self { times_out: true, ..self }
-    }
-
-    /// The text, with names in braces where values go.
-    pub(super) const fn text(&self, server: DatabaseKind) -> &'static str {
-        match server {
-            DatabaseKind::Postgres => self.postgres,
-            DatabaseKind::MariaDb => self.mariadb,
+    /// The text, with names in braces where values go; nothing is said where it is empty.
+    pub(super) fn text(&self, server: DatabaseKind) -> &str {
+        match (&self.sql, server) {
+            (Some(sql), _) => sql,
+            (None, DatabaseKind::Postgres) => &self.postgres,
+            (None, DatabaseKind::MariaDb) => &self.mariadb,
         }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseFile {
+    statements: BTreeMap<String, Statement>,
+    /// Names of statements, one after the other.
+    scripts: BTreeMap<String, String>,
+    cases: Vec<IsolationCase>,
+}
+
+/// Every case.
+pub static CASES: LazyLock<Vec<IsolationCase>> = LazyLock::new(|| {
+    let file = toml::from_str(include_str!("cases.toml"));
+    let CaseFile { statements, scripts, mut cases } =
+        file.unwrap_or_else(|error| unreachable!("cases.toml: {error}"));
+    for script in cases.iter_mut().flat_map(|case| &mut case.sessions) {
+        let words = scripts[&script.script].split_whitespace();
+        script.statements = words.map(|word| statements[word].clone()).collect();
+    }
+    cases
+});
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Without the names of values, and with one space between words.
+    fn plain(sql: &str) -> String {
+        let parts = sql.split(['{', '$']);
+        let rest = |part: &str| {
+            part.trim_start_matches(|c: char| c.is_alphanumeric() || c == '}').to_owned()
+        };
+        let mut parts = parts.map(str::to_owned);
+        let first = parts.next().unwrap();
+        let text = parts.fold(first, |text, part| text + "_" + &rest(&part));
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_a_design_says_is_what_its_rung_says() {
+        let mut count = 0;
+        for case in CASES.iter().filter(|case| case.name.ends_with("_last_one")) {
+            let id = match case.name.split('_').next().unwrap() {
+                "r05" => "r05a",
+                "advisory" => "r05b",
+                "r18" => "r18a",
+                id => id,
+            };
+            let rung = ladder::find(id).unwrap();
+            let source = plain(rung.source);
+            for statement in &case.sessions[0].statements {
+                let sql = plain(statement.text(DatabaseKind::Postgres));
+                let is_plain = ["begin", "commit"].contains(&sql.as_str());
+                assert!(is_plain || source.contains(&sql), "{}: {sql}", rung.id);
+                count += usize::from(!is_plain);
+            }
+        }
+        assert!(count >= 20, "only {count} statements");
     }
 }

@@ -5,10 +5,10 @@ use std::time::Instant;
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::case::{IsolationCase, IsolationPromise};
-use super::claims::IsolationClaim;
+use super::case::{IsolationCase, IsolationClaim, IsolationPromise};
 use super::player::CasePlayer;
 use super::server::{DatabaseKind, IsolationLevel, IsolationServer};
+use crate::report::Mark;
 use crate::{LabClaim, Observed, TimelineLine};
 
 /// A cell of the matrix.
@@ -71,12 +71,10 @@ impl IsolationCell {
             "" => String::new(),
             errors => format!(" with {errors}"),
         };
-        let word = match self.observed {
-            Observed::Holds => "holds",
-            Observed::Breaks => "breaks",
-            Observed::Unknown => "unknown",
-            Observed::Skipped => return "skipped".to_owned(),
-        };
+        let word = Mark::from(self.observed).word();
+        if self.is_skipped() {
+            return word.to_owned();
+        }
         let seen = format!("{word}{}", with(&self.errors));
         if self.is_as_claimed() {
             return format!("{seen}, as claimed");
@@ -104,8 +102,8 @@ impl IsolationCell {
         claim: IsolationClaim,
     ) -> Self {
         Self {
-            case: case.name,
-            story: case.story,
+            case: &case.name,
+            story: &case.story,
             server,
             level,
             promise: case.promise,

@@ -25,7 +25,7 @@ pub(super) struct PlayedCase {
 
 /// Plays a case, and fills the timeline and the errors as it goes, so that they are there when it fails.
 pub(super) struct CasePlayer<'a> {
-    case: &'a IsolationCase,
+    case: &'static IsolationCase,
     observer: SqlConnection,
     sessions: Vec<SqlSession>,
     timeline: &'a mut Vec<TimelineLine>,
@@ -37,7 +37,7 @@ impl<'a> CasePlayer<'a> {
     /// Makes the tables, and connects the sessions.
     pub(super) async fn new(
         server: &IsolationServer,
-        case: &'a IsolationCase,
+        case: &'static IsolationCase,
         level: IsolationLevel,
         timeline: &'a mut Vec<TimelineLine>,
         errors: &'a mut Vec<String>,
@@ -50,10 +50,10 @@ impl<'a> CasePlayer<'a> {
             let mut connection = server.connect(Some(&database)).await?;
             prepare(&mut connection, case, level, nth + 1 == case.sessions.len()).await?;
             let id = connection.id().await?;
-            sessions.push(SqlSession::new(nth, *script, server.kind(), id, connection));
+            sessions.push(SqlSession::new(nth, script, server.kind(), id, connection));
         }
-        if let (DatabaseKind::MariaDb, Some(setting)) = (server.kind(), case.mariadb_setting) {
-            timeline.push(TimelineLine::of_the_lab(setting));
+        if let (DatabaseKind::MariaDb, Some(setting)) = (server.kind(), &case.mariadb_setting) {
+            timeline.push(TimelineLine::of_the_lab(setting.as_str()));
         }
         Ok(Self { case, observer, sessions, timeline, errors, endless: false })
     }
@@ -202,7 +202,7 @@ async fn prepare(
             connection.must(&format!("set session transaction isolation level {level}")).await?;
             // Newer releases have it on. One that does not know it does as with off.
             let _ = connection.ask("set session innodb_snapshot_isolation = off").await;
-            if let Some(setting) = case.mariadb_setting {
+            if let Some(setting) = &case.mariadb_setting {
                 connection.must(&format!("set session {setting}")).await?;
             }
         }

@@ -1,6 +1,5 @@
 //! The two servers, and the levels of isolation that both have.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -12,28 +11,24 @@ use serde::Serialize;
 use super::connection::SqlConnection;
 
 /// A kind of database server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, strum::Display,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum DatabaseKind {
     /// PostgreSQL.
     Postgres,
     /// MariaDB, with InnoDB.
     #[value(name = "mariadb")]
     #[serde(rename = "mariadb")]
+    #[strum(serialize = "mariadb")]
     MariaDb,
 }
 
 impl DatabaseKind {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Postgres, Self::MariaDb];
-
-    /// As the command line has it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Postgres => "postgres",
-            Self::MariaDb => "mariadb",
-        }
-    }
 
     /// As its makers write it.
     pub const fn title(self) -> &'static str {
@@ -44,15 +39,12 @@ impl DatabaseKind {
     }
 }
 
-impl fmt::Display for DatabaseKind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
-    }
-}
-
 /// A level of isolation, as the SQL standard calls it. What a server makes of it is the lesson.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, strum::Display,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum IsolationLevel {
     /// The default of PostgreSQL.
     ReadCommitted,
@@ -66,15 +58,6 @@ impl IsolationLevel {
     /// From the weakest to the strictest.
     pub const ALL: [Self; 3] = [Self::ReadCommitted, Self::RepeatableRead, Self::Serializable];
 
-    /// As the command line has it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadCommitted => "read-committed",
-            Self::RepeatableRead => "repeatable-read",
-            Self::Serializable => "serializable",
-        }
-    }
-
     /// Short, for the head of a column.
     pub(super) const fn short(self) -> &'static str {
         match self {
@@ -85,18 +68,8 @@ impl IsolationLevel {
     }
 
     /// As SQL has it.
-    pub const fn sql(self) -> &'static str {
-        match self {
-            Self::ReadCommitted => "read committed",
-            Self::RepeatableRead => "repeatable read",
-            Self::Serializable => "serializable",
-        }
-    }
-}
-
-impl fmt::Display for IsolationLevel {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
+    pub fn sql(self) -> String {
+        self.to_string().replace('-', " ")
     }
 }
 

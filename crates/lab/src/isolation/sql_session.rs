@@ -21,7 +21,7 @@ pub(super) struct SqlSession {
     pub(super) name: String,
     /// By what the server calls its connection.
     pub(super) id: i64,
-    script: SqlScript,
+    script: &'static SqlScript,
     server: DatabaseKind,
     connection: Option<SqlConnection>,
     asked: Option<JoinHandle<Asked>>,
@@ -50,7 +50,7 @@ enum AfterRollback {
 impl SqlSession {
     pub(super) fn new(
         nth: usize,
-        script: SqlScript,
+        script: &'static SqlScript,
         server: DatabaseKind,
         id: i64,
         connection: SqlConnection,

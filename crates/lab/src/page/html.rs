@@ -8,23 +8,24 @@ use serde::Serialize;
 
 use super::player::Player;
 use super::rung_summary::{self, RungSummary};
-use super::texts::LabTexts;
-use seckill::http::Language;
+use seckill::http::{Language, TextFile, Texts};
 use seckill::pages::Site;
 use seckill::pages::page::{HtmlPage, PageFiles};
+
+static TEXTS: TextFile = TextFile::new(include_str!("player.toml"));
 
 /// What the page's script is given.
 #[derive(Serialize)]
 struct PageData {
     #[serde(flatten)]
-    texts: &'static LabTexts,
+    texts: &'static Texts,
     rungs: Vec<RungSummary>,
 }
 
 /// The page of this site.
 pub(super) fn route(site: &Arc<Site>) -> MethodRouter<Player> {
     let files = PageFiles::new(|language| {
-        let data = PageData { texts: LabTexts::of(language), rungs: rung_summary::rungs(language) };
+        let data = PageData { texts: TEXTS.of(language), rungs: rung_summary::rungs(language) };
         render(site, language, &data)
     });
     files.route()
@@ -33,7 +34,7 @@ pub(super) fn route(site: &Arc<Site>) -> MethodRouter<Player> {
 fn render(site: &Site, language: Language, data: &PageData) -> String {
     let page = HtmlPage {
         language,
-        title: data.texts.title,
+        title: data.texts["title"],
         path: "/lab",
         styles: &["lab.css"],
         libraries: &[],
@@ -45,10 +46,10 @@ fn render(site: &Site, language: Language, data: &PageData) -> String {
     page.render(site)
 }
 
-fn content(texts: &LabTexts, rungs: &[RungSummary]) -> Markup {
+fn content(texts: &Texts, rungs: &[RungSummary]) -> Markup {
     html! {
         div.heading {
-            h1 { (texts.title) }
+            h1 { (texts["title"]) }
             (picker(texts, rungs))
         }
         div #player.player aria-busy="true" {
@@ -61,7 +62,7 @@ fn content(texts: &LabTexts, rungs: &[RungSummary]) -> Markup {
                 (controls(texts))
             }
             section.source aria-labelledby="source-title" {
-                h2 #source-title { (texts.source) }
+                h2 #source-title { (texts["source"]) }
                 ol #source tabindex="0" aria-labelledby="source-title" {}
             }
         }
@@ -69,31 +70,31 @@ fn content(texts: &LabTexts, rungs: &[RungSummary]) -> Markup {
         details #explored.explored { summary {} }
         details #diff-previous.diff { summary {} }
         details #diff-next.diff { summary {} }
-        p.lead { (texts.lead) }
-        p.keys { (texts.keys) }
+        p.lead { (texts["lead"]) }
+        p.keys { (texts["keys"]) }
     }
 }
 
-fn picker(texts: &LabTexts, rungs: &[RungSummary]) -> Markup {
+fn picker(texts: &Texts, rungs: &[RungSummary]) -> Markup {
     html! {
         div.rung-choice {
-            button #previous type="button" aria-keyshortcuts="p" aria-label=(texts.previous)
-                title=(texts.previous) { "←" }
-            label { span.unseen { (texts.rung) }
+            button #previous type="button" aria-keyshortcuts="p" aria-label=(texts["previous"])
+                title=(texts["previous"]) { "←" }
+            label { span.unseen { (texts["rung"]) }
                 select #rung {
                     @for rung in rungs { option value=(rung.id) { (rung.title) } }
                 }
             }
-            button #next type="button" aria-keyshortcuts="n" aria-label=(texts.next)
-                title=(texts.next) { "→" }
+            button #next type="button" aria-keyshortcuts="n" aria-label=(texts["next"])
+                title=(texts["next"]) { "→" }
         }
     }
 }
 
 /// The rungs by part. A script marks the one that is played, and those that the reader has broken.
-fn ladder(texts: &LabTexts, rungs: &[RungSummary]) -> Markup {
+fn ladder(texts: &Texts, rungs: &[RungSummary]) -> Markup {
     html! {
-        nav #ladder.ladder aria-label=(texts.ladder) tabindex="0" {
+        nav #ladder.ladder aria-label=(texts["ladder"]) tabindex="0" {
             @for part in rungs.chunk_by(|one, next| one.part == next.part) {
                 h2 { (part[0].part) }
                 ul {
@@ -111,7 +112,7 @@ fn ladder(texts: &LabTexts, rungs: &[RungSummary]) -> Markup {
     }
 }
 
-fn goal(texts: &LabTexts) -> Markup {
+fn goal(texts: &Texts) -> Markup {
     let choice = |name: &str, label: &str, options: [&str; 2]| {
         html! {
             label { span.unseen { (label) }
@@ -123,24 +124,24 @@ fn goal(texts: &LabTexts) -> Markup {
     };
     html! {
         section #goal-card.goal aria-labelledby="goal-title" {
-            h2 #goal-title { (texts.goal_title) }
+            h2 #goal-title { (texts["goal_title"]) }
             p #goal {}
             button #goal-unfold type="button" aria-expanded="false" aria-controls="goal-card" {
-                (texts.goal_unfold)
+                (texts["goal_unfold"])
             }
             form #settings.settings {
                 fieldset {
-                    legend.unseen { (texts.settings) }
-                    (choice("users", texts.users, [texts.one_user, texts.two_users]))
-                    (choice("processes", texts.processes, [texts.one_process, texts.two_processes]))
-                    label { (texts.stock)
+                    legend.unseen { (texts["settings"]) }
+                    (choice("users", texts["users"], [texts["one_user"], texts["two_users"]]))
+                    (choice("processes", texts["processes"], [texts["one_process"], texts["two_processes"]]))
+                    label { (texts["stock"])
                         select #stock { @for stock in 0..=9 { option { (stock) } } }
                     }
                 }
             }
             div.goals {
-                button #hint type="button" { (texts.hint) }
-                button #show-me type="button" { (texts.show_me) }
+                button #hint type="button" { (texts["hint"]) }
+                button #show-me type="button" { (texts["show_me"]) }
                 div #goals {}
             }
             p #nudge.nudge role="status" hidden {}
@@ -148,20 +149,20 @@ fn goal(texts: &LabTexts) -> Markup {
     }
 }
 
-fn lanes(texts: &LabTexts) -> Markup {
+fn lanes(texts: &Texts) -> Markup {
     html! {
-        div #lanes.lanes tabindex="0" role="group" aria-label=(texts.timeline) {
+        div #lanes.lanes tabindex="0" role="group" aria-label=(texts["timeline"]) {
             div.heads {
                 (head("A"))
                 section.row aria-labelledby="state-title" {
-                    h2 #state-title.unseen { (texts.state) }
+                    h2 #state-title.unseen { (texts["state"]) }
                     dl #state.state {}
                 }
                 (head("B"))
                 (head("C"))
             }
-            div #locks.locks aria-label=(texts.locks) role="group" {}
-            ol #timeline.timeline aria-label=(texts.timeline) {}
+            div #locks.locks aria-label=(texts["locks"]) role="group" {}
+            ol #timeline.timeline aria-label=(texts["timeline"]) {}
             p #last.unseen role="status" {}
         }
     }
@@ -177,25 +178,25 @@ fn head(name: &str) -> Markup {
     }
 }
 
-fn controls(texts: &LabTexts) -> Markup {
+fn controls(texts: &Texts) -> Markup {
     html! {
         div #controls.controls {
             div.scrub {
-                button #play type="button" disabled { (texts.play) }
-                input #scrubber type="range" min="0" max="0" value="0" aria-label=(texts.scrubber) disabled;
+                button #play type="button" disabled { (texts["play"]) }
+                input #scrubber type="range" min="0" max="0" value="0" aria-label=(texts["scrubber"]) disabled;
                 output #schedule.schedule {}
             }
             div.steps {
-                @for (name, says) in [("A", texts.step), ("B", texts.step), ("C", texts.consumer_step)] {
+                @for (name, says) in [("A", texts["step"]), ("B", texts["step"]), ("C", texts["consumer_step"])] {
                     button.step data-step=(name) type="button" aria-keyshortcuts=(name.to_lowercase())
                         disabled { b { (name) } " " span { (says) } }
                 }
-                button #lease type="button" aria-keyshortcuts="l" disabled { (texts.lease) }
-                button #kill type="button" aria-keyshortcuts="k" title=(texts.kill_title) disabled { (texts.kill) }
-                button #pause type="button" aria-keyshortcuts="s" title=(texts.stop_title) disabled { (texts.stop) }
-                button #undo type="button" aria-keyshortcuts="u" disabled { (texts.undo) }
-                button #redo type="button" aria-keyshortcuts="r" disabled { (texts.redo) }
-                button #restart type="button" disabled { (texts.restart) }
+                button #lease type="button" aria-keyshortcuts="l" disabled { (texts["lease"]) }
+                button #kill type="button" aria-keyshortcuts="k" title=(texts["kill_title"]) disabled { (texts["kill"]) }
+                button #pause type="button" aria-keyshortcuts="s" title=(texts["stop_title"]) disabled { (texts["stop"]) }
+                button #undo type="button" aria-keyshortcuts="u" disabled { (texts["undo"]) }
+                button #redo type="button" aria-keyshortcuts="r" disabled { (texts["redo"]) }
+                button #restart type="button" disabled { (texts["restart"]) }
             }
         }
     }

@@ -12,7 +12,6 @@ mod request;
 mod rung_file;
 mod rung_summary;
 mod seats;
-mod texts;
 
 use std::sync::Arc;
 

@@ -2,10 +2,8 @@
 
 use serde::Serialize;
 
-use crate::course::{self, LadderPart};
-use crate::game;
-use crate::session::{LESSONS, Lesson};
-use ladder::{self, Capability, Invariant, LockKind, RUNGS, Rung};
+use crate::{course, game};
+use ladder::{self, Capability, Invariant, Lesson, LockKind, RUNGS, Rung};
 use seckill::http::Language;
 
 /// A rung in the picker.
@@ -51,20 +49,19 @@ pub(super) fn rungs(language: Language) -> Vec<RungSummary> {
 
 fn summary(rung: &'static Rung, language: Language) -> RungSummary {
     let label = rung.id.split('_').next().unwrap_or_default();
-    let title = course::title(rung, language).replace('`', "");
+    let title = rung.title(language).replace('`', "");
     let colon = course::in_language(language, ": ", "：");
-    let lessons = LESSONS.iter().filter(|lesson| lesson.rung == rung.id);
     RungSummary {
         id: rung.id,
         label,
-        part: LadderPart::of(rung).title(language),
+        part: rung.part(language),
         has_consumer: rung.has_consumer(),
         has_lease: game::can_end_lease(rung),
         has_kill: game::can_be_killed(rung),
         has_pause: game::can_be_paused(rung),
         title: format!("{label}{colon}{title}"),
-        idea: course::idea(rung, language),
-        breaks_when: course::breaks_when(rung, language),
+        idea: rung.idea(language),
+        breaks_when: rung.breaks_when(language),
         claims: rung.claims,
         lock: match rung.lock {
             LockKind::NoLock if rung.can(Capability::LockRow) => "row",
@@ -75,7 +72,7 @@ fn summary(rung: &'static Rung, language: Language) -> RungSummary {
             LockKind::ZooKeeper => "zookeeper",
             LockKind::Stream => "stream",
         },
-        lessons: lessons.map(|lesson| lesson_summary(lesson, language)).collect(),
+        lessons: rung.lessons().iter().map(|lesson| lesson_summary(lesson, language)).collect(),
     }
 }
 
@@ -84,7 +81,7 @@ fn lesson_summary(lesson: &'static Lesson, language: Language) -> LessonSummary 
     let survives = ladder::find(lesson.rung).is_ok_and(|rung| rung.claims_to_survive(scenario));
     LessonSummary {
         lesson,
-        story: course::story(scenario, language),
+        story: scenario.story(language),
         breaks: (!survives).then(|| scenario.invariant()),
         nudge: course::nudge(scenario, language).filter(|_| !survives),
     }

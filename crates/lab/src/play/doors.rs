@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use maud::{Markup, html};
-use seckill::http::Language;
+use seckill::http::{Language, TextFile, Texts};
 use seckill::pages::page::{HtmlPage, PageFiles};
 use seckill::pages::{NavigationEntry, Site};
-use seckill::texts;
 
 /// Where the shop is in a demonstration.
 pub(super) const SHOP: &str = "/shop";
@@ -21,28 +20,8 @@ pub(super) const NAVIGATION: [NavigationEntry; 5] = [
     ("/lab/course", ["Course", "教程"]),
 ];
 
-texts! {
-    /// The texts of the first page.
-    Doors {
-        title: "A flash sale, on this machine", "在本机上看一场秒杀";
-        lead: "2,000 vouchers, 20,000 buyers, all at once: on a real server, a real PostgreSQL and a real Redis.",
-            "2000 张券，2 万名买家同时抢：真实的服务器、真实的 PostgreSQL 和 Redis。";
-        watch: "Watch a sale", "看一场抢购";
-        watch_about: "One button. 20,000 buyers rush, and an audit says whether anything was sold twice. Then the same crowd meets a wrong design, beside it.",
-            "只需按一下按钮：2 万名买家蜂拥而来，审计给出结论。再让同一批人去抢一个错误的设计，两边对照着看。";
-        break_it: "Break a design", "打破一个设计";
-        break_about: "From “read the stock, write it back” to a quorum lock: you are the scheduler of two buyers, and look for the order of steps that breaks each design.",
-            "从“读库存、写回去”到多数派的锁：由你来调度两个买家，找出打破每个设计的步骤顺序。";
-        buy: "Buy something", "买点什么";
-        buy_about: "The shop as a customer sees it, with orders, payments in a sandbox, and refunds. No text message is sent: the login code is shown.",
-            "顾客眼中的商店：下单、沙箱支付、退款。不发短信，验证码直接显示。";
-        also: "For operators: ", "运维人员请看：";
-        board: "the board", "看板";
-        also_course: ". For readers: ", "。想读文章请看：";
-        course: "the course", "教程";
-        end: ".", "。";
-    }
-}
+/// The texts of the first page.
+static TEXTS: TextFile = TextFile::new(include_str!("doors.toml"));
 
 /// The page.
 pub(super) fn routes(site: &Arc<Site>) -> Router {
@@ -50,10 +29,10 @@ pub(super) fn routes(site: &Arc<Site>) -> Router {
 }
 
 fn render(site: &Site, language: Language) -> String {
-    let texts = Doors::of(language);
+    let texts = TEXTS.of(language);
     let page = HtmlPage {
         language,
-        title: texts.title,
+        title: texts["title"],
         path: "/",
         styles: &["doors.css"],
         libraries: &[],
@@ -65,15 +44,15 @@ fn render(site: &Site, language: Language) -> String {
     page.render(site)
 }
 
-fn content(texts: &Doors) -> Markup {
+fn content(texts: &Texts) -> Markup {
     let doors = [
-        ("/watch", "watch", texts.watch, texts.watch_about),
-        ("/lab", "break", texts.break_it, texts.break_about),
-        (SHOP, "buy", texts.buy, texts.buy_about),
+        ("/watch", "watch", texts["watch"], texts["watch_about"]),
+        ("/lab", "break", texts["break_it"], texts["break_about"]),
+        (SHOP, "buy", texts["buy"], texts["buy_about"]),
     ];
     html! {
-        h1 { (texts.title) }
-        p.lead { (texts.lead) }
+        h1 { (texts["title"]) }
+        p.lead { (texts["lead"]) }
         ul.doors {
             @for (path, id, name, about) in doors {
                 li {
@@ -86,8 +65,8 @@ fn content(texts: &Doors) -> Markup {
             }
         }
         p.also {
-            (texts.also) a href="/board" { (texts.board) } (texts.also_course)
-            a href="/lab/course" { (texts.course) } (texts.end)
+            (texts["also"]) a href="/board" { (texts["board"]) } (texts["also_course"])
+            a href="/lab/course" { (texts["course"]) } (texts["end"])
         }
     }
 }

@@ -2,21 +2,14 @@
 
 use axum::Router;
 use maud::html;
-use seckill::http::Language;
+use seckill::http::{Language, TextFile};
 use seckill::pages::page::{HtmlPage, PageFiles};
 use seckill::pages::{Site, board, storefront};
-use seckill::texts;
 
 use super::doors::SHOP;
 
-texts! {
-    /// The texts beside the board.
-    BoardDemo {
-        stage_before: "To see a whole flash sale, from the countdown to the verdict:", "想看一场完整的秒杀，从倒计时到结论：";
-        stage_link: "watch one", "观看秒杀";
-        login: "This server is for demonstration: its administrator is filled in, and the code is shown here instead of being sent.", "这是演示服务器：管理员手机号已填好，验证码直接显示在此处，不会发送短信。";
-    }
-}
+/// The texts beside the board.
+static TEXTS: TextFile = TextFile::new(include_str!("shop.toml"));
 
 /// The pages. `admin_phone`: of the administrator whom nobody had to configure.
 pub(super) fn routes(site: &Site, admin_phone: Option<&str>) -> Router {
@@ -35,14 +28,14 @@ fn shop(site: &Site, language: Language) -> String {
 }
 
 fn board(site: &Site, language: Language, admin_phone: Option<&str>) -> String {
-    let texts = BoardDemo::of(language);
+    let texts = TEXTS.of(language);
     let page = board::page(language);
     let main = html! {
-        p #show-note.note { (texts.stage_before) " " a href="/watch" { (texts.stage_link) } }
+        p #show-note.note { (texts["stage_before"]) " " a href="/watch" { (texts["stage_link"]) } }
         (page.main)
         @if let Some(phone) = admin_phone {
             script #demo type="module" src=(site.asset("board_demo.js"))
-                data-phone=(phone) data-login=(texts.login) {}
+                data-phone=(phone) data-login=(texts["login"]) {}
         }
     };
     HtmlPage { main, ..page }.render(site)

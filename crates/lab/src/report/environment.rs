@@ -7,6 +7,7 @@ use sqlx::{Connection, PgConnection};
 use crate::World;
 use ladder::Tables;
 use redisson_lock::connection::Redis;
+use report::machine;
 use seckill::model::{Clock, SystemClock};
 
 /// What is not found out is `None`.
@@ -36,9 +37,9 @@ impl Environment {
             date: SystemClock.now().trunc_subsecs(0),
             seckill: env!("CARGO_PKG_VERSION"),
             revision: program::revision(),
-            cores: std::thread::available_parallelism().ok().map(usize::from),
-            postgresql: postgresql(world).await.ok(),
-            redis: redis(world).await.ok().flatten(),
+            cores: Some(machine::cores()),
+            postgresql: postgresql(world).await,
+            redis: redis(world).await,
             zookeeper: None,
         }
     }
@@ -61,19 +62,14 @@ impl Environment {
     }
 }
 
-async fn postgresql(world: &World) -> anyhow::Result<String> {
-    let mut connection = PgConnection::connect(&world.database_url(Tables::Guarded)?).await?;
-    let version: String =
-        sqlx::query_scalar("show server_version").fetch_one(&mut connection).await?;
-    connection.close().await?;
-    Ok(version.split(' ').next().unwrap_or_default().to_owned())
+async fn postgresql(world: &World) -> Option<String> {
+    let url = world.database_url(Tables::Guarded).ok()?;
+    let mut connection = PgConnection::connect(&url).await.ok()?;
+    let version = machine::postgresql(&mut connection, "server_version").await?;
+    connection.close().await.ok()?;
+    version.split(' ').next().map(str::to_owned)
 }
 
-async fn redis(world: &World) -> anyhow::Result<Option<String>> {
-    let redis = Redis::new(world.redis_url())?;
-    // A user may well not be allowed to ask.
-    let info: Option<String> = redis.query(redis::cmd("INFO").arg("server")).await.ok();
-    let info = info.unwrap_or_default();
-    let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
-    Ok(version.map(|version| version.trim().to_owned()))
+async fn redis(world: &World) -> Option<String> {
+    machine::redis(&Redis::new(world.redis_url()).ok()?).await
 }

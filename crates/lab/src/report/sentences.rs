@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{LabReport, Mark, NoRush};
 use crate::told::InWords;
-use crate::{Cell, LabClaim, RushReport, course};
+use crate::{Cell, LabClaim, RushReport};
 use ladder::Rung;
 use seckill::http::Language;
 
@@ -50,7 +50,7 @@ impl Cell {
     /// "r03_version_cas  herd", and what happens there.
     pub fn heading(&self, language: Language) -> (String, &'static str) {
         let name = format!("{}  {}", self.rung, self.scenario);
-        (name, course::story(self.scenario, language))
+        (name, self.scenario.story(language))
     }
 
     /// What the verdict rests on, in either language.

@@ -5,6 +5,7 @@
 //! it does not, it comes in pieces, each with the names again.
 
 use console::{Style, measure_text_width};
+use report::Table;
 
 use super::sentences::{label, mechanism, short_label};
 use super::{LabReport, Mark};
@@ -179,15 +180,19 @@ fn signed(mark: Mark, wrong: bool, look: Look) -> String {
 }
 
 fn legend(report: &LabReport, look: Look) -> String {
+    let rungs: Vec<String> =
+        report.rungs.iter().map(|rung| format!("{} {}", label(rung), mechanism(rung))).collect();
+    format!("{}\n{}", signs(look), look.aside(&wrapped(&rungs, "   ", look)))
+}
+
+/// What the signs of a matrix mean.
+pub fn signs(look: Look) -> String {
     let marks = [Mark::Holds, Mark::Breaks, Mark::Unknown, Mark::Skipped, Mark::Absent];
     let signs = marks.map(|mark| {
         format!("{} {}", look.judged(mark, false, &mark.sign().to_string()), mark.word())
     });
     let wrong = format!("{} NOT as claimed", look.judged(Mark::Breaks, true, "!"));
-    let signs: Vec<String> = signs.into_iter().chain([wrong]).collect();
-    let rungs: Vec<String> =
-        report.rungs.iter().map(|rung| format!("{} {}", label(rung), mechanism(rung))).collect();
-    format!("{}\n{}", wrapped(&signs, "   ", look), look.aside(&wrapped(&rungs, "   ", look)))
+    wrapped(&signs.into_iter().chain([wrong]).collect::<Vec<_>>(), "   ", look)
 }
 
 /// Items side by side, as many as fit into a line.
@@ -211,27 +216,17 @@ fn wrapped(items: &[String], between: &str, look: Look) -> String {
 /// A line a rush.
 fn rushes(report: &LabReport, look: Look) -> String {
     let heads = ["rung", "orders", "orders/s", "p99", "", ""].map(|head| look.aside(head));
-    let mut rows = vec![heads];
-    rows.extend(report.rushes.iter().map(|rush| {
+    let mut table = Table::new(&heads.each_ref().map(String::as_str), &[4, 5]);
+    for rush in &report.rushes {
         let latency = rush.latency_ms.map_or_else(String::new, |it| format!("{:.0} ms", it.p99));
         let outcome = look.judged(rush.mark(), !rush.as_claimed, rush.outcome());
         let (orders, rate) = (rush.orders.to_string(), format!("{:.0}", rush.orders_per_s));
-        [rush.rung.to_owned(), orders, rate, latency, outcome, rush.losses()]
-    }));
-    let width = |column: usize| rows.iter().map(move |row| measure_text_width(&row[column]));
-    let widths: [usize; 6] = std::array::from_fn(|column| width(column).max().unwrap_or(0));
-    let lines = rows.iter().map(|row| {
-        let cells =
-            row.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
-                1..=3 => right(cell, width),
-                _ => format!("{cell}{}", " ".repeat(width - measure_text_width(cell))),
-            });
-        format!("  {}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_owned()
-    });
+        table.add([rush.rung.to_owned(), orders, rate, latency, outcome, rush.losses()]);
+    }
     let RushOptions { users, stock, .. } = report.crowd;
     let heading = format!("The rush: {users} buyers for {stock} vouchers, some of them twice");
     let heading = look.heading(&heading);
-    format!("{heading}\n{}", lines.collect::<Vec<_>>().join("\n"))
+    format!("{heading}\n  {}", table.text().replace('\n', "\n  "))
 }
 
 fn list(heading: &str, items: &[String], look: Look) -> String {

@@ -1,11 +1,10 @@
 //! A session: a game in which a person is the scheduler, and what there is to see of it after each step.
 //!
 //! `play` takes the steps, or says why one makes no sense; `tell` says what happened in them, and `source_lines` where
-//! in the rung's file that leads; `look` and `locks` read what is there then, as `state`; `lessons` are schedules that
-//! show something, and `diff` what the next rung changes.
+//! in the rung's file that leads; `look` and `locks` read what is there then, as `state`; `diff` is what the next rung
+//! changes.
 
 mod diff;
-mod lessons;
 mod locks;
 mod look;
 mod play;
@@ -14,7 +13,6 @@ mod state;
 mod tell;
 
 pub use diff::{DiffLine, DiffPart, DiffTag, diff};
-pub use lessons::{LESSONS, Lesson};
 pub use locks::LockView;
 pub use play::{LabSession, StepError, StepRefusal};
 pub use state::{ActorView, BrokenPromise, OrderView, SessionEvent, SessionState, StockRow};

@@ -2,7 +2,6 @@
 
 use ladder::{RUNGS, Rung};
 use seckill::http::Language;
-use seckill_lab::course;
 
 use super::page::{Block, Page, suffix};
 use super::tables::{self, entry, link, word};
@@ -62,7 +61,7 @@ fn claims(page: &Page, rung: &Rung) -> Vec<String> {
         format!("* {}{keeps}", word(page, "Keeps: ", "守住：")),
         format!("* {}{breaks}", word(page, "Breaks in: ", "在这些场景里打破：")),
     ];
-    if let Some(stage) = course::course_chapter(rung, page.language) {
+    if let Some(stage) = rung.chapter(page.language) {
         lines.push(format!("* {}{stage}", word(page, "In the course: ", "课程里：")));
     }
     let file = format!("{}.rs", rung.id);

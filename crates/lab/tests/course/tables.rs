@@ -2,7 +2,7 @@
 
 use ladder::{Invariant, RUNGS, Rung, Scenario};
 use seckill::http::Language;
-use seckill_lab::{course, scenarios};
+use seckill_lab::scenarios;
 
 use super::page::{Page, suffix};
 
@@ -41,20 +41,15 @@ pub fn rungs(page: &Page) -> Vec<String> {
         Language::Chinese => ["级", "做法", "课程里的哪一步"],
     };
     let mut lines = Vec::new();
-    for part in course::PARTS {
-        let rungs: Vec<&Rung> =
-            RUNGS.iter().filter(|rung| course::LadderPart::of(rung) == part).collect();
-        if rungs.is_empty() {
-            continue;
-        }
+    for part in ladder::parts() {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        lines.extend([format!("### {}", part.title(page.language)), String::new()]);
-        let rows = rungs.into_iter().map(|rung| {
-            let stage = course::course_chapter(rung, page.language);
+        lines.extend([format!("### {}", part[0].part(page.language)), String::new()]);
+        let rows = part.iter().map(|rung| {
+            let stage = rung.chapter(page.language);
             let stage = stage.unwrap_or(word(page, "beyond the course", "课程之外"));
-            row(&[&link(page, rung), course::title(rung, page.language), stage])
+            row(&[&link(page, rung), rung.title(page.language), stage])
         });
         lines.extend(table(&heads, rows));
     }
@@ -99,7 +94,7 @@ pub fn promises(page: &Page) -> Vec<String> {
         Language::Chinese => ["名称", "承诺"],
     };
     let rows = Invariant::ALL.iter().map(|invariant| {
-        row(&[&entry(page, invariant.as_str()), course::promise(*invariant, page.language)])
+        row(&[&entry(page, invariant.as_str()), invariant.sentence(page.language)])
     });
     table(&heads, rows)
 }
@@ -109,7 +104,7 @@ pub fn glossary(page: &Page) -> Vec<String> {
     let mut lines = Vec::new();
     for invariant in Invariant::ALL {
         lines.extend([format!("## {invariant}"), String::new()]);
-        lines.extend([course::promise(*invariant, page.language).to_owned(), String::new()]);
+        lines.extend([invariant.sentence(page.language).to_owned(), String::new()]);
         let at_stake = Scenario::ALL.iter().filter(|scenario| scenario.invariant() == *invariant);
         for scenario in at_stake {
             lines.extend([format!("### {scenario}"), String::new()]);
@@ -121,7 +116,7 @@ pub fn glossary(page: &Page) -> Vec<String> {
 }
 
 fn sentence(page: &Page, scenario: Scenario) -> String {
-    let story = course::story(scenario, page.language);
+    let story = scenario.story(page.language);
     let stop = word(page, ".", "。");
     let stop = if story.ends_with(['?', '？']) { "" } else { stop };
     let mut letters = story.chars();

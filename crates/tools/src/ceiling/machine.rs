@@ -1,16 +1,12 @@
 //! On what a run ran: without that nobody can repeat it, nor know whether it means anything.
 
 use redisson_lock::connection::Redis;
+use report::machine::{self, cores, value_of};
 use seckill::model::{Clock, SystemClock};
 use seckill::store::Database;
 use serde_json::{Value, json};
 
 use super::programs::said;
-
-/// Processors that this program may use.
-pub(super) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
 
 /// The machine, the programs, and how careful they are. What is not found out is `null`. The revision is
 /// that of the work tree in which this program was built, with a `+` where there are changes on top of it.
@@ -20,12 +16,11 @@ pub(super) async fn look(
     stores: &str,
     tools: &[String],
 ) -> Value {
-    let info: Option<String> = redis.query(redis::cmd("INFO").arg("server")).await.ok();
-    let version = |name| value_of(info.as_ref()?, name);
+    let setting = |name| machine::postgresql(database.pool(), name);
     let mut question = redis::cmd("CONFIG");
     question.arg("GET").arg("appendonly");
     let appendonly: Option<Vec<String>> = redis.query(&question).await.ok();
-    let data = setting(database, "data_directory").await;
+    let data = setting("data_directory").await;
     let of_file = |file, name| value_of(&std::fs::read_to_string(file).ok()?, name);
     let tree = env!("CARGO_MANIFEST_DIR");
     let describe = ["-C", tree, "describe", "--always", "--exclude=*", "--dirty=+", "--abbrev=12"];
@@ -43,10 +38,10 @@ pub(super) async fn look(
         "revision": said("git", &describe),
         "tools": tools,
         "stores": stores,
-        "postgresql": setting(database, "server_version").await,
-        "fsync": setting(database, "fsync").await,
-        "synchronous_commit": setting(database, "synchronous_commit").await,
-        "redis": version("valkey_version").or_else(|| version("redis_version")),
+        "postgresql": setting("server_version").await,
+        "fsync": setting("fsync").await,
+        "synchronous_commit": setting("synchronous_commit").await,
+        "redis": machine::redis(redis).await,
         "redis_appendonly": appendonly.and_then(|answer| answer.into_iter().nth(1)),
     })
 }
@@ -67,16 +62,4 @@ pub(super) fn text(machine: &Value) -> String {
         format!("{:<20}{}\n", name.replace('_', " "), value.to_string().replace('"', ""))
     };
     fields.map(line).collect()
-}
-
-/// Not every user may read every setting.
-async fn setting(database: &Database, name: &'static str) -> Option<String> {
-    let query = sqlx::query_scalar("select current_setting($1)").bind(name);
-    query.fetch_one(database.pool()).await.ok()
-}
-
-/// The first value of this name in lines `name : value`.
-fn value_of(text: &str, name: &str) -> Option<String> {
-    let (_, value) = text.lines().find(|line| line.starts_with(name))?.split_once(':')?;
-    Some(value.trim().to_owned())
 }

@@ -26,8 +26,8 @@ use tempfile::TempDir;
 
 use crate::tokens::mint;
 use cpu::Meter;
-use machine::cores;
 use programs::Programs;
+use report::machine::cores;
 use results::{DO_NOTHING, Readings, Results, digits};
 
 mod cpu;

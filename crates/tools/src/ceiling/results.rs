@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use Wanted::{AtLeast, Below, Nothing};
-use comfy_table::{CellAlignment, Table, presets};
 use indicatif::HumanCount;
+use report::Table;
 use serde::Serialize;
 
 /// The figures of one row in one round: `per_s`, `cpu_us_server`, `p50_ms`, `memory_mb`, …
@@ -206,16 +206,10 @@ impl Results {
     }
 }
 
-/// The first column is text, and so are those of these numbers.
 fn table(header: &str, text: &[usize], rows: Vec<Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header.split('|')).add_rows(rows);
-    for number in (1..table.column_count()).filter(|number| !text.contains(number)) {
-        if let Some(column) = table.column_mut(number) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.trim_fmt()
+    let mut table = Table::new(&header.split('|').collect::<Vec<_>>(), text);
+    rows.into_iter().for_each(|row| table.add(row));
+    table.text()
 }
 
 fn median(spread: Option<Spread>) -> String {

@@ -13,11 +13,11 @@ use seckill::store::vouchers::{self, NewVoucher};
 
 use super::Testbed;
 use super::cpu::{cpu_each, most_memory_mb};
-use super::machine::cores;
 use super::postgresql::settle;
 use super::programs::{GRACE, output_of};
 use super::results::Readings;
 use crate::node::{Node, NodeOptions};
+use report::machine::cores;
 
 /// What wrk sends.
 pub(super) const BUY_LUA: &str = include_str!("../../../../loadtest/wrk/buy.lua");

@@ -1,13 +1,12 @@
 //! A check's report as one page that needs nothing else: to send to a colleague.
 
 use load::latency::LatencyMs;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
+use report::{Document, Scripts};
 
 use super::promises::{PromiseVerdict, ThreeValued};
-use super::report::{CheckReport, ExampleText, RushRates, VoucherFigures};
-
-/// Nothing on the page may run or be fetched, whatever a target said.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+use super::report::{CheckReport, ExampleText, RushRates};
+use super::tables::{answers, vouchers};
 
 /// The page.
 #[must_use]
@@ -20,40 +19,30 @@ pub fn page(report: &CheckReport) -> String {
     } else {
         "unknown"
     };
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="content-security-policy" content=(POLICY);
-                title { (title) }
-                style { (PreEscaped(include_str!("report.css"))) }
-            }
-            body {
-                header {
-                    p.kicker { "seckill check" }
-                    h1 { (report.target) }
-                    p { (report.addresses.join(", ")) }
-                    p class={ "verdict " (class) } { (report.sentence()) }
-                }
-                main {
-                    section { h2 { "Promises" } ul.promises { @for it in &report.promises { (promise(it)) } } }
-                    (figures(report))
-                    (vouchers(&report.vouchers))
-                    @if !report.examples.is_empty() { (examples(&report.examples)) }
-                    @if !report.notes.is_empty() {
-                        section { h2 { "Notes" } ul { @for note in &report.notes { li { (note) } } } }
-                    }
-                }
-                footer {
-                    p { (report.users) " buyers; a double click is " (report.attempts) " attempts at once; seed "
-                        (report.seed) "." }
-                }
+    let body = html! {
+        header {
+            p.kicker { "seckill check" }
+            h1 { (report.target) }
+            p { (report.addresses.join(", ")) }
+            p class={ "verdict " (class) } { (report.sentence()) }
+        }
+        main {
+            section { h2 { "Promises" } ul.promises { @for it in &report.promises { (promise(it)) } } }
+            (figures(report))
+            section { h2 { "Vouchers" } (vouchers(&report.vouchers).html()) }
+            @if !report.examples.is_empty() { (examples(&report.examples)) }
+            @if !report.notes.is_empty() {
+                section { h2 { "Notes" } ul { @for note in &report.notes { li { (note) } } } }
             }
         }
+        footer {
+            p { (report.users) " buyers; a double click is " (report.attempts) " attempts at once; seed "
+                (report.seed) "." }
+        }
     };
-    markup.into_string()
+    // Nothing on the page may run, whatever a target said.
+    let style = include_str!("report.css");
+    Document { title: &title, style, scripts: Scripts::Forbidden }.page(&body)
 }
 
 fn promise(it: &PromiseVerdict) -> Markup {
@@ -75,12 +64,7 @@ fn figures(report: &CheckReport) -> Markup {
         section {
             h2 { "Answers" }
             div.columns {
-                table {
-                    thead { tr { th { "outcome" } th.number { "attempts" } } }
-                    tbody { @for (outcome, count) in &report.outcomes {
-                        tr { td { (outcome) } td.number { (count) } }
-                    } }
-                }
+                (answers(report).html())
                 dl {
                     @if let Some(rush) = &report.rush { (rates(rush)) }
                     @if let Some(LatencyMs { p50, p95, p99, max }) = report.latency_ms {
@@ -107,25 +91,6 @@ fn rates(rush: &RushRates) -> Markup {
         }
         dt { "attempts in the rush, connections" }
         dd { (rush.attempts) ", " (rush.connections) }
-    }
-}
-
-fn vouchers(vouchers: &[VoucherFigures]) -> Markup {
-    let number = |number: Option<i64>| number.map_or_else(|| "?".to_owned(), |it| it.to_string());
-    html! {
-        section {
-            h2 { "Vouchers" }
-            div.scroll { table {
-                thead { tr {
-                    th { "for" } th { "id" } th.number { "stock" } th.number { "told yes" }
-                    th.number { "orders" } th.number { "left" }
-                } }
-                tbody { @for it in vouchers { tr {
-                    td { (it.crowd) } td { (it.voucher) } td.number { (number(it.stock)) } td.number { (it.told) }
-                    td.number { (number(it.orders)) } td.number { (number(it.remaining)) }
-                } } }
-            } }
-        }
     }
 }
 

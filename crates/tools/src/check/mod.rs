@@ -23,6 +23,7 @@ pub mod read;
 pub mod report;
 pub mod rules;
 pub mod sale_record;
+mod tables;
 pub mod target;
 pub mod terminal;
 pub mod vouchers;

@@ -1,10 +1,14 @@
 //! The promises that a check judges, and its three verdicts.
 
 use serde::Serialize;
+use strum::VariantArray;
 
 /// A promise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum CheckedPromise {
     /// Orders never exceed the stock.
     NoOversell,
@@ -24,28 +28,12 @@ pub enum CheckedPromise {
 
 impl CheckedPromise {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 7] = [
-        Self::NoOversell,
-        Self::OnePerUser,
-        Self::NoUndersell,
-        Self::BooksAddUp,
-        Self::NoLostOrder,
-        Self::NoUntoldOrder,
-        Self::EveryAttemptAnswered,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Its name in JSON and in the documentation.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NoOversell => "no_oversell",
-            Self::OnePerUser => "one_per_user",
-            Self::NoUndersell => "no_undersell",
-            Self::BooksAddUp => "books_add_up",
-            Self::NoLostOrder => "no_lost_order",
-            Self::NoUntoldOrder => "no_untold_order",
-            Self::EveryAttemptAnswered => "every_attempt_answered",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// What it says.

@@ -125,7 +125,7 @@ impl CheckReport {
             let rulings = rulings.chain(cut_short.map(missing));
             PromiseVerdict::over(promise, rulings.collect())
         };
-        let promises: Vec<_> = CheckedPromise::ALL.into_iter().map(verdict).collect();
+        let promises: Vec<_> = CheckedPromise::ALL.iter().copied().map(verdict).collect();
         Self {
             target: terms.file.clone(),
             addresses: target.nodes.iter().map(|node| node.url.clone()).collect(),

@@ -1,10 +1,10 @@
 //! A check's report on a terminal. What the target said is escaped: it must not move the cursor.
 
-use comfy_table::Table;
 use load::latency::LatencyMs;
+use report::escape;
 
 use super::report::{CheckReport, RushRates};
-use crate::demo_report::{align_right, plain_table};
+use super::tables::{answers, vouchers};
 
 /// Vouchers that are listed one by one.
 const SHOWN: usize = 6;
@@ -21,17 +21,13 @@ pub fn text(report: &CheckReport) -> String {
             text += &format!("         {}\n", escape(sentence));
         }
     }
-    text += &format!("\n{}\n", vouchers(report).trim_fmt());
+    let (first, last) = report.vouchers.split_at(report.vouchers.len().min(SHOWN / 2));
+    let last = &last[last.len().saturating_sub(SHOWN / 2)..];
+    text += &format!("\n{}\n", vouchers(first.iter().chain(last)).text());
     if report.vouchers.len() > SHOWN {
         text += &format!("and {} more\n", report.vouchers.len() - SHOWN);
     }
-    let mut answers = plain_table();
-    answers.add_row(["answers", ""]);
-    for (outcome, count) in &report.outcomes {
-        answers.add_row([escape(outcome), count.to_string()]);
-    }
-    align_right(&mut answers);
-    text += &format!("\n{}\n\n", answers.trim_fmt());
+    text += &format!("\n{}\n\n", answers(report).text());
     text += &figures(report);
     for example in &report.examples {
         let status = example.status.map_or_else(String::new, |status| format!(" ({status})"));
@@ -42,27 +38,6 @@ pub fn text(report: &CheckReport) -> String {
         text += &format!("{}\n", escape(note));
     }
     text
-}
-
-fn vouchers(report: &CheckReport) -> Table {
-    let mut table = plain_table();
-    table.add_row(["voucher for", "id", "stock", "told yes", "orders", "left"]);
-    let number = |number: Option<i64>| number.map_or_else(|| "?".to_owned(), |it| it.to_string());
-    let first = report.vouchers.iter().take(SHOWN / 2);
-    let skipped = report.vouchers.len().saturating_sub(SHOWN / 2).max(SHOWN / 2);
-    let last = report.vouchers.iter().skip(skipped.min(report.vouchers.len()));
-    for voucher in first.chain(last) {
-        table.add_row([
-            escape(&voucher.crowd),
-            escape(&voucher.voucher),
-            number(voucher.stock),
-            voucher.told.to_string(),
-            number(voucher.orders),
-            number(voucher.remaining),
-        ]);
-    }
-    align_right(&mut table);
-    table
 }
 
 /// Rates and latencies, a line each.
@@ -83,27 +58,4 @@ fn figures(report: &CheckReport) -> String {
         text += &format!("latency: p50 {p50} ms, p95 {p95} ms, p99 {p99} ms, max {max} ms\n");
     }
     text
-}
-
-/// Without anything that a terminal obeys.
-#[must_use]
-pub fn escape(text: &str) -> String {
-    let is_plain = |c: &char| {
-        !c.is_control() && !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    let escaped = |c: char| match is_plain(&c) {
-        true => c.to_string(),
-        false => c.escape_default().to_string(),
-    };
-    text.chars().map(escaped).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_target_says_does_not_move_the_cursor() {
-        assert_eq!(escape("a\u{1b}[2Jb\r\n库存\u{202e}"), "a\\u{1b}[2Jb\\r\\n库存\\u{202e}");
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use ladder::{RUNGS, Rung};
 use seckill::http::Language;
 
-use crate::course::{self, in_language};
+use crate::course::in_language;
 
 /// A page of the course.
 pub(super) struct Chapter {
@@ -41,8 +41,7 @@ pub(super) static CHAPTERS: LazyLock<Vec<Chapter>> = LazyLock::new(|| {
     let rungs = RUNGS.iter().map(|rung| Chapter {
         name: Some(rung.id),
         rung: Some(rung),
-        markdown: [Language::English, Language::Chinese]
-            .map(|language| course::page(rung, language)),
+        markdown: [Language::English, Language::Chinese].map(|language| rung.page(language)),
     });
     let beside = BESIDE.map(|(name, markdown)| Chapter { name: Some(name), rung: None, markdown });
     [index].into_iter().chain(rungs).chain(beside).collect()
@@ -91,6 +90,6 @@ impl Chapter {
         };
         let label = rung.id.split('_').next().unwrap_or_default();
         let colon = in_language(language, ": ", "：");
-        format!("{label}{colon}{}", course::title(rung, language).replace('`', ""))
+        format!("{label}{colon}{}", rung.title(language).replace('`', ""))
     }
 }

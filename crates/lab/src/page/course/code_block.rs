@@ -5,8 +5,8 @@ use ladder::{Rung, Scenario};
 use maud::{Markup, html};
 use seckill::http::Language;
 
+use super::TEXTS;
 use super::diagram::SequenceDiagram;
-use super::texts::CourseTexts;
 use super::{drawing, playing};
 use crate::source_code;
 
@@ -77,7 +77,7 @@ fn diagram(text: &str, shown: Option<(&Rung, Scenario)>, language: Language) -> 
     // A test draws all of them.
     let Ok(diagram) = text.parse::<SequenceDiagram>() else { return plain(text) };
     let name = shown.map(|(rung, scenario)| format!("{}, {scenario}", rung.id)).unwrap_or_default();
-    let label = CourseTexts::of(language).diagram.replace("{name}", &name);
+    let label = TEXTS.of(language)["diagram"].replace("{name}", &name);
     html! {
         div.diagram tabindex="0" role="group" aria-label=(label) { (drawing::svg(&diagram)) }
         @if let Some((rung, scenario)) = shown {

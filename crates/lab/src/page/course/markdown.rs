@@ -10,8 +10,8 @@ use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use seckill::http::Language;
 
+use super::TEXTS;
 use super::chapter::Chapter;
-use super::texts::CourseTexts;
 use super::{code_block, link};
 
 /// What a reader sees of it, and where it is.
@@ -158,7 +158,7 @@ impl<'a> ChapterWriter<'a> {
                 tag
             }
             Tag::Table(columns) => {
-                let label = CourseTexts::of(self.language).table;
+                let label = TEXTS.of(self.language)["table"];
                 self.push_html(&html! {
                     (PreEscaped(r#"<div class="table" tabindex="0" role="group" aria-label=""#)) (label)
                     (PreEscaped(r#"">"#))

@@ -14,7 +14,6 @@ mod layout;
 mod link;
 mod markdown;
 mod playing;
-mod texts;
 
 use std::sync::{Arc, OnceLock};
 
@@ -23,10 +22,14 @@ use axum::extract::{Path, RawQuery};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use seckill::http::TextFile;
 use seckill::pages::page::{PageFiles, PageLanguage};
 use seckill::pages::{MissingPage, Site};
 
 use self::chapter::{CHAPTERS, Chapter};
+
+/// What stands around a chapter.
+static TEXTS: TextFile = TextFile::new(include_str!("frame.toml"));
 
 /// The pages of a site, each made for its first reader.
 struct CoursePages {

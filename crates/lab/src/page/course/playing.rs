@@ -1,12 +1,11 @@
 //! How to see what a block of the course shows: in the player where it has the schedule, else in a terminal.
 
-use ladder::{Rung, Scenario};
+use ladder::{Lesson, Rung, Scenario};
 use maud::{Markup, html};
 use seckill::http::Language;
 
-use super::texts::CourseTexts;
+use super::TEXTS;
 use crate::course::in_language;
-use crate::session::{LESSONS, Lesson};
 
 /// The rung in the player, at its beginning.
 pub(super) fn rung_address(rung: &Rung, language: Language) -> String {
@@ -15,8 +14,8 @@ pub(super) fn rung_address(rung: &Rung, language: Language) -> String {
 
 /// A scenario on a rung.
 pub(super) fn scenario(rung: &Rung, scenario: Scenario, language: Language) -> Markup {
-    let texts = CourseTexts::of(language);
-    let lesson = LESSONS.iter().find(|it| it.rung == rung.id && it.scenario == scenario);
+    let texts = TEXTS.of(language);
+    let lesson = rung.lessons().iter().find(|lesson| lesson.scenario == scenario);
     let Some(lesson) = lesson else {
         let flag = in_language(language, "", " --lang zh");
         return command(&format!("seckill lab replay {} {scenario}{flag}", rung.id), language);
@@ -24,7 +23,7 @@ pub(super) fn scenario(rung: &Rung, scenario: Scenario, language: Language) -> M
     html! {
         p.play {
             a href=(schedule_address(lesson, language)) {
-                span aria-hidden="true" { "▶ " } (texts.play) " " code { (scenario) }
+                span aria-hidden="true" { "▶ " } (texts["play"]) " " code { (scenario) }
             }
         }
     }
@@ -33,7 +32,7 @@ pub(super) fn scenario(rung: &Rung, scenario: Scenario, language: Language) -> M
 /// All that the player has of a rung.
 pub(super) fn lessons(rung: &Rung, language: Language) -> Markup {
     html! {
-        @for lesson in LESSONS.iter().filter(|lesson| lesson.rung == rung.id) {
+        @for lesson in rung.lessons() {
             a href=(schedule_address(lesson, language)) { code { (lesson.scenario) } }
         }
     }
@@ -59,6 +58,6 @@ pub(super) fn isolation(case: Option<&str>, language: Language) -> Markup {
 
 /// A line to be copied; `course.js` adds the button.
 fn command(command: &str, language: Language) -> Markup {
-    let texts = CourseTexts::of(language);
-    html! { p.play { span { (texts.play_in_terminal) } " " code.command { (command) } } }
+    let texts = TEXTS.of(language);
+    html! { p.play { span { (texts["play_in_terminal"]) } " " code.command { (command) } } }
 }

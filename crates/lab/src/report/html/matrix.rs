@@ -6,6 +6,7 @@ use super::{cell_anchor, class, name, sign};
 use crate::report::{LabReport, Mark};
 use crate::{Cell, RushReport, scenarios};
 use ladder::{Rung, Scenario};
+use seckill::http::Language;
 
 pub(super) fn section(report: &LabReport) -> Markup {
     let groups = report.scenarios();
@@ -34,7 +35,7 @@ pub(super) fn section(report: &LabReport) -> Markup {
                         tr {
                             @for (_, scenarios) in &groups {
                                 @for (nth, scenario) in scenarios.iter().enumerate() {
-                                    th.scenario.first[nth == 0] scope="col" title=(scenario.story()) {
+                                    th.scenario.first[nth == 0] scope="col" title=(scenario.story(Language::English)) {
                                         span { (scenario) }
                                     }
                                 }
@@ -55,7 +56,7 @@ pub(super) fn section(report: &LabReport) -> Markup {
 fn row(report: &LabReport, rung: &Rung) -> Markup {
     html! {
         tr {
-            th scope="row" { a href=(format!("#{}", rung.id)) title=(rung.line("Idea")) { (name(rung)) } }
+            th scope="row" { a href=(format!("#{}", rung.id)) title=(rung.idea(Language::English)) { (name(rung)) } }
             @for (_, scenarios) in report.scenarios() {
                 @for (nth, scenario) in scenarios.into_iter().enumerate() {
                     (cell(rung, scenario, report.cell(rung, scenario), nth == 0))

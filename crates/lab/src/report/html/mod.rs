@@ -9,7 +9,8 @@ mod rung;
 mod rushes;
 mod timeline;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
+use report::{Document, Scripts};
 
 use super::sentences::{label, mechanism};
 use super::{LabReport, Mark};
@@ -18,46 +19,29 @@ use ladder::{RUNGS, Rung, Scenario};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The page forbids itself to load anything.
-const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
-
 /// The page.
 pub fn page(report: &LabReport) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                link rel="icon" href="data:,";
-                title { "seckill lab: what each design keeps, and where it breaks" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                (head(report))
-                main {
-                    (matrix::section(report))
-                    (objections(&report.objections()))
-                    (skipped(report))
-                    (rushes::section(report))
-                    section aria-labelledby="ladder" {
-                        h2 #ladder { "The ladder, rung by rung" }
-                        p.tools {
-                            button type="button" data-open="true" { "Open everything" }
-                            button type="button" data-open="false" { "Close everything" }
-                        }
-                        @for rung in &report.rungs { (rung::chapter(report, rung)) }
-                    }
+    let body = html! {
+        (head(report))
+        main {
+            (matrix::section(report))
+            (objections(&report.objections()))
+            (skipped(report))
+            (rushes::section(report))
+            section aria-labelledby="ladder" {
+                h2 #ladder { "The ladder, rung by rung" }
+                p.tools {
+                    button type="button" data-open="true" { "Open everything" }
+                    button type="button" data-open="false" { "Close everything" }
                 }
-                footer { p { (report.environment.parts().join(" · ")) } }
-                script { (PreEscaped(SCRIPT)) }
+                @for rung in &report.rungs { (rung::chapter(report, rung)) }
             }
         }
+        footer { p { (report.environment.parts().join(" · ")) } }
+        script { (PreEscaped(SCRIPT)) }
     };
-    page.into_string()
+    let title = "seckill lab: what each design keeps, and where it breaks";
+    Document { title, style: STYLE, scripts: Scripts::Own }.page(&body)
 }
 
 fn head(report: &LabReport) -> Markup {

@@ -7,6 +7,7 @@ use crate::report::{LabReport, Mark};
 use crate::source_code::tokens;
 use crate::{Cell, RushReport};
 use ladder::{Rung, Scenario};
+use seckill::http::Language;
 
 pub(super) fn chapter(report: &LabReport, rung: &Rung) -> Markup {
     let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.rung == rung.id).collect();
@@ -85,7 +86,7 @@ fn replay(cell: &Cell) -> Markup {
             summary {
                 span.swatch.(class(mark, wrong)) { (sign(mark, wrong)) }
                 span {
-                    b { (cell.scenario) } " " span.story { (cell.scenario.story()) }
+                    b { (cell.scenario) } " " span.story { (cell.scenario.story(Language::English)) }
                     br;
                     span.outcome { code { (cell.invariant) } " " (cell.outcome()) }
                 }
