@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::board_texts::Board;
+use super::form_field::field;
 use super::page::HtmlPage;
 use super::site::{BoardAdditions, Site};
 use super::{board_orders, board_sale};
@@ -87,17 +88,6 @@ fn login(texts: &Board, added: Option<BoardAdditions>) -> Markup {
                 button.primary type="submit" { (texts.login_button) }
             }
             p #login-state.state role="status" {}
-        }
-    }
-}
-
-/// A label, its field, and room for what is wrong with it.
-pub fn field(id: &str, label: &str, input: Markup) -> Markup {
-    html! {
-        div.field {
-            label for=(id) { (label) }
-            (input)
-            p.error id={ (id) "-error" } {}
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::board::field;
 use super::board_texts::Board;
+use super::form_field::field;
 
 /// The orders of the sale that is watched.
 pub(super) fn orders(texts: &Board) -> Markup {

@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::board::field;
 use super::board_texts::Board;
+use super::form_field::field;
 
 /// The sale that is watched, and what can be done with it.
 pub(super) fn sale(texts: &Board) -> Markup {

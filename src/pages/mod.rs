@@ -3,11 +3,13 @@
 //!
 //! A page is a file of this module with its texts, its script in `web/`, and a route below.
 
+mod asset_routes;
 mod assets;
 mod board;
 mod board_orders;
 mod board_sale;
 mod board_texts;
+mod form_field;
 mod missing_page;
 pub mod page;
 pub mod sandbox;
@@ -21,7 +23,7 @@ use axum::Router;
 use axum::routing::get;
 
 pub use assets::{Asset, SCRIPT, STYLE};
-pub use board::field;
+pub use form_field::field;
 pub use missing_page::MissingPage;
 pub use site::{BoardAdditions, NavigationEntry, Site, SiteAdditions};
 
@@ -41,9 +43,9 @@ pub fn routes(site: Arc<Site>) -> Router {
     Router::new()
         .route(site.shop, page(storefront::render))
         .route("/board", page(board::render))
-        .route("/assets/{version}/{*name}", get(assets::file))
+        .route("/assets/{version}/{*name}", get(asset_routes::file))
         // Browsers ask for it where a page names no icon: an answer of the API that is looked at, say.
-        .route("/favicon.ico", get(assets::icon))
+        .route("/favicon.ico", get(asset_routes::icon))
         .route("/{*path}", missing_page::route(&site))
         .merge(sandbox)
         .with_state(site)

@@ -16,7 +16,7 @@ use super::demo_board::{self, BoardArgs};
 use super::demo_report;
 use super::demo_sales::{self, DemoSale, Offer};
 use super::demo_share::{self, Buyers};
-use super::demo_waves::Waves;
+use super::demo_waves::{self, Waves};
 use super::verdict::{DemoVerdict, Terms, WaveFigures};
 use super::{DEMO_ADMIN_PHONE, progress, tokens};
 use crate::node::{Node, NodeOptions};
@@ -250,7 +250,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
 
     let vouchers = match &sold.waves {
         None => demo_sales::judge(&database, &sales, &sold.crowd).await?,
-        Some((waves, _)) => demo_sales::judge_in_waves(&database, &waves.sales).await?,
+        Some((waves, _)) => demo_waves::judge(&database, &waves.sales).await?,
     };
     let terms = Terms {
         attempts: args.attempts as usize,
