@@ -131,7 +131,7 @@ async fn every_route_is_where_it_was_in_the_release_before() {
 async fn an_address_of_the_game_that_was_shared_shows_what_it_showed() {
     let played = Played::new(options().await).await;
     let base = format!("http://{}", played.api.address);
-    let session = uuid::Uuid::new_v4();
+    let session = uuid::Uuid::new_v4().to_string();
     assert_answered("addresses of the game that were shared", async |asked| {
         let status = answered(&base, &format!("GET {asked}")).await;
         let url = Url::parse(&format!("{base}{asked}")).unwrap();

@@ -59,8 +59,13 @@ fn walk(json: &Value, path: &str, paths: &mut BTreeSet<String>) {
                 walk(member, format!("{path}.{name}").trim_start_matches('.'), paths);
             }
         }
-        Value::Array(items) if !items.is_empty() => {
-            items.iter().for_each(|item| walk(item, &format!("{path}[]"), paths));
+        // An empty list and one of words or numbers are told alike.
+        Value::Array(items) => {
+            let path = format!("{path}[]");
+            items.iter().for_each(|item| walk(item, &path, paths));
+            if items.is_empty() {
+                paths.insert(path);
+            }
         }
         _ => drop(paths.insert(path.to_owned())),
     }
