@@ -2,6 +2,7 @@
 
 use ladder::{Answer, Awaited, RUNGS, Rung, Scenario};
 use load::latency::LatencyMs;
+use load::verdict::{Counts, CrowdVerdict, Figures, Verdict};
 use seckill_lab::report::terminal::{self, Look};
 use seckill_lab::report::{Environment, LabReport, NoRush, html};
 use seckill_lab::told::Event;
@@ -40,29 +41,25 @@ fn rush(nth: usize, rung: &'static Rung) -> RushReport {
     let undersold = lost(NoUndersell, 7);
     let broken = [(NoOversell, oversold), (OnePerUser, duplicates), (NoUndersell, undersold)];
     let broken = broken.into_iter().filter(|(_, count)| *count > 0).map(|(promise, _)| promise);
+    let found = Counts { oversold, duplicates, undersold, ..Counts::default() };
+    let orders = 100 + oversold - undersold;
     RushReport {
         rung: rung.id,
-        users: 2000,
         seed: 7,
-        remaining: 0,
-        unexpected: 0,
-        outcomes: [("ordered".to_owned(), 100)].into(),
-        elapsed_ms: 400.0,
-        answers_per_s: 5000.0,
+        crowd: CrowdVerdict {
+            figures: Figures { stock: 100, users: 2000, orders, remaining: 0, found },
+            outcomes: [("ordered".to_owned(), 100)].into(),
+            elapsed_ms: 400.0,
+            orders_per_s: 300.0 * (1 + nth % 3) as f64 + 17.0 * nth as f64,
+            answers_per_s: 5000.0,
+            latency_ms: Some(LatencyMs { p50: 20.0, p95: 80.0, p99: 120.0, max: 150.0 }),
+            holds: found == Counts::default(),
+        },
         broken: broken.collect(),
         witnesses: Vec::new(),
-        orders: 100 + oversold - undersold,
-        stock: 100,
-        oversold,
-        duplicates,
-        undersold,
-        lost: 0,
         written_later: None,
-        orders_per_s: 300.0 * (1 + nth % 3) as f64 + 17.0 * nth as f64,
-        latency_ms: Some(LatencyMs { p50: 20.0, p95: 80.0, p99: 120.0, max: 150.0 }),
-        holds: oversold + duplicates + undersold == 0,
         as_claimed: true,
-        verdict: load::verdict::Verdict::default(),
+        verdict: Verdict::default(),
     }
 }
 
@@ -158,7 +155,7 @@ fn what_speaks_against_the_ladder_is_named_and_what_was_skipped_does_not() {
     );
 
     let mut lost = report();
-    (lost.rushes[1].holds, lost.rushes[1].as_claimed) = (false, false);
+    (lost.rushes[1].crowd.holds, lost.rushes[1].as_claimed) = (false, false);
     lost.rushes[1].witnesses = vec!["104 orders for a stock of 100".to_owned()];
     assert!(!lost.is_as_claimed());
     assert!(

@@ -161,7 +161,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     }
     database.close().await;
     stores.close().await?;
-    Ok(if verdict.holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(if verdict.crowd.holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 /// Says what is to come.
@@ -259,7 +259,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
         pay: args.pay,
     };
     let waves = sold.waves.map(|(_, figures)| figures);
-    let mut verdict = DemoVerdict::new(terms, vouchers, sold.crowd, waves);
+    let mut verdict = DemoVerdict::new(terms, vouchers, &sold.crowd, waves);
     if let Some(rung) = rung {
         eprintln!("The same crowd at {rung}: {} attempts", args.requests());
         let DemoArgs { users, attempts, stock, .. } = *args;
