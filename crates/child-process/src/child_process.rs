@@ -34,8 +34,7 @@ pub struct ChildProcess {
 
 impl ChildProcess {
     /// Starts `command` in a process group of its own: Ctrl-C at a terminal is for this process, which ends
-    /// the other. `farewell` is what the kernel sends it when this process has ended, and what those of its
-    /// group get who are left when it has ended of that.
+    /// the other. `farewell` is what it and its group get when this process has ended.
     ///
     /// # Errors
     /// Those of the system: no such file, not executable, too many processes.
@@ -56,7 +55,11 @@ impl ChildProcess {
     }
 
     fn start_in(leads_a_group: bool, mut command: Command, farewell: Signal) -> io::Result<Self> {
-        end_with_us(command.as_std_mut(), farewell);
+        // The kernel may send it several times, once for each thread of this process that ends: where that makes
+        // a difference the keeper alone does it.
+        if !(leads_a_group && farewell != Signal::SIGKILL && KeptGroup::is_possible()) {
+            end_with_us(command.as_std_mut(), farewell);
+        }
         if leads_a_group {
             command.process_group(0);
         }

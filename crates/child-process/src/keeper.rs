@@ -27,7 +27,12 @@ pub(crate) struct KeptGroup {
 }
 
 impl KeptGroup {
-    /// The kernel sends the leader its `farewell`; what the leader has started gets it, too, when that has ended.
+    /// Whether there is anybody to end a group.
+    pub(crate) fn is_possible() -> bool {
+        KEEPER.is_some()
+    }
+
+    /// The group of `leader` gets `farewell`.
     pub(crate) fn of(leader: u32, farewell: Signal) -> Self {
         let kept = Self { leader, farewell };
         kept.tell('+');
@@ -38,7 +43,7 @@ impl KeptGroup {
         let Some(keeper) = &*KEEPER else { return };
         let mut keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let signal = self.farewell.as_str().trim_start_matches("SIG");
-        // A keeper that is gone keeps nothing, and the kernel still ends the leader.
+        // A keeper that is gone keeps nothing.
         let _ = writeln!(keeper, "{sign} {} {signal}", self.leader);
     }
 }
